@@ -1,0 +1,155 @@
+//! The batches that travel between rooms: [`Frames`] before `decode`, [`Hits`] after it.
+//!
+//! A batch is made once and goes round for ever: it is filled, read and cleared, and its vectors keep
+//! their capacity. An empty batch still carries its [`Mark`]: that is how time passes downstream.
+
+use std::fmt;
+
+use crate::hit::{Extra, Hit, Signal, Statistics};
+use crate::pool::Leases;
+use crate::slice::Slice;
+
+/// A front-end board or link, numbered in the order of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct SourceId(pub u16);
+
+impl SourceId {
+    /// The number as an index.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for SourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "source {}", self.0)
+    }
+}
+
+/// When a batch arrived: nanoseconds since run start on the receiver's monotonic clock. The only clock
+/// that stages behind the receiver know; recorded, so that a replay decides as the run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Mark(pub u64);
+
+impl Mark {
+    /// Nanoseconds since `earlier`; 0 when that is later.
+    pub fn since_ns(self, earlier: Mark) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// The number of a snapshot of the books. The marker flows behind the data that it accounts for.
+pub type SnapshotNumber = u32;
+
+/// What one batch says beside its payload: whence, when, and what follows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The source of everything in the batch.
+    pub source: SourceId,
+    /// When it arrived.
+    pub mark: Mark,
+    /// Behind this batch every stage copies its books under this number.
+    pub snapshot: Option<SnapshotNumber>,
+    /// Nothing follows from this source in this run.
+    pub end: bool,
+}
+
+/// Slices of received bytes with the right to read them: datagrams or stream pieces from `readout`, whole
+/// units (an aggregate, a scope event, a packet) from a front end's framing.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// Whence and when.
+    pub header: Header,
+    /// The bytes, in order. A unit of several slices is a chain ([`Slice::CONTINUES`]).
+    pub slices: Vec<Slice>,
+    /// The right to read them.
+    pub leases: Leases,
+}
+
+impl Frames {
+    /// Empties the batch, returns its leases, keeps its memory.
+    pub fn clear(&mut self) {
+        self.header = Header::default();
+        self.slices.clear();
+        self.leases.clear();
+    }
+
+    /// The bytes of one slice of this batch.
+    ///
+    /// # Panics
+    /// When the batch holds no lease on the slice's block: a stage has broken the rule that a slice
+    /// travels with its lease.
+    #[inline]
+    pub fn bytes(&self, slice: Slice) -> &[u8] {
+        self.leases.bytes(slice)
+    }
+
+    /// Number of bytes in all slices.
+    pub fn byte_count(&self) -> u64 {
+        self.slices.iter().map(|slice| u64::from(slice.length)).sum()
+    }
+}
+
+/// How many of a merged batch's hits came from one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The source.
+    pub source: SourceId,
+    /// Its hits in this batch.
+    pub hits: u32,
+}
+
+/// Decoded hits, of one source before time order, of all sources behind it.
+#[derive(Debug, Default)]
+pub struct Hits {
+    /// Whence and when; behind time order the source is that of the batch which moved the order on.
+    pub header: Header,
+    /// The hits.
+    pub hits: Vec<Hit>,
+    /// Row k belongs to the k-th hit with [`crate::Flags::EXTRA`].
+    pub extras: Vec<Extra>,
+    /// Chains of samples and user words, referred to by the extras.
+    pub slices: Vec<Slice>,
+    /// The right to read them.
+    pub leases: Leases,
+    /// The board's own counters.
+    pub statistics: Vec<Statistics>,
+    /// What the board said about the run.
+    pub signals: Vec<(SourceId, Signal)>,
+    /// Behind time order: whose hits these are, one entry per source at most.
+    pub shares: Vec<Share>,
+}
+
+impl Hits {
+    /// Room for `capacity` hits, made once.
+    pub fn with_capacity(capacity: usize) -> Hits {
+        Hits { hits: Vec::with_capacity(capacity), ..Hits::default() }
+    }
+
+    /// Empties the batch, returns its leases, keeps its memory.
+    pub fn clear(&mut self) {
+        self.header = Header::default();
+        self.hits.clear();
+        self.extras.clear();
+        self.slices.clear();
+        self.leases.clear();
+        self.statistics.clear();
+        self.signals.clear();
+        self.shares.clear();
+    }
+
+    /// Whether the batch carries nothing but its header.
+    pub fn is_empty(&self) -> bool {
+        self.hits.is_empty() && self.statistics.is_empty() && self.signals.is_empty()
+    }
+
+    /// Bytes of memory that the batch's content takes.
+    pub fn byte_size(&self) -> usize {
+        size_of_val(self.hits.as_slice())
+            + size_of_val(self.extras.as_slice())
+            + size_of_val(self.slices.as_slice())
+    }
+}

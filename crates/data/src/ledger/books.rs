@@ -1,0 +1,390 @@
+//! The books of one moment, and whether they close.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::tally::{Tally, entry};
+use super::words::{LossReason, Quality, Stage, Unit};
+use crate::batch::SourceId;
+
+/// One stage's counts for one source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccountBook {
+    /// Where.
+    pub stage: Stage,
+    /// Whose.
+    pub source: SourceId,
+    /// One bit per [`Unit`] that this stage counts.
+    pub units: u64,
+    /// The counts.
+    pub tally: Tally,
+}
+
+/// All accounts at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Books {
+    /// Names of the sources, by number.
+    pub sources: Vec<String>,
+    /// The open accounts, by source and stage.
+    pub accounts: Vec<AccountBook>,
+}
+
+/// A place where the books do not close.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discrepancy {
+    /// Name of the source.
+    pub source: String,
+    /// Between which numbers, in words.
+    pub law: String,
+    /// What stands on the left.
+    pub left: u64,
+    /// What stands on the right.
+    pub right: u64,
+}
+
+impl fmt::Display for Discrepancy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Discrepancy { source, law, left, right } = self;
+        write!(f, "{source}: {law}: {left} against {right}")
+    }
+}
+
+/// One loss of one source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// Name of the source.
+    pub source: String,
+    /// Where it was lost or missed.
+    pub stage: Stage,
+    /// Why.
+    pub reason: LossReason,
+    /// In what unit.
+    pub unit: Unit,
+    /// How many.
+    pub count: u64,
+    /// How well that is known.
+    pub quality: Quality,
+}
+
+/// The entries of one unit of one account, named, for files and the page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entries {
+    /// Name of the source.
+    pub source: String,
+    /// The stage.
+    pub stage: Stage,
+    /// The unit.
+    pub unit: Unit,
+    /// Came in.
+    #[serde(rename = "in")]
+    pub input: u64,
+    /// Passed on.
+    #[serde(rename = "out")]
+    pub output: u64,
+    /// Framing that has done its work.
+    pub overhead: u64,
+    /// Left out on request.
+    pub filtered: u64,
+    /// In the stage's containers.
+    pub held: u64,
+    /// Lost, by reason.
+    pub lost: BTreeMap<&'static str, u64>,
+}
+
+/// What must agree between neighbours: `(unit, from, to)`: out of `from` = into `to`.
+const LINKS: [(Unit, Stage, Stage); 8] = [
+    (Unit::Datagrams, Stage::Receive, Stage::Unpack),
+    (Unit::Bytes, Stage::Receive, Stage::Unpack),
+    (Unit::Bytes, Stage::Receive, Stage::Raw),
+    (Unit::Datagrams, Stage::Receive, Stage::Raw),
+    (Unit::Bytes, Stage::Unpack, Stage::Decode),
+    (Unit::Frames, Stage::Unpack, Stage::Decode),
+    (Unit::Hits, Stage::Decode, Stage::Order),
+    (Unit::Hits, Stage::Order, Stage::Record),
+];
+
+/// What must agree although both count it as their own result: out of one = out of the other.
+const AGREEMENTS: [(Unit, Stage, Stage); 3] = [
+    (Unit::Datagrams, Stage::Wire, Stage::Unpack),
+    (Unit::Frames, Stage::Wire, Stage::Unpack),
+    (Unit::Hits, Stage::Sender, Stage::Decode),
+];
+
+/// Where a unit comes into being: nothing comes in there, so law 1 has nothing to say.
+const ORIGINS: [(Unit, Stage); 3] =
+    [(Unit::Frames, Stage::Unpack), (Unit::Hits, Stage::Decode), (Unit::Frames, Stage::Receive)];
+
+impl AccountBook {
+    /// Whether this stage counts `unit`.
+    pub fn counts(&self, unit: Unit) -> bool {
+        self.units >> unit as u32 & 1 == 1
+    }
+
+    fn right_side(&self, unit: Unit) -> u64 {
+        let cell = |entry| self.tally.cell(unit, entry);
+        cell(entry::OUT)
+            + cell(entry::OVERHEAD)
+            + cell(entry::FILTERED)
+            + cell(entry::HELD)
+            + self.tally.total_lost_any(unit)
+    }
+}
+
+impl Books {
+    /// One account, if it is open.
+    pub fn account(&self, stage: Stage, source: SourceId) -> Option<&AccountBook> {
+        self.accounts.iter().find(|account| account.stage == stage && account.source == source)
+    }
+
+    /// The sum over all sources of what a stage put out.
+    pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
+        self.of_stage(stage).map(|account| account.tally.total_output(unit)).sum()
+    }
+
+    /// The sum over all sources of what came into a stage.
+    pub fn total_input(&self, stage: Stage, unit: Unit) -> u64 {
+        self.of_stage(stage).map(|account| account.tally.total_input(unit)).sum()
+    }
+
+    /// The sum of all losses in one unit, over stages, sources and reasons.
+    pub fn total_lost(&self, unit: Unit) -> u64 {
+        self.accounts.iter().map(|account| account.tally.total_lost_any(unit)).sum()
+    }
+
+    fn of_stage(&self, stage: Stage) -> impl Iterator<Item = &AccountBook> {
+        self.accounts.iter().filter(move |account| account.stage == stage)
+    }
+
+    /// Every loss, in path order.
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for account in &self.accounts {
+            for (unit, reason) in
+                Unit::ALL.iter().flat_map(|unit| LossReason::ALL.iter().map(move |reason| (*unit, *reason)))
+            {
+                let count = account.tally.total_lost(reason, unit);
+                if count > 0 {
+                    let (source, stage) = (self.name(account.source), account.stage);
+                    losses.push(Loss { source, stage, reason, unit, count, quality: reason.quality() });
+                }
+            }
+        }
+        losses
+    }
+
+    /// Every account as named entries.
+    pub fn entries(&self) -> Vec<Entries> {
+        let units = |account: &AccountBook| {
+            Unit::ALL.iter().copied().filter(|unit| account.counts(*unit)).collect::<Vec<_>>()
+        };
+        let row = |account: &AccountBook, unit: Unit| Entries {
+            source: self.name(account.source),
+            stage: account.stage,
+            unit,
+            input: account.tally.cell(unit, entry::IN),
+            output: account.tally.cell(unit, entry::OUT),
+            overhead: account.tally.cell(unit, entry::OVERHEAD),
+            filtered: account.tally.cell(unit, entry::FILTERED),
+            held: account.tally.cell(unit, entry::HELD),
+            lost: LossReason::ALL
+                .iter()
+                .map(|reason| (reason.word(), account.tally.total_lost(*reason, unit)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+        };
+        self.accounts
+            .iter()
+            .flat_map(|account| units(account).into_iter().map(move |unit| row(account, unit)))
+            .collect()
+    }
+
+    /// Whether both laws hold everywhere.
+    pub fn close(&self) -> bool {
+        self.discrepancies().is_empty()
+    }
+
+    /// Every place where a law does not hold.
+    pub fn discrepancies(&self) -> Vec<Discrepancy> {
+        let mut found = Vec::new();
+        for account in &self.accounts {
+            self.check_inside(account, &mut found);
+        }
+        for source in (0..self.sources.len()).map(|index| SourceId(index as u16)) {
+            for (unit, from, to) in LINKS {
+                let law = || format!("{unit} out of {from} = into {to}");
+                self.check_pair(source, unit, (from, entry::OUT), (to, entry::IN), law, &mut found);
+            }
+            for (unit, one, other) in AGREEMENTS {
+                let law = || format!("{unit} of {one} = {unit} of {other}");
+                self.check_pair(source, unit, (one, entry::OUT), (other, entry::OUT), law, &mut found);
+            }
+        }
+        found
+    }
+
+    fn check_inside(&self, account: &AccountBook, found: &mut Vec<Discrepancy>) {
+        for unit in Unit::ALL.iter().copied().filter(|unit| account.counts(*unit)) {
+            let (left, right) = (account.tally.cell(unit, entry::IN), account.right_side(unit));
+            if left != right && !ORIGINS.contains(&(unit, account.stage)) {
+                let law =
+                    format!("{unit} in {}: in = out + overhead + filtered + lost + held", account.stage);
+                found.push(Discrepancy { source: self.name(account.source), law, left, right });
+            }
+        }
+    }
+
+    fn check_pair(
+        &self,
+        source: SourceId,
+        unit: Unit,
+        (one, one_entry): (Stage, usize),
+        (other, other_entry): (Stage, usize),
+        law: impl Fn() -> String,
+        found: &mut Vec<Discrepancy>,
+    ) {
+        let of = |stage, entry| {
+            let account = self.account(stage, source).filter(|account| account.counts(unit))?;
+            Some(account.tally.cell(unit, entry))
+        };
+        if let (Some(left), Some(right)) = (of(one, one_entry), of(other, other_entry))
+            && left != right
+        {
+            found.push(Discrepancy { source: self.name(source), law: law(), left, right });
+        }
+    }
+
+    fn name(&self, source: SourceId) -> String {
+        self.sources.get(source.index()).cloned().unwrap_or_else(|| source.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::Ledger;
+    use super::*;
+
+    const PATH: [(Stage, &[Unit]); 6] = [
+        (Stage::Wire, &[Unit::Datagrams, Unit::Frames]),
+        (Stage::Receive, &[Unit::Datagrams, Unit::Bytes]),
+        (Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames]),
+        (Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits]),
+        (Stage::Order, &[Unit::Hits]),
+        (Stage::Record, &[Unit::Hits]),
+    ];
+
+    /// Every increment that a small run makes: (stage, what).
+    fn increments() -> Vec<(Stage, fn(&mut Tally))> {
+        use LossReason::*;
+        use Stage::*;
+        use Unit::*;
+        vec![
+            (Wire, |t| t.input(Datagrams, 11)),
+            (Wire, |t| t.output(Datagrams, 9)),
+            (Wire, |t| t.lost(DatagramGap, Datagrams, 2)),
+            (Wire, |t| t.input(Frames, 20)),
+            (Wire, |t| t.output(Frames, 18)),
+            (Wire, |t| t.lost(FrameGap, Frames, 2)),
+            (Receive, |t| t.input(Datagrams, 11)),
+            (Receive, |t| t.output(Datagrams, 10)),
+            (Receive, |t| t.lost(Stranger, Datagrams, 1)),
+            (Receive, |t| t.input(Bytes, 1100)),
+            (Receive, |t| t.output(Bytes, 1000)),
+            (Receive, |t| t.lost(Stranger, Bytes, 100)),
+            (Unpack, |t| t.input(Datagrams, 10)),
+            (Unpack, |t| t.output(Datagrams, 9)),
+            (Unpack, |t| t.lost(DuplicateDatagram, Datagrams, 1)),
+            (Unpack, |t| t.input(Bytes, 1000)),
+            (Unpack, |t| t.output(Bytes, 820)),
+            (Unpack, |t| t.overhead(Bytes, 80)),
+            (Unpack, |t| t.lost(DuplicateDatagram, Bytes, 100)),
+            (Unpack, |t| t.output(Frames, 18)),
+            (Decode, |t| t.input(Frames, 18)),
+            (Decode, |t| t.output(Frames, 17)),
+            (Decode, |t| t.lost(ZeroWords, Frames, 1)),
+            (Decode, |t| t.input(Bytes, 820)),
+            (Decode, |t| t.output(Bytes, 800)),
+            (Decode, |t| t.lost(ZeroWords, Bytes, 20)),
+            (Decode, |t| t.output(Hits, 50)),
+            (Order, |t| t.input(Hits, 50)),
+            (Order, |t| t.output(Hits, 45)),
+            (Order, |t| t.lost(Late, Hits, 2)),
+            (Order, |t| t.set_held(Hits, 3)),
+            (Record, |t| t.input(Hits, 45)),
+            (Record, |t| t.output(Hits, 40)),
+            (Record, |t| t.set_held(Hits, 5)),
+        ]
+    }
+
+    fn books_without(left_out: Option<usize>) -> Books {
+        let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+        for (stage, units) in PATH {
+            let account = ledger.open(stage, SourceId(0), units);
+            let mut tally = Tally::default();
+            for (index, (place, increment)) in increments().into_iter().enumerate() {
+                if place == stage && Some(index) != left_out {
+                    increment(&mut tally);
+                }
+            }
+            account.publish(&tally);
+            account.snapshot(7, &tally);
+        }
+        let books = ledger.snapshot_books(7).expect("every account has passed the marker");
+        assert_eq!(books, ledger.books());
+        books
+    }
+
+    #[test]
+    fn books_with_every_increment_close() {
+        assert_eq!(books_without(None).discrepancies(), []);
+    }
+
+    #[test]
+    fn taking_away_any_one_increment_opens_the_books() {
+        for left_out in 0..increments().len() {
+            assert!(!books_without(Some(left_out)).close(), "increment {left_out} is covered by no law");
+        }
+    }
+
+    #[test]
+    fn a_discrepancy_says_where() {
+        let text = books_without(Some(27))
+            .discrepancies()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ");
+        assert!(text.contains("left: hits out of decode = into order: 50 against 0"), "{text}");
+    }
+
+    #[test]
+    fn losses_have_place_reason_and_quality() {
+        let losses = books_without(None).losses();
+        assert!(
+            losses.iter().any(|loss| loss.stage == Stage::Wire
+                && loss.reason == LossReason::FrameGap
+                && loss.count == 2)
+        );
+        assert!(losses.iter().all(|loss| loss.quality == Quality::Exact));
+    }
+
+    #[test]
+    fn the_file_outlives_the_ledger() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("ledger.bin");
+        let ledger =
+            Ledger::create(Some(&path), &["östlich".to_owned(), "b".to_owned()]).expect("fresh file");
+        let account = ledger.open(Stage::Order, SourceId(1), &[Unit::Hits]);
+        let mut tally = Tally::default();
+        tally.input(Unit::Hits, 12);
+        tally.output(Unit::Hits, 12);
+        account.publish(&tally);
+        let books = ledger.books();
+        drop((account, ledger));
+        assert_eq!(Ledger::read_file(&path).expect("a ledger"), books);
+        std::fs::write(&path, b"not a ledger at all").expect("writable");
+        let message = Ledger::read_file(&path).expect_err("foreign").to_string();
+        assert!(message.contains("not a ledger of version 1"), "{message}");
+    }
+}

@@ -1,0 +1,27 @@
+//! The ledger: every byte and every hit that entered is recorded, filtered, held, or lost for a stated
+//! reason at a stated place, and the sums close exactly, per source.
+//!
+//! ```text
+//!             datagrams · bytes                frames                hits
+//!  Sender ──► Wire ──► Receive ──► Unpack ──► Decode ──► Order ──► Record
+//!               │         │          │           │          │         │
+//!               └────── lost{reason}, overhead, filtered, held ───────┘
+//! ```
+//! Two laws, checked by [`Books::discrepancies`]:
+//!
+//! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`, per unit;
+//! 2. *between* stages: what one put out is what the next took in.
+//!
+//! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
+//! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.
+//! Counters lie in a mapped file, so that they survive the process; a [`Tally`] is published between batches.
+
+mod books;
+mod file;
+mod tally;
+mod words;
+
+pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
+pub use file::{Account, Ledger, LedgerError};
+pub use tally::Tally;
+pub use words::{LossReason, Quality, Stage, Unit};

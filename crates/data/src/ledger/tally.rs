@@ -1,0 +1,167 @@
+//! The running count of one stage for one source: plain numbers, one writer.
+
+use super::words::{LossReason, Unit};
+
+/// Places of the entries of one unit within its row.
+pub(super) mod entry {
+    pub const IN: usize = 0;
+    pub const OUT: usize = 1;
+    pub const OVERHEAD: usize = 2;
+    pub const FILTERED: usize = 3;
+    pub const HELD: usize = 4;
+    pub const FIRST_LOSS: usize = 5;
+}
+
+/// Entries per unit.
+pub(super) const ROW: usize = entry::FIRST_LOSS + LossReason::COUNT;
+/// Cells of a whole tally.
+pub(super) const CELLS: usize = ROW * Unit::COUNT;
+const MASK_WORDS: usize = CELLS.div_ceil(64);
+
+/// What one stage did with one source's data, since the run began. Grows only, but for `held`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    cells: [u64; CELLS],
+    /// Which cells were ever written: publishing touches those alone.
+    used: [u64; MASK_WORDS],
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { cells: [0; CELLS], used: [0; MASK_WORDS] }
+    }
+}
+
+impl Tally {
+    /// Came in.
+    #[inline]
+    pub fn input(&mut self, unit: Unit, count: u64) {
+        self.add(unit, entry::IN, count);
+    }
+
+    /// Was passed on.
+    #[inline]
+    pub fn output(&mut self, unit: Unit, count: u64) {
+        self.add(unit, entry::OUT, count);
+    }
+
+    /// Was framing: headers, footers, padding that have done their work.
+    #[inline]
+    pub fn overhead(&mut self, unit: Unit, count: u64) {
+        self.add(unit, entry::OVERHEAD, count);
+    }
+
+    /// Was left out on request.
+    #[inline]
+    pub fn filtered(&mut self, unit: Unit, count: u64) {
+        self.add(unit, entry::FILTERED, count);
+    }
+
+    /// Was lost.
+    #[inline]
+    pub fn lost(&mut self, reason: LossReason, unit: Unit, count: u64) {
+        self.add(unit, entry::FIRST_LOSS + reason as usize, count);
+    }
+
+    /// Is in this stage's containers now, counted from them.
+    #[inline]
+    pub fn set_held(&mut self, unit: Unit, count: u64) {
+        let index = unit as usize * ROW + entry::HELD;
+        self.cells[index] = count;
+        self.used[index / 64] |= 1 << (index % 64);
+    }
+
+    /// Adds all counts of another tally, as of a worker; `held` adds, too.
+    pub fn add_all(&mut self, other: &Tally) {
+        for index in other.used_cells() {
+            self.add_cell(index, other.cells[index]);
+        }
+    }
+
+    /// Total that came in.
+    pub fn total_input(&self, unit: Unit) -> u64 {
+        self.cell(unit, entry::IN)
+    }
+
+    /// Total passed on.
+    pub fn total_output(&self, unit: Unit) -> u64 {
+        self.cell(unit, entry::OUT)
+    }
+
+    /// Total lost for one reason.
+    pub fn total_lost(&self, reason: LossReason, unit: Unit) -> u64 {
+        self.cell(unit, entry::FIRST_LOSS + reason as usize)
+    }
+
+    /// Total lost for any reason.
+    pub fn total_lost_any(&self, unit: Unit) -> u64 {
+        LossReason::ALL.iter().map(|reason| self.total_lost(*reason, unit)).sum()
+    }
+
+    #[inline]
+    fn add(&mut self, unit: Unit, entry: usize, count: u64) {
+        self.add_cell(unit as usize * ROW + entry, count);
+    }
+
+    #[inline]
+    fn add_cell(&mut self, index: usize, count: u64) {
+        self.cells[index] += count;
+        self.used[index / 64] |= 1 << (index % 64);
+    }
+
+    pub(super) fn cell(&self, unit: Unit, entry: usize) -> u64 {
+        self.cells[unit as usize * ROW + entry]
+    }
+
+    pub(super) fn cells(&self) -> &[u64; CELLS] {
+        &self.cells
+    }
+
+    pub(super) fn from_cells(read: impl Fn(usize) -> u64) -> Tally {
+        let mut tally = Tally::default();
+        for index in 0..CELLS {
+            match read(index) {
+                0 => {}
+                count => tally.add_cell(index, count),
+            }
+        }
+        tally
+    }
+
+    /// Indices of the cells that were ever written.
+    pub(super) fn used_cells(&self) -> impl Iterator<Item = usize> + '_ {
+        self.used.iter().enumerate().flat_map(|(word, bits)| {
+            let mut bits = *bits;
+            std::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+                bits &= bits - 1;
+                Some(word * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_lists_what_it_was_told() {
+        let mut tally = Tally::default();
+        tally.input(Unit::Hits, 10);
+        tally.lost(LossReason::Late, Unit::Hits, 3);
+        tally.output(Unit::Hits, 7);
+        assert_eq!(tally.total_input(Unit::Hits), 10);
+        assert_eq!(tally.total_lost_any(Unit::Hits), 3);
+        assert_eq!(tally.used_cells().count(), 3);
+    }
+
+    #[test]
+    fn tallies_of_workers_add() {
+        let mut one = Tally::default();
+        one.output(Unit::Hits, 5);
+        let mut both = one.clone();
+        both.add_all(&one);
+        assert_eq!(both.total_output(Unit::Hits), 10);
+    }
+}

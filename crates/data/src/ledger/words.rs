@@ -1,0 +1,186 @@
+//! The vocabulary of the books: stages, units, reasons, and how well a loss is known.
+
+use serde::Serialize;
+
+/// Makes an enum whose variants know their place and their word, in one table.
+macro_rules! vocabulary {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        #[repr(u8)]
+        pub enum $name { $($(#[$doc])* $variant),+ }
+
+        impl $name {
+            /// All of them, in path order.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// How many there are.
+            pub const COUNT: usize = $name::ALL.len();
+
+            /// The word in files, on the page and in metrics.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+
+            /// The one with this word.
+            pub fn from_word(word: &str) -> Option<$name> {
+                $name::ALL.iter().copied().find(|each| each.word() == word)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+    };
+}
+
+vocabulary! {
+    /// A place on the path, where things are counted.
+    Stage {
+        /// The sender's own totals, where it tells them.
+        Sender = "sender",
+        /// What sequence numbers say was sent, against what was seen.
+        Wire = "wire",
+        /// The receive calls.
+        Receive = "receive",
+        /// Received bytes kept as they came, for replay.
+        Raw = "raw",
+        /// Framing: whole units out of received bytes.
+        Unpack = "unpack",
+        /// Hits out of units.
+        Decode = "decode",
+        /// Time order.
+        Order = "order",
+        /// The recording of hits.
+        Record = "record",
+    }
+}
+
+vocabulary! {
+    /// What is counted.
+    Unit {
+        /// UDP payloads, or one receive call of a stream.
+        Datagrams = "datagrams",
+        /// Payload bytes.
+        Bytes = "bytes",
+        /// Whole units of a format: aggregates, scope events, packets, records.
+        Frames = "frames",
+        /// Self-triggered records.
+        Hits = "hits",
+    }
+}
+
+vocabulary! {
+    /// Why something was lost.
+    LossReason {
+        /// The sender counted more than was decoded here.
+        NeverReceived = "never_received",
+        /// Datagrams missing inside a buffer, by their ids.
+        DatagramGap = "datagram_gap",
+        /// Whole buffers missing; how many datagrams they had is not known.
+        BufferGap = "buffer_gap",
+        /// Frames missing, by the board's own counter.
+        FrameGap = "frame_gap",
+        /// A datagram longer than the room for it.
+        DatagramTooLong = "datagram_too_long",
+        /// From an address that is not this source's.
+        Stranger = "stranger",
+        /// No block was free and the policy is `drop`.
+        NoBlock = "no_block",
+        /// A capture that holds only the beginning of a packet.
+        CaptureTruncated = "capture_truncated",
+        /// A fragment of an IP packet whose other fragments are not there.
+        FragmentMissing = "fragment_missing",
+        /// The same datagram again.
+        DuplicateDatagram = "duplicate_datagram",
+        /// A datagram or packet whose own header or footer contradicts its length.
+        BadFraming = "bad_framing",
+        /// A hash or checksum that does not match any expected place.
+        BadHash = "bad_hash",
+        /// Bytes between a damage and the next header that can be trusted.
+        Resynchronised = "resynchronised",
+        /// A unit whose end never came.
+        Unfinished = "unfinished",
+        /// A unit larger than the memory for it.
+        TooLarge = "too_large",
+        /// A header that promises zero words.
+        ZeroWords = "zero_words",
+        /// A header that promises more words than there are.
+        WordCount = "word_count",
+        /// A format number that is not known.
+        UnknownFormat = "unknown_format",
+        /// A channel number beyond the board's.
+        BadChannel = "bad_channel",
+        /// A hit cut off by the end of its unit.
+        TruncatedHit = "truncated_hit",
+        /// A sample count that contradicts the size.
+        BadSamples = "bad_samples",
+        /// A constant, type or version that is not the configured one.
+        WrongConstant = "wrong_constant",
+        /// A length field that contradicts the bytes.
+        BadLength = "bad_length",
+        /// Arrived after its place in the time order had passed.
+        Late = "late",
+        /// The memory for ordering was full and the policy is `drop`.
+        OverBudget = "over_budget",
+        /// The disk was full.
+        DiskFull = "disk_full",
+        /// The disk or file failed.
+        WriteFailed = "write_failed",
+        /// A thread or worker ended before it had read everything.
+        Abandoned = "abandoned",
+    }
+}
+
+/// How well the number of a loss is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quality {
+    /// Counted one by one, or from sequence numbers or sender totals.
+    Exact,
+    /// There were that many, and perhaps more.
+    AtLeast,
+    /// Something was lost; how much is not known.
+    Unknown,
+}
+
+impl LossReason {
+    /// How well losses of this reason are known.
+    pub const fn quality(self) -> Quality {
+        match self {
+            LossReason::BufferGap => Quality::AtLeast,
+            _ => Quality::Exact,
+        }
+    }
+
+    /// What an operator can do about it.
+    pub const fn advice(self) -> &'static str {
+        use LossReason::*;
+        match self {
+            NeverReceived | DatagramGap | BufferGap | FrameGap => {
+                "raise the receive buffer (net.core.rmem_max), pin the receiver, or lower the rate; see the socket's own drop count"
+            }
+            DatagramTooLong => "raise `datagram_bytes` of the source",
+            Stranger => "another host sends to this port; give the board's address in the URL",
+            NoBlock => "raise `memory` of the source, or use `policy = \"hold\"`",
+            CaptureTruncated => "capture with a larger snapshot length (tcpdump -s 0)",
+            FragmentMissing => "use datagrams that fit the network's MTU",
+            DuplicateDatagram => "look for two paths or a mirror port between board and host",
+            BadFraming | BadHash | WrongConstant | BadLength => {
+                "check that `format` names what the board sends, and the cabling"
+            }
+            Resynchronised | Unfinished | ZeroWords | WordCount | UnknownFormat | TruncatedHit
+            | BadSamples => "data were damaged on the way or by the board; see the first kept dump",
+            TooLarge => "raise `block_bytes` of the source",
+            BadChannel => "check `channels` of the source against the board",
+            Late => "raise `disorder` of the source, or keep late hits",
+            OverBudget => "raise `[order] memory`, or lower the stall time-out",
+            DiskFull => "free disk space",
+            WriteFailed => "check the disk",
+            Abandoned => "see the message of the stage that failed",
+        }
+    }
+}

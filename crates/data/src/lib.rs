@@ -1,0 +1,38 @@
+//! What flows through thalweg, and the words that every room shares.
+//!
+//! ```text
+//!  Pool ──► Block ──► Slice (16 bytes, plain)          bytes on loan, never copied
+//!                └──► Lease (the right to read)        one per block and batch
+//!
+//!  Frames ──► Hits                                     the batches between rooms
+//!    └── Mark: when it arrived                         the only clock downstream
+//!
+//!  Tally ──► Ledger ──► Books                          every byte and hit, accounted
+//! ```
+//!
+//! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
+//! `unsafe` lives in [`pool`] and [`ring`] alone; both are model-checked with loom.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod sync;
+
+pub mod batch;
+pub mod hit;
+pub mod ledger;
+pub mod pool;
+pub mod ring;
+pub mod room;
+pub mod slice;
+pub mod state;
+pub mod tick;
+pub mod waveform;
+
+pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
+pub use hit::{Extra, Flags, Hit, Signal, Statistics};
+pub use ledger::{Account, Books, Ledger, LossReason, Quality, Stage, Tally, Unit};
+pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
+pub use room::{Control, ControlError, Decode, Received, Sink, SinkError, Source, SourceError, Unpack};
+pub use slice::{BlockId, Slice};
+pub use state::{Busy, RunState};
+pub use tick::Tick;

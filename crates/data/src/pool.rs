@@ -1,0 +1,509 @@
+//! Fixed-size blocks on loan: the one place that owns memory for received bytes.
+//!
+//! ```text
+//!  Pool::take ──► BlockWriter ── publish ──► Slice     readers: Lease::bytes(slice)
+//!                     │  append-only: published bytes never change
+//!                     └─ lease ──► Lease ─┐
+//!  free list (LIFO) ◄──── last one out ───┘
+//! ```
+//! A block is written from its start to its end, once, while it is already being read: `publish` makes bytes
+//! readable and moves the writer beyond them. Writer and leases each count one; the last to go puts the block back.
+//! The newest returned block is taken first, because its bytes are still in the cache.
+
+use std::fmt;
+use std::sync::atomic::AtomicU32 as StdAtomicU32;
+
+use crate::slice::{BlockId, Slice};
+use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence};
+
+/// A pool that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// Sizes beyond what a [`Slice`] can name.
+    #[error(
+        "a pool of {blocks} blocks of {block_size} bytes is not possible: 1 to {} blocks of 64 bytes to 1 GiB, a multiple of 64",
+        BlockId::MAX_BLOCKS
+    )]
+    Size {
+        /// Blocks asked for.
+        blocks: usize,
+        /// Bytes per block asked for.
+        block_size: usize,
+    },
+    /// The system gave no memory.
+    #[error(
+        "no memory for {blocks} blocks of {block_size} bytes: {cause}; lower `[source] memory` or free memory"
+    )]
+    Memory {
+        /// Blocks asked for.
+        blocks: usize,
+        /// Bytes per block asked for.
+        block_size: usize,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// More pools than a process can name.
+    #[error("this process has made {} pools, and can name no more", BlockId::MAX_POOLS)]
+    TooMany,
+}
+
+/// Owner of fixed-size blocks. Cloning gives another handle to the same blocks.
+#[derive(Clone)]
+pub struct Pool(Arc<Shared>);
+
+struct Shared {
+    number: u32,
+    block_size: usize,
+    memory: memmap2::MmapRaw,
+    headers: Box<[Header]>,
+    /// Top of the stack of free blocks: a tag against ABA in the upper half, index + 1 (0: empty) in the lower.
+    free_top: AtomicU64,
+    free_count: AtomicU32,
+}
+
+/// What the pool knows of one block; on a cache line of its own, since several threads count on it.
+#[repr(align(64))]
+struct Header {
+    /// The writer, if any, and each lease count one.
+    holders: AtomicU32,
+    /// Bytes from the start that are readable and final.
+    published: AtomicU32,
+    /// The next free block below this one: index + 1, or 0.
+    below: AtomicU32,
+}
+
+static NEXT_POOL: StdAtomicU32 = StdAtomicU32::new(0);
+
+impl Pool {
+    /// Makes `blocks` blocks of `block_size` bytes, all free and resident.
+    ///
+    /// # Errors
+    /// When the sizes cannot be named or the memory is not there.
+    pub fn new(blocks: usize, block_size: usize) -> Result<Pool, PoolError> {
+        let possible = (1..=BlockId::MAX_BLOCKS).contains(&blocks)
+            && (64..=1 << 30).contains(&block_size)
+            && block_size.is_multiple_of(64);
+        if !possible {
+            return Err(PoolError::Size { blocks, block_size });
+        }
+        let number = NEXT_POOL.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if number as usize >= BlockId::MAX_POOLS {
+            return Err(PoolError::TooMany);
+        }
+        let memory = resident_memory(blocks * block_size).map_err(|cause| PoolError::Memory {
+            blocks,
+            block_size,
+            cause,
+        })?;
+        let headers = (0..blocks as u32)
+            .map(|index| Header {
+                holders: AtomicU32::new(0),
+                published: AtomicU32::new(0),
+                below: AtomicU32::new(if index + 1 == blocks as u32 { 0 } else { index + 2 }),
+            })
+            .collect();
+        Ok(Pool(Arc::new(Shared {
+            number,
+            block_size,
+            memory,
+            headers,
+            free_top: AtomicU64::new(1),
+            free_count: AtomicU32::new(blocks as u32),
+        })))
+    }
+
+    /// Takes a free block to write, or `None` when every block is on loan: the caller's policy applies.
+    pub fn take(&self) -> Option<BlockWriter> {
+        let index = self.0.pop()?;
+        let header = &self.0.headers[index as usize];
+        header.published.store(0, Ordering::Relaxed);
+        header.holders.store(1, Ordering::Relaxed);
+        Some(BlockWriter { lease: Lease { shared: self.0.clone(), index }, published: 0 })
+    }
+
+    /// Bytes per block.
+    pub fn block_size(&self) -> usize {
+        self.0.block_size
+    }
+
+    /// Blocks owned.
+    pub fn block_count(&self) -> usize {
+        self.0.headers.len()
+    }
+
+    /// Blocks free at about this moment.
+    pub fn free_count(&self) -> usize {
+        self.0.free_count.load(Ordering::Relaxed) as usize
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Pool({} of {} blocks of {} bytes free)",
+            self.free_count(),
+            self.block_count(),
+            self.block_size()
+        )
+    }
+}
+
+/// Anonymous memory, with large pages where the system has them, touched so that no page fault is left for the run.
+fn resident_memory(bytes: usize) -> std::io::Result<memmap2::MmapRaw> {
+    let map = memmap2::MmapOptions::new().len(bytes).map_anon()?;
+    #[cfg(target_os = "linux")]
+    if bytes >= 2 << 20 {
+        // A hint only: without large pages the pool works the same.
+        let _ = map.advise(memmap2::Advice::HugePage);
+    }
+    let mut map = map;
+    map.iter_mut().step_by(4096).for_each(|byte| *byte = 0);
+    Ok(map.into())
+}
+
+impl Shared {
+    fn pop(&self) -> Option<u32> {
+        let mut top = self.free_top.load(Ordering::Acquire);
+        loop {
+            let index = (top as u32).checked_sub(1)?;
+            // A block that another thread takes at this moment may change `below` under us; the tag then
+            // differs and the exchange fails.
+            let below = self.headers[index as usize].below.load(Ordering::Relaxed);
+            let next = next_tag(top) | u64::from(below);
+            match self.free_top.compare_exchange_weak(top, next, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => {
+                    self.free_count.fetch_sub(1, Ordering::Relaxed);
+                    return Some(index);
+                }
+                Err(seen) => top = seen,
+            }
+        }
+    }
+
+    fn push(&self, index: u32) {
+        self.free_count.fetch_add(1, Ordering::Relaxed);
+        let mut top = self.free_top.load(Ordering::Relaxed);
+        loop {
+            self.headers[index as usize].below.store(top as u32, Ordering::Relaxed);
+            let next = next_tag(top) | u64::from(index + 1);
+            match self.free_top.compare_exchange_weak(top, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => top = seen,
+            }
+        }
+    }
+
+    fn block_start(&self, index: u32) -> *mut u8 {
+        // SAFETY: `index` is below the number of blocks, so the offset lies inside the mapping.
+        unsafe { self.memory.as_mut_ptr().add(index as usize * self.block_size) }
+    }
+}
+
+fn next_tag(top: u64) -> u64 {
+    ((top >> 32).wrapping_add(1)) << 32
+}
+
+/// The one writer of a block. Dropping it leaves the published bytes to those who hold leases.
+pub struct BlockWriter {
+    lease: Lease,
+    published: usize,
+}
+
+impl BlockWriter {
+    /// The bytes that are still to be written.
+    pub fn tail(&mut self) -> &mut [u8] {
+        let Lease { shared, index } = &self.lease;
+        // SAFETY: the range from `published` to the block's end is inside the mapping and initialised (zeroed, or
+        // written in an earlier loan). It is exclusive: there is one writer per block, borrowed mutably here, and
+        // leases read below `published` only.
+        unsafe {
+            let start = shared.block_start(*index).add(self.published);
+            std::slice::from_raw_parts_mut(start, shared.block_size - self.published)
+        }
+    }
+
+    /// Bytes that are still to be written.
+    pub fn remaining(&self) -> usize {
+        self.lease.shared.block_size - self.published
+    }
+
+    /// Makes the next `length` bytes of the tail final and readable.
+    ///
+    /// # Panics
+    /// When `length` is beyond the tail: the caller wrote there, too.
+    pub fn publish(&mut self, length: usize) -> Slice {
+        assert!(length <= self.remaining(), "no more is published than the tail holds");
+        let offset = self.published;
+        self.published += length;
+        self.lease.header().published.store(self.published as u32, Ordering::Release);
+        Slice { block: self.lease.block(), offset: offset as u32, length: length as u32, tag: 0 }
+    }
+
+    /// Copies `bytes` in and publishes them, or `None` when they do not fit.
+    pub fn append(&mut self, bytes: &[u8]) -> Option<Slice> {
+        self.tail().get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(self.publish(bytes.len()))
+    }
+
+    /// Skips bytes so that the tail starts at a multiple of `alignment` (a power of two) within the block.
+    pub fn align(&mut self, alignment: usize) {
+        let next = self.published.next_multiple_of(alignment).min(self.lease.shared.block_size);
+        self.publish(next - self.published);
+    }
+
+    /// Bytes published so far: where the tail starts within the block.
+    pub fn published(&self) -> usize {
+        self.published
+    }
+
+    /// The right to read what is published, now and later.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl fmt::Debug for BlockWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockWriter({} of {} bytes)", self.published, self.lease.shared.block_size)
+    }
+}
+
+/// The right to read what is published in one block. The block is not reused while a lease lives.
+pub struct Lease {
+    shared: Arc<Shared>,
+    index: u32,
+}
+
+impl Lease {
+    /// The block it is for.
+    #[inline]
+    pub fn block(&self) -> BlockId {
+        BlockId::new(self.shared.number, self.index)
+    }
+
+    /// The bytes of a slice of this block.
+    ///
+    /// # Panics
+    /// When the slice names another block or bytes that are not published.
+    #[inline]
+    pub fn bytes(&self, slice: Slice) -> &[u8] {
+        assert!(slice.block == self.block(), "a slice is read through a lease on its own block");
+        let published = self.header().published.load(Ordering::Acquire) as usize;
+        assert!(slice.end() <= published, "a slice names published bytes only");
+        // SAFETY: the range is inside the block and below `published`, where bytes are initialised and do not change
+        // until the last holder, of which this lease is one, is gone; the returned borrow cannot outlive it.
+        unsafe {
+            let start = self.shared.block_start(self.index).add(slice.offset as usize);
+            std::slice::from_raw_parts(start, slice.length as usize)
+        }
+    }
+
+    fn header(&self) -> &Header {
+        debug_assert_eq!(self.block().index(), self.index);
+        &self.shared.headers[self.index as usize]
+    }
+}
+
+impl Clone for Lease {
+    fn clone(&self) -> Lease {
+        // Relaxed suffices: the clone is reached through a holder, so the count cannot be falling to 0.
+        self.header().holders.fetch_add(1, Ordering::Relaxed);
+        Lease { shared: self.shared.clone(), index: self.index }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Release: our reads and writes come before the count falls. Acquire: whoever puts the block back has seen
+        // those of all others.
+        if self.header().holders.fetch_sub(1, Ordering::Release) == 1 {
+            fence(Ordering::Acquire);
+            self.shared.push(self.index);
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease({:?})", self.block())
+    }
+}
+
+/// The leases of one batch: one per distinct block.
+#[derive(Debug, Default)]
+pub struct Leases(Vec<Lease>);
+
+impl Leases {
+    /// Adds a lease on a block unless there is one. Neighbouring slices lie in the same block, so the newest is
+    /// looked at first.
+    #[inline]
+    pub fn add(&mut self, lease: &Lease) {
+        if self.find(lease.block()).is_none() {
+            self.0.push(lease.clone());
+        }
+    }
+
+    /// Adds the lease that `from` holds on the block of `slice`.
+    ///
+    /// # Panics
+    /// When `from` holds none.
+    #[inline]
+    pub fn add_for(&mut self, slice: Slice, from: &Leases) {
+        if self.find(slice.block).is_none() {
+            self.0.push(from.find(slice.block).expect("a slice travels with its lease").clone());
+        }
+    }
+
+    /// Adds all of another batch's leases.
+    pub fn add_all(&mut self, from: &Leases) {
+        from.0.iter().for_each(|lease| self.add(lease));
+    }
+
+    /// The bytes of a slice.
+    ///
+    /// # Panics
+    /// When no lease is held on its block, or it names unpublished bytes.
+    #[inline]
+    pub fn bytes(&self, slice: Slice) -> &[u8] {
+        self.find(slice.block).expect("a slice travels with its lease").bytes(slice)
+    }
+
+    #[inline]
+    fn find(&self, block: BlockId) -> Option<&Lease> {
+        self.0.iter().rev().find(|lease| lease.block() == block)
+    }
+
+    /// Returns all leases.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Number of distinct blocks held.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no block is held.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_bytes_stay_while_the_tail_is_written() {
+        let pool = Pool::new(1, 128).expect("small");
+        let mut writer = pool.take().expect("free");
+        let first = writer.append(b"river").expect("fits");
+        let lease = writer.lease().clone();
+        writer.tail().fill(0xFF);
+        assert_eq!(lease.bytes(first), b"river");
+    }
+
+    #[test]
+    fn a_block_comes_back_when_the_last_holder_is_gone() {
+        let pool = Pool::new(1, 64).expect("small");
+        let writer = pool.take().expect("free");
+        let lease = writer.lease().clone();
+        drop(writer);
+        assert!(pool.take().is_none());
+        drop(lease);
+        assert!(pool.take().is_some());
+        assert_eq!(pool.free_count(), 1);
+    }
+
+    #[test]
+    fn the_newest_returned_block_is_taken_first() {
+        let pool = Pool::new(8, 64).expect("small");
+        let (a, b) = (pool.take().expect("free"), pool.take().expect("free"));
+        let newest = b.lease().block();
+        drop(a);
+        drop(b);
+        assert_eq!(pool.take().expect("free").lease().block(), newest);
+    }
+
+    #[test]
+    #[should_panic(expected = "published bytes only")]
+    fn unpublished_bytes_cannot_be_read() {
+        let pool = Pool::new(1, 64).expect("small");
+        let mut writer = pool.take().expect("free");
+        let slice = writer.publish(8);
+        let lease = writer.lease().clone();
+        lease.bytes(Slice { length: 9, ..slice });
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused_with_a_word() {
+        let message = Pool::new(0, 64).map(drop).expect_err("no blocks").to_string();
+        assert!(message.contains("0 blocks of 64 bytes"), "{message}");
+        assert!(Pool::new(1, 65).is_err());
+    }
+
+    #[test]
+    fn blocks_circulate_between_threads_without_loss() {
+        let pool = Pool::new(4, 64).expect("small");
+        std::thread::scope(|scope| {
+            for id in 0..4u8 {
+                let pool = pool.clone();
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        let Some(mut writer) = pool.take() else {
+                            continue;
+                        };
+                        let slice = writer.append(&[id; 16]).expect("fits");
+                        let lease = writer.lease().clone();
+                        drop(writer);
+                        assert_eq!(lease.bytes(slice), &[id; 16]);
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.free_count(), 4);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+
+    #[test]
+    fn two_threads_never_hold_the_same_block() {
+        loom::model(|| {
+            let pool = Pool::new(2, 64).expect("small");
+            let other = pool.clone();
+            let thread = loom::thread::spawn(move || {
+                let taken = other.take();
+                taken.as_ref().map(|writer| writer.lease().block());
+                drop(taken);
+                other.take().map(|writer| writer.lease().block())
+            });
+            let mine = pool.take();
+            drop(mine);
+            thread.join().expect("no panic");
+            assert_eq!(pool.free_count(), 2);
+        });
+    }
+
+    #[test]
+    fn a_reader_sees_what_was_published_until_it_lets_go() {
+        loom::model(|| {
+            let pool = Pool::new(1, 64).expect("small");
+            let mut writer = pool.take().expect("free");
+            let slice = writer.append(&[7; 8]).expect("fits");
+            let lease = writer.lease().clone();
+            let reader = loom::thread::spawn(move || {
+                assert_eq!(lease.bytes(slice), &[7; 8]);
+            });
+            drop(writer);
+            if let Some(mut again) = pool.take() {
+                again.append(&[9; 8]).expect("fits");
+            }
+            reader.join().expect("no panic");
+            assert!(pool.take().is_some(), "the block is back once both are gone");
+        });
+    }
+}

@@ -1,0 +1,421 @@
+//! Bounded queues between threads, and nothing between neighbours on one thread.
+//!
+//! ```text
+//!  Upstream ── send ──► [ fulls ] ──► receive ── Downstream
+//!     ▲                                              │
+//!     └──── empty ◄── [ empties ] ◄── give_back ─────┘
+//! ```
+//! A [`circuit`] owns a fixed number of batches that go round: filled upstream, read downstream, given back.
+//! Its bound is that number; when no empty batch is there, the sender's policy applies. Nothing is allocated
+//! after it is made. Each direction is a single-producer single-consumer ring of our own, so that loom can
+//! check the very code that runs.
+
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence};
+
+/// An index on a cache line of its own: the two ends do not slow each other down.
+#[repr(align(128))]
+struct Position(AtomicUsize);
+
+struct Shared<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// Items taken so far; written by the consumer alone.
+    head: Position,
+    /// Items put so far; written by the producer alone.
+    tail: Position,
+    closed: AtomicBool,
+    sleeper: Sleeper,
+}
+
+// SAFETY: a slot is reached by the producer between its being taken and put, by the consumer between its being
+// put and taken; `head` and `tail` hand it over with release and acquire. So `T: Send` suffices.
+unsafe impl<T: Send> Sync for Shared<T> {}
+// SAFETY: as above; the ring owns its items.
+unsafe impl<T: Send> Send for Shared<T> {}
+
+/// The writing end of a ring.
+pub struct Producer<T> {
+    shared: Arc<Shared<T>>,
+    tail: usize,
+    /// The last `head` seen: the ring is known to have room while `tail` is within capacity of it.
+    head_seen: usize,
+}
+
+/// The reading end of a ring.
+pub struct Consumer<T> {
+    shared: Arc<Shared<T>>,
+    head: usize,
+    tail_seen: usize,
+}
+
+/// A ring for `capacity` items (at least 1).
+pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    let slots = (0..capacity.max(1)).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let shared = Arc::new(Shared {
+        slots,
+        head: Position(AtomicUsize::new(0)),
+        tail: Position(AtomicUsize::new(0)),
+        closed: AtomicBool::new(false),
+        sleeper: Sleeper::new(),
+    });
+    let producer = Producer { shared: shared.clone(), tail: 0, head_seen: 0 };
+    (producer, Consumer { shared, head: 0, tail_seen: 0 })
+}
+
+impl<T> Producer<T> {
+    /// Puts an item, or gives it back when the ring is full or the other end is gone.
+    ///
+    /// # Errors
+    /// The item.
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        let capacity = self.shared.slots.len();
+        if self.tail - self.head_seen == capacity {
+            self.head_seen = self.shared.head.0.load(Ordering::Acquire);
+            if self.tail - self.head_seen == capacity {
+                return Err(item);
+            }
+        }
+        if self.is_closed() {
+            return Err(item);
+        }
+        self.shared.slots[self.tail % capacity].with_mut(|slot| {
+            // SAFETY: the slot is free: the consumer has taken its item (seen through `head` with acquire) and does
+            // not touch it before `tail` moves; there is one producer.
+            unsafe { (*slot).write(item) };
+        });
+        self.tail += 1;
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+        self.shared.sleeper.wake();
+        Ok(())
+    }
+
+    /// Items in the ring at about this moment.
+    pub fn len(&self) -> usize {
+        self.tail - self.shared.head.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether the ring is empty at about this moment.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the other end is gone.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
+    }
+}
+
+impl<T> Consumer<T> {
+    /// Takes the oldest item, if any.
+    pub fn pop(&mut self) -> Option<T> {
+        if self.head == self.tail_seen {
+            self.tail_seen = self.shared.tail.0.load(Ordering::Acquire);
+            if self.head == self.tail_seen {
+                return None;
+            }
+        }
+        let capacity = self.shared.slots.len();
+        let item = self.shared.slots[self.head % capacity].with(|slot| {
+            // SAFETY: the slot was put (seen through `tail` with acquire) and is read once: `head` moves beyond it
+            // now, and there is one consumer.
+            unsafe { (*slot).assume_init_read() }
+        });
+        self.head += 1;
+        self.shared.head.0.store(self.head, Ordering::Release);
+        Some(item)
+    }
+
+    /// Takes the oldest item, sleeping at most `wait` for it. `None` after the wait, or when the other end is gone
+    /// and nothing is left.
+    pub fn pop_wait(&mut self, wait: Duration) -> Option<T> {
+        for _ in 0..64 {
+            if let Some(item) = self.pop() {
+                return Some(item);
+            }
+            std::hint::spin_loop();
+        }
+        let until = Instant::now() + wait;
+        loop {
+            let shared = &*self.shared;
+            let head = self.head;
+            let left = until.saturating_duration_since(Instant::now());
+            shared.sleeper.sleep(left, || {
+                shared.tail.0.load(Ordering::Acquire) != head || shared.closed.load(Ordering::Acquire)
+            });
+            let closed = self.is_closed();
+            let item = self.pop();
+            if item.is_some() || closed || Instant::now() >= until {
+                return item;
+            }
+        }
+    }
+
+    /// Whether the other end is gone. Items may still be in the ring.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
+    }
+
+    /// Items in the ring at about this moment.
+    pub fn len(&self) -> usize {
+        self.shared.tail.0.load(Ordering::Relaxed) - self.head
+    }
+
+    /// Whether the ring is empty at about this moment.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Most items the ring holds.
+    pub fn capacity(&self) -> usize {
+        self.shared.slots.len()
+    }
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.sleeper.wake();
+    }
+}
+
+impl<T> Drop for Consumer<T> {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        while self.pop().is_some() {}
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // Both ends are gone. The consumer may have gone first, so items put after its last look are dropped here.
+        let (mut head, tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Acquire));
+        while head != tail {
+            self.slots[head % self.slots.len()].with_mut(|slot| {
+                // SAFETY: positions from `head` to `tail` hold items that nobody else can reach any more.
+                unsafe { (*slot).assume_init_drop() };
+            });
+            head += 1;
+        }
+    }
+}
+
+/// Lets one thread sleep until another has put something. The lock is taken only to go to sleep and to wake.
+struct Sleeper {
+    asleep: AtomicBool,
+    thread: Mutex<Option<std::thread::Thread>>,
+}
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        Sleeper { asleep: AtomicBool::new(false), thread: Mutex::new(None) }
+    }
+
+    fn sleep(&self, at_most: Duration, ready: impl Fn() -> bool) {
+        *self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(std::thread::current());
+        self.asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `wake`: either we see the item, or the waker sees us asleep.
+        fence(Ordering::SeqCst);
+        if !ready() {
+            std::thread::park_timeout(at_most);
+        }
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            self.asleep.store(false, Ordering::Relaxed);
+            if let Some(thread) = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_ref()
+            {
+                thread.unpark();
+            }
+        }
+    }
+}
+
+/// The filling end of a [`circuit`].
+pub struct Upstream<T> {
+    empties: Consumer<T>,
+    fulls: Producer<T>,
+}
+
+/// The reading end of a [`circuit`].
+pub struct Downstream<T> {
+    fulls: Consumer<T>,
+    empties: Producer<T>,
+}
+
+/// A circuit of `count` batches, each made by `make` now.
+pub fn circuit<T>(count: usize, mut make: impl FnMut() -> T) -> (Upstream<T>, Downstream<T>) {
+    let (mut empties, empties_out) = ring(count);
+    let (fulls, fulls_out) = ring(count);
+    for _ in 0..count.max(1) {
+        if empties.push(make()).is_err() {
+            break;
+        }
+    }
+    (Upstream { empties: empties_out, fulls }, Downstream { fulls: fulls_out, empties })
+}
+
+impl<T> Upstream<T> {
+    /// An empty batch, if one is there.
+    pub fn empty(&mut self) -> Option<T> {
+        self.empties.pop()
+    }
+
+    /// An empty batch, waiting at most `wait` for one: the policy `hold`.
+    pub fn empty_wait(&mut self, wait: Duration) -> Option<T> {
+        self.empties.pop_wait(wait)
+    }
+
+    /// Sends a batch. It is dropped when the other end is gone, which [`Upstream::is_closed`] tells.
+    pub fn send(&mut self, batch: T) {
+        // The ring holds every batch of the circuit, so it is never full.
+        let _gone = self.fulls.push(batch);
+    }
+
+    /// Batches on their way at about this moment.
+    pub fn in_flight(&self) -> usize {
+        self.fulls.len()
+    }
+
+    /// Whether the other end is gone.
+    pub fn is_closed(&self) -> bool {
+        self.fulls.is_closed()
+    }
+}
+
+impl<T> Downstream<T> {
+    /// The oldest batch, if any.
+    pub fn receive(&mut self) -> Option<T> {
+        self.fulls.pop()
+    }
+
+    /// The oldest batch, waiting at most `wait` for it.
+    pub fn receive_wait(&mut self, wait: Duration) -> Option<T> {
+        self.fulls.pop_wait(wait)
+    }
+
+    /// Gives a batch back to be filled again. The caller has cleared it.
+    pub fn give_back(&mut self, batch: T) {
+        let _gone = self.empties.push(batch);
+    }
+
+    /// Batches waiting at about this moment.
+    pub fn waiting(&self) -> usize {
+        self.fulls.len()
+    }
+
+    /// Whether the other end is gone and nothing is left.
+    pub fn is_finished(&self) -> bool {
+        self.fulls.is_closed() && self.fulls.is_empty()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_arrive_in_order_and_once() {
+        let (mut producer, mut consumer) = ring(8);
+        let thread = std::thread::spawn(move || {
+            for number in 0..100_000u32 {
+                let mut item = number;
+                while let Err(back) = producer.push(item) {
+                    item = back;
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for expected in 0..100_000 {
+            assert_eq!(consumer.pop_wait(Duration::from_secs(5)), Some(expected));
+        }
+        thread.join().expect("no panic");
+        assert_eq!(consumer.pop_wait(Duration::from_secs(5)), None, "closed and drained");
+    }
+
+    #[test]
+    fn a_full_ring_gives_the_item_back() {
+        let (mut producer, mut consumer) = ring(1);
+        assert_eq!(producer.push(1), Ok(()));
+        assert_eq!(producer.push(2), Err(2));
+        assert_eq!(consumer.pop(), Some(1));
+        assert_eq!(producer.push(2), Ok(()));
+    }
+
+    #[test]
+    fn what_is_left_is_dropped_with_the_ring() {
+        let item = std::sync::Arc::new(());
+        let (mut producer, consumer) = ring(4);
+        assert!(producer.push(item.clone()).is_ok());
+        drop(consumer);
+        drop(producer);
+        assert_eq!(std::sync::Arc::strong_count(&item), 1);
+    }
+
+    #[test]
+    fn a_circuit_never_makes_more_than_it_owns() {
+        let mut made = 0;
+        let (mut up, mut down) = circuit(2, || {
+            made += 1;
+            Vec::<u8>::with_capacity(16)
+        });
+        for _ in 0..10 {
+            let batch = up.empty().expect("given back");
+            up.send(batch);
+            let batch = down.receive().expect("sent");
+            down.give_back(batch);
+        }
+        assert!(up.empty().is_some() && up.empty().is_some() && up.empty().is_none());
+        assert_eq!(made, 2);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+
+    #[test]
+    fn every_item_is_handed_over_whole_and_once() {
+        loom::model(|| {
+            let (mut producer, mut consumer) = ring(1);
+            let thread = loom::thread::spawn(move || {
+                let mut sent = 0;
+                for item in 1..=2u32 {
+                    if producer.push(Box::new(item)).is_ok() {
+                        sent += item;
+                    }
+                }
+                sent
+            });
+            let mut received = 0;
+            for _ in 0..2 {
+                if let Some(item) = consumer.pop() {
+                    received += *item;
+                }
+            }
+            let sent = thread.join().expect("no panic");
+            while let Some(item) = consumer.pop() {
+                received += *item;
+            }
+            assert_eq!(sent, received);
+        });
+    }
+
+    #[test]
+    fn an_item_put_while_the_consumer_leaves_is_dropped_once() {
+        loom::model(|| {
+            let item = std::sync::Arc::new(());
+            let (mut producer, consumer) = ring(1);
+            let put = item.clone();
+            let thread = loom::thread::spawn(move || drop(producer.push(put)));
+            drop(consumer);
+            thread.join().expect("no panic");
+            assert_eq!(std::sync::Arc::strong_count(&item), 1);
+        });
+    }
+}

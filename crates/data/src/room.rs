@@ -1,0 +1,184 @@
+//! The traits between rooms. A stage knows these and never its neighbour.
+//!
+//! ```text
+//!  Source ─Frames─► Unpack ─Frames─► Decode ─Hits─► … ─Hits─► Sink
+//!     ▲ Control
+//! ```
+//! `Unpack` is sequential: it keeps sequence numbers and finds what is missing. `Decode` may be split over
+//! workers batch by batch. Each keeps one running [`Tally`] per unit it handles and says what it did; the
+//! thread that drives it publishes the tally in the ledger between batches.
+
+use std::time::Duration;
+
+use crate::batch::{Frames, Hits, Mark};
+use crate::ledger::Tally;
+
+/// What one call of [`Source::receive`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The batch holds bytes.
+    Data,
+    /// Nothing came within the wait; the batch holds a mark alone.
+    Idle,
+    /// No block was free; the batch holds a mark alone, and the source's policy has been applied.
+    Full,
+    /// Nothing will come any more.
+    End,
+}
+
+/// A source that failed for good. The message says what was seen, where, and what to try.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct SourceError {
+    /// The URL or file.
+    pub place: String,
+    /// What happened, and what to do.
+    pub message: String,
+}
+
+/// Where bytes come from: a socket, a file, a capture, a recording.
+pub trait Source: Send {
+    /// Fills an empty batch with what is there, waiting at most `wait`, and sets its mark.
+    ///
+    /// # Errors
+    /// When the source is of no further use; a bad datagram is not an error but a count.
+    fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError>;
+
+    /// Takes back the last `bytes` of the batch just given: the head of a unit whose rest has not come.
+    /// The next batch begins with them. Only stream sources are asked.
+    fn carry(&mut self, bytes: usize);
+
+    /// What came in and what was lost here, in datagrams and bytes.
+    fn tally(&self) -> &Tally;
+
+    /// Counters of the kernel and the like, which say *where* a loss happened and are never added to it:
+    /// `(name, value)`.
+    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// One line on how the source was set up: backend, receive buffer asked for and granted.
+    fn description(&self) -> String;
+
+    /// Whether bytes are a stream (units may straddle receive calls) rather than datagrams.
+    fn is_stream(&self) -> bool;
+}
+
+/// Finds whole units in received bytes and says what is missing between them.
+pub trait Unpack: Send {
+    /// Appends the units found in `received` to `units`, with the leases they need; returns how many bytes at
+    /// the end of a stream's last slice are the head of a unit still to come (0 for datagrams).
+    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize;
+
+    /// Tells that the source has ended: what is unfinished is lost now.
+    fn finish(&mut self, units: &mut Frames) {
+        let _ = units;
+    }
+
+    /// Datagrams, bytes and frames: in, out, overhead, lost.
+    fn tally(&self) -> &Tally;
+
+    /// The account by sequence numbers: what was sent, seen, and never seen, in datagrams and frames.
+    fn wire_tally(&self) -> &Tally;
+}
+
+/// Turns whole units into hits.
+pub trait Decode: Send {
+    /// Appends the hits of `units` to `hits`, with the leases that their extras need.
+    fn decode(&mut self, units: &Frames, hits: &mut Hits);
+
+    /// Frames and bytes in, used and lost; hits out.
+    fn tally(&self) -> &Tally;
+}
+
+/// A sink that could not take a batch.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// The disk is full; what was written is whole. The batch was not taken.
+    #[error("{place}: no space left on the disk; free some, or set `[record] directory` to another one")]
+    Full {
+        /// File or directory.
+        place: String,
+    },
+    /// Anything else that ends this sink.
+    #[error("{place}: {message}")]
+    Failed {
+        /// File or address.
+        place: String,
+        /// What happened, and what to do.
+        message: String,
+    },
+}
+
+/// Where hits go. Bounded, and accounted for in the ledger.
+pub trait Sink: Send {
+    /// Takes a batch. A batch that is refused is counted as lost by the sink itself.
+    ///
+    /// # Errors
+    /// When the sink can take no more; see [`SinkError`].
+    fn write(&mut self, hits: &Hits) -> Result<(), SinkError>;
+
+    /// Lets time pass: what has waited long enough is written.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn advance(&mut self, mark: Mark) -> Result<(), SinkError>;
+
+    /// Writes everything and closes.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn finish(&mut self) -> Result<(), SinkError>;
+
+    /// Hits in, out, held, lost, of one source.
+    fn tally(&self, source: crate::SourceId) -> &Tally;
+}
+
+/// A command that a board did not take.
+#[derive(Debug, thiserror::Error)]
+#[error("{board}: {message}")]
+pub struct ControlError {
+    /// The board's address.
+    pub board: String,
+    /// What was asked, what came back, what to do.
+    pub message: String,
+}
+
+/// Drives a board: parameters and the run. Blocking; never called from the data path.
+pub trait Control: Send {
+    /// Reads one parameter by the board's own path.
+    ///
+    /// # Errors
+    /// When the board refuses or cannot be reached.
+    fn get(&mut self, path: &str) -> Result<String, ControlError>;
+
+    /// Writes one parameter.
+    ///
+    /// # Errors
+    /// As for `get`.
+    fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError>;
+
+    /// Makes the board ready to start.
+    ///
+    /// # Errors
+    /// As for `get`.
+    fn arm(&mut self) -> Result<(), ControlError>;
+
+    /// Starts the acquisition.
+    ///
+    /// # Errors
+    /// As for `get`.
+    fn start(&mut self) -> Result<(), ControlError>;
+
+    /// Stops the acquisition; what is in the board is still sent.
+    ///
+    /// # Errors
+    /// As for `get`.
+    fn stop(&mut self) -> Result<(), ControlError>;
+
+    /// Makes the board idle.
+    ///
+    /// # Errors
+    /// As for `get`.
+    fn disarm(&mut self) -> Result<(), ControlError>;
+}

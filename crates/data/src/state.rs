@@ -1,0 +1,103 @@
+//! The state of a run, and the word for "please stop".
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where a run stands. The words are those of the page, the log and the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// Settings are read and the plan is resolved; no thread runs.
+    Configured,
+    /// Threads run and sources are open; boards are armed.
+    Ready,
+    /// Hits flow.
+    Running,
+    /// The sources stay open, nothing is recorded.
+    Paused,
+    /// What is in flight is being written.
+    Stopping,
+    /// The last byte is on disk and the books are closed.
+    Stopped,
+    /// The run ended by an error; what was written verifies.
+    Failed,
+}
+
+impl RunState {
+    /// The lower-case word.
+    pub fn word(self) -> &'static str {
+        match self {
+            RunState::Configured => "configured",
+            RunState::Ready => "ready",
+            RunState::Running => "running",
+            RunState::Paused => "paused",
+            RunState::Stopping => "stopping",
+            RunState::Stopped => "stopped",
+            RunState::Failed => "failed",
+        }
+    }
+
+    /// Whether a run may go from this state to `next`.
+    pub fn may_become(self, next: RunState) -> bool {
+        use RunState::*;
+        matches!(
+            (self, next),
+            (Configured, Ready)
+                | (Ready, Running | Stopping)
+                | (Running, Paused | Stopping)
+                | (Paused, Running | Stopping)
+                | (Stopping, Stopped)
+                | (Stopped, Configured)
+        ) || next == Failed && self != Stopped
+    }
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How many stages ask the trigger to hold back. Raised and lowered by any thread, read by any.
+#[derive(Debug, Default)]
+pub struct Busy(AtomicU32);
+
+impl Busy {
+    /// One more stage is busy.
+    pub fn raise(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One stage fewer is busy.
+    pub fn lower(&self) {
+        let before = self.0.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "busy is lowered only by a stage that raised it");
+    }
+
+    /// Whether any stage is busy.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_run_does_not_resume() {
+        assert!(!RunState::Stopped.may_become(RunState::Running));
+        assert!(RunState::Running.may_become(RunState::Failed));
+        assert!(!RunState::Stopped.may_become(RunState::Failed));
+    }
+
+    #[test]
+    fn busy_is_raised_until_every_stage_has_lowered_it() {
+        let busy = Busy::default();
+        busy.raise();
+        busy.raise();
+        busy.lower();
+        assert!(busy.is_raised());
+        busy.lower();
+        assert!(!busy.is_raised());
+    }
+}
