@@ -1,1 +1,12 @@
-//! Placeholder.
+//! What front-end boards speak, without a socket or a clock: bytes and time in, units, hits and bytes out.
+//!
+//! ```text
+//!  received bytes ─► unpack ─► units ─► decode ─► hits        (the host's half)
+//!  physics ─► emulate ─► emit ─► bytes                        (the board's half)
+//! ```
+//! One folder per family of boards, each with its wire format, its encoder, and a board that behaves.
+
+pub mod abcd;
+pub mod compass;
+pub mod digitizer2;
+pub mod generic;

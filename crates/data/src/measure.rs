@@ -1,0 +1,133 @@
+//! How a figure is measured: a subject and its yardstick, interleaved in one run.
+//!
+//! ```text
+//!  yardstick · subject · yardstick · subject · …  ──►  medians, and the median of the pairwise ratios
+//! ```
+//! Machines are shared and change their speed; what lies next to each other in time is compared.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// One figure, as `thalweg bench NAME --json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measurement {
+    /// Name of the bench.
+    pub bench: String,
+    /// The figure: median over the repeats.
+    pub value: f64,
+    /// Its unit, such as `hits/s`.
+    pub unit: String,
+    /// What it is held against, in words.
+    pub yardstick: String,
+    /// The yardstick's figure in the same unit.
+    pub yardstick_value: f64,
+    /// Median of the pairwise ratios `value / yardstick_value`.
+    pub ratio: f64,
+    /// Cores that the subject used.
+    pub cores: usize,
+    /// Sizes, rates, counts.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// Counted repeats; one more came first and was not counted.
+    pub repeats: usize,
+}
+
+/// Medians of an interleaved comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// Median time of the subject, seconds.
+    pub subject_s: f64,
+    /// Median time of the yardstick, seconds.
+    pub yardstick_s: f64,
+    /// Median of `yardstick / subject`, pair by pair: above 1 the subject is faster.
+    pub speed_ratio: f64,
+}
+
+/// Runs both `repeats` times in turn, after one turn that is not counted. Each returns the time that counts.
+pub fn compare(
+    repeats: usize,
+    mut subject: impl FnMut() -> Duration,
+    mut yardstick: impl FnMut() -> Duration,
+) -> Comparison {
+    let (mut subjects, mut yardsticks, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..=repeats.max(1) {
+        let (yard, own) = (yardstick().as_secs_f64(), subject().as_secs_f64());
+        if turn > 0 {
+            subjects.push(own);
+            yardsticks.push(yard);
+            ratios.push(yard / own);
+        }
+    }
+    Comparison {
+        subject_s: median(&mut subjects),
+        yardstick_s: median(&mut yardsticks),
+        speed_ratio: median(&mut ratios),
+    }
+}
+
+/// The middle value; of an even number, the mean of the two in the middle; NaN of none.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}
+
+impl Measurement {
+    /// A figure of `amount` units of work per turn, from a comparison in which both did that amount.
+    pub fn of_rate(bench: &str, unit: &str, amount: f64, yardstick: &str, comparison: Comparison) -> Measurement {
+        Measurement {
+            bench: bench.to_owned(),
+            value: amount / comparison.subject_s,
+            unit: unit.to_owned(),
+            yardstick: yardstick.to_owned(),
+            yardstick_value: amount / comparison.yardstick_s,
+            ratio: comparison.speed_ratio,
+            cores: 1,
+            parameters: BTreeMap::new(),
+            repeats: 0,
+        }
+    }
+
+    /// Adds a parameter.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Measurement {
+        self.parameters.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Sets how often it was repeated.
+    #[must_use]
+    pub fn repeated(mut self, repeats: usize) -> Measurement {
+        self.repeats = repeats;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ratio_is_taken_pair_by_pair() {
+        let mut speed = [1.0, 1.0, 3.0].into_iter().cycle();
+        let mut again = [1.0, 1.0, 3.0].into_iter().cycle();
+        let compared = compare(
+            5,
+            || Duration::from_secs_f64(speed.next().expect("endless")),
+            || Duration::from_secs_f64(2.0 * again.next().expect("endless")),
+        );
+        assert!((compared.speed_ratio - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&mut []).is_nan());
+    }
+}

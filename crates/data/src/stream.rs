@@ -1,0 +1,161 @@
+//! A stream of bytes in blocks, whose units straddle receive calls.
+//!
+//! ```text
+//!  block:  |..consumed..|== carried ==|== received now ==|  tail  |
+//!                       └────────── one slice ───────────┘
+//! ```
+//! Each receive call publishes one contiguous slice that begins with what the framing left over. Only when a block
+//! is used up are left-over bytes moved, to the start of the next one; the moved bytes are counted.
+
+use crate::batch::Frames;
+use crate::pool::{BlockWriter, Pool};
+
+/// What there is to receive into.
+#[derive(Debug)]
+pub enum Room<'a> {
+    /// Write here, then [`StreamBuffer::publish`].
+    Tail(&'a mut [u8]),
+    /// No block is free: the source's policy applies.
+    NoBlock,
+    /// The left-over bytes alone fill a block: the framing waits for a unit that cannot be held.
+    /// [`StreamBuffer::carry`] of 0 gives them up.
+    UnitTooLarge,
+}
+
+/// The receiving end of a stream source: a pool, the block in use, and what is left over.
+#[derive(Debug)]
+pub struct StreamBuffer {
+    pool: Pool,
+    writer: Option<BlockWriter>,
+    left_over: usize,
+    moved_bytes: u64,
+    smallest_tail: usize,
+}
+
+impl StreamBuffer {
+    /// A buffer that takes a new block when fewer than `smallest_tail` bytes remain in the old one.
+    pub fn new(pool: Pool, smallest_tail: usize) -> StreamBuffer {
+        let smallest_tail = smallest_tail.clamp(1, pool.block_size());
+        StreamBuffer { pool, writer: None, left_over: 0, moved_bytes: 0, smallest_tail }
+    }
+
+    /// Where the next bytes go.
+    pub fn room(&mut self) -> Room<'_> {
+        if self.left_over == self.pool.block_size() {
+            return Room::UnitTooLarge;
+        }
+        let enough = self.writer.as_ref().is_some_and(|writer| {
+            // A left-over so long that a fresh block would hold little more stays where it is while there is any tail.
+            let fresh = self.pool.block_size() - self.left_over;
+            writer.remaining() >= self.smallest_tail.min(fresh)
+        });
+        if !enough && !self.next_block() {
+            return Room::NoBlock;
+        }
+        match &mut self.writer {
+            Some(writer) => Room::Tail(writer.tail()),
+            None => Room::NoBlock,
+        }
+    }
+
+    fn next_block(&mut self) -> bool {
+        let Some(mut next) = self.pool.take() else { return false };
+        if let (Some(writer), true) = (&self.writer, self.left_over > 0) {
+            let whole = crate::Slice {
+                block: writer.lease().block(),
+                offset: (writer.published() - self.left_over) as u32,
+                length: self.left_over as u32,
+                tag: 0,
+            };
+            next.append(writer.lease().bytes(whole)).expect("what is left over is shorter than a block");
+            self.moved_bytes += self.left_over as u64;
+        }
+        self.writer = Some(next);
+        true
+    }
+
+    /// Publishes `received` bytes of the room just given and appends one slice to `frames`: left-over bytes first.
+    pub fn publish(&mut self, received: usize, frames: &mut Frames) {
+        let writer = self.writer.as_mut().expect("room was given before");
+        let fresh = writer.publish(received);
+        let slice = crate::Slice {
+            offset: fresh.offset - self.left_over as u32,
+            length: fresh.length + self.left_over as u32,
+            ..fresh
+        };
+        frames.slices.push(slice);
+        frames.leases.add(writer.lease());
+        frames.carried = self.left_over as u32;
+        self.left_over = 0;
+    }
+
+    /// Keeps the last `bytes` of the slice just published for the next one.
+    pub fn carry(&mut self, bytes: usize) {
+        debug_assert!(self.writer.as_ref().is_some_and(|writer| bytes <= writer.published()) || bytes == 0);
+        self.left_over = bytes;
+    }
+
+    /// Bytes kept back for the next slice.
+    pub fn left_over(&self) -> usize {
+        self.left_over
+    }
+
+    /// Bytes that had to be copied from a used-up block to the next, since the start.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Feeds 0, 1, 2, … in pieces and reads units of seven bytes.
+    #[test]
+    fn units_that_straddle_calls_and_blocks_come_out_whole() {
+        let mut buffer = StreamBuffer::new(Pool::new(3, 64).expect("small"), 16);
+        let (mut next_in, mut next_out, mut frames) = (0u8, 0u8, Frames::default());
+        for _ in 0..100 {
+            let Room::Tail(tail) = buffer.room() else { panic!("a block is free") };
+            let length = tail.len().min(13);
+            tail[..length].iter_mut().for_each(|byte| {
+                *byte = next_in;
+                next_in = next_in.wrapping_add(1);
+            });
+            buffer.publish(length, &mut frames);
+            let bytes = frames.bytes(frames.slices[0]);
+            for unit in bytes.chunks_exact(7) {
+                unit.iter().for_each(|byte| {
+                    assert_eq!(*byte, next_out);
+                    next_out = next_out.wrapping_add(1);
+                });
+            }
+            buffer.carry(bytes.len() % 7);
+            frames.clear();
+        }
+        assert!(buffer.moved_bytes() > 0);
+    }
+
+    #[test]
+    fn a_unit_larger_than_a_block_is_said_to_be_so() {
+        let mut buffer = StreamBuffer::new(Pool::new(2, 64).expect("small"), 16);
+        let mut frames = Frames::default();
+        let Room::Tail(tail) = buffer.room() else { panic!("a block is free") };
+        let length = tail.len();
+        buffer.publish(length, &mut frames);
+        buffer.carry(length);
+        assert!(matches!(buffer.room(), Room::UnitTooLarge));
+        buffer.carry(0);
+        assert!(matches!(buffer.room(), Room::Tail(_)));
+    }
+
+    #[test]
+    fn without_a_free_block_the_policy_decides() {
+        let pool = Pool::new(1, 64).expect("small");
+        let taken = pool.take();
+        let mut buffer = StreamBuffer::new(pool, 16);
+        assert!(matches!(buffer.room(), Room::NoBlock));
+        drop(taken);
+        assert!(matches!(buffer.room(), Room::Tail(_)));
+    }
+}
