@@ -67,6 +67,9 @@ pub struct Frames {
     pub slices: Vec<Slice>,
     /// The right to read them.
     pub leases: Leases,
+    /// Of a stream: how many bytes at the start of the first slice an earlier batch already held
+    /// ([`crate::Source::carry`]). They were counted then, and are recorded once.
+    pub carried: u32,
 }
 
 impl Frames {
@@ -75,6 +78,7 @@ impl Frames {
         self.header = Header::default();
         self.slices.clear();
         self.leases.clear();
+        self.carried = 0;
     }
 
     /// The bytes of one slice of this batch.
@@ -87,9 +91,9 @@ impl Frames {
         self.leases.bytes(slice)
     }
 
-    /// Number of bytes in all slices.
+    /// Number of bytes that this batch is the first to hold.
     pub fn byte_count(&self) -> u64 {
-        self.slices.iter().map(|slice| u64::from(slice.length)).sum()
+        self.slices.iter().map(|slice| u64::from(slice.length)).sum::<u64>() - u64::from(self.carried)
     }
 }
 

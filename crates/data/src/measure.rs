@@ -79,7 +79,13 @@ pub fn median(values: &mut [f64]) -> f64 {
 
 impl Measurement {
     /// A figure of `amount` units of work per turn, from a comparison in which both did that amount.
-    pub fn of_rate(bench: &str, unit: &str, amount: f64, yardstick: &str, comparison: Comparison) -> Measurement {
+    pub fn of_rate(
+        bench: &str,
+        unit: &str,
+        amount: f64,
+        yardstick: &str,
+        comparison: Comparison,
+    ) -> Measurement {
         Measurement {
             bench: bench.to_owned(),
             value: amount / comparison.subject_s,
