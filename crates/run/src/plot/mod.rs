@@ -1,0 +1,21 @@
+//! A picture of what was recorded, for a look at the end of a run and for the logbook.
+//!
+//! ```text
+//!  &[Hit] ─► Spectra (plain histograms) ─► spectra_svg ─► one SVG file
+//!              energy per channel            ├─ energy, channel by channel, logarithmic
+//!              energy–PSD plane              ├─ the plane as a map, and the sum per source
+//!              hits in time                  └─ the rate
+//! ```
+//! Pure: hits in, text out. Filling costs a few nanoseconds per hit and a bounded amount of memory, so that a run
+//! may do it on the way; the axes find their range themselves.
+
+mod colour;
+mod page;
+mod panel;
+mod raster;
+mod scale;
+mod spectra;
+mod svg;
+
+pub use page::{Facts, PlotSource, spectra_svg};
+pub use spectra::{Histogram, Plane, Rate, Spectra};

@@ -1,0 +1,221 @@
+//! One panel: a frame with ticks, and what is drawn in it.
+//!
+//! ```text
+//!  counts, scales, area ─► Frame (ticks, grid, words) ─► steps | map | curve
+//! ```
+
+use std::fmt::Write;
+
+use super::colour;
+use super::raster::Raster;
+use super::scale::{Scale, short_number};
+use super::spectra::Plane;
+use super::svg::{Area, Svg, Type};
+
+pub const INK: &str = "#22303c";
+pub const GREY: &str = "#6b7883";
+const GRID: &str = "#e9edf0";
+const AXIS: &str = "#9aa5ae";
+const TICK: Type = Type::new(10.5, GREY);
+
+/// The axes of a panel.
+pub struct Frame {
+    /// Where the data are drawn; ticks and words stand outside, left and below.
+    pub area: Area,
+    /// Along x.
+    pub x: Scale,
+    /// Along y.
+    pub y: Scale,
+    /// Whether numbers stand at the ticks of the x axis, and of the y axis.
+    pub numbers: (bool, bool),
+}
+
+impl Frame {
+    /// Draws grid, axis lines and tick numbers.
+    pub fn draw(&self, svg: &mut Svg) {
+        let Area { x, y, width, height } = self.area;
+        for value in self.y.ticks((height / 34.0) as usize) {
+            let at = self.down(value);
+            svg.line((x, at), (x + width, at), GRID);
+            if self.numbers.1 {
+                svg.words(x - 7.0, at + 3.6, TICK.end(), &short_number(value));
+            }
+        }
+        for value in self.x.ticks((width / 75.0).max(2.0) as usize) {
+            let at = self.across(value);
+            svg.line((at, y + height), (at, y + height + 4.0), AXIS);
+            if self.numbers.0 {
+                svg.words(at, y + height + 16.5, TICK.middle(), &short_number(value));
+            }
+        }
+        svg.line((x, y + height), (x + width, y + height), AXIS);
+    }
+
+    /// Writes what the axes show.
+    pub fn name_axes(&self, svg: &mut Svg, x_words: &str, y_words: &str) {
+        let Area { x, y, width, height } = self.area;
+        let style = Type::new(11.5, GREY).middle();
+        svg.words(x + width / 2.0, y + height + 34.0, style, x_words);
+        svg.words_turned(x - 42.0, y + height / 2.0, -90.0, style, y_words);
+    }
+
+    fn across(&self, value: f64) -> f64 {
+        self.area.x + self.area.width * self.x.place(value)
+    }
+
+    fn down(&self, value: f64) -> f64 {
+        self.area.bottom() - self.area.height * self.y.place(value)
+    }
+
+    /// Draws counts in bins of `bin_width`, the first from value 0, as steps; filled below when `filled`.
+    pub fn steps(&self, svg: &mut Svg, counts: &[f64], bin_width: f64, stroke: &str, filled: bool) {
+        let base = self.area.bottom();
+        let end = match self.x {
+            Scale::Linear { to, .. } | Scale::Logarithmic { to, .. } => to,
+        };
+        let shown = counts.len().min((end / bin_width).ceil() as usize);
+        let mut outline = format!("M{:.1} {base:.1}", self.across(0.0));
+        let mut level = base;
+        for (index, count) in counts[..shown].iter().enumerate() {
+            let next = self.down(*count);
+            if next != level {
+                let _ = write!(outline, "H{:.1}V{next:.1}", self.across(index as f64 * bin_width));
+                level = next;
+            }
+        }
+        let _ = write!(outline, "H{:.1}V{base:.1}", self.across(shown as f64 * bin_width));
+        svg.path(&outline, if filled { stroke } else { "none" }, 0.16, stroke, 1.1);
+    }
+
+    /// Draws values at the middles of stretches of `step`, the first from 0, as a line with the area below it tinted.
+    pub fn curve(&self, svg: &mut Svg, values: &[f64], step: f64, stroke: &str) {
+        let mut points = String::new();
+        for (index, value) in values.iter().enumerate() {
+            let at = self.across((index as f64 + 0.5) * step);
+            let _ = write!(points, "{}{at:.1} {:.1}", if index == 0 { "M" } else { "L" }, self.down(*value));
+        }
+        if let Some(last) = values.len().checked_sub(1) {
+            let (base, end, start) =
+                (self.area.bottom(), self.across((last as f64 + 0.5) * step), self.across(0.5 * step));
+            svg.path(
+                &format!("{points}L{end:.1} {base:.1}L{start:.1} {base:.1}Z"),
+                stroke,
+                0.12,
+                "none",
+                0.0,
+            );
+            svg.path(&points, "none", 0.0, stroke, 1.3);
+        }
+    }
+}
+
+/// What part of the energy–PSD plane holds nearly all hits, and how dense it gets.
+pub struct PlaneView {
+    columns: usize,
+    rows: std::ops::Range<usize>,
+    most: u32,
+    bin_width: u32,
+}
+
+impl PlaneView {
+    /// Cuts off what holds less than one hit in a thousand at each side; `None` when there is nothing to show.
+    pub fn of(plane: &Plane) -> Option<PlaneView> {
+        let row_sums: Vec<u64> = (0..Plane::BINS).map(|row| sum(plane.row(row))).collect();
+        let column_sums: Vec<u64> = (0..Plane::BINS)
+            .map(|column| (0..Plane::BINS).map(|row| u64::from(plane.row(row)[column])).sum())
+            .collect();
+        if plane.inside() < 100 {
+            return None;
+        }
+        let rows = holding(&row_sums, 0.001);
+        let room = (rows.len() / 4).max(6);
+        let rows = rows.start.saturating_sub(room)..(rows.end + room).min(Plane::BINS);
+        let columns = (holding(&column_sums, 0.001).end + 4).min(Plane::BINS);
+        let most = rows.clone().flat_map(|row| plane.row(row)[..columns].iter().copied()).max()?;
+        Some(PlaneView { columns, rows, most, bin_width: plane.bin_width() })
+    }
+
+    /// Hits per row: the plane seen along the energy axis, with the value at which the first row begins.
+    pub fn projection(&self, plane: &Plane) -> Vec<u64> {
+        (0..self.rows.end).map(|row| sum(plane.row(row))).collect()
+    }
+
+    /// The axes of this view.
+    pub fn frame(&self, area: Area) -> Frame {
+        let share = |row: usize| row as f64 / Plane::BINS as f64;
+        Frame {
+            area,
+            x: Scale::linear(0.0, f64::from(self.columns as u32 * self.bin_width)),
+            y: Scale::linear(share(self.rows.start), share(self.rows.end)),
+            numbers: (true, true),
+        }
+    }
+
+    /// Draws the map, and its colour bar at its right.
+    pub fn draw(&self, svg: &mut Svg, plane: &Plane, area: Area) {
+        let scale = Scale::of_counts(f64::from(self.most) / 1.6);
+        let index = |count: u32| match count {
+            0 => 0,
+            some => 1 + (scale.place(f64::from(some)) * 254.0) as u8,
+        };
+        let rows = self.rows.clone().rev();
+        let pixels = rows.flat_map(|row| plane.row(row)[..self.columns].iter().map(|count| index(*count)));
+        let raster = Raster { width: self.columns, pixels: pixels.collect() };
+        svg.image(area, &raster.to_data_address(&palette()));
+        let bar = Area { x: area.right() + 14.0, width: 11.0, ..area };
+        let slice = bar.height / 64.0;
+        for number in 0..64 {
+            let [red, green, blue] = colour::cividis(1.0 - (f64::from(number) + 0.5) / 64.0);
+            // Half a pixel more than its share, so that no seam shows between neighbours.
+            let part = Area { y: bar.y + f64::from(number) * slice, height: slice + 0.5, ..bar };
+            svg.rectangle(part, &format!("#{red:02x}{green:02x}{blue:02x}"), "none");
+        }
+        for value in scale.ticks((area.height / 34.0) as usize) {
+            let at = bar.bottom() - bar.height * scale.place(value);
+            svg.line((bar.right(), at), (bar.right() + 4.0, at), AXIS);
+            svg.words(bar.right() + 8.0, at + 3.6, TICK, &short_number(value));
+        }
+    }
+}
+
+fn palette() -> [[u8; 3]; 256] {
+    std::array::from_fn(|index| colour::cividis(index.saturating_sub(1) as f64 / 254.0))
+}
+
+fn sum(counts: &[u32]) -> u64 {
+    counts.iter().map(|count| u64::from(*count)).sum()
+}
+
+/// The bins without those at both ends that hold less than `share` of the sum each side.
+fn holding(sums: &[u64], share: f64) -> std::ops::Range<usize> {
+    let cut = (sums.iter().sum::<u64>() as f64 * share) as u64;
+    let until_cut = |bins: &mut dyn Iterator<Item = &u64>| {
+        let mut seen = 0;
+        bins.take_while(|count| {
+            seen += **count;
+            seen <= cut
+        })
+        .count()
+    };
+    let (start, end) = (until_cut(&mut sums.iter()), sums.len() - until_cut(&mut sums.iter().rev()));
+    start..end.max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_view_leaves_out_what_is_almost_empty() {
+        let mut sums = vec![0u64; 100];
+        sums[20..30].fill(1000);
+        sums[90] = 5;
+        assert_eq!(holding(&sums, 0.001), 20..30);
+        assert_eq!(holding(&[0, 0], 0.001), 2..2);
+    }
+
+    #[test]
+    fn an_empty_plane_has_no_view() {
+        assert!(PlaneView::of(&Plane::default()).is_none());
+    }
+}
