@@ -1,0 +1,505 @@
+//! What an emulated board is asked to be.
+//!
+//! ```text
+//!  configuration ─► Settings ─ check ─► Board
+//! ```
+//! Every key has a default that gives a board worth looking at; an unknown key is refused. All boards of one
+//! set-up share `seed`, `boards`, `isotopes` and `coincidence`, and differ in `board`: from these each board
+//! derives, on its own, the decays that several boards see.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most channels of a board: the format's channel number has 7 bits.
+pub const CHANNELS_MAXIMUM: u16 = 128;
+/// Most channels of a scope board: its event says in a 64-bit mask which channels it holds.
+pub const SCOPE_CHANNELS_MAXIMUM: u16 = 64;
+/// Most samples of one waveform: 4095 words of two samples (caen-digitizer2, wave header).
+pub const WAVEFORM_SAMPLES_MAXIMUM: u16 = 8190;
+/// Largest UDP payload over IPv4.
+pub const DATAGRAM_BYTES_MAXIMUM: u32 = 65_507;
+/// Most boards that may share decays.
+pub const BOARDS_MAXIMUM: u16 = 1024;
+/// Highest rate of a whole board, hits per second: far above what hardware does, low enough for memory to stay small.
+pub const RATE_MAXIMUM_HZ: f64 = 1e9;
+/// Largest ring of prepared data, MiB.
+pub const PREPARED_MIB_MAXIMUM: u32 = 4096;
+
+/// What the board's programmable logic makes of a pulse, and so the format of its data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Firmware {
+    /// Charge in two gates: `energy` and `energy_short` (pulse shape).
+    #[default]
+    Psd,
+    /// Pulse height.
+    Pha,
+    /// All channels' samples on each trigger; no hits.
+    Scope,
+    /// User firmware frame (Open DPP): energy, pulse shape and 16-bit samples.
+    Opendpp,
+}
+
+/// How much of a hit is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Data {
+    /// 16 bytes: full time, fine time, both energies, all flags.
+    #[default]
+    TwoWord,
+    /// 8 bytes: 32-bit time, energy, high-priority flags (data reduction).
+    OneWord,
+}
+
+/// How the data leave the board.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// Datagrams with a footer word (10 GbE).
+    #[default]
+    Udp,
+    /// Packets with a 32-byte header (1 GbE, USB).
+    Tcp,
+}
+
+/// How fast board time runs. The board itself knows only the `now` that it is given; its host follows this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// A second of data each second.
+    #[default]
+    RealTime,
+    /// As fast as the receiver takes it.
+    Unlimited,
+}
+
+/// What radiates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Isotope {
+    /// ²²Na: 511 keV in pairs, 1275 keV.
+    Na22,
+    /// ¹³⁷Cs: 662 keV.
+    Cs137,
+    /// ⁶⁰Co: 1173 and 1332 keV in cascade.
+    Co60,
+    /// ²⁵²Cf: fission neutrons and gammas, told apart by pulse shape.
+    Cf252,
+    /// The room: ⁴⁰K, ²⁰⁸Tl, a falling continuum, cosmic rays.
+    Background,
+}
+
+/// Hits per second: one number for every channel, or one per channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Rates {
+    /// The same for each channel.
+    Each(f64),
+    /// One per channel; as many as there are channels.
+    List(Vec<f64>),
+}
+
+impl Rates {
+    /// The rate of one channel, hits per second; 0 beyond the list.
+    pub fn of_channel(&self, channel: u16) -> f64 {
+        match self {
+            Rates::Each(rate) => *rate,
+            Rates::List(list) => list.get(usize::from(channel)).copied().unwrap_or(0.0),
+        }
+    }
+}
+
+/// Decays that two channels see, on one board or on two.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Coincidence {
+    /// Share of the hits that have a partner, 0 to 1.
+    pub fraction: f64,
+    /// Decays per second over all boards, in place of the one that follows from `fraction` on the assumption that
+    /// all boards have this board's total rate. State it when boards differ in rate.
+    pub decay_rate_hz: Option<f64>,
+    /// Standard deviation of the time difference between two channels of one board, picoseconds.
+    pub jitter_ps: f64,
+    /// What is added to it (in squares) between two boards, picoseconds.
+    pub board_jitter_ps: f64,
+    /// Distance from a fission source to the detectors, metres: neutrons come later than gammas.
+    pub flight_path_m: f64,
+}
+
+impl Default for Coincidence {
+    fn default() -> Self {
+        Coincidence {
+            fraction: 0.1,
+            decay_rate_hz: None,
+            jitter_ps: 500.0,
+            board_jitter_ps: 200.0,
+            flight_path_m: 0.5,
+        }
+    }
+}
+
+/// The detectors in front of the board.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Detector {
+    /// Energy channels per keV.
+    pub gain_per_kev: f64,
+    /// Standard deviation of the gain from channel to channel, percent.
+    pub gain_spread_percent: f64,
+    /// Full width at half maximum at 662 keV, percent.
+    pub resolution_percent: f64,
+    /// Standard deviation of that resolution from channel to channel, percent of it.
+    pub resolution_spread_percent: f64,
+    /// Nothing below is seen, keV.
+    pub threshold_kev: f64,
+    /// Above, the input saturates, keV.
+    pub saturation_kev: f64,
+    /// Charge integration; a second pulse within it is piled up, nanoseconds.
+    pub gate_ns: f64,
+    /// After a trigger the channel is blind for this long, nanoseconds; at least the gate.
+    pub dead_time_ns: f64,
+}
+
+impl Default for Detector {
+    fn default() -> Self {
+        Detector {
+            gain_per_kev: 10.0,
+            gain_spread_percent: 2.0,
+            resolution_percent: 4.5,
+            resolution_spread_percent: 8.0,
+            threshold_kev: 25.0,
+            saturation_kev: 5500.0,
+            gate_ns: 400.0,
+            dead_time_ns: 600.0,
+        }
+    }
+}
+
+/// An emulated board.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Which of the boards this is, from 0.
+    pub board: u16,
+    /// How many boards share decays.
+    pub boards: u16,
+    /// The same seed gives the same bytes; all boards of a set-up have one seed.
+    pub seed: u64,
+    /// Channels, 1 to 128; with scope firmware, 1 to 64.
+    pub channels: u16,
+    /// Sampling rate in MHz; one count of the board's clock is one sampling period.
+    pub sampling_mhz: u32,
+    /// Hits per second per channel above threshold, or a list of one per channel.
+    pub rate_hz: Rates,
+    /// Scales the channels' rates so that the board has this many hits per second.
+    pub total_rate_hz: Option<f64>,
+    /// What radiates, with its share of the hits.
+    pub isotopes: BTreeMap<Isotope, f64>,
+    /// Decays that two channels see.
+    pub coincidence: Coincidence,
+    /// The detectors.
+    pub detector: Detector,
+    /// Kind of data.
+    pub firmware: Firmware,
+    /// How much of a hit is sent.
+    pub data: Data,
+    /// Samples per waveform, a multiple of 4; 0 for none. Scope firmware needs some.
+    pub waveform_samples: u16,
+    /// How much faster than true the board's clock runs, parts per million.
+    pub drift_ppm: f64,
+    /// What the board's clock shows when it starts, picoseconds.
+    pub offset_ps: u64,
+    /// Most hits in an aggregate; 0 for as many as fit a datagram.
+    pub aggregate_hits: u32,
+    /// An aggregate is sent at the latest when it is this old, milliseconds of board time.
+    pub flush_ms: f64,
+    /// How the data leave the board.
+    pub transport: Transport,
+    /// Largest UDP payload, footer included, bytes.
+    pub datagram_bytes: u32,
+    /// Each datagram holds whole aggregates; otherwise aggregates go on in the next datagram.
+    pub aligned_datagrams: bool,
+    /// A network buffer ends after this many datagrams.
+    pub datagrams_per_buffer: u32,
+    /// Milliseconds between the board's statistics records; 0 for none.
+    pub statistics_interval_ms: u32,
+    /// Send events that mark start and stop of the run.
+    pub start_stop_events: bool,
+    /// The board stops by itself after this much board time, seconds.
+    pub duration_s: Option<f64>,
+    /// How fast board time runs.
+    pub pace: Pace,
+    /// Replay a ring of prepared data with new times and counters: for rates that physics cannot be computed at.
+    pub prepared: bool,
+    /// Largest ring of prepared data, MiB.
+    pub prepared_mib: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            board: 0,
+            boards: 1,
+            seed: 1,
+            channels: 64,
+            sampling_mhz: 125,
+            rate_hz: Rates::Each(1000.0),
+            total_rate_hz: None,
+            isotopes: [
+                (Isotope::Na22, 1.0),
+                (Isotope::Cs137, 1.0),
+                (Isotope::Co60, 1.0),
+                (Isotope::Cf252, 2.0),
+                (Isotope::Background, 0.5),
+            ]
+            .into(),
+            coincidence: Coincidence::default(),
+            detector: Detector::default(),
+            firmware: Firmware::Psd,
+            data: Data::TwoWord,
+            waveform_samples: 0,
+            drift_ppm: 0.0,
+            offset_ps: 0,
+            aggregate_hits: 0,
+            flush_ms: 5.0,
+            transport: Transport::Udp,
+            datagram_bytes: 8972,
+            aligned_datagrams: true,
+            datagrams_per_buffer: 64,
+            statistics_interval_ms: 0,
+            start_stop_events: true,
+            duration_s: None,
+            pace: Pace::RealTime,
+            prepared: false,
+            prepared_mib: 4,
+        }
+    }
+}
+
+/// A setting that no board can have.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("emulated board: `{key}` is {found}; allowed is {allowed}")]
+pub struct SettingsError {
+    /// The key, as in the configuration.
+    pub key: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What to write instead.
+    pub allowed: String,
+}
+
+fn check(
+    fine: bool,
+    key: &'static str,
+    found: impl ToString,
+    allowed: impl Into<String>,
+) -> Result<(), SettingsError> {
+    if fine { Ok(()) } else { Err(SettingsError { key, found: found.to_string(), allowed: allowed.into() }) }
+}
+
+/// Whether a number lies in a range; a number that is not one lies nowhere.
+fn within(value: f64, low: f64, high: f64) -> bool {
+    (low..=high).contains(&value)
+}
+
+impl Settings {
+    /// Says whether a board can be like this.
+    ///
+    /// # Errors
+    /// The first key whose value cannot be used.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.check_board()?;
+        self.check_rates()?;
+        self.check_coincidence()?;
+        self.check_detector()?;
+        self.check_data()
+    }
+
+    fn check_board(&self) -> Result<(), SettingsError> {
+        let boards = self.boards;
+        check(within(boards.into(), 1.0, BOARDS_MAXIMUM.into()), "boards", boards, "1 to 1024")?;
+        check(self.board < boards, "board", self.board, format!("0 to {}", boards - 1))?;
+        let most = if self.firmware == Firmware::Scope { SCOPE_CHANNELS_MAXIMUM } else { CHANNELS_MAXIMUM };
+        check((1..=most).contains(&self.channels), "channels", self.channels, format!("1 to {most}"))?;
+        check((1..=10_000).contains(&self.sampling_mhz), "sampling_mhz", self.sampling_mhz, "1 to 10000")?;
+        check(within(self.drift_ppm, -1000.0, 1000.0), "drift_ppm", self.drift_ppm, "-1000 to 1000")?;
+        check(self.offset_ps <= 1 << 60, "offset_ps", self.offset_ps, "at most 2^60")?;
+        let duration = self.duration_s.unwrap_or(1.0);
+        check(within(duration, 0.0, 8e6), "duration_s", duration, "0 to 8000000")
+    }
+
+    fn check_rates(&self) -> Result<(), SettingsError> {
+        if let Rates::List(list) = &self.rate_hz {
+            let allowed = format!("one rate for each of the {} channels", self.channels);
+            check(
+                list.len() == usize::from(self.channels),
+                "rate_hz",
+                format!("{} rates", list.len()),
+                allowed,
+            )?;
+        }
+        for channel in 0..self.channels {
+            let rate = self.rate_hz.of_channel(channel);
+            check(within(rate, 0.0, RATE_MAXIMUM_HZ), "rate_hz", rate, "0 to 1e9 hits per second")?;
+        }
+        if let Some(total) = self.total_rate_hz {
+            check(within(total, 0.0, RATE_MAXIMUM_HZ), "total_rate_hz", total, "0 to 1e9 hits per second")?;
+        }
+        let total = self.board_rate_hz();
+        check(
+            total <= RATE_MAXIMUM_HZ,
+            "rate_hz",
+            format!("{total} for the board"),
+            "at most 1e9 for the board",
+        )?;
+        for share in self.isotopes.values() {
+            check(within(*share, 0.0, 1e9), "isotopes", share, "shares that are not negative")?;
+        }
+        let sum: f64 = self.isotopes.values().sum();
+        check(sum > 0.0, "isotopes", "without any share", "one isotope with a share above 0, at least")
+    }
+
+    fn check_coincidence(&self) -> Result<(), SettingsError> {
+        let coincidence = &self.coincidence;
+        check(
+            within(coincidence.fraction, 0.0, 1.0),
+            "coincidence.fraction",
+            coincidence.fraction,
+            "0 to 1",
+        )?;
+        let decays = self.decay_rate_hz();
+        check(within(decays, 0.0, RATE_MAXIMUM_HZ), "coincidence.decay_rate_hz", decays, "0 to 1e9")?;
+        let jitter = coincidence.jitter_ps;
+        check(within(jitter, 0.0, 1e6), "coincidence.jitter_ps", jitter, "0 to 1000000")?;
+        let jitter = coincidence.board_jitter_ps;
+        check(within(jitter, 0.0, 1e6), "coincidence.board_jitter_ps", jitter, "0 to 1000000")?;
+        let path = coincidence.flight_path_m;
+        check(within(path, 0.0, 100.0), "coincidence.flight_path_m", path, "0 to 100")
+    }
+
+    fn check_detector(&self) -> Result<(), SettingsError> {
+        let detector = &self.detector;
+        for (key, value, low, high, allowed) in [
+            ("detector.gain_per_kev", detector.gain_per_kev, 1e-3, 1e3, "0.001 to 1000"),
+            ("detector.gain_spread_percent", detector.gain_spread_percent, 0.0, 20.0, "0 to 20"),
+            ("detector.resolution_percent", detector.resolution_percent, 0.0, 50.0, "0 to 50"),
+            ("detector.resolution_spread_percent", detector.resolution_spread_percent, 0.0, 30.0, "0 to 30"),
+            ("detector.threshold_kev", detector.threshold_kev, 0.0, 400.0, "0 to 400"),
+            ("detector.saturation_kev", detector.saturation_kev, 1.0, 1e6, "1 to 1000000"),
+            ("detector.gate_ns", detector.gate_ns, 0.0, 10_000.0, "0 to 10000"),
+            ("detector.dead_time_ns", detector.dead_time_ns, 0.0, 100_000.0, "0 to 100000"),
+        ] {
+            check(within(value, low, high), key, value, allowed)?;
+        }
+        let allowed = format!("at least the gate of {} ns", detector.gate_ns);
+        check(
+            detector.dead_time_ns >= detector.gate_ns,
+            "detector.dead_time_ns",
+            detector.dead_time_ns,
+            allowed,
+        )
+    }
+
+    fn check_data(&self) -> Result<(), SettingsError> {
+        let samples = self.waveform_samples;
+        let fits = samples.is_multiple_of(4) && samples <= WAVEFORM_SAMPLES_MAXIMUM;
+        check(fits, "waveform_samples", samples, "a multiple of 4 up to 8188")?;
+        let scope = self.firmware == Firmware::Scope;
+        check(!scope || samples > 0, "waveform_samples", samples, "at least 4 with scope firmware")?;
+        let one_word = self.data == Data::OneWord;
+        let plain = samples == 0 && matches!(self.firmware, Firmware::Psd | Firmware::Pha);
+        check(!one_word || plain, "data", "one-word", "two-word with waveforms, scope or opendpp")?;
+        let plain = samples == 0 && !scope;
+        check(!self.prepared || plain, "prepared", "true", "false with waveforms or scope firmware")?;
+        let bytes = self.datagram_bytes;
+        check((64..=DATAGRAM_BYTES_MAXIMUM).contains(&bytes), "datagram_bytes", bytes, "64 to 65507")?;
+        self.check_unit_fits()?;
+        let buffer = self.datagrams_per_buffer;
+        check((1..=65_536).contains(&buffer), "datagrams_per_buffer", buffer, "1 to 65536")?;
+        check(within(self.flush_ms, 0.0, 10_000.0), "flush_ms", self.flush_ms, "0 to 10000")?;
+        let mib = self.prepared_mib;
+        check((1..=PREPARED_MIB_MAXIMUM).contains(&mib), "prepared_mib", mib, "1 to 4096")
+    }
+
+    /// An aligned datagram must hold the largest thing that cannot be cut.
+    fn check_unit_fits(&self) -> Result<(), SettingsError> {
+        let samples = u32::from(self.waveform_samples);
+        let unit = match self.firmware {
+            Firmware::Scope => 24 + 2 * samples * u32::from(self.channels),
+            Firmware::Opendpp => 8 + 24 + 2 * samples,
+            Firmware::Psd | Firmware::Pha => 8 + 32 + 4 * samples,
+        };
+        let whole = self.aligned_datagrams && self.transport == Transport::Udp;
+        let allowed = "false when a waveform or scope event is larger than a datagram";
+        check(!whole || unit + 8 <= self.datagram_bytes, "aligned_datagrams", "true", allowed)
+    }
+
+    /// Hits per second of one channel, `total_rate_hz` applied.
+    pub fn channel_rate_hz(&self, channel: u16) -> f64 {
+        let rate = self.rate_hz.of_channel(channel);
+        let Some(total) = self.total_rate_hz else { return rate };
+        let sum: f64 = (0..self.channels).map(|channel| self.rate_hz.of_channel(channel)).sum();
+        if sum > 0.0 { rate * total / sum } else { total / f64::from(self.channels) }
+    }
+
+    /// Hits per second of the board.
+    pub fn board_rate_hz(&self) -> f64 {
+        let sum = (0..self.channels).map(|channel| self.rate_hz.of_channel(channel)).sum();
+        self.total_rate_hz.unwrap_or(sum)
+    }
+
+    /// Decays per second that two channels see, over all boards.
+    pub fn decay_rate_hz(&self) -> f64 {
+        let channels = u32::from(self.boards) * u32::from(self.channels);
+        if channels < 2 || !self.has_cascade() {
+            return 0.0;
+        }
+        let pairs = self.coincidence.fraction * self.board_rate_hz() * f64::from(self.boards) / 2.0;
+        self.coincidence.decay_rate_hz.unwrap_or(pairs)
+    }
+
+    /// Whether any of the isotopes sends out two particles at once.
+    pub fn has_cascade(&self) -> bool {
+        let cascade = [Isotope::Na22, Isotope::Co60, Isotope::Cf252];
+        cascade.iter().any(|isotope| self.isotopes.get(isotope).is_some_and(|share| *share > 0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_a_board_and_an_unknown_key_is_refused() {
+        let board: Settings = serde_json::from_str("{}").expect("all keys have defaults");
+        assert_eq!(board, Settings::default());
+        assert_eq!(board.check(), Ok(()));
+        assert!(serde_json::from_str::<Settings>(r#"{"chanels": 4}"#).is_err());
+        assert!(serde_json::from_str::<Settings>(r#"{"isotopes": {"u235": 1}}"#).is_err());
+    }
+
+    #[test]
+    fn rates_are_one_number_or_a_list() {
+        let text = r#"{"channels": 2, "rate_hz": [1, 2.5], "data": "one-word", "firmware": "pha"}"#;
+        let board: Settings = serde_json::from_str(text).expect("valid");
+        assert_eq!((board.channel_rate_hz(1), board.board_rate_hz()), (2.5, 3.5));
+        assert_eq!(board.check(), Ok(()));
+        let scaled = Settings { total_rate_hz: Some(7.0), ..board };
+        assert_eq!((scaled.channel_rate_hz(1), scaled.board_rate_hz()), (5.0, 7.0));
+    }
+
+    #[test]
+    fn an_impossible_board_is_named_by_its_key() {
+        let key = |settings: Settings| settings.check().map_err(|error| error.key);
+        let usual = Settings::default;
+        assert_eq!(key(Settings { channels: 129, ..usual() }), Err("channels"));
+        assert_eq!(key(Settings { rate_hz: Rates::Each(f64::NAN), ..usual() }), Err("rate_hz"));
+        assert_eq!(key(Settings { board: 1, ..usual() }), Err("board"));
+        assert_eq!(key(Settings { firmware: Firmware::Scope, ..usual() }), Err("waveform_samples"));
+        assert_eq!(key(Settings { waveform_samples: 8188, ..usual() }), Err("aligned_datagrams"));
+        let message = Settings { datagram_bytes: 9, ..usual() }.check().expect_err("too short").to_string();
+        assert!(message.contains("`datagram_bytes` is 9") && message.contains("64 to 65507"), "{message}");
+    }
+}
