@@ -7,6 +7,8 @@
 //! One folder per family of boards, each with its wire format, its encoder, and a board that behaves.
 
 pub mod abcd;
+pub mod check;
 pub mod compass;
 pub mod digitizer2;
+mod framing;
 pub mod generic;

@@ -1,0 +1,72 @@
+//! What an ABCD source's table in the configuration says.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thalweg_data::Tick;
+use thalweg_data::tick::TickError;
+
+/// Settings of a source with `format = "abcd"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Length of one count of the time, picoseconds: the file does not say. 1.953125 (2 ns / 1024) for a DT5730,
+    /// 3.90625 (4 ns / 1024) for a DT5725.
+    pub tick_ps: f64,
+    /// Number of channels; a record with a higher channel is lost as `bad_channel`.
+    #[serde(default = "all_channels")]
+    pub channels: u16,
+    /// Channel of the experiment that channel 0 becomes.
+    #[serde(default)]
+    pub first_channel: u16,
+    /// Keep the baseline, which has no place in a hit, as the `number` of an extra of 40 bytes for each hit.
+    #[serde(default)]
+    pub keep_baseline: bool,
+}
+
+fn all_channels() -> u16 {
+    256
+}
+
+/// Settings that cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SettingsError {
+    /// No usable tick.
+    #[error("`tick_ps`: {0}")]
+    Tick(#[from] TickError),
+    /// Beyond the format's or the experiment's channels.
+    #[error(
+        "`channels = {channels}` from `first_channel = {first_channel}`: write 1 to 256 channels that end at or below channel 65535"
+    )]
+    Channels {
+        /// What was written.
+        channels: u16,
+        /// Where they start.
+        first_channel: u16,
+    },
+}
+
+impl Settings {
+    /// Settings for a tick, everything else as by default.
+    pub fn with_tick_ps(tick_ps: f64) -> Settings {
+        Settings { tick_ps, channels: all_channels(), first_channel: 0, keep_baseline: false }
+    }
+
+    /// The exact tick, if all settings can be used.
+    ///
+    /// # Errors
+    /// Says which value cannot be used, and what would.
+    pub fn validate(&self) -> Result<Tick, SettingsError> {
+        let Settings { channels, first_channel, .. } = *self;
+        let possible =
+            (1..=256).contains(&channels) && u32::from(channels) + u32::from(first_channel) <= 1 << 16;
+        if !possible {
+            return Err(SettingsError::Channels { channels, first_channel });
+        }
+        Ok(Tick::from_ps_f64(self.tick_ps)?)
+    }
+
+    /// Channels of the experiment that this source takes, from `first_channel` on.
+    pub fn channel_count(&self) -> usize {
+        usize::from(self.channels)
+    }
+}

@@ -1,0 +1,88 @@
+//! Round trips, damage, and the laws of the books for ABCD files.
+
+use proptest::prelude::*;
+use thalweg_data::{LossReason, SourceId, Tick, Unit};
+
+use super::emit::{self, Event};
+use super::{AbcdDecode, AbcdUnpack, Settings, SettingsError};
+use crate::check::{self, Outcome};
+
+fn read(settings: &Settings, bytes: &[u8], pieces: &[usize]) -> Outcome {
+    let unpack = AbcdUnpack::new(SourceId(0), settings).expect("possible settings");
+    let decode = AbcdDecode::new(SourceId(0), settings).expect("possible settings");
+    let outcome = check::stream(unpack, decode, bytes, pieces);
+    outcome.assert_closed();
+    outcome
+}
+
+fn file(events: &[Event]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    events.iter().for_each(|event| emit::record(event, &mut bytes));
+    bytes
+}
+
+#[test]
+fn a_cut_file_and_a_channel_too_high_are_counted() {
+    let mut bytes =
+        file(&[Event { channel: 3, ..Event::default() }, Event { channel: 8, ..Event::default() }]);
+    bytes.extend([0; 5]);
+    let settings = Settings { channels: 8, ..Settings::with_tick_ps(2.0) };
+    let outcome = read(&settings, &bytes, &[5]);
+    assert_eq!(outcome.hits.len(), 1);
+    assert_eq!(outcome.lost(LossReason::BadChannel, Unit::Frames), 1);
+    assert_eq!(outcome.lost(LossReason::BadChannel, Unit::Bytes), 16);
+    assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Bytes), 5);
+}
+
+#[test]
+fn the_tick_and_the_channels_are_checked() {
+    assert!(matches!(Settings::with_tick_ps(0.0).validate(), Err(SettingsError::Tick(_))));
+    let high = Settings { channels: 16, first_channel: 65_530, ..Settings::with_tick_ps(1.0) };
+    assert!(high.validate().expect_err("too high").to_string().contains("65530"));
+}
+
+#[test]
+fn baselines_are_kept_on_request() {
+    let events = [1u16, 2, 3].map(|baseline| Event { baseline, channel: baseline as u8, ..Event::default() });
+    let settings = Settings { keep_baseline: true, channels: 3, ..Settings::with_tick_ps(1.0) };
+    let outcome = read(&settings, &file(&events), &[100]);
+    assert_eq!(outcome.extras.iter().map(|extra| extra.number).collect::<Vec<_>>(), [1, 2]);
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    (any::<u64>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u8>()).prop_map(
+        |(time, q_short, q_long, baseline, channel, group_counter)| Event {
+            time: time >> (group_counter % 40),
+            q_short,
+            q_long,
+            baseline,
+            channel,
+            group_counter,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        events in proptest::collection::vec(event(), 0..200),
+        size in 1..300usize,
+        tick_ps in prop_oneof![Just(1.953125), Just(3.90625), Just(2000.0), Just(0.1)],
+    ) {
+        let outcome = read(&Settings::with_tick_ps(tick_ps), &file(&events), &[size, 7]);
+        prop_assert_eq!(outcome.hits.len(), events.len());
+        let tick = Tick::from_ps_f64(tick_ps).expect("possible");
+        for (hit, event) in outcome.hits.iter().zip(&events) {
+            if event.time <= i64::MAX as u64 {
+                prop_assert_eq!(hit.time_ps, tick.to_ps(event.time as i64));
+            }
+            prop_assert_eq!((hit.energy, hit.energy_short), (event.q_long, event.q_short));
+            prop_assert_eq!(hit.channel, u16::from(event.channel));
+        }
+    }
+
+    #[test]
+    fn garbage_costs_counters_only(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
+        super::check(&bytes);
+    }
+}

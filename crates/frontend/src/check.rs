@@ -1,0 +1,203 @@
+//! Runs a front end as the host does and holds its books to the laws: for its tests and for fuzzing.
+//!
+//! ```text
+//!  bytes ─► pieces or datagrams ─► Unpack ─► Decode ─► Outcome { hits, extras, samples, books }
+//! ```
+//! Not part of the data path: it copies every hit out.
+
+use std::cell::RefCell;
+
+use thalweg_data::ledger::AccountBook;
+use thalweg_data::pool::BlockWriter;
+use thalweg_data::stream::{Room, StreamBuffer};
+use thalweg_data::waveform::Samples;
+use thalweg_data::{
+    Books, Decode, Extra, Frames, Hit, Hits, LossReason, Mark, Pool, SourceId, Stage, Tally, Unit, Unpack,
+};
+
+const BLOCKS: usize = 4;
+const BLOCK_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// One pool per thread: a process can name a limited number, and a fuzzer calls without end.
+    static POOL: RefCell<Pool> = RefCell::new(Pool::new(BLOCKS, BLOCK_BYTES).expect("the sizes are possible"));
+}
+
+/// What came out of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The hits, in the order of decoding.
+    pub hits: Vec<Hit>,
+    /// Their extras. Slices are not valid behind the run.
+    pub extras: Vec<Extra>,
+    /// The samples of each extra; empty where it has none.
+    pub samples: Vec<Samples>,
+    /// The bytes of each extra's user words.
+    pub words: Vec<Vec<u8>>,
+    /// The bytes of each unit.
+    pub units: Vec<Vec<u8>>,
+    /// Receive, unpack, decode and wire.
+    pub books: Books,
+}
+
+impl Outcome {
+    /// One stage's tally.
+    ///
+    /// # Panics
+    /// When the run had no such stage.
+    pub fn tally(&self, stage: Stage) -> &Tally {
+        &self.books.account(stage, SourceId(0)).expect("the run has this stage").tally
+    }
+
+    /// Everything lost for one reason, over all stages.
+    pub fn lost(&self, reason: LossReason, unit: Unit) -> u64 {
+        self.books.accounts.iter().map(|account| account.tally.total_lost(reason, unit)).sum()
+    }
+
+    /// Panics when the books do not close or do not agree with the hits that came out.
+    ///
+    /// # Panics
+    /// As said.
+    pub fn assert_closed(&self) {
+        let discrepancies = self.books.discrepancies();
+        assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
+        assert_eq!(self.tally(Stage::Decode).total_output(Unit::Hits), self.hits.len() as u64);
+        let with_extra = self.hits.iter().filter(|hit| hit.flags.has(thalweg_data::Flags::EXTRA)).count();
+        assert_eq!(with_extra, self.extras.len(), "each hit with an extra owns one row");
+    }
+}
+
+/// Feeds `bytes` as a stream, in pieces of the given sizes over and over, each a receive call.
+///
+/// # Panics
+/// When the front end does, or asks to carry more than it was given.
+pub fn stream(unpack: impl Unpack, decode: impl Decode, bytes: &[u8], pieces: &[usize]) -> Outcome {
+    let pool = POOL.with_borrow(Clone::clone);
+    let mut buffer = StreamBuffer::new(pool, 256);
+    let mut run = Run::new(unpack, decode);
+    let (mut rest, mut sizes) = (bytes, pieces.iter().copied().cycle());
+    while !rest.is_empty() {
+        let tail = match buffer.room() {
+            Room::Tail(tail) => tail,
+            Room::UnitTooLarge => {
+                buffer.carry(0);
+                continue;
+            }
+            Room::NoBlock => panic!("the run holds no block beyond its batches"),
+        };
+        let length = sizes.next().unwrap_or(usize::MAX).max(1).min(rest.len()).min(tail.len());
+        let (now, later) = rest.split_at(length);
+        tail[..length].copy_from_slice(now);
+        rest = later;
+        run.received.clear();
+        buffer.publish(length, &mut run.received);
+        let left_over = run.step();
+        assert!(left_over <= run.received.slices[0].length as usize, "no more is carried than was given");
+        buffer.carry(left_over);
+    }
+    run.finish()
+}
+
+/// Feeds datagrams, a few to a batch.
+///
+/// # Panics
+/// When the front end does, or a datagram is longer than a block.
+pub fn datagrams<'a>(
+    unpack: impl Unpack,
+    decode: impl Decode,
+    datagrams: impl IntoIterator<Item = &'a [u8]>,
+) -> Outcome {
+    let pool = POOL.with_borrow(Clone::clone);
+    let mut run = Run::new(unpack, decode);
+    let mut writer: Option<BlockWriter> = None;
+    for datagram in datagrams {
+        if writer.as_ref().is_none_or(|writer| writer.remaining() < datagram.len()) {
+            run.step();
+            run.received.clear();
+            writer = pool.take();
+        }
+        let writer = writer.as_mut().expect("the run holds no block beyond its batches");
+        let slice = writer.append(datagram).expect("a datagram fits a block");
+        run.received.slices.push(slice);
+        run.received.leases.add(writer.lease());
+        if run.received.slices.len() == 5 {
+            run.step();
+            run.received.clear();
+        }
+    }
+    run.step();
+    run.received.clear();
+    run.finish()
+}
+
+struct Run<U, D> {
+    unpack: U,
+    decode: D,
+    receive: Tally,
+    received: Frames,
+    units: Frames,
+    hits: Hits,
+    outcome: Outcome,
+    mark: Mark,
+}
+
+impl<U: Unpack, D: Decode> Run<U, D> {
+    fn new(unpack: U, decode: D) -> Run<U, D> {
+        let (received, units, hits) = (Frames::default(), Frames::default(), Hits::default());
+        let (receive, outcome) = (Tally::default(), Outcome::default());
+        Run { unpack, decode, receive, received, units, hits, outcome, mark: Mark(0) }
+    }
+
+    fn step(&mut self) -> usize {
+        self.mark = Mark(self.mark.0 + 1_000_000);
+        self.received.header.mark = self.mark;
+        let (calls, bytes) = (self.received.slices.len() as u64, self.received.byte_count());
+        for (unit, count) in [(Unit::Datagrams, calls), (Unit::Bytes, bytes)] {
+            self.receive.input(unit, count);
+            self.receive.output(unit, count);
+        }
+        self.units.clear();
+        let left_over = self.unpack.unpack(&self.received, &mut self.units);
+        self.decode_units();
+        left_over
+    }
+
+    fn decode_units(&mut self) {
+        let Run { units, hits, outcome, .. } = self;
+        hits.clear();
+        self.decode.decode(units, hits);
+        outcome.units.extend(units.slices.iter().map(|slice| units.bytes(*slice).to_vec()));
+        outcome.hits.extend(&hits.hits);
+        for extra in &hits.extras {
+            let mut samples = Samples::default();
+            samples.read(extra, &hits.slices, &hits.leases);
+            outcome.samples.push(samples);
+            let words =
+                hits.slices.iter().skip(extra.words_first as usize).take(usize::from(extra.words_count));
+            outcome.words.push(words.flat_map(|slice| hits.leases.bytes(*slice).to_vec()).collect());
+            outcome.extras.push(*extra);
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.units.clear();
+        self.unpack.finish(&mut self.units);
+        self.decode_units();
+        let book = |stage, units: &[Unit], tally: &Tally| AccountBook {
+            stage,
+            source: SourceId(0),
+            units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
+            tally: tally.clone(),
+        };
+        self.outcome.books = Books {
+            sources: vec!["checked".to_owned()],
+            accounts: vec![
+                book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], self.unpack.wire_tally()),
+                book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.receive),
+                book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.tally()),
+                book(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.tally()),
+            ],
+        };
+        self.outcome
+    }
+}

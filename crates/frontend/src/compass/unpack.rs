@@ -1,0 +1,263 @@
+//! Whole records out of a CoMPASS list file.
+//!
+//! ```text
+//!  bytes ─► header? ─► record · record · … ─► one slice per run of whole records
+//!                │ damage
+//!                └─► search: byte by byte, until three records in a row can be believed
+//! ```
+//! Files of one run are read as one stream. The header stands at its start; where a later file repeats it, it is
+//! skipped. The format has no mark at a record and no checksum, so damage shows only where a field is beyond its
+//! limit; what lies between there and the next credible place is counted as `resynchronised`. A credible place is
+//! where a record has as many samples as the last whole one and two more records follow, so the last two records of a
+//! stream that is being searched are not found; they are counted as unfinished.
+
+use thalweg_data::{Frames, LossReason, SourceId, Tally, Unit, Unpack};
+
+use super::settings::{Settings, SettingsError};
+use super::wire::{Fields, Limits, Look, Record, Shape};
+use crate::framing::{Piece, StreamAccount};
+
+/// Records in a row that end a search.
+const CONFIRMATIONS: usize = 3;
+
+/// Bits of a unit's tag: the fields in the low four, the number of records above them.
+pub(super) mod tag {
+    use super::Fields;
+
+    const COUNT_SHIFT: u32 = 4;
+    /// Most records in one slice.
+    pub const MOST_RECORDS: u32 = (1 << (31 - COUNT_SHIFT)) - 1;
+
+    pub fn new(fields: Fields, records: u32) -> u32 {
+        fields.bits() | records << COUNT_SHIFT
+    }
+
+    pub fn fields(tag: u32) -> Fields {
+        Fields::from_bits(tag)
+    }
+}
+
+/// Finds whole records; each unit is a slice of one or more records, its tag says which fields they have.
+#[derive(Debug)]
+pub struct CompassUnpack {
+    account: StreamAccount,
+    cutter: Cutter,
+}
+
+impl CompassUnpack {
+    /// A framing of one stream. `source` is accepted for symmetry with its decoder; the units say their own.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(source: SourceId, settings: &Settings) -> Result<CompassUnpack, SettingsError> {
+        let _ = source;
+        settings.validate()?;
+        let cutter = Cutter {
+            limits: settings.limits(),
+            given: settings.fields(),
+            state: State::Start,
+            last_samples: None,
+        };
+        Ok(CompassUnpack { account: StreamAccount::default(), cutter })
+    }
+}
+
+impl Unpack for CompassUnpack {
+    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
+        let CompassUnpack { account, cutter } = self;
+        account.unpack(received, units, |piece, units, account| cutter.cut(piece, units, account))
+    }
+
+    fn finish(&mut self, units: &mut Frames) {
+        let _ = units;
+        self.account.finish();
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.account.tally
+    }
+
+    fn wire_tally(&self) -> &Tally {
+        &self.account.wire
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// Nothing was read yet.
+    Start,
+    /// At a record.
+    InStep(Shape),
+    /// Somewhere behind a damage.
+    Searching(Shape),
+    /// No header, and none given: nothing can be read.
+    Refused,
+}
+
+#[derive(Debug)]
+struct Cutter {
+    limits: Limits,
+    given: Option<Fields>,
+    state: State,
+    /// Samples of the last whole record: waveforms of a run are mostly of one length.
+    last_samples: Option<u32>,
+}
+
+/// What a search found, from the start of the bytes searched.
+enum Search {
+    /// Here are records.
+    Found(usize),
+    /// From here on it could be; more bytes are needed.
+    Open(usize),
+}
+
+impl Cutter {
+    /// Returns the number of bytes left over.
+    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
+        let bytes = piece.bytes;
+        if piece.interrupted
+            && let State::InStep(shape) = self.state
+        {
+            self.state = State::Searching(shape);
+        }
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            match self.state {
+                State::Refused => {
+                    account.lose(LossReason::WrongConstant, rest.len());
+                    return 0;
+                }
+                State::Start => match rest.first_chunk() {
+                    None => return rest.len(),
+                    Some(word) => at += self.begin(u16::from_le_bytes(*word), account),
+                },
+                State::Searching(shape) => match self.search(rest, shape) {
+                    Search::Found(skipped) => {
+                        account.lose(LossReason::Resynchronised, skipped);
+                        at += skipped;
+                        self.state = State::InStep(shape);
+                    }
+                    Search::Open(skipped) => {
+                        account.lose(LossReason::Resynchronised, skipped);
+                        return rest.len() - skipped;
+                    }
+                },
+                State::InStep(shape) => {
+                    let (whole, end) = self.run(shape, piece, at, units, account);
+                    at += whole;
+                    match end {
+                        RunEnd::Short => return bytes.len() - at,
+                        RunEnd::Header => {
+                            account.tally.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
+                            at += Fields::HEADER_BYTES;
+                        }
+                        RunEnd::Damage(reason) => {
+                            account.tally.lost(reason, Unit::Frames, 1);
+                            account.lose(LossReason::Resynchronised, 1);
+                            at += 1;
+                            self.state = State::Searching(shape);
+                        }
+                        RunEnd::Full => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the first word of a stream; returns how many bytes of it are done with.
+    fn begin(&mut self, word: u16, account: &mut StreamAccount) -> usize {
+        if let Some(fields) = Fields::from_header(word) {
+            account.tally.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
+            self.state = State::InStep(Shape::of(fields));
+            return Fields::HEADER_BYTES;
+        }
+        self.state = match self.given {
+            Some(fields) => State::InStep(Shape::of(fields)),
+            None => State::Refused,
+        };
+        0
+    }
+
+    /// Passes on the run of whole records that starts at `start`; returns its bytes and what ended it.
+    fn run(
+        &mut self,
+        shape: Shape,
+        piece: &Piece<'_>,
+        start: usize,
+        units: &mut Frames,
+        account: &mut StreamAccount,
+    ) -> (usize, RunEnd) {
+        let bytes = &piece.bytes[start..];
+        let (mut at, mut records) = (0, 0u32);
+        let end = loop {
+            match Record::look(&bytes[at..], shape, &self.limits) {
+                Look::Record(_) if records == tag::MOST_RECORDS => break RunEnd::Full,
+                Look::Record(record) => {
+                    at += record.bytes().len();
+                    records += 1;
+                    self.last_samples = Some(record.sample_count());
+                }
+                Look::Implausible(_) if is_header(&bytes[at..], shape) => break RunEnd::Header,
+                Look::Short if is_header(&bytes[at..], shape) => break RunEnd::Header,
+                Look::Short => break RunEnd::Short,
+                Look::Implausible(reason) => break RunEnd::Damage(reason),
+            }
+        };
+        if records > 0 {
+            let part = piece.slice.part(start, at).expect("a run lies inside its piece");
+            let part = part.tagged(tag::new(shape.fields, records));
+            account.pass_on(piece, part, u64::from(records), units);
+        }
+        (at, end)
+    }
+
+    fn search(&self, bytes: &[u8], shape: Shape) -> Search {
+        for skipped in 0..bytes.len() {
+            match self.confirm(&bytes[skipped..], shape) {
+                Some(true) => return Search::Found(skipped),
+                None => return Search::Open(skipped),
+                Some(false) => {}
+            }
+        }
+        Search::Open(bytes.len())
+    }
+
+    /// Whether records follow each other here; `None` when that cannot be said yet.
+    fn confirm(&self, mut bytes: &[u8], shape: Shape) -> Option<bool> {
+        let first = self.last_samples.map_or(self.limits, |samples| Limits { samples, ..self.limits });
+        match Record::look(bytes, shape, &first) {
+            Look::Implausible(_) => return Some(false),
+            Look::Record(record)
+                if self.last_samples.is_some_and(|samples| samples != record.sample_count()) =>
+            {
+                return Some(false);
+            }
+            Look::Record(_) | Look::Short => {}
+        }
+        for _ in 0..CONFIRMATIONS {
+            match Record::look(bytes, shape, &self.limits) {
+                Look::Record(record) => bytes = &bytes[record.bytes().len()..],
+                Look::Short => return None,
+                Look::Implausible(_) => return Some(false),
+            }
+        }
+        Some(true)
+    }
+}
+
+enum RunEnd {
+    /// A record is not whole yet.
+    Short,
+    /// The header again: the next file of the run.
+    Header,
+    /// A field beyond its limit.
+    Damage(LossReason),
+    /// A slice can name no more records.
+    Full,
+}
+
+/// Whether the header of the same run stands here, whose word no believable board number has.
+fn is_header(bytes: &[u8], shape: Shape) -> bool {
+    bytes.first_chunk().is_some_and(|word| u16::from_le_bytes(*word) == shape.fields.header())
+}

@@ -1,0 +1,110 @@
+//! The books of a framing that cuts a byte stream into units.
+//!
+//! ```text
+//!  received: | carried | fresh bytes |  ──► cut ──► units | left over ─► carried next time
+//!                  │          │                  │          │
+//!                 (counted)   in        out · overhead · lost · held
+//! ```
+//! Every stream format counts the same things at the same places: what came in, what is held back because its unit
+//! has not ended, what the receiver had to give up, and what was unfinished when the source ended.
+
+use thalweg_data::{Frames, LossReason, Slice, Tally, Unit};
+
+/// One contiguous piece of a stream, and whether bytes were given up just before it.
+pub(crate) struct Piece<'a> {
+    /// Where the bytes lie.
+    pub slice: Slice,
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The right to read them.
+    pub received: &'a Frames,
+    /// What was held back before is gone: the piece begins in the middle of something.
+    pub interrupted: bool,
+}
+
+/// Tallies of a stream framing, with what it holds back.
+#[derive(Debug, Default)]
+pub(crate) struct StreamAccount {
+    /// Datagrams (receive calls), bytes and frames of the framing.
+    pub tally: Tally,
+    /// What sequence numbers say; without any, what was found.
+    pub wire: Tally,
+    held: usize,
+}
+
+impl StreamAccount {
+    /// Counts a batch in, has each contiguous piece cut, and keeps the books of what is left over. `cut` returns how
+    /// many bytes at the end of its piece wait for more.
+    pub fn unpack(
+        &mut self,
+        received: &Frames,
+        units: &mut Frames,
+        mut cut: impl FnMut(&Piece<'_>, &mut Frames, &mut StreamAccount) -> usize,
+    ) -> usize {
+        units.header = received.header;
+        let Some((first, others)) = received.slices.split_first() else { return self.held };
+        let mut interrupted = self.take_in(received);
+        let mut slice = *first;
+        for next in others {
+            if next.block == slice.block && slice.end() == next.offset as usize {
+                slice.length += next.length;
+                continue;
+            }
+            let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted };
+            let left_over = cut(&piece, units, self);
+            // Only the end of a batch can be carried; a receiver that publishes one piece per batch never comes here.
+            self.lose(LossReason::Unfinished, left_over);
+            (interrupted, slice) = (left_over > 0, *next);
+        }
+        let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted };
+        let left_over = cut(&piece, units, self);
+        self.hold(left_over);
+        left_over
+    }
+
+    fn take_in(&mut self, received: &Frames) -> bool {
+        let calls = received.slices.len() as u64;
+        self.tally.input(Unit::Datagrams, calls);
+        self.tally.output(Unit::Datagrams, calls);
+        self.wire.input(Unit::Datagrams, calls);
+        self.wire.output(Unit::Datagrams, calls);
+        self.tally.input(Unit::Bytes, received.byte_count());
+        let given_up = self.held.saturating_sub(received.carried as usize);
+        if given_up > 0 {
+            self.lose(LossReason::TooLarge, given_up);
+            self.tally.lost(LossReason::TooLarge, Unit::Frames, 1);
+        }
+        given_up > 0
+    }
+
+    /// Bytes that belong to no unit.
+    pub fn lose(&mut self, reason: LossReason, bytes: usize) {
+        if bytes > 0 {
+            self.tally.lost(reason, Unit::Bytes, bytes as u64);
+        }
+    }
+
+    /// Passes a run of `frames` whole units on as one slice.
+    pub fn pass_on(&mut self, piece: &Piece<'_>, part: Slice, frames: u64, units: &mut Frames) {
+        units.slices.push(part);
+        units.leases.add_for(part, &piece.received.leases);
+        self.tally.output(Unit::Bytes, u64::from(part.length));
+        self.tally.output(Unit::Frames, frames);
+        self.wire.input(Unit::Frames, frames);
+        self.wire.output(Unit::Frames, frames);
+    }
+
+    fn hold(&mut self, bytes: usize) {
+        self.held = bytes;
+        self.tally.set_held(Unit::Bytes, bytes as u64);
+    }
+
+    /// The source has ended: what is held has lost its rest.
+    pub fn finish(&mut self) {
+        if self.held > 0 {
+            self.lose(LossReason::Unfinished, self.held);
+            self.tally.lost(LossReason::Unfinished, Unit::Frames, 1);
+        }
+        self.hold(0);
+    }
+}
