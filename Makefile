@@ -1,0 +1,75 @@
+# thalweg: what one types here. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO  ?= cargo
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+
+# Settable on the command line: make demo DEMO_SECONDS=30, make soak SOAK_MINUTES=5, …
+DEMO_SECONDS    ?= 10
+FUZZ_SECONDS    ?= 60
+SOAK_MINUTES    ?= 60
+SOAK_HITS_PER_S ?= 10000000
+BENCH           ?= all
+
+.PHONY: help
+help: ## List what there is
+	@echo "make …"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Emulated boards → UDP → ordered hits → a recording and its plot (DEMO_SECONDS=10)
+	$(CARGO) build --release --locked -p thalweg
+	$(TARGET)/release/thalweg demo --seconds $(DEMO_SECONDS)
+
+# The order is the order of cost: what fails soonest comes first. One profile (dev, which is optimised) serves the Rust
+# and the Python tests, so that the product is compiled once.
+.PHONY: test
+test: prepare lint test-rust test-models test-python test-fuzz ## Everything that must hold before a change lands
+	@echo "make test: everything passed"
+
+.PHONY: prepare
+prepare: ## Install what tests need and this machine lacks
+	tests/prepare.sh $(VENV)
+
+.PHONY: lint
+lint: ## Format, lints, house rules
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	python3 tests/house_rules.py
+
+.PHONY: test-rust
+test-rust: ## Unit, property and black-box tests
+	timeout 1500 $(CARGO) test --workspace --locked
+
+.PHONY: test-models
+test-models: ## The pool and the rings under the loom model checker
+	LOOM_MAX_PREEMPTIONS=3 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
+	    timeout 900 $(CARGO) test --locked --release -p thalweg-data --lib model
+
+.PHONY: test-python
+test-python: ## Other programs read the recordings; the command end to end
+	$(CARGO) build --locked -p thalweg
+	THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 900 $(PYTHON) -m pytest -q tests/python
+
+.PHONY: test-fuzz
+test-fuzz: ## Every fuzz target for a few seconds
+	tests/fuzz.sh 5 optional
+
+.PHONY: bench
+bench: ## Measure against the yardsticks; JSON in target/bench (BENCH=decode for one)
+	$(CARGO) build --release --locked -p thalweg
+	tests/bench.sh $(TARGET)/release/thalweg $(TARGET)/bench $(BENCH)
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZ_SECONDS=60
+	tests/fuzz.sh $(FUZZ_SECONDS) required
+
+.PHONY: soak
+soak: ## Memory over SOAK_MINUTES=60 at SOAK_HITS_PER_S=10000000
+	$(CARGO) build --release --locked -p thalweg
+	python3 tests/soak.py --binary $(TARGET)/release/thalweg --minutes $(SOAK_MINUTES) --hits-per-second $(SOAK_HITS_PER_S)

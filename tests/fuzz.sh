@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs every fuzz target in turn.
+#
+#   fuzz.sh SECONDS required|optional
+#
+# Fuzzing needs a nightly toolchain and cargo-fuzz. Where they are missing, `required` fails, and `optional` says so and
+# leaves it: the property tests of every parser have then run on the stable toolchain alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=$1
+need=$2
+
+absent=
+[ -d fuzz ] || absent="there is no folder fuzz/"
+rustup toolchain list 2>/dev/null | grep -q '^nightly' || absent="no nightly toolchain (rustup toolchain install nightly)"
+cargo fuzz --version >/dev/null 2>&1 || absent="no cargo-fuzz (cargo install cargo-fuzz)"
+if [ -n "$absent" ]; then
+    echo "fuzz: not run: $absent"
+    [ "$need" = optional ]
+    exit
+fi
+
+# No sanitizer: the parsers hold no unsafe code, so what is looked for are panics, hangs and growth; and it is faster.
+cargo +nightly fuzz build --sanitizer none
+targets=$(cargo +nightly fuzz list)
+for target in $targets; do
+    echo "fuzz: $target for $seconds s"
+    cargo +nightly fuzz run --sanitizer none "$target" -- \
+        -max_total_time="$seconds" -max_len=65536 -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 2>&1 |
+        grep -E 'panicked|ERROR|SUMMARY|number_of_executed_units|peak_rss_mb' || { echo "fuzz: $target failed" >&2; exit 1; }
+    if [ -n "$(ls "fuzz/artifacts/$target" 2>/dev/null)" ]; then
+        echo "fuzz: $target has findings in fuzz/artifacts/$target" >&2
+        exit 1
+    fi
+done

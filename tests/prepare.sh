@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs what the tests need and this machine lacks: a C compiler (for the zstd library), Python's venv module, and the
+# Python packages of tests/python/requirements.txt in a virtual environment.
+#
+#   prepare.sh VENV
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=$1
+
+missing=()
+command -v cc >/dev/null || missing+=(build-essential)
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+
+if [ ${#missing[@]} -gt 0 ]; then
+    as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! sudo -n true 2>/dev/null; then
+            echo "missing: ${missing[*]}; install with: sudo apt-get install ${missing[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    "${as_root[@]}" apt-get update -q
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy "${missing[@]}"
+fi
+
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+# Asked of the packages themselves first: a prepared machine needs no network.
+stamp=$venv/requirements.installed
+if ! cmp -s tests/python/requirements.txt "$stamp"; then
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+    cp tests/python/requirements.txt "$stamp"
+fi
