@@ -5,7 +5,13 @@
 //!  hits, waveforms   ─ emit   ─► the same bytes, as a board sends them
 //! ```
 
+pub mod bench;
 pub mod control;
+pub mod decode;
 pub mod emit;
 pub mod emulate;
+pub mod settings;
 pub mod wire;
+
+pub use decode::Decoder;
+pub use settings::{Firmware, Settings, SettingsError};

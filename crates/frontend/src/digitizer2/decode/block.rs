@@ -1,0 +1,275 @@
+//! Many plain hits at once: straight-line code that the compiler turns into vector instructions.
+//!
+//! ```text
+//!  32 × (w0, w1) ─► check all, decode all, without a branch ─► 32 × Hit
+//!                      └─ one of them is no plain hit: nothing is kept, the caller takes them one by one
+//! ```
+//! The same source is compiled three times: as the target's base instruction set allows, for AVX2 and for AVX-512; the
+//! processor is asked once which may run. Every version computes the same integers.
+
+use std::mem::MaybeUninit;
+
+use thalweg_data::{Flags, Hit};
+
+use super::flags::{HIGH, LOSSY, LOSSY_ONE_WORD};
+use crate::digitizer2::wire::{HitWords, TIME_MASK};
+
+/// What one block needs to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockPlan {
+    /// Where the window of times begins ([`super::time::Clock`]).
+    pub base: i64,
+    /// Picoseconds per count.
+    pub tick: u32,
+    /// Added to every time.
+    pub offset_ps: i64,
+    /// Highest channel of the board.
+    pub highest_channel: u16,
+    /// Added to every channel.
+    pub first_channel: u16,
+    /// Set in every hit.
+    pub flags: Flags,
+    /// Bits of word 0 that a plain hit does not have: the special bit, and in Open DPP the user's.
+    pub not_plain: u64,
+    /// Whether the short energy means anything.
+    pub short: bool,
+}
+
+/// What was decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Decoded {
+    /// Hits appended.
+    pub hits: usize,
+    /// Of these, how many at the end may have flags that need an extra; decoding stopped behind them.
+    pub lossy: usize,
+}
+
+/// Hits per block; what is left is done in blocks of [`SMALL`].
+const LARGE: usize = 32;
+const SMALL: usize = 8;
+
+/// Which instructions the processor has. Only [`Level::detect`] makes the wider ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Level(Width);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    Base,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    /// Asks the processor.
+    pub fn detect() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            if avx512 {
+                return Level(Width::Avx512);
+            }
+            if is_x86_feature_detected!("avx2") {
+                return Level(Width::Avx2);
+            }
+        }
+        Level(Width::Base)
+    }
+
+    /// Every level that this processor has, for tests.
+    #[cfg(test)]
+    pub fn all() -> Vec<Level> {
+        let mut levels = vec![Level(Width::Base)];
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            levels.push(Level(Width::Avx2));
+        }
+        if Level::detect() != levels[levels.len() - 1] {
+            levels.push(Level::detect());
+        }
+        levels
+    }
+
+    /// Appends hits of two words from the start of `words` for as long as whole blocks are plain.
+    pub fn two_word_hits(self, plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
+        match self.0 {
+            Width::Base => run::<TwoWords>(plan, words, out),
+            // SAFETY: `detect` has found these instructions.
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx2 => unsafe { run_avx2::<TwoWords>(plan, words, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx512 => unsafe { run_avx512::<TwoWords>(plan, words, out) },
+        }
+    }
+
+    /// Appends hits of one word likewise.
+    pub fn one_word_hits(self, plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
+        match self.0 {
+            Width::Base => run::<OneWord>(plan, words, out),
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx2 => unsafe { run_avx2::<OneWord>(plan, words, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx512 => unsafe { run_avx512::<OneWord>(plan, words, out) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn run_avx2<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
+    run::<H>(plan, words, out)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn run_avx512<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
+    run::<H>(plan, words, out)
+}
+
+/// A kind of hit of fixed size.
+trait Shape {
+    /// Words of a hit.
+    const WORDS: usize;
+
+    /// Time and packed fields of the hit, whether it is not a plain one (bit 63), and its lossy flags.
+    fn decode(plan: &BlockPlan, words: &[[u8; 8]]) -> (i64, u64, u64, u64);
+}
+
+struct TwoWords;
+
+impl Shape for TwoWords {
+    const WORDS: usize = 2;
+
+    #[inline(always)]
+    fn decode(plan: &BlockPlan, words: &[[u8; 8]]) -> (i64, u64, u64, u64) {
+        const LOSSY_BITS: u64 = (LOSSY as u64 & 0xFFF) << 50 | (LOSSY as u64 >> 12) << 42;
+        let (w0, w1) = (u64::from_be_bytes(words[0]), u64::from_be_bytes(words[1]));
+        // Bit 63 of word 0 makes this "channel" 128 or more.
+        let channel = w0 >> 56;
+        let beyond = u64::from(plan.highest_channel).wrapping_sub(channel);
+        let unusual = beyond | plain_zero(w0 & plan.not_plain) | !w1 | w1 << 1;
+        let fine = w1 >> 16 & 0x3FF;
+        let time = time_ps(plan, w0, TIME_MASK) + (fine * u64::from(plan.tick) >> 10) as i64;
+        let short = if plan.short { w1 >> 26 & 0xFFFF } else { 0 };
+        let flags = (w1 >> 42 & HIGH as u64)
+            | (w1 >> 50 & 1) << 8
+            | (w1 >> 56 & 1) << 9
+            | (w1 >> 53 & 1) << 10
+            | u64::from(plan.flags.0);
+        (
+            time,
+            pack(channel + u64::from(plan.first_channel), w1 & 0xFFFF, short, flags),
+            unusual,
+            w1 & LOSSY_BITS,
+        )
+    }
+}
+
+struct OneWord;
+
+impl Shape for OneWord {
+    const WORDS: usize = 1;
+
+    #[inline(always)]
+    fn decode(plan: &BlockPlan, words: &[[u8; 8]]) -> (i64, u64, u64, u64) {
+        const LOSSY_BITS: u64 = (LOSSY_ONE_WORD as u64 >> 12) << 48;
+        const SHOWN: u64 = HIGH as u64 & !(Flags::FINE_TIME.0 as u64);
+        let word = u64::from_be_bytes(words[0]);
+        let channel = word >> 56 & 0x7F;
+        let unusual = u64::from(plan.highest_channel).wrapping_sub(channel) | !word;
+        let time = time_ps(plan, word >> 16, 0xFFFF_FFFF);
+        let flags = (word >> 48 & SHOWN) | u64::from((plan.flags | Flags::NO_ENERGY_SHORT).0);
+        (
+            time,
+            pack(channel + u64::from(plan.first_channel), word & 0xFFFF, 0, flags),
+            unusual,
+            word & LOSSY_BITS,
+        )
+    }
+}
+
+/// Bit 63 when any bit is set, for values below 2^63.
+#[inline(always)]
+fn plain_zero(value: u64) -> u64 {
+    0u64.wrapping_sub(value)
+}
+
+#[inline(always)]
+fn time_ps(plan: &BlockPlan, sent: u64, mask: u64) -> i64 {
+    // The extension of `time::extend`, multiplied out so that one factor has 48 bits and the other 32.
+    let within = sent.wrapping_sub(plan.base as u64) & mask;
+    let start = plan.base.wrapping_mul(i64::from(plan.tick)).wrapping_add(plan.offset_ps);
+    (within.wrapping_mul(u64::from(plan.tick)) as i64).wrapping_add(start)
+}
+
+/// The second half of a [`Hit`] as one word.
+#[inline(always)]
+fn pack(channel: u64, energy: u64, short: u64, flags: u64) -> u64 {
+    if cfg!(target_endian = "little") {
+        channel | energy << 16 | short << 32 | flags << 48
+    } else {
+        channel << 48 | energy << 32 | short << 16 | flags
+    }
+}
+
+#[inline(always)]
+fn run<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
+    let most = words.len() / H::WORDS;
+    out.reserve(most);
+    let spare = &mut out.spare_capacity_mut()[..most];
+    let mut done = 0;
+    let mut lossy = 0;
+    while lossy == 0 {
+        let size = match most - done {
+            LARGE.. => LARGE,
+            SMALL.. => SMALL,
+            _ => break,
+        };
+        let from = &words[done * H::WORDS..(done + size) * H::WORDS];
+        let into = &mut spare[done..done + size];
+        let found = match size {
+            LARGE => block::<H, LARGE>(plan, from, into),
+            _ => block::<H, SMALL>(plan, from, into),
+        };
+        let Some(needs_extras) = found else { break };
+        done += size;
+        lossy = if needs_extras { size } else { 0 };
+    }
+    // SAFETY: the first `done` hits of the spare capacity have been written.
+    unsafe { out.set_len(out.len() + done) };
+    Decoded { hits: done, lossy }
+}
+
+/// Writes `N` hits and says whether any has lossy flags, or `None` when one of them is not plain.
+#[inline(always)]
+fn block<H: Shape, const N: usize>(
+    plan: &BlockPlan,
+    from: &[[u8; 8]],
+    into: &mut [MaybeUninit<Hit>],
+) -> Option<bool> {
+    let from = &from[..N * H::WORDS];
+    let into: &mut [MaybeUninit<Hit>; N] = into.first_chunk_mut()?;
+    let (mut unusual, mut lossy) = (0, 0);
+    for index in 0..N {
+        let (time, fields, hit_unusual, hit_lossy) =
+            H::decode(plan, &from[index * H::WORDS..(index + 1) * H::WORDS]);
+        unusual |= hit_unusual;
+        lossy |= hit_lossy;
+        // SAFETY: a `Hit` is sixteen bytes without padding, aligned to sixteen, of plain integers: an i64, then four u16
+        // that `pack` has put in their order in memory.
+        unsafe { into[index].as_mut_ptr().cast::<[u64; 2]>().write([time as u64, fields]) };
+    }
+    (unusual >> 63 == 0).then_some(lossy != 0)
+}
+
+/// Word 0 bits that a plain hit of PSD or PHA does not have.
+pub(super) const NOT_PLAIN: u64 = HitWords::SPECIAL;
+/// The same for Open DPP, whose seven bits of the user's need an extra.
+pub(super) const NOT_PLAIN_OPEN: u64 = HitWords::SPECIAL | 0x7F << 48;

@@ -1,0 +1,108 @@
+//! Words out of a unit that may lie in several slices.
+//!
+//! ```text
+//!  slices  |........|...|............|      here(): what is left of the current slice
+//!  words   |  0  |  1  |  2  | …            word(): the next one, put together where it straddles a seam
+//! ```
+//! A unit in one slice is read in place; in a chain only the words across a seam are copied, eight bytes at a time.
+
+use thalweg_data::{Leases, Slice};
+
+/// Reads a unit from its start to its end.
+#[derive(Clone)]
+pub(super) struct Cursor<'a> {
+    leases: &'a Leases,
+    /// Slices behind the current one.
+    rest: &'a [Slice],
+    current: Slice,
+    bytes: &'a [u8],
+    /// Bytes behind the current slice.
+    beyond: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the start of `chain`; `None` when it is empty.
+    pub fn new(chain: &'a [Slice], leases: &'a Leases) -> Option<Cursor<'a>> {
+        let (first, rest) = chain.split_first()?;
+        let beyond = rest.iter().map(|slice| slice.length as usize).sum();
+        Some(Cursor { leases, rest, current: *first, bytes: leases.bytes(*first), beyond })
+    }
+
+    /// Bytes that are left of the unit.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() + self.beyond
+    }
+
+    /// Bytes that are left of the current slice; empty only at the unit's end.
+    #[inline]
+    pub fn here(&mut self) -> &'a [u8] {
+        while self.bytes.is_empty() && self.next_slice() {}
+        self.bytes
+    }
+
+    fn next_slice(&mut self) -> bool {
+        let Some((first, rest)) = self.rest.split_first() else { return false };
+        (self.current, self.rest) = (*first, rest);
+        self.bytes = self.leases.bytes(*first);
+        self.beyond -= self.bytes.len();
+        true
+    }
+
+    /// Leaves out bytes of what [`Cursor::here`] gave; never more than those.
+    #[inline]
+    pub fn skip_here(&mut self, bytes: usize) {
+        self.bytes = self.bytes.get(bytes..).unwrap_or(&[]);
+    }
+
+    /// The next word, or `None` when fewer than eight bytes are left.
+    #[inline]
+    pub fn word(&mut self) -> Option<u64> {
+        if let Some((word, rest)) = self.bytes.split_first_chunk::<8>() {
+            self.bytes = rest;
+            return Some(u64::from_be_bytes(*word));
+        }
+        self.word_across_a_seam()
+    }
+
+    #[cold]
+    fn word_across_a_seam(&mut self) -> Option<u64> {
+        if self.remaining() < 8 {
+            return None;
+        }
+        let mut scratch = [0; 8];
+        let mut filled = 0;
+        while filled < 8 {
+            let here = self.here();
+            let taken = here.len().min(8 - filled);
+            scratch[filled..filled + taken].copy_from_slice(&here[..taken]);
+            self.skip_here(taken);
+            filled += taken;
+        }
+        Some(u64::from_be_bytes(scratch))
+    }
+
+    /// Appends where the next `bytes` lie to `slices`, as a chain, and goes beyond them. `None`, with nothing appended, when
+    /// the unit has fewer left or the chain would have more than 65535 slices.
+    pub fn take(&mut self, bytes: usize, slices: &mut Vec<Slice>) -> Option<u16> {
+        if self.remaining() < bytes {
+            return None;
+        }
+        let first = slices.len();
+        let mut wanted = bytes;
+        while wanted > 0 {
+            let here = self.here().len();
+            let taken = here.min(wanted);
+            let start = self.current.length as usize - here;
+            let part = self.current.part(start, taken)?;
+            wanted -= taken;
+            slices.push(part.tagged(if wanted > 0 { Slice::CONTINUES } else { 0 }));
+            self.skip_here(taken);
+        }
+        let count = u16::try_from(slices.len() - first).ok();
+        if count.is_none() {
+            slices.truncate(first);
+        }
+        count
+    }
+}

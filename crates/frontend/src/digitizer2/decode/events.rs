@@ -1,0 +1,115 @@
+//! Scope events and special events.
+//!
+//! ```text
+//!  scope event ─► one hit per channel of its mask, all pointing at one chain of interleaved samples
+//!  start, stop ─► Signal
+//! ```
+
+use thalweg_data::hit::Layout;
+use thalweg_data::{Extra, Flags, Hit, Hits, LossReason, Signal, Unit};
+
+use super::cursor::Cursor;
+use super::{Decoder, words_bytes};
+use crate::digitizer2::wire::{EventHeader, ScopeHeader, SpecialHeader, SpecialId, SpecialWord};
+
+impl Decoder {
+    /// A scope event. In the extras `raw_flags` holds the 13 flags and, in bits 15..13, the samples overlapped; `number` is
+    /// the trigger id.
+    pub(super) fn scope(
+        &mut self,
+        header: EventHeader,
+        cursor: &mut Cursor<'_>,
+        hits: &mut Hits,
+    ) -> Result<(), LossReason> {
+        let mut word = || cursor.word().ok_or(LossReason::TruncatedHit);
+        let scope = ScopeHeader(header.0, word()?, word()?);
+        let words = scope.words_per_channel().ok_or(LossReason::BadSamples)?;
+        let mask = scope.channel_mask();
+        if mask.checked_shr(u32::from(self.plan.channels)).unwrap_or(0) != 0 {
+            return Err(LossReason::BadChannel);
+        }
+        let channels = mask.count_ones();
+        let samples_first = hits.slices.len() as u32;
+        let bytes = words_bytes(words as usize * channels as usize);
+        let samples_count = cursor.take(bytes, &mut hits.slices).ok_or(LossReason::BadSamples)?;
+        let count = self.clock.long(scope.timestamp());
+        self.clock.set(count);
+        let fail = if header.board_fail() { Flags::BOARD_FAIL } else { Flags::NONE };
+        let mut hit = Hit {
+            time_ps: self.scale.ps(count, 0),
+            flags: fail | Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA,
+            ..Hit::default()
+        };
+        let mut extra = Extra {
+            raw_flags: u32::from(scope.flags()) | u32::from(scope.samples_overlapped()) << 13,
+            number: header.counter(),
+            samples_first,
+            samples_count,
+            layout: if samples_count > 0 { Layout::Interleaved } else { Layout::None },
+            ..Extra::of(&hit, self.source)
+        };
+        hits.hits.reserve(channels as usize);
+        hits.extras.reserve(channels as usize);
+        let mut left = mask;
+        for place in 0..channels {
+            hit.channel = self.plan.first_channel + left.trailing_zeros() as u16;
+            left &= left - 1;
+            extra.info = u64::from(channels << 16 | place);
+            hits.hits.push(hit);
+            hits.extras.push(extra);
+        }
+        self.tally.output(Unit::Hits, u64::from(channels));
+        Ok(())
+    }
+
+    pub(super) fn special(
+        &mut self,
+        header: EventHeader,
+        cursor: &mut Cursor<'_>,
+        hits: &mut Hits,
+    ) -> Result<(), LossReason> {
+        let special = SpecialHeader(header.0);
+        if header.word_count() != u32::from(special.additional_words()) + 1 {
+            return Err(LossReason::BadLength);
+        }
+        let signal = match special.id() {
+            SpecialId::Start => {
+                self.restart();
+                start(cursor)
+            }
+            SpecialId::Stop => {
+                let (mut time, mut dead_time_counts) = (0, 0);
+                while let Some(word) = cursor.word().map(SpecialWord) {
+                    match word.kind() {
+                        0 => time = word.as_time(),
+                        1 => dead_time_counts = word.as_number(),
+                        _ => {}
+                    }
+                }
+                Signal::Stop { time_ps: self.scale.ps(self.clock.long(time), 0), dead_time_counts }
+            }
+            SpecialId::Unknown(_) => return Err(LossReason::UnknownFormat),
+        };
+        hits.signals.push((self.source, signal));
+        Ok(())
+    }
+}
+
+fn start(cursor: &mut Cursor<'_>) -> Signal {
+    let (mut acquisition_width, mut traces, mut log2_decimation) = (0, 0, 0);
+    let (mut channel_mask, mut halves) = (0, 0);
+    while let Some(word) = cursor.word().map(SpecialWord) {
+        match word.kind() {
+            1 if halves < 2 => {
+                channel_mask |= u64::from(word.as_number()) << (32 * halves);
+                halves += 1;
+            }
+            2 => {
+                (acquisition_width, traces, log2_decimation) =
+                    (word.width(), word.traces(), word.log2_decimation());
+            }
+            _ => {}
+        }
+    }
+    Signal::Start { acquisition_width, traces, log2_decimation, channel_mask }
+}

@@ -1,0 +1,185 @@
+//! Whole events into hits.
+//!
+//! ```text
+//!  Frames (aggregates, scope and special events) ─► Decoder ─► Hits, extras, statistics, signals
+//!                                                    └─ what is damaged: lost{reason}, in frames and bytes
+//! ```
+//! Runs of plain hits go through [`block`] at the speed of memory; everything else is read word by word through a
+//! [`cursor`]. Waveforms and user words are not copied: an extra names the slices in which they lie.
+//!
+//! A frame counts as lost when damage was found in its structure; the hits before the damage are kept, and the bytes from it
+//! to the frame's end are lost. A hit of a channel that the board does not have costs its own bytes alone.
+//!
+//! **Zero-length encoding.** A record becomes a hit without energy whose extra has `layout = Packed`, the good samples as
+//! samples, and as user words the record's word 1 and its further counter words as sent; `number` holds the default value
+//! (bits 15..0), whether the even runs are good (16), and whether the event ends with this record (17). A reader rebuilds the
+//! record by going through the runs ([`crate::digitizer2::wire::zle`]): a good run takes its samples from the chain, a
+//! suppressed one repeats the default value.
+//!
+//! **Open DPP.** User words are a chain of 64-bit words whose top bit is framing; `number` holds the seven info bits and, in
+//! bit 7, the special mark.
+
+mod aggregate;
+mod block;
+mod cursor;
+mod events;
+mod flags;
+mod time;
+
+use thalweg_data::{Decode, Flags, Frames, Hits, LossReason, Slice, SourceId, Tally, Unit};
+
+use self::block::Level;
+use self::cursor::Cursor;
+use self::time::{Clock, Scale};
+use super::settings::{Firmware, Plan, Settings, SettingsError};
+use super::wire::{CHANNELS, COUNTER_MASK, EventHeader, Format, WORD, counter_distance};
+
+/// Decodes one board's events.
+#[derive(Debug)]
+pub struct Decoder {
+    source: SourceId,
+    plan: Plan,
+    scale: Scale,
+    clock: Clock,
+    level: Level,
+    counters: Box<[ChannelCounters; CHANNELS as usize]>,
+    tally: Tally,
+}
+
+/// The board's 24-bit counters of one channel, extended.
+#[derive(Clone, Copy, Debug, Default)]
+struct ChannelCounters {
+    triggers: u64,
+    saved: u64,
+}
+
+impl ChannelCounters {
+    fn extend(&mut self, triggers: u32, saved: u32) {
+        let further = |old: u64, new: u32| old + u64::from(counter_distance(old as u32 & COUNTER_MASK, new));
+        self.triggers = further(self.triggers, triggers);
+        self.saved = further(self.saved, saved);
+    }
+}
+
+/// What became of one frame.
+struct Outcome {
+    /// Bytes that became hits, statistics or signals, headers included.
+    used: u64,
+    /// The frame's structure is damaged. Bytes are counted as lost where that is found.
+    damage: Option<LossReason>,
+}
+
+impl Outcome {
+    fn all(bytes: usize) -> Outcome {
+        Outcome { used: bytes as u64, damage: None }
+    }
+
+    fn none(reason: LossReason) -> Outcome {
+        Outcome { used: 0, damage: Some(reason) }
+    }
+}
+
+impl Decoder {
+    /// A decoder for `source`.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(source: SourceId, settings: &Settings) -> Result<Decoder, SettingsError> {
+        let plan = settings.resolve()?;
+        Ok(Decoder {
+            source,
+            plan,
+            scale: Scale::new(plan.tick, plan.time_offset_ps),
+            clock: Clock::new(),
+            level: Level::detect(),
+            counters: Box::new([ChannelCounters::default(); CHANNELS as usize]),
+            tally: Tally::default(),
+        })
+    }
+
+    /// The board's clock and counters begin anew.
+    fn restart(&mut self) {
+        self.clock.restart();
+        self.counters.fill(ChannelCounters::default());
+    }
+
+    fn frame(&mut self, chain: &[Slice], units: &Frames, hits: &mut Hits) {
+        let bytes: u64 = chain.iter().map(|slice| u64::from(slice.length)).sum();
+        self.tally.input(Unit::Frames, 1);
+        self.tally.input(Unit::Bytes, bytes);
+        let slices_before = hits.slices.len();
+        let outcome = match Cursor::new(chain, &units.leases) {
+            Some(cursor) => self.event(bytes, cursor, hits),
+            None => Outcome::none(LossReason::BadLength),
+        };
+        if hits.slices.len() > slices_before {
+            chain.iter().for_each(|slice| hits.leases.add_for(*slice, &units.leases));
+        }
+        self.tally.output(Unit::Bytes, outcome.used);
+        match outcome.damage {
+            None => self.tally.output(Unit::Frames, 1),
+            Some(reason) => self.tally.lost(reason, Unit::Frames, 1),
+        }
+    }
+
+    fn event(&mut self, bytes: u64, mut cursor: Cursor<'_>, hits: &mut Hits) -> Outcome {
+        let lost = |this: &mut Decoder, reason| {
+            this.tally.lost(reason, Unit::Bytes, bytes);
+            Outcome::none(reason)
+        };
+        let Some(header) = cursor.word().map(EventHeader) else { return lost(self, LossReason::BadLength) };
+        if header.word_count() == 0 {
+            return lost(self, LossReason::ZeroWords);
+        }
+        if header.byte_count() != bytes {
+            return lost(self, LossReason::WordCount);
+        }
+        match header.format() {
+            Format::Aggregate => self.aggregate(header, &mut cursor, hits),
+            Format::Scope => match self.scope(header, &mut cursor, hits) {
+                Ok(()) => Outcome::all(bytes as usize),
+                Err(reason) => lost(self, reason),
+            },
+            Format::Special => match self.special(header, &mut cursor, hits) {
+                Ok(()) => Outcome::all(bytes as usize),
+                Err(reason) => lost(self, reason),
+            },
+            Format::Unknown(_) => lost(self, LossReason::UnknownFormat),
+        }
+    }
+
+    /// Flags that every hit of an event has.
+    fn event_flags(&self, header: EventHeader) -> Flags {
+        let fail = if header.board_fail() { Flags::BOARD_FAIL } else { Flags::NONE };
+        let short = match self.plan.firmware {
+            Firmware::Pha => Flags::NO_ENERGY_SHORT,
+            _ => Flags::NONE,
+        };
+        fail | short
+    }
+}
+
+impl Decode for Decoder {
+    fn decode(&mut self, units: &Frames, hits: &mut Hits) {
+        self.clock.arrive(units.header.mark, self.plan.tick);
+        let mut rest = units.slices.as_slice();
+        while !rest.is_empty() {
+            let last = rest.iter().position(|slice| !slice.continues()).unwrap_or(rest.len() - 1);
+            let (chain, others) = rest.split_at(last + 1);
+            rest = others;
+            self.frame(chain, units, hits);
+        }
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+/// Bytes of `words` words.
+const fn words_bytes(words: usize) -> usize {
+    words * WORD
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Board counts into picoseconds: wrapped counters made long, and the exact rational of the tick.
+//!
+//! ```text
+//!  48 or 32 bits ─ Clock (reference: the newest time) ─► count since run start ─ Scale ─► time_ps
+//! ```
+//! A time is the one nearest to the reference that has the bits which were sent; that is two additions and a mask:
+//! `((sent - base) & mask) + base` with `base` half a wrap before the reference. Before the first hit the 48 bits are taken
+//! as they are, and the 32 bits of a one-word hit are put near the arrival mark. When a source has been silent for a
+//! quarter of the short wrap or more by the arrival marks, the reference moves on with the marks.
+
+use thalweg_data::{Mark, Tick};
+
+use crate::digitizer2::wire::TIME_MASK;
+
+/// Extends counters of 48 and 32 bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    reference: Option<i64>,
+    /// Arrival of the newest hit.
+    mark: Mark,
+    /// Arrival of the batch being read.
+    now: Mark,
+}
+
+const SHORT_MASK: u64 = 0xFFFF_FFFF;
+/// Silence beyond this many counts is bridged by the arrival marks.
+const SILENCE: i64 = 1 << 30;
+
+impl Clock {
+    pub fn new() -> Clock {
+        Clock { reference: None, mark: Mark(0), now: Mark(0) }
+    }
+
+    /// Forgets the time: the board's own begins anew.
+    pub fn restart(&mut self) {
+        self.reference = None;
+    }
+
+    /// A batch that arrived at `mark` is read now.
+    pub fn arrive(&mut self, mark: Mark, tick: Tick) {
+        self.now = mark;
+        if let Some(reference) = self.reference {
+            let silent = counts(mark.since_ns(self.mark), tick);
+            if silent > SILENCE {
+                self.reference = Some(reference.wrapping_add(silent));
+                self.mark = mark;
+            }
+        }
+    }
+
+    /// The newest time was this.
+    #[inline]
+    pub fn set(&mut self, count: i64) {
+        self.reference = Some(count);
+        self.mark = self.now;
+    }
+
+    /// Where the window of a 48-bit time begins.
+    #[inline]
+    pub fn base_long(&self) -> i64 {
+        self.reference.map_or(0, |reference| reference.wrapping_sub(1 << 47))
+    }
+
+    /// Where the window of a 32-bit time begins.
+    #[inline]
+    pub fn base_short(&self, tick: Tick) -> i64 {
+        match self.reference {
+            Some(reference) => reference.wrapping_sub(1 << 31),
+            None => counts(self.now.0, tick).saturating_sub(1 << 31).max(0),
+        }
+    }
+
+    /// A 48-bit time, extended.
+    #[inline]
+    pub fn long(&self, sent: u64) -> i64 {
+        extend(sent, self.base_long(), TIME_MASK)
+    }
+
+    /// A 32-bit time, extended.
+    #[inline]
+    pub fn short(&self, sent: u32, tick: Tick) -> i64 {
+        extend(u64::from(sent), self.base_short(tick), SHORT_MASK)
+    }
+}
+
+/// The one value in `base ..= base + mask` that has the bits of `sent` under `mask`.
+#[inline(always)]
+pub(super) fn extend(sent: u64, base: i64, mask: u64) -> i64 {
+    ((sent.wrapping_sub(base as u64) & mask) as i64).wrapping_add(base)
+}
+
+fn counts(ns: u64, tick: Tick) -> i64 {
+    tick.from_time(i64::try_from(ns).unwrap_or(i64::MAX).saturating_mul(1000))
+}
+
+/// Counts and 1/1024 of them into picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    tick: Tick,
+    offset_ps: i64,
+    /// The tick in whole picoseconds, when it is that and fits 32 bits.
+    pub whole: Option<u32>,
+    /// Counts within this of 0 can be multiplied without leaving 64 bits.
+    safe_counts: i64,
+}
+
+impl Scale {
+    pub fn new(tick: Tick, offset_ps: i64) -> Scale {
+        let whole = tick.whole_ps().and_then(|ps| u32::try_from(ps).ok());
+        let room = i64::MAX - offset_ps.saturating_abs();
+        // The newest time may be half a wrap away from the one that is checked, and one count is for the fine time.
+        let safe_counts = whole.map_or(0, |ps| (room / i64::from(ps)).saturating_sub((1 << 48) + 1)).max(0);
+        Scale { tick, offset_ps, whole, safe_counts }
+    }
+
+    /// Whether every time of a window beginning at `base` can be computed by plain 64-bit multiplication.
+    #[inline]
+    pub fn plain(&self, base: i64) -> Option<u32> {
+        self.whole.filter(|_| base.unsigned_abs() < self.safe_counts as u64)
+    }
+
+    /// `floor((count + fine / 1024) * tick) + offset`; saturates.
+    #[inline]
+    pub fn ps(&self, count: i64, fine: u16) -> i64 {
+        match self.plain(count) {
+            Some(tick) => {
+                let fine_ps = (u64::from(fine) * u64::from(tick)) >> 10;
+                count * i64::from(tick) + fine_ps as i64 + self.offset_ps
+            }
+            None => self.exact(count, fine),
+        }
+    }
+
+    #[cold]
+    fn exact(&self, count: i64, fine: u16) -> i64 {
+        let (numerator, denominator) = self.tick.parts();
+        let fine_counts = i128::from(count) * 1024 + i128::from(fine);
+        // 74 bits times 64 bits can leave 128; such a time lies beyond what an i64 holds anyway.
+        let ps = fine_counts
+            .saturating_mul(i128::from(numerator))
+            .div_euclid(i128::from(denominator).saturating_mul(1024))
+            .saturating_add(i128::from(self.offset_ps));
+        ps.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+
+    pub fn offset_ps(&self) -> i64 {
+        self.offset_ps
+    }
+
+    /// A length of time, without the offset.
+    pub fn duration_ps(&self, counts: u64) -> i64 {
+        self.tick.to_ps(i64::try_from(counts).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_wrap_both_ways_around_the_reference() {
+        let mut clock = Clock::new();
+        assert_eq!(clock.long(TIME_MASK), TIME_MASK as i64);
+        clock.set(TIME_MASK as i64);
+        assert_eq!(clock.long(5), TIME_MASK as i64 + 6);
+        clock.set(3 << 48);
+        assert_eq!(clock.long(TIME_MASK), (3 << 48) - 1);
+    }
+
+    #[test]
+    fn one_word_times_follow_the_marks_through_silence() {
+        let tick = Tick::from_ps(8000).expect("not zero");
+        let mut clock = Clock::new();
+        clock.arrive(Mark(100_000_000_000), tick);
+        // 100 s are 12.5e9 counts: nearly three wraps of 32 bits.
+        let true_count = 12_500_000_123_i64;
+        assert_eq!(clock.short(true_count as u32, tick), true_count);
+        clock.set(true_count);
+        clock.arrive(Mark(160_000_000_000), tick);
+        let later = true_count + 60 * 125_000_000;
+        assert_eq!(clock.short(later as u32, tick), later);
+    }
+
+    #[test]
+    fn picoseconds_are_the_floor_of_the_exact_rational() {
+        let whole = Scale::new(Tick::from_ps(8000).expect("not zero"), 3);
+        assert_eq!(whole.ps(2, 512), 20_003);
+        assert_eq!(whole.ps(-1, 1), -8000 + 7 + 3);
+        assert_eq!(whole.exact(-1, 1), whole.ps(-1, 1));
+        assert_eq!(whole.ps(i64::MAX, 0), i64::MAX);
+        let broken = Scale::new(Tick::new(125, 64).expect("not zero"), 0);
+        assert_eq!(broken.ps(3, 512), 6);
+    }
+}
