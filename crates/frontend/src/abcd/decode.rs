@@ -37,7 +37,7 @@ impl AbcdDecode {
         let before = hits.hits.len();
         match self.clock {
             Clock::Dyadic { numerator, shift } => {
-                let to_ps = |ticks| clamp(u128::from(ticks) * u128::from(numerator) >> shift);
+                let to_ps = |ticks| clamp((u128::from(ticks) * u128::from(numerator)) >> shift);
                 self.hits(records, to_ps, hits);
             }
             Clock::Any(tick) => {

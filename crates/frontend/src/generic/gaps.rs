@@ -1,0 +1,295 @@
+//! What is missing, by sequence numbers, with a window in which packets may still come out of order.
+//!
+//! ```text
+//!         counted ◄─┐      window of groups     ┌─ the latest
+//!   … lost   seen   │ seen  ·  seen  seen  ·  seen │
+//!                   └ a hole is counted lost when it leaves the window
+//! ```
+//! A group is one packet where the counter counts packets on and on, and one frame of packets where it counts inside
+//! frames. The latest group moves the window; a jump beyond the largest gap does not, unless the next packet follows
+//! it: then the counter was restarted, and counting starts anew. One damaged number so costs one packet and no more.
+
+/// How a counter counts; one for all parts of a source.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counting {
+    /// Bits of the number that orders the groups.
+    pub bits: u32,
+    /// Packets of a group.
+    pub group_packets: u32,
+    /// Groups in the window.
+    pub window: i64,
+    /// Most groups that the counter may jump without confirmation.
+    pub largest_gap: i64,
+    /// A group of which nothing was seen is lost, rather than never sent.
+    pub every_group: bool,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Take it.
+    New,
+    /// It was here before.
+    Duplicate,
+    /// Its place has left the window: it was counted as lost, or seen, before.
+    Late,
+    /// Far ahead of all others; put aside until the next one confirms the jump.
+    Unconfirmed,
+    /// A number inside the frame beyond the frame's packets.
+    Impossible,
+}
+
+/// The state of one part of a source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Track {
+    started: bool,
+    /// The number of the latest group, as sent.
+    latest_value: u64,
+    /// The latest group, counted from the first.
+    latest: i64,
+    /// The first group of the window.
+    oldest: i64,
+    /// A jump that waits for confirmation.
+    jump: Option<u64>,
+}
+
+impl Counting {
+    /// Words of memory of one group's bits.
+    fn group_words(&self) -> usize {
+        (self.group_packets as usize).div_ceil(64)
+    }
+
+    /// Words of memory of one part's window.
+    pub fn words(&self) -> usize {
+        self.window as usize * self.group_words()
+    }
+
+    /// The signed distance between two numbers of `bits` bits.
+    fn distance(&self, from: u64, to: u64) -> i64 {
+        let unused = 64 - self.bits;
+        ((to.wrapping_sub(from) << unused) as i64) >> unused
+    }
+
+    fn slot<'a>(&self, group: i64, seen: &'a mut [u64]) -> &'a mut [u64] {
+        let words = self.group_words();
+        let place = group.rem_euclid(self.window) as usize;
+        &mut seen[place * words..(place + 1) * words]
+    }
+
+    /// Takes a packet in. `missing` grows by the packets that are found lost for good. `seen` is the part's window.
+    pub fn arrive(
+        &self,
+        track: &mut Track,
+        seen: &mut [u64],
+        value: u64,
+        index: u32,
+        missing: &mut u64,
+    ) -> Arrival {
+        if index >= self.group_packets {
+            return Arrival::Impossible;
+        }
+        if !track.started {
+            track.started = true;
+            self.start(track, value);
+        }
+        let mut distance = self.distance(track.latest_value, value);
+        let far = distance > self.largest_gap;
+        let behind = distance < 0 && track.latest + distance < track.oldest;
+        if far || behind {
+            // Not the same group again: several packets of one late frame are no restart.
+            if track.jump.is_none_or(|jump| self.distance(jump, value) != 1) {
+                track.jump = Some(value);
+                return if far { Arrival::Unconfirmed } else { Arrival::Late };
+            }
+            self.flush(track, seen, missing);
+            self.start(track, value);
+            distance = 0;
+        }
+        track.jump = None;
+        let group = track.latest + distance;
+        if distance > 0 {
+            self.advance(track, seen, group, missing);
+            track.latest_value = value;
+        }
+        let (word, bit) = (index as usize / 64, 1u64 << (index % 64));
+        let word = &mut self.slot(group, seen)[word];
+        if *word & bit != 0 {
+            return Arrival::Duplicate;
+        }
+        *word |= bit;
+        Arrival::New
+    }
+
+    /// What came before the first packet is not asked for.
+    fn start(&self, track: &mut Track, value: u64) {
+        track.latest_value = value;
+        track.oldest = track.latest;
+        track.jump = None;
+    }
+
+    fn advance(&self, track: &mut Track, seen: &mut [u64], to: i64, missing: &mut u64) {
+        let oldest = (to - self.window + 1).max(track.oldest);
+        for group in track.oldest..oldest.min(track.latest + 1) {
+            *missing += self.retire(group, seen);
+        }
+        let never_in_window = (oldest - track.latest - 1).max(0) as u64;
+        if self.every_group {
+            *missing += never_in_window * u64::from(self.group_packets);
+        }
+        (track.oldest, track.latest) = (oldest, to);
+    }
+
+    /// Packets missing from a group that leaves the window.
+    fn retire(&self, group: i64, seen: &mut [u64]) -> u64 {
+        let slot = self.slot(group, seen);
+        let there: u32 = slot.iter().map(|word| word.count_ones()).sum();
+        slot.fill(0);
+        if there == 0 && !self.every_group { 0 } else { u64::from(self.group_packets - there) }
+    }
+
+    /// Everything leaves the window.
+    pub fn flush(&self, track: &mut Track, seen: &mut [u64], missing: &mut u64) {
+        if !track.started {
+            return;
+        }
+        for group in track.oldest..=track.latest {
+            *missing += self.retire(group, seen);
+        }
+        track.latest += 1;
+        track.oldest = track.latest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PACKETS: Counting =
+        Counting { bits: 16, group_packets: 1, window: 8, largest_gap: 1000, every_group: true };
+
+    struct Run(Counting, Track, Vec<u64>, u64);
+
+    impl Run {
+        fn new(counting: Counting) -> Run {
+            Run(counting, Track::default(), vec![0; counting.words()], 0)
+        }
+
+        fn arrive(&mut self, value: u64, index: u32) -> Arrival {
+            self.0.arrive(&mut self.1, &mut self.2, value, index, &mut self.3)
+        }
+
+        fn all(&mut self, values: impl IntoIterator<Item = u64>) -> Vec<Arrival> {
+            values.into_iter().map(|value| self.arrive(value, 0)).collect()
+        }
+
+        fn finish(mut self) -> u64 {
+            self.0.flush(&mut self.1, &mut self.2, &mut self.3);
+            self.3
+        }
+    }
+
+    #[test]
+    fn a_gap_counts_when_it_leaves_the_window_and_not_if_it_is_filled() {
+        let mut run = Run::new(PACKETS);
+        run.all([0xFFFE, 0xFFFF, 1, 2, 3]);
+        assert_eq!(run.3, 0);
+        assert_eq!(run.all([0]), [Arrival::New], "across the wrap, late but in the window");
+        assert_eq!(run.all([0, 3]), [Arrival::Duplicate; 2]);
+        run.all([5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(run.3, 0);
+        run.all([12]);
+        assert_eq!(run.3, 1, "number 4 has left the window");
+        assert_eq!(run.all([4]), [Arrival::Late]);
+        assert_eq!(run.finish(), 1);
+    }
+
+    #[test]
+    fn a_long_gap_counts_whole() {
+        let mut run = Run::new(PACKETS);
+        run.all([10, 500]);
+        assert_eq!(run.finish(), 489);
+    }
+
+    #[test]
+    fn one_damaged_number_costs_one_packet_and_a_restart_is_believed() {
+        let mut run = Run::new(PACKETS);
+        assert_eq!(run.all([10, 30_000, 11]), [Arrival::New, Arrival::Unconfirmed, Arrival::New]);
+        assert_eq!(run.all([50_000, 50_001, 50_002]), [Arrival::Late, Arrival::New, Arrival::New]);
+        assert_eq!(run.all([9_000, 9_001, 9_002])[1..], [Arrival::New; 2]);
+        assert_eq!(run.finish(), 0);
+    }
+
+    #[test]
+    fn a_second_copy_of_the_stream_is_never_a_restart() {
+        let mut run = Run::new(PACKETS);
+        run.all(0..100);
+        for number in 100..200 {
+            assert_eq!(run.all([number, number - 50]), [Arrival::New, Arrival::Late]);
+        }
+        assert_eq!(run.finish(), 0);
+    }
+
+    #[test]
+    fn frames_lack_packets_or_are_lost_whole() {
+        let frames =
+            Counting { bits: 64, group_packets: 100, window: 2, largest_gap: 1000, every_group: true };
+        for (every_group, lost) in [(true, 1 + 100 + 99), (false, 1 + 99)] {
+            let mut run = Run::new(Counting { every_group, ..frames });
+            for index in (0..100).rev().filter(|index| *index != 70) {
+                assert_eq!(run.arrive(u64::MAX, index), Arrival::New);
+            }
+            assert_eq!(run.arrive(u64::MAX, 100), Arrival::Impossible);
+            assert_eq!(run.arrive(1, 3), Arrival::New);
+            assert_eq!(run.finish(), lost);
+        }
+    }
+
+    proptest! {
+        /// Whatever is left out, doubled or moved within the window: seen + lost = sent.
+        #[test]
+        fn seen_and_lost_are_sent(
+            fates in proptest::collection::vec((0..10u8, 0..6u64), 2..500),
+            start in any::<u64>(),
+            bits in 12..=64u32,
+        ) {
+            let counting = Counting { bits, window: 8, largest_gap: 1000, ..PACKETS };
+            let mut run = Run::new(counting);
+            let value = |index: u64| start.wrapping_add(index) & u64::MAX >> (64 - bits);
+            let last = fates.len() as u64 - 1;
+            let mut sent: Vec<(u64, u64)> = Vec::new();
+            for (index, (fate, delay)) in fates.iter().enumerate() {
+                let index = index as u64;
+                let ends = index == 0 || index == last;
+                // The first is first and the last is last, so that what was sent is known to the counter.
+                match fate {
+                    _ if ends => sent.push((index * 8 + 6 * u64::from(index == last), index)),
+                    0 => {}
+                    1 => sent.extend([(index * 8, index), (index * 8 + delay, index)]),
+                    2 => sent.push((index * 8 + 8 * (delay % 6), index)),
+                    _ => sent.push((index * 8, index)),
+                }
+            }
+            sent.sort();
+            sent.retain(|(at, index)| *index == last || *at < last * 8 + 6);
+            let distinct: std::collections::BTreeSet<u64> = sent.iter().map(|(_, index)| *index).collect();
+            let arrivals = run.all(sent.iter().map(|(_, index)| value(*index)));
+            let taken = arrivals.iter().filter(|arrival| **arrival == Arrival::New).count() as u64;
+            prop_assert!(!arrivals.contains(&Arrival::Unconfirmed));
+            prop_assert_eq!(taken, distinct.len() as u64);
+            prop_assert_eq!(taken + run.finish(), last + 1);
+        }
+
+        #[test]
+        fn any_numbers_at_all(values in proptest::collection::vec((any::<u64>(), 0..70u32), 0..200), bits in 1..=64u32) {
+            let window = 1i64.max((1i64 << (bits - 1).min(10)) / 2).min(5);
+            let largest_gap = (1i64 << (bits - 1).min(30)) - 1;
+            let counting = Counting { bits, group_packets: 65, window, largest_gap, every_group: true };
+            let mut run = Run::new(counting);
+            for (value, index) in values {
+                run.arrive(value & u64::MAX >> (64 - bits), index);
+            }
+            run.finish();
+        }
+    }
+}

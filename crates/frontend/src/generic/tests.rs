@@ -1,0 +1,305 @@
+//! The shipped descriptions against the worked bytes of their formats, damage, and the laws of the books.
+
+use proptest::prelude::*;
+use thalweg_data::{Flags, LossReason, SourceId, Stage, Unit};
+
+use super::emit::Encoder;
+use super::{GenericDecode, GenericUnpack, Settings};
+use crate::check::{self, Outcome};
+
+const SLSDETECTOR: &str = include_str!("../../../../examples/sources/slsdetector.toml");
+const MCPD: &str = include_str!("../../../../examples/sources/mcpd.toml");
+const RECBE: &str = include_str!("../../../../examples/sources/recbe.toml");
+
+fn settings(text: &str) -> Settings {
+    toml::from_str(text).expect("the description can be read")
+}
+
+fn with_hits(text: &str) -> Settings {
+    settings(&format!("{text}\n[hits]\nper = \"packet\"\n"))
+}
+
+fn front_end(settings: &Settings) -> (GenericUnpack, GenericDecode) {
+    (
+        GenericUnpack::new(SourceId(0), settings).expect("possible"),
+        GenericDecode::new(SourceId(0), settings).expect("possible"),
+    )
+}
+
+fn datagrams(settings: &Settings, datagrams: &[Vec<u8>]) -> Outcome {
+    let (unpack, decode) = front_end(settings);
+    let outcome = check::datagrams(unpack, decode, datagrams.iter().map(Vec::as_slice));
+    outcome.assert_closed();
+    outcome
+}
+
+fn stream(settings: &Settings, bytes: &[u8], pieces: &[usize]) -> Outcome {
+    let (unpack, decode) = front_end(settings);
+    let outcome = check::stream(unpack, decode, bytes, pieces);
+    outcome.assert_closed();
+    outcome
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).expect("hexadecimal")).collect()
+}
+
+fn refusal(text: &str) -> String {
+    match toml::from_str::<Settings>(text) {
+        Ok(settings) => GenericUnpack::new(SourceId(0), &settings).expect_err("not possible").to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn slsdetector_worked_bytes() {
+    let mut packet = bytes(
+        "40 e2 01 00 00 00 00 00 10 27 00 00 03 00 00 00 00 00 00 00 00 00 00 00 15 cd 5b 07 00 00 00 00 \
+         02 00 01 00 00 00 00 00 00 00 00 00 00 00 03 02",
+    );
+    packet.extend(vec![0x5A; 8192]);
+    let settings = with_hits(SLSDETECTOR);
+    let (mut unpack, _) = front_end(&settings);
+    let outcome = datagrams(&settings, std::slice::from_ref(&packet));
+    let hit = outcome.hits[0];
+    assert_eq!((hit.time_ps, hit.channel), (123_456_789 * 100_000, 2));
+    assert_eq!(hit.flags, Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA);
+    assert_eq!(outcome.extras[0].info, 123_456);
+    assert_eq!(outcome.words[0], vec![0x5A; 8192]);
+    assert_eq!(outcome.tally(Stage::Decode).total_output(Unit::Bytes), 8192);
+    // One packet of 128 came, and the frame was the only one.
+    assert_eq!(outcome.lost(LossReason::DatagramGap, Unit::Datagrams), 127);
+    // Module 2 in row 1, column 0.
+    let mut units = thalweg_data::Frames::default();
+    let pool = thalweg_data::Pool::new(1, 64 << 10).expect("small");
+    let mut writer = pool.take().expect("free");
+    let mut received = thalweg_data::Frames::default();
+    received.slices.push(writer.append(&packet).expect("fits"));
+    received.leases.add(writer.lease());
+    thalweg_data::Unpack::unpack(&mut unpack, &received, &mut units);
+    assert_eq!(unpack.parts(), [0x0002_0001_0000]);
+    assert_eq!(units.slices[0].length, 48 + 8192);
+}
+
+#[test]
+fn slsdetector_refuses_what_is_not_its_own() {
+    let settings = settings(SLSDETECTOR);
+    let encoder = Encoder::new(&settings).expect("possible");
+    let packet = |values: &[(&str, u64)], payload: usize| {
+        let mut packet = Vec::new();
+        encoder.packet(values, &vec![0; payload], &mut packet).expect("described");
+        packet
+    };
+    let all = [
+        packet(&[("packet_number", 0)], 8192),
+        packet(&[("packet_number", 1), ("version", 1)], 8192),
+        packet(&[("packet_number", 2)], 8191),
+        packet(&[("packet_number", 128)], 8192),
+        vec![1, 2, 3],
+        vec![],
+    ];
+    let outcome = datagrams(&settings, &all);
+    assert_eq!(outcome.tally(Stage::Unpack).total_output(Unit::Frames), 1);
+    assert_eq!(outcome.lost(LossReason::WrongConstant, Unit::Datagrams), 1);
+    assert_eq!(outcome.lost(LossReason::BadLength, Unit::Datagrams), 3);
+    assert_eq!(outcome.lost(LossReason::BadFraming, Unit::Datagrams), 1);
+}
+
+const MCPD_PACKET: &str = "1b 00 01 00 15 00 ef be 11 00 03 04 89 67 45 23 01 00 01 00 00 00 00 00 02 00 00 00 00 00 03 00 \
+     00 00 00 00 04 00 00 00 00 00 45 23 51 b5 aa 24 10 00 f8 00 00 d3";
+const MDLL_PACKET: &str = "18 00 02 00 15 00 f0 be 11 00 03 05 8a 67 45 23 01 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 \
+     00 00 00 00 00 00 00 00 00 00 77 07 00 10 a0 3f";
+
+#[test]
+fn mcpd_worked_bytes() {
+    let reply = bytes("0a 00 00 80 0a 00 01 00 00 00 00 04 00 00 00 00 00 00 ff ff");
+    let outcome = datagrams(&settings(MCPD), &[bytes(MCPD_PACKET), reply, bytes(MDLL_PACKET)]);
+    let times: Vec<_> = outcome.hits.iter().map(|hit| (hit.time_ps, hit.channel)).collect();
+    assert_eq!(times, [(0x0001_2345_6789 * 100_000, 4), (0x0001_2345_678a * 100_000, 5)]);
+    let extra = outcome.extras[0];
+    assert_eq!((extra.number, extra.raw_flags), (17, 3));
+    assert_eq!(outcome.words[0], bytes("45 23 51 b5 aa 24 10 00 f8 00 00 d3"));
+    assert_eq!(outcome.words[1], bytes("77 07 00 10 a0 3f"));
+    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.tally(Stage::Unpack).total_output(Unit::Datagrams), 2);
+}
+
+#[test]
+fn mcpd_gaps_per_device_across_the_wrap() {
+    let settings = settings(MCPD);
+    let encoder = Encoder::new(&settings).expect("possible");
+    let mut all = Vec::new();
+    for number in (0xFF00..0x1_0100u64).filter(|number| !(0xFFF0..=0x1_0002).contains(number)) {
+        for device in [4, 5] {
+            let mut packet = Vec::new();
+            let values = [("buffer_number", number), ("device", device), ("time", number)];
+            encoder.packet(&values, &[1, 2, 3, 4], &mut packet).expect("described");
+            all.push(packet);
+        }
+    }
+    all.push(all[10].clone());
+    all.push(all[all.len() - 3].clone());
+    let outcome = datagrams(&settings, &all);
+    assert_eq!(outcome.lost(LossReason::DatagramGap, Unit::Datagrams), 2 * 19);
+    assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 2 * 19);
+    assert_eq!(outcome.lost(LossReason::Late, Unit::Datagrams), 1);
+    assert_eq!(outcome.lost(LossReason::DuplicateDatagram, Unit::Datagrams), 1);
+    assert_eq!(outcome.tally(Stage::Wire).total_input(Unit::Datagrams), 2 * 512);
+}
+
+#[test]
+fn parts_beyond_the_limit_are_strangers() {
+    let settings = settings(&MCPD.replace("fields = [\"device\"]", "fields = [\"device\"]\nlimit = 1"));
+    let outcome = datagrams(&settings, &[bytes(MCPD_PACKET), bytes(MDLL_PACKET)]);
+    assert_eq!(outcome.lost(LossReason::Stranger, Unit::Datagrams), 1);
+    assert_eq!(outcome.hits.len(), 1);
+}
+
+/// A block of a board with two suppressed hits, one with a high bit above its time, and one of a trigger without hits.
+fn recbe_blocks() -> Vec<u8> {
+    let settings = settings(RECBE);
+    let encoder = Encoder::new(&settings).expect("possible");
+    let mut all = bytes("22 07 00 05 92 34 00 04 00 00 03 e8 de ad be ef");
+    for number in 6..30u64 {
+        let values =
+            [("board", 7), ("sent_number", number), ("trigger_number", 995 + number), ("trigger_time", 5)];
+        let payload: Vec<u8> = (0..number * 8 % 40).map(|byte| byte as u8).collect();
+        encoder.packet(&values, &payload, &mut all).expect("described");
+    }
+    all
+}
+
+#[test]
+fn recbe_stream() {
+    let settings = with_hits(RECBE);
+    for pieces in [&[1000][..], &[1], &[13, 2]] {
+        let outcome = stream(&settings, &recbe_blocks(), pieces);
+        assert_eq!(outcome.hits.len(), 25);
+        assert_eq!(outcome.books.losses(), []);
+        assert_eq!((outcome.hits[0].channel, outcome.hits[0].time_ps % 32_768_000), (7, 0x1234 * 1000));
+        assert_eq!((outcome.extras[0].info, outcome.extras[24].info), (1000, 1024));
+        assert_eq!(outcome.words[0], [0xde, 0xad, 0xbe, 0xef]);
+    }
+}
+
+#[test]
+fn recbe_stream_is_found_again_behind_damage() {
+    let settings = with_hits(RECBE);
+    for pieces in [&[1000][..], &[1], &[13, 2]] {
+        let mut damaged = recbe_blocks();
+        damaged.splice(16..16, [0x33; 57]);
+        let outcome = stream(&settings, &damaged, pieces);
+        assert_eq!(outcome.hits.len(), 25, "pieces of {pieces:?}");
+        assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 57);
+        // A block that is missing shows as a number that is missing.
+        let mut missing = recbe_blocks();
+        missing.drain(16..28 + 8);
+        let outcome = stream(&settings, &missing, pieces);
+        assert!(outcome.lost(LossReason::FrameGap, Unit::Frames) >= 1);
+    }
+}
+
+#[test]
+fn a_length_beyond_the_limit_does_not_stall_a_stream() {
+    let settings =
+        settings(&RECBE.replace("field = \"data_length\"", "field = \"data_length\"\nlimit_bytes = 100"));
+    let mut all = bytes("22 07 00 05 92 34 ff ff 00 00 03 e7");
+    all.extend(recbe_blocks());
+    let outcome = stream(&settings, &all, &[50]);
+    assert_eq!(outcome.tally(Stage::Unpack).total_output(Unit::Frames), 25);
+    assert_eq!(outcome.lost(LossReason::BadLength, Unit::Frames), 1);
+}
+
+#[test]
+fn a_description_that_cannot_be_used_says_what_would_do() {
+    let wrong = |from: &str, to: &str| refusal(&MCPD.replace(from, to));
+    let unknown = wrong("field = \"buffer_number\"", "field = \"bufer_number\"");
+    assert!(unknown.contains("`bufer_number`") && unknown.contains("`buffer_number`"), "{unknown}");
+    assert!(wrong("width = 6", "width = 9").contains("1 to 8 bytes"));
+    assert!(wrong("tick_ps = 100_000.0", "tick_ps = 0.0").contains("not a positive number"));
+    assert!(wrong("[hits]", "[hit]").contains("unknown field"));
+    assert!(wrong("unit_bytes      = 2", "unit_bytes = 0").contains("unit_bytes"));
+    assert!(wrong("channels = 256", "channels = 0").contains("hits.channels"));
+    assert!(wrong("field = \"buffer_number\"", "field = \"buffer_number\"\nwindow = 0").contains("window"));
+    assert!(
+        wrong("field = \"buffer_number\"", "field = \"buffer_number\"\nlargest_gap = 40000")
+            .contains("32767")
+    );
+    let frames = refusal(&SLSDETECTOR.replace("packets_per_frame = 128", ""));
+    assert!(frames.contains("packets_per_frame"), "{frames}");
+    assert!(refusal(&RECBE.replace("[length]\nfield = \"data_length\"", "")).contains("`length`"));
+    assert!(refusal(&RECBE.replace("header_bytes = 12", "header_bytes = 11")).contains("need 12"));
+    let short = "byte_order = \"big\"\n[field]\na = { offset = 0, width = 1 }\n";
+    assert!(refusal(short).contains("header_bytes"));
+}
+
+#[test]
+fn without_roles_packets_are_passed_on_as_they_are() {
+    let settings = settings("byte_order = \"big\"\nheader_bytes = 0\n[field]\n");
+    let outcome = datagrams(&settings, &[vec![1, 2, 3], vec![], vec![4]]);
+    assert_eq!(outcome.units, [vec![1, 2, 3], vec![], vec![4]]);
+    assert_eq!(outcome.books.losses(), []);
+}
+
+proptest! {
+    #[test]
+    fn garbage_costs_counters_only(choice in any::<u8>(), bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
+        super::check(&[vec![choice], bytes].concat());
+    }
+
+    #[test]
+    fn damaged_streams_close(
+        places in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..8),
+        cut in 0..100usize,
+        size in 1..200usize,
+    ) {
+        let mut bytes = recbe_blocks();
+        for (place, value) in places {
+            let length = bytes.len();
+            bytes[usize::from(place) % length] = value;
+        }
+        bytes.drain(200..200 + cut);
+        stream(&with_hits(RECBE), &bytes, &[size]);
+    }
+
+    #[test]
+    fn damaged_datagrams_close(
+        places in proptest::collection::vec((0..40usize, 0..60usize, any::<u8>()), 0..40),
+    ) {
+        let mut all: Vec<_> = (0..40).map(|_| bytes(MCPD_PACKET)).collect();
+        all.iter_mut().enumerate().for_each(|(number, packet)| packet[6] = number as u8);
+        for (packet, place, value) in places {
+            match all[packet].get_mut(place) {
+                Some(byte) => *byte = value,
+                None => all[packet].truncate(place / 2),
+            }
+        }
+        datagrams(&settings(MCPD), &all);
+    }
+
+    #[test]
+    fn what_is_written_is_read(
+        packets in proptest::collection::vec((0..256u64, any::<u64>(), proptest::collection::vec(any::<u16>(), 0..50)), 0..50),
+    ) {
+        let description = MCPD.replace("[sequence]\nfield = \"buffer_number\"\n", "").replace("fields = [\"device\"]", "fields = [\"device\"]\nlimit = 256");
+        let settings = settings(&description);
+        let encoder = Encoder::new(&settings).expect("possible");
+        let written: Vec<Vec<u8>> = packets
+            .iter()
+            .map(|(device, time, payload)| {
+                let mut packet = Vec::new();
+                let payload: Vec<u8> = payload.iter().flat_map(|word| word.to_le_bytes()).collect();
+                encoder.packet(&[("device", *device), ("time", *time)], &payload, &mut packet).expect("described");
+                packet
+            })
+            .collect();
+        let outcome = datagrams(&settings, &written);
+        prop_assert_eq!(&outcome.units, &written);
+        prop_assert_eq!(outcome.books.losses(), vec![]);
+        for (hit, (device, time, _)) in outcome.hits.iter().zip(&packets) {
+            prop_assert_eq!(u64::from(hit.channel), *device);
+            let exact = u128::from(time & 0xFFFF_FFFF_FFFF) * 100_000;
+            prop_assert_eq!(hit.time_ps as u128, exact.min(i64::MAX as u128));
+        }
+    }
+}
