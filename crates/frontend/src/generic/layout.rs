@@ -229,13 +229,11 @@ fn header_bytes(settings: &Settings, names: &Names) -> Result<usize, SettingsErr
         furthest = furthest.max(names.number("field", name)?.end());
     }
     match (settings.header_bytes, &settings.payload) {
-        (None, None) => {
-            bad("header_bytes", "is missing: give it, or `payload` with an `offset_field`");
-        }
+        (None, None) => bad("header_bytes", "is missing: give it, or `payload` with an `offset_field`"),
         (None, Some(_)) => Ok(furthest),
         (Some(bytes), _) if (furthest..=Number::FURTHEST).contains(&bytes) => Ok(bytes),
         (Some(bytes), _) => {
-            bad("header_bytes", format!("is {bytes}; the fields need {furthest} to {}", Number::FURTHEST));
+            bad("header_bytes", format!("is {bytes}; the fields need {furthest} to {}", Number::FURTHEST))
         }
     }
 }
