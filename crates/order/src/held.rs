@@ -1,0 +1,313 @@
+//! What waits: sorted runs of hits, as they came in, with their extras.
+//!
+//! ```text
+//!  source ─ queue of runs ─┬─ [----head====|====]   hits, extras, slices, leases
+//!                          └─ [=========]           sorted each; neighbours may overlap
+//! ```
+//! An incoming batch becomes a run by exchange of vectors, without copying. Small ones are gathered in the run
+//! before them, so that a slow source does not hold one large buffer per hit.
+
+use std::collections::VecDeque;
+
+use thalweg_data::hit::{Extra, Flags, Hit};
+use thalweg_data::{Hits, Leases, Slice};
+
+use crate::merge::gallop_back;
+use crate::repair::Repair;
+
+/// Rows of extras with what they refer to; some of a batch's or of a run's.
+#[derive(Clone, Copy)]
+pub(crate) struct ExtraRows<'a> {
+    pub rows: &'a [Extra],
+    pub slices: &'a [Slice],
+    pub leases: &'a Leases,
+}
+
+impl ExtraRows<'_> {
+    /// Appends the rows to `extras`, and their chains and leases to the other two.
+    pub(crate) fn append_to(&self, extras: &mut Vec<Extra>, slices: &mut Vec<Slice>, leases: &mut Leases) {
+        for row in self.rows {
+            let (samples_first, samples_count) =
+                self.append_chain(row.samples_first, row.samples_count, slices, leases);
+            let (words_first, words_count) =
+                self.append_chain(row.words_first, row.words_count, slices, leases);
+            extras.push(Extra { samples_first, samples_count, words_first, words_count, ..*row });
+        }
+    }
+
+    /// Copies one chain; a chain that does not lie in the list becomes an empty one.
+    fn append_chain(
+        &self,
+        first: u32,
+        count: u16,
+        slices: &mut Vec<Slice>,
+        leases: &mut Leases,
+    ) -> (u32, u16) {
+        let new_first = slices.len() as u32;
+        let first = first as usize;
+        let Some(chain) = self.slices.get(first..first + usize::from(count)).filter(|_| count > 0) else {
+            return (new_first, 0);
+        };
+        let mut block = None;
+        for slice in chain {
+            if block != Some(slice.block) {
+                leases.add_for(*slice, self.leases);
+                block = Some(slice.block);
+            }
+        }
+        slices.extend_from_slice(chain);
+        (new_first, count)
+    }
+}
+
+/// Hits of one source, sorted by time, of which the first may have been passed on.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    content: Hits,
+    head: usize,
+    extras_head: usize,
+    /// No hit of this run or of any behind it in the queue is earlier.
+    floor_ps: i64,
+}
+
+impl Run {
+    /// The hits that are still here.
+    #[inline]
+    pub(crate) fn hits(&self) -> &[Hit] {
+        &self.content.hits[self.head..]
+    }
+
+    /// The next `count` rows of extras, or as many as are still here.
+    pub(crate) fn extra_rows(&self, count: usize) -> ExtraRows<'_> {
+        let rows = &self.content.extras[self.extras_head..];
+        ExtraRows {
+            rows: &rows[..count.min(rows.len())],
+            slices: &self.content.slices,
+            leases: &self.content.leases,
+        }
+    }
+
+    /// Rows that belong to the first `hits` hits.
+    #[inline]
+    pub(crate) fn extras_of(&self, hits: usize) -> usize {
+        if self.content.extras.is_empty() { 0 } else { count_extras(&self.hits()[..hits]) }
+    }
+
+    pub(crate) fn floor_ps(&self) -> i64 {
+        self.floor_ps
+    }
+
+    /// Takes the next hits and extras away.
+    pub(crate) fn advance(&mut self, hits: usize, extras: usize) {
+        self.head += hits;
+        self.extras_head += extras;
+    }
+
+    fn has_room_for(&self, hits: usize) -> bool {
+        let room = self.content.hits.capacity() - self.content.hits.len();
+        hits <= room && hits <= self.content.hits.capacity() / SMALL_PART
+    }
+
+    fn append(&mut self, hits: &[Hit], extras: ExtraRows<'_>) {
+        self.content.hits.extend_from_slice(hits);
+        extras.append_to(&mut self.content.extras, &mut self.content.slices, &mut self.content.leases);
+    }
+
+    /// Appends sorted hits of which the first is at `first_ps`, and puts those it overlaps in order.
+    fn append_in_order(
+        &mut self,
+        hits: &[Hit],
+        extras: ExtraRows<'_>,
+        first_ps: i64,
+        repair: &mut RepairBoth,
+    ) {
+        let overlapped = gallop_back(self.hits(), |hit| hit.time_ps > first_ps);
+        let overlap = self.content.hits.len() - overlapped;
+        self.append(hits, extras);
+        if overlapped > 0 && repair.hits.repair(&mut self.content.hits[overlap..]) {
+            repair.extras.repair(&mut self.content.extras[self.extras_head..]);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.content.clear();
+        (self.head, self.extras_head) = (0, 0);
+    }
+}
+
+/// Repairs hits and extras by the same rule, so that they stay together.
+#[derive(Debug, Default)]
+pub(crate) struct RepairBoth {
+    hits: Repair<Hit>,
+    extras: Repair<Extra>,
+}
+
+impl RepairBoth {
+    /// Sorts a batch by time, stably.
+    pub(crate) fn repair(&mut self, batch: &mut Hits) {
+        if self.hits.repair(&mut batch.hits) {
+            self.extras.repair(&mut batch.extras);
+        }
+    }
+}
+
+/// A batch of at most this part of a run's capacity is copied into it rather than kept as a run.
+const SMALL_PART: usize = 4;
+
+/// The first `count` rows of a batch.
+pub(crate) fn extra_rows(batch: &Hits, count: usize) -> ExtraRows<'_> {
+    ExtraRows {
+        rows: &batch.extras[..count.min(batch.extras.len())],
+        slices: &batch.slices,
+        leases: &batch.leases,
+    }
+}
+
+/// Bytes of so many hits and rows of extras, each with a chain or two.
+fn bytes_of(hits: usize, extras: usize) -> u64 {
+    (hits * size_of::<Hit>() + extras * (size_of::<Extra>() + 2 * size_of::<Slice>())) as u64
+}
+
+/// Bytes that a batch adds to what is held.
+pub(crate) fn batch_bytes(batch: &Hits) -> u64 {
+    bytes_of(batch.hits.len(), batch.extras.len())
+}
+
+/// How many hits own a row of the extras.
+pub(crate) fn count_extras(hits: &[Hit]) -> usize {
+    hits.iter().map(|hit| usize::from(hit.flags.0 >> 15)).sum()
+}
+
+/// Runs that are empty and wait for their next use.
+#[derive(Debug, Default)]
+pub(crate) struct Stock {
+    empty: Vec<Run>,
+}
+
+impl Stock {
+    /// An empty run; a new one has room for `capacity` hits.
+    fn take(&mut self, capacity: usize) -> Run {
+        self.empty.pop().unwrap_or_else(|| Run { content: Hits::with_capacity(capacity), ..Run::default() })
+    }
+
+    fn give_back(&mut self, mut run: Run) {
+        run.clear();
+        self.empty.push(run);
+    }
+}
+
+/// The runs of one source.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    runs: VecDeque<Run>,
+}
+
+impl Queue {
+    /// The runs, oldest first; some may be empty.
+    #[inline]
+    pub(crate) fn runs(&self) -> &VecDeque<Run> {
+        &self.runs
+    }
+
+    /// One run, to take hits away from.
+    pub(crate) fn run_mut(&mut self, index: usize) -> &mut Run {
+        &mut self.runs[index]
+    }
+
+    /// Hits that are here.
+    pub(crate) fn count(&self) -> u64 {
+        self.runs.iter().map(|run| run.hits().len() as u64).sum()
+    }
+
+    /// Bytes of the hits and extras that are here. Of lengths, not of capacities, so that a replay counts the same; the
+    /// vectors behind them are a quarter full at least.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.runs
+            .iter()
+            .map(|run| bytes_of(run.hits().len(), run.content.extras.len() - run.extras_head))
+            .sum()
+    }
+
+    /// Takes in the hits of a sorted batch from `head` on, with their extras. The batch keeps an empty buffer.
+    pub(crate) fn push(
+        &mut self,
+        batch: &mut Hits,
+        (head, extras_head): (usize, usize),
+        repair: &mut RepairBoth,
+        stock: &mut Stock,
+    ) {
+        let Some(first) = batch.hits.get(head).map(|hit| hit.time_ps) else { return };
+        let fresh = batch.hits.len() - head;
+        if let Some(run) = self.runs.back_mut().filter(|run| run.has_room_for(fresh)) {
+            let rows = &batch.extras[extras_head..];
+            let extras = ExtraRows { rows, slices: &batch.slices, leases: &batch.leases };
+            run.append_in_order(&batch.hits[head..], extras, first, repair);
+        } else {
+            let mut run = stock.take(batch.hits.capacity());
+            std::mem::swap(&mut run.content.hits, &mut batch.hits);
+            std::mem::swap(&mut run.content.extras, &mut batch.extras);
+            std::mem::swap(&mut run.content.slices, &mut batch.slices);
+            std::mem::swap(&mut run.content.leases, &mut batch.leases);
+            run.advance(head, extras_head);
+            run.floor_ps = first;
+            self.runs.push_back(run);
+        }
+        for run in self.runs.iter_mut().rev().take_while(|run| run.floor_ps >= first) {
+            run.floor_ps = first;
+        }
+    }
+
+    /// Takes in a copy of some hits of a batch, unless they are none.
+    pub(crate) fn push_copy(
+        &mut self,
+        hits: &[Hit],
+        extras: ExtraRows<'_>,
+        capacity: usize,
+        stock: &mut Stock,
+    ) {
+        if hits.is_empty() {
+            return;
+        }
+        if self
+            .runs
+            .back()
+            .is_none_or(|run| run.content.hits.capacity() - run.content.hits.len() < hits.len())
+        {
+            let run = stock.take(capacity);
+            self.runs.push_back(run);
+        }
+        let run = self.runs.back_mut().expect("one was there or has just been added");
+        run.append(hits, extras);
+    }
+
+    /// Appends the next `count` hits of a run to `out`, with their extras, and takes them away.
+    pub(crate) fn move_out(&mut self, index: usize, count: usize, out: &mut Hits) -> u32 {
+        let run = &mut self.runs[index];
+        let count = count.min(run.hits().len());
+        let extras = run.extras_of(count);
+        out.hits.extend_from_slice(&run.hits()[..count]);
+        run.extra_rows(extras).append_to(&mut out.extras, &mut out.slices, &mut out.leases);
+        run.advance(count, extras);
+        count as u32
+    }
+
+    /// Gives back the runs at the front that are empty.
+    pub(crate) fn drop_empty(&mut self, stock: &mut Stock) {
+        while self.runs.front().is_some_and(|run| run.hits().is_empty()) {
+            if let Some(run) = self.runs.pop_front() {
+                stock.give_back(run);
+            }
+        }
+    }
+
+    /// The last hit's time of the second run, when more runs follow: as far as a merge needs to look at once.
+    pub(crate) fn near_end_ps(&self) -> Option<i64> {
+        let second = self.runs.get(1).filter(|_| self.runs.len() > 2)?;
+        second.hits().last().map(|hit| hit.time_ps)
+    }
+}
+
+/// Sets [`Flags::LATE`] on every hit.
+pub(crate) fn flag_late(hits: &mut [Hit]) {
+    hits.iter_mut().for_each(|hit| hit.flags |= Flags::LATE);
+}

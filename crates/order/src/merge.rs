@@ -1,0 +1,221 @@
+//! Two sorted runs into one: the loop that time order spends its time in.
+//!
+//! ```text
+//!  left   |= prefix =|........ overlap ........|          copied whole: prefix, suffix
+//!  right             |........ overlap ........|= suffix =|
+//!                     chain 0 | chain 1 | chain 2 | chain 3      four merges at once
+//! ```
+//! Which run gives the next hit cannot be predicted, so there is no branch on it. What remains is a chain
+//! per output, pointer → load → compare → pointer, of about eight cycles in which a core does little. So the
+//! overlap is split beforehand into four parts of equal output, each with its exact place in both runs, and
+//! one loop advances four independent chains.
+
+use std::hint::select_unpredictable;
+use std::mem::MaybeUninit;
+
+use thalweg_data::hit::Timed;
+
+/// Merges that run side by side. Four chains use the registers of x86-64 and aarch64 without spilling.
+const CHAINS: usize = 4;
+/// Below this overlap, finding where the chains begin costs more than they save.
+const SMALLEST_SPLIT: usize = 128;
+/// A run this many times longer than the other is copied in stretches, one per element of the shorter.
+const STRETCH_RATIO: usize = 16;
+
+/// Merges two runs that are sorted by time; of equal times the left comes first. Fills `out`, whose length is
+/// the sum of both.
+///
+/// Of runs that are not sorted nothing can be said but that `out` is filled with elements of theirs.
+///
+/// # Panics
+/// When `out` has another length.
+pub(crate) fn merge_pair<T: Timed>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) {
+    assert!(out.len() == left.len() + right.len(), "the room for a merge is that of both runs");
+    let (Some(left_last), Some(right_last)) = (left.last(), right.last()) else {
+        let (head, tail) = out.split_at_mut(left.len());
+        copy(left, head);
+        copy(right, tail);
+        return;
+    };
+    // What comes before the other run begins.
+    let (left_prefix, right_prefix) = if left[0].time_ps() <= right[0].time_ps() {
+        (gallop(left, |each| each.time_ps() <= right[0].time_ps()), 0)
+    } else {
+        (0, gallop(right, |each| each.time_ps() < left[0].time_ps()))
+    };
+    // What comes behind the other run's end.
+    let (left_end, right_end) = if left_last.time_ps() <= right_last.time_ps() {
+        (left.len(), right.len() - gallop_back(right, |each| each.time_ps() >= left_last.time_ps()))
+    } else {
+        (left.len() - gallop_back(left, |each| each.time_ps() > right_last.time_ps()), right.len())
+    };
+    // Of runs that do not overlap, the prefix and the suffix may be the same elements.
+    let (left_end, right_end) = (left_end.max(left_prefix), right_end.max(right_prefix));
+    let (head, rest) = out.split_at_mut(left_prefix + right_prefix);
+    copy(&left[..left_prefix], head);
+    copy(&right[..right_prefix], &mut head[left_prefix..]);
+    let overlap = left_end + right_end - left_prefix - right_prefix;
+    let (overlap, tail) = rest.split_at_mut(overlap);
+    merge_overlap(&left[left_prefix..left_end], &right[right_prefix..right_end], overlap);
+    let (left_tail, right_tail) = tail.split_at_mut(left.len() - left_end);
+    copy(&left[left_end..], left_tail);
+    copy(&right[right_end..], right_tail);
+}
+
+fn merge_overlap<T: Timed>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) {
+    if left.len() > STRETCH_RATIO * right.len() {
+        merge_stretches(left, right, |each, limit| each <= limit, out);
+    } else if right.len() > STRETCH_RATIO * left.len() {
+        merge_stretches(right, left, |each, limit| each < limit, out);
+    } else if out.len() < SMALLEST_SPLIT {
+        merge_chains(left, right, [0], out);
+    } else {
+        let part = out.len() / CHAINS;
+        merge_chains(left, right, std::array::from_fn::<_, CHAINS, _>(|chain| chain * part), out);
+    }
+}
+
+/// Copies the long run in stretches: up to each element of the short one, as `before` says.
+fn merge_stretches<T: Timed>(
+    mut long: &[T],
+    short: &[T],
+    before: impl Fn(i64, i64) -> bool,
+    out: &mut [MaybeUninit<T>],
+) {
+    let mut filled = 0;
+    for each in short {
+        let stretch = gallop(long, |other| before(other.time_ps(), each.time_ps()));
+        copy(&long[..stretch], &mut out[filled..filled + stretch]);
+        long = &long[stretch..];
+        filled += stretch;
+        out[filled].write(*each);
+        filled += 1;
+    }
+    copy(long, &mut out[filled..]);
+}
+
+/// One of the merges that run side by side.
+#[derive(Clone, Copy)]
+struct Chain<T> {
+    left: *const T,
+    right: *const T,
+    out: *mut T,
+}
+
+impl<T: Timed> Chain<T> {
+    /// Writes the earlier of the two next elements, without a branch on which it is.
+    ///
+    /// # Safety
+    /// `left` and `right` must be readable and `out` writable.
+    #[inline(always)]
+    unsafe fn step(&mut self) {
+        // SAFETY: the caller's promise; each pointer then moves by at most one element, to the end of its run at most.
+        unsafe {
+            let take_right = (*self.right).time_ps() < (*self.left).time_ps();
+            let from = select_unpredictable(take_right, self.right, self.left);
+            self.out.copy_from_nonoverlapping(from, 1);
+            self.right = self.right.add(usize::from(take_right));
+            self.left = self.left.add(usize::from(!take_right));
+            self.out = self.out.add(1);
+        }
+    }
+}
+
+/// Merges with one chain per entry of `starts`: where in the output it begins. All but the last write the
+/// same number of elements.
+fn merge_chains<T: Timed, const N: usize>(
+    left: &[T],
+    right: &[T],
+    starts: [usize; N],
+    out: &mut [MaybeUninit<T>],
+) {
+    let (left_end, right_end) = (left.as_ptr_range().end, right.as_ptr_range().end);
+    let out_start = out.as_mut_ptr().cast::<T>();
+    let mut chains = starts.map(|start| {
+        let from_left = co_rank(start, left, right);
+        let (left, right) = (&left[from_left..], &right[start - from_left..]);
+        Chain { left: left.as_ptr(), right: right.as_ptr(), out: out_start.wrapping_add(start) }
+    });
+    let left_until = |chain: &Chain<T>| (left_end as usize - chain.left as usize) / size_of::<T>();
+    let right_until = |chain: &Chain<T>| (right_end as usize - chain.right as usize) / size_of::<T>();
+    let mut steps = if N == 1 { out.len() } else { starts[1] };
+    while steps > 0 {
+        // No chain can use up a run in fewer steps than the run has elements left. Runs end in the last chain
+        // only, so there are a few rounds, each half as long as the one before.
+        let safe = chains.iter().map(|chain| left_until(chain).min(right_until(chain))).min().unwrap_or(0);
+        let round = safe.min(steps);
+        if round == 0 {
+            break;
+        }
+        for _ in 0..round {
+            for chain in &mut chains {
+                // SAFETY: both runs have at least `round` elements behind the chain's place, and one step uses
+                // one of them; the output has room for `steps` elements of every chain.
+                unsafe { chain.step() };
+            }
+        }
+        steps -= round;
+    }
+    let mut out_ends = starts.map(|start| start + starts.get(1).copied().unwrap_or(out.len()));
+    out_ends[N - 1] = out.len();
+    for (chain, out_end) in chains.iter().zip(out_ends) {
+        let filled = (chain.out as usize - out_start as usize) / size_of::<T>();
+        let (left, right) =
+            (&left[left.len() - left_until(chain)..], &right[right.len() - right_until(chain)..]);
+        merge_checked(left, right, &mut out[filled..out_end]);
+    }
+}
+
+/// Fills `out` from the beginnings of two runs, with every check: for the few elements behind the last round.
+fn merge_checked<T: Timed>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) {
+    let (mut from_left, mut from_right) = (left.iter().peekable(), right.iter().peekable());
+    for place in out {
+        let next = match (from_left.peek(), from_right.peek()) {
+            (Some(left), Some(right)) if right.time_ps() < left.time_ps() => from_right.next(),
+            (Some(_), _) => from_left.next(),
+            (None, _) => from_right.next(),
+        };
+        place.write(*next.expect("two runs have as many elements as their merge"));
+    }
+}
+
+/// How many of the first `count` elements of the merge come from the left run.
+fn co_rank<T: Timed>(count: usize, left: &[T], right: &[T]) -> usize {
+    let mut low = count.saturating_sub(right.len());
+    let mut high = count.min(left.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        let left_is_earlier = left[middle].time_ps() <= right[count - middle - 1].time_ps();
+        low = select_unpredictable(left_is_earlier, middle + 1, low);
+        high = select_unpredictable(left_is_earlier, high, middle);
+    }
+    low
+}
+
+/// Length of the beginning of `run` where `inside` holds; quick when it is short.
+pub(crate) fn gallop<T>(run: &[T], inside: impl Fn(&T) -> bool) -> usize {
+    let mut reach = 1;
+    while reach <= run.len() && inside(&run[reach - 1]) {
+        reach *= 2;
+    }
+    let known = reach / 2;
+    known + run[known..reach.min(run.len())].partition_point(inside)
+}
+
+/// Length of the end of `run` where `inside` holds; quick when it is short.
+pub(crate) fn gallop_back<T>(run: &[T], inside: impl Fn(&T) -> bool) -> usize {
+    let mut reach = 1;
+    while reach <= run.len() && inside(&run[run.len() - reach]) {
+        reach *= 2;
+    }
+    let (unknown, known) = (run.len() - reach.min(run.len()), run.len() - reach / 2);
+    run.len() - unknown - run[unknown..known].partition_point(|each| !inside(each))
+}
+
+/// Copies a run into room of the same length.
+pub(crate) fn copy<T: Copy>(from: &[T], to: &mut [MaybeUninit<T>]) {
+    let to = &mut to[..from.len()];
+    // SAFETY: both are of the same length, which has just been checked, and a shared and an exclusive borrow
+    // cannot overlap.
+    unsafe { to.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+}

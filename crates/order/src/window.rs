@@ -1,0 +1,111 @@
+//! What is merged at a time: all hits before one moment, about as many as the second-level cache holds.
+//!
+//! ```text
+//!  source 0   [====|=====·······
+//!  source 1   [=|=======|====···      │ cut: every hit before it, of every source, no other
+//!  source 2   [==========|====··
+//! ```
+//! The cut is a time, so that equal times are never torn apart. It is found by rank: the run with the most hits
+//! gives the time of the hit at which it would have contributed its part. Rates and bursts do not matter.
+
+use crate::held::Queue;
+
+/// The next hits of one run that belong to a window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// Index of the source.
+    pub source: usize,
+    /// Index of the run in the source's queue.
+    pub run: usize,
+    /// Number of hits, from the run's head.
+    pub length: usize,
+}
+
+/// What there is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Nothing is left before the time up to which the order is known.
+    Nothing,
+    /// Merge the pieces.
+    Merge,
+    /// There are so many hits at this one moment that no cut comes before them. They need no merging: source by
+    /// source, as they came.
+    Ties(i64),
+}
+
+/// Finds windows; keeps the list of pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    pieces: Vec<Piece>,
+}
+
+impl Window {
+    /// The pieces, by source and age.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Chooses the next window: at most `limit` hits, all before `released_ps`.
+    pub(crate) fn cut(&mut self, queues: &[Queue], released_ps: i64, limit: usize) -> Cut {
+        let near_end = queues.iter().filter_map(|queue| queue.near_end_ps()).min();
+        let mut cut_ps = released_ps.min(near_end.unwrap_or(i64::MAX));
+        let mut total = self.gather(queues, cut_ps);
+        while total > limit {
+            let Some(largest) = self.pieces.iter().max_by_key(|piece| piece.length) else { break };
+            // A little less than its part, so that the neighbours' chance does not ask for another turn.
+            let rank = largest.length * limit / total * 7 / 8;
+            cut_ps = hits_of(queues, largest)[rank].time_ps;
+            total = self.shorten(queues, cut_ps);
+        }
+        if total > 0 {
+            self.pieces.retain(|piece| piece.length > 0);
+            return Cut::Merge;
+        }
+        let first = queues.iter().filter_map(first_ps).min();
+        // Behind the end of time there is nothing to wait for, and a hit there (a damaged one) is passed on, too.
+        first.filter(|first| *first < released_ps || released_ps == i64::MAX).map_or(Cut::Nothing, Cut::Ties)
+    }
+
+    fn gather(&mut self, queues: &[Queue], cut_ps: i64) -> usize {
+        self.pieces.clear();
+        let mut total = 0;
+        for (source, queue) in queues.iter().enumerate() {
+            let reaching = queue.runs().iter().take_while(|run| run.floor_ps() < cut_ps).enumerate();
+            for (run, held) in reaching {
+                let length = held.hits().partition_point(|hit| hit.time_ps < cut_ps);
+                if length > 0 {
+                    self.pieces.push(Piece { source, run, length });
+                    total += length;
+                }
+            }
+        }
+        total
+    }
+
+    fn shorten(&mut self, queues: &[Queue], cut_ps: i64) -> usize {
+        let mut total = 0;
+        for piece in &mut self.pieces {
+            piece.length = hits_of(queues, piece).partition_point(|hit| hit.time_ps < cut_ps);
+            total += piece.length;
+        }
+        total
+    }
+}
+
+fn hits_of<'q>(queues: &'q [Queue], piece: &Piece) -> &'q [thalweg_data::Hit] {
+    &queues[piece.source].runs()[piece.run].hits()[..piece.length]
+}
+
+/// The time of a queue's earliest hit.
+pub(crate) fn first_ps(queue: &Queue) -> Option<i64> {
+    let mut first = None;
+    for run in queue.runs() {
+        if first.is_some_and(|first| run.floor_ps() >= first) {
+            break;
+        }
+        if let Some(hit) = run.hits().first() {
+            first = Some(first.map_or(hit.time_ps, |first: i64| first.min(hit.time_ps)));
+        }
+    }
+    first
+}

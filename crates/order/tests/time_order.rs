@@ -1,0 +1,460 @@
+//! What time order promises, against a plain sort, for every kind of stream.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use thalweg_data::hit::{Extra, Layout, Statistics};
+use thalweg_data::{Flags, Hit, Hits, Ledger, LossReason, Mark, Pool, SourceId, Stage, Unit};
+use thalweg_order::{Full, Late, OrderError, Pushed, Settings, Standing, TimeOrder};
+
+const BATCH_HITS: usize = 1024;
+
+/// One batch to push: the times of its hits, and what its header says.
+#[derive(Clone, Debug)]
+struct Fed {
+    source: u16,
+    mark: u64,
+    times: Vec<i64>,
+    end: bool,
+    snapshot: Option<u32>,
+}
+
+fn fed(source: u16, mark: u64, times: &[i64]) -> Fed {
+    Fed { source, mark, times: times.to_vec(), end: false, snapshot: None }
+}
+
+fn end(source: u16, mark: u64) -> Fed {
+    Fed { end: true, ..fed(source, mark, &[]) }
+}
+
+/// Feeds batches, pulls after each, checks everything that must hold at every step.
+struct Stand {
+    order: TimeOrder,
+    ledger: Ledger,
+    sequences: Vec<u32>,
+    taken: Vec<u64>,
+    /// What came out, with its place in its source in `energy` and `energy_short`.
+    out: Vec<Hit>,
+    extras: Vec<Extra>,
+    markers: Vec<(u16, u32)>,
+    ended: bool,
+    most_bytes: u64,
+    sources: usize,
+    batch: Hits,
+}
+
+impl Stand {
+    fn new(settings: &Settings, sources: usize) -> Stand {
+        let names: Vec<String> = (0..sources).map(|index| format!("board {index}")).collect();
+        Stand {
+            order: TimeOrder::new(settings, sources, BATCH_HITS),
+            ledger: Ledger::create(None, &names).expect("memory"),
+            sequences: vec![0; sources],
+            taken: vec![0; sources],
+            out: Vec::new(),
+            extras: Vec::new(),
+            markers: Vec::new(),
+            ended: false,
+            most_bytes: 0,
+            sources,
+            batch: Hits::default(),
+        }
+    }
+
+    /// Every third hit owns an extra that knows whose it is.
+    fn fill(&mut self, fed: &Fed) {
+        let source = SourceId(fed.source);
+        self.batch.header.source = source;
+        self.batch.header.mark = Mark(fed.mark);
+        self.batch.header.end = fed.end;
+        self.batch.header.snapshot = fed.snapshot;
+        for time_ps in &fed.times {
+            let sequence = self.sequences[source.index()];
+            self.sequences[source.index()] += 1;
+            let flags = if sequence.is_multiple_of(3) { Flags::EXTRA } else { Flags::NONE };
+            let hit = Hit {
+                time_ps: *time_ps,
+                channel: fed.source,
+                energy: sequence as u16,
+                energy_short: (sequence >> 16) as u16,
+                flags,
+            };
+            self.batch.hits.push(hit);
+            if flags.has(Flags::EXTRA) {
+                self.batch.extras.push(Extra { number: sequence, ..Extra::of(&hit, source) });
+            }
+        }
+    }
+
+    fn feed(&mut self, fed: &Fed) {
+        self.fill(fed);
+        for _ in 0..3 {
+            match self.order.push(&mut self.batch).expect("fed in order") {
+                Pushed::Taken => {
+                    self.taken[usize::from(fed.source)] += fed.times.len() as u64;
+                    assert!(self.batch.hits.is_empty() && self.batch.extras.is_empty());
+                    self.check_books();
+                    self.most_bytes = self.most_bytes.max(self.order.held_bytes());
+                    self.drain();
+                    return;
+                }
+                Pushed::Full => self.drain(),
+            }
+        }
+        panic!("after pulling everything a batch is taken");
+    }
+
+    fn check_books(&self) {
+        for source in (0..self.sources).map(|index| SourceId(index as u16)) {
+            let tally = self.order.tally(source);
+            self.ledger.open(Stage::Order, source, &[Unit::Hits]).publish(tally);
+            assert_eq!(tally.total_input(Unit::Hits), self.taken[source.index()]);
+            let out = self.out.iter().filter(|hit| hit.channel == source.0).count();
+            assert_eq!(tally.total_output(Unit::Hits), out as u64);
+        }
+        assert_eq!(self.ledger.books().discrepancies(), []);
+    }
+
+    fn drain(&mut self) {
+        let mut out = Hits::default();
+        while self.order.pull(&mut out) {
+            assert!(!self.ended, "nothing follows the end");
+            assert!(out.hits.len() <= BATCH_HITS);
+            if let Some(number) = out.header.snapshot {
+                assert!(out.is_empty());
+                self.markers.push((out.header.source.0, number));
+            }
+            self.ended = out.header.end;
+            let mut shares = BTreeMap::new();
+            out.hits.iter().for_each(|hit| *shares.entry(hit.channel).or_insert(0) += 1);
+            let told: BTreeMap<u16, u32> =
+                out.shares.iter().map(|share| (share.source.0, share.hits)).collect();
+            assert_eq!(shares, told);
+            let owners = out.hits.iter().filter(|hit| hit.flags.has(Flags::EXTRA));
+            let paired = owners.map(|hit| (hit.time_ps, hit.channel, sequence(hit)));
+            let rows = out.extras.iter().map(|row| (row.time_ps, row.source.0, row.number));
+            assert!(paired.eq(rows), "row k belongs to the k-th hit with an extra");
+            self.out.extend_from_slice(&out.hits);
+            self.extras.extend_from_slice(&out.extras);
+        }
+        self.check_books();
+    }
+
+    fn end_all(&mut self) {
+        let mark = self.order.mark().0;
+        for source in 0..self.sources as u16 {
+            if self.order.standing(SourceId(source)) != Standing::Ended {
+                self.feed(&end(source, mark + 1));
+            }
+        }
+        assert!(self.ended);
+        assert_eq!(self.order.held_bytes(), 0);
+    }
+
+    /// (time, source, sequence) of all that came out.
+    fn keys(&self) -> Vec<(i64, u16, u32)> {
+        self.out.iter().map(|hit| (hit.time_ps, hit.channel, sequence(hit))).collect()
+    }
+
+    fn lost(&self, reason: LossReason) -> u64 {
+        let of = |index| self.order.tally(SourceId(index as u16)).total_lost(reason, Unit::Hits);
+        (0..self.sources).map(of).sum()
+    }
+}
+
+fn sequence(hit: &Hit) -> u32 {
+    u32::from(hit.energy) | u32::from(hit.energy_short) << 16
+}
+
+/// All that was fed, sorted by the rule.
+fn expected(feed: &[Fed]) -> Vec<(i64, u16, u32)> {
+    let mut sequences = BTreeMap::new();
+    let mut keys = Vec::new();
+    for fed in feed {
+        for time_ps in &fed.times {
+            let sequence = sequences.entry(fed.source).or_insert(0);
+            keys.push((*time_ps, fed.source, *sequence));
+            *sequence += 1;
+        }
+    }
+    keys.sort_unstable();
+    keys
+}
+
+/// How the hits of one board lie in time.
+#[derive(Clone, Debug)]
+enum Kind {
+    Uniform { gap: i64 },
+    Bursty,
+    Disordered { gap: i64, reach: i64 },
+    Equal,
+    Idle,
+}
+
+fn times_of(kind: &Kind, seeds: &[u16]) -> Vec<i64> {
+    let mut now = -20_000;
+    let mut step = |gap: i64| {
+        now += gap;
+        now
+    };
+    seeds
+        .iter()
+        .map(|seed| match kind {
+            Kind::Uniform { gap } => step(i64::from(*seed) % (2 * gap)),
+            Kind::Bursty => step(if seed % 50 == 0 { 9000 } else { i64::from(seed % 3) }),
+            Kind::Disordered { gap, reach } => step(i64::from(*seed) % (2 * gap)) - i64::from(*seed) % reach,
+            Kind::Equal => 7,
+            Kind::Idle => step(0),
+        })
+        .collect()
+}
+
+const REACH: i64 = 800;
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        3 => (1i64..4).prop_map(|gap| Kind::Uniform { gap }),
+        1 => Just(Kind::Uniform { gap: 300 }),
+        2 => Just(Kind::Bursty),
+        2 => (1i64..400).prop_map(|gap| Kind::Disordered { gap, reach: REACH }),
+        1 => Just(Kind::Equal),
+        1 => Just(Kind::Idle),
+    ]
+}
+
+/// Boards, cut into batches of a drawn length, fed in the order of their times.
+fn boards(batch_length: std::ops::Range<usize>) -> impl Strategy<Value = (usize, Vec<Fed>)> {
+    let board = (kind(), prop::collection::vec(any::<u16>(), 0..6000));
+    (prop::collection::vec(board, 1..6), batch_length).prop_map(|(boards, length)| {
+        let times: Vec<Vec<i64>> = boards
+            .iter()
+            .map(|(kind, seeds)| if matches!(kind, Kind::Idle) { Vec::new() } else { times_of(kind, seeds) })
+            .collect();
+        (times.len(), batches(&times, length))
+    })
+}
+
+fn batches(times: &[Vec<i64>], length: usize) -> Vec<Fed> {
+    let mut feed: Vec<Fed> = Vec::new();
+    for (source, times) in times.iter().enumerate() {
+        let mut mark = 0;
+        for chunk in times.chunks(length.max(1)) {
+            let latest = chunk.iter().max().copied().unwrap_or(0);
+            mark = mark.max((latest + 30_000) as u64);
+            feed.push(fed(source as u16, mark, chunk));
+        }
+    }
+    feed.sort_by_key(|fed| (fed.mark, fed.source));
+    feed
+}
+
+fn run(settings: &Settings, sources: usize, feed: &[Fed]) -> Stand {
+    let mut stand = Stand::new(settings, sources);
+    feed.iter().for_each(|fed| stand.feed(fed));
+    stand.end_all();
+    stand
+}
+
+fn patient() -> Settings {
+    Settings { stall_ms: u64::MAX, disorder_ps: REACH as u64, ..Settings::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(80))]
+
+    #[test]
+    fn everything_comes_out_once_and_in_order((sources, feed) in boards(1..3000)) {
+        let stand = run(&patient(), sources, &feed);
+        prop_assert_eq!(stand.keys(), expected(&feed));
+    }
+
+    #[test]
+    fn the_partition_into_batches_does_not_matter((sources, feed) in boards(200..201), piece in 1usize..150) {
+        let mut finer = Vec::new();
+        for fed in &feed {
+            for times in fed.times.chunks(piece) {
+                finer.push(Fed { times: times.to_vec(), ..fed.clone() });
+            }
+        }
+        prop_assert_eq!(run(&patient(), sources, &feed).out, run(&patient(), sources, &finer).out);
+    }
+
+    #[test]
+    fn late_hits_are_flagged_or_counted_and_all_others_in_order(
+        (sources, feed) in boards(1..2000),
+        late in prop_oneof![Just(Late::Keep), Just(Late::Drop)],
+        full in prop_oneof![Just(Full::PassOver), Just(Full::Drop)],
+        memory_bytes in 20_000u64..400_000,
+    ) {
+        // Disorder is denied, and memory scarce: hits will be late, and some find no room.
+        let settings = Settings { disorder_ps: 0, late, full, memory_bytes, stall_ms: 0 };
+        let stand = run(&settings, sources, &feed);
+        let fed: usize = feed.iter().map(|fed| fed.times.len()).sum();
+        let lost = stand.lost(LossReason::Late) + stand.lost(LossReason::OverBudget);
+        prop_assert_eq!(stand.out.len() as u64 + lost, fed as u64);
+        let in_time: Vec<_> = stand.out.iter().filter(|hit| !hit.flags.has(Flags::LATE)).collect();
+        let key = |hit: &&Hit| (hit.time_ps, hit.channel, sequence(hit));
+        prop_assert!(in_time.is_sorted_by_key(key));
+        let mut keys = stand.keys();
+        keys.sort_unstable();
+        keys.dedup();
+        prop_assert_eq!(keys.len(), stand.out.len());
+        let largest = feed.iter().map(|fed| fed.times.len()).max().unwrap_or(0) as u64;
+        prop_assert!(stand.most_bytes <= memory_bytes.max(largest * 16 + largest.div_ceil(3) * 72));
+    }
+}
+
+#[test]
+fn rates_of_one_to_a_hundred_with_an_idle_board() {
+    let fast: Vec<i64> = (0..60_000).collect();
+    let slow: Vec<i64> = (0..600).map(|index| index * 100).collect();
+    let feed = batches(&[fast, Vec::new(), slow], 700);
+    let stand = run(&patient(), 3, &feed);
+    assert_eq!(stand.keys(), expected(&feed));
+}
+
+#[test]
+fn a_silent_source_is_passed_over_and_joins_again() {
+    let settings = Settings { stall_ms: 1, late: Late::Drop, ..Settings::default() };
+    let mut stand = Stand::new(&settings, 2);
+    let ms = 1_000_000;
+    stand.feed(&fed(0, 0, &[10]));
+    stand.feed(&fed(1, 0, &[10, 20]));
+    stand.feed(&fed(1, 30 * ms, &[30, 40]));
+    assert_eq!(stand.order.standing(SourceId(0)), Standing::PassedOver);
+    assert_eq!(stand.order.times_passed_over(SourceId(0)), 1);
+    assert_eq!(stand.keys().len(), 4, "all before the other's latest hit");
+    // 35 lies before what has been released; 50 does not.
+    stand.feed(&fed(0, 31 * ms, &[35, 50]));
+    assert_eq!(stand.order.standing(SourceId(0)), Standing::Live);
+    assert_eq!(stand.lost(LossReason::Late), 1);
+    stand.feed(&fed(1, 31 * ms, &[60]));
+    stand.end_all();
+    assert_eq!(stand.keys().iter().map(|key| key.0).collect::<Vec<_>>(), [10, 10, 20, 30, 40, 50, 60]);
+}
+
+#[test]
+fn a_restarted_board_does_not_hold_up_the_others() {
+    let settings = Settings { stall_ms: 50, late: Late::Keep, ..Settings::default() };
+    let mut stand = Stand::new(&settings, 2);
+    let ms = 1_000_000;
+    for turn in 0..200i64 {
+        let restarted = if turn < 100 { turn } else { turn - 100 };
+        stand.feed(&fed(0, turn as u64 * ms, &[restarted * 1000]));
+        stand.feed(&fed(1, turn as u64 * ms, &[turn * 1000]));
+    }
+    assert_eq!(stand.order.standing(SourceId(0)), Standing::PassedOver);
+    let last = stand.out.iter().rev().find(|hit| hit.channel == 1).expect("the other goes on");
+    assert!(last.time_ps > 170_000, "the other board is at {}", last.time_ps);
+    stand.end_all();
+    let late = stand.out.iter().filter(|hit| hit.flags.has(Flags::LATE)).count();
+    // The first few after the restart still find their place.
+    assert!((80..=100).contains(&late), "{late}");
+    assert_eq!(stand.out.len(), 400);
+}
+
+#[test]
+fn an_idle_board_that_ends_is_not_waited_for() {
+    let mut stand = Stand::new(&patient(), 2);
+    stand.feed(&fed(1, 0, &[1, 2, 3000]));
+    assert!(stand.out.is_empty());
+    stand.feed(&end(0, 1));
+    assert_eq!(stand.out.len(), 2, "up to the disorder allowed");
+    stand.feed(&end(1, 1));
+    assert!(stand.ended);
+}
+
+#[test]
+fn a_marker_stands_where_its_source_was() {
+    let mut stand = Stand::new(&patient(), 2);
+    stand.feed(&fed(0, 0, &[5000]));
+    stand.feed(&Fed { snapshot: Some(7), ..fed(1, 0, &[1, 2, 9000]) });
+    assert_eq!(stand.markers, [(1, 7)]);
+    stand.feed(&Fed { snapshot: Some(7), end: true, ..fed(0, 1, &[]) });
+    stand.end_all();
+    assert_eq!(stand.markers, [(1, 7), (0, 7)]);
+}
+
+#[test]
+fn mistakes_of_the_caller_are_told_and_change_nothing() {
+    let mut order = TimeOrder::new(&Settings::default(), 2, BATCH_HITS);
+    let mut batch = Hits::default();
+    let mut push = |source: u16, mark: u64, end: bool| {
+        batch.header.source = SourceId(source);
+        batch.header.mark = Mark(mark);
+        batch.header.end = end;
+        order.push(&mut batch)
+    };
+    assert!(matches!(push(2, 0, false), Err(OrderError::UnknownSource { .. })));
+    assert_eq!(push(1, 5, false), Ok(Pushed::Taken));
+    assert!(matches!(push(0, 5, false), Err(OrderError::MarkWentBack { .. })));
+    assert!(matches!(push(1, 4, false), Err(OrderError::MarkWentBack { .. })));
+    assert_eq!(push(1, 5, true), Ok(Pushed::Taken));
+    assert!(matches!(push(1, 6, false), Err(OrderError::AfterEnd { .. })));
+}
+
+#[test]
+fn the_ends_of_time_are_times_like_others() {
+    let feed = [fed(0, 0, &[i64::MIN, i64::MAX]), fed(1, 0, &[i64::MIN, 0, i64::MAX, i64::MAX])];
+    let stand = run(&Settings { stall_ms: u64::MAX, ..Settings::default() }, 2, &feed);
+    assert_eq!(stand.keys(), expected(&feed));
+}
+
+#[test]
+fn what_the_board_says_of_itself_is_passed_on() {
+    let mut order = TimeOrder::new(&Settings::default(), 1, BATCH_HITS);
+    let (mut batch, mut out) = (Hits::default(), Hits::default());
+    let statistics = Statistics {
+        source: SourceId(0),
+        channel: 3,
+        real_time_ps: 1,
+        dead_time_ps: 0,
+        triggers: 2,
+        saved: 2,
+    };
+    batch.statistics.push(statistics);
+    batch.header.end = true;
+    assert_eq!(order.push(&mut batch), Ok(Pushed::Taken));
+    assert!(order.pull(&mut out));
+    assert_eq!(out.statistics, [statistics]);
+    assert!(order.pull(&mut out) && out.header.end);
+    assert!(!order.pull(&mut out));
+}
+
+#[test]
+fn samples_stay_readable_and_blocks_come_back() {
+    let pool = Pool::new(4, 4096).expect("small");
+    let mut order = TimeOrder::new(&Settings::default(), 2, BATCH_HITS);
+    let (mut batch, mut out) = (Hits::default(), Hits::default());
+    for source in 0..2u16 {
+        let mut writer = pool.take().expect("free");
+        for index in 0..50u16 {
+            let hit =
+                Hit { time_ps: i64::from(index), channel: source, flags: Flags::EXTRA, ..Hit::default() };
+            let slice = writer.append(&(1000 * source + index).to_le_bytes()).expect("fits");
+            let samples_first = batch.slices.len() as u32;
+            batch.slices.push(slice);
+            batch.leases.add(writer.lease());
+            let layout = Layout::Plain;
+            batch.extras.push(Extra {
+                samples_first,
+                samples_count: 1,
+                layout,
+                ..Extra::of(&hit, SourceId(source))
+            });
+            batch.hits.push(hit);
+        }
+        batch.header.source = SourceId(source);
+        batch.header.end = true;
+        assert_eq!(order.push(&mut batch), Ok(Pushed::Taken));
+    }
+    assert!(order.pull(&mut out));
+    assert_eq!(out.hits.len(), 100);
+    for (hit, extra) in out.hits.iter().zip(&out.extras) {
+        let slice = out.slices[extra.samples_first as usize];
+        assert_eq!(out.leases.bytes(slice), (1000 * hit.channel + hit.time_ps as u16).to_le_bytes());
+    }
+    assert_eq!(pool.free_count(), 2);
+    out.clear();
+    assert_eq!(pool.free_count(), 4);
+}
