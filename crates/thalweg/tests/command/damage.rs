@@ -1,0 +1,73 @@
+//! Recordings that were damaged or whose writer was killed.
+
+use std::time::Duration;
+
+use crate::process::{Folder, Running, number, run_directory, thalweg};
+
+fn recorded(folder: &Folder) -> String {
+    let arguments = ["demo", "--seconds", "1", "--json", "--directory", &folder.at("runs")];
+    run_directory(&thalweg(&arguments).done().json())
+}
+
+#[test]
+fn one_flipped_bit_is_found() {
+    let folder = Folder::new();
+    let run = recorded(&folder);
+    let hits = format!("{run}/hits.arrows");
+    let mut bytes = std::fs::read(&hits).expect("recorded");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(&hits, bytes).expect("written");
+    let ended = thalweg(&["verify", &run, "--json"]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert_eq!(ended.json()["good"], false);
+    let people = thalweg(&["verify", &run]);
+    assert!((people.out + &people.error).contains("hits"), "the damaged table is named");
+}
+
+#[test]
+fn a_cut_file_is_found_recovered_and_verifies() {
+    let folder = Folder::new();
+    let run = recorded(&folder);
+    let hits = format!("{run}/hits.arrows");
+    let bytes = std::fs::read(&hits).expect("recorded");
+    std::fs::write(&hits, &bytes[..bytes.len() - 100]).expect("written");
+    assert_eq!(thalweg(&["verify", &run]).code, Some(1));
+    thalweg(&["recover", &run, "--json"]).done();
+    let verified = thalweg(&["verify", &run, "--json"]);
+    let text = verified.json();
+    assert_eq!(verified.code, Some(0), "{text:#}");
+}
+
+#[test]
+fn a_run_that_is_killed_is_recovered_up_to_its_last_batch() {
+    let folder = Folder::new();
+    let running = Running::start(&["demo", "--seconds", "60", "--directory", &folder.at("runs")]);
+    std::thread::sleep(Duration::from_millis(3500));
+    running.signal("KILL");
+    let _killed = running.wait();
+    let run = std::fs::read_dir(folder.path().join("runs"))
+        .expect("a run was begun")
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .find(|path| path.is_dir())
+        .expect("a run was begun");
+    let run = run.to_str().expect("plain");
+    thalweg(&["recover", run, "--json"]).done();
+    thalweg(&["verify", run]).done();
+    let inspected = thalweg(&["inspect", run, "--json"]).done().json();
+    assert!(number(&inspected, "hits") > 1000, "{inspected:#}");
+}
+
+#[test]
+fn a_run_that_is_asked_to_stop_ends_in_good_order() {
+    for signal in ["INT", "TERM"] {
+        let folder = Folder::new();
+        let running =
+            Running::start(&["demo", "--seconds", "60", "--json", "--directory", &folder.at("runs")]);
+        std::thread::sleep(Duration::from_millis(1500));
+        running.signal(signal);
+        let summary = running.wait().done().json();
+        crate::process::assert_books_close(&summary);
+        thalweg(&["verify", &run_directory(&summary)]).done();
+    }
+}

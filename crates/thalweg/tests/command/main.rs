@@ -1,0 +1,15 @@
+//! The real binary, as a user has it: one module per feature.
+//!
+//! ```text
+//!  thalweg … --json ─► exit code, standard output, standard error, files
+//! ```
+
+mod boards;
+mod damage;
+mod demo;
+mod losses;
+mod process;
+mod real_files;
+mod replay;
+mod settings;
+mod words;

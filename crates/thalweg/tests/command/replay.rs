@@ -1,0 +1,54 @@
+//! Raw recordings run again: the same bytes, the same hits.
+
+use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
+
+/// Boards that send everything there is, into a recording with the raw table.
+fn configuration(folder: &Folder, order: &str) -> String {
+    let source = |name: &str, board: u16| {
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+             [source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000\n\
+             waveform_samples = 16\nstatistics_interval_ms = 100\n"
+        )
+    };
+    let text = format!(
+        "{}{}[order]\n{order}\n[record]\ndirectory = \"{}\"\n\
+         tables = [\"hits\", \"extras\", \"waveforms\", \"raw\"]\n",
+        source("left", 0),
+        source("right", 1).replace("waveform_samples = 16", "waveform_samples = 0"),
+        folder.at("runs")
+    );
+    folder.file("run.toml", &text)
+}
+
+#[test]
+fn a_replay_gives_the_same_files_bit_by_bit() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "stall_ms = 500");
+    let first = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
+    assert_books_close(&first);
+    let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
+    let again = again.done().json();
+    assert_books_close(&again);
+    assert!(number(&first, "hits_recorded") > 10_000, "{first:#}");
+    assert_eq!(number(&first, "hits_recorded"), number(&again, "hits_recorded"));
+    for table in ["hits", "extras", "waveforms"] {
+        let bytes = |summary| std::fs::read(format!("{}/{table}.arrows", run_directory(summary)));
+        let (one, two) = (bytes(&first).expect("recorded"), bytes(&again).expect("recorded"));
+        assert!(one == two, "{table}: {} bytes against {}", one.len(), two.len());
+    }
+}
+
+#[test]
+fn a_run_without_raw_bytes_says_so_when_it_is_replayed() {
+    let folder = Folder::new();
+    let summary =
+        thalweg(&["demo", "--seconds", "0.5", "--json", "--directory", &folder.at("runs")]).done().json();
+    let run = run_directory(&summary);
+    if std::path::Path::new(&run).join("raw.arrows").exists() {
+        std::fs::remove_file(format!("{run}/raw.arrows")).expect("removed");
+    }
+    let ended = thalweg(&["replay", &run, "--directory", &folder.at("again")]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.error.contains("raw"), "{}", ended.error);
+}
