@@ -12,3 +12,4 @@ pub mod compass;
 pub mod digitizer2;
 mod framing;
 pub mod generic;
+pub mod seeds;

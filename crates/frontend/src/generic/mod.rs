@@ -59,8 +59,23 @@ pub fn check(input: &[u8]) {
     check::datagrams(unpack, decode, datagrams).assert_closed();
 }
 
+/// Compiles any description that `parse` can read out of arbitrary text: for fuzzing.
+pub fn check_description(input: &[u8], parse: impl Fn(&str) -> Option<Settings>) {
+    if let Some(settings) = std::str::from_utf8(input).ok().and_then(parse)
+        && let Ok(unpack) = GenericUnpack::new(SourceId(0), &settings)
+        && let Ok(decode) = GenericDecode::new(SourceId(0), &settings)
+    {
+        // Read something with it, too: the text itself.
+        let outcome = match settings.stream {
+            true => check::stream(unpack, decode, input, &[100]),
+            false => check::datagrams(unpack, decode, input.chunks(100)),
+        };
+        outcome.assert_closed();
+    }
+}
+
 /// A description that uses every role; the bits of `choice` switch stream, scope, marks and hits.
-fn checked_description(choice: u8) -> Settings {
+pub(crate) fn checked_description(choice: u8) -> Settings {
     let bit = |place: u8| choice >> place & 1 == 1;
     let field =
         |offset, width| Field { offset, width, byte_order: None, word_order: None, mask: None, shift: 0 };

@@ -1,0 +1,88 @@
+//! Small inputs for the `check` functions, made by the encoders: where fuzzing starts from.
+//!
+//! ```text
+//!  emit ─► seeds ─► a fuzzer's mutations ─► check
+//! ```
+//! The first byte of an input chooses settings; see each `check`.
+
+use crate::{abcd, compass, generic};
+
+/// Files in all sixteen combinations of fields, with and without their header.
+pub fn compass() -> Vec<Vec<u8>> {
+    let event = |index: u64, samples: usize| compass::emit::Event {
+        board: (index % 4) as u16,
+        channel: (index % 16) as u16,
+        time_ps: index * 123_456_789,
+        energy: 100 + index as u16,
+        calibrated: index as f64 * 0.5,
+        energy_short: 50 + index as u16,
+        flags: 0x4000 | 1 << (index % 22),
+        probe: 1,
+        samples: (0..samples).map(|sample| (1000 + sample) as u16).collect(),
+    };
+    (0..16u8)
+        .map(|bits| {
+            let fields = compass::wire::Fields::from_bits(u32::from(bits));
+            // Every other file has no header, and its fields in the choice.
+            let mut input = vec![bits | bits % 2 << 4 | (bits & 2) << 4];
+            if bits % 2 == 0 {
+                compass::emit::header(fields, &mut input);
+            }
+            (0..12).for_each(|index| compass::emit::record(fields, &event(index, 10), &mut input));
+            input
+        })
+        .collect()
+}
+
+/// Files for every choice of settings.
+pub fn abcd() -> Vec<Vec<u8>> {
+    let event = |index: u64| abcd::emit::Event {
+        time: index * index * 1_000_003,
+        q_short: 100 * index as u16,
+        q_long: 300 * index as u16,
+        baseline: 0x7DAF,
+        channel: (index % 10) as u8,
+        group_counter: 0,
+    };
+    (0..16u8)
+        .map(|choice| {
+            let mut input = vec![choice];
+            (0..20).for_each(|index| abcd::emit::record(&event(index), &mut input));
+            input
+        })
+        .collect()
+}
+
+/// Streams and datagrams for choices of scope, byte order, marks and hits.
+pub fn generic() -> Vec<Vec<u8>> {
+    let input = |choice: u8| {
+        let encoder = generic::emit::Encoder::new(&generic::checked_description(choice))
+            .expect("the checked description is possible");
+        let mut input = vec![choice];
+        for index in (0..20u64).filter(|index| index % 7 != 5) {
+            let values =
+                [("part", index % 2), ("count", index / 2), ("trigger", index / 8), ("time", index * 900)];
+            let mut packet = Vec::new();
+            encoder
+                .packet(&values, &[0xA5; 30][..index as usize], &mut packet)
+                .expect("the fields are described");
+            if choice & 1 == 0 {
+                input.push(packet.len() as u8);
+            }
+            input.extend(packet);
+        }
+        input
+    };
+    [0x00, 0x01, 0x14, 0x15, 0x98, 0x99, 0xFC, 0xFD, 0xD3, 0xB1].map(input).to_vec()
+}
+
+/// The shipped descriptions.
+pub fn descriptions() -> Vec<Vec<u8>> {
+    [
+        include_str!("../../../examples/sources/slsdetector.toml"),
+        include_str!("../../../examples/sources/mcpd.toml"),
+        include_str!("../../../examples/sources/recbe.toml"),
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
