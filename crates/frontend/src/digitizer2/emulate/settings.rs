@@ -413,11 +413,23 @@ impl Settings {
         check(!one_word || plain, "data", "one-word", "two-word with waveforms, scope or opendpp")?;
         let plain = samples == 0 && !scope;
         check(!self.prepared || plain, "prepared", "true", "false with waveforms or scope firmware")?;
+        let whole = self.aligned_datagrams || self.transport == Transport::Tcp;
+        check(!self.prepared || whole, "prepared", "true", "false without `aligned_datagrams`")?;
+        let none = self.statistics_interval_ms == 0;
+        check(
+            !self.prepared || none,
+            "statistics_interval_ms",
+            self.statistics_interval_ms,
+            "0 with `prepared`",
+        )?;
         let bytes = self.datagram_bytes;
         check((64..=DATAGRAM_BYTES_MAXIMUM).contains(&bytes), "datagram_bytes", bytes, "64 to 65507")?;
         self.check_unit_fits()?;
         let buffer = self.datagrams_per_buffer;
         check((1..=65_536).contains(&buffer), "datagrams_per_buffer", buffer, "1 to 65536")?;
+        let whole = u64::from(buffer) * u64::from(bytes);
+        let allowed = "such that a buffer has at most 64 MiB";
+        check(whole <= 64 << 20, "datagrams_per_buffer", buffer, allowed)?;
         check(within(self.flush_ms, 0.0, 10_000.0), "flush_ms", self.flush_ms, "0 to 10000")?;
         let mib = self.prepared_mib;
         check((1..=PREPARED_MIB_MAXIMUM).contains(&mib), "prepared_mib", mib, "1 to 4096")

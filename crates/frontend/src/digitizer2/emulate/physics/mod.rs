@@ -27,6 +27,8 @@ use spectrum::{BIN_KEV, BINS, Spectrum};
 pub const BIN_PS: u64 = 250_000_000;
 /// Fine counts in one count of the board's clock.
 pub const FINE: u64 = 1024;
+/// Most time bins worked out in one call, 2 s of true time: a board without a rate must not keep its host.
+const BINS_PER_CALL: usize = 8192;
 /// How long a saturated input disturbs what follows, nanoseconds.
 const POST_SATURATION_NS: f64 = 5000.0;
 
@@ -201,9 +203,12 @@ impl Physics {
     }
 
     /// The next pulses with a board time below `until_fine`, in time order: some of them, not necessarily all; none when
-    /// there are no more. Call [`Physics::take`] with the number used.
+    /// there are no more, or when so many time bins were empty that the caller should look round. Call [`Physics::take`] with the number used.
     pub fn pulses_until(&mut self, until_fine: u64) -> &[Pulse] {
-        while self.taken == self.settled && self.settled_until() < until_fine {
+        for _ in 0..BINS_PER_CALL {
+            if self.taken < self.settled || self.is_worked_out(until_fine) {
+                break;
+            }
             self.next();
         }
         let ready = &self.pulses[self.taken..self.settled];
@@ -214,6 +219,11 @@ impl Physics {
             }
             _ => ready,
         }
+    }
+
+    /// Whether all pulses before `until_fine` are known; if not, [`Physics::pulses_until`] has more to do.
+    pub fn is_worked_out(&self, until_fine: u64) -> bool {
+        self.settled_until() >= until_fine
     }
 
     /// Marks the first `count` pulses just given as used.

@@ -1,0 +1,216 @@
+//! One pulse as a hit of the board's firmware, and as what a perfect reader makes of it.
+//!
+//! ```text
+//!  Pulse ─┬─ HitFields ─► words (by `emit`)
+//!         └─ Hit: the truth
+//! ```
+//! The truth is derived from the pulse, not from the words, so that encoder and decoder are both held against it.
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use thalweg_data::{Flags, Hit, Tick};
+
+use super::physics::pulse::{self, Sample, Shape};
+use super::physics::{FINE, Pulse, marks};
+use super::settings::{Data, Firmware, Settings};
+use crate::digitizer2::emit::{self, HitFields};
+use crate::digitizer2::wire::{Probe, WaveInfo};
+
+/// High-priority flag bits (claimed by public decoders of VX2730 data).
+mod high {
+    pub const PILE_UP: u8 = 1 << 0;
+    pub const SATURATION: u8 = 1 << 2;
+    pub const POST_SATURATION: u8 = 1 << 3;
+    pub const CHARGE_OVERFLOW: u8 = 1 << 4;
+    pub const FINE_TIME: u8 = 1 << 6;
+}
+
+/// Low-priority flag bit: the channel triggered itself.
+const LOW_SELF_TRIGGER: u16 = 1 << 6;
+
+/// Turns pulses into words and truth.
+#[derive(Debug)]
+pub(super) struct Encoder {
+    firmware: Firmware,
+    one_word: bool,
+    tick: Tick,
+    fine_tick: Tick,
+    samples: usize,
+    shape: Shape,
+    info: WaveInfo,
+    random: Pcg64Mcg,
+    trace: Vec<Sample>,
+    dual: Vec<u32>,
+    packed: Vec<u16>,
+}
+
+/// A limit of 16 bits.
+const TOP: f32 = 65_535.0;
+
+impl Encoder {
+    pub(super) fn new(settings: &Settings) -> Encoder {
+        let tick = Tick::from_mhz(settings.sampling_mhz.into()).expect("the sampling rate was checked");
+        let samples = usize::from(settings.waveform_samples);
+        let saturation = settings.detector.saturation_kev * settings.detector.gain_per_kev;
+        Encoder {
+            firmware: settings.firmware,
+            one_word: settings.data == Data::OneWord,
+            tick,
+            fine_tick: tick.divided(FINE).expect("the sampling rate was checked"),
+            samples,
+            shape: Shape {
+                before_trigger: samples / 4,
+                gate: (settings.detector.gate_ns * f64::from(settings.sampling_mhz) / 1000.0) as usize,
+                height_per_energy: ((pulse::FULL_SCALE - pulse::BASELINE) as f64 / (0.7 * saturation)) as f32,
+                trapezoid: settings.firmware == Firmware::Pha,
+            },
+            info: wave_info(settings.firmware),
+            random: seed(settings),
+            trace: Vec::new(),
+            dual: Vec::new(),
+            packed: Vec::new(),
+        }
+    }
+
+    /// Back to the first sample's noise.
+    pub(super) fn restart(&mut self, settings: &Settings) {
+        self.random = seed(settings);
+    }
+
+    /// Bytes of a hit.
+    pub(super) fn hit_bytes(&self) -> usize {
+        match self.firmware {
+            _ if self.one_word => 8,
+            _ if self.samples == 0 => 16,
+            Firmware::Opendpp => 32 + 2 * self.samples,
+            _ => 32 + 4 * self.samples,
+        }
+    }
+
+    /// What the words of a hit say.
+    #[inline]
+    pub(super) fn fields(&self, pulse: &Pulse) -> HitFields {
+        let mut flags_high = if self.one_word { 0 } else { high::FINE_TIME };
+        for (mark, flag) in [
+            (marks::PILE_UP, high::PILE_UP),
+            (marks::SATURATION, high::SATURATION),
+            (marks::POST_SATURATION, high::POST_SATURATION),
+        ] {
+            if pulse.marks & mark != 0 {
+                flags_high |= flag;
+            }
+        }
+        let shape = matches!(self.firmware, Firmware::Psd | Firmware::Opendpp);
+        if shape && pulse.energy > TOP {
+            flags_high |= high::CHARGE_OVERFLOW;
+        }
+        HitFields {
+            channel: pulse.channel as u8,
+            timestamp: pulse.time_fine / FINE,
+            fine: (pulse.time_fine % FINE) as u16,
+            energy: pulse.energy as u16,
+            energy_short: if shape { pulse.energy_short as u16 } else { 0 },
+            flags_low: LOW_SELF_TRIGGER,
+            flags_high,
+        }
+    }
+
+    /// Appends a hit's words.
+    #[inline]
+    pub(super) fn hit(&mut self, pulse: &Pulse, place: &mut Vec<u8>) {
+        let fields = self.fields(pulse);
+        if self.one_word {
+            return emit::one_word_hit(place, &fields);
+        }
+        if self.samples == 0 {
+            return match self.firmware {
+                Firmware::Opendpp => emit::packed_hit(place, &fields, 0, false, &[], None),
+                _ => emit::hit(place, &fields),
+            };
+        }
+        pulse::trace(pulse, &self.shape, self.samples, &mut self.random, &mut self.trace);
+        if self.firmware == Firmware::Opendpp {
+            self.packed.clear();
+            self.packed.extend(self.trace.iter().map(|sample| sample.input));
+            emit::packed_hit(place, &fields, 0, false, &[], Some(&self.packed));
+        } else {
+            self.dual.clear();
+            self.dual.extend(
+                self.trace.iter().map(|sample| {
+                    emit::wave_sample(sample.input as i16, sample.second as i16, sample.digital)
+                }),
+            );
+            emit::wave_hit(place, &fields, &self.info, &self.dual, false);
+        }
+    }
+
+    /// The hit that a perfect reader records, with the board's own channel number.
+    pub(super) fn truth(&self, pulse: &Pulse) -> Hit {
+        let mut flags = Flags::NONE;
+        for (mark, flag) in [
+            (marks::PILE_UP, Flags::PILE_UP),
+            (marks::SATURATION, Flags::SATURATION),
+            (marks::POST_SATURATION, Flags::POST_SATURATION),
+        ] {
+            if pulse.marks & mark != 0 {
+                flags |= flag;
+            }
+        }
+        let shape = matches!(self.firmware, Firmware::Psd | Firmware::Opendpp);
+        if shape && pulse.energy > TOP {
+            flags |= Flags::CHARGE_OVERFLOW;
+        }
+        let short = shape && !self.one_word;
+        if !short {
+            flags |= Flags::NO_ENERGY_SHORT;
+        }
+        let time_ps = if self.one_word {
+            self.tick.to_ps((pulse.time_fine / FINE) as i64)
+        } else {
+            flags |= Flags::FINE_TIME | Flags::SELF_TRIGGER;
+            self.fine_tick.to_ps(pulse.time_fine as i64)
+        };
+        if self.samples > 0 {
+            flags |= Flags::EXTRA;
+        }
+        let energy_short = if short { pulse.energy_short as u16 } else { 0 };
+        Hit { time_ps, channel: pulse.channel, energy: pulse.energy as u16, energy_short, flags }
+    }
+
+    /// The hit that a perfect reader records for one channel of a scope event.
+    pub(super) fn scope_truth(&self, channel: u16, timestamp: u64) -> Hit {
+        let flags = Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA;
+        Hit { time_ps: self.tick.to_ps(timestamp as i64), channel, energy: 0, energy_short: 0, flags }
+    }
+
+    /// The samples of every channel for one scope trigger; `pulses` are those within the window that the first opens.
+    pub(super) fn scope(&mut self, pulses: &[Pulse], channels: usize, waveforms: &mut Vec<Vec<u16>>) {
+        waveforms.resize_with(channels, Vec::new);
+        let quiet = Pulse { time_fine: 0, energy: 0.0, energy_short: 0.0, channel: 0, marks: 0 };
+        let start = pulses.first().map_or(0, |pulse| pulse.time_fine / FINE);
+        for (channel, waveform) in waveforms.iter_mut().enumerate() {
+            let own = pulses.iter().find(|pulse| usize::from(pulse.channel) == channel);
+            let delay = own.map_or(0, |pulse| (pulse.time_fine / FINE - start) as usize);
+            let shape = Shape { before_trigger: self.shape.before_trigger + delay, ..self.shape };
+            pulse::trace(own.unwrap_or(&quiet), &shape, self.samples, &mut self.random, &mut self.trace);
+            waveform.clear();
+            waveform.extend(self.trace.iter().map(|sample| sample.input));
+        }
+    }
+}
+
+fn seed(settings: &Settings) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(settings.seed ^ (u64::from(settings.board) << 40) ^ 0x5A3B1E)
+}
+
+/// Which signals the probes show: input and baseline or energy filter; trigger, gates or peaking, over threshold.
+fn wave_info(firmware: Firmware) -> WaveInfo {
+    let pha = firmware == Firmware::Pha;
+    let second = if pha { 2 } else { 1 };
+    WaveInfo {
+        analog: [Probe::default(), Probe { code: second, ..Probe::default() }],
+        digital: if pha { [0, 6, 4, 1] } else { [0, 6, 8, 4] },
+        threshold: 20,
+        log2_decimation: 0,
+    }
+}

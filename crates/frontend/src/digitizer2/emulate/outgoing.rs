@@ -1,0 +1,115 @@
+//! What a board hands to its host for sending.
+//!
+//! ```text
+//!  Board::produce ─► bytes   | datagram | datagram | datagram | short one |
+//!                └─► lengths |   8972   |   8972   |   8972   |    412    | ─► runs of equal length (GSO, writev)
+//! ```
+//! One arena, reused: the host sends, clears, and asks again.
+
+/// Complete datagrams (UDP) or packets (TCP), one behind the other.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub(super) bytes: Vec<u8>,
+    pub(super) lengths: Vec<u32>,
+    limit: usize,
+}
+
+/// Neighbouring datagrams of one length: what one segmented send can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run<'a> {
+    /// The datagrams, one behind the other.
+    pub bytes: &'a [u8],
+    /// Length of each.
+    pub datagram_bytes: usize,
+}
+
+impl Outgoing {
+    /// An arena that is full when it holds `limit_bytes`; the last datagram or buffer put in may go beyond.
+    pub fn new(limit_bytes: usize) -> Outgoing {
+        Outgoing { bytes: Vec::with_capacity(limit_bytes), lengths: Vec::new(), limit: limit_bytes.max(1) }
+    }
+
+    /// Everything, in order: what a stream socket sends.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Lengths of the datagrams or packets, in order.
+    pub fn lengths(&self) -> &[u32] {
+        &self.lengths
+    }
+
+    /// The datagrams one by one.
+    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        self.lengths.iter().map(move |length| {
+            let (datagram, tail) = rest.split_at(*length as usize);
+            rest = tail;
+            datagram
+        })
+    }
+
+    /// The datagrams in runs of equal length, each of at most `most_datagrams` and `most_bytes` (but at least one
+    /// datagram): the kernel's limits on one segmented send are 64 and 65 507.
+    pub fn runs(&self, most_datagrams: usize, most_bytes: usize) -> impl Iterator<Item = Run<'_>> {
+        let (mut rest, mut lengths) = (self.bytes.as_slice(), self.lengths.as_slice());
+        std::iter::from_fn(move || {
+            let first = *lengths.first()?;
+            let most = (most_bytes / (first as usize).max(1)).min(most_datagrams).max(1);
+            let count = lengths.iter().take(most).take_while(|length| **length == first).count();
+            let (bytes, tail) = rest.split_at(count * first as usize);
+            (rest, lengths) = (tail, &lengths[count..]);
+            Some(Run { bytes, datagram_bytes: first as usize })
+        })
+    }
+
+    /// Nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// Enough to send.
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= self.limit
+    }
+
+    /// Room until full, bytes.
+    pub fn remaining(&self) -> usize {
+        self.limit.saturating_sub(self.bytes.len())
+    }
+
+    /// Forgets what was sent; keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.lengths.clear();
+    }
+
+    /// Notes that what was appended to the bytes since the last call is one datagram or packet; gives its length.
+    pub(super) fn end_datagram(&mut self, start: usize) -> u64 {
+        let length = self.bytes.len() - start;
+        self.lengths.push(length as u32);
+        length as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_end_where_lengths_change_and_at_the_limits() {
+        let mut out = Outgoing::new(100);
+        for length in [8, 8, 8, 8, 8, 3, 8] {
+            let start = out.bytes.len();
+            out.bytes.resize(start + length, 0);
+            out.end_datagram(start);
+        }
+        let shape = |most, bytes| -> Vec<(usize, usize)> {
+            out.runs(most, bytes).map(|run| (run.bytes.len(), run.datagram_bytes)).collect()
+        };
+        assert_eq!(shape(64, 1000), [(40, 8), (3, 3), (8, 8)]);
+        assert_eq!(shape(64, 25), [(24, 8), (16, 8), (3, 3), (8, 8)]);
+        assert_eq!(shape(2, 1), [(8, 8), (8, 8), (8, 8), (8, 8), (8, 8), (3, 3), (8, 8)]);
+        assert_eq!(out.datagrams().map(<[u8]>::len).collect::<Vec<_>>(), [8, 8, 8, 8, 8, 3, 8]);
+    }
+}

@@ -1,0 +1,283 @@
+//! Hits into aggregates, aggregates into datagrams or packets.
+//!
+//! ```text
+//!  hit, hit, … ─► aggregate ─┬─ aligned:  whole aggregates fill one datagram
+//!                            ├─ spanning: one network buffer of aggregates, cut into datagrams anywhere
+//!                            └─ packets:  one network buffer of aggregates in a TCP packet (or cut into several)
+//! ```
+//! What a hit's words are is the encoder's business; here is only where they go, and the counting.
+
+use super::outgoing::Outgoing;
+use super::settings::{Settings, Transport};
+use crate::digitizer2::emit::{self, AggregateStart};
+
+/// What a board has sent since it was made or reset; the other side of the receiver's books.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Hits in what was sent; of a scope event one per channel.
+    pub hits: u64,
+    /// Aggregates of hits or statistics.
+    pub aggregates: u64,
+    /// Scope events.
+    pub scope_events: u64,
+    /// Statistics records, which are not hits.
+    pub statistics_records: u64,
+    /// Start and stop events.
+    pub special_events: u64,
+    /// Datagrams (UDP) or packets (TCP), those without data included.
+    pub datagrams: u64,
+    /// Datagrams or packets without data: idle and clear markers.
+    pub empty_datagrams: u64,
+    /// Bytes handed out, footers and packet headers included.
+    pub bytes: u64,
+    /// Hits that a clear or reset threw away before they were sent.
+    pub hits_cleared: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Aligned,
+    Spanning,
+    Packet { pieces: bool },
+}
+
+/// Most hits in an aggregate where no datagram ends it and none are stated.
+const AGGREGATE_HITS: u32 = 1024;
+
+/// The board's output stage.
+#[derive(Debug)]
+pub(super) struct Packer {
+    layout: Layout,
+    /// Data bytes of one datagram.
+    datagram_data: usize,
+    /// Bytes of events after which they are sent.
+    capacity: usize,
+    datagrams_per_buffer: u32,
+    aggregate_hits: u32,
+    events: Vec<u8>,
+    open: Option<AggregateStart>,
+    open_at: usize,
+    open_hits: u32,
+    held_hits: u64,
+    event_count: u32,
+    pub(super) aggregate_counter: u32,
+    pub(super) buffer_id: u16,
+    pub(super) datagram_id: u32,
+    pub(super) totals: Totals,
+}
+
+impl Packer {
+    pub(super) fn new(settings: &Settings) -> Packer {
+        let datagram_data = datagram_data_bytes(settings);
+        let layout = match settings.transport {
+            Transport::Udp if settings.aligned_datagrams => Layout::Aligned,
+            Transport::Udp => Layout::Spanning,
+            Transport::Tcp => Layout::Packet { pieces: !settings.aligned_datagrams },
+        };
+        let aligned = layout == Layout::Aligned;
+        let buffer = datagram_data * settings.datagrams_per_buffer as usize;
+        let aggregate_hits = match settings.aggregate_hits {
+            0 if aligned => u32::MAX,
+            0 => AGGREGATE_HITS,
+            hits => hits,
+        };
+        Packer {
+            layout,
+            datagram_data,
+            capacity: if aligned { datagram_data } else { buffer },
+            datagrams_per_buffer: settings.datagrams_per_buffer,
+            aggregate_hits,
+            events: Vec::new(),
+            open: None,
+            open_at: 0,
+            open_hits: 0,
+            held_hits: 0,
+            event_count: 0,
+            aggregate_counter: 0,
+            buffer_id: 0,
+            datagram_id: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Whether hits or events wait to be sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Where the next hit of `bytes` goes, inside an open aggregate; full ones are closed and sent before.
+    pub(super) fn hit_place(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
+        if self.open_hits >= self.aggregate_hits {
+            self.close_aggregate(false);
+        }
+        let header = if self.open.is_some() { 0 } else { 8 };
+        if self.events.len() + header + bytes > self.capacity {
+            self.send(false, out);
+        }
+        if self.open.is_none() {
+            self.open_at = self.events.len();
+            self.open = Some(emit::begin_aggregate(&mut self.events, self.aggregate_counter, false, false));
+        }
+        self.open_hits += 1;
+        &mut self.events
+    }
+
+    /// Hits that wait to be sent.
+    pub(super) fn held_hits(&self) -> u64 {
+        self.held_hits
+    }
+
+    /// The counter of the aggregate that the last hit went into.
+    pub(super) fn counter(&self) -> u32 {
+        self.aggregate_counter & 0xFF_FFFF
+    }
+
+    /// Counts a hit whose words were put in the place just given.
+    pub(super) fn count_hit(&mut self) {
+        self.held_hits += 1;
+    }
+
+    /// Where an event of its own of `bytes` goes (scope, start, stop), outside of any aggregate.
+    pub(super) fn event_place(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
+        self.close_aggregate(false);
+        if self.events.len() + bytes > self.capacity {
+            self.send(false, out);
+        }
+        self.event_count += 1;
+        &mut self.events
+    }
+
+    /// Ends the open aggregate, if there is one.
+    pub(super) fn close_aggregate(&mut self, flush: bool) {
+        let Some(start) = self.open.take() else { return };
+        emit::end_aggregate(&mut self.events, start);
+        if let (true, Some(first)) = (flush, self.events.get_mut(self.open_at)) {
+            // Bit 59 of the header word: the aggregate was closed by a flush.
+            *first |= 0x08;
+        }
+        self.aggregate_counter = self.aggregate_counter.wrapping_add(1);
+        self.totals.aggregates += 1;
+        self.event_count += 1;
+        self.open_hits = 0;
+    }
+
+    /// Sends what waits. `end` ends the network buffer with it.
+    pub(super) fn send(&mut self, end: bool, out: &mut Outgoing) {
+        self.close_aggregate(end);
+        if self.events.is_empty() {
+            return;
+        }
+        match self.layout {
+            Layout::Aligned => self.send_aligned(end, out),
+            Layout::Spanning => self.send_spanning(out),
+            Layout::Packet { pieces } => self.send_packet(pieces, out),
+        }
+        self.totals.hits += self.held_hits;
+        self.events.clear();
+        (self.held_hits, self.event_count) = (0, 0);
+    }
+
+    fn send_aligned(&mut self, end: bool, out: &mut Outgoing) {
+        let (buffer_id, datagram_id, last) = self.next_datagram(end);
+        let start = out.bytes.len();
+        emit::datagram(&mut out.bytes, &self.events, buffer_id, datagram_id, true, last);
+        self.sent(out, start);
+    }
+
+    fn send_spanning(&mut self, out: &mut Outgoing) {
+        // Markers may have begun this buffer already; data begin a new one then, so that ids count from 0.
+        if self.datagram_id > 0 {
+            self.end_buffer_with_marker(out);
+        }
+        let mut datagrams = emit::Datagrams::new(&self.events, self.datagram_data / 8, self.buffer_id);
+        loop {
+            let start = out.bytes.len();
+            if !datagrams.append_next(&mut out.bytes) {
+                break;
+            }
+            self.totals.datagrams += 1;
+            self.totals.bytes += out.end_datagram(start);
+        }
+        self.buffer_id = self.buffer_id.wrapping_add(1);
+    }
+
+    /// An empty last datagram ends a buffer that holds nothing but markers.
+    fn end_buffer_with_marker(&mut self, out: &mut Outgoing) {
+        let start = out.bytes.len();
+        emit::datagram(&mut out.bytes, &[], self.buffer_id, self.datagram_id, true, true);
+        self.totals.empty_datagrams += 1;
+        self.sent(out, start);
+        self.buffer_id = self.buffer_id.wrapping_add(1);
+        self.datagram_id = 0;
+    }
+
+    fn send_packet(&mut self, pieces: bool, out: &mut Outgoing) {
+        let piece = if pieces { self.datagram_data } else { self.events.len() };
+        let count = self.events.len().div_ceil(piece.max(1));
+        for (index, data) in self.events.chunks(piece.max(1)).enumerate() {
+            let last = index + 1 == count;
+            let start = out.bytes.len();
+            // The counts of all pieces together are what must be right.
+            emit::packet(&mut out.bytes, data, if last { self.event_count } else { 0 }, last);
+            self.totals.datagrams += 1;
+            self.totals.bytes += out.end_datagram(start);
+        }
+    }
+
+    /// The ids of the next datagram, and whether it is the last of its buffer.
+    pub(super) fn next_datagram(&mut self, end: bool) -> (u16, u32, bool) {
+        let (buffer_id, datagram_id) = (self.buffer_id, self.datagram_id);
+        let last = end || datagram_id + 1 >= self.datagrams_per_buffer;
+        self.buffer_id = buffer_id.wrapping_add(last.into());
+        self.datagram_id = if last { 0 } else { datagram_id + 1 };
+        (buffer_id, datagram_id, last)
+    }
+
+    fn sent(&mut self, out: &mut Outgoing, start: usize) {
+        self.totals.datagrams += 1;
+        self.totals.bytes += out.end_datagram(start);
+    }
+
+    /// Sends an empty datagram: the board is idle. Nothing over TCP, where it would mean a clear.
+    pub(super) fn idle_marker(&mut self, out: &mut Outgoing) {
+        if !matches!(self.layout, Layout::Packet { .. }) {
+            let start = out.bytes.len();
+            emit::empty_datagram(&mut out.bytes, self.buffer_id, self.datagram_id);
+            // 24 bits of datagram id last for 38 days of markers.
+            self.datagram_id += 1;
+            self.totals.empty_datagrams += 1;
+            self.sent(out, start);
+        }
+    }
+
+    /// Throws away what waits, starts ids from 0, and says so to the receiver.
+    pub(super) fn clear_marker(&mut self, out: &mut Outgoing) {
+        (self.buffer_id, self.datagram_id) = (0, 0);
+        if matches!(self.layout, Layout::Packet { .. }) {
+            let start = out.bytes.len();
+            emit::clear_marker(&mut out.bytes);
+            self.totals.empty_datagrams += 1;
+            self.sent(out, start);
+        } else {
+            self.idle_marker(out);
+        }
+    }
+
+    /// Throws away what waits.
+    pub(super) fn discard(&mut self) {
+        self.totals.hits_cleared += self.held_hits;
+        self.events.clear();
+        self.open = None;
+        (self.open_hits, self.held_hits, self.event_count) = (0, 0, 0);
+    }
+}
+
+/// Data bytes of the largest datagram: whole words, without the footer.
+pub fn datagram_data_bytes(settings: &Settings) -> usize {
+    (settings.datagram_bytes as usize - 8) / 8 * 8
+}
+
+/// Bytes of the largest network buffer: what a client must be able to hold.
+pub fn buffer_bytes(settings: &Settings) -> usize {
+    datagram_data_bytes(settings) * settings.datagrams_per_buffer as usize
+}

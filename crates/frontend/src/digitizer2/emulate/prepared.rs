@@ -1,0 +1,389 @@
+//! A ring of prepared datagrams, replayed with new times, counters and hashes.
+//!
+//! ```text
+//!  physics, a few ms ─► Ring: datagrams ─ lap after lap ─► copy ─ stamp times ─ hash, four side by side ─► out
+//! ```
+//! Computing physics costs tens of nanoseconds a hit; a board at its limit sends one each 25 ns and an emulated one should load a
+//! receiver harder than that. So the pulses of a whole number of time bins are prepared once, and each lap differs from
+//! the one before by its period alone. All boards of a set-up have the same period: their partners stay partners.
+
+use thalweg_data::{Hit, Tick};
+
+use super::encode::Encoder;
+use super::outgoing::Outgoing;
+use super::packer::{Packer, Totals, datagram_data_bytes};
+use super::physics::{BIN_PS, FINE, Physics};
+use super::settings::{Data, Detector, Rates, Settings, Transport};
+use crate::digitizer2::emit;
+use crate::digitizer2::wire::{EventHeader, Footer, PacketHeader, TIME_MASK};
+
+/// Datagrams stamped and hashed side by side: the hash is a chain of dependent steps, four fill the processor.
+const LANES: usize = 4;
+/// At least so many hits in a ring, when rate and memory allow: enough for a smooth spectrum.
+const HITS_WANTED: f64 = 131_072.0;
+/// A ring of slow boards would last for minutes: at most so many bins.
+const BINS_MAXIMUM: u64 = 4096;
+
+#[derive(Clone, Debug)]
+struct Piece {
+    /// Data in the ring's bytes.
+    start: usize,
+    end: usize,
+    hits: u32,
+    aggregates: u32,
+    /// Clock count of the last hit, from the start of the lap.
+    last_count: u64,
+}
+
+/// The prepared data, and where the replay stands.
+#[derive(Debug)]
+pub(super) struct Ring {
+    bytes: Vec<u8>,
+    pieces: Vec<Piece>,
+    truth: Vec<Hit>,
+    truth_start: Vec<usize>,
+    one_word: bool,
+    packets: bool,
+    aggregate_hits: usize,
+    tick: Tick,
+    /// Clock counts per lap; with drift not a whole number.
+    period: f64,
+    offset_count: u64,
+    lap: u64,
+    next: usize,
+}
+
+/// Largest part of the time that a prepared channel is blind.
+const BLIND: f64 = 0.1;
+
+/// The board that prepares the data: at rates that no detector stands, its dead time is shortened, and its rates are raised
+/// by what is left of it, so that the ring has the hits that were asked for.
+pub(super) fn preparing(settings: &Settings) -> Settings {
+    let rates: Vec<f64> = (0..settings.channels).map(|channel| settings.channel_rate_hz(channel)).collect();
+    let highest = rates.iter().copied().fold(1.0, f64::max);
+    let dead_time_s = (settings.detector.dead_time_ns / 1e9).min(BLIND / highest);
+    let detector = Detector {
+        dead_time_ns: dead_time_s * 1e9,
+        gate_ns: settings.detector.gate_ns.min(dead_time_s * 1e9),
+        ..settings.detector.clone()
+    };
+    let rate_hz = Rates::List(rates.iter().map(|rate| rate / (1.0 - rate * dead_time_s)).collect());
+    Settings { rate_hz, total_rate_hz: None, detector, ..settings.clone() }
+}
+
+/// Keeps what a replay that is not asked for the truth need not pay for.
+pub(super) struct TruthSink<'a> {
+    pub(super) hits: &'a mut Vec<Hit>,
+    pub(super) aggregates: &'a mut Vec<u32>,
+}
+
+impl Ring {
+    /// Works out the ring. Whatever does not fit into `prepared_mib` is left out, in whole datagrams at the lap's end.
+    pub(super) fn new(settings: &Settings, physics: &mut Physics, encoder: &mut Encoder) -> Ring {
+        let hit_bytes = encoder.hit_bytes();
+        let bins = bins_of(settings, hit_bytes);
+        physics.restart();
+        let offset_fine = physics.bin_start_fine(0);
+        let until = physics.bin_start_fine(bins);
+        let fine_per_lap = (BIN_PS * bins) as f64 * f64::from(settings.sampling_mhz) * FINE as f64 / 1e6;
+        let most_hits =
+            if settings.aggregate_hits == 0 { usize::MAX } else { settings.aggregate_hits as usize };
+        let mut ring = Ring {
+            bytes: Vec::new(),
+            pieces: Vec::new(),
+            truth: Vec::new(),
+            truth_start: vec![0],
+            one_word: settings.data == Data::OneWord,
+            packets: settings.transport == Transport::Tcp,
+            aggregate_hits: most_hits,
+            tick: Tick::from_mhz(settings.sampling_mhz.into()).expect("the sampling rate was checked"),
+            period: fine_per_lap * (1.0 + settings.drift_ppm / 1e6) / FINE as f64,
+            offset_count: offset_fine / FINE,
+            lap: 0,
+            next: 0,
+        };
+        let most_bytes = (settings.prepared_mib as usize) << 20;
+        let data_bytes = datagram_data_bytes(settings);
+        let mut builder = Builder { data_bytes, most_hits, hit_bytes, open: None, hits_in_aggregate: 0 };
+        while ring.bytes.len() < most_bytes {
+            let pulses = physics.pulses_until(until);
+            if pulses.is_empty() {
+                break;
+            }
+            for pulse in pulses {
+                builder.place(&mut ring);
+                let pulse =
+                    super::physics::Pulse { time_fine: pulse.time_fine - ring.offset_count * FINE, ..*pulse };
+                encoder.hit(&pulse, &mut ring.bytes);
+                ring.truth.push(encoder.truth(&pulse));
+                let piece = ring.pieces.last_mut().expect("a place was made");
+                piece.hits += 1;
+                piece.last_count = pulse.time_fine / FINE;
+            }
+            let count = pulses.len();
+            physics.take(count);
+        }
+        builder.finish(&mut ring);
+        physics.restart();
+        ring
+    }
+
+    /// Back to the first lap.
+    pub(super) fn restart(&mut self) {
+        (self.lap, self.next) = (0, 0);
+    }
+
+    /// Bytes that the ring takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(self.truth.as_slice()) + size_of_val(self.pieces.as_slice())
+    }
+
+    fn base_count(&self, lap: u64) -> u64 {
+        self.offset_count + (lap as f64 * self.period) as u64
+    }
+
+    /// Appends the datagrams whose last hit lies before `until_count`, until `out` is full; says whether more are due.
+    pub(super) fn produce(
+        &mut self,
+        until_count: u64,
+        packer: &mut Packer,
+        out: &mut Outgoing,
+        mut truth: Option<TruthSink<'_>>,
+    ) -> bool {
+        if self.pieces.is_empty() {
+            return false;
+        }
+        loop {
+            let base = self.base_count(self.lap);
+            let due = self.due(base, until_count);
+            if due == 0 {
+                return false;
+            }
+            if out.is_full() {
+                return true;
+            }
+            let count = due.min(LANES);
+            let start = out.bytes.len();
+            let pieces = self.next..self.next + count;
+            for index in pieces.clone() {
+                if let Some(truth) = &mut truth {
+                    self.append_truth(index, base, packer.aggregate_counter, truth);
+                }
+                self.stamp(index, base, packer, out);
+            }
+            if !self.packets {
+                seal(start, &self.pieces[pieces], packer, out);
+            }
+            self.next += count;
+            if self.next == self.pieces.len() {
+                (self.next, self.lap) = (0, self.lap + 1);
+            }
+        }
+    }
+
+    /// How many of the next datagrams of this lap are due, up to the number of lanes.
+    fn due(&self, base: u64, until_count: u64) -> usize {
+        let next = self.pieces[self.next..].iter().take(LANES);
+        next.take_while(|piece| base + piece.last_count < until_count).count()
+    }
+
+    /// Appends the data of one datagram with times and counters of this lap, and room for the footer.
+    fn stamp(&self, index: usize, base: u64, packer: &mut Packer, out: &mut Outgoing) {
+        let piece = &self.pieces[index];
+        let data = &self.bytes[piece.start..piece.end];
+        let start = if self.packets {
+            let start = out.bytes.len();
+            emit::packet(&mut out.bytes, data, piece.aggregates, true);
+            out.end_datagram(start);
+            start + PacketHeader::BYTES
+        } else {
+            out.bytes.extend_from_slice(data);
+            out.bytes.len() - data.len()
+        };
+        let mut rest = &mut out.bytes[start..];
+        while let Some(head) = rest.first_chunk::<8>() {
+            let words = EventHeader(u64::from_be_bytes(*head)).word_count() as usize;
+            emit::set_aggregate_counter(rest, packer.aggregate_counter);
+            packer.aggregate_counter = packer.aggregate_counter.wrapping_add(1);
+            let (aggregate, tail) = rest.split_at_mut(8 * words);
+            if self.one_word {
+                stamp_one_word(&mut aggregate[8..], base);
+            } else {
+                stamp_two_words(&mut aggregate[8..], base);
+            }
+            rest = tail;
+        }
+        if !self.packets {
+            out.bytes.extend_from_slice(&[0; Footer::BYTES]);
+        }
+        let framing = if self.packets { PacketHeader::BYTES } else { Footer::BYTES };
+        count(piece, framing, packer);
+    }
+
+    fn append_truth(&self, index: usize, base: u64, first_aggregate: u32, truth: &mut TruthSink<'_>) {
+        let piece = &self.pieces[index];
+        let shift_ps = self.tick.to_ps(base as i64);
+        let hits = &self.truth[self.truth_start[index]..][..piece.hits as usize];
+        let exact = self.tick.whole_ps().is_some();
+        truth.hits.extend(hits.iter().map(|hit| {
+            // A tick that is no whole number of picoseconds is floored as a whole: shift and rest cannot be added.
+            let time_ps = if exact {
+                hit.time_ps + shift_ps
+            } else {
+                self.tick.to_ps(self.tick.from_time(hit.time_ps) + base as i64)
+            };
+            Hit { time_ps, ..*hit }
+        }));
+        let counter =
+            |hit: usize| first_aggregate.wrapping_add((hit / self.aggregate_hits) as u32) & 0xFF_FFFF;
+        truth.aggregates.extend((0..piece.hits as usize).map(counter));
+    }
+}
+
+fn count(piece: &Piece, framing: usize, packer: &mut Packer) {
+    let bytes = (piece.end - piece.start + framing) as u64;
+    let totals: &mut Totals = &mut packer.totals;
+    totals.hits += u64::from(piece.hits);
+    totals.aggregates += u64::from(piece.aggregates);
+    totals.datagrams += 1;
+    totals.bytes += bytes;
+}
+
+/// Bins of a lap: a power of two, so that boards of different rates have periods that fit into each other.
+fn bins_of(settings: &Settings, hit_bytes: usize) -> u64 {
+    let per_bin = settings.board_rate_hz().max(1e-3) * BIN_PS as f64 / 1e12;
+    let fit = f64::from(settings.prepared_mib) * 1_048_576.0 / hit_bytes as f64 * 0.95;
+    let bins = (HITS_WANTED.min(fit) / per_bin).clamp(1.0, BINS_MAXIMUM as f64) as u64;
+    1 << bins.ilog2()
+}
+
+/// Adds `base` to the 48-bit time of word 0 of each hit.
+fn stamp_two_words(hits: &mut [u8], base: u64) {
+    for hit in hits.as_chunks_mut::<16>().0 {
+        let place = hit.first_chunk_mut::<8>().expect("16 bytes hold 8");
+        let word = u64::from_be_bytes(*place);
+        let word = word & !TIME_MASK | word.wrapping_add(base) & TIME_MASK;
+        *place = word.to_be_bytes();
+    }
+}
+
+/// Adds `base` to the 32-bit time in bits 47..16 of each hit.
+fn stamp_one_word(hits: &mut [u8], base: u64) {
+    const TIME: u64 = 0xFFFF_FFFF << 16;
+    for place in hits.as_chunks_mut::<8>().0 {
+        let word = u64::from_be_bytes(*place);
+        let word = word & !TIME | word.wrapping_add(base << 16) & TIME;
+        *place = word.to_be_bytes();
+    }
+}
+
+/// Writes the footers of the datagrams that lie in `out` from `start` on.
+fn seal(mut start: usize, pieces: &[Piece], packer: &mut Packer, out: &mut Outgoing) {
+    let lengths = pieces.iter().map(|piece| piece.end - piece.start + Footer::BYTES);
+    let equal = pieces.len() == LANES && lengths.clone().all(|length| Some(length) == lengths.clone().next());
+    out.lengths.extend(lengths.clone().map(|length| length as u32));
+    if !equal {
+        for length in lengths {
+            let (buffer_id, datagram_id, last) = packer.next_datagram(false);
+            emit::rehash(&mut out.bytes[start..start + length], buffer_id, datagram_id, true, last);
+            start += length;
+        }
+        return;
+    }
+    let length = (out.bytes.len() - start) / LANES;
+    let places: [(u16, u32, bool); LANES] = std::array::from_fn(|_| packer.next_datagram(false));
+    let hashes = hash_lanes(&out.bytes[start..], length, places.map(|(_, datagram_id, _)| datagram_id));
+    for (lane, (buffer_id, _, last)) in places.into_iter().enumerate() {
+        let words = (length / 8 - 1) as u16;
+        let footer = Footer::new(buffer_id, hashes[lane], true, words, last).0;
+        let end = start + (lane + 1) * length;
+        out.bytes[end - Footer::BYTES..end].copy_from_slice(&footer.to_be_bytes());
+    }
+}
+
+/// The hash of four datagrams of equal length, side by side. The same as [`crate::digitizer2::wire::hash`] of each.
+fn hash_lanes(bytes: &[u8], length: usize, datagram_ids: [u32; LANES]) -> [u32; LANES] {
+    const SEED: u32 = 5381;
+    const FACTOR: u32 = 33;
+    let lanes: [&[[u8; 8]]; LANES] = std::array::from_fn(|lane| {
+        bytes[lane * length..(lane + 1) * length - Footer::BYTES].as_chunks::<8>().0
+    });
+    let words = length / 8 - 1;
+    let [first, second, third, fourth] = lanes.map(|lane| &lane[..words]);
+    let step = |hash: u32, word: &[u8; 8]| hash.wrapping_mul(FACTOR) ^ u64::from_be_bytes(*word) as u32;
+    let mut hashes = datagram_ids.map(|id| SEED.wrapping_mul(FACTOR) ^ (id & 0xFF_FFFF));
+    for place in 0..words {
+        hashes = [
+            step(hashes[0], &first[place]),
+            step(hashes[1], &second[place]),
+            step(hashes[2], &third[place]),
+            step(hashes[3], &fourth[place]),
+        ];
+    }
+    hashes
+}
+
+/// Cuts the prepared hits into datagrams of whole aggregates.
+struct Builder {
+    data_bytes: usize,
+    most_hits: usize,
+    hit_bytes: usize,
+    open: Option<emit::AggregateStart>,
+    hits_in_aggregate: usize,
+}
+
+impl Builder {
+    /// Makes room for one hit at the end of the ring's bytes.
+    fn place(&mut self, ring: &mut Ring) {
+        let used = ring.pieces.last().map_or(0, |piece| ring.bytes.len() - piece.start);
+        if self.hits_in_aggregate == self.most_hits {
+            self.end_aggregate(ring);
+        }
+        let header = if self.open.is_some() { 0 } else { 8 };
+        if ring.pieces.is_empty() || used + header + self.hit_bytes > self.data_bytes {
+            self.finish(ring);
+            let start = ring.bytes.len();
+            ring.pieces.push(Piece { start, end: start, hits: 0, aggregates: 0, last_count: 0 });
+        }
+        if self.open.is_none() {
+            self.open = Some(emit::begin_aggregate(&mut ring.bytes, 0, false, false));
+        }
+        self.hits_in_aggregate += 1;
+    }
+
+    fn end_aggregate(&mut self, ring: &mut Ring) {
+        if let Some(start) = self.open.take() {
+            emit::end_aggregate(&mut ring.bytes, start);
+            if let Some(piece) = ring.pieces.last_mut() {
+                piece.aggregates += 1;
+            }
+        }
+        self.hits_in_aggregate = 0;
+    }
+
+    /// Ends the datagram being built.
+    fn finish(&mut self, ring: &mut Ring) {
+        self.end_aggregate(ring);
+        if let Some(piece) = ring.pieces.last_mut() {
+            piece.end = ring.bytes.len();
+            ring.truth_start.push(ring.truth.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digitizer2::wire::hash;
+
+    #[test]
+    fn lanes_give_the_hash_of_each_datagram() {
+        let length = 8 * 50;
+        let bytes: Vec<u8> = (0..LANES * length).map(|index| (index * 31 % 251) as u8).collect();
+        let hashes = hash_lanes(&bytes, length, [0, 1, 2, 0xFF_FFFF]);
+        for (lane, id) in [0, 1, 2, 0xFF_FFFF].into_iter().enumerate() {
+            let data = &bytes[lane * length..(lane + 1) * length - 8];
+            assert_eq!(hashes[lane], hash(id, data.as_chunks::<8>().0));
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The board from outside: what it sends decodes to its truth, its totals agree, its states hold.
+
+use thalweg_data::{Decode, Frames, Hits, Pool, Signal, SourceId};
+
+use super::settings::{Data, Firmware, Rates, Transport};
+use super::*;
+use crate::digitizer2::decode::Decoder;
+use crate::digitizer2::wire::{EventHeader, Footer, Format, PacketHeader, hash};
+
+const MS: u64 = 1_000_000;
+
+/// Everything that a receiver gets from one session, its framing checked and taken off.
+#[derive(Default)]
+struct Receiver {
+    events: Vec<u8>,
+    buffer_id: u16,
+    datagram_id: u32,
+    datagrams: u64,
+    empty: u64,
+    bytes: u64,
+}
+
+impl Receiver {
+    fn take(&mut self, out: &mut Outgoing, settings: &Settings) {
+        for datagram in out.datagrams() {
+            self.datagrams += 1;
+            self.bytes += datagram.len() as u64;
+            match settings.transport {
+                Transport::Udp => self.datagram(datagram, settings),
+                Transport::Tcp => self.packet(datagram),
+            }
+        }
+        out.clear();
+    }
+
+    fn datagram(&mut self, datagram: &[u8], settings: &Settings) {
+        assert!(datagram.len() <= settings.datagram_bytes as usize);
+        let (data, footer) = Footer::split(datagram).expect("length agrees with the footer");
+        if footer.buffer_id() == 0 && footer.hash() == hash(0, data) {
+            (self.buffer_id, self.datagram_id) = (0, 0);
+        }
+        assert_eq!((footer.buffer_id(), footer.hash()), (self.buffer_id, hash(self.datagram_id, data)));
+        self.events.extend_from_slice(data.as_flattened());
+        self.empty += u64::from(data.is_empty());
+        self.datagram_id += 1;
+        if footer.last() {
+            (self.buffer_id, self.datagram_id) = (self.buffer_id.wrapping_add(1), 0);
+        }
+        if settings.aligned_datagrams {
+            assert!(footer.aligned());
+            walk(data.as_flattened());
+        }
+    }
+
+    fn packet(&mut self, packet: &[u8]) {
+        let header = PacketHeader::read(packet.first_chunk().expect("a header")).expect("a fair header");
+        assert_eq!(header.payload_bytes as usize + PacketHeader::BYTES, packet.len());
+        self.events.extend_from_slice(&packet[PacketHeader::BYTES..]);
+        self.empty += u64::from(header.is_clear_marker());
+    }
+}
+
+/// Follows the headers of whole events.
+fn walk(mut events: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    while let Some(head) = events.first_chunk() {
+        let header = EventHeader(u64::from_be_bytes(*head));
+        let (event, rest) = events.split_at(header.byte_count() as usize);
+        found.push(event);
+        events = rest;
+    }
+    assert!(events.is_empty());
+    found
+}
+
+/// What our decoder makes of the events; aggregate counters beside.
+fn decode(events: &[u8], settings: &Settings) -> (Hits, Vec<u32>) {
+    let pool = Pool::new(64, 1 << 21).expect("small");
+    let firmware = serde_json::to_value(settings.firmware).expect("a word");
+    let reader: crate::digitizer2::Settings = serde_json::from_value(serde_json::json!({
+        "firmware": firmware,
+        "channels": settings.channels,
+        "tick_ps": 1e6 / f64::from(settings.sampling_mhz),
+    }))
+    .expect("the same words on both sides");
+    let mut decoder = Decoder::new(SourceId(0), &reader).expect("valid");
+    let (mut hits, mut counters) = (Hits::default(), Vec::new());
+    let mut writer = pool.take().expect("a block");
+    for event in walk(events) {
+        if writer.remaining() < event.len() {
+            writer = pool.take().expect("a block");
+        }
+        let mut frames = Frames::default();
+        frames.slices.push(writer.append(event).expect("it fits"));
+        frames.leases.add(writer.lease());
+        let before = hits.hits.len();
+        decoder.decode(&frames, &mut hits);
+        let header = EventHeader(u64::from_be_bytes(*event.first_chunk().expect("a header")));
+        let new = hits.hits.len() - before;
+        if header.format() != Format::Special {
+            counters.extend(std::iter::repeat_n(header.counter(), new));
+        }
+    }
+    (hits, counters)
+}
+
+/// Arms, starts, runs for `run_ms` in steps, stops; gives what was received and the truth.
+fn session(settings: &Settings, run_ms: u64, step_ms: u64) -> (Receiver, Truth, Totals) {
+    let mut board = Board::new(settings.clone()).expect("valid settings");
+    let (mut out, mut receiver, mut truth) = (Outgoing::new(200_000), Receiver::default(), Truth::default());
+    board.record_truth(true);
+    board.connected();
+    let start_ns = 7 * MS;
+    let mut pump = |board: &mut Board, now_ns: u64| {
+        while {
+            let more = board.produce(now_ns, &mut out);
+            receiver.take(&mut out, settings);
+            board.take_truth(&mut truth);
+            more
+        } {}
+    };
+    pump(&mut board, 0);
+    board.arm().expect("idle");
+    board.start(start_ns).expect("armed");
+    for now_ms in (0..run_ms).step_by(step_ms as usize) {
+        pump(&mut board, start_ns + now_ms * MS);
+    }
+    board.stop(start_ns + run_ms * MS);
+    pump(&mut board, start_ns + run_ms * MS + 1);
+    assert_eq!(board.state(), State::Armed);
+    (receiver, truth, board.totals())
+}
+
+fn check(settings: &Settings) -> (Receiver, Truth) {
+    let (receiver, truth, totals) = session(settings, 60, 7);
+    assert_eq!((totals.datagrams, totals.bytes), (receiver.datagrams, receiver.bytes));
+    assert_eq!(totals.empty_datagrams, receiver.empty);
+    assert_eq!((totals.hits, totals.hits_cleared), (truth.hits.len() as u64, 0));
+    let events = walk(&receiver.events);
+    let count = |format| {
+        let header =
+            |event: &&&[u8]| EventHeader(u64::from_be_bytes(*event.first_chunk().expect("a header")));
+        events.iter().filter(|event| header(event).format() == format).count() as u64
+    };
+    assert_eq!(totals.aggregates, count(Format::Aggregate));
+    assert_eq!((totals.scope_events, totals.special_events), (count(Format::Scope), count(Format::Special)));
+    let (decoded, counters) = decode(&receiver.events, settings);
+    assert!(truth.hits.len() > 50, "{}", truth.hits.len());
+    assert_eq!(decoded.hits.len(), truth.hits.len());
+    for (index, (read, sent)) in decoded.hits.iter().zip(&truth.hits).enumerate() {
+        assert_eq!(read, sent, "hit {index}");
+    }
+    assert_eq!(counters, truth.aggregates);
+    assert_eq!(decoded.statistics.len() as u64, totals.statistics_records);
+    let signals: Vec<bool> =
+        decoded.signals.iter().map(|(_, signal)| matches!(signal, Signal::Start { .. })).collect();
+    assert_eq!(signals, [true, false]);
+    (receiver, truth)
+}
+
+fn busy() -> Settings {
+    Settings { channels: 16, rate_hz: Rates::Each(20_000.0), ..Settings::default() }
+}
+
+#[test]
+fn every_firmware_and_transport_decodes_to_the_truth() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for aligned_datagrams in [true, false] {
+            let plain = Settings { transport, aligned_datagrams, ..busy() };
+            check(&plain);
+            check(&Settings { aggregate_hits: 37, ..plain.clone() });
+            check(&Settings { firmware: Firmware::Pha, statistics_interval_ms: 10, ..plain.clone() });
+            check(&Settings { data: Data::OneWord, sampling_mhz: 500, ..plain.clone() });
+            check(&Settings { firmware: Firmware::Opendpp, ..plain.clone() });
+            let slow = Settings { rate_hz: Rates::Each(500.0), waveform_samples: 128, ..plain.clone() };
+            check(&slow);
+            check(&Settings { firmware: Firmware::Pha, ..slow.clone() });
+            check(&Settings { firmware: Firmware::Opendpp, ..slow.clone() });
+            check(&Settings { firmware: Firmware::Scope, ..slow });
+        }
+    }
+}
+
+#[test]
+fn prepared_data_decode_to_the_truth_lap_after_lap() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for (data, sampling_mhz) in [(Data::TwoWord, 125), (Data::OneWord, 500)] {
+            let settings = Settings {
+                prepared: true,
+                prepared_mib: 1,
+                total_rate_hz: Some(5e6),
+                transport,
+                data,
+                sampling_mhz,
+                drift_ppm: 3.0,
+                offset_ps: 12_345_678,
+                ..busy()
+            };
+            let (_, truth) = check(&settings);
+            let rate = truth.hits.len() as f64 / 0.060;
+            assert!((rate / 5e6 - 1.0).abs() < 0.1, "{rate}");
+            assert!(truth.hits.windows(2).all(|pair| pair[0].time_ps <= pair[1].time_ps));
+            check(&Settings { aggregate_hits: 100, ..settings });
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    for prepared in [false, true] {
+        let settings = Settings { prepared, total_rate_hz: Some(1e6), ..busy() };
+        let bytes = |settings: &Settings| session(settings, 20, 3).0.events;
+        assert!(bytes(&settings) == bytes(&settings));
+        assert!(bytes(&settings) != bytes(&Settings { seed: 2, ..settings.clone() }));
+    }
+}
+
+#[test]
+fn hits_do_not_depend_on_when_the_board_is_asked() {
+    let settings = busy();
+    let (often, seldom) = (session(&settings, 50, 1).1, session(&settings, 50, 25).1);
+    assert!(often.hits == seldom.hits && often.hits.len() > 10_000);
+}
+
+#[test]
+fn commands_out_of_place_are_refused() {
+    let mut board = Board::new(busy()).expect("valid");
+    assert!(board.start(0).is_err());
+    board.arm().expect("idle");
+    board.start(0).expect("armed");
+    assert!(board.arm().is_err() && board.start(1).is_err());
+    board.disarm(5);
+    let mut out = Outgoing::new(1 << 20);
+    while board.produce(10, &mut out) {}
+    assert_eq!(board.state(), State::Armed);
+    board.disarm(11);
+    assert_eq!(board.state(), State::Idle);
+    let message = board.start(12).expect_err("idle").to_string();
+    assert!(message.contains("arm it first"), "{message}");
+}
+
+#[test]
+fn an_idle_board_says_so_and_a_clear_starts_anew() {
+    let settings = busy();
+    let mut board = Board::new(settings.clone()).expect("valid");
+    let mut out = Outgoing::new(1 << 20);
+    (0..=20).for_each(|step| assert!(!board.produce(step * 50 * MS, &mut out)));
+    assert_eq!(out.lengths(), [8; 5]);
+    out.clear();
+    board.arm().expect("idle");
+    board.start(2000 * MS).expect("armed");
+    board.record_truth(true);
+    board.produce(2003 * MS, &mut out);
+    out.clear();
+    board.clear();
+    board.produce(2004 * MS, &mut out);
+    let first = out.datagrams().next().expect("a marker").to_vec();
+    let (data, footer) = Footer::split(&first).expect("a footer");
+    assert_eq!((data.len(), footer.buffer_id(), footer.hash()), (0, 0, hash(0, data)));
+    board.stop(2010 * MS);
+    while board.produce(2020 * MS, &mut out) {}
+    let mut truth = Truth::default();
+    board.take_truth(&mut truth);
+    let totals = board.totals();
+    assert!(totals.hits_cleared > 0);
+    assert_eq!(truth.hits.len() as u64, totals.hits);
+}
+
+#[test]
+fn a_run_ends_after_its_duration_and_a_board_without_rate_is_no_trap() {
+    let settings = Settings { duration_s: Some(0.01), ..busy() };
+    let mut board = Board::new(settings).expect("valid");
+    board.arm().expect("idle");
+    board.start(0).expect("armed");
+    let mut out = Outgoing::new(50_000);
+    while board.produce(u64::MAX, &mut out) {
+        out.clear();
+    }
+    assert_eq!(board.state(), State::Armed);
+    let hits = board.totals().hits as f64;
+    assert!((hits - 3200.0).abs() < 400.0, "{hits}");
+    let silent = Settings { rate_hz: Rates::Each(0.0), ..busy() };
+    let mut board = Board::new(silent).expect("valid");
+    board.arm().expect("idle");
+    board.start(0).expect("armed");
+    out.clear();
+    assert!(board.produce(u64::MAX, &mut out));
+    assert_eq!(board.totals().hits, 0);
+}
