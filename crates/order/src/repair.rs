@@ -1,24 +1,23 @@
 //! Disorder inside a batch, found in one pass and repaired only where it is.
 //!
 //! ```text
-//!  1 2 3 | 7 5 6 | 8 9        most hits stand right; the few that do not are moved back
-//!          └ 5 moves back past 7
+//!  1 2 3 | 7 5 6 8 7 9        found: 5 comes after 7
+//!        | 7 8 9  ·  5 6 7    split without a branch: what is not earlier than all before it, and the stragglers
+//!  1 2 3 | 5 6 7 7 8 9        merged, once the few stragglers are in order among themselves
 //! ```
-//! Boards interleave their channels, so a hit is rarely far from its place and moving it there costs little. A batch
-//! that is disordered throughout is cut into its ascending runs, and those are merged. Both are stable: of equal
-//! times the one that came first stays first, which keeps extras with their hits.
+//! Boards interleave their channels: some hits come a little late, and whether the next one does cannot be
+//! predicted. A batch that is disordered throughout is cut into its ascending runs, and those are merged. All of it is
+//! stable: of equal times the one that came first stays first, which keeps extras with their hits. (A straggler comes
+//! after every kept hit of its own time, since a later one was already there before it.)
 
 use std::ops::Range;
 
 use thalweg_data::hit::Timed;
 
+use crate::merge::gallop_back;
 use crate::tree::Merger;
 
-/// Moves allowed per element before merging is the better way.
-const MOVES_PER_ELEMENT: usize = 6;
-/// An element is moved step by step this far; beyond, its place is searched for.
-const STEPS: usize = 16;
-/// Ascending runs are made at least this long before they are merged.
+/// Ascending runs are made at least this long before they are merged; fewer elements are sorted by insertion.
 const SHORTEST_RUN: usize = 24;
 /// Neighbours compared without a branch.
 const PASS: usize = 256;
@@ -29,11 +28,13 @@ pub(crate) struct Repair<T> {
     merger: Merger<T>,
     runs: Vec<Range<usize>>,
     sorted: Vec<T>,
+    /// Buffers for stragglers and for the stragglers among them.
+    spare: Vec<Vec<T>>,
 }
 
 impl<T> Default for Repair<T> {
     fn default() -> Self {
-        Repair { merger: Merger::default(), runs: Vec::new(), sorted: Vec::new() }
+        Repair { merger: Merger::default(), runs: Vec::new(), sorted: Vec::new(), spare: Vec::new() }
     }
 }
 
@@ -41,9 +42,24 @@ impl<T: Timed> Repair<T> {
     /// Sorts `batch` by time, stably. Returns whether there was anything to do.
     pub(crate) fn repair(&mut self, batch: &mut [T]) -> bool {
         let Some(first) = first_disorder(batch) else { return false };
-        if !insert_from(batch, first, MOVES_PER_ELEMENT * batch.len()) {
-            self.merge_runs(batch);
+        if batch.len() <= SHORTEST_RUN {
+            insert_from(batch, first);
+            return true;
         }
+        let mut stragglers = self.spare.pop().unwrap_or_default();
+        let kept = split(batch, first, &mut stragglers);
+        if stragglers.len() > batch.len() / 2 {
+            self.merge_runs(&mut stragglers);
+        } else {
+            self.repair(&mut stragglers);
+        }
+        let earliest = stragglers[0].time_ps();
+        let start = kept - gallop_back(&batch[..kept], |each| each.time_ps() > earliest);
+        let halves = [&batch[start..kept], &stragglers[..]];
+        self.sorted.clear();
+        self.merger.merge(2, |index| halves[index], &mut self.sorted);
+        batch[start..].copy_from_slice(&self.sorted);
+        self.spare.push(stragglers);
         true
     }
 
@@ -55,7 +71,7 @@ impl<T: Timed> Repair<T> {
             let mut length = first_disorder(rest).unwrap_or(rest.len());
             if length < SHORTEST_RUN {
                 let made = SHORTEST_RUN.min(rest.len());
-                insert_from(&mut rest[..made], length, usize::MAX);
+                insert_from(&mut rest[..made], length);
                 length = made;
             }
             self.runs.push(start..start + length);
@@ -84,32 +100,39 @@ pub(crate) fn first_disorder<T: Timed>(run: &[T]) -> Option<usize> {
     None
 }
 
-/// Moves every element from `first` on back to its place among those before it, which are sorted. Gives up, with every
-/// element still there, when that takes more than `allowed` moves.
-fn insert_from<T: Timed>(run: &mut [T], first: usize, mut allowed: usize) -> bool {
+/// Moves what is not earlier than anything before it to the front and copies the rest to `stragglers`; both keep
+/// their order. The first `first` elements are known to be sorted. Returns how many were kept; behind them `batch`
+/// holds nothing of value.
+fn split<T: Timed>(batch: &mut [T], first: usize, stragglers: &mut Vec<T>) -> usize {
+    stragglers.clear();
+    stragglers.extend_from_slice(&batch[first..]);
+    let mut latest_ps = batch[first - 1].time_ps();
+    let (mut kept, mut straggling) = (first, 0);
+    for index in first..batch.len() {
+        let each = batch[index];
+        let time_ps = each.time_ps();
+        let straggles = time_ps < latest_ps;
+        batch[kept] = each;
+        stragglers[straggling] = each;
+        kept += usize::from(!straggles);
+        straggling += usize::from(straggles);
+        latest_ps = latest_ps.max(time_ps);
+    }
+    stragglers.truncate(straggling);
+    kept
+}
+
+/// Moves every element from `first` on back to its place among those before it, which are sorted.
+fn insert_from<T: Timed>(run: &mut [T], first: usize) {
     for index in first..run.len() {
         let moved = run[index];
-        let time_ps = moved.time_ps();
-        if run[index - 1].time_ps() <= time_ps {
-            continue;
-        }
         let mut place = index;
-        while place > 0 && index - place < STEPS && run[place - 1].time_ps() > time_ps {
+        while place > 0 && run[place - 1].time_ps() > moved.time_ps() {
             run[place] = run[place - 1];
             place -= 1;
         }
-        if place > 0 && run[place - 1].time_ps() > time_ps {
-            let found = run[..place].partition_point(|each| each.time_ps() <= time_ps);
-            run.copy_within(found..place, found + 1);
-            place = found;
-        }
         run[place] = moved;
-        match allowed.checked_sub(index - place) {
-            Some(left) => allowed = left,
-            None => return false,
-        }
     }
-    true
 }
 
 #[cfg(test)]

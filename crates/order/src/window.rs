@@ -8,7 +8,10 @@
 //! The cut is a time, so that equal times are never torn apart. It is found by rank: the run with the most hits
 //! gives the time of the hit at which it would have contributed its part. Rates and bursts do not matter.
 
+use thalweg_data::Hit;
+
 use crate::held::Queue;
+use crate::merge::{gallop, gallop_back};
 
 /// The next hits of one run that belong to a window.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,10 @@ pub(crate) enum Cut {
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pieces: Vec<Piece>,
+    /// Hits that each source gave to the window before, and their sum: what the next one is expected to hold. It only
+    /// saves looking at hits that are not in the cache; it decides nothing.
+    expected: Vec<usize>,
+    expected_total: usize,
 }
 
 impl Window {
@@ -47,18 +54,25 @@ impl Window {
 
     /// Chooses the next window: at most `limit` hits, all before `released_ps`.
     pub(crate) fn cut(&mut self, queues: &[Queue], released_ps: i64, limit: usize) -> Cut {
-        let near_end = queues.iter().filter_map(|queue| queue.near_end_ps()).min();
-        let mut cut_ps = released_ps.min(near_end.unwrap_or(i64::MAX));
-        let mut total = self.gather(queues, cut_ps);
+        self.expected.resize(queues.len(), 0);
+        let target = limit / 8 * 7;
+        let mut cut_ps = self.expected_cut_ps(queues, target).min(released_ps);
+        let mut total = self.gather(queues, cut_ps, target);
+        if total < limit / 4 && cut_ps < released_ps {
+            let near_end = queues.iter().filter_map(|queue| queue.near_end_ps()).min();
+            cut_ps = released_ps.min(near_end.unwrap_or(i64::MAX));
+            total = self.gather(queues, cut_ps, target);
+        }
         while total > limit {
             let Some(largest) = self.pieces.iter().max_by_key(|piece| piece.length) else { break };
             // A little less than its part, so that the neighbours' chance does not ask for another turn.
-            let rank = largest.length * limit / total * 7 / 8;
+            let rank = largest.length * target / total;
             cut_ps = hits_of(queues, largest)[rank].time_ps;
             total = self.shorten(queues, cut_ps);
         }
         if total > 0 {
             self.pieces.retain(|piece| piece.length > 0);
+            self.expect(total);
             return Cut::Merge;
         }
         let first = queues.iter().filter_map(first_ps).min();
@@ -66,13 +80,35 @@ impl Window {
         first.filter(|first| *first < released_ps || released_ps == i64::MAX).map_or(Cut::Nothing, Cut::Ties)
     }
 
-    fn gather(&mut self, queues: &[Queue], cut_ps: i64) -> usize {
+    fn expect(&mut self, total: usize) {
+        self.expected.fill(0);
+        for piece in &self.pieces {
+            self.expected[piece.source] += piece.length;
+        }
+        self.expected_total = total;
+    }
+
+    fn expected_of(&self, source: usize, target: usize) -> usize {
+        self.expected[source] * target / self.expected_total.max(1)
+    }
+
+    /// Where the source that gave most to the window before will have given its part of this one.
+    fn expected_cut_ps(&self, queues: &[Queue], target: usize) -> i64 {
+        let most = (0..queues.len()).max_by_key(|source| self.expected[*source]).unwrap_or(0);
+        let Some(run) = queues.get(most).and_then(|queue| queue.runs().front()) else { return i64::MIN };
+        let rank = self.expected_of(most, target);
+        run.hits().get(rank).or(run.hits().last()).map_or(i64::MIN, |hit| hit.time_ps)
+    }
+
+    fn gather(&mut self, queues: &[Queue], cut_ps: i64, target: usize) -> usize {
         self.pieces.clear();
         let mut total = 0;
         for (source, queue) in queues.iter().enumerate() {
+            let mut expected = self.expected_of(source, target);
             let reaching = queue.runs().iter().take_while(|run| run.floor_ps() < cut_ps).enumerate();
             for (run, held) in reaching {
-                let length = held.hits().partition_point(|hit| hit.time_ps < cut_ps);
+                let length = locate(held.hits(), expected, cut_ps);
+                expected = expected.saturating_sub(length);
                 if length > 0 {
                     self.pieces.push(Piece { source, run, length });
                     total += length;
@@ -92,7 +128,17 @@ impl Window {
     }
 }
 
-fn hits_of<'q>(queues: &'q [Queue], piece: &Piece) -> &'q [thalweg_data::Hit] {
+/// How many hits of a run come before a time, looking near the expected place first.
+fn locate(hits: &[Hit], expected: usize, cut_ps: i64) -> usize {
+    let (below, above) = hits.split_at(expected.min(hits.len()));
+    let too_far = gallop_back(below, |hit| hit.time_ps >= cut_ps);
+    if too_far > 0 {
+        return below.len() - too_far;
+    }
+    below.len() + gallop(above, |hit| hit.time_ps < cut_ps)
+}
+
+fn hits_of<'q>(queues: &'q [Queue], piece: &Piece) -> &'q [Hit] {
     &queues[piece.source].runs()[piece.run].hits()[..piece.length]
 }
 
