@@ -43,7 +43,7 @@ pub enum PoolError {
         cause: std::io::Error,
     },
     /// More pools than a process can name.
-    #[error("this process has made {} pools, and can name no more", BlockId::MAX_POOLS)]
+    #[error("this process has {} pools, and can name no more", BlockId::MAX_POOLS)]
     TooMany,
 }
 
@@ -73,6 +73,31 @@ struct Header {
 }
 
 static NEXT_POOL: StdAtomicU32 = StdAtomicU32::new(0);
+/// Numbers of pools that are gone, with all leases on their blocks: free to be given again.
+static GIVEN_BACK: std::sync::Mutex<Vec<u32>> = std::sync::Mutex::new(Vec::new());
+
+/// A number that no living pool has, or `None` when all are in use.
+fn pool_number() -> Option<u32> {
+    if let Some(number) = given_back().pop() {
+        return Some(number);
+    }
+    let fresh = NEXT_POOL.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    if (fresh as usize) < BlockId::MAX_POOLS {
+        return Some(fresh);
+    }
+    NEXT_POOL.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    None
+}
+
+fn given_back() -> std::sync::MutexGuard<'static, Vec<u32>> {
+    GIVEN_BACK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        given_back().push(self.number);
+    }
+}
 
 impl Pool {
     /// Makes `blocks` blocks of `block_size` bytes, all free and resident.
@@ -86,15 +111,12 @@ impl Pool {
         if !possible {
             return Err(PoolError::Size { blocks, block_size });
         }
-        let number = NEXT_POOL.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if number as usize >= BlockId::MAX_POOLS {
-            return Err(PoolError::TooMany);
-        }
         let memory = resident_memory(blocks * block_size).map_err(|cause| PoolError::Memory {
             blocks,
             block_size,
             cause,
         })?;
+        let number = pool_number().ok_or(PoolError::TooMany)?;
         let headers = (0..blocks as u32)
             .map(|index| Header {
                 holders: AtomicU32::new(0),
@@ -414,6 +436,14 @@ mod tests {
         drop(lease);
         assert!(pool.take().is_some());
         assert_eq!(pool.free_count(), 1);
+    }
+
+    #[test]
+    fn pools_can_come_and_go_without_end() {
+        for _ in 0..2 * BlockId::MAX_POOLS {
+            let writer = Pool::new(1, 64).expect("names are given again").take().expect("free");
+            assert_eq!(writer.remaining(), 64);
+        }
     }
 
     #[test]
