@@ -15,7 +15,7 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_data::measure::{Measurement, compare};
 use thalweg_data::{Hit, Hits, Mark, SourceId};
 
-use crate::{Settings, TimeOrder};
+use crate::{Late, Settings, TimeOrder};
 
 /// Boards in every distribution.
 const BOARDS: usize = 8;
@@ -59,7 +59,9 @@ impl Distribution {
 /// Measures time order on one core; each repeat orders tens of millions of hits.
 pub fn order(distribution: Distribution, repeats: usize) -> Measurement {
     let streams = Streams::new(distribution);
-    let settings = Settings { stall_ms: 20, disorder_ps: streams.disorder_ps, ..Settings::default() };
+    // Late hits would be dropped, and found missing at the end.
+    let disorder_ps = streams.disorder_ps;
+    let settings = Settings { stall_ms: 50, disorder_ps, late: Late::Drop, ..Settings::default() };
     let comparison = compare(repeats, || streams.through_order(&settings), || streams.through_copy());
     let hits = streams.hits_per_repeat();
     Measurement::of_rate("order", "hits/s", hits as f64, "copying the hits", comparison)

@@ -68,10 +68,9 @@ fn merge_overlap<T: Timed>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) 
     } else if right.len() > STRETCH_RATIO * left.len() {
         merge_stretches(right, left, |each, limit| each < limit, out);
     } else if out.len() < SMALLEST_SPLIT {
-        merge_chains(left, right, [0], out);
+        merge_chains::<T, 1>(left, right, out);
     } else {
-        let part = out.len() / CHAINS;
-        merge_chains(left, right, std::array::from_fn::<_, CHAINS, _>(|chain| chain * part), out);
+        merge_chains::<T, CHAINS>(left, right, out);
     }
 }
 
@@ -94,12 +93,11 @@ fn merge_stretches<T: Timed>(
     copy(long, &mut out[filled..]);
 }
 
-/// One of the merges that run side by side.
+/// One of the merges that run side by side: where it stands in both runs.
 #[derive(Clone, Copy)]
 struct Chain<T> {
     left: *const T,
     right: *const T,
-    out: *mut T,
 }
 
 impl<T: Timed> Chain<T> {
@@ -108,61 +106,52 @@ impl<T: Timed> Chain<T> {
     /// # Safety
     /// `left` and `right` must be readable and `out` writable.
     #[inline(always)]
-    unsafe fn step(&mut self) {
+    unsafe fn step(&mut self, out: *mut T) {
         // SAFETY: the caller's promise; each pointer then moves by at most one element, to the end of its run at most.
         unsafe {
             let take_right = (*self.right).time_ps() < (*self.left).time_ps();
             let from = select_unpredictable(take_right, self.right, self.left);
-            self.out.copy_from_nonoverlapping(from, 1);
-            self.right = self.right.add(usize::from(take_right));
-            self.left = self.left.add(usize::from(!take_right));
-            self.out = self.out.add(1);
+            out.copy_from_nonoverlapping(from, 1);
+            self.right = select_unpredictable(take_right, self.right.add(1), self.right);
+            self.left = select_unpredictable(take_right, self.left, self.left.add(1));
         }
     }
 }
 
-/// Merges with one chain per entry of `starts`: where in the output it begins. All but the last write the
-/// same number of elements.
-fn merge_chains<T: Timed, const N: usize>(
-    left: &[T],
-    right: &[T],
-    starts: [usize; N],
-    out: &mut [MaybeUninit<T>],
-) {
+/// Merges with `N` chains, each of which writes an equal part of the output; the last one also what is left over.
+fn merge_chains<T: Timed, const N: usize>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) {
+    let part = out.len() / N;
     let (left_end, right_end) = (left.as_ptr_range().end, right.as_ptr_range().end);
-    let out_start = out.as_mut_ptr().cast::<T>();
-    let mut chains = starts.map(|start| {
-        let from_left = co_rank(start, left, right);
-        let (left, right) = (&left[from_left..], &right[start - from_left..]);
-        Chain { left: left.as_ptr(), right: right.as_ptr(), out: out_start.wrapping_add(start) }
+    let mut chains: [Chain<T>; N] = std::array::from_fn(|chain| {
+        let from_left = co_rank(chain * part, left, right);
+        Chain { left: left[from_left..].as_ptr(), right: right[chain * part - from_left..].as_ptr() }
     });
     let left_until = |chain: &Chain<T>| (left_end as usize - chain.left as usize) / size_of::<T>();
     let right_until = |chain: &Chain<T>| (right_end as usize - chain.right as usize) / size_of::<T>();
-    let mut steps = if N == 1 { out.len() } else { starts[1] };
-    while steps > 0 {
+    let out_start = out.as_mut_ptr().cast::<T>();
+    let mut filled = 0;
+    while filled < part {
         // No chain can use up a run in fewer steps than the run has elements left. Runs end in the last chain
         // only, so there are a few rounds, each half as long as the one before.
         let safe = chains.iter().map(|chain| left_until(chain).min(right_until(chain))).min().unwrap_or(0);
-        let round = safe.min(steps);
-        if round == 0 {
+        let round_end = filled + safe.min(part - filled);
+        if round_end == filled {
             break;
         }
-        for _ in 0..round {
-            for chain in &mut chains {
-                // SAFETY: both runs have at least `round` elements behind the chain's place, and one step uses
-                // one of them; the output has room for `steps` elements of every chain.
-                unsafe { chain.step() };
+        for place in filled..round_end {
+            for (index, chain) in chains.iter_mut().enumerate() {
+                // SAFETY: both runs have an element behind the chain's place for every step of this round, and one step
+                // uses one of them; `place` is below `part`, and `out` has room for `N` parts.
+                unsafe { chain.step(out_start.add(index * part + place)) };
             }
         }
-        steps -= round;
+        filled = round_end;
     }
-    let mut out_ends = starts.map(|start| start + starts.get(1).copied().unwrap_or(out.len()));
-    out_ends[N - 1] = out.len();
-    for (chain, out_end) in chains.iter().zip(out_ends) {
-        let filled = (chain.out as usize - out_start as usize) / size_of::<T>();
+    for (index, chain) in chains.iter().enumerate() {
+        let part_end = if index + 1 == N { out.len() } else { (index + 1) * part };
         let (left, right) =
             (&left[left.len() - left_until(chain)..], &right[right.len() - right_until(chain)..]);
-        merge_checked(left, right, &mut out[filled..out_end]);
+        merge_checked(left, right, &mut out[index * part + filled..part_end]);
     }
 }
 

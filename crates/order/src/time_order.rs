@@ -12,7 +12,9 @@
 //! The order moves on to the lowest *watermark*: the latest hit of a source less its disorder. A source that has
 //! ended, or has brought no hit in time for [`Settings::stall_ms`], is not waited for. A hit before what
 //! has been *released* is late. So is everything from a board that restarted its clock, until it has caught up: its
-//! hits are counted and kept or dropped like any late ones, and the others do not wait for it.
+//! hits are counted and kept or dropped like any late ones, and the others do not wait for it. A damaged time far in
+//! the future does not make everything behind it late: a step of more than ten seconds moves a watermark only
+//! when the source's next batch goes on from there.
 
 use std::collections::VecDeque;
 
@@ -31,6 +33,9 @@ const WINDOW_HITS: usize = 8192;
 const SMALLEST_WINDOW: usize = 512;
 /// Hits that are ready are passed on after this time at the latest.
 const LONGEST_WAIT_NS: u64 = 20_000_000;
+
+/// A source that steps on by more than this is believed when its next batch confirms it.
+const LARGEST_STEP_PS: i64 = 10_000_000_000_000;
 
 /// Whether a batch was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +63,10 @@ pub enum Standing {
 struct SourceState {
     standing: Standing,
     disorder_ps: u64,
+    /// The latest time that is believed.
     latest_ps: Option<i64>,
+    /// A time beyond a step that is still to be confirmed.
+    beyond_step_ps: Option<i64>,
     /// When it last brought a hit in time.
     spoke: Option<Mark>,
     times_passed_over: u64,
@@ -72,6 +80,26 @@ impl SourceState {
     fn watermark_ps(&self) -> i64 {
         let reach = i64::try_from(self.disorder_ps).unwrap_or(i64::MAX);
         self.latest_ps.map_or(i64::MIN, |latest| latest.saturating_sub(reach))
+    }
+
+    /// Moves `latest_ps` on to the last of some sorted hits, or to the last before a step too large to be believed.
+    fn see(&mut self, hits: &[Hit]) {
+        let (Some(first), Some(last)) = (hits.first(), hits.last()) else { return };
+        let expected_ps = self.beyond_step_ps.take().map(|beyond| beyond.saturating_sub(LARGEST_STEP_PS));
+        let confirmed = expected_ps.is_some_and(|expected| first.time_ps >= expected);
+        let mut reached = self.latest_ps.filter(|_| !confirmed).unwrap_or(first.time_ps);
+        if last.time_ps.saturating_sub(reached) <= LARGEST_STEP_PS {
+            reached = reached.max(last.time_ps);
+        } else {
+            for hit in hits {
+                if hit.time_ps.saturating_sub(reached) > LARGEST_STEP_PS {
+                    self.beyond_step_ps = Some(hit.time_ps);
+                    break;
+                }
+                reached = reached.max(hit.time_ps);
+            }
+        }
+        self.latest_ps = Some(self.latest_ps.map_or(reached, |latest| latest.max(reached)));
     }
 
     fn pass_over(&mut self) {
@@ -117,6 +145,7 @@ impl TimeOrder {
             standing: Standing::Live,
             disorder_ps: settings.disorder_ps,
             latest_ps: None,
+            beyond_step_ps: None,
             spoke: None,
             times_passed_over: 0,
             share: 0,
@@ -244,17 +273,16 @@ impl TimeOrder {
         debug_assert_eq!(count_extras(&batch.hits), batch.extras.len(), "every extra belongs to a hit");
         self.repair.repair(batch);
         let source = &mut self.sources[id.index()];
-        let last_ps = batch.hits.last().map_or(i64::MIN, |hit| hit.time_ps);
-        if last_ps >= self.released_ps {
+        let late = batch.hits.partition_point(|hit| hit.time_ps < self.released_ps);
+        if late < batch.hits.len() {
             source.spoke = Some(mark);
             source.standing = Standing::Live;
+            source.see(&batch.hits[late..]);
         }
-        source.latest_ps = Some(source.latest_ps.map_or(last_ps, |latest| latest.max(last_ps)));
         if !fits {
             source.tally.lost(LossReason::OverBudget, Unit::Hits, batch.hits.len() as u64);
             return;
         }
-        let late = batch.hits.partition_point(|hit| hit.time_ps < self.released_ps);
         let late_extras = if late > 0 { count_extras(&batch.hits[..late]) } else { 0 };
         match self.settings.late {
             Late::Drop => source.tally.lost(LossReason::Late, Unit::Hits, late as u64),
@@ -277,14 +305,21 @@ impl TimeOrder {
         }
     }
 
-    /// The time before which every hit is here: the lowest watermark, or when no source is waited for the end of what
-    /// has been seen.
+    /// The time before which every hit is here: the lowest watermark; when no source is waited for, the end of what has
+    /// been seen; when all have ended, the end of time.
     fn frontier_ps(&self) -> i64 {
         let live = self.sources.iter().filter(|source| source.standing == Standing::Live);
         live.map(SourceState::watermark_ps).min().unwrap_or_else(|| {
+            if self.all_ended() {
+                return i64::MAX;
+            }
             let latest = self.sources.iter().filter_map(|source| source.latest_ps).max();
             latest.map_or(i64::MIN, |latest| latest.saturating_add(1))
         })
+    }
+
+    fn all_ended(&self) -> bool {
+        self.sources.iter().all(|source| source.standing == Standing::Ended)
     }
 
     /// Lets the order move on when that is worth a batch, or has waited long enough.
@@ -325,7 +360,7 @@ impl TimeOrder {
             return true;
         }
         self.due = false;
-        let ended = self.sources.iter().all(|source| source.standing == Standing::Ended);
+        let ended = self.all_ended();
         out.header.end = ended && !std::mem::replace(&mut self.end_given, ended);
         out.header.end
     }

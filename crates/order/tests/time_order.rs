@@ -354,6 +354,27 @@ fn a_restarted_board_does_not_hold_up_the_others() {
 }
 
 #[test]
+fn one_damaged_time_does_not_make_the_rest_late() {
+    let settings = Settings { stall_ms: u64::MAX, ..Settings::default() };
+    let mut stand = Stand::new(&settings, 1);
+    let day_ps = 86_400_000_000_000_000;
+    for turn in 0..100i64 {
+        let damaged = if turn == 40 { day_ps } else { 1000 * turn + 1 };
+        stand.feed(&fed(0, 30_000_000 * turn as u64, &[1000 * turn, damaged]));
+    }
+    // A pause of the beam, of a minute, is confirmed by the batch behind it.
+    let minute_ps = 60_000_000_000_000;
+    stand.feed(&fed(0, 30_000_000 * 100, &[minute_ps]));
+    assert_eq!(stand.out.last().map(|hit| hit.time_ps), Some(99_000));
+    stand.feed(&fed(0, 30_000_000 * 101, &[minute_ps + 1]));
+    assert_eq!(stand.out.last().map(|hit| hit.time_ps), Some(minute_ps));
+    stand.end_all();
+    assert!(stand.out.iter().all(|hit| !hit.flags.has(Flags::LATE)));
+    assert!(stand.out.is_sorted_by_key(|hit| hit.time_ps));
+    assert_eq!((stand.out.len(), stand.out.last().map(|hit| hit.time_ps)), (202, Some(day_ps)));
+}
+
+#[test]
 fn an_idle_board_that_ends_is_not_waited_for() {
     let mut stand = Stand::new(&patient(), 2);
     stand.feed(&fed(1, 0, &[1, 2, 3000]));

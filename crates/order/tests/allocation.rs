@@ -1,0 +1,69 @@
+//! After warm-up time order allocates nothing, whatever the sources do.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_data::hit::Extra;
+use thalweg_data::{Flags, Hit, Hits, Mark, SourceId};
+use thalweg_order::{Pushed, Settings, TimeOrder};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Two boards, one ten times slower; every eighth hit out of order, every tenth with an extra, a late one now and then.
+fn fill(batch: &mut Hits, turn: i64) {
+    let source = SourceId((turn % 2) as u16);
+    let count = if source.0 == 0 { 1000 } else { 100 };
+    for index in 0..count {
+        let in_order = turn / 2 * 1_000_000 + index * (1_000_000 / count);
+        let back = if turn % 50 == 0 && index == 5 { 5_000_000 } else { i64::from(index % 8 == 0) * 3000 };
+        let flags = if index % 10 == 0 { Flags::EXTRA } else { Flags::NONE };
+        let hit = Hit { time_ps: in_order - back, flags, ..Hit::default() };
+        batch.hits.push(hit);
+        if flags.has(Flags::EXTRA) {
+            batch.extras.push(Extra::of(&hit, source));
+        }
+    }
+    batch.header.source = source;
+    batch.header.mark = Mark(turn as u64 * 1_000_000);
+}
+
+#[test]
+fn nothing_is_allocated_after_warm_up() {
+    let mut order = TimeOrder::new(&Settings { disorder_ps: 3000, ..Settings::default() }, 2, 1024);
+    let (mut batch, mut out) = (Hits::with_capacity(1024), Hits::with_capacity(1024));
+    let mut turns = |from: i64, until: i64| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let mut hits = 0;
+        for turn in from..until {
+            fill(&mut batch, turn);
+            assert_eq!(order.push(&mut batch), Ok(Pushed::Taken));
+            while order.pull(&mut out) {
+                hits += out.hits.len();
+            }
+        }
+        (ALLOCATIONS.load(Ordering::Relaxed) - before, hits)
+    };
+    turns(0, 400);
+    let (allocations, hits) = turns(400, 2000);
+    assert!(hits > 500_000, "{hits} hits came out");
+    assert_eq!(allocations, 0);
+}
