@@ -1,1 +1,37 @@
-//! Placeholder.
+//! Bytes between hosts and blocks: the one place with sockets in the data path.
+//!
+//! ```text
+//!  network ─► UdpReceiver ─► blocks of the pool, one slice per datagram     receive
+//!          ─► TcpReceiver ─► blocks of the pool, one slice per call
+//!
+//!  datagrams ─► UdpSender ─► network                                       send (emulated boards, benches)
+//!  bytes     ─► TcpSender ─► network        paced by a Pacer
+//! ```
+//! Received bytes are written once, by the kernel, into memory that the readers get on loan. Each receiver counts
+//! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in [`system`] alone, around
+//! system calls.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "thalweg-transport uses recvmmsg, UDP_GRO and SO_RXQ_OVFL, which are Linux's; build it on Linux"
+);
+
+pub mod bench;
+mod control_message;
+mod error;
+mod pace;
+mod receive_buffer;
+mod system;
+mod tcp;
+pub mod udp;
+mod witness;
+
+pub use error::TransportError;
+pub use pace::Pacer;
+pub use receive_buffer::ReceiveBuffer;
+pub use system::thread_cpu_time;
+pub use tcp::{TcpReceiver, TcpReceiverSettings, TcpSender};
+pub use udp::{Backend, FullPolicy, Peer, UdpReceiver, UdpReceiverSettings, UdpSender};
+pub use witness::HostCounters;

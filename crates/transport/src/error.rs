@@ -1,0 +1,101 @@
+//! What can go wrong between hosts, in words that say what to try.
+//!
+//! ```text
+//!  system call ─ errno ─► TransportError { what, where, what to do }
+//! ```
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A socket that could not be opened, or is of no further use.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// No socket could be bound to a local address.
+    #[error("{address}: cannot listen here: {cause}{}", bind_advice(cause))]
+    Bind {
+        /// The local address.
+        address: SocketAddr,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// No connection came about.
+    #[error("{address}: cannot connect: {cause}{}", connect_advice(cause))]
+    Connect {
+        /// The other end.
+        address: SocketAddr,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The other end did not answer in time.
+    #[error("{address}: no answer within {} ms; check address, cable and firewall", wait.as_millis())]
+    ConnectTimeout {
+        /// The other end.
+        address: SocketAddr,
+        /// How long it was waited for.
+        wait: Duration,
+    },
+    /// A name that has no address.
+    #[error("`{host}` has no address: {cause}; check the name, or give the number")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A setting that cannot work.
+    #[error("{0}")]
+    Settings(String),
+    /// A system call failed for good.
+    #[error("{place}: {call} failed: {cause}")]
+    System {
+        /// The socket's address.
+        place: String,
+        /// The call.
+        call: &'static str,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+fn bind_advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program (or another source) receives there: stop it or change the port"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; this host has no such address: use one of `ip addr`, or 0.0.0.0"
+        }
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need privilege: choose a higher one",
+        _ => "",
+    }
+}
+
+fn connect_advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "; the host is there, but nothing listens on this port: check the port and the board"
+        }
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "; no route leads there: check the address and the network interface"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let text = TransportError::Bind { address, cause: io::ErrorKind::AddrInUse.into() }.to_string();
+        assert!(
+            text.starts_with("127.0.0.1:80: cannot listen here") && text.contains("change the port"),
+            "{text}"
+        );
+        let text = TransportError::ConnectTimeout { address, wait: Duration::from_secs(4) }.to_string();
+        assert!(text.contains("4000 ms"), "{text}");
+    }
+}

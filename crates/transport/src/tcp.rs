@@ -1,0 +1,232 @@
+//! Streams in and out.
+//!
+//! ```text
+//!  connection ─► TcpReceiver ─► one slice per call, what was left over first ─► Frames
+//!  &[&[u8]]   ─► TcpSender   ─► connection
+//! ```
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use thalweg_data::batch::Frames;
+use thalweg_data::stream::{Room, StreamBuffer};
+use thalweg_data::{Pool, Received, Tally, Unit};
+
+use crate::system;
+use crate::{ReceiveBuffer, TransportError};
+
+/// A receiver of a stream.
+#[derive(Clone, Debug)]
+pub struct TcpReceiverSettings {
+    /// The other end.
+    pub address: SocketAddr,
+    /// The kernel's receive buffer to ask for, bytes; 0 lets it adapt itself to the rate.
+    pub receive_buffer_bytes: usize,
+    /// How long to wait for the connection.
+    pub connect_wait: Duration,
+}
+
+/// Receives a stream into blocks on loan.
+pub struct TcpReceiver {
+    stream: TcpStream,
+    address: SocketAddr,
+    buffer: StreamBuffer,
+    kernel_buffer: ReceiveBuffer,
+    tally: Tally,
+    ended: bool,
+    /// The other end broke the connection instead of closing it.
+    resets: u64,
+}
+
+impl TcpReceiver {
+    /// Connects to the other end.
+    ///
+    /// # Errors
+    /// When it does not answer in time, or refuses.
+    pub fn connect(settings: &TcpReceiverSettings, pool: Pool) -> Result<TcpReceiver, TransportError> {
+        let (address, wait) = (settings.address, settings.connect_wait);
+        let failed = |cause: io::Error| match cause.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                TransportError::ConnectTimeout { address, wait }
+            }
+            _ => TransportError::Connect { address, cause },
+        };
+        let socket =
+            Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(failed)?;
+        // Before connecting: the window scale is agreed upon then.
+        let kernel_buffer =
+            ReceiveBuffer::ask(socket.as_fd(), settings.receive_buffer_bytes).map_err(failed)?;
+        socket.connect_timeout(&address.into(), wait).map_err(failed)?;
+        TcpReceiver::over(socket.into(), kernel_buffer, pool)
+            .map_err(|cause| TransportError::Connect { address, cause })
+    }
+
+    fn over(stream: TcpStream, kernel_buffer: ReceiveBuffer, pool: Pool) -> io::Result<TcpReceiver> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let address = stream.peer_addr()?;
+        let smallest_tail = (pool.block_size() / 8).max(1);
+        let buffer = StreamBuffer::new(pool, smallest_tail);
+        Ok(TcpReceiver {
+            stream,
+            address,
+            buffer,
+            kernel_buffer,
+            tally: Tally::default(),
+            ended: false,
+            resets: 0,
+        })
+    }
+
+    /// Fills an empty batch with what is there, waiting at most `wait`. The mark is left to the caller. A full pool
+    /// stops reading, and so the sender.
+    ///
+    /// # Errors
+    /// When the socket is of no further use. An end of the stream, clean or not, is [`Received::End`].
+    pub fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, TransportError> {
+        if self.ended {
+            return Ok(Received::End);
+        }
+        if !self.find_room(wait) {
+            return Ok(Received::Full);
+        }
+        let Room::Tail(tail) = self.buffer.room() else { return Ok(Received::Full) };
+        let mut result = self.stream.read(tail);
+        if let Err(cause) = &result
+            && system::is_nothing(cause)
+        {
+            match system::wait_readable(self.stream.as_fd(), wait) {
+                Ok(true) => result = self.stream.read(tail),
+                Ok(false) => return Ok(Received::Idle),
+                Err(cause) => return Err(self.failed("ppoll", cause)),
+            }
+        }
+        match result {
+            Ok(0) => {
+                self.ended = true;
+                Ok(Received::End)
+            }
+            Ok(length) => {
+                self.buffer.publish(length, frames);
+                self.tally.input(Unit::Bytes, length as u64);
+                self.tally.output(Unit::Bytes, length as u64);
+                Ok(Received::Data)
+            }
+            Err(cause) if system::is_nothing(&cause) => Ok(Received::Idle),
+            Err(cause)
+                if matches!(cause.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) =>
+            {
+                self.resets += 1;
+                self.ended = true;
+                Ok(Received::End)
+            }
+            Err(cause) => Err(self.failed("recv", cause)),
+        }
+    }
+
+    /// Waits for a block; `false` when none came free.
+    fn find_room(&mut self, wait: Duration) -> bool {
+        let deadline = Instant::now() + wait;
+        loop {
+            match self.buffer.room() {
+                Room::Tail(_) => return true,
+                // The framing waits for a unit longer than a block: it never comes. What is left over goes, and the framing
+                // finds its way again.
+                Room::UnitTooLarge => self.give_up_left_over(),
+                Room::NoBlock if Instant::now() >= deadline => return false,
+                Room::NoBlock => std::thread::sleep(Duration::from_micros(50).min(wait)),
+            }
+        }
+    }
+
+    fn give_up_left_over(&mut self) {
+        // They were counted as passed on when they came, and are the framing's to account for: it sees that the next slice
+        // does not begin with what it asked to keep.
+        self.buffer.carry(0);
+    }
+
+    /// Takes back the last `bytes` of the batch just given; the next one begins with them.
+    pub fn carry(&mut self, bytes: usize) {
+        self.buffer.carry(bytes);
+    }
+
+    /// Bytes in and out. Datagrams are not counted: a stream has none.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Counters beside the books.
+    pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        vec![("receive_moved_bytes", self.buffer.moved_bytes()), ("connection_resets", self.resets)]
+    }
+
+    /// One line on the connection and the receive buffer.
+    pub fn description(&self) -> String {
+        format!("tcp://{}: {}", self.address, self.kernel_buffer)
+    }
+
+    fn failed(&self, call: &'static str, cause: io::Error) -> TransportError {
+        TransportError::System { place: format!("tcp://{}", self.address), call, cause }
+    }
+}
+
+/// Sends a stream.
+#[derive(Debug)]
+pub struct TcpSender {
+    stream: TcpStream,
+    /// How much of the first of the pieces that are being sent has gone.
+    sent_bytes: u64,
+}
+
+impl TcpSender {
+    /// A sender over an accepted or opened connection.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn over(stream: TcpStream) -> io::Result<TcpSender> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(TcpSender { stream, sent_bytes: 0 })
+    }
+
+    /// Writes all pieces, in order, as one stream; asks `go_on` every 10 ms while the other end takes nothing. Returns
+    /// whether everything went.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send(&mut self, pieces: &[&[u8]], mut go_on: impl FnMut() -> bool) -> io::Result<bool> {
+        let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut rest = slices.as_mut_slice();
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match self.stream.write_vectored(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.sent_bytes += written as u64;
+                    IoSlice::advance_slices(&mut rest, written);
+                }
+                Err(cause) if system::is_nothing(&cause) => {
+                    let ready = system::wait_writable(self.stream.as_fd(), Duration::from_millis(10))?;
+                    if !ready && !go_on() {
+                        return Ok(false);
+                    }
+                }
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bytes that the kernel has taken.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// The connection.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+}

@@ -1,0 +1,19 @@
+//! Datagrams in and out.
+//!
+//! ```text
+//!  socket ─► coalesced: one recvmsg, cut by the segment size ─┐
+//!         ─► slots: one recvmmsg, a slot per datagram        ─┴─► slices of a block ─► Frames
+//! ```
+//! [`Choice`](choice) follows the measured number of datagrams per message between the two ways.
+
+mod choice;
+mod receiver;
+mod sender;
+mod settings;
+
+pub use receiver::UdpReceiver;
+pub use sender::UdpSender;
+pub use settings::{Backend, FullPolicy, Peer, UdpReceiverSettings};
+
+/// Largest payload of one message, coalesced or not: 64 KiB hold it always.
+pub const MESSAGE_ROOM_BYTES: usize = 1 << 16;

@@ -1,0 +1,204 @@
+//! The sending end: datagrams as they lie in memory, as few system calls as the kernel allows.
+//!
+//! ```text
+//!  &[&[u8]] ─► runs of equal length (the last may be shorter) ─► one UDP_SEGMENT message each ─► sendmmsg
+//! ```
+//! Where the kernel or the interface cannot cut messages, each datagram is a message of its own.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use crate::TransportError;
+use crate::system::{self, Run, SendTable};
+
+/// Most datagrams in one message (`UDP_MAX_SEGMENTS` of every kernel that has it).
+const SEGMENTS_MAXIMUM: usize = 64;
+/// Most bytes in one message: 65535 less the headers of IPv4 and UDP.
+const MESSAGE_MAXIMUM: usize = 65_507;
+/// Messages per `sendmmsg`.
+const MESSAGES: usize = 16;
+
+/// Sends datagrams to one other end.
+pub struct UdpSender {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    table: SendTable,
+    runs: Vec<Run>,
+    /// Whether runs go as one message; given up when the kernel or the interface refuses.
+    segmenting: bool,
+    refused: u64,
+}
+
+impl UdpSender {
+    /// A sender from `local` (port 0: any) to `peer`.
+    ///
+    /// # Errors
+    /// When the local address cannot be bound or no route leads to the peer.
+    pub fn open(local: SocketAddr, peer: SocketAddr) -> Result<UdpSender, TransportError> {
+        let socket =
+            UdpSocket::bind(local).map_err(|cause| TransportError::Bind { address: local, cause })?;
+        UdpSender::over(socket, peer)
+    }
+
+    /// A sender over a socket that is bound already, such as a board's data port; it is connected to `peer`.
+    ///
+    /// # Errors
+    /// When no route leads to the peer.
+    pub fn over(socket: UdpSocket, peer: SocketAddr) -> Result<UdpSender, TransportError> {
+        let connected = socket.connect(peer).and_then(|()| socket.set_nonblocking(true));
+        connected.map_err(|cause| TransportError::Connect { address: peer, cause })?;
+        Ok(UdpSender {
+            socket,
+            peer,
+            table: SendTable::new(MESSAGES),
+            runs: Vec::with_capacity(MESSAGES),
+            segmenting: true,
+            refused: 0,
+        })
+    }
+
+    /// Sends datagrams alone, without cutting them out of long messages: for a receiver that is to see them one by one.
+    #[must_use]
+    pub fn without_segmentation(mut self) -> UdpSender {
+        self.segmenting = false;
+        self
+    }
+
+    /// Sends datagrams in order, waiting up to `wait` for room in the kernel; returns how many went.
+    ///
+    /// # Errors
+    /// When the socket is of no further use, or a datagram is longer than the way allows.
+    pub fn send(&mut self, datagrams: &[&[u8]], wait: Duration) -> Result<usize, TransportError> {
+        let mut sent = 0;
+        while sent < datagrams.len() {
+            let rest = &datagrams[sent..];
+            plan_runs(rest, self.segmenting, &mut self.runs);
+            match self.table.send(self.socket.as_fd(), rest, &self.runs) {
+                Ok(runs) => sent += self.runs[..runs].iter().map(|run| run.datagrams).sum::<usize>(),
+                Err(cause) => match self.answer(cause, wait)? {
+                    Answer::Again => {}
+                    Answer::NoRoom => break,
+                },
+            }
+        }
+        Ok(sent)
+    }
+
+    /// How often the other end's host said that nobody listens.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Whether the kernel cuts long messages into datagrams.
+    pub fn is_segmenting(&self) -> bool {
+        self.segmenting
+    }
+
+    /// Where datagrams go.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The socket, as for waiting on what the other end sends.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn answer(&mut self, cause: io::Error, wait: Duration) -> Result<Answer, TransportError> {
+        let failed =
+            |cause| TransportError::System { place: format!("udp://{}", self.peer), call: "sendmmsg", cause };
+        match (cause.kind(), cause.raw_os_error()) {
+            // Told about an earlier datagram; the ones of this call have not gone.
+            (io::ErrorKind::ConnectionRefused, _) => {
+                self.refused += 1;
+                Ok(Answer::Again)
+            }
+            (io::ErrorKind::Interrupted, _) => Ok(Answer::Again),
+            (io::ErrorKind::WouldBlock, _) => {
+                let ready = system::wait_writable(self.socket.as_fd(), wait).map_err(failed)?;
+                Ok(if ready { Answer::Again } else { Answer::NoRoom })
+            }
+            // The interface's queue is full: it empties by itself, and poll does not tell when.
+            (_, Some(libc::ENOBUFS)) => {
+                std::thread::sleep(Duration::from_micros(100));
+                Ok(Answer::NoRoom)
+            }
+            (_, Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP)) if self.segmenting => {
+                self.segmenting = false;
+                Ok(Answer::Again)
+            }
+            _ => Err(failed(cause)),
+        }
+    }
+}
+
+enum Answer {
+    Again,
+    NoRoom,
+}
+
+/// Divides datagrams into messages, as many as fit one call.
+fn plan_runs(datagrams: &[&[u8]], segmenting: bool, runs: &mut Vec<Run>) {
+    runs.clear();
+    let mut rest = datagrams;
+    while !rest.is_empty() && runs.len() < MESSAGES {
+        let run = if segmenting { first_run(rest) } else { Run { datagrams: 1, segment_bytes: 0 } };
+        rest = &rest[run.datagrams..];
+        runs.push(run);
+    }
+}
+
+/// The longest run of equal datagrams at the start, with a shorter one behind it if there is one.
+fn first_run(datagrams: &[&[u8]]) -> Run {
+    let Some(first) = datagrams.first().map(|datagram| datagram.len()) else {
+        return Run { datagrams: 0, segment_bytes: 0 };
+    };
+    let most = SEGMENTS_MAXIMUM.min(MESSAGE_MAXIMUM.checked_div(first).unwrap_or(1)).min(datagrams.len());
+    let equal = datagrams[..most].iter().take_while(|datagram| datagram.len() == first).count();
+    let shorter = datagrams[..most].get(equal).is_some_and(|next| !next.is_empty() && next.len() < first);
+    match equal + usize::from(shorter) {
+        0 | 1 => Run { datagrams: 1, segment_bytes: 0 },
+        several => Run { datagrams: several, segment_bytes: first as u16 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn equal_datagrams_go_together_with_a_shorter_one_behind() {
+        let bytes = [0u8; 9000];
+        let datagrams: Vec<&[u8]> =
+            [100, 100, 100, 50, 100, 9000, 0, 0].iter().map(|length| &bytes[..*length]).collect();
+        let mut runs = Vec::new();
+        plan_runs(&datagrams, true, &mut runs);
+        let plain: Vec<_> = runs.iter().map(|run| (run.datagrams, run.segment_bytes)).collect();
+        assert_eq!(plain, [(4, 100), (1, 0), (1, 0), (1, 0), (1, 0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn runs_cover_all_datagrams_in_order(lengths in proptest::collection::vec(0usize..3000, 1..200)) {
+            let bytes = [0u8; 3000];
+            let datagrams: Vec<&[u8]> = lengths.iter().map(|length| &bytes[..*length]).collect();
+            let (mut at, mut runs) = (0, Vec::new());
+            while at < datagrams.len() {
+                plan_runs(&datagrams[at..], true, &mut runs);
+                for run in &runs {
+                    let part = &datagrams[at..at + run.datagrams];
+                    prop_assert!(run.datagrams > 0);
+                    if let [equal @ .., last] = part && run.datagrams > 1 {
+                        prop_assert!(equal.iter().all(|each| each.len() == run.segment_bytes as usize));
+                        prop_assert!((1..=run.segment_bytes as usize).contains(&last.len()));
+                        prop_assert!(part.iter().map(|each| each.len()).sum::<usize>() <= MESSAGE_MAXIMUM);
+                    }
+                    at += run.datagrams;
+                }
+            }
+        }
+    }
+}

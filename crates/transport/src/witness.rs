@@ -1,0 +1,99 @@
+//! The host's own counters: they say where datagrams were lost, and are never added to a loss.
+//!
+//! ```text
+//!  /proc/net/snmp, snmp6, softnet_stat ─► HostCounters ─ since the start ─► witnesses
+//! ```
+//! They count for every program of this network namespace, so they can accuse no single source.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Counters of the host's network code at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters(BTreeMap<&'static str, u64>);
+
+/// Our name, and that of `/proc/net/snmp`; that of snmp6 is the same behind `Udp6`.
+const UDP: [(&str, &str); 4] = [
+    ("host_udp_in_errors", "InErrors"),
+    ("host_udp_receive_buffer_errors", "RcvbufErrors"),
+    ("host_udp_checksum_errors", "InCsumErrors"),
+    ("host_udp_memory_errors", "MemErrors"),
+];
+
+impl HostCounters {
+    /// The counters now; one that cannot be read is absent.
+    pub fn now() -> HostCounters {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        HostCounters::parse(
+            &read("/proc/net/snmp"),
+            &read("/proc/net/snmp6"),
+            &read("/proc/net/softnet_stat"),
+        )
+    }
+
+    fn parse(snmp: &str, snmp6: &str, softnet: &str) -> HostCounters {
+        let mut counters = BTreeMap::new();
+        let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
+        if let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+                add(&mut counters, name, value);
+            }
+        }
+        for line in snmp6.lines().filter_map(|line| line.strip_prefix("Udp6")) {
+            if let Some((name, value)) = line.split_once(char::is_whitespace) {
+                add(&mut counters, name, value.trim());
+            }
+        }
+        for line in softnet.lines() {
+            let mut columns = line.split_whitespace().map(|word| u64::from_str_radix(word, 16).ok());
+            let (dropped, squeezed) = (columns.nth(1).flatten(), columns.next().flatten());
+            *counters.entry("host_softnet_dropped").or_default() += dropped.unwrap_or(0);
+            *counters.entry("host_softnet_squeezed").or_default() += squeezed.unwrap_or(0);
+        }
+        HostCounters(counters)
+    }
+
+    /// What has been added since `earlier`.
+    pub fn since(&self, earlier: &HostCounters) -> Vec<(&'static str, u64)> {
+        let before = |name| earlier.0.get(name).copied().unwrap_or(0);
+        self.0.iter().map(|(name, value)| (*name, value.saturating_sub(before(name)))).collect()
+    }
+}
+
+fn add(counters: &mut BTreeMap<&'static str, u64>, name: &str, value: &str) {
+    let known = UDP.iter().find(|(_, theirs)| *theirs == name);
+    if let (Some((ours, _)), Ok(value)) = (known, value.parse::<u64>()) {
+        *counters.entry(ours).or_default() += value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_of_the_kernel_are_read() {
+        let snmp = "Ip: A\nIp: 1\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors \
+                    IgnoredMulti MemErrors\nUdp: 10 1 5 9 4 0 1 0 2\nUdpLite: InErrors\nUdpLite: 7\n";
+        let snmp6 = "Udp6InDatagrams     3\nUdp6RcvbufErrors      6\n";
+        let softnet = "00000010 0000000a 00000002\n00000001 00000001 00000000\n";
+        let counters = HostCounters::parse(snmp, snmp6, softnet);
+        let since = counters.since(&HostCounters::default());
+        assert_eq!(
+            since,
+            [
+                ("host_softnet_dropped", 11),
+                ("host_softnet_squeezed", 2),
+                ("host_udp_checksum_errors", 1),
+                ("host_udp_in_errors", 5),
+                ("host_udp_memory_errors", 2),
+                ("host_udp_receive_buffer_errors", 10),
+            ]
+        );
+    }
+
+    #[test]
+    fn counters_that_are_missing_are_no_trouble() {
+        assert!(HostCounters::parse("", "x", "").since(&HostCounters::default()).is_empty());
+    }
+}

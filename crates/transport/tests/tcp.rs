@@ -1,0 +1,122 @@
+//! Streams over real loopback sockets, cut anyhow.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use thalweg_data::batch::Frames;
+use thalweg_data::{Pool, Received, Unit};
+use thalweg_transport::{TcpReceiver, TcpReceiverSettings, TcpSender, TransportError};
+
+const WAIT: Duration = Duration::from_millis(20);
+
+fn settings(address: SocketAddr) -> TcpReceiverSettings {
+    TcpReceiverSettings { address, receive_buffer_bytes: 0, connect_wait: Duration::from_secs(2) }
+}
+
+/// Units: a length byte, then that many bytes, each the low byte of the unit's number.
+fn units(count: usize) -> Vec<u8> {
+    let unit = |number: usize| {
+        let length = number * 37 % 256;
+        std::iter::once(length as u8).chain(std::iter::repeat_n(number as u8, length))
+    };
+    (0..count).flat_map(unit).collect()
+}
+
+/// Checks whole units from `next` on; returns how many bytes at the end are not whole.
+fn check(mut bytes: &[u8], next: &mut usize) -> usize {
+    while let [length, rest @ ..] = bytes
+        && let Some(unit) = rest.get(..usize::from(*length))
+    {
+        assert_eq!(usize::from(*length), *next * 37 % 256);
+        assert!(unit.iter().all(|byte| *byte == *next as u8));
+        bytes = &rest[unit.len()..];
+        *next += 1;
+    }
+    bytes.len()
+}
+
+#[test]
+fn units_come_out_whole_however_the_stream_is_cut() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let bytes = units(3000);
+    let total = bytes.len() as u64;
+    let sending = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a receiver");
+        stream.set_nodelay(true).expect("a socket");
+        let mut rest = bytes.as_slice();
+        for length in (1..).map(|step: usize| step * step % 1777 + 1) {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, later) = rest.split_at(length.min(rest.len()));
+            stream.write_all(piece).expect("the receiver reads");
+            rest = later;
+        }
+    });
+    let pool = Pool::new(3, 4096).expect("memory");
+    let mut receiver = TcpReceiver::connect(&settings(address), pool).expect("listening");
+    let (mut next, mut frames, mut seen) = (0, Frames::default(), 0);
+    loop {
+        frames.clear();
+        match receiver.receive(&mut frames, WAIT).expect("a socket") {
+            Received::Data => {
+                assert_eq!(frames.slices.len(), 1);
+                seen += frames.byte_count();
+                let carried = check(frames.bytes(frames.slices[0]), &mut next);
+                receiver.carry(carried);
+            }
+            Received::End => break,
+            Received::Idle | Received::Full => {}
+        }
+    }
+    sending.join().expect("the sender");
+    assert_eq!((next, seen), (3000, total));
+    assert_eq!(receiver.tally().total_input(Unit::Bytes), total);
+    assert_eq!(receiver.tally().total_output(Unit::Bytes), total);
+}
+
+#[test]
+fn a_full_pool_slows_the_sender() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let pool = Pool::new(2, 4096).expect("memory");
+    let mut receiver =
+        TcpReceiver::connect(&settings(listener.local_addr().expect("bound")), pool).expect("listening");
+    let (stream, _) = listener.accept().expect("a receiver");
+    let mut sender = TcpSender::over(stream).expect("a socket");
+    let (header, body) = ([1u8; 32], vec![2u8; 1 << 20]);
+    // Nobody reads: at some point the sender is told to wait, and gives up when asked.
+    let mut asked = 0;
+    let whole = sender.send(&[&header, &body, &[], &vec![3; 64 << 20]], || {
+        asked += 1;
+        asked < 3
+    });
+    assert!(!whole.expect("a socket"));
+    assert!(sender.sent_bytes() > 0 && sender.sent_bytes() < 65 << 20);
+    // Everything received stays on loan.
+    let mut held = Vec::new();
+    loop {
+        let mut frames = Frames::default();
+        match receiver.receive(&mut frames, WAIT).expect("a socket") {
+            Received::Data => held.push(frames),
+            other => break assert_eq!(other, Received::Full),
+        }
+    }
+    assert_eq!(held.iter().map(Frames::byte_count).sum::<u64>(), 2 * 4096);
+    held.clear();
+    assert_eq!(receiver.receive(&mut Frames::default(), WAIT).expect("a socket"), Received::Data);
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_named() {
+    let address =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback");
+    match TcpReceiver::connect(&settings(address), Pool::new(1, 4096).expect("memory")) {
+        Err(message @ TransportError::Connect { .. }) => {
+            assert!(message.to_string().contains("nothing listens on this port"), "{message}");
+        }
+        other => panic!("{:?}", other.map(|receiver| receiver.description())),
+    }
+}
