@@ -45,11 +45,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Counts per keV, all channels at their nominal gain.
 fn write_spectrum(truth: &Truth, path: &Path) -> std::io::Result<()> {
     let mut counts = vec![0u32; BINS];
-    truth
-        .hits
-        .iter()
-        .filter_map(|hit| counts.get_mut(usize::from(hit.energy) / 10))
-        .for_each(|count| *count += 1);
+    for hit in &truth.hits {
+        counts.get_mut(usize::from(hit.energy) / 10).into_iter().for_each(|count| *count += 1);
+    }
     write_counts("kev", counts.iter().enumerate().map(|(bin, count)| (bin as i64, *count)), path)
 }
 

@@ -1,1 +1,28 @@
-//! Control protocol.
+//! The control protocol of x27xx boards, both sides, without a socket.
+//!
+//! ```text
+//!  client: Opening, Request ─► framed JSON ─► server: Session ─► Tree, Action ─► the board
+//!          Reply           ◄─ framed JSON ◄─                    flag, values
+//! ```
+//! One request, one reply, in order, over a TCP connection to port [`CONTROL_PORT`]. Data travel elsewhere: the port of
+//! the TCP data connection is a value of the tree, UDP data use [`UDP_DATA_PORT`].
+
+pub mod client;
+pub mod message;
+pub mod server;
+pub mod tree;
+
+pub use client::{BoardInfo, Client, ClientError, DataPort, Opening};
+pub use message::{Assembler, Flag, MessageError, Reply, Request, Verb};
+pub use server::{Action, Server, Session};
+pub use tree::{NodeType, Tree, TreeError};
+
+/// TCP port on which a board answers requests.
+pub const CONTROL_PORT: u16 = 0xCAE0;
+/// UDP port from which a board streams.
+pub const UDP_DATA_PORT: u16 = 0xCAE4;
+/// The register that is not "0" once the board knows where to send datagrams.
+pub const UDP_READY_REGISTER: &str = "0x8014";
+
+#[cfg(test)]
+mod tests;

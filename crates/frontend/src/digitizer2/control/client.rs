@@ -1,0 +1,251 @@
+//! The host's side: how a board is opened, and what its replies mean.
+//!
+//! ```text
+//!  Opening ─ next ─► Request ─► (the host's socket) ─► Reply ─ take ─► Opening … ─► BoardInfo
+//!  Request::get, set, command ─► (the host's socket) ─► Client ─► values
+//! ```
+
+use super::message::{Assembler, LONGEST_REPLY, MessageError, Reply, Request, Verb};
+
+/// A conversation that went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The stream cannot be followed.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// The board said no.
+    #[error("the board refused `{request}` at `{path}`: {reason}")]
+    Refused {
+        /// What was asked.
+        request: String,
+        /// About which node.
+        path: String,
+        /// In the board's words.
+        reason: String,
+    },
+    /// An answer to something else.
+    #[error("the board answered `{found}` to `{expected}`: replies are out of step; connect anew")]
+    OutOfStep {
+        /// What was asked.
+        expected: String,
+        /// What was answered.
+        found: String,
+    },
+    /// An answer of the wrong shape.
+    #[error("the board answered {found:?} to `{request}` at `{path}`; {expected} was expected")]
+    Answer {
+        /// What was asked.
+        request: String,
+        /// About which node.
+        path: String,
+        /// What came.
+        found: Vec<String>,
+        /// What should have come.
+        expected: &'static str,
+    },
+    /// Data come out nowhere.
+    #[error(
+        "the board has neither an endpoint `raw` nor `rawudp`; is it booting, or its firmware unlicensed?"
+    )]
+    NoEndpoint,
+}
+
+/// Frames requests and puts replies together, strictly one at a time.
+#[derive(Debug)]
+pub struct Client {
+    assembler: Assembler,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Client { assembler: Assembler::new(LONGEST_REPLY) }
+    }
+}
+
+impl Client {
+    /// Appends the bytes of a request to `out`.
+    pub fn request(&self, request: &Request, out: &mut Vec<u8>) {
+        request.encode(out);
+    }
+
+    /// Takes received bytes; gives the reply to `request` once it is whole. Call with no bytes when nothing came.
+    ///
+    /// # Errors
+    /// When the stream is out of step or the board refused.
+    pub fn receive(&mut self, request: &Request, bytes: &[u8]) -> Result<Option<Reply>, ClientError> {
+        self.assembler.push(bytes);
+        let Some(json) = self.assembler.next_message()? else { return Ok(None) };
+        let reply = Reply::decode(&json)?;
+        if !reply.result {
+            return Err(ClientError::Refused {
+                request: request.cmd.clone(),
+                path: request.query.clone(),
+                reason: reply.value.join("; "),
+            });
+        }
+        if !reply.cmd.eq_ignore_ascii_case(&request.cmd) {
+            return Err(ClientError::OutOfStep { expected: request.cmd.clone(), found: reply.cmd });
+        }
+        Ok(Some(reply))
+    }
+}
+
+/// Where a board's data come out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataPort {
+    /// Connect to this TCP port and wait for a clear marker.
+    Tcp(u16),
+    /// Send empty datagrams to [`super::UDP_DATA_PORT`] until register [`super::UDP_READY_REGISTER`] of
+    /// `/par/registermisc` is not "0".
+    Udp,
+}
+
+/// What opening a board tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoardInfo {
+    /// Handle from which all paths start.
+    pub root: u64,
+    /// The board's software: major * 10000 + minor * 100 + patch.
+    pub version: u32,
+    /// Channels.
+    pub channels: u16,
+    /// Sampling rate, MHz: one count of the board's clock is `1 / sampling_mhz` microseconds.
+    pub sampling_mhz: f64,
+    /// Where the data come out.
+    pub data: DataPort,
+    /// Endpoints by name, with their handles: `raw` or `rawudp`, and what the firmware decodes to (`dpppsd`, …).
+    pub endpoints: Vec<(String, u64)>,
+}
+
+impl BoardInfo {
+    /// The firmware's endpoint: `dpppsd`, `dpppha`, `scope`, `opendpp`, `dppzle`.
+    pub fn firmware_endpoint(&self) -> Option<&str> {
+        let decoded = |name: &&str| !name.starts_with("raw") && *name != "opendata";
+        self.endpoints.iter().map(|(name, _)| name.as_str()).find(decoded)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Connect,
+    Channels,
+    SamplingRate,
+    Endpoints,
+    Endpoint(usize),
+    Port(u64),
+    Done,
+}
+
+/// Asks what must be known before data can be read.
+#[derive(Debug)]
+pub struct Opening {
+    step: Step,
+    info: BoardInfo,
+    handles: Vec<u64>,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Opening {
+            step: Step::Connect,
+            info: BoardInfo {
+                root: 0,
+                version: 0,
+                channels: 0,
+                sampling_mhz: 0.0,
+                data: DataPort::Udp,
+                endpoints: Vec::new(),
+            },
+            handles: Vec::new(),
+        }
+    }
+}
+
+impl Opening {
+    /// The next request; none when everything is known. Asking again gives the same until its reply was taken.
+    pub fn next_request(&self) -> Option<Request> {
+        let root = self.info.root;
+        Some(match self.step {
+            Step::Connect => Request::connect(),
+            Step::Channels => Request::get(root, "/par/numch"),
+            Step::SamplingRate => Request::get(root, "/par/adc_samplrate"),
+            Step::Endpoints => Request::new(Verb::GetChildHandles, root, "/endpoint", ""),
+            Step::Endpoint(index) => Request::new(Verb::GetNodeProperties, *self.handles.get(index)?, "", ""),
+            Step::Port(handle) => Request::get(handle, "/port"),
+            Step::Done => return None,
+        })
+    }
+
+    /// Takes the reply to the last request.
+    ///
+    /// # Errors
+    /// When it is not of the expected shape, or the board has no endpoint for raw data.
+    pub fn take(&mut self, reply: &Reply) -> Result<(), ClientError> {
+        let request = self.next_request().unwrap_or_default();
+        let wrong = |expected| ClientError::Answer {
+            request: request.cmd.clone(),
+            path: request.query.clone(),
+            found: reply.value.clone(),
+            expected,
+        };
+        let first = reply.value.first().map_or("", String::as_str);
+        match self.step {
+            Step::Connect => {
+                self.info.root = first.parse().map_err(|_| wrong("a handle"))?;
+                self.info.version = reply.value.get(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+                self.step = Step::Channels;
+            }
+            Step::Channels => {
+                let channels = first.parse().ok().filter(|channels| (1..=128).contains(channels));
+                self.info.channels = channels.ok_or_else(|| wrong("1 to 128 channels"))?;
+                self.step = Step::SamplingRate;
+            }
+            Step::SamplingRate => {
+                let rate = first.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+                self.info.sampling_mhz = rate.ok_or_else(|| wrong("a sampling rate in MHz"))?;
+                self.step = Step::Endpoints;
+            }
+            Step::Endpoints => {
+                let handles: Result<_, _> = reply.value.iter().map(|text| text.parse()).collect();
+                self.handles = handles.map_err(|_| wrong("handles"))?;
+                self.step = Step::Endpoint(0);
+                self.after_endpoints()?;
+            }
+            Step::Endpoint(index) => {
+                let [name, kind] = reply.value.as_slice() else { return Err(wrong("a name and a type")) };
+                if kind.eq_ignore_ascii_case("ENDPOINT") {
+                    self.info.endpoints.push((name.to_lowercase(), self.handles[index]));
+                }
+                self.step = Step::Endpoint(index + 1);
+                self.after_endpoints()?;
+            }
+            Step::Port(_) => {
+                self.info.data = DataPort::Tcp(first.parse().map_err(|_| wrong("a TCP port"))?);
+                self.step = Step::Done;
+            }
+            Step::Done => {}
+        }
+        Ok(())
+    }
+
+    /// When all endpoints have been looked at, the raw one says where the data come out.
+    fn after_endpoints(&mut self) -> Result<(), ClientError> {
+        if !matches!(self.step, Step::Endpoint(index) if index >= self.handles.len()) {
+            return Ok(());
+        }
+        let handle_of = |name: &str| {
+            self.info.endpoints.iter().find(|(found, _)| found == name).map(|(_, handle)| *handle)
+        };
+        self.step = match (handle_of("raw"), handle_of("rawudp")) {
+            (Some(handle), _) => Step::Port(handle),
+            (None, Some(_)) => Step::Done,
+            (None, None) => return Err(ClientError::NoEndpoint),
+        };
+        Ok(())
+    }
+
+    /// What was found out, once there is nothing more to ask.
+    pub fn finish(self) -> Option<BoardInfo> {
+        (self.step == Step::Done).then_some(self.info)
+    }
+}

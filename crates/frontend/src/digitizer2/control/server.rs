@@ -1,0 +1,253 @@
+//! The board's side: requests in, replies out, and what the board is to do.
+//!
+//! ```text
+//!  bytes ─► Session ─► Request ─► Server { Tree, registers } ─► Reply ─► bytes
+//!                                    └─ Action ─► perform (the host's: its Board) ─► done or refused
+//! ```
+//! The tree answers most requests by itself. What concerns the running board is handed to the host as an [`Action`]
+//! before the reply is made, so that a refusal by the board is a refusal on the wire.
+
+use std::collections::HashMap;
+
+use super::message::{Assembler, Flag, LONGEST_REQUEST, MessageError, Reply, Request, Verb};
+use super::tree::{Tree, TreeError};
+use crate::digitizer2::emulate::{Board, BoardError, Settings};
+
+/// The version that the server claims: 1.4.2, which common clients are built for.
+const VERSION: &str = "10402";
+/// User registers kept at most.
+const REGISTERS_MAXIMUM: usize = 4096;
+
+/// What a client wants the board to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Get ready; send a clear marker.
+    Arm,
+    /// Become idle.
+    Disarm,
+    /// Start the run.
+    Start,
+    /// Stop the run.
+    Stop,
+    /// Trigger once. Emulated boards trigger themselves and may ignore it.
+    SoftwareTrigger,
+    /// Void what is held; send a clear marker.
+    Clear,
+    /// As after power-on; send a clear marker. The tree has been reset.
+    Reset,
+    /// A parameter has been set. Emulated boards take up [`Tree::board_settings`] when they are armed.
+    Set {
+        /// Path from the root, in lower case; a range as it was given.
+        path: String,
+        /// The new value.
+        value: String,
+    },
+}
+
+impl Action {
+    /// Performs it on an emulated board at the host's `now_ns`.
+    ///
+    /// # Errors
+    /// When the board's state does not allow it.
+    pub fn perform(&self, board: &mut Board, now_ns: u64) -> Result<(), BoardError> {
+        match self {
+            Action::Arm => board.arm()?,
+            Action::Start => board.start(now_ns)?,
+            Action::Stop => board.stop(now_ns),
+            Action::Disarm => board.disarm(now_ns),
+            Action::Clear => board.clear(),
+            Action::Reset => board.reset(),
+            Action::SoftwareTrigger | Action::Set { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+/// One board's control service; its connections share it.
+#[derive(Debug)]
+pub struct Server {
+    tree: Tree,
+    registers: HashMap<u64, String>,
+    udp_client_port: u16,
+}
+
+/// What the host does with an action: `Ok` when done, else the text of the refusal.
+pub type Perform<'a> = dyn FnMut(&Action, &Tree) -> Result<(), String> + 'a;
+
+impl Server {
+    /// The service of the board that `settings` describe, whose TCP data port is `data_port`.
+    pub fn new(settings: &Settings, data_port: u16) -> Server {
+        Server { tree: Tree::new(settings, data_port), registers: HashMap::new(), udp_client_port: 0 }
+    }
+
+    /// The parameters as they stand.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// An empty datagram has come from this port of the client: the board knows now where to stream.
+    pub fn udp_client(&mut self, port: u16) {
+        self.udp_client_port = port;
+    }
+
+    /// Answers one request.
+    pub fn answer(&mut self, request: &Request, perform: &mut Perform<'_>) -> Reply {
+        let Some(verb) = Verb::from_word(&request.cmd) else {
+            return Reply::refused(&request.cmd, format!("unknown request `{}`", request.cmd));
+        };
+        let answered = match verb {
+            Verb::SendCommand => return self.command(request, perform),
+            Verb::SetValue => self.set(request, perform),
+            _ => self.read(verb, request).map_err(|error| error.to_string()),
+        };
+        match answered {
+            Ok(value) => Reply::done(request, value),
+            Err(reason) => Reply::refused(&request.cmd, reason),
+        }
+    }
+
+    fn read(&self, verb: Verb, request: &Request) -> Result<Vec<String>, TreeError> {
+        let (tree, handle, path) = (&self.tree, request.handle, request.query.as_str());
+        Ok(match verb {
+            Verb::Connect => vec![tree.root().to_string(), VERSION.into()],
+            Verb::GetDeviceTree => vec![tree.to_json().to_string()],
+            Verb::GetChildHandles => tree.children(handle, path)?.iter().map(u64::to_string).collect(),
+            Verb::GetHandle => vec![tree.handle_at(handle, path)?.to_string()],
+            Verb::GetParentHandle => vec![tree.parent(handle, path)?.to_string()],
+            Verb::GetPath => vec![tree.path(tree.handle_at(handle, path)?)?],
+            Verb::GetNodeProperties => {
+                let (name, kind) = tree.properties(handle, path)?;
+                vec![name.to_string(), kind.word().to_string()]
+            }
+            _ => match self.register(request)? {
+                Some(value) => vec![value],
+                None => tree.values(handle, path)?,
+            },
+        })
+    }
+
+    /// The value of a register, when the request is for one.
+    fn register(&self, request: &Request) -> Result<Option<String>, TreeError> {
+        if request.value.is_empty() {
+            return Ok(None);
+        }
+        let path =
+            self.tree.handle_at(request.handle, &request.query).and_then(|handle| self.tree.path(handle));
+        Ok(match path.as_deref() {
+            Ok("/par/registermisc") if request.value.eq_ignore_ascii_case(super::UDP_READY_REGISTER) => {
+                Some(self.udp_client_port.to_string())
+            }
+            Ok("/par/registermisc") => Some("0".into()),
+            Ok("/par/registeruser") => {
+                let address = number(&request.value);
+                Some(address.and_then(|address| self.registers.get(&address).cloned()).unwrap_or("0".into()))
+            }
+            _ => None,
+        })
+    }
+
+    fn set(&mut self, request: &Request, perform: &mut Perform<'_>) -> Result<Vec<String>, String> {
+        let before = self.tree.clone();
+        self.tree.set(request.handle, &request.query, &request.value).map_err(|error| error.to_string())?;
+        let folder = self.tree.path(request.handle).map_err(|error| error.to_string())?;
+        let separator = if request.query.starts_with('/') { "" } else { "/" };
+        let path = format!("{folder}{separator}{}", request.query.to_lowercase());
+        if path == "/par/registeruser" {
+            self.set_register(&request.value)?;
+        }
+        let action = Action::Set { path, value: request.value.clone() };
+        if let Err(reason) = perform(&action, &self.tree) {
+            self.tree = before;
+            return Err(reason);
+        }
+        Ok(Vec::new())
+    }
+
+    fn set_register(&mut self, assignment: &str) -> Result<(), String> {
+        let wanted = || format!("`{assignment}` is no `address=value` with two numbers");
+        let (address, value) = assignment.split_once('=').ok_or_else(wanted)?;
+        let (address, value) = (number(address).ok_or_else(wanted)?, number(value).ok_or_else(wanted)?);
+        if self.registers.len() >= REGISTERS_MAXIMUM && !self.registers.contains_key(&address) {
+            return Err(format!("an emulated board has {REGISTERS_MAXIMUM} user registers; all are in use"));
+        }
+        self.registers.insert(address, value.to_string());
+        Ok(())
+    }
+
+    fn command(&mut self, request: &Request, perform: &mut Perform<'_>) -> Reply {
+        let name = match self.tree.command(request.handle, &request.query) {
+            Ok(name) => name,
+            Err(error) => return Reply::refused(&request.cmd, error),
+        };
+        let (action, flag) = match name {
+            "armacquisition" => (Action::Arm, Some(Flag::Arm)),
+            "disarmacquisition" => (Action::Disarm, Some(Flag::Disarm)),
+            "swstartacquisition" => (Action::Start, None),
+            "swstopacquisition" => (Action::Stop, None),
+            "sendswtrigger" => (Action::SoftwareTrigger, None),
+            "cleardata" => (Action::Clear, Some(Flag::Clear)),
+            "reset" => (Action::Reset, Some(Flag::Reset)),
+            _ => return Reply::done(request, Vec::new()),
+        };
+        if action == Action::Reset {
+            self.tree.reset();
+            self.registers.clear();
+        }
+        match perform(&action, &self.tree) {
+            Ok(()) => Reply { flag, ..Reply::done(request, Vec::new()) },
+            Err(reason) => Reply::refused(&request.cmd, reason),
+        }
+    }
+}
+
+/// A decimal number, or a hexadecimal one behind `0x`.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// One control connection.
+#[derive(Debug)]
+pub struct Session {
+    assembler: Assembler,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Session { assembler: Assembler::new(LONGEST_REQUEST) }
+    }
+}
+
+impl Session {
+    /// Takes what was received and appends the replies to `out`.
+    ///
+    /// # Errors
+    /// When the stream cannot be followed any more. What stands in `out`, the reason included, should still be sent; then
+    /// the connection is to be closed.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        server: &mut Server,
+        perform: &mut Perform<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), MessageError> {
+        self.assembler.push(bytes);
+        loop {
+            let json = match self.assembler.next_message() {
+                Ok(Some(json)) => json,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    Reply::refused("", &error).encode(out);
+                    return Err(error);
+                }
+            };
+            match Request::decode(&json) {
+                Ok(request) => server.answer(&request, perform).encode(out),
+                Err(error) => Reply::refused("", error).encode(out),
+            }
+        }
+    }
+}
