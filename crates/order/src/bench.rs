@@ -15,7 +15,7 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_data::measure::{Measurement, compare};
 use thalweg_data::{Hit, Hits, Mark, SourceId};
 
-use crate::{Late, Settings, TimeOrder};
+use crate::{Late, Pushed, Settings, TimeOrder};
 
 /// Boards in every distribution.
 const BOARDS: usize = 8;
@@ -56,13 +56,16 @@ impl Distribution {
     }
 }
 
-/// Measures time order on one core; each repeat orders tens of millions of hits.
+/// Measures time order on one core; each repeat orders tens of millions of hits. One time order goes through all
+/// repeats, as through a run: what it waits for and allocates at the start is in the first, which is not counted.
+///
+/// # Panics
+/// When not every hit comes out: the measurement would be of something else.
 pub fn order(distribution: Distribution, repeats: usize) -> Measurement {
     let streams = Streams::new(distribution);
-    // Late hits would be dropped, and found missing at the end.
-    let disorder_ps = streams.disorder_ps;
-    let settings = Settings { stall_ms: 50, disorder_ps, late: Late::Drop, ..Settings::default() };
-    let comparison = compare(repeats, || streams.through_order(&settings), || streams.through_copy());
+    let mut subject = Subject::new(streams.disorder_ps);
+    let comparison = compare(repeats, || subject.repeat(&streams), || streams.through_copy());
+    subject.finish();
     let hits = streams.hits_per_repeat();
     Measurement::of_rate("order", "hits/s", hits as f64, "copying the hits", comparison)
         .with("distribution", distribution.word())
@@ -113,9 +116,9 @@ impl Streams {
     }
 
     /// Fills a batch for every feeding and gives it to `stage`; the time that `stage` takes.
-    fn feed(&self, batch: &mut Hits, mut stage: impl FnMut(&mut Hits)) -> Duration {
+    fn feed(&self, first_period: i64, batch: &mut Hits, mut stage: impl FnMut(&mut Hits)) -> Duration {
         let mut spent = Duration::ZERO;
-        for period in 0..PERIODS {
+        for period in first_period..first_period + PERIODS {
             for feeding in &self.feedings {
                 let offset_ps = period * PERIOD_PS;
                 let hits = &self.boards[feeding.board][feeding.first..feeding.until];
@@ -130,38 +133,11 @@ impl Streams {
         spent
     }
 
-    fn through_order(&self, settings: &Settings) -> Duration {
-        let mut order = TimeOrder::new(settings, BOARDS, BATCH_HITS);
-        let (mut batch, mut out) = (Hits::with_capacity(BATCH_HITS), Hits::with_capacity(BATCH_HITS));
-        let mut came_out = 0;
-        let mut drain = |order: &mut TimeOrder| {
-            while order.pull(&mut out) {
-                came_out += out.hits.len();
-            }
-        };
-        let mut spent = self.feed(&mut batch, |batch| {
-            order.push(batch).map(|_| ()).expect("feedings are in order");
-            drain(&mut order);
-        });
-        let mark = order.mark();
-        for board in 0..BOARDS {
-            batch.header.source = SourceId(board as u16);
-            batch.header.mark = Mark(mark.0 + 1);
-            batch.header.end = true;
-            let start = Instant::now();
-            order.push(&mut batch).map(|_| ()).expect("every board ends once");
-            drain(&mut order);
-            spent += start.elapsed();
-        }
-        assert!(came_out == self.hits_per_repeat(), "every hit comes out");
-        spent
-    }
-
     /// Copies every batch after so many others have come as time order has to hold.
     fn through_copy(&self) -> Duration {
         let mut held: VecDeque<Hits> = (0..BOARDS).map(|_| Hits::with_capacity(BATCH_HITS)).collect();
         let (mut batch, mut out) = (Hits::with_capacity(BATCH_HITS), Hits::with_capacity(BATCH_HITS));
-        self.feed(&mut batch, |batch| {
+        self.feed(0, &mut batch, |batch| {
             held.push_back(std::mem::take(batch));
             *batch = held.pop_front().expect("as many are held as before");
             out.clear();
@@ -169,6 +145,61 @@ impl Streams {
             std::hint::black_box(&mut out);
             batch.clear();
         })
+    }
+}
+
+/// Time order under measurement, with the batches that go round.
+struct Subject {
+    order: TimeOrder,
+    batch: Hits,
+    out: Hits,
+    next_period: i64,
+    fed: usize,
+    came_out: usize,
+}
+
+impl Subject {
+    fn new(disorder_ps: u64) -> Subject {
+        // Late hits would be dropped, and found missing at the end.
+        let settings = Settings { stall_ms: 50, disorder_ps, late: Late::Drop, ..Settings::default() };
+        Subject {
+            order: TimeOrder::new(&settings, BOARDS, BATCH_HITS),
+            batch: Hits::with_capacity(BATCH_HITS),
+            out: Hits::with_capacity(BATCH_HITS),
+            next_period: 0,
+            fed: 0,
+            came_out: 0,
+        }
+    }
+
+    fn repeat(&mut self, streams: &Streams) -> Duration {
+        let Subject { order, batch, out, next_period, fed, came_out } = self;
+        let spent = streams.feed(*next_period, batch, |batch| {
+            let taken = order.push(batch).expect("feedings are in order");
+            assert!(taken == Pushed::Taken, "the memory suffices");
+            while order.pull(out) {
+                *came_out += out.hits.len();
+            }
+        });
+        *next_period += PERIODS;
+        *fed += streams.hits_per_repeat();
+        spent
+    }
+
+    fn finish(mut self) {
+        let mark = self.order.mark();
+        for board in 0..BOARDS {
+            self.batch.header.source = SourceId(board as u16);
+            self.batch.header.mark = mark;
+            self.batch.header.mark.0 += 1;
+            self.batch.header.end = true;
+            let taken = self.order.push(&mut self.batch).expect("every board ends once");
+            assert!(taken == Pushed::Taken, "an end needs no memory");
+            while self.order.pull(&mut self.out) {
+                self.came_out += self.out.hits.len();
+            }
+        }
+        assert!(self.came_out == self.fed, "every hit comes out");
     }
 }
 
