@@ -57,15 +57,17 @@ impl Samples {
     fn dual_probe(&mut self, bytes: &[u8], info: u64) {
         let (first, second) = (Analog::from_info(info), Analog::from_info(info >> 6));
         let words = bytes.as_chunks::<8>().0;
-        let pairs = || {
-            words.iter().flat_map(|word| {
-                let word = u64::from_be_bytes(*word);
-                [word as u32, (word >> 32) as u32]
-            })
+        let old = self.digital.len();
+        let new = old + 2 * words.len();
+        self.analog_1.resize(new, 0);
+        self.analog_2.resize(new, 0);
+        self.digital.resize(new, 0);
+        let to = DualProbe {
+            analog_1: &mut self.analog_1[old..],
+            analog_2: &mut self.analog_2[old..],
+            digital: &mut self.digital[old..],
         };
-        self.analog_1.extend(pairs().map(|sample| first.value(sample)));
-        self.analog_2.extend(pairs().map(|sample| second.value(sample >> 16)));
-        self.digital.extend(pairs().map(|sample| (sample >> 14 & 0b11 | sample >> 28 & 0b1100) as u8));
+        expand(words, first, second, to);
     }
 
     fn packed(&mut self, bytes: &[u8]) {
@@ -81,6 +83,77 @@ impl Samples {
     }
 }
 
+/// Where the samples of both probes go: each as long as there are samples.
+struct DualProbe<'a> {
+    analog_1: &'a mut [i32],
+    analog_2: &'a mut [i32],
+    digital: &'a mut [u8],
+}
+
+/// Takes apart the samples of two probes with the widest instructions that the processor has.
+fn expand(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+            // SAFETY: the processor has these instructions.
+            return unsafe { expand_avx512(words, first, second, to) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
+            return unsafe { expand_avx2(words, first, second, to) };
+        }
+    }
+    expand_plain(words, first, second, to);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn expand_avx512(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
+    expand_plain(words, first, second, to);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn expand_avx2(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
+    expand_plain(words, first, second, to);
+}
+
+/// Words that are taken apart together: of a fixed number the compiler makes vector instructions.
+const TOGETHER: usize = 8;
+
+#[inline(always)]
+fn expand_plain(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
+    let (many, rest) = words.as_chunks::<TOGETHER>();
+    let (analog_1, rest_1) = to.analog_1.as_chunks_mut::<{ 2 * TOGETHER }>();
+    let (analog_2, rest_2) = to.analog_2.as_chunks_mut::<{ 2 * TOGETHER }>();
+    let (digital, rest_digital) = to.digital.as_chunks_mut::<{ 2 * TOGETHER }>();
+    for (((words, one), two), digital) in many.iter().zip(analog_1).zip(analog_2).zip(digital) {
+        let mut samples = [0u32; 2 * TOGETHER];
+        for (pair, word) in samples.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+            let word = u64::from_be_bytes(*word);
+            *pair = [word as u32, (word >> 32) as u32];
+        }
+        for index in 0..2 * TOGETHER {
+            one[index] = first.value(samples[index]);
+            two[index] = second.value(samples[index] >> 16);
+            digital[index] = digital_probes(samples[index]);
+        }
+    }
+    for (index, word) in rest.iter().enumerate() {
+        let word = u64::from_be_bytes(*word);
+        for (half, sample) in [word as u32, (word >> 32) as u32].into_iter().enumerate() {
+            rest_1[2 * index + half] = first.value(sample);
+            rest_2[2 * index + half] = second.value(sample >> 16);
+            rest_digital[2 * index + half] = digital_probes(sample);
+        }
+    }
+}
+
+#[inline(always)]
+fn digital_probes(sample: u32) -> u8 {
+    (sample >> 14 & 0b11 | sample >> 28 & 0b1100) as u8
+}
+
 #[inline]
 fn four_samples(word: [u8; 8]) -> [i32; 4] {
     let word = u64::from_be_bytes(word);
@@ -90,20 +163,25 @@ fn four_samples(word: [u8; 8]) -> [i32; 4] {
 /// How one analog probe's 14 bits become a value (caen-digitizer2, wave info).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Analog {
-    signed: bool,
-    factor: i32,
+    /// The sign bit of a signed probe, 0 of an unsigned one.
+    sign: i32,
+    /// The factor as a power of two.
+    shift: u32,
 }
 
 impl Analog {
     fn from_info(info: u64) -> Analog {
-        Analog { signed: info >> 3 & 1 == 1, factor: [1, 4, 8, 16][(info >> 4 & 0b11) as usize] }
+        Analog {
+            sign: if info >> 3 & 1 == 1 { 0x2000 } else { 0 },
+            shift: [0, 2, 3, 4][(info >> 4 & 0b11) as usize],
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(self, sample: u32) -> i32 {
         let raw = (sample & 0x3FFF) as i32;
-        let sign = if self.signed { (raw & 0x2000) << 1 } else { 0 };
-        (raw - sign) * self.factor
+        // Flipping the sign bit and taking it off again extends it upwards.
+        ((raw ^ self.sign) - self.sign) << self.shift
     }
 }
 
@@ -120,6 +198,25 @@ mod tests {
         assert_eq!(samples.analog_1, [-1, 2, -3, 4]);
         assert_eq!(samples.analog_2, [4, 8, 12, 16]);
         assert_eq!(samples.digital, [1, 0, 0, 8]);
+    }
+
+    #[test]
+    fn many_samples_as_one_by_one() {
+        let words: Vec<u64> = (0..100u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let mut samples = Samples::default();
+        // Probe 1 signed x8, probe 2 unsigned x16; in two slices.
+        samples.dual_probe(&bytes[..27 * 8], 0b110000_101000);
+        samples.dual_probe(&bytes[27 * 8..], 0b110000_101000);
+        assert_eq!(samples.analog_1.len(), 200);
+        for (index, sample) in words.iter().flat_map(|word| [*word as u32, (word >> 32) as u32]).enumerate() {
+            let signed = ((sample << 18) as i32) >> 18;
+            assert_eq!(samples.analog_1[index], signed * 8);
+            assert_eq!(samples.analog_2[index], (sample >> 16 & 0x3FFF) as i32 * 16);
+            let digital =
+                (sample >> 14 & 1) | (sample >> 15 & 1) << 1 | (sample >> 30 & 1) << 2 | (sample >> 31) << 3;
+            assert_eq!(u32::from(samples.digital[index]), digital);
+        }
     }
 
     #[test]

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Comparison, Measurement, compare};
 use thalweg_data::waveform::Samples;
-use thalweg_data::{Decode, Frames, Hits, Pool, PoolError, SourceId, Unit};
+use thalweg_data::{Decode, Frames, Hits, Pool, PoolError, SourceId, Unit, Unpack};
 
 use super::emit::{self, HitFields, ScopeFields};
 use super::wire::{EventHeader, WaveInfo};
-use super::{Decoder, Firmware, Settings};
+use super::{Decoder, Firmware, Settings, UdpUnpack};
 
 const INPUT_BYTES: usize = 1 << 30;
 const BLOCK_BYTES: usize = 256 << 10;
@@ -224,8 +224,59 @@ pub fn scope(repeats: usize) -> Result<Measurement, BenchError> {
         .repeated(repeats))
 }
 
+/// Datagrams of 8972 bytes found, their hashes undone and their events followed.
+///
+/// # Errors
+/// When memory is short.
+pub fn unpack_udp(repeats: usize) -> Result<Measurement, BenchError> {
+    const HITS: u64 = 559; // 8952 bytes of one aggregate: the largest that fits with its footer
+    let (mut number, mut data) = (0, Vec::new());
+    let mut input = input(|out, event| {
+        data.clear();
+        let start = emit::begin_aggregate(&mut data, event as u32, false, false);
+        for _ in 0..HITS {
+            emit::hit(&mut data, &fields(number));
+            number += 1;
+        }
+        emit::end_aggregate(&mut data, start);
+        emit::datagram(out, &data, (event >> 6) as u16, event as u32 & 63, true, event & 63 == 63);
+        HITS
+    })?;
+    input.batches.iter_mut().flat_map(|frames| &mut frames.slices).for_each(|slice| slice.tag = 0);
+    let (mut units, mut buffer, mut found) = (Frames::default(), Vec::with_capacity(BLOCK_BYTES), 0);
+    let compared = compare(
+        repeats,
+        || {
+            let mut unpack = UdpUnpack::new(SourceId(0), BLOCK_BYTES as u64);
+            let begin = Instant::now();
+            for frames in &input.batches {
+                units.clear();
+                unpack.unpack(frames, &mut units);
+                black_box(units.slices.as_ptr());
+            }
+            let took = begin.elapsed();
+            found += unpack.tally().total_output(Unit::Frames) * HITS;
+            took
+        },
+        || copy(&input, &mut buffer),
+    );
+    let emitted = input.hits * (repeats.max(1) as u64 + 1);
+    if found != emitted {
+        return Err(BenchError::Wrong { decoded: found, emitted });
+    }
+    let yardstick = "copy of the same bytes";
+    Ok(Measurement::of_rate("unpack-udp", "bytes/s", input.bytes as f64, yardstick, compared)
+        .with("datagram_bytes", 8 * (2 * HITS + 2))
+        .repeated(repeats))
+}
+
 /// A bench by its name.
 pub type Bench = (&'static str, fn(usize) -> Result<Measurement, BenchError>);
 
 /// Every bench of this folder.
-pub const ALL: [Bench; 3] = [("decode", decode), ("decode-waveforms", decode_waveforms), ("scope", scope)];
+pub const ALL: [Bench; 4] = [
+    ("decode", decode),
+    ("decode-waveforms", decode_waveforms),
+    ("scope", scope),
+    ("unpack-udp", unpack_udp),
+];

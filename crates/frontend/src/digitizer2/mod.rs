@@ -6,12 +6,18 @@
 //! ```
 
 pub mod bench;
+pub mod check;
 pub mod control;
 pub mod decode;
 pub mod emit;
 pub mod emulate;
 pub mod settings;
+pub mod unpack;
 pub mod wire;
 
 pub use decode::Decoder;
 pub use settings::{Firmware, Settings, SettingsError};
+pub use unpack::{TcpUnpack, UdpUnpack};
+
+#[cfg(test)]
+mod tests;

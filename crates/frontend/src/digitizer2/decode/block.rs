@@ -156,7 +156,7 @@ impl Shape for TwoWords {
         let beyond = u64::from(plan.highest_channel).wrapping_sub(channel);
         let unusual = beyond | plain_zero(w0 & plan.not_plain) | !w1 | w1 << 1;
         let fine = w1 >> 16 & 0x3FF;
-        let time = time_ps(plan, w0, TIME_MASK) + (fine * u64::from(plan.tick) >> 10) as i64;
+        let time = time_ps(plan, w0, TIME_MASK) + ((fine * u64::from(plan.tick)) >> 10) as i64;
         let short = if plan.short { w1 >> 26 & 0xFFFF } else { 0 };
         let flags = (w1 >> 42 & HIGH as u64)
             | (w1 >> 50 & 1) << 8

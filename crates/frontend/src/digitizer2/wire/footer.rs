@@ -120,20 +120,23 @@ fn backwards(data: &[[u8; 8]], hash: u32) -> u32 {
 
 /// [`first_element`] of several datagrams at once.
 pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
-    let shared = datagrams.iter().map(|(data, _)| data.len()).min().unwrap_or(0);
-    let tails: [&[[u8; 8]]; LANES] = std::array::from_fn(|lane| {
-        let data = datagrams[lane].0;
-        &data[data.len() - shared..]
-    });
+    // Blocks of a fixed number of words, counted from the datagrams' ends, need no check of bounds inside.
+    const BLOCK: usize = 16;
+    let blocks: [&[[[u8; 8]; BLOCK]]; LANES] = std::array::from_fn(|lane| datagrams[lane].0.as_rchunks().1);
+    let shared = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
     let mut hashes: [u32; LANES] = std::array::from_fn(|lane| datagrams[lane].1);
-    for place in (0..shared).rev() {
-        for lane in 0..LANES {
-            hashes[lane] = (hashes[lane] ^ element(&tails[lane][place])).wrapping_mul(INVERSE);
+    for back in 1..=shared {
+        let block: [&[[u8; 8]; BLOCK]; LANES] =
+            std::array::from_fn(|lane| &blocks[lane][blocks[lane].len() - back]);
+        for place in (0..BLOCK).rev() {
+            for lane in 0..LANES {
+                hashes[lane] = (hashes[lane] ^ element(&block[lane][place])).wrapping_mul(INVERSE);
+            }
         }
     }
     std::array::from_fn(|lane| {
         let data = datagrams[lane].0;
-        first_element(&data[..data.len() - shared], hashes[lane])
+        first_element(&data[..data.len() - shared * BLOCK], hashes[lane])
     })
 }
 

@@ -30,7 +30,7 @@ impl SpecialHeader {
             SpecialId::Stop => 2,
             SpecialId::Unknown(other) => other as u64 & 15,
         };
-        SpecialHeader(3 << 60 | id << 56 | (additional as u64) << 32 | additional as u64 + 1)
+        SpecialHeader(3 << 60 | id << 56 | (additional as u64) << 32 | (additional as u64 + 1))
     }
 
     /// What it says.

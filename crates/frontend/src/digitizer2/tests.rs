@@ -1,0 +1,497 @@
+//! Emitted streams decode to what was emitted; damaged ones to what is left, with every byte accounted for.
+
+use proptest::prelude::*;
+use thalweg_data::{Flags, Hit, LossReason, SourceId, Stage, Unit};
+
+use super::check::{self, Outcome};
+use super::emit::{self, Datagrams, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
+use super::wire::WaveInfo;
+use super::{Decoder, Settings};
+
+/// SplitMix64: one number decides a whole stream.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// A stream of events and what it must decode to.
+#[derive(Default)]
+struct Stream {
+    events: Vec<Vec<u8>>,
+    hits: Vec<Hit>,
+    samples: Vec<Vec<u8>>,
+    statistics: usize,
+    signals: usize,
+    time: i64,
+    aggregates: u32,
+}
+
+impl Stream {
+    fn new(start: i64) -> Stream {
+        Stream { time: start, ..Stream::default() }
+    }
+
+    fn expect_hit(&mut self, fields: &HitFields, one_word: bool, common: Flags, always_extra: bool) {
+        let high = u16::from(fields.flags_high);
+        let mut flags = high & 0b0111_1101;
+        let low = fields.flags_low;
+        flags |= (low & 1) << 8 | (low >> 6 & 1) << 9;
+        flags |= u16::from(low & 0b0111_1011_1000 != 0) << 10 | u16::from(low & 0b110 != 0) << 2;
+        let mut extra = high & 0b1000_0010 != 0 || low & 0b1111_1011_0110 != 0 || always_extra;
+        let mut fine = i128::from(fields.fine);
+        if one_word {
+            extra = high & 0b1100_0010 != 0;
+            flags = high & 0b0011_1101 | Flags::NO_ENERGY_SHORT.0;
+            fine = 0;
+        }
+        self.hits.push(Hit {
+            time_ps: ((i128::from(self.time) * 1024 + fine) * 8000).div_euclid(1024) as i64,
+            channel: u16::from(fields.channel),
+            energy: fields.energy,
+            energy_short: if one_word { 0 } else { fields.energy_short },
+            flags: Flags(flags | if extra { Flags::EXTRA.0 } else { 0 }) | common,
+        });
+        if extra {
+            self.samples.push(Vec::new());
+        }
+    }
+
+    fn aggregate(&mut self, random: &mut Random) {
+        let mut out = Vec::new();
+        let (flush, fail) = (random.below(4) == 0, random.below(8) == 0);
+        let common = if fail { Flags::BOARD_FAIL } else { Flags::NONE };
+        let start = emit::begin_aggregate(&mut out, self.aggregates, flush, fail);
+        self.aggregates = (self.aggregates + 1) & 0xFF_FFFF;
+        for _ in 0..random.below(5) {
+            let kind = random.below(5);
+            let lossy = random.below(3) == 0;
+            for _ in 0..1 + random.below(80) {
+                self.record(&mut out, kind, lossy, common, random);
+            }
+        }
+        emit::end_aggregate(&mut out, start);
+        self.events.push(out);
+    }
+
+    fn record(&mut self, out: &mut Vec<u8>, kind: u64, lossy: bool, common: Flags, random: &mut Random) {
+        self.time += random.below(100_000) as i64 - 1000;
+        let bits = random.next();
+        let fields = HitFields {
+            channel: bits as u8 & 63,
+            timestamp: self.time as u64,
+            fine: (bits >> 8) as u16 & 0x3FF,
+            energy: (bits >> 18) as u16,
+            energy_short: (bits >> 34) as u16,
+            flags_low: if lossy { (bits >> 50) as u16 & 0xFFF } else { (bits >> 50) as u16 & 0x049 },
+            flags_high: if lossy { (bits >> 20) as u8 } else { (bits >> 20) as u8 & 0x3D },
+        };
+        match kind {
+            0 | 1 => {
+                emit::hit(out, &fields);
+                self.expect_hit(&fields, false, common, false);
+            }
+            2 => {
+                emit::one_word_hit(out, &fields);
+                self.expect_hit(&fields, true, common, false);
+            }
+            3 if random.below(8) == 0 => {
+                let samples: Vec<u32> = (0..random.below(30) * 2).map(|_| random.next() as u32).collect();
+                emit::wave_hit(out, &fields, &WaveInfo::default(), &samples, false);
+                self.expect_hit(&fields, false, common, true);
+                let words = samples.chunks(2).flat_map(|pair| [pair[1].to_be_bytes(), pair[0].to_be_bytes()]);
+                *self.samples.last_mut().expect("just pushed") = words.flatten().collect();
+            }
+            _ => {
+                let fields = StatisticsFields { channel: fields.channel, ..StatisticsFields::default() };
+                emit::statistics(out, &fields);
+                self.statistics += 1;
+            }
+        }
+    }
+
+    fn scope(&mut self, random: &mut Random) {
+        let mut out = Vec::new();
+        self.time += random.below(1000) as i64;
+        let mask = random.next() & random.next() & random.next();
+        let wave: Vec<u16> = (0..4 * random.below(9)).map(|_| random.next() as u16).collect();
+        let fields = ScopeFields {
+            trigger_id: 5,
+            timestamp: self.time as u64,
+            channel_mask: mask,
+            ..ScopeFields::default()
+        };
+        let waves = vec![wave.as_slice(); mask.count_ones() as usize];
+        emit::scope_event(&mut out, &fields, &waves);
+        for channel in (0..64u16).filter(|channel| mask >> channel & 1 == 1) {
+            self.hits.push(Hit {
+                time_ps: self.time * 8000,
+                channel,
+                flags: Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA,
+                ..Hit::default()
+            });
+            self.samples.push(out[24..].to_vec());
+        }
+        self.events.push(out);
+    }
+
+    fn any(seed: u64, start: i64) -> Stream {
+        let mut random = Random(seed);
+        let mut stream = Stream::new(start);
+        // A first hit of two words says where in the 2^48 counts the board is.
+        let mut out = Vec::new();
+        let aggregate = emit::begin_aggregate(&mut out, 0xFF_FFFE, false, false);
+        stream.aggregates = 0xFF_FFFF;
+        stream.record(&mut out, 0, false, Flags::NONE, &mut random);
+        emit::end_aggregate(&mut out, aggregate);
+        stream.events.push(out);
+        for _ in 0..random.below(12) {
+            match random.below(8) {
+                0 => stream.scope(&mut random),
+                1 => {
+                    let mut out = Vec::new();
+                    emit::stop(&mut out, &StopFields::default());
+                    stream.events.push(out);
+                    stream.signals += 1;
+                }
+                _ => stream.aggregate(&mut random),
+            }
+        }
+        stream
+    }
+
+    fn blob(&self) -> Vec<u8> {
+        self.events.concat()
+    }
+
+    fn expect(&self, outcome: &Outcome) {
+        assert_eq!(outcome.hits, self.hits);
+        let samples: Vec<&[u8]> = outcome.words.iter().map(|(samples, _)| samples.as_slice()).collect();
+        assert_eq!(samples, self.samples);
+        assert_eq!((outcome.statistics.len(), outcome.signals.len()), (self.statistics, self.signals));
+        check::expect_laws(outcome);
+        assert_eq!(outcome.books.losses(), []);
+    }
+}
+
+fn decoder() -> Decoder {
+    Decoder::new(SourceId(0), &Settings::default()).expect("valid")
+}
+
+/// The events in buffers of one to four events, each cut into datagrams.
+fn datagrams(stream: &Stream, words: usize, random: &mut Random) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut rest = stream.events.as_slice();
+    let mut buffer_id = 0;
+    while !rest.is_empty() {
+        let (events, others) = rest.split_at(rest.len().min(1 + random.below(4) as usize));
+        rest = others;
+        let buffer = events.concat();
+        let mut cutter = Datagrams::new(&buffer, words, buffer_id);
+        let mut out = Vec::new();
+        while cutter.append_next(&mut out) {
+            all.push(std::mem::take(&mut out));
+        }
+        buffer_id += 1;
+    }
+    all
+}
+
+/// The events as packets cut anywhere.
+fn packets(stream: &Stream, random: &mut Random) -> Vec<u8> {
+    let mut out = Vec::new();
+    emit::clear_marker(&mut out);
+    let mut rest = stream.events.as_slice();
+    while !rest.is_empty() {
+        let (events, others) = rest.split_at(rest.len().min(1 + random.below(6) as usize));
+        rest = others;
+        let blob = events.concat();
+        let mut ends: Vec<usize> =
+            (0..random.below(6)).map(|_| random.below(blob.len() as u64) as usize).collect();
+        ends.extend([0, blob.len()]);
+        ends.sort_unstable();
+        ends.dedup();
+        for pair in ends.windows(2) {
+            let last = pair[1] == blob.len();
+            let count = if last { events.len() as u32 } else { 0 };
+            emit::packet(&mut out, &blob[pair[0]..pair[1]], count, last);
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn udp_gives_back_what_was_emitted(seed: u64, words in 1usize..1100, per_batch in 1usize..40, wrap: bool) {
+        let start = if wrap { (1i64 << 48) - 500_000 } else { 5000 };
+        let stream = Stream::any(seed, start);
+        let datagrams = datagrams(&stream, words.max(if seed & 3 == 0 { 1 } else { 40 }), &mut Random(seed));
+        stream.expect(&check::udp_path(&mut decoder(), datagrams.iter().map(Vec::as_slice), per_batch));
+    }
+
+    #[test]
+    fn tcp_gives_back_what_was_emitted(seed: u64, piece in 1usize..3000, wrap: bool) {
+        let start = if wrap { (1i64 << 32) - 500_000 } else { 5000 };
+        let stream = Stream::any(seed, start);
+        let bytes = packets(&stream, &mut Random(seed ^ 1));
+        stream.expect(&check::stream_path(&mut decoder(), bytes.chunks(piece), false));
+        stream.expect(&check::stream_path(&mut decoder(), stream.blob().chunks(piece), true));
+    }
+
+    #[test]
+    fn any_bytes_keep_the_laws(input in proptest::collection::vec(any::<u8>(), 0..4000)) {
+        check::udp_stream(&input);
+        check::tcp_stream(&input);
+        check::aggregate(&input);
+    }
+
+    #[test]
+    fn damaged_streams_keep_the_laws(seed: u64, places in proptest::collection::vec(any::<(u32, u8)>(), 1..20)) {
+        let stream = Stream::any(seed, 5000);
+        let damage = |bytes: &mut Vec<u8>| for (place, bit) in &places {
+            let place = *place as usize % bytes.len();
+            bytes[place] ^= 1 << (bit & 7);
+        };
+        let mut tcp = packets(&stream, &mut Random(seed));
+        damage(&mut tcp);
+        check::expect_laws(&check::stream_path(&mut decoder(), tcp.chunks(1400), false));
+        let mut blob = stream.blob();
+        damage(&mut blob);
+        check::expect_laws(&check::stream_path(&mut decoder(), blob.chunks(1400), true));
+        let mut udp = datagrams(&stream, 100, &mut Random(seed));
+        udp.iter_mut().filter(|datagram| datagram[7] & 1 == 1).for_each(&damage);
+        check::expect_laws(&check::udp_path(&mut decoder(), udp.iter().map(Vec::as_slice), 7));
+    }
+
+    #[test]
+    fn lost_doubled_and_swapped_datagrams_keep_the_laws(seed: u64, faults in proptest::collection::vec(any::<(u16, u8)>(), 1..30)) {
+        let stream = Stream::any(seed, 5000);
+        let mut udp = datagrams(&stream, 60, &mut Random(seed));
+        for (place, fault) in faults {
+            let place = usize::from(place) % udp.len();
+            match fault % 3 {
+                0 if udp.len() > 1 => { udp.remove(place); }
+                1 => udp.insert(place, udp[place].clone()),
+                _ => { let other = (place + 1) % udp.len(); udp.swap(place, other); }
+            }
+        }
+        check::expect_laws(&check::udp_path(&mut decoder(), udp.iter().map(Vec::as_slice), 5));
+    }
+}
+
+/// One buffer of `count` aggregates of one hit each, a datagram per aggregate.
+fn simple_datagrams(count: u32) -> Vec<Vec<u8>> {
+    simple_buffers(1, count)
+}
+
+fn simple_buffers(buffers: u16, count: u32) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for buffer in 0..buffers {
+        for index in 0..count {
+            let mut data = Vec::new();
+            let number = u32::from(buffer) * count + index;
+            let start = emit::begin_aggregate(&mut data, number, false, false);
+            emit::hit(&mut data, &HitFields { timestamp: u64::from(number), ..HitFields::default() });
+            emit::end_aggregate(&mut data, start);
+            let mut datagram = Vec::new();
+            emit::datagram(&mut datagram, &data, buffer, index, true, index + 1 == count);
+            all.push(datagram);
+        }
+    }
+    all
+}
+
+fn run(datagrams: &[Vec<u8>]) -> Outcome {
+    let outcome = check::udp_path(&mut decoder(), datagrams.iter().map(Vec::as_slice), 3);
+    check::expect_laws(&outcome);
+    outcome
+}
+
+fn lost(outcome: &Outcome, stage: Stage, reason: LossReason, unit: Unit) -> u64 {
+    outcome.books.account(stage, SourceId(0)).map_or(0, |account| account.tally.total_lost(reason, unit))
+}
+
+#[test]
+fn a_gap_inside_a_buffer_is_counted_exactly() {
+    let mut all = simple_datagrams(1000);
+    all.drain(100..417);
+    let outcome = run(&all);
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::DatagramGap, Unit::Datagrams), 317);
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::FrameGap, Unit::Frames), 317);
+    // Every datagram holds whole events, so that nothing but the missing ones is lost.
+    assert_eq!(outcome.hits.len(), 1000 - 317);
+    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::Resynchronised, Unit::Bytes), 0);
+}
+
+#[test]
+fn an_event_cut_by_a_gap_is_lost_and_those_around_it_are_kept() {
+    // Three events of 24 bytes per two datagrams of 40 and 32 bytes: the second event lies in both.
+    let mut all = Vec::new();
+    for group in 0..10u32 {
+        let data: Vec<u8> = (0..3)
+            .flat_map(|index| {
+                let mut event = Vec::new();
+                let start = emit::begin_aggregate(&mut event, 3 * group + index, false, false);
+                emit::hit(&mut event, &HitFields::default());
+                emit::end_aggregate(&mut event, start);
+                event
+            })
+            .collect();
+        for (half, part) in [&data[..40], &data[40..]].into_iter().enumerate() {
+            let mut datagram = Vec::new();
+            emit::datagram(
+                &mut datagram,
+                part,
+                0,
+                2 * group + half as u32,
+                half == 1,
+                group == 9 && half == 1,
+            );
+            all.push(datagram);
+        }
+    }
+    all.remove(6); // the first event of group 3 and the head of its second
+    // The tail of the second event of group 5, and its third; what follows up to the next aligned datagram is not known to
+    // start on a boundary.
+    all.remove(10);
+    let outcome = run(&all);
+    assert_eq!(outcome.hits.len(), 30 - 3 - 2 - 3);
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::FrameGap, Unit::Frames), 8);
+    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::Resynchronised, Unit::Bytes), 32 + 16 + 40 + 32);
+}
+
+#[test]
+fn missed_buffers_are_counted_at_least() {
+    let all = simple_buffers(10, 4);
+    // The end of buffer 2, all of 3 and 4, the first of 5.
+    let left: Vec<_> = all
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !(10..21).contains(index))
+        .map(|(_, d)| d.clone())
+        .collect();
+    let outcome = run(&left);
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::BufferGap, Unit::Datagrams), 3);
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::DatagramGap, Unit::Datagrams), 1);
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::FrameGap, Unit::Frames), 11);
+}
+
+#[test]
+fn repeated_and_late_datagrams_are_told_apart() {
+    let mut all = simple_datagrams(20);
+    all.insert(5, all[3].clone());
+    all.swap(10, 11);
+    let outcome = run(&all);
+    let refused = |reason| lost(&outcome, Stage::Unpack, reason, Unit::Datagrams);
+    assert_eq!(refused(LossReason::DuplicateDatagram), 1);
+    assert_eq!(refused(LossReason::Late), 1);
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::DatagramGap, Unit::Datagrams), 1);
+}
+
+#[test]
+fn a_damaged_datagram_is_refused_and_missed() {
+    let mut all = simple_datagrams(20);
+    all[7][15] ^= 4;
+    let mut wrong_buffer = simple_datagrams(20)[9].clone();
+    emit::set_buffer_id(&mut wrong_buffer, 77);
+    all[9] = wrong_buffer;
+    all[12].truncate(16);
+    let outcome = run(&all);
+    let refused = |reason| lost(&outcome, Stage::Unpack, reason, Unit::Datagrams);
+    assert_eq!((refused(LossReason::BadHash), refused(LossReason::BadFraming)), (2, 1));
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::DatagramGap, Unit::Datagrams), 3);
+}
+
+#[test]
+fn clear_idle_and_wrap_lose_nothing() {
+    let empty = |buffer, datagram| {
+        let mut out = Vec::new();
+        emit::empty_datagram(&mut out, buffer, datagram);
+        out
+    };
+    let mut all = vec![empty(0, 0)];
+    all.extend(simple_buffers(3, 2));
+    // Idle, then the same buffer goes on; idle, then a new one begins; then a clear.
+    all.extend([empty(3, 0), empty(3, 1), empty(4, 0), empty(0, 0)]);
+    all.extend(simple_buffers(2, 3));
+    let outcome = run(&all);
+    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.hits.len(), 12);
+
+    let around: Vec<_> = (65530..65546u32)
+        .flat_map(|buffer| {
+            simple_datagrams(2).into_iter().map(move |mut datagram| {
+                emit::set_buffer_id(&mut datagram, buffer as u16);
+                emit::set_aggregate_counter(&mut datagram, 0xFF_FFF0 + buffer - 65530);
+                datagram
+            })
+        })
+        .collect();
+    let outcome = run(&around);
+    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::DuplicateDatagram, Unit::Datagrams), 0);
+    assert_eq!(outcome.hits.len(), 32);
+}
+
+#[test]
+fn a_board_that_began_anew_unseen_is_taken_up() {
+    let mut all = simple_buffers(3, 30);
+    all.extend(simple_datagrams(60).drain(5..));
+    let outcome = run(&all);
+    assert!(outcome.hits.len() > 90 + 30, "{}", outcome.hits.len());
+}
+
+#[test]
+fn a_unit_that_outgrows_its_block_is_left_out_alone() {
+    let mut large = Vec::new();
+    let start = emit::begin_aggregate(&mut large, 0, false, false);
+    (0..6000).for_each(|_| emit::hit(&mut large, &HitFields::default()));
+    emit::end_aggregate(&mut large, start);
+    let mut small = Vec::new();
+    let start = emit::begin_aggregate(&mut small, 1, false, false);
+    emit::hit(&mut small, &HitFields::default());
+    emit::end_aggregate(&mut small, start);
+    let mut out = Vec::new();
+    let blob = [large.as_slice(), &small].concat();
+    emit::packet(&mut out, &blob, 2, true);
+    let outcome = check::stream_path(&mut decoder(), out.chunks(5000), false);
+    check::expect_laws(&outcome);
+    assert_eq!(outcome.hits.len(), 1);
+    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), large.len() as u64);
+
+    // 24 KiB in packets of 8 bytes take 120 KiB with their headers, more than a block.
+    out.clear();
+    let mut medium = Vec::new();
+    let start = emit::begin_aggregate(&mut medium, 0, false, false);
+    (0..1500).for_each(|_| emit::hit(&mut medium, &HitFields::default()));
+    emit::end_aggregate(&mut medium, start);
+    let blob = [medium.as_slice(), &small].concat();
+    let count = blob.chunks(8).count();
+    for (index, payload) in blob.chunks(8).enumerate() {
+        emit::packet(&mut out, payload, u32::from(index == 0 || index + 3 == count), index + 1 == count);
+    }
+    let outcome = check::stream_path(&mut decoder(), out.chunks(5000), false);
+    check::expect_laws(&outcome);
+    assert_eq!(outcome.hits.len(), 1);
+    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), medium.len() as u64);
+}
+
+#[test]
+fn a_run_begins_and_its_signals_arrive() {
+    let mut blob = Vec::new();
+    emit::start(&mut blob, &StartFields { channel_mask: 5, ..StartFields::default() });
+    emit::stop(&mut blob, &StopFields { timestamp: 9, dead_time: 1 });
+    let outcome = check::stream_path(&mut decoder(), blob.chunks(3), true);
+    check::expect_laws(&outcome);
+    assert_eq!(outcome.signals.len(), 2);
+}

@@ -1,0 +1,360 @@
+//! Events out of the TCP stream, or out of a blob in a file.
+//!
+//! ```text
+//!  |packet header|payload ……|packet header|…… payload|…      blob: up to a packet with `aligned`
+//!                 └ unit ┴── unit (chain) ────┴ unit ┘
+//! ```
+//! Packets may cut the blob anywhere. A unit inside one payload is one slice; otherwise it is a chain of its pieces, with the
+//! packet headers left out. The head of a unit whose rest has not come is carried: the next batch begins with it, and it is
+//! followed again from its first byte with the state kept at its beginning.
+
+use thalweg_data::{Frames, LossReason, Slice, SourceId, Tally, Unit, Unpack};
+
+use super::frames::FrameCounter;
+use crate::digitizer2::wire::{EventHeader, PacketHeader, WORD};
+
+const HEADER: usize = PacketHeader::BYTES;
+
+/// Finds events in the stream of one board.
+#[derive(Debug)]
+pub struct TcpUnpack {
+    source: SourceId,
+    block_bytes: usize,
+    state: State,
+    counter: FrameCounter,
+    /// Pieces of the unit being followed: start and length within the slice.
+    pieces: Vec<(usize, usize)>,
+    held: usize,
+    tally: Tally,
+    wire: Tally,
+}
+
+/// Where in the stream a byte lies.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// Payload bytes to the next packet header.
+    payload_left: u64,
+    /// The current packet ends its blob.
+    aligned: bool,
+    /// Events that the packet headers of this blob have promised, and those given out.
+    promised: u64,
+    given: u64,
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// At an event boundary.
+    Units,
+    /// So many payload bytes of a unit that is too large are left.
+    Skip(u64),
+    /// The rest of the blob cannot be trusted.
+    SkipBlob,
+    /// The packet headers are lost: the next plausible one is searched.
+    Search,
+}
+
+/// How following one unit ended.
+enum Walk {
+    Complete(EventHeader),
+    /// More bytes are needed.
+    Incomplete,
+    /// It cannot be completed.
+    Broken(LossReason, Mode),
+}
+
+/// A unit being followed.
+struct Walker {
+    at: usize,
+    state: State,
+    headers: u64,
+    /// Payload bytes of the unit so far, and in all.
+    have: u64,
+    size: Option<u64>,
+    first: [u8; WORD],
+}
+
+impl State {
+    const START: State = State { payload_left: 0, aligned: false, promised: 0, given: 0, mode: Mode::Units };
+
+    fn enter(&mut self, header: PacketHeader) {
+        self.payload_left = header.payload_bytes;
+        self.aligned = header.aligned;
+        self.promised += u64::from(header.events);
+    }
+}
+
+impl Walker {
+    fn step(&mut self, bytes: &[u8], block_bytes: usize, pieces: &mut Vec<(usize, usize)>) -> Option<Walk> {
+        if self.state.payload_left == 0 {
+            return self.next_packet(bytes);
+        }
+        let wanted = self.size.unwrap_or(WORD as u64) - self.have;
+        let here = wanted.min(self.state.payload_left).min((bytes.len() - self.at) as u64) as usize;
+        if here == 0 {
+            return Some(Walk::Incomplete);
+        }
+        if self.size.is_none() {
+            let have = self.have as usize;
+            self.first[have..have + here].copy_from_slice(&bytes[self.at..self.at + here]);
+        }
+        match pieces.last_mut() {
+            Some((start, length)) if *start + *length == self.at => *length += here,
+            _ => pieces.push((self.at, here)),
+        }
+        self.at += here;
+        self.have += here as u64;
+        self.state.payload_left -= here as u64;
+        let header = EventHeader(u64::from_be_bytes(self.first));
+        if self.size.is_none() && self.have == WORD as u64 {
+            let size = header.byte_count();
+            if size == 0 {
+                return Some(Walk::Broken(LossReason::ZeroWords, Mode::SkipBlob));
+            }
+            if size > block_bytes as u64 {
+                return Some(Walk::Broken(LossReason::TooLarge, Mode::Skip(size - WORD as u64)));
+            }
+            self.size = Some(size);
+        }
+        (self.size == Some(self.have)).then_some(Walk::Complete(header))
+    }
+
+    fn next_packet(&mut self, bytes: &[u8]) -> Option<Walk> {
+        if self.state.aligned {
+            return Some(Walk::Broken(LossReason::WordCount, Mode::Units));
+        }
+        let Some(header) = bytes[self.at..].first_chunk::<HEADER>() else { return Some(Walk::Incomplete) };
+        match PacketHeader::read(header) {
+            None => Some(Walk::Broken(LossReason::BadFraming, Mode::Search)),
+            // The marker itself is read by the main loop.
+            Some(header) if header.is_clear_marker() => {
+                Some(Walk::Broken(LossReason::Unfinished, Mode::Units))
+            }
+            Some(header) => {
+                self.state.enter(header);
+                self.at += HEADER;
+                self.headers += 1;
+                None
+            }
+        }
+    }
+}
+
+impl TcpUnpack {
+    /// An unpacker for a TCP stream received into blocks of `block_bytes`: a larger event cannot be held and is counted as
+    /// too large.
+    pub fn new(source: SourceId, block_bytes: usize) -> TcpUnpack {
+        TcpUnpack {
+            source,
+            block_bytes,
+            state: State::START,
+            counter: FrameCounter::default(),
+            pieces: Vec::new(),
+            held: 0,
+            tally: Tally::default(),
+            wire: Tally::default(),
+        }
+    }
+
+    /// An unpacker for a blob without packet headers, as a file holds it: events from the first byte to the last.
+    pub fn of_blob(source: SourceId, block_bytes: usize) -> TcpUnpack {
+        let state = State { payload_left: u64::MAX, ..State::START };
+        TcpUnpack { state, ..TcpUnpack::new(source, block_bytes) }
+    }
+
+    /// Follows one slice; returns how many bytes at its end are to be carried.
+    fn slice(&mut self, slice: Slice, received: &Frames, units: &mut Frames) -> usize {
+        let bytes = received.bytes(slice);
+        let mut at = 0;
+        loop {
+            let before = at;
+            let done = match (self.state.mode, self.state.payload_left) {
+                (Mode::Search, _) => self.search(bytes, &mut at),
+                (_, 0) => self.packet_header(bytes, &mut at),
+                (Mode::Units, _) => self.unit(slice, bytes, &mut at, received, units),
+                (Mode::Skip(_) | Mode::SkipBlob, _) => self.skip(bytes, &mut at),
+            };
+            if done {
+                return bytes.len() - at;
+            }
+            debug_assert!(at > before || self.state.mode != Mode::Units || self.state.payload_left == 0);
+        }
+    }
+
+    /// At a packet boundary.
+    fn packet_header(&mut self, bytes: &[u8], at: &mut usize) -> bool {
+        if self.state.aligned {
+            self.end_blob();
+        }
+        let Some(header) = bytes[*at..].first_chunk::<HEADER>() else { return true };
+        let Some(header) = PacketHeader::read(header) else {
+            self.state = State { mode: Mode::Search, ..State::START };
+            return false;
+        };
+        *at += HEADER;
+        self.tally.overhead(Unit::Bytes, HEADER as u64);
+        if header.is_clear_marker() {
+            self.state = State::START;
+            self.counter.restart();
+        } else {
+            self.state.enter(header);
+        }
+        false
+    }
+
+    /// A blob is complete: the promised number of events must have come out of it.
+    fn end_blob(&mut self) {
+        let missing = self.state.promised.saturating_sub(self.state.given);
+        if missing > 0 {
+            self.tally.lost(LossReason::BadFraming, Unit::Frames, missing);
+        }
+        self.state = State::START;
+    }
+
+    fn search(&mut self, bytes: &[u8], at: &mut usize) -> bool {
+        let found = bytes[*at..].windows(HEADER).position(|window| {
+            window.first_chunk().is_some_and(|header| PacketHeader::search(header).is_some())
+        });
+        let left_out = found.unwrap_or((bytes.len() - *at).saturating_sub(HEADER - 1));
+        self.tally.lost(LossReason::BadFraming, Unit::Bytes, left_out as u64);
+        *at += left_out;
+        if found.is_some() {
+            // A packet need not start on an event boundary: the rest of this blob is skipped.
+            self.state.mode = Mode::SkipBlob;
+        }
+        found.is_none()
+    }
+
+    fn skip(&mut self, bytes: &[u8], at: &mut usize) -> bool {
+        let here = self.state.payload_left.min((bytes.len() - *at) as u64);
+        let (skipped, reason) = match &mut self.state.mode {
+            Mode::Skip(left) => {
+                let skipped = here.min(*left);
+                *left -= skipped;
+                if *left == 0 {
+                    self.state.mode = Mode::Units;
+                }
+                (skipped, LossReason::TooLarge)
+            }
+            _ => (here, LossReason::Resynchronised),
+        };
+        self.tally.lost(reason, Unit::Bytes, skipped);
+        self.state.payload_left -= skipped;
+        *at += skipped as usize;
+        here == 0
+    }
+
+    fn unit(
+        &mut self,
+        slice: Slice,
+        bytes: &[u8],
+        at: &mut usize,
+        received: &Frames,
+        units: &mut Frames,
+    ) -> bool {
+        self.pieces.clear();
+        let mut walker =
+            Walker { at: *at, state: self.state, headers: 0, have: 0, size: None, first: [0; WORD] };
+        let walk = loop {
+            if let Some(walk) = walker.step(bytes, self.block_bytes, &mut self.pieces) {
+                break walk;
+            }
+        };
+        let (reason, mode) = match walk {
+            Walk::Complete(header) => {
+                self.state = walker.state;
+                self.state.given += 1;
+                self.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+                self.give(header, slice, received, units);
+                *at = walker.at;
+                return false;
+            }
+            // Packet headers take room, too: a unit in many small packets may outgrow the block.
+            Walk::Incomplete if bytes.len() - *at >= self.block_bytes => {
+                let mode = walker.size.map_or(Mode::SkipBlob, |size| Mode::Skip(size - walker.have));
+                (LossReason::TooLarge, mode)
+            }
+            Walk::Incomplete => return true,
+            Walk::Broken(reason, mode) => (reason, mode),
+        };
+        self.tally.lost(reason, Unit::Bytes, walker.have);
+        self.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+        self.state = State { mode, ..walker.state };
+        if mode == Mode::Search {
+            self.state = State { mode, ..State::START };
+        }
+        *at = walker.at;
+        false
+    }
+
+    fn give(&mut self, header: EventHeader, slice: Slice, received: &Frames, units: &mut Frames) {
+        let tag = u32::from(header.format().number());
+        let mut bytes = 0;
+        for (index, (start, length)) in self.pieces.iter().enumerate() {
+            let continues = if index + 1 < self.pieces.len() { Slice::CONTINUES } else { 0 };
+            let offset = slice.offset + *start as u32;
+            bytes += *length as u64;
+            units.slices.push(Slice {
+                offset,
+                length: *length as u32,
+                tag: tag | continues,
+                block: slice.block,
+            });
+        }
+        units.leases.add_for(slice, &received.leases);
+        self.tally.output(Unit::Frames, 1);
+        self.tally.output(Unit::Bytes, bytes);
+        self.counter.see(header, &mut self.wire);
+    }
+}
+
+impl Unpack for TcpUnpack {
+    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
+        units.header = received.header;
+        units.header.source = self.source;
+        let calls = received.slices.len() as u64;
+        self.tally.input(Unit::Datagrams, calls);
+        self.tally.output(Unit::Datagrams, calls);
+        self.wire.input(Unit::Datagrams, calls);
+        self.wire.output(Unit::Datagrams, calls);
+        self.tally.input(Unit::Bytes, received.byte_count());
+        if calls == 0 {
+            return self.held;
+        }
+        // Bytes that were to be carried and were not are gone.
+        let gone = self.held.saturating_sub(received.carried as usize);
+        if gone > 0 {
+            self.tally.lost(LossReason::Unfinished, Unit::Bytes, gone as u64);
+            self.state = State { mode: Mode::Search, ..State::START };
+        }
+        self.held = 0;
+        for (index, slice) in received.slices.iter().enumerate() {
+            let left = self.slice(*slice, received, units);
+            if index + 1 == received.slices.len() {
+                self.held = left;
+            } else if left > 0 {
+                // Only the end of the last slice can be carried; stream sources give one slice per batch.
+                self.tally.lost(LossReason::Unfinished, Unit::Bytes, left as u64);
+                self.state = State { mode: Mode::Search, ..State::START };
+            }
+        }
+        self.tally.set_held(Unit::Bytes, self.held as u64);
+        self.held
+    }
+
+    fn finish(&mut self, _units: &mut Frames) {
+        let held = std::mem::take(&mut self.held);
+        if held > 0 {
+            self.tally.lost(LossReason::Unfinished, Unit::Bytes, held as u64);
+        }
+        self.tally.set_held(Unit::Bytes, 0);
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn wire_tally(&self) -> &Tally {
+        &self.wire
+    }
+}

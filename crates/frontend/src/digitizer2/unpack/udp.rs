@@ -1,0 +1,268 @@
+//! Events out of UDP datagrams.
+//!
+//! ```text
+//!  |data words|footer|  |data words|footer|  …     buffer 7: datagram 0, 1, …
+//!   └─ unit ─┴── unit (chain) ──┴── unit ─┘
+//! ```
+//! Behind a gap, what lies before the next known event boundary is left out: the first datagram of a buffer starts on one, and
+//! so does the datagram behind an aligned one. An aligned datagram in which the sizes lead from its first word exactly to its
+//! last is believed to start on one, too: by chance that happens once in 2^32. Everything before the gap is kept up to its last
+//! whole event. Frames that are left out show in the wire's account as a gap of the board's own counter.
+
+use thalweg_data::{Frames, Leases, LossReason, Slice, SourceId, Tally, Unit, Unpack};
+
+use super::frames::FrameCounter;
+use super::sequence::{Place, Seen, Sequence, Verdict};
+use crate::digitizer2::wire::footer::{LANES, first_element, first_elements};
+use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Footer, Format, WORD};
+
+/// Finds events in the datagrams of one board.
+#[derive(Debug)]
+pub struct UdpUnpack {
+    source: SourceId,
+    largest_unit_bytes: u64,
+    sequence: Sequence,
+    counter: FrameCounter,
+    pending: Pending,
+    /// The next data start on an event boundary, or go on with the pending unit.
+    synchronised: bool,
+    arrivals: Vec<Arrival>,
+    tally: Tally,
+    wire: Tally,
+}
+
+/// The head of a unit whose rest has not come.
+#[derive(Debug, Default)]
+struct Pending {
+    slices: Vec<Slice>,
+    leases: Leases,
+    bytes: u64,
+    missing: u64,
+    header: u64,
+}
+
+/// One received datagram, its hash undone.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    slice: Slice,
+    footer: Footer,
+    /// Why it has no place.
+    place: Result<Place, LossReason>,
+}
+
+impl UdpUnpack {
+    /// An unpacker for `source`. An event that promises more than `largest_unit_bytes` is counted as too large: while an
+    /// event is incomplete its blocks are held, so this is to stay well below the memory of the source's pool.
+    pub fn new(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
+        UdpUnpack {
+            source,
+            largest_unit_bytes,
+            sequence: Sequence::new(),
+            counter: FrameCounter::default(),
+            pending: Pending::default(),
+            synchronised: false,
+            arrivals: Vec::new(),
+            tally: Tally::default(),
+            wire: Tally::default(),
+        }
+    }
+
+    /// Undoes the hashes, several side by side.
+    fn place_all(&mut self, received: &Frames) {
+        self.arrivals.clear();
+        for group in received.slices.chunks(LANES) {
+            let mut lanes: [(&[[u8; WORD]], u32); LANES] = [(&[], 0); LANES];
+            let first = self.arrivals.len();
+            for (lane, slice) in group.iter().enumerate() {
+                let split = Footer::split(received.bytes(*slice));
+                let (data, footer) = split.unwrap_or((&[], Footer(0)));
+                lanes[lane] = (data, footer.hash());
+                let place = Err(if split.is_some() { LossReason::BadHash } else { LossReason::BadFraming });
+                self.arrivals.push(Arrival { slice: *slice, footer, place });
+            }
+            let ids = match group.len() {
+                LANES => first_elements(&lanes),
+                _ => lanes.map(|(data, hash)| first_element(data, hash)),
+            };
+            for (arrival, id) in self.arrivals[first..].iter_mut().zip(ids) {
+                if arrival.place == Err(LossReason::BadHash) && id <= COUNTER_MASK {
+                    arrival.place = Ok(Place { buffer: arrival.footer.buffer_id(), datagram: id });
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, reason: LossReason, bytes: u64) {
+        self.tally.lost(reason, Unit::Datagrams, 1);
+        self.tally.lost(reason, Unit::Bytes, bytes);
+    }
+
+    fn datagram(&mut self, arrival: Arrival, follower: Option<Place>, received: &Frames, units: &mut Frames) {
+        let Arrival { slice, footer, place } = arrival;
+        let bytes = u64::from(slice.length);
+        let place = match place {
+            Ok(place) => place,
+            Err(reason) => return self.refuse(reason, bytes),
+        };
+        let empty = footer.word_count() == 0;
+        let seen = Seen { place, last: footer.last(), empty, hash: footer.hash() };
+        match self.sequence.see(seen, follower) {
+            Verdict::Next => {}
+            Verdict::Refused(reason) => return self.refuse(reason, bytes),
+            Verdict::Gap { datagrams, buffers } => {
+                self.wire.input(Unit::Datagrams, datagrams + buffers);
+                self.wire.lost(LossReason::DatagramGap, Unit::Datagrams, datagrams);
+                self.wire.lost(LossReason::BufferGap, Unit::Datagrams, buffers);
+                self.lose_pending(LossReason::Resynchronised);
+                self.synchronised = false;
+            }
+            Verdict::Restart => {
+                self.lose_pending(LossReason::Unfinished);
+                self.counter.restart();
+                self.synchronised = false;
+            }
+        }
+        self.wire.input(Unit::Datagrams, 1);
+        self.wire.output(Unit::Datagrams, 1);
+        self.tally.output(Unit::Datagrams, 1);
+        self.tally.overhead(Unit::Bytes, Footer::BYTES as u64);
+        if !self.synchronised {
+            self.synchronised = place.datagram == 0 || footer.aligned() && whole_events(slice, received);
+        }
+        self.data(slice, received, units);
+        if footer.aligned() || footer.last() {
+            self.lose_pending(LossReason::WordCount);
+            self.synchronised = true;
+        }
+    }
+
+    /// Follows the events in the data of one datagram.
+    fn data(&mut self, slice: Slice, received: &Frames, units: &mut Frames) {
+        let mut left = Slice { length: slice.length - Footer::BYTES as u32, ..slice };
+        while left.length > 0 {
+            let bytes = u64::from(left.length);
+            if !self.synchronised {
+                return self.tally.lost(LossReason::Resynchronised, Unit::Bytes, bytes);
+            }
+            if self.pending.missing == 0 {
+                let header = header(received.bytes(left));
+                let reason = match header.byte_count() {
+                    0 => LossReason::ZeroWords,
+                    size if size > self.largest_unit_bytes => LossReason::TooLarge,
+                    size if size <= bytes => {
+                        let (unit, rest) = split(left, size);
+                        left = rest;
+                        let tag = u32::from(header.format().number());
+                        units.slices.push(unit.tagged(tag));
+                        units.leases.add_for(unit, &received.leases);
+                        self.emitted(header, size);
+                        continue;
+                    }
+                    size => {
+                        (self.pending.missing, self.pending.header) = (size, header.0);
+                        continue;
+                    }
+                };
+                // The size of this event is not to be trusted, so neither is what seems to follow it.
+                self.tally.lost(reason, Unit::Bytes, bytes);
+                self.synchronised = false;
+                return;
+            }
+            let (part, rest) = split(left, self.pending.missing.min(bytes));
+            left = rest;
+            self.extend_pending(part, received, units);
+        }
+    }
+
+    fn extend_pending(&mut self, part: Slice, received: &Frames, units: &mut Frames) {
+        let header = EventHeader(self.pending.header);
+        let tag = u32::from(header.format().number());
+        self.pending.bytes += u64::from(part.length);
+        self.pending.missing -= u64::from(part.length);
+        if self.pending.missing > 0 {
+            self.pending.slices.push(part.tagged(tag | Slice::CONTINUES));
+            self.pending.leases.add_for(part, &received.leases);
+            return;
+        }
+        units.slices.append(&mut self.pending.slices);
+        units.slices.push(part.tagged(tag));
+        units.leases.add_all(&self.pending.leases);
+        units.leases.add_for(part, &received.leases);
+        self.pending.leases.clear();
+        let bytes = std::mem::take(&mut self.pending.bytes);
+        self.emitted(header, bytes);
+    }
+
+    fn emitted(&mut self, header: EventHeader, bytes: u64) {
+        self.tally.output(Unit::Frames, 1);
+        self.tally.output(Unit::Bytes, bytes);
+        self.counter.see(header, &mut self.wire);
+    }
+
+    fn lose_pending(&mut self, reason: LossReason) {
+        if self.pending.bytes > 0 {
+            self.tally.lost(reason, Unit::Bytes, self.pending.bytes);
+        }
+        self.pending.slices.clear();
+        self.pending.leases.clear();
+        (self.pending.bytes, self.pending.missing) = (0, 0);
+    }
+}
+
+fn header(bytes: &[u8]) -> EventHeader {
+    EventHeader(bytes.first_chunk().map_or(0, |word| u64::from_be_bytes(*word)))
+}
+
+/// Whether known events lead from the first data word of a datagram exactly to its last.
+fn whole_events(slice: Slice, received: &Frames) -> bool {
+    let mut rest = received.bytes(slice);
+    rest = &rest[..rest.len() - Footer::BYTES];
+    while !rest.is_empty() {
+        let header = header(rest);
+        let size = usize::try_from(header.byte_count()).unwrap_or(usize::MAX);
+        let known = !matches!(header.format(), Format::Unknown(_)) && size > 0;
+        match rest.get(size..) {
+            Some(tail) if known => rest = tail,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The first `bytes` of a slice, which has at least as many, and the rest.
+fn split(slice: Slice, bytes: u64) -> (Slice, Slice) {
+    let bytes = bytes as u32;
+    let rest = Slice { offset: slice.offset + bytes, length: slice.length - bytes, ..slice };
+    (Slice { length: bytes, ..slice }, rest)
+}
+
+impl Unpack for UdpUnpack {
+    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
+        units.header = received.header;
+        units.header.source = self.source;
+        self.tally.input(Unit::Datagrams, received.slices.len() as u64);
+        self.tally.input(Unit::Bytes, received.byte_count());
+        self.place_all(received);
+        let arrivals = std::mem::take(&mut self.arrivals);
+        for (index, arrival) in arrivals.iter().enumerate() {
+            let follower = arrivals.get(index + 1).and_then(|next| next.place.ok());
+            self.datagram(*arrival, follower, received, units);
+        }
+        self.arrivals = arrivals;
+        self.tally.set_held(Unit::Bytes, self.pending.bytes);
+        0
+    }
+
+    fn finish(&mut self, _units: &mut Frames) {
+        self.lose_pending(LossReason::Unfinished);
+        self.tally.set_held(Unit::Bytes, 0);
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn wire_tally(&self) -> &Tally {
+        &self.wire
+    }
+}
