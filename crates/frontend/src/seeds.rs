@@ -24,7 +24,7 @@ pub fn compass() -> Vec<Vec<u8>> {
         .map(|bits| {
             let fields = compass::wire::Fields::from_bits(u32::from(bits));
             // Every other file has no header, and its fields in the choice.
-            let mut input = vec![bits | bits % 2 << 4 | (bits & 2) << 4];
+            let mut input = vec![bits | (bits % 2) << 4 | (bits & 2) << 4];
             if bits % 2 == 0 {
                 compass::emit::header(fields, &mut input);
             }
@@ -76,6 +76,13 @@ pub fn generic() -> Vec<Vec<u8>> {
     [0x00, 0x01, 0x14, 0x15, 0x98, 0x99, 0xFC, 0xFD, 0xD3, 0xB1].map(input).to_vec()
 }
 
+/// The keys of a generic source alone, out of an example's `[[source]]`: as the front end reads them.
+pub fn description(example: &str) -> String {
+    let of_the_run = ["[[source]]", "name ", "format ", "url "];
+    let lines = example.lines().filter(|line| !of_the_run.iter().any(|key| line.starts_with(key)));
+    lines.map(|line| line.replace("[source.", "[") + "\n").collect()
+}
+
 /// The shipped descriptions.
 pub fn descriptions() -> Vec<Vec<u8>> {
     [
@@ -83,6 +90,6 @@ pub fn descriptions() -> Vec<Vec<u8>> {
         include_str!("../../../examples/sources/mcpd.toml"),
         include_str!("../../../examples/sources/recbe.toml"),
     ]
-    .map(|text| text.as_bytes().to_vec())
+    .map(|example| description(example).into_bytes())
     .to_vec()
 }

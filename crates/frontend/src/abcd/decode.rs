@@ -17,6 +17,7 @@ pub struct AbcdDecode {
     channels: u16,
     first_channel: u16,
     keep_baseline: bool,
+    time_offset_ps: i64,
     tally: Tally,
 }
 
@@ -27,9 +28,17 @@ impl AbcdDecode {
     /// When the settings cannot be used.
     pub fn new(source: SourceId, settings: &Settings) -> Result<AbcdDecode, SettingsError> {
         let tick = settings.validate()?;
-        let Settings { channels, first_channel, keep_baseline, .. } = *settings;
+        let Settings { channels, first_channel, keep_baseline, time_offset_ps, .. } = *settings;
         let clock = Clock::of(tick);
-        Ok(AbcdDecode { source, clock, channels, first_channel, keep_baseline, tally: Tally::default() })
+        Ok(AbcdDecode {
+            source,
+            clock,
+            channels,
+            first_channel,
+            keep_baseline,
+            time_offset_ps,
+            tally: Tally::default(),
+        })
     }
 
     fn records(&mut self, bytes: &[u8], hits: &mut Hits) {
@@ -59,7 +68,7 @@ impl AbcdDecode {
         let hit = |bytes| {
             let record = Record(bytes);
             Hit {
-                time_ps: to_ps(record.time()),
+                time_ps: to_ps(record.time()).saturating_add(self.time_offset_ps),
                 // Does not overflow where the channel is one of the source's; others are left out below.
                 channel: self.first_channel.wrapping_add(u16::from(record.channel())),
                 energy: record.q_long(),

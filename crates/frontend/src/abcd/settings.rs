@@ -21,6 +21,9 @@ pub struct Settings {
     /// Keep the baseline, which has no place in a hit, as the `number` of an extra of 40 bytes for each hit.
     #[serde(default)]
     pub keep_baseline: bool,
+    /// Added to every time of this source, picoseconds.
+    #[serde(default)]
+    pub time_offset_ps: i64,
 }
 
 fn all_channels() -> u16 {
@@ -48,7 +51,13 @@ pub enum SettingsError {
 impl Settings {
     /// Settings for a tick, everything else as by default.
     pub fn with_tick_ps(tick_ps: f64) -> Settings {
-        Settings { tick_ps, channels: all_channels(), first_channel: 0, keep_baseline: false }
+        Settings {
+            tick_ps,
+            channels: all_channels(),
+            first_channel: 0,
+            keep_baseline: false,
+            time_offset_ps: 0,
+        }
     }
 
     /// The exact tick, if all settings can be used.

@@ -36,6 +36,7 @@ pub struct CompassDecode {
     limits: Limits,
     channels_per_board: u16,
     first_channel: u16,
+    time_offset_ps: i64,
     tally: Tally,
 }
 
@@ -51,6 +52,7 @@ impl CompassDecode {
             limits: settings.limits(),
             channels_per_board: settings.channels_per_board,
             first_channel: settings.first_channel,
+            time_offset_ps: settings.time_offset_ps,
             tally: Tally::default(),
         })
     }
@@ -108,7 +110,7 @@ impl CompassDecode {
             flags |= Flags::EXTRA;
         }
         let hit = Hit {
-            time_ps: record.time_ps() as i64,
+            time_ps: (record.time_ps() as i64).saturating_add(self.time_offset_ps),
             channel: self.first_channel + record.board() * self.channels_per_board + record.channel(),
             energy: energy.unwrap_or(0),
             energy_short: energy_short.unwrap_or(0),

@@ -20,11 +20,20 @@ pub struct Settings {
     pub first_channel: u16,
     /// Longest waveform, in samples; a record that promises more is damaged.
     pub samples_limit: u32,
+    /// Added to every time of this source, picoseconds.
+    pub time_offset_ps: i64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { header: None, boards: 16, channels_per_board: 64, first_channel: 0, samples_limit: 65_536 }
+        Settings {
+            header: None,
+            boards: 16,
+            channels_per_board: 64,
+            first_channel: 0,
+            samples_limit: 65_536,
+            time_offset_ps: 0,
+        }
     }
 }
 

@@ -66,13 +66,14 @@ impl GenericDecode {
         let (Some(layout), Some((time, tick))) = (self.layout.hits, self.layout.timestamp) else {
             return Ok(head);
         };
-        let HitLayout { channel, channels, first_channel } = layout;
+        let HitLayout { channel, channels, first_channel, time_offset_ps } = layout;
         let channel = channel.map_or(0, |number| number.read(bytes));
         if channel >= u64::from(channels) {
             return Err(LossReason::BadChannel);
         }
         let hit = Hit {
-            time_ps: time_ps(time.read(bytes), time.bits(), tick, units.header.mark),
+            time_ps: time_ps(time.read(bytes), time.bits(), tick, units.header.mark)
+                .saturating_add(time_offset_ps),
             channel: first_channel + channel as u16,
             energy: 0,
             energy_short: 0,

@@ -52,6 +52,7 @@ pub(super) struct HitLayout {
     pub channel: Option<Number>,
     pub channels: u16,
     pub first_channel: u16,
+    pub time_offset_ps: i64,
 }
 
 /// What a header says of its packet.
@@ -239,15 +240,15 @@ fn header_bytes(settings: &Settings, names: &Names) -> Result<usize, SettingsErr
 }
 
 fn parts(settings: &Settings, names: &Names) -> Result<(Vec<Number>, usize), SettingsError> {
-    let Some(parts) = &settings.source else { return Ok((Vec::new(), 1)) };
+    let Some(parts) = &settings.part else { return Ok((Vec::new(), 1)) };
     if !(1..=Layout::MOST_PARTS).contains(&parts.limit) {
-        return bad("source.limit", format!("is {}; write 1 to {}", parts.limit, Layout::MOST_PARTS));
+        return bad("part.limit", format!("is {}; write 1 to {}", parts.limit, Layout::MOST_PARTS));
     }
     let numbers: Vec<Number> =
-        parts.fields.iter().map(|name| names.number("source.fields", name)).collect::<Result<_, _>>()?;
+        parts.fields.iter().map(|name| names.number("part.fields", name)).collect::<Result<_, _>>()?;
     let bits: u32 = numbers.iter().map(Number::bits).sum();
     if numbers.is_empty() || bits > 64 {
-        return bad("source.fields", format!("have {bits} bits together; name fields of 1 to 64"));
+        return bad("part.fields", format!("have {bits} bits together; name fields of 1 to 64"));
     }
     Ok((numbers, parts.limit))
 }
@@ -327,7 +328,7 @@ fn sequence(
         return bad(
             "sequence.window",
             format!(
-                "with `source.limit = {part_limit}` takes {bytes} bytes, and at most {most} MiB are allowed"
+                "with `part.limit = {part_limit}` takes {bytes} bytes, and at most {most} MiB are allowed"
             ),
         );
     }
@@ -343,7 +344,7 @@ fn hits(
     if settings.timestamp.is_none() {
         return bad("timestamp", "is missing: a hit needs a time");
     }
-    let PacketHits { channels, first_channel, .. } = *hits;
+    let PacketHits { channels, first_channel, time_offset_ps, .. } = *hits;
     if channels == 0 || u32::from(channels) + u32::from(first_channel) > 1 << 16 {
         return bad(
             "hits.channels",
@@ -351,5 +352,5 @@ fn hits(
         );
     }
     let named = names.optional("hits.channel", hits.channel.as_deref())?;
-    Ok(HitLayout { channel: named.or(parts.first().copied()), channels, first_channel })
+    Ok(HitLayout { channel: named.or(parts.first().copied()), channels, first_channel, time_offset_ps })
 }

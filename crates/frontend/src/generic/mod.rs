@@ -95,7 +95,7 @@ pub(crate) fn checked_description(choice: u8) -> Settings {
             .collect::<BTreeMap<_, _>>(),
         accept: bit(4).then(|| Accept { field: "type".to_owned(), values: vec![1, 2], ignore: vec![3] }),
         check: Vec::new(),
-        source: Some(Parts { fields: vec!["part".to_owned()], limit: 4 }),
+        part: Some(Parts { fields: vec!["part".to_owned()], limit: 4 }),
         sequence: Some(Sequence {
             field: "count".to_owned(),
             scope,
@@ -122,6 +122,7 @@ pub(crate) fn checked_description(choice: u8) -> Settings {
             channel: None,
             channels: 100,
             first_channel: 8,
+            time_offset_ps: -5,
         }),
     }
 }

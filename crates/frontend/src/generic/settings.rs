@@ -1,10 +1,10 @@
 //! What the description of a generic source says: the header's fields by name, then the roles they play.
 //!
 //! ```text
-//!  [field]                                     the header, as the board's manual tabulates it
+//!  [source.field]                              the header, as the board's manual tabulates it
 //!  buffer_number = { offset = 6, width = 2 }
 //!
-//!  [sequence]                                  what thalweg does with it
+//!  [source.sequence]                           what thalweg does with it
 //!  field = "buffer_number"
 //! ```
 //! A field without a role may be described, too: it is kept in the raw bytes.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub check: Vec<Check>,
     /// The fields that together name the part of the source (module, device) that sent the packet. Without any, the
     /// source has one part: its sender.
-    pub source: Option<Parts>,
+    pub part: Option<Parts>,
     /// The counter that shows what is missing.
     pub sequence: Option<Sequence>,
     /// The field that numbers triggers, frames or events.
@@ -228,7 +228,7 @@ pub struct Payload {
 pub struct PacketHits {
     /// What becomes a hit.
     pub per: HitsPer,
-    /// Name of the field with the channel; without it, the first of the source's fields, or channel 0.
+    /// Name of the field with the channel; without it, the first of the `part`'s fields, or channel 0.
     pub channel: Option<String>,
     /// Number of channels; a packet with a higher one makes no hit and is lost as `bad_channel`.
     #[serde(default = "default_channels")]
@@ -236,6 +236,9 @@ pub struct PacketHits {
     /// Channel of the experiment that channel 0 becomes.
     #[serde(default)]
     pub first_channel: u16,
+    /// Added to every time of this source, picoseconds.
+    #[serde(default)]
+    pub time_offset_ps: i64,
 }
 
 /// What becomes a hit.
@@ -255,7 +258,7 @@ fn default_channels() -> u16 {
 pub enum SettingsError {
     /// A role names a field that is not described.
     #[error(
-        "`{role}` names the field `{name}`, which is not under [field]: describe it there, or use one of {known}"
+        "`{role}` names the field `{name}`, which is not under [source.field]: describe it there, or use one of {known}"
     )]
     NoSuchField {
         /// The role's key.

@@ -6,13 +6,37 @@ use thalweg_data::{Flags, LossReason, SourceId, Stage, Unit};
 use super::emit::Encoder;
 use super::{GenericDecode, GenericUnpack, Settings};
 use crate::check::{self, Outcome};
+use crate::seeds;
+use std::sync::LazyLock;
 
-const SLSDETECTOR: &str = include_str!("../../../../examples/sources/slsdetector.toml");
-const MCPD: &str = include_str!("../../../../examples/sources/mcpd.toml");
-const RECBE: &str = include_str!("../../../../examples/sources/recbe.toml");
+static SLSDETECTOR: LazyLock<String> =
+    LazyLock::new(|| seeds::description(include_str!("../../../../examples/sources/slsdetector.toml")));
+static MCPD: LazyLock<String> =
+    LazyLock::new(|| seeds::description(include_str!("../../../../examples/sources/mcpd.toml")));
+static RECBE: LazyLock<String> =
+    LazyLock::new(|| seeds::description(include_str!("../../../../examples/sources/recbe.toml")));
 
 fn settings(text: &str) -> Settings {
     toml::from_str(text).expect("the description can be read")
+}
+
+#[test]
+fn the_examples_hold_nothing_but_a_source() {
+    let examples = [
+        (include_str!("../../../../examples/sources/slsdetector.toml"), &SLSDETECTOR),
+        (include_str!("../../../../examples/sources/mcpd.toml"), &MCPD),
+        (include_str!("../../../../examples/sources/recbe.toml"), &RECBE),
+    ];
+    for (example, description) in examples {
+        let mut table: toml::Table = example.parse().expect("TOML");
+        let mut source =
+            table["source"].as_array().expect("a list of sources")[0].as_table().expect("a table").clone();
+        assert_eq!(table.remove("source").map(|_| table.len()), Some(0));
+        for key in ["name", "format", "url"] {
+            source.remove(key).expect("a key of every source");
+        }
+        assert_eq!(source.try_into::<Settings>().expect("the keys of the format"), settings(description));
+    }
 }
 
 fn with_hits(text: &str) -> Settings {
@@ -58,7 +82,7 @@ fn slsdetector_worked_bytes() {
          02 00 01 00 00 00 00 00 00 00 00 00 00 00 03 02",
     );
     packet.extend(vec![0x5A; 8192]);
-    let settings = with_hits(SLSDETECTOR);
+    let settings = with_hits(&SLSDETECTOR);
     let (mut unpack, _) = front_end(&settings);
     let outcome = datagrams(&settings, std::slice::from_ref(&packet));
     let hit = outcome.hits[0];
@@ -83,7 +107,7 @@ fn slsdetector_worked_bytes() {
 
 #[test]
 fn slsdetector_refuses_what_is_not_its_own() {
-    let settings = settings(SLSDETECTOR);
+    let settings = settings(&SLSDETECTOR);
     let encoder = Encoder::new(&settings).expect("possible");
     let packet = |values: &[(&str, u64)], payload: usize| {
         let mut packet = Vec::new();
@@ -113,7 +137,7 @@ const MDLL_PACKET: &str = "18 00 02 00 15 00 f0 be 11 00 03 05 8a 67 45 23 01 00
 #[test]
 fn mcpd_worked_bytes() {
     let reply = bytes("0a 00 00 80 0a 00 01 00 00 00 00 04 00 00 00 00 00 00 ff ff");
-    let outcome = datagrams(&settings(MCPD), &[bytes(MCPD_PACKET), reply, bytes(MDLL_PACKET)]);
+    let outcome = datagrams(&settings(&MCPD), &[bytes(MCPD_PACKET), reply, bytes(MDLL_PACKET)]);
     let times: Vec<_> = outcome.hits.iter().map(|hit| (hit.time_ps, hit.channel)).collect();
     assert_eq!(times, [(0x0001_2345_6789 * 100_000, 4), (0x0001_2345_678a * 100_000, 5)]);
     let extra = outcome.extras[0];
@@ -126,7 +150,7 @@ fn mcpd_worked_bytes() {
 
 #[test]
 fn mcpd_gaps_per_device_across_the_wrap() {
-    let settings = settings(MCPD);
+    let settings = settings(&MCPD);
     let encoder = Encoder::new(&settings).expect("possible");
     let mut all = Vec::new();
     for number in (0xFF00..0x1_0100u64).filter(|number| !(0xFFF0..=0x1_0002).contains(number)) {
@@ -157,7 +181,7 @@ fn parts_beyond_the_limit_are_strangers() {
 
 /// A block of a board with two suppressed hits, one with a high bit above its time, and one of a trigger without hits.
 fn recbe_blocks() -> Vec<u8> {
-    let settings = settings(RECBE);
+    let settings = settings(&RECBE);
     let encoder = Encoder::new(&settings).expect("possible");
     let mut all = bytes("22 07 00 05 92 34 00 04 00 00 03 e8 de ad be ef");
     for number in 6..30u64 {
@@ -171,7 +195,7 @@ fn recbe_blocks() -> Vec<u8> {
 
 #[test]
 fn recbe_stream() {
-    let settings = with_hits(RECBE);
+    let settings = with_hits(&RECBE);
     for pieces in [&[1000][..], &[1], &[13, 2]] {
         let outcome = stream(&settings, &recbe_blocks(), pieces);
         assert_eq!(outcome.hits.len(), 25);
@@ -184,7 +208,7 @@ fn recbe_stream() {
 
 #[test]
 fn recbe_stream_is_found_again_behind_damage() {
-    let settings = with_hits(RECBE);
+    let settings = with_hits(&RECBE);
     for pieces in [&[1000][..], &[1], &[13, 2]] {
         let mut damaged = recbe_blocks();
         damaged.splice(16..16, [0x33; 57]);
@@ -259,7 +283,7 @@ proptest! {
             bytes[usize::from(place) % length] = value;
         }
         bytes.drain(200..200 + cut);
-        stream(&with_hits(RECBE), &bytes, &[size]);
+        stream(&with_hits(&RECBE), &bytes, &[size]);
     }
 
     #[test]
@@ -274,7 +298,7 @@ proptest! {
                 None => all[packet].truncate(place / 2),
             }
         }
-        datagrams(&settings(MCPD), &all);
+        datagrams(&settings(&MCPD), &all);
     }
 
     #[test]
