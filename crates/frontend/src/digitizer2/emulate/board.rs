@@ -13,7 +13,7 @@ use super::outgoing::Outgoing;
 use super::packer::{Packer, Totals};
 use super::physics::{FINE, Physics};
 use super::prepared::{Ring, TruthSink, preparing};
-use super::settings::{Firmware, Settings, SettingsError};
+use super::settings::{Firmware, Pace, Settings, SettingsError};
 use crate::digitizer2::emit::{self, ScopeFields, StartFields, StatisticsFields, StopFields};
 
 /// A silent UDP board says so this often: a marker sent before a client listens is lost.
@@ -85,6 +85,8 @@ pub struct Board {
     saved: Box<[u64]>,
     waveforms: Vec<Vec<u16>>,
     trigger_id: u32,
+    /// Clock count of the last hit.
+    last_count: u64,
     truth: Option<Truth>,
 }
 
@@ -119,6 +121,7 @@ impl Board {
             statistics_due: u64::MAX,
             waveforms: Vec::new(),
             trigger_id: 0,
+            last_count: 0,
             truth: None,
         })
     }
@@ -193,6 +196,7 @@ impl Board {
         self.held_since_ns = now_ns;
         self.start_sent = false;
         self.trigger_id = 0;
+        self.last_count = 0;
         self.saved.fill(0);
         self.physics.restart();
         self.encoder.restart(&self.settings);
@@ -205,9 +209,11 @@ impl Board {
         Ok(())
     }
 
-    /// Stops the acquisition at `now_ns`; what was measured until then is still sent. Without effect when nothing runs.
+    /// Stops the acquisition at `now_ns`; what was measured until then is still sent. With unlimited pace, where board time
+    /// is not the host's, it stops where it is. Without effect when nothing runs.
     pub fn stop(&mut self, now_ns: u64) {
-        self.end_ns = self.end_ns.min(now_ns.max(self.started_ns));
+        let end_ns = if self.settings.pace == Pace::Unlimited { 0 } else { now_ns };
+        self.end_ns = self.end_ns.min(end_ns.max(self.started_ns));
     }
 
     /// Voids what the board holds; a run goes on.
@@ -244,8 +250,8 @@ impl Board {
         self.marker_due = true;
     }
 
-    /// Appends to `out` what is due until `now_ns` (any monotonic clock of the host; `u64::MAX` for as fast as it goes),
-    /// and says whether more is due than fitted: then send, clear, and call again.
+    /// Appends to `out` what is due until `now_ns` (any monotonic clock of the host; `u64::MAX` for as fast as it
+    /// goes, without idle markers), and says whether more is due than fitted: then send, clear, and call again.
     pub fn produce(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
         let before = out.lengths.len();
         if self.marker_due {
@@ -253,6 +259,9 @@ impl Board {
             self.packer.clear_marker(out);
         }
         let more = self.state == State::Running && self.run(now_ns, out);
+        if now_ns == u64::MAX {
+            return more;
+        }
         if out.lengths.len() > before {
             self.last_sent_ns = now_ns;
         } else if !more && now_ns.saturating_sub(self.last_sent_ns) >= IDLE_MARKER_NS {
@@ -323,6 +332,7 @@ impl Board {
                     truth.aggregates.push(self.packer.counter());
                 }
             }
+            self.last_count = pulses[count - 1].time_fine / FINE;
             self.physics.take(count);
         }
         true
@@ -345,6 +355,7 @@ impl Board {
                 channel_mask: u64::MAX >> (64 - channels),
                 ..ScopeFields::default()
             };
+            self.last_count = fields.timestamp;
             let place = self.packer.event_place(bytes, out);
             let views: Vec<&[u16]> = self.waveforms.iter().map(Vec::as_slice).collect();
             emit::scope_event(place, &fields, &views);
@@ -381,7 +392,8 @@ impl Board {
     fn stop_event(&mut self, until: u64, out: &mut Outgoing) {
         if self.settings.start_stop_events {
             self.packer.close_aggregate(true);
-            let fields = StopFields { timestamp: until / FINE, dead_time: 0 };
+            let reached = self.ring.as_ref().map_or(self.last_count, Ring::reached_count);
+            let fields = StopFields { timestamp: (until / FINE).max(reached), dead_time: 0 };
             emit::stop(self.packer.event_place(24, out), &fields);
             self.packer.totals.special_events += 1;
         }

@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thalweg_data::{Flags, Hit, Tick};
 
-use super::physics::pulse::{self, Sample, Shape};
+use super::physics::pulse::{self, Shape, Trace};
 use super::physics::{FINE, Pulse, marks};
 use super::settings::{Data, Firmware, Settings};
 use crate::digitizer2::emit::{self, HitFields};
@@ -36,12 +36,10 @@ pub(super) struct Encoder {
     tick: Tick,
     fine_tick: Tick,
     samples: usize,
-    shape: Shape,
     info: WaveInfo,
     random: Pcg64Mcg,
-    trace: Vec<Sample>,
+    trace: Trace,
     dual: Vec<u32>,
-    packed: Vec<u16>,
 }
 
 /// A limit of 16 bits.
@@ -52,23 +50,23 @@ impl Encoder {
         let tick = Tick::from_mhz(settings.sampling_mhz.into()).expect("the sampling rate was checked");
         let samples = usize::from(settings.waveform_samples);
         let saturation = settings.detector.saturation_kev * settings.detector.gain_per_kev;
+        let shape = Shape {
+            samples,
+            before_trigger: samples / 4,
+            gate: (settings.detector.gate_ns * f64::from(settings.sampling_mhz) / 1000.0) as usize,
+            height_per_energy: ((pulse::FULL_SCALE - pulse::BASELINE) as f64 / (0.7 * saturation)) as f32,
+            trapezoid: settings.firmware == Firmware::Pha,
+        };
         Encoder {
             firmware: settings.firmware,
             one_word: settings.data == Data::OneWord,
             tick,
             fine_tick: tick.divided(FINE).expect("the sampling rate was checked"),
             samples,
-            shape: Shape {
-                before_trigger: samples / 4,
-                gate: (settings.detector.gate_ns * f64::from(settings.sampling_mhz) / 1000.0) as usize,
-                height_per_energy: ((pulse::FULL_SCALE - pulse::BASELINE) as f64 / (0.7 * saturation)) as f32,
-                trapezoid: settings.firmware == Firmware::Pha,
-            },
             info: wave_info(settings.firmware),
             random: seed(settings),
-            trace: Vec::new(),
+            trace: Trace::new(shape, settings.seed),
             dual: Vec::new(),
-            packed: Vec::new(),
         }
     }
 
@@ -128,18 +126,15 @@ impl Encoder {
                 _ => emit::hit(place, &fields),
             };
         }
-        pulse::trace(pulse, &self.shape, self.samples, &mut self.random, &mut self.trace);
+        self.trace.draw(pulse, 0, &mut self.random);
         if self.firmware == Firmware::Opendpp {
-            self.packed.clear();
-            self.packed.extend(self.trace.iter().map(|sample| sample.input));
-            emit::packed_hit(place, &fields, 0, false, &[], Some(&self.packed));
+            emit::packed_hit(place, &fields, 0, false, &[], Some(&self.trace.input));
         } else {
+            let probes = self.trace.input.iter().zip(&self.trace.second).zip(&self.trace.digital);
             self.dual.clear();
-            self.dual.extend(
-                self.trace.iter().map(|sample| {
-                    emit::wave_sample(sample.input as i16, sample.second as i16, sample.digital)
-                }),
-            );
+            self.dual.extend(probes.map(|((input, second), digital)| {
+                emit::wave_sample(*input as i16, *second as i16, *digital)
+            }));
             emit::wave_hit(place, &fields, &self.info, &self.dual, false);
         }
     }
@@ -191,10 +186,8 @@ impl Encoder {
         for (channel, waveform) in waveforms.iter_mut().enumerate() {
             let own = pulses.iter().find(|pulse| usize::from(pulse.channel) == channel);
             let delay = own.map_or(0, |pulse| (pulse.time_fine / FINE - start) as usize);
-            let shape = Shape { before_trigger: self.shape.before_trigger + delay, ..self.shape };
-            pulse::trace(own.unwrap_or(&quiet), &shape, self.samples, &mut self.random, &mut self.trace);
-            waveform.clear();
-            waveform.extend(self.trace.iter().map(|sample| sample.input));
+            self.trace.draw(own.unwrap_or(&quiet), delay, &mut self.random);
+            waveform.clone_from(&self.trace.input);
         }
     }
 }

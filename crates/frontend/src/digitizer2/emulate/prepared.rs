@@ -138,6 +138,16 @@ impl Ring {
         self.bytes.len() + size_of_val(self.truth.as_slice()) + size_of_val(self.pieces.as_slice())
     }
 
+    /// Clock count of the last hit sent.
+    pub(super) fn reached_count(&self) -> u64 {
+        let (lap, piece) = match (self.next.checked_sub(1), self.lap.checked_sub(1)) {
+            (Some(place), _) => (self.lap, self.pieces.get(place)),
+            (None, Some(lap)) => (lap, self.pieces.last()),
+            (None, None) => return 0,
+        };
+        piece.map_or(0, |piece| self.base_count(lap) + piece.last_count)
+    }
+
     fn base_count(&self, lap: u64) -> u64 {
         self.offset_count + (lap as f64 * self.period) as u64
     }

@@ -231,7 +231,8 @@ pub struct Settings {
     pub duration_s: Option<f64>,
     /// How fast board time runs.
     pub pace: Pace,
-    /// Replay a ring of prepared data with new times and counters: for rates that physics cannot be computed at.
+    /// Replay a ring of prepared data with new times and counters: for rates that physics cannot be computed at. Such data
+    /// go out in whole datagrams alone; at a stop one that is not full is not sent.
     pub prepared: bool,
     /// Largest ring of prepared data, MiB.
     pub prepared_mib: u32,

@@ -267,6 +267,30 @@ fn an_idle_board_says_so_and_a_clear_starts_anew() {
 }
 
 #[test]
+fn an_unlimited_board_stops_where_it_is() {
+    for prepared in [false, true] {
+        let settings = Settings { pace: super::settings::Pace::Unlimited, prepared, ..busy() };
+        let mut board = Board::new(settings.clone()).expect("valid");
+        let (mut out, mut receiver) = (Outgoing::new(500_000), Receiver::default());
+        board.arm().expect("idle");
+        board.start(1000).expect("armed");
+        (0..20).for_each(|_| {
+            assert!(board.produce(u64::MAX, &mut out));
+            receiver.take(&mut out, &settings);
+        });
+        board.stop(2000);
+        assert!(!board.produce(u64::MAX, &mut out));
+        receiver.take(&mut out, &settings);
+        let (hits, _) = decode(&receiver.events, &settings);
+        let last = hits.hits.last().expect("hits").time_ps;
+        let Some((_, Signal::Stop { time_ps, .. })) = hits.signals.last() else { panic!("no stop") };
+        assert!((last - 8000..last + 8000).contains(time_ps) && last > 1_000_000_000_000, "{last} {time_ps}");
+        assert!(!board.produce(u64::MAX, &mut out) && out.is_empty());
+        assert_eq!(board.state(), State::Armed);
+    }
+}
+
+#[test]
 fn a_run_ends_after_its_duration_and_a_board_without_rate_is_no_trap() {
     let settings = Settings { duration_s: Some(0.01), ..busy() };
     let mut board = Board::new(settings).expect("valid");

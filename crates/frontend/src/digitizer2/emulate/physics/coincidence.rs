@@ -170,7 +170,8 @@ impl Decays {
         let Some((_, energies)) = &self.fission else { return seen };
         for _ in 0..DRAWS {
             let step = energies.draw(random.next_u64());
-            let energy = 50.0 + 75.0 * (step as f64 + random.random::<f64>() - 0.5);
+            let energy = 50.0 + spectrum::NEUTRON_STEP_KEV * (step as f64 + random.random::<f64>() - 0.5);
+            let energy = energy.max(1.0);
             let total = 1.0 + energy / NEUTRON_MASS_KEV;
             let speed = LIGHT_SPEED * (1.0 - 1.0 / (total * total)).sqrt();
             seen.2 = self.flight_path_m / speed;

@@ -1,107 +1,172 @@
 //! The shape of a pulse as the board's ADC sees it, and what the trigger and the gates make of it.
 //!
 //! ```text
-//!  Pulse ─ two decay constants, baseline noise ─► samples ─ probes of the firmware ─► Trace
+//!  Pulse ─ fast and slow light from tables, baseline noise ─► input ─ probes of the firmware ─► Trace
 //! ```
-//! The fast and the slow part of the light are chosen so that a gate of a fifth of the long one holds the charge that
-//! the hit's `energy_short` says: the waveform shows what the numbers tell.
+//! The fast and the slow part of the light follow the hit's `energy_short`: the waveform shows what the numbers tell.
+//! Everything that does not depend on the pulse is worked out once; a sample then costs a few additions.
 
-use rand::Rng;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_distr::StandardNormal;
+use rand_pcg::Pcg64Mcg;
 
-use super::Pulse;
+use super::{FINE, Pulse};
 
-/// One sample as the board's probes show it: two analog values of 14 bits, four digital bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
-    /// The ADC's input.
-    pub input: u16,
-    /// The second probe: baseline (PSD) or trapezoid (PHA).
-    pub second: u16,
-    /// Digital probes 1 to 4 in bits 0 to 3.
-    pub digital: u8,
-}
+/// Where the baseline lies, ADC counts of 14 bits.
+pub const BASELINE: f32 = 1500.0;
+/// The highest ADC count.
+pub const FULL_SCALE: f32 = 16_383.0;
+/// Digital probe bits: trigger, long gate, short gate or peaking, over threshold.
+pub const DIGITAL: [u8; 4] = [1 << 0, 1 << 1, 1 << 2, 1 << 3];
+
+const RISE_SAMPLES: f32 = 1.5;
+const FAST_SAMPLES: f32 = 6.0;
+const SLOW_SAMPLES: f32 = 45.0;
+/// Places of a pulse between two samples.
+const PHASES: usize = 16;
+/// After so many samples nothing of a pulse is left.
+const TABLE: usize = 512;
+/// Samples of noise to choose a piece from: twice the longest waveform.
+const NOISE: usize = 16_384;
+const NOISE_COUNTS: f32 = 3.0;
+const OVER_THRESHOLD: f32 = 20.0;
 
 /// How traces are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
+    /// Samples of a trace, at most 8192.
+    pub samples: usize,
     /// Samples before the trigger.
     pub before_trigger: usize,
     /// Long gate, samples.
     pub gate: usize,
     /// ADC counts per energy channel at the pulse's top.
     pub height_per_energy: f32,
-    /// Second probe is a trapezoid.
+    /// The second probe is a trapezoid, else the baseline.
     pub trapezoid: bool,
 }
 
-/// Where the baseline lies, ADC counts of 14 bits.
-pub const BASELINE: f32 = 1500.0;
-/// The highest ADC count.
-pub const FULL_SCALE: f32 = 16_383.0;
-const RISE_SAMPLES: f32 = 1.5;
-const FAST_SAMPLES: f32 = 6.0;
-const SLOW_SAMPLES: f32 = 45.0;
-
-/// Replaces `samples` by the trace of a pulse, `length` samples long. Digital probes: trigger, long gate, short
-/// gate (PSD) or peaking (PHA), over threshold.
-pub fn trace(pulse: &Pulse, shape: &Shape, length: usize, random: &mut impl Rng, samples: &mut Vec<Sample>) {
-    let tail = if pulse.energy > 0.0 { 1.0 - pulse.energy_short / pulse.energy } else { 0.0 };
-    let slow = (tail * 0.35).clamp(0.0, 0.5);
-    let height = pulse.energy * shape.height_per_energy;
-    let phase = (pulse.time_fine % super::FINE) as f32 / super::FINE as f32;
-    let decays = [RISE_SAMPLES, FAST_SAMPLES, SLOW_SAMPLES].map(|constant| (-1.0 / constant).exp());
-    let mut parts =
-        [RISE_SAMPLES, FAST_SAMPLES, SLOW_SAMPLES].map(|constant| ((phase - 1.0) / constant).exp());
-    let short = shape.gate / 5;
-    samples.clear();
-    samples.extend((0..length).map(|index| {
-        let since = index as i64 - shape.before_trigger as i64;
-        let mut level = 0.0;
-        if since >= 0 {
-            level = height * ((1.0 - slow) * parts[1] + slow * parts[2] - parts[0]).max(0.0);
-            parts.iter_mut().zip(decays).for_each(|(part, decay)| *part *= decay);
-        }
-        let noise = f32::from((random.next_u32() & 0xFF) as u8 ^ 0x80) / 32.0 - 4.0;
-        let input = (BASELINE + level + noise).clamp(0.0, FULL_SCALE) as u16;
-        let second = if shape.trapezoid { trapezoid(since, shape.gate, height) } else { BASELINE };
-        let within = |samples: usize| (0..samples as i64).contains(&since);
-        let digital = u8::from(since == 0)
-            | u8::from(within(shape.gate)) << 1
-            | u8::from(within(short)) << 2
-            | u8::from(level > 20.0) << 3;
-        Sample { input, second: second.clamp(0.0, FULL_SCALE) as u16, digital }
-    }));
+/// Draws traces; holds the last one.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    shape: Shape,
+    /// Rise and fast fall, rise and slow fall: `TABLE` samples for each phase.
+    fast: Vec<f32>,
+    slow: Vec<f32>,
+    noise: Vec<f32>,
+    level: Vec<f32>,
+    /// The ADC's input, 14 bits.
+    pub input: Vec<u16>,
+    /// The second analog probe: baseline or trapezoid.
+    pub second: Vec<u16>,
+    /// Digital probes, see [`DIGITAL`].
+    pub digital: Vec<u8>,
 }
 
-/// A trapezoid that rises for half a gate, stays for a quarter, and falls.
-fn trapezoid(since: i64, gate: usize, height: f32) -> f32 {
-    let (rise, since) = ((gate / 2).max(1) as f32, since as f32);
-    let fall = 1.5 * rise + rise - since;
-    BASELINE + 0.6 * height * (since / rise).min(fall / rise).clamp(0.0, 1.0)
+impl Trace {
+    /// Tables for traces of this shape; the noise is the same for the same seed.
+    pub fn new(shape: Shape, seed: u64) -> Trace {
+        let shape = Shape { samples: shape.samples.min(NOISE / 2), ..shape };
+        let table = |fall: f32| -> Vec<f32> {
+            let value = |index: usize| {
+                let since = (index % TABLE) as f32 + 1.0 - (index / TABLE) as f32 / PHASES as f32;
+                (-since / fall).exp() - (-since / RISE_SAMPLES).exp()
+            };
+            if shape.samples > 0 { (0..PHASES * TABLE).map(value).collect() } else { Vec::new() }
+        };
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let noise = if shape.samples > 0 { NOISE } else { 0 };
+        Trace {
+            fast: table(FAST_SAMPLES),
+            slow: table(SLOW_SAMPLES),
+            noise: (0..noise)
+                .map(|_| BASELINE + NOISE_COUNTS * random.sample::<f32, _>(StandardNormal))
+                .collect(),
+            level: vec![0.0; shape.samples],
+            input: vec![0; shape.samples],
+            second: vec![BASELINE as u16; shape.samples],
+            digital: vec![0; shape.samples],
+            shape,
+        }
+    }
+
+    /// Draws a pulse `delay` samples behind the place of the trigger; the noise comes from `random`.
+    pub fn draw(&mut self, pulse: &Pulse, delay: usize, random: &mut impl Rng) {
+        let samples = self.shape.samples;
+        let start = (self.shape.before_trigger + delay).min(samples);
+        let tail = if pulse.energy > 0.0 { 1.0 - pulse.energy_short / pulse.energy } else { 0.0 };
+        let slow = (tail * 0.35).clamp(0.0, 0.5);
+        let height = pulse.energy * self.shape.height_per_energy;
+        let (fast_part, slow_part) = (height * (1.0 - slow), height * slow);
+        let phase = (pulse.time_fine % FINE) as usize * PHASES / FINE as usize;
+        let table = phase * TABLE..(phase + 1) * TABLE;
+        self.level.fill(0.0);
+        let shapes = self.fast[table.clone()].iter().zip(&self.slow[table]);
+        for (level, (fast, slow)) in self.level[start..].iter_mut().zip(shapes) {
+            *level = fast_part * fast + slow_part * slow;
+        }
+        let piece = random.next_u32() as usize % (NOISE / 2);
+        let noise = &self.noise[piece..piece + samples];
+        for ((input, level), noise) in self.input.iter_mut().zip(&self.level).zip(noise) {
+            *input = (level + noise).clamp(0.0, FULL_SCALE) as u16;
+        }
+        self.probes(start, height);
+    }
+
+    fn probes(&mut self, start: usize, height: f32) {
+        let samples = self.shape.samples;
+        for (digital, level) in self.digital.iter_mut().zip(&self.level) {
+            *digital = u8::from(*level > OVER_THRESHOLD) << 3;
+        }
+        let gate = self.shape.gate;
+        for (length, bit) in [(1, DIGITAL[0]), (gate, DIGITAL[1]), (gate / 5, DIGITAL[2])] {
+            self.digital[start..(start + length).min(samples)].iter_mut().for_each(|digital| *digital |= bit);
+        }
+        if self.shape.trapezoid {
+            let rise = (gate / 2).max(1) as f32;
+            for (index, second) in self.second.iter_mut().enumerate() {
+                let since = index as f32 - start as f32;
+                let level = (since / rise).min(2.5 - since / rise).clamp(0.0, 1.0);
+                *second = (BASELINE + 0.6 * height * level).clamp(0.0, FULL_SCALE) as u16;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::SeedableRng;
 
     #[test]
     fn a_pulse_rises_at_its_trigger_and_neutrons_fall_slower() {
-        let shape = Shape { before_trigger: 16, gate: 50, height_per_energy: 0.2, trapezoid: false };
-        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(3);
+        let shape =
+            Shape { samples: 128, before_trigger: 16, gate: 50, height_per_energy: 0.2, trapezoid: false };
+        let mut random = Pcg64Mcg::seed_from_u64(3);
+        let mut trace = Trace::new(shape, 1);
         let mut tails = [0.0f64; 2];
         for (index, energy_short) in [8600.0, 7000.0].into_iter().enumerate() {
             let pulse = Pulse { time_fine: 512, energy: 10_000.0, energy_short, channel: 0, marks: 0 };
-            let mut samples = Vec::new();
-            trace(&pulse, &shape, 128, &mut random, &mut samples);
-            assert_eq!(samples.len(), 128);
-            let before = samples[..16].iter().map(|sample| sample.input).max();
-            let top = samples.iter().map(|sample| sample.input).max();
-            assert!(before < Some(1510) && top > Some(2300), "{before:?} {top:?}");
-            assert_eq!(samples.iter().filter(|sample| sample.digital & 1 != 0).count(), 1);
-            assert_eq!(samples.iter().filter(|sample| sample.digital & 2 != 0).count(), 50);
-            tails[index] = samples[40..80].iter().map(|sample| f64::from(sample.input) - 1500.0).sum();
+            trace.draw(&pulse, 0, &mut random);
+            let before = trace.input[..16].iter().max();
+            let top = trace.input.iter().max();
+            assert!(before < Some(&1515) && top > Some(&2300), "{before:?} {top:?}");
+            for (bit, count) in [(DIGITAL[0], 1), (DIGITAL[1], 50), (DIGITAL[2], 10)] {
+                assert_eq!(trace.digital.iter().filter(|digital| **digital & bit != 0).count(), count);
+            }
+            tails[index] = trace.input[40..80].iter().map(|input| f64::from(*input) - 1500.0).sum();
         }
         assert!(tails[1] > 1.2 * tails[0], "{tails:?}");
+    }
+
+    #[test]
+    fn the_trapezoid_is_flat_at_its_top() {
+        let shape =
+            Shape { samples: 256, before_trigger: 64, gate: 50, height_per_energy: 0.2, trapezoid: true };
+        let mut trace = Trace::new(shape, 1);
+        let pulse = Pulse { time_fine: 0, energy: 10_000.0, energy_short: 0.0, channel: 0, marks: 0 };
+        trace.draw(&pulse, 0, &mut Pcg64Mcg::seed_from_u64(3));
+        assert_eq!(trace.second[..64], [1500; 64]);
+        assert_eq!(trace.second[90..100], [2700; 10]);
+        assert_eq!(trace.second[200], 1500);
     }
 }

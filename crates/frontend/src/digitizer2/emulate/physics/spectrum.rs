@@ -86,10 +86,9 @@ impl Spectrum {
         let edge = compton_edge_kev(energy_kev);
         let bins = ((edge / BIN_KEV) as usize).max(1);
         let electron = |step: usize| (step as f64 + 0.5) / bins as f64 * edge;
-        let sum: f64 = (0..bins).map(|step| klein_nishina(energy_kev, electron(step))).sum();
-        for step in 0..bins {
-            self.add_at(electron(step), weight * klein_nishina(energy_kev, electron(step)) / sum);
-        }
+        let rates: Vec<f64> = (0..bins).map(|step| klein_nishina(energy_kev, electron(step))).collect();
+        let scale = weight / rates.iter().sum::<f64>();
+        rates.iter().enumerate().for_each(|(step, rate)| self.add_at(electron(step), rate * scale));
     }
 
     /// Several Compton scatterings fill the valley between edge and peak, falling towards the peak.
@@ -104,18 +103,17 @@ impl Spectrum {
 
     /// Gammas scattered back by what stands behind the source, 95° to 180°, then fully absorbed.
     fn add_backscatter(&mut self, energy_kev: f64, weight: f64) {
+        const STEPS: usize = 60;
         let ratio = energy_kev / ELECTRON_KEV;
-        let angle = |step: usize| f64::to_radians(95.0 + 85.0 * (step as f64 + 0.5) / 120.0);
+        // Even steps of the cosine are even steps of the solid angle.
+        let cosine = |step: usize| -0.087 - 0.913 * (step as f64 + 0.5) / STEPS as f64;
+        let kept = |step: usize| 1.0 / (1.0 + ratio * (1.0 - cosine(step)));
         let rate = |step: usize| {
-            let (cosine, sine) = (angle(step).cos(), angle(step).sin());
-            let kept = 1.0 / (1.0 + ratio * (1.0 - cosine));
-            kept * kept * (kept + 1.0 / kept - sine * sine) * sine
+            let (kept, cosine) = (kept(step), cosine(step));
+            kept * kept * (kept + 1.0 / kept - 1.0 + cosine * cosine)
         };
-        let sum: f64 = (0..120).map(rate).sum();
-        for step in 0..120 {
-            let scattered = energy_kev / (1.0 + ratio * (1.0 - angle(step).cos()));
-            self.add_at(scattered, weight * rate(step) / sum);
-        }
+        let sum: f64 = (0..STEPS).map(rate).sum();
+        (0..STEPS).for_each(|step| self.add_at(energy_kev * kept(step), weight * rate(step) / sum));
     }
 
     fn add_exponential(&mut self, from_kev: f64, to_kev: f64, fall_kev: f64, weight: f64) {
@@ -163,8 +161,8 @@ pub fn gammas(isotope: Isotope) -> Spectrum {
             spectrum.add_gamma(1332.5, 0.95, 0.0);
         }
         Isotope::Cf252 => {
-            const WIDTH_KEV: f64 = 50.0;
-            for step in 3..140 {
+            const WIDTH_KEV: f64 = 100.0;
+            for step in 2..70 {
                 let energy = f64::from(step) * WIDTH_KEV;
                 spectrum.add_gamma(energy, (-energy / 850.0).exp(), WIDTH_KEV);
             }
@@ -182,22 +180,32 @@ pub fn gammas(isotope: Isotope) -> Spectrum {
     whole
 }
 
+/// Distance of the energies that [`fission_neutrons`] gives, keV.
+pub const NEUTRON_STEP_KEV: f64 = 100.0;
+
 /// Energies of fission neutrons, keV, and how likely they are: a Maxwellian of 1.42 MeV.
 pub fn fission_neutrons() -> impl Iterator<Item = (f64, f64)> {
-    (0..160).map(|step| {
-        let energy = 50.0 + 75.0 * f64::from(step);
+    (0..120).map(|step| {
+        let energy = 50.0 + NEUTRON_STEP_KEV * f64::from(step);
         (energy, energy.sqrt() * (-energy / 1420.0).exp())
     })
 }
 
 /// Light of fission neutrons: each recoil proton energy up to the neutron's is equally likely.
 pub fn neutrons() -> Spectrum {
+    // The light of each recoil energy is worked out once; neutrons of more energy give it as well.
+    let neutrons: Vec<(f64, f64)> = fission_neutrons().collect();
+    let highest = neutrons.last().map_or(0.0, |(energy, _)| *energy);
     let mut spectrum = Spectrum::default();
-    for (energy, weight) in fission_neutrons() {
-        for step in 0..200 {
-            let recoil = energy * (f64::from(step) + 0.5) / 200.0;
-            spectrum.add_at(proton_light_kev(recoil), weight);
+    const RECOILS: usize = 4000;
+    let mut above = neutrons.iter().map(|(energy, weight)| weight / energy).sum::<f64>();
+    let mut next = neutrons.iter().peekable();
+    for step in 0..RECOILS {
+        let recoil = highest * (step as f64 + 0.5) / RECOILS as f64;
+        while let Some((energy, weight)) = next.next_if(|(energy, _)| *energy < recoil) {
+            above -= weight / energy;
         }
+        spectrum.add_at(proton_light_kev(recoil), above.max(0.0));
     }
     let mut smooth = Spectrum::default();
     smooth.add_share(&spectrum, 1.0);
