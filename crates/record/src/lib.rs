@@ -1,1 +1,43 @@
-//! Placeholder.
+//! Run files: written, checked, repaired and replayed.
+//!
+//! ```text
+//!  Hits ───► HitWriter ──► columns ──► Cut ──► hits · extras · waveforms · statistics
+//!  Frames ─► RawWriter ──► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin
+//!                                                                       ▼
+//!        RawReplay (a Source) ◄── read ── verify · recover · inspect ◄── RunDirectory
+//! ```
+//!
+//! A table is one Arrow IPC *stream* file that is a whole stream at every moment, also while it is being written
+//! and after `kill -9` (see [`ipc::file`]): any stock reader opens it. Each batch carries a CRC-32C.
+//!
+//! What a crash can cost: `kill -9` costs what was not yet in a batch (at most [`Settings::batch_age_s`] of data and
+//! what is being compressed); a power cut costs, besides, what the kernel had not yet put on the disk, which is what
+//! [`Settings::sync`] bounds. In both cases [`recover`](read::recover()) leaves the whole batches.
+
+pub mod bench;
+mod cut;
+pub mod directory;
+mod error;
+mod extra_columns;
+mod hit_columns;
+pub mod hit_writer;
+pub mod hits_file;
+pub mod ipc;
+pub mod raw_writer;
+pub mod read;
+pub mod run_record;
+pub mod settings;
+mod system;
+pub mod table;
+
+pub use directory::RunDirectory;
+pub use error::RecordError;
+pub use hit_writer::HitWriter;
+pub use hits_file::HitsFile;
+pub use raw_writer::{RawSource, RawWriter};
+pub use read::{
+    Inspection, RawReplay, RecoverReport, VerifyReport, check, inspect, raw_sources, recover, verify,
+};
+pub use run_record::{RunRecord, RunRecordState};
+pub use settings::{Compression, OnFull, Settings, Sync};
+pub use table::Table;

@@ -1,0 +1,18 @@
+//! `cargo run --release -p thalweg-record --example bench_record [DIRECTORY] [none|lz4|zstd] [REPEATS]`
+
+use std::path::PathBuf;
+
+use thalweg_record::Compression;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let compression = match arguments.next().as_deref() {
+        Some("lz4") => Compression::Lz4,
+        Some("zstd") => Compression::Zstd,
+        _ => Compression::None,
+    };
+    let repeats = arguments.next().and_then(|repeats| repeats.parse().ok()).unwrap_or(5);
+    let measured = thalweg_record::bench::record_in(&directory, repeats, compression);
+    println!("{}", serde_json::to_string_pretty(&measured).unwrap_or_default());
+}

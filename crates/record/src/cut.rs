@@ -1,0 +1,408 @@
+//! A cut: the rows that enter all tables of a sink at once, and the sink that makes, compresses and writes them.
+//!
+//! ```text
+//!  append ──► open cut ── full or old ──► [ workers compress ] ──► ready ── stage all, commit all ──► files
+//!             └────────────── held ────────────────────────────────┘        └── out, per source
+//! ```
+//! Every amount is counted per source where it happens: in when a batch comes, out when its cut is visible on file,
+//! held from the cuts in memory, lost when the disk is full at the end or fails.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use thalweg_data::{LossReason, Mark, SinkError, SourceId, Tally, Unit};
+
+use crate::error::RecordError;
+use crate::ipc::columns::Batch;
+use crate::ipc::compress::Compressed;
+use crate::ipc::file::{TableFile, TableSummary};
+use crate::ipc::workers::Workers;
+use crate::settings::{Compression, Settings, Sync};
+use crate::table::Table;
+
+/// Most units that a sink counts.
+const MOST_UNITS: usize = 2;
+
+/// Amounts per source, in the sink's units.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Amounts(Vec<[u64; MOST_UNITS]>);
+
+impl Amounts {
+    /// Adds amounts of a source.
+    pub fn add(&mut self, source: SourceId, amounts: [u64; MOST_UNITS]) {
+        if self.0.len() <= source.index() {
+            self.0.resize(source.index() + 1, [0; MOST_UNITS]);
+        }
+        for (sum, amount) in self.0[source.index()].iter_mut().zip(amounts) {
+            *sum += amount;
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn add_all(&mut self, other: &Amounts) {
+        other.each().for_each(|(source, amounts)| self.add(source, amounts));
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn each(&self) -> impl Iterator<Item = (SourceId, [u64; MOST_UNITS])> {
+        self.0.iter().enumerate().map(|(index, amounts)| (SourceId(index as u16), *amounts))
+    }
+}
+
+/// Rows for all tables of a sink.
+pub(crate) trait Cut: Send + 'static {
+    /// The rows of a table, or `None` when there are none.
+    fn batch(&self, table: Table) -> Option<&dyn Batch>;
+    /// Whose they are.
+    fn amounts(&self) -> &Amounts;
+    /// Whether it is time to write it.
+    fn is_full(&self) -> bool;
+    /// Whether no table has rows.
+    fn is_empty(&self) -> bool;
+    /// Completes what is made once, at the end.
+    fn seal(&mut self);
+    /// Empties it, keeps its memory.
+    fn clear(&mut self);
+}
+
+/// A complete cut, compressed if that is configured.
+struct Sealed<C> {
+    cut: C,
+    compressed: Vec<(Table, Compressed)>,
+}
+
+/// Turns appended rows into batches on file, and keeps their account.
+pub(crate) struct CutSink<C: Cut> {
+    units: &'static [Unit],
+    tallies: Vec<Tally>,
+    untouched: Tally,
+    files: Vec<TableFile>,
+    open: C,
+    opened_at: Option<Mark>,
+    workers: Option<Workers<C, Sealed<C>>>,
+    /// Whose rows are in the workers' hands, cut by cut.
+    handed: VecDeque<Amounts>,
+    ready: Option<Sealed<C>>,
+    spare: Vec<C>,
+    make: fn(&Settings) -> C,
+    settings: Settings,
+    failure: Option<(String, String)>,
+    synchronised: Instant,
+}
+
+impl<C: Cut> CutSink<C> {
+    /// A sink into `files`, which are committed in this order. `make` makes empty cuts.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn new(
+        files: Vec<TableFile>,
+        units: &'static [Unit],
+        sources: usize,
+        settings: &Settings,
+        make: fn(&Settings) -> C,
+    ) -> Result<CutSink<C>, RecordError> {
+        let tables: Vec<Table> = files.iter().map(TableFile::table).collect();
+        let compression = settings.compression;
+        let workers = match compression {
+            Compression::None => None,
+            _ => Some(start_workers(tables, settings).map_err(|cause| {
+                let path = files.first().map(TableFile::path).unwrap_or(&settings.directory);
+                RecordError::io(path, "starting threads that compress", cause)
+            })?),
+        };
+        Ok(CutSink {
+            units,
+            tallies: vec![Tally::default(); sources],
+            untouched: Tally::default(),
+            files,
+            open: make(settings),
+            opened_at: None,
+            workers,
+            handed: VecDeque::new(),
+            ready: None,
+            spare: Vec::new(),
+            make,
+            settings: settings.clone(),
+            failure: None,
+            synchronised: Instant::now(),
+        })
+    }
+
+    /// Takes rows: `append` puts them into the open cut. They are refused, and counted as lost, when the disk has been
+    /// full for so long that the open cut is, too, or has failed.
+    pub fn take(
+        &mut self,
+        mark: Mark,
+        amounts: &Amounts,
+        append: impl FnOnce(&mut C),
+    ) -> Result<(), SinkError> {
+        amounts.each().for_each(|(source, amounts)| self.count(source, amounts, Tally::input));
+        if let Err(refusal) = self.make_room() {
+            let reason = self.reason();
+            self.count_lost(amounts, reason);
+            return Err(refusal);
+        }
+        if self.open.is_empty() {
+            self.opened_at = Some(mark);
+        }
+        append(&mut self.open);
+        let result = if self.open.is_full() || self.is_old(mark) { self.close_cut() } else { Ok(()) };
+        self.count_held();
+        // The rows are held, so a full disk is told with the next call. A failed one has lost them.
+        if self.failure.is_some() { result } else { Ok(()) }
+    }
+
+    /// Writes what has waited long enough, and what the workers have done.
+    pub fn advance(&mut self, mark: Mark) -> Result<(), SinkError> {
+        self.alive()?;
+        let mut result = self.drain(false);
+        if result.is_ok() && self.is_old(mark) {
+            result = self.close_cut();
+        }
+        self.count_held();
+        result
+    }
+
+    /// Writes everything and forces it to the disk. What cannot be written is lost.
+    pub fn finish(&mut self) -> Result<(), SinkError> {
+        self.alive()?;
+        let mut result = self.close_cut();
+        if result.is_ok() {
+            result = self.drain(true);
+        }
+        if result.is_ok() {
+            result = self.synchronise();
+        }
+        if result.is_err() && self.failure.is_none() {
+            self.give_up(LossReason::DiskFull);
+        }
+        self.count_held();
+        result
+    }
+
+    /// The account of one source.
+    pub fn tally(&self, source: SourceId) -> &Tally {
+        self.tallies.get(source.index()).unwrap_or(&self.untouched)
+    }
+
+    /// What the files hold.
+    pub fn summaries(&self) -> Vec<TableSummary> {
+        self.files.iter().map(TableFile::summary).collect()
+    }
+
+    /// Rows of one table that are visible on file.
+    pub fn rows_on_file(&self, table: Table) -> u64 {
+        self.files.iter().filter(|file| file.table() == table).map(TableFile::rows).sum()
+    }
+
+    fn alive(&self) -> Result<(), SinkError> {
+        match &self.failure {
+            Some((place, message)) => {
+                Err(SinkError::Failed { place: place.clone(), message: message.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_old(&self, mark: Mark) -> bool {
+        let age_ns = self.settings.batch_age_ns();
+        self.opened_at.is_some_and(|opened| !self.open.is_empty() && mark.since_ns(opened) >= age_ns)
+    }
+
+    fn make_room(&mut self) -> Result<(), SinkError> {
+        self.alive()?;
+        if self.open.is_full() { self.close_cut() } else { Ok(()) }
+    }
+
+    /// Hands the open cut on. An error leaves it open: there is no room for another.
+    fn close_cut(&mut self) -> Result<(), SinkError> {
+        let has_room = |sink: &CutSink<C>| match &sink.workers {
+            Some(workers) => !workers.is_full(),
+            None => sink.ready.is_none(),
+        };
+        self.drain(false)?;
+        while !has_room(self) {
+            self.drain_one(true)?;
+        }
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let next = self.spare.pop().unwrap_or_else(|| (self.make)(&self.settings));
+        let mut cut = std::mem::replace(&mut self.open, next);
+        self.opened_at = None;
+        match &mut self.workers {
+            Some(workers) => {
+                self.handed.push_back(cut.amounts().clone());
+                workers.submit(cut);
+                Ok(())
+            }
+            None => {
+                cut.seal();
+                self.ready = Some(Sealed { cut, compressed: Vec::new() });
+                self.drain(false)
+            }
+        }
+    }
+
+    fn drain(&mut self, wait: bool) -> Result<(), SinkError> {
+        while self.drain_one(wait)? {}
+        Ok(())
+    }
+
+    /// Writes the oldest complete cut; `false` when there is none.
+    fn drain_one(&mut self, wait: bool) -> Result<bool, SinkError> {
+        if self.ready.is_none() {
+            match self.workers.as_mut().and_then(|workers| workers.next(wait)) {
+                None => return Ok(false),
+                Some(Ok(sealed)) => {
+                    self.handed.pop_front();
+                    self.ready = Some(sealed);
+                }
+                Some(Err(_)) => {
+                    let place = self.place();
+                    return Err(self.fail(place, "a thread that compresses has ended early".to_owned()));
+                }
+            }
+        }
+        let Some(sealed) = self.ready.take() else { return Ok(false) };
+        if let Err(error) = write(&mut self.files, &sealed, self.settings.compression) {
+            self.ready = Some(sealed);
+            return Err(self.refuse(error));
+        }
+        let Sealed { mut cut, .. } = sealed;
+        for (source, amounts) in cut.amounts().clone().each() {
+            self.count(source, amounts, Tally::output);
+        }
+        cut.clear();
+        self.spare.push(cut);
+        self.synchronise_if_due()?;
+        Ok(true)
+    }
+
+    fn synchronise_if_due(&mut self) -> Result<(), SinkError> {
+        let due = match self.settings.sync {
+            Sync::None => false,
+            Sync::Batch => true,
+            Sync::Seconds(seconds) => {
+                let interval = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+                self.synchronised.elapsed() >= interval
+            }
+        };
+        if due { self.synchronise() } else { Ok(()) }
+    }
+
+    fn synchronise(&mut self) -> Result<(), SinkError> {
+        self.synchronised = Instant::now();
+        let result = self.files.iter_mut().try_for_each(TableFile::sync);
+        result.map_err(|error| self.refuse(error))
+    }
+
+    fn refuse(&mut self, error: RecordError) -> SinkError {
+        match error {
+            RecordError::Full { path } => SinkError::Full { place: path.display().to_string() },
+            RecordError::Io { path, action, cause } => {
+                self.fail(path.display().to_string(), format!("{action}: {cause}; check the disk"))
+            }
+            other => self.fail(self.place(), other.to_string()),
+        }
+    }
+
+    /// The sink is of no further use: what it holds is lost.
+    fn fail(&mut self, place: String, message: String) -> SinkError {
+        self.failure = Some((place.clone(), message.clone()));
+        self.give_up(LossReason::WriteFailed);
+        self.count_held();
+        SinkError::Failed { place, message }
+    }
+
+    /// Counts everything held as lost, and forgets it.
+    fn give_up(&mut self, reason: LossReason) {
+        let mut held = self.open.amounts().clone();
+        self.handed.drain(..).for_each(|amounts| held.add_all(&amounts));
+        if let Some(sealed) = self.ready.take() {
+            held.add_all(sealed.cut.amounts());
+        }
+        self.workers = None;
+        self.open.clear();
+        self.count_lost(&held, reason);
+    }
+
+    fn reason(&self) -> LossReason {
+        if self.failure.is_some() { LossReason::WriteFailed } else { LossReason::DiskFull }
+    }
+
+    fn place(&self) -> String {
+        self.files.first().map(|file| file.path().display().to_string()).unwrap_or_default()
+    }
+
+    fn count_lost(&mut self, amounts: &Amounts, reason: LossReason) {
+        for (source, amounts) in amounts.each() {
+            self.count(source, amounts, |tally, unit, amount| tally.lost(reason, unit, amount));
+        }
+    }
+
+    fn count(
+        &mut self,
+        source: SourceId,
+        amounts: [u64; MOST_UNITS],
+        mut entry: impl FnMut(&mut Tally, Unit, u64),
+    ) {
+        if self.tallies.len() <= source.index() {
+            self.tallies.resize(source.index() + 1, Tally::default());
+        }
+        let tally = &mut self.tallies[source.index()];
+        for (unit, amount) in self.units.iter().zip(amounts).filter(|(_, amount)| *amount > 0) {
+            entry(tally, *unit, amount);
+        }
+    }
+
+    /// What is held, counted from the cuts in memory.
+    fn count_held(&mut self) {
+        let containers = [Some(self.open.amounts()), self.ready.as_ref().map(|sealed| sealed.cut.amounts())];
+        let containers: Vec<&Amounts> = containers.into_iter().flatten().chain(&self.handed).collect();
+        for (index, tally) in self.tallies.iter_mut().enumerate() {
+            for (place, unit) in self.units.iter().enumerate() {
+                let in_one = |amounts: &&Amounts| amounts.0.get(index).map_or(0, |amounts| amounts[place]);
+                tally.set_held(*unit, containers.iter().map(in_one).sum());
+            }
+        }
+    }
+}
+
+fn start_workers<C: Cut>(tables: Vec<Table>, settings: &Settings) -> std::io::Result<Workers<C, Sealed<C>>> {
+    let compression = settings.compression;
+    Workers::start(settings.compression_workers.clamp(1, 64), settings.cuts_in_flight(), move |mut cut: C| {
+        cut.seal();
+        let compressed = tables
+            .iter()
+            .filter_map(|table| Some((*table, Compressed::of(cut.batch(*table)?, compression))))
+            .collect();
+        Sealed { cut, compressed }
+    })
+}
+
+/// Stages all tables, then commits all: a full disk shows before any row is visible.
+fn write<C: Cut>(
+    files: &mut [TableFile],
+    sealed: &Sealed<C>,
+    compression: Compression,
+) -> Result<(), RecordError> {
+    let staged = files.iter_mut().try_for_each(|file| {
+        let compressed = sealed.compressed.iter().find(|(table, _)| *table == file.table());
+        let batch = match compressed {
+            Some((_, compressed)) => Some(compressed as &dyn Batch),
+            None => sealed.cut.batch(file.table()),
+        };
+        batch.map_or(Ok(()), |batch| file.stage(batch, compression))
+    });
+    let result = staged.and_then(|()| files.iter_mut().try_for_each(TableFile::commit));
+    if result.is_err() {
+        files.iter_mut().for_each(TableFile::discard);
+    }
+    result
+}

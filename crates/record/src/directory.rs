@@ -1,0 +1,196 @@
+//! Run directories: one per run, numbered, never written twice.
+//!
+//! ```text
+//!  runs/000042-neutron-gamma-2-boards/
+//!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
+//!      ledger.bin   run.json
+//! ```
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::error::RecordError;
+use crate::system;
+use crate::table::Table;
+
+/// Digits of a run's number in the name of its directory.
+const NUMBER_DIGITS: usize = 6;
+/// Longest part of the title that goes into the name.
+const TITLE_BYTES: usize = 48;
+/// The file that keeps two programs from taking the same number.
+const LOCK_FILE: &str = ".numbers";
+
+/// The directory of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDirectory {
+    path: PathBuf,
+    number: u64,
+}
+
+impl RunDirectory {
+    /// Makes the directory of a new run in `parent` (made, too, when missing): the number after the largest there, and
+    /// the words of `title`. Two programs that do this at the same time get different numbers.
+    ///
+    /// # Errors
+    /// When the system refuses, or the disk is full.
+    pub fn create(parent: &Path, title: &str) -> Result<RunDirectory, RecordError> {
+        let failed = |cause| RecordError::io(parent, "making a run directory", cause);
+        fs::create_dir_all(parent).map_err(failed)?;
+        // Held until this function returns.
+        let lock = File::options().create(true).append(true).open(parent.join(LOCK_FILE)).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let number = RunDirectory::list(parent)?.last().map_or(1, |run| run.number.saturating_add(1));
+        let name = match words_of(title) {
+            words if words.is_empty() => format!("{number:0NUMBER_DIGITS$}"),
+            words => format!("{number:0NUMBER_DIGITS$}-{words}"),
+        };
+        let path = parent.join(name);
+        fs::create_dir(&path).map_err(failed)?;
+        Ok(RunDirectory { path, number })
+    }
+
+    /// An existing run's directory. A path without a number, such as a copy of another name, counts as run 0.
+    ///
+    /// # Errors
+    /// When it is no directory.
+    pub fn open(path: &Path) -> Result<RunDirectory, RecordError> {
+        if !path.is_dir() {
+            let found = "no such run directory; `runs/` lists them".to_owned();
+            return Err(RecordError::Missing { path: path.to_owned(), found });
+        }
+        Ok(RunDirectory { path: path.to_owned(), number: number_of(path).unwrap_or(0) })
+    }
+
+    /// The runs in `parent`, by number.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn list(parent: &Path) -> Result<Vec<RunDirectory>, RecordError> {
+        let failed = |cause| RecordError::io(parent, "listing runs", cause);
+        let mut runs = Vec::new();
+        for entry in fs::read_dir(parent).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if let (Some(number), true) = (number_of(&path), path.is_dir()) {
+                runs.push(RunDirectory { path, number });
+            }
+        }
+        runs.sort_by(|one, other| (one.number, &one.path).cmp(&(other.number, &other.path)));
+        Ok(runs)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The run's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The file of a table.
+    pub fn table(&self, table: Table) -> PathBuf {
+        self.path.join(table.file_name())
+    }
+
+    /// The file of one source's raw bytes, where each receiving thread writes its own.
+    pub fn raw_of(&self, source_name: &str) -> PathBuf {
+        self.path.join(format!("raw-{}.arrows", words_of(source_name)))
+    }
+
+    /// All files of raw bytes, by name.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn raw_files(&self) -> Result<Vec<PathBuf>, RecordError> {
+        let failed = |cause| RecordError::io(&self.path, "listing files", cause);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name == Table::Raw.file_name() || name.starts_with("raw-") && name.ends_with(".arrows") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// The file of the ledger's counters.
+    pub fn ledger(&self) -> PathBuf {
+        self.path.join("ledger.bin")
+    }
+
+    /// The file that says what the run was.
+    pub fn run_record(&self) -> PathBuf {
+        self.path.join("run.json")
+    }
+
+    /// Bytes that can still be written to its disk.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn bytes_left(&self) -> Result<u64, RecordError> {
+        system::bytes_left(&self.path)
+            .map_err(|cause| RecordError::io(&self.path, "asking for disk space", cause))
+    }
+}
+
+fn number_of(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    let digits = name.split('-').next()?;
+    (digits.len() >= NUMBER_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| digits.parse().ok())
+        .flatten()
+}
+
+/// Letters and digits of a title, lower case, words joined by `-`: a name that every file system and shell takes.
+fn words_of(title: &str) -> String {
+    let mut words = String::new();
+    for character in title.chars().map(|character| character.to_ascii_lowercase()) {
+        if words.len() >= TITLE_BYTES {
+            break;
+        }
+        match character {
+            'a'..='z' | '0'..='9' | '_' => words.push(character),
+            _ if words.is_empty() || words.ends_with('-') => {}
+            _ => words.push('-'),
+        }
+    }
+    words.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_numbered_and_never_share_a_directory() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let parent = folder.path().join("runs");
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let parent = parent.clone();
+                std::thread::spawn(move || {
+                    (0..5)
+                        .map(|_| RunDirectory::create(&parent, "n/γ: 2 boards!").expect("made").number())
+                        .collect()
+                })
+            })
+            .collect();
+        let mut numbers: Vec<u64> =
+            threads.into_iter().flat_map(|thread| -> Vec<u64> { thread.join().expect("ends") }).collect();
+        numbers.sort();
+        assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
+        let runs = RunDirectory::list(&parent).expect("readable");
+        assert!(runs[19].path().ends_with("000020-n-2-boards"), "{runs:?}");
+        assert!(runs[0].bytes_left().expect("known") > 0);
+        assert_eq!(RunDirectory::create(&parent, "").expect("made").path(), parent.join("000021"));
+    }
+
+    #[test]
+    fn a_missing_run_is_said_to_be_missing() {
+        let message = RunDirectory::open(Path::new("/no/such/run")).expect_err("missing").to_string();
+        assert!(message.contains("no such run directory"), "{message}");
+    }
+}

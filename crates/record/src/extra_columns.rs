@@ -1,0 +1,136 @@
+//! Extras, waveforms and statistics become rows here.
+//!
+//! ```text
+//!  k-th hit with EXTRA ─┐
+//!  extras[k] ───────────┴─► row of `extras`, row of `waveforms` (samples expanded), both naming the hit's row
+//! ```
+
+use thalweg_data::waveform::Samples;
+use thalweg_data::{Extra, Flags, Hit, Hits};
+
+use crate::ipc::columns::Columns;
+use crate::table::Table;
+
+/// Bytes of a user word; boards send them most significant byte first.
+const WORD_BYTES: usize = 8;
+
+/// Rows that go with hits.
+#[derive(Debug)]
+pub(crate) struct ExtraColumns {
+    /// The table `extras`, when it is kept.
+    pub extras: Option<Columns>,
+    /// The table `waveforms`, when it is kept.
+    pub waveforms: Option<Columns>,
+    /// The table `statistics`, when it is kept.
+    pub statistics: Option<Columns>,
+    samples: Samples,
+}
+
+impl ExtraColumns {
+    /// Columns of the tables that are kept.
+    pub fn new(keeps: impl Fn(Table) -> bool) -> ExtraColumns {
+        let columns = |table| keeps(table).then(|| Columns::new(table));
+        ExtraColumns {
+            extras: columns(Table::Extras),
+            waveforms: columns(Table::Waveforms),
+            statistics: columns(Table::Statistics),
+            samples: Samples::default(),
+        }
+    }
+
+    /// Appends what belongs to a batch whose first hit is row `first_row` of the table `hits`.
+    pub fn append(&mut self, batch: &Hits, first_row: u64) {
+        if !batch.extras.is_empty() && (self.extras.is_some() || self.waveforms.is_some()) {
+            let owners = batch.hits.iter().enumerate().filter(|(_, hit)| hit.flags.has(Flags::EXTRA));
+            for ((place, hit), extra) in owners.zip(&batch.extras) {
+                let row = first_row + place as u64;
+                self.append_extra(batch, row, extra);
+                self.append_waveform(batch, row, hit, extra);
+            }
+        }
+        self.append_statistics(batch);
+    }
+
+    fn append_extra(&mut self, batch: &Hits, row: u64, extra: &Extra) {
+        let Some(columns) = &mut self.extras else { return };
+        columns.push(0, row.to_le_bytes());
+        columns.push(1, extra.time_ps.to_le_bytes());
+        columns.push(2, extra.source.0.to_le_bytes());
+        columns.push(3, extra.raw_flags.to_le_bytes());
+        columns.push(4, extra.number.to_le_bytes());
+        columns.push(5, extra.info.to_le_bytes());
+        columns.push(6, [extra.layout as u8]);
+        columns.push_bit(7, extra.truncated);
+        let first = extra.words_first as usize;
+        let chain = batch.slices.get(first..first + usize::from(extra.words_count)).unwrap_or(&[]);
+        let words = chain.iter().map(|slice| slice.length as usize / WORD_BYTES).sum();
+        let words = if columns.list_has_room(8, words) { words } else { 0 };
+        columns.push_list(8, words, |bytes| {
+            let received = chain.iter().flat_map(|slice| batch.leases.bytes(*slice).as_chunks().0);
+            let to = bytes.as_chunks_mut::<WORD_BYTES>().0.iter_mut();
+            to.zip(received).for_each(|(to, word)| *to = u64::from_be_bytes(*word).to_le_bytes());
+        });
+        columns.end_row();
+    }
+
+    fn append_waveform(&mut self, batch: &Hits, row: u64, hit: &Hit, extra: &Extra) {
+        let Some(columns) = &mut self.waveforms else { return };
+        if extra.samples_count == 0 {
+            return;
+        }
+        self.samples.read(extra, &batch.slices, &batch.leases);
+        columns.push(0, row.to_le_bytes());
+        columns.push(1, extra.time_ps.to_le_bytes());
+        columns.push(2, hit.channel.to_le_bytes());
+        columns.push(3, extra.source.0.to_le_bytes());
+        push_samples(columns, 4, &self.samples.analog_1);
+        push_samples(columns, 5, &self.samples.analog_2);
+        let digital = &self.samples.digital[..];
+        let digital = if columns.list_has_room(6, digital.len()) { digital } else { &[] };
+        columns.push_list(6, digital.len(), |bytes| bytes.copy_from_slice(digital));
+        columns.end_row();
+    }
+
+    fn append_statistics(&mut self, batch: &Hits) {
+        let Some(columns) = &mut self.statistics else { return };
+        for row in &batch.statistics {
+            columns.push(0, batch.header.mark.0.to_le_bytes());
+            columns.push(1, row.source.0.to_le_bytes());
+            columns.push(2, row.channel.to_le_bytes());
+            columns.push(3, row.real_time_ps.to_le_bytes());
+            columns.push(4, row.dead_time_ps.to_le_bytes());
+            columns.push(5, row.triggers.to_le_bytes());
+            columns.push(6, row.saved.to_le_bytes());
+            columns.end_row();
+        }
+    }
+
+    /// Bytes in the columns.
+    pub fn byte_count(&self) -> usize {
+        self.each().map(Columns::byte_count).sum()
+    }
+
+    /// Whether no column holds a row.
+    pub fn is_empty(&self) -> bool {
+        self.each().all(|columns| columns.rows() == 0)
+    }
+
+    /// Empties the columns, keeps their memory.
+    pub fn clear(&mut self) {
+        let all = [&mut self.extras, &mut self.waveforms, &mut self.statistics];
+        all.into_iter().flatten().for_each(Columns::clear);
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Columns> {
+        [&self.extras, &self.waveforms, &self.statistics].into_iter().flatten()
+    }
+}
+
+/// Samples as a list; none when the batch's offsets have no room, which `batch_bytes` keeps from happening.
+fn push_samples(columns: &mut Columns, column: usize, samples: &[i32]) {
+    let samples = if columns.list_has_room(column, samples.len()) { samples } else { &[] };
+    columns.push_list(column, samples.len(), |bytes| {
+        let to = bytes.as_chunks_mut::<4>().0.iter_mut();
+        to.zip(samples).for_each(|(to, sample)| *to = sample.to_le_bytes());
+    });
+}

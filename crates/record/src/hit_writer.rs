@@ -1,0 +1,156 @@
+//! The recording of hits: a [`Sink`] that writes `hits`, `extras`, `waveforms` and `statistics`.
+//!
+//! ```text
+//!  Hits (merged) ──► HitCut { hit columns, extra columns } ──► CutSink ──► *.arrows
+//!    └ shares ─────► amounts per source: in, held, out, lost
+//! ```
+//! Rows of `hits` are committed last, so that every row of `extras` and `waveforms` that a reader sees belongs to a hit
+//! that it sees in a moment, and a killed run is cut at the hits.
+
+use std::path::Path;
+
+use thalweg_data::{Hits, Mark, Sink, SinkError, SourceId, Tally, Unit};
+
+use crate::cut::{Amounts, Cut, CutSink};
+use crate::error::RecordError;
+use crate::extra_columns::ExtraColumns;
+use crate::hit_columns::HitColumns;
+use crate::ipc::columns::Batch;
+use crate::ipc::file::{TableFile, TableSummary};
+use crate::settings::Settings;
+use crate::table::Table;
+
+/// Tables in the order in which they are committed.
+const TABLES: [Table; 4] = [Table::Extras, Table::Waveforms, Table::Statistics, Table::Hits];
+
+/// Records merged hits and all that belongs to them.
+pub struct HitWriter {
+    sink: CutSink<HitCut>,
+    next_row: u64,
+    amounts: Amounts,
+}
+
+/// Rows of all tables of hits.
+struct HitCut {
+    hits: HitColumns,
+    extra: ExtraColumns,
+    amounts: Amounts,
+    most_hits: usize,
+    most_bytes: usize,
+}
+
+impl HitWriter {
+    /// Makes the files of the tables that `settings` keep in `directory`, and room for the first batch. `sources` are
+    /// the names of the sources, by number; they go into the schema.
+    ///
+    /// # Errors
+    /// When a file exists already or cannot be made.
+    pub fn create(
+        directory: &Path,
+        settings: &Settings,
+        sources: &[String],
+    ) -> Result<HitWriter, RecordError> {
+        let names = serde_json::to_string(sources).unwrap_or_default();
+        let metadata = [("sources", &names[..])];
+        let files = TABLES
+            .into_iter()
+            .filter(|table| settings.keeps(*table))
+            .map(|table| TableFile::create(&directory.join(table.file_name()), table, &metadata))
+            .collect::<Result<Vec<_>, _>>()?;
+        let sink = CutSink::new(files, &[Unit::Hits], sources.len(), settings, HitCut::new)?;
+        Ok(HitWriter { sink, next_row: 0, amounts: Amounts::default() })
+    }
+
+    /// What the files hold.
+    pub fn summaries(&self) -> Vec<TableSummary> {
+        self.sink.summaries()
+    }
+
+    /// Hits that readers see on file.
+    pub fn hits_on_file(&self) -> u64 {
+        self.sink.rows_on_file(Table::Hits)
+    }
+}
+
+impl Sink for HitWriter {
+    fn write(&mut self, hits: &Hits) -> Result<(), SinkError> {
+        if hits.is_empty() {
+            return self.advance(hits.header.mark);
+        }
+        self.amounts.clear();
+        if hits.shares.is_empty() {
+            self.amounts.add(hits.header.source, [hits.hits.len() as u64, 0]);
+        }
+        for share in &hits.shares {
+            self.amounts.add(share.source, [u64::from(share.hits), 0]);
+        }
+        let (first_row, amounts) = (self.next_row, &self.amounts);
+        self.sink.take(hits.header.mark, amounts, |cut| {
+            cut.hits.append(&hits.hits);
+            cut.extra.append(hits, first_row);
+            cut.amounts.add_all(amounts);
+            // Only hits that are taken get a row.
+            self.next_row += hits.hits.len() as u64;
+        })
+    }
+
+    fn advance(&mut self, mark: Mark) -> Result<(), SinkError> {
+        self.sink.advance(mark)
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.sink.finish()
+    }
+
+    fn tally(&self, source: SourceId) -> &Tally {
+        self.sink.tally(source)
+    }
+}
+
+impl HitCut {
+    fn new(settings: &Settings) -> HitCut {
+        HitCut {
+            // One incoming batch more than a full cut: the batch that fills it may go over.
+            hits: HitColumns::with_capacity(settings.batch_hits + settings.batch_hits / 4),
+            extra: ExtraColumns::new(|table| settings.keeps(table)),
+            amounts: Amounts::default(),
+            most_hits: settings.batch_hits.max(1),
+            most_bytes: settings.batch_bytes.max(1),
+        }
+    }
+}
+
+impl Cut for HitCut {
+    fn batch(&self, table: Table) -> Option<&dyn Batch> {
+        let extra = match table {
+            Table::Hits => return (self.hits.rows() > 0).then_some(&self.hits as &dyn Batch),
+            Table::Extras => &self.extra.extras,
+            Table::Waveforms => &self.extra.waveforms,
+            Table::Statistics => &self.extra.statistics,
+            Table::Raw => return None,
+        };
+        extra.as_ref().filter(|columns| columns.rows() > 0).map(|columns| columns as &dyn Batch)
+    }
+
+    fn amounts(&self) -> &Amounts {
+        &self.amounts
+    }
+
+    fn is_full(&self) -> bool {
+        self.hits.rows() >= self.most_hits || self.extra.byte_count() >= self.most_bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.hits.rows() == 0 && self.extra.is_empty()
+    }
+
+    fn seal(&mut self) {
+        self.hits.seal();
+    }
+
+    fn clear(&mut self) {
+        self.hits.clear();
+        self.extra.clear();
+        self.amounts.clear();
+    }
+}

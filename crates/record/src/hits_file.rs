@@ -1,0 +1,87 @@
+//! A file of hits alone, outside any run: an emulator's truth, an export.
+//!
+//! ```text
+//!  &[Hit] ──► HitsFile ──► truth.arrows
+//! ```
+
+use std::path::Path;
+
+use thalweg_data::Hit;
+
+use crate::error::RecordError;
+use crate::hit_columns::HitColumns;
+use crate::ipc::compress::Compressed;
+use crate::ipc::file::{TableFile, TableSummary};
+use crate::settings::Compression;
+use crate::table::Table;
+
+/// Hits per batch.
+const BATCH_HITS: usize = 128 * 1024;
+
+/// Writes hits to one file of the table `hits`, in the order given.
+#[derive(Debug)]
+pub struct HitsFile {
+    file: TableFile,
+    columns: HitColumns,
+    compression: Compression,
+}
+
+impl HitsFile {
+    /// Makes the file, which must not exist. `metadata` goes into its schema, each key behind `thalweg.`.
+    ///
+    /// # Errors
+    /// When it exists or cannot be made.
+    pub fn create(
+        path: &Path,
+        compression: Compression,
+        metadata: &[(&str, &str)],
+    ) -> Result<HitsFile, RecordError> {
+        let file = TableFile::create(path, Table::Hits, metadata)?;
+        Ok(HitsFile { file, columns: HitColumns::with_capacity(BATCH_HITS), compression })
+    }
+
+    /// Appends hits.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; call [`HitsFile::flush`] to try again.
+    pub fn write(&mut self, hits: &[Hit]) -> Result<(), RecordError> {
+        let mut rest = hits;
+        while !rest.is_empty() {
+            let room = BATCH_HITS - self.columns.rows();
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            self.columns.append(now);
+            if self.columns.rows() == BATCH_HITS {
+                self.flush()?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Makes all hits so far visible to readers.
+    ///
+    /// # Errors
+    /// As for `write`.
+    pub fn flush(&mut self) -> Result<(), RecordError> {
+        if self.columns.rows() == 0 {
+            return Ok(());
+        }
+        self.columns.seal();
+        match self.compression {
+            Compression::None => self.file.stage(&self.columns, Compression::None)?,
+            compression => self.file.stage(&Compressed::of(&self.columns, compression), compression)?,
+        }
+        self.file.commit()?;
+        self.columns.clear();
+        Ok(())
+    }
+
+    /// Writes everything and says what the file holds.
+    ///
+    /// # Errors
+    /// As for `write`.
+    pub fn finish(mut self) -> Result<TableSummary, RecordError> {
+        self.flush()?;
+        Ok(self.file.summary())
+    }
+}

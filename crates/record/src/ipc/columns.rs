@@ -1,0 +1,163 @@
+//! Columns in memory: what a batch is written from.
+//!
+//! ```text
+//!  push_u64, push_list, … row by row ──► Columns ──► nodes and buffers in Arrow's order
+//! ```
+
+use crate::table::{Kind, Table};
+
+/// The shape of a batch beside its bytes: what the message's metadata says.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Shape {
+    /// Rows of the batch.
+    pub rows: usize,
+    /// Per column, depth first: length and number of nulls.
+    pub nodes: Vec<(usize, usize)>,
+    /// Per view column: how many buffers its bytes lie in.
+    pub variadic: Vec<i64>,
+}
+
+/// Something that can be written as a batch.
+pub(crate) trait Batch {
+    /// Its shape.
+    fn shape(&self) -> Shape;
+    /// Appends its buffers, in Arrow's order.
+    fn buffers<'a>(&'a self, into: &mut Vec<&'a [u8]>);
+}
+
+/// One column's bytes.
+#[derive(Debug)]
+enum Data {
+    Fixed(Vec<u8>),
+    Bits(Vec<u8>),
+    List { offsets: Vec<u8>, items: Vec<u8>, count: usize },
+}
+
+/// Columns that are filled row by row; for tables with few rows per second, or large rows.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    table: Table,
+    rows: usize,
+    data: Vec<Data>,
+}
+
+impl Columns {
+    /// Empty columns of a table without view columns.
+    pub fn new(table: Table) -> Columns {
+        let data = table
+            .columns()
+            .iter()
+            .map(|column| match column.kind {
+                Kind::Bool => Data::Bits(Vec::new()),
+                kind if kind.is_list() => {
+                    Data::List { offsets: 0i32.to_le_bytes().to_vec(), items: Vec::new(), count: 0 }
+                }
+                _ => Data::Fixed(Vec::new()),
+            })
+            .collect();
+        Columns { table, rows: 0, data }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes so far.
+    pub fn byte_count(&self) -> usize {
+        self.data
+            .iter()
+            .map(|data| match data {
+                Data::Fixed(bytes) | Data::Bits(bytes) => bytes.len(),
+                Data::List { offsets, items, .. } => offsets.len() + items.len(),
+            })
+            .sum()
+    }
+
+    /// Appends the bytes of one value, little-endian.
+    #[inline]
+    pub fn push<const N: usize>(&mut self, column: usize, value: [u8; N]) {
+        debug_assert_eq!(self.table.columns()[column].kind.item_bytes(), N);
+        if let Data::Fixed(bytes) = &mut self.data[column] {
+            bytes.extend_from_slice(&value);
+        }
+    }
+
+    /// Appends a bit.
+    pub fn push_bit(&mut self, column: usize, bit: bool) {
+        let row = self.rows;
+        if let Data::Bits(bytes) = &mut self.data[column] {
+            if row.is_multiple_of(8) {
+                bytes.push(0);
+            }
+            bytes[row / 8] |= u8::from(bit) << (row % 8);
+        }
+    }
+
+    /// Whether `count` more items fit behind 32-bit offsets.
+    pub fn list_has_room(&self, column: usize, count: usize) -> bool {
+        match &self.data[column] {
+            Data::List { count: held, .. } => held + count <= i32::MAX as usize,
+            _ => false,
+        }
+    }
+
+    /// Appends a list of `count` items that `write` puts into the bytes given to it.
+    ///
+    /// # Panics
+    /// When there was no room ([`Columns::list_has_room`]).
+    pub fn push_list(&mut self, column: usize, count: usize, write: impl FnOnce(&mut [u8])) {
+        let item = self.table.columns()[column].kind.item_bytes();
+        if let Data::List { offsets, items, count: held } = &mut self.data[column] {
+            *held += count;
+            let end = i32::try_from(*held).expect("room for the list was asked for");
+            let start = items.len();
+            items.resize(start + count * item, 0);
+            write(&mut items[start..]);
+            offsets.extend_from_slice(&end.to_le_bytes());
+        }
+    }
+
+    /// Ends a row: every column has got its value.
+    pub fn end_row(&mut self) {
+        self.rows += 1;
+    }
+
+    /// Empties the columns, keeps their memory.
+    pub fn clear(&mut self) {
+        self.rows = 0;
+        for data in &mut self.data {
+            match data {
+                Data::Fixed(bytes) | Data::Bits(bytes) => bytes.clear(),
+                Data::List { offsets, items, count } => {
+                    offsets.truncate(4);
+                    items.clear();
+                    *count = 0;
+                }
+            }
+        }
+    }
+}
+
+impl Batch for Columns {
+    fn shape(&self) -> Shape {
+        let mut shape = Shape { rows: self.rows, ..Shape::default() };
+        for data in &self.data {
+            shape.nodes.push((self.rows, 0));
+            if let Data::List { count, .. } = data {
+                shape.nodes.push((*count, 0));
+            }
+        }
+        shape
+    }
+
+    fn buffers<'a>(&'a self, into: &mut Vec<&'a [u8]>) {
+        for data in &self.data {
+            into.push(&[]);
+            match data {
+                Data::Fixed(bytes) | Data::Bits(bytes) => into.push(bytes),
+                Data::List { offsets, items, .. } => into.extend([&offsets[..], &[], &items[..]]),
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A table's file: a whole Arrow stream at every moment.
+//!
+//! ```text
+//!  whole:      … ┊ FFFFFFFF 00000000                              a reader stops here
+//!  stage:      … ┊ FFFFFFFF 00000000 ┊ metadata body ┊ FFFFFFFF 00000000
+//!  commit:     … ┊ FFFFFFFF len      ┊ metadata body ┊ FFFFFFFF 00000000
+//!                           └── these 4 bytes change last, and make the batch visible
+//! ```
+//! A new batch is written behind the end-of-stream marker, then the marker becomes the batch's prefix. So an open file,
+//! and one whose writer was killed, ends in a marker for every reader. Several files are committed together by staging
+//! all before the first commit: a full disk shows while staging, and nothing has to be taken back.
+//!
+//! Payload is not copied: buffers go to the system as they lie in memory. The checksum is computed piece by piece just
+//! before a piece is written, while writing it needs its bytes in the cache anyway.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::columns::Batch;
+use super::message::{self, BATCH_KEY, FIRST_ROW_KEY};
+use super::{END_OF_STREAM, ZEROS, padding};
+use crate::error::RecordError;
+use crate::settings::Compression;
+use crate::system;
+use crate::table::Table;
+
+/// Bytes whose checksum is computed before they are written: well inside a second-level cache.
+const PIECE_BYTES: usize = 256 * 1024;
+/// Most parts of one system call (Linux takes 1024).
+const MOST_PARTS: usize = 512;
+/// Write-back begins when this many bytes are new.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
+
+/// The writer of one table's file.
+#[derive(Debug)]
+pub struct TableFile {
+    file: File,
+    path: PathBuf,
+    table: Table,
+    /// Where the end-of-stream marker lies.
+    end: u64,
+    staged: Option<Staged>,
+    batches: u64,
+    rows: u64,
+    write_back_from: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Staged {
+    prefix: [u8; 8],
+    end: u64,
+    rows: u64,
+}
+
+/// What a table's file holds; part of `run.json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TableSummary {
+    /// The table.
+    pub table: String,
+    /// Name of the file.
+    pub file: String,
+    /// Rows on file.
+    pub rows: u64,
+    /// Batches on file.
+    pub batches: u64,
+    /// Bytes on file.
+    pub bytes: u64,
+}
+
+impl TableFile {
+    /// Makes the file, which must not exist, and writes its schema. `metadata` goes into the schema, each key behind
+    /// `thalweg.`.
+    ///
+    /// # Errors
+    /// When the file exists, cannot be made, or the disk is full.
+    pub fn create(path: &Path, table: Table, metadata: &[(&str, &str)]) -> Result<TableFile, RecordError> {
+        let failed = |action| move |cause| RecordError::io(path, action, cause);
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        let mut file = file.map_err(failed("making the file"))?;
+        let mut start = message::schema_message(table, metadata);
+        let end = start.len() as u64;
+        start.extend_from_slice(&END_OF_STREAM);
+        file.write_all(&start).map_err(failed("writing the schema"))?;
+        let path = path.to_owned();
+        Ok(TableFile { file, path, table, end, staged: None, batches: 0, rows: 0, write_back_from: 0 })
+    }
+
+    /// Writes a batch behind the end of the stream, where no reader sees it yet. Whatever was staged is discarded.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; the file is as before.
+    pub(crate) fn stage(&mut self, batch: &dyn Batch, compression: Compression) -> Result<(), RecordError> {
+        self.discard();
+        self.try_stage(batch, compression).map_err(|cause| {
+            self.discard();
+            RecordError::io(&self.path, "writing a batch", cause)
+        })
+    }
+
+    fn try_stage(&mut self, batch: &dyn Batch, compression: Compression) -> io::Result<()> {
+        let shape = batch.shape();
+        let mut buffers = Vec::new();
+        batch.buffers(&mut buffers);
+        let lengths: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
+        let (number, first_row) = (self.batches.to_string(), self.rows.to_string());
+        let custom = [(BATCH_KEY, &number[..]), (FIRST_ROW_KEY, &first_row[..])];
+        let mut metadata = message::batch_metadata(&shape, &lengths, compression, &custom);
+        // The end of the file is behind the marker until the staged batch is committed or discarded.
+        self.staged = Some(Staged { prefix: END_OF_STREAM, end: self.end, rows: 0 });
+        let body_at = self.end + 8 + metadata.bytes.len() as u64;
+        let (checksum, body_length) = self.write_body(body_at, &buffers, crc32c::crc32c(&metadata.bytes))?;
+        self.file.write_all_at(&END_OF_STREAM, body_at + body_length)?;
+        let digits = format!("{checksum:08x}");
+        metadata.bytes[metadata.checksum_at..][..digits.len()].copy_from_slice(digits.as_bytes());
+        self.file.write_all_at(&metadata.bytes, self.end + 8)?;
+        self.staged = Some(Staged {
+            prefix: message::prefix(metadata.bytes.len()),
+            end: body_at + body_length,
+            rows: shape.rows as u64,
+        });
+        Ok(())
+    }
+
+    /// Writes buffers and padding from `at`; returns the checksum, which goes on from `checksum`, and the bytes written.
+    fn write_body(&mut self, at: u64, buffers: &[&[u8]], mut checksum: u32) -> io::Result<(u32, u64)> {
+        self.file.seek(SeekFrom::Start(at))?;
+        let mut written = 0;
+        let mut parts = Vec::with_capacity(MOST_PARTS);
+        let mut part_bytes = 0;
+        let pieces = buffers.iter().flat_map(|buffer| {
+            buffer.chunks(PIECE_BYTES).chain(std::iter::once(&ZEROS[..padding(buffer.len())]))
+        });
+        for piece in pieces.filter(|piece| !piece.is_empty()) {
+            checksum = crc32c::crc32c_append(checksum, piece);
+            parts.push(IoSlice::new(piece));
+            part_bytes += piece.len();
+            if part_bytes >= PIECE_BYTES || parts.len() == MOST_PARTS {
+                write_parts(&mut self.file, &mut parts)?;
+                written += part_bytes as u64;
+                part_bytes = 0;
+                parts.clear();
+            }
+        }
+        write_parts(&mut self.file, &mut parts)?;
+        Ok((checksum, written + part_bytes as u64))
+    }
+
+    /// Makes what is staged visible to readers. Nothing to do when nothing is.
+    ///
+    /// # Errors
+    /// When the system refuses; what was staged is not visible then.
+    pub(crate) fn commit(&mut self) -> Result<(), RecordError> {
+        let Some(staged) = self.staged else { return Ok(()) };
+        if let Err(cause) = self.file.write_all_at(&staged.prefix, self.end) {
+            self.discard();
+            // Not told as a full disk, which would be tried again: files before this one are committed already.
+            return Err(RecordError::Io { path: self.path.clone(), action: "making a batch visible", cause });
+        }
+        self.staged = None;
+        self.end = staged.end;
+        self.rows += staged.rows;
+        self.batches += 1;
+        if self.end - self.write_back_from >= WRITE_BACK_BYTES {
+            system::begin_write_back(&self.file, self.write_back_from, self.end - self.write_back_from);
+            self.write_back_from = self.end;
+        }
+        Ok(())
+    }
+
+    /// Takes back what is staged.
+    pub(crate) fn discard(&mut self) {
+        if self.staged.take().is_some() {
+            // Bytes behind the marker are seen by no reader; giving their room back is a courtesy to a full disk.
+            let _ = self.file.set_len(self.end + END_OF_STREAM.len() as u64);
+        }
+    }
+
+    /// Forces what is committed to the disk.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn sync(&mut self) -> Result<(), RecordError> {
+        self.file.sync_data().map_err(|cause| RecordError::io(&self.path, "forcing to the disk", cause))
+    }
+
+    /// Which table it is.
+    pub fn table(&self) -> Table {
+        self.table
+    }
+
+    /// Rows that readers see.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file holds.
+    pub fn summary(&self) -> TableSummary {
+        TableSummary {
+            table: self.table.word().to_owned(),
+            file: self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            rows: self.rows,
+            batches: self.batches,
+            bytes: self.end + END_OF_STREAM.len() as u64,
+        }
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+/// Writes all parts, however few the system takes at a time.
+fn write_parts(file: &mut File, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+    let mut rest = parts;
+    while !rest.is_empty() {
+        match file.write_vectored(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut rest, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

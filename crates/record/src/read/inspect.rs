@@ -1,0 +1,229 @@
+//! What is in a run or a file, at a glance.
+//!
+//! ```text
+//!  run directory or *.arrows ──► counts, rates per channel, first hits, time span, losses
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thalweg_data::{Flags, Hit};
+
+use super::hits::hits_of;
+use super::raw::{RawContent, raw_sources};
+use super::table_reader::TableReader;
+use crate::directory::RunDirectory;
+use crate::error::RecordError;
+use crate::ipc::END_OF_STREAM;
+use crate::ipc::file::TableSummary;
+use crate::run_record::{RunRecord, RunRecordState};
+use crate::table::Table;
+
+/// Picoseconds per second.
+const PS_PER_S: f64 = 1e12;
+
+/// What is in a run or a file.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Inspection {
+    /// What was looked at.
+    pub path: PathBuf,
+    /// Title of the run.
+    pub title: String,
+    /// Where the run stands; absent for a file alone.
+    pub state: Option<RunRecordState>,
+    /// When it started, UTC.
+    pub started: String,
+    /// When it ended.
+    pub stopped: String,
+    /// The files.
+    pub tables: Vec<TableSummary>,
+    /// Hits.
+    pub hits: u64,
+    /// Time of the first hit in time, picoseconds since run start.
+    pub first_time_ps: Option<i64>,
+    /// Time of the last one.
+    pub last_time_ps: Option<i64>,
+    /// Time between them, seconds.
+    pub span_s: f64,
+    /// Hits per second over that time.
+    pub rate_hz: f64,
+    /// Channel by channel.
+    pub channels: Vec<ChannelCount>,
+    /// How many hits have each flag.
+    pub flags: BTreeMap<&'static str, u64>,
+    /// The first hits of the file.
+    pub first_hits: Vec<HitRow>,
+    /// Sources of raw bytes.
+    pub raw: Vec<RawContent>,
+    /// Whether the books close.
+    pub ledger_closed: Option<bool>,
+    /// Losses, as in `run.json`.
+    pub losses: serde_json::Value,
+    /// What could not be read, in words.
+    pub problems: Vec<String>,
+}
+
+/// One channel's hits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ChannelCount {
+    /// Channel of the experiment.
+    pub channel: u16,
+    /// Its hits.
+    pub hits: u64,
+    /// Per second, over the time of all hits.
+    pub rate_hz: f64,
+    /// Mean of the energies that were sent.
+    pub mean_energy: Option<f64>,
+}
+
+/// One hit, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HitRow {
+    /// Picoseconds since run start.
+    pub time_ps: i64,
+    /// Channel of the experiment.
+    pub channel: u16,
+    /// Absent when it was not sent.
+    pub energy: Option<u16>,
+    /// Absent when it was not sent.
+    pub energy_short: Option<u16>,
+    /// The flags' names.
+    pub flags: String,
+}
+
+impl HitRow {
+    fn of(hit: &Hit) -> HitRow {
+        let sent = |value, absent| (!hit.flags.has(absent)).then_some(value);
+        HitRow {
+            time_ps: hit.time_ps,
+            channel: hit.channel,
+            energy: sent(hit.energy, Flags::NO_ENERGY),
+            energy_short: sent(hit.energy_short, Flags::NO_ENERGY_SHORT),
+            flags: hit.flags.to_string(),
+        }
+    }
+}
+
+/// Sums over all hits. One row per channel number, so that counting is an addition.
+struct Sums {
+    channels: Vec<[u64; 3]>,
+    flags: [u64; 16],
+    first_time_ps: i64,
+    last_time_ps: i64,
+}
+
+/// Looks into a run's directory or one file; `first` is how many hits are listed. Also while it is being written.
+///
+/// # Errors
+/// When there is nothing to read. What is damaged inside is told in the result.
+pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
+    let mut found = Inspection { path: path.to_owned(), ..Inspection::default() };
+    if !path.is_dir() {
+        look_into(&mut found, path, first)?;
+        return Ok(found);
+    }
+    let directory = RunDirectory::open(path)?;
+    match RunRecord::read(&directory.run_record()) {
+        Ok(record) => found.take_record(record),
+        Err(error) => found.problems.push(error.to_string()),
+    }
+    let tables = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
+    let files = tables.iter().map(|table| directory.table(*table)).filter(|file| file.exists());
+    for file in files.chain(directory.raw_files()?) {
+        if let Err(error) = look_into(&mut found, &file, first) {
+            found.problems.push(error.to_string());
+        }
+    }
+    Ok(found)
+}
+
+impl Inspection {
+    fn take_record(&mut self, record: RunRecord) {
+        self.title = record.title;
+        self.state = Some(record.state);
+        self.started = record.started;
+        self.stopped = record.stopped;
+        if let Some(ledger) = record.ledger {
+            self.ledger_closed = Some(ledger.closed);
+            self.losses = ledger.losses;
+        }
+    }
+
+    fn take_sums(&mut self, sums: &Sums) {
+        if self.hits == 0 {
+            return;
+        }
+        self.first_time_ps = Some(sums.first_time_ps);
+        self.last_time_ps = Some(sums.last_time_ps);
+        self.span_s = (sums.last_time_ps as f64 - sums.first_time_ps as f64) / PS_PER_S;
+        let rate_hz = |hits: u64| if self.span_s > 0.0 { hits as f64 / self.span_s } else { 0.0 };
+        let counted = sums.channels.iter().enumerate().filter(|(_, [hits, ..])| *hits > 0);
+        let channels = counted.map(|(channel, [hits, energy, with_energy])| ChannelCount {
+            channel: channel as u16,
+            hits: *hits,
+            rate_hz: rate_hz(*hits),
+            mean_energy: (*with_energy > 0).then(|| *energy as f64 / *with_energy as f64),
+        });
+        self.channels = channels.collect();
+        self.rate_hz = rate_hz(self.hits);
+        let named = Flags::NAMES.iter().zip(sums.flags).filter(|(_, hits)| *hits > 0);
+        self.flags = named.map(|((_, name), hits)| (*name, hits)).collect();
+    }
+}
+
+impl Sums {
+    fn new() -> Sums {
+        Sums {
+            channels: vec![[0; 3]; 1 << 16],
+            flags: [0; 16],
+            first_time_ps: i64::MAX,
+            last_time_ps: i64::MIN,
+        }
+    }
+
+    fn add(&mut self, hit: &Hit) {
+        let [hits, energy, with_energy] = &mut self.channels[usize::from(hit.channel)];
+        *hits += 1;
+        if !hit.flags.has(Flags::NO_ENERGY) {
+            *energy += u64::from(hit.energy);
+            *with_energy += 1;
+        }
+        for (bit, count) in self.flags.iter_mut().enumerate() {
+            *count += u64::from(hit.flags.0 >> bit & 1);
+        }
+        self.first_time_ps = self.first_time_ps.min(hit.time_ps);
+        self.last_time_ps = self.last_time_ps.max(hit.time_ps);
+    }
+}
+
+fn look_into(found: &mut Inspection, path: &Path, first: usize) -> Result<(), RecordError> {
+    let mut reader = TableReader::open(path)?;
+    let table = reader.table();
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut summary = TableSummary { table: table.word().to_owned(), file, ..TableSummary::default() };
+    let (mut sums, mut hits) = (Sums::new(), Vec::new());
+    let mut walk = || -> Result<(), RecordError> {
+        while let Some(head) = reader.next_batch()? {
+            if table == Table::Hits {
+                hits_of(&reader, &head, &mut hits)?;
+                found.hits += hits.len() as u64;
+                hits.iter().for_each(|hit| sums.add(hit));
+                let wanted = first.saturating_sub(found.first_hits.len());
+                found.first_hits.extend(hits.iter().take(wanted).map(HitRow::of));
+            }
+            summary.batches += 1;
+            summary.rows += head.rows() as u64;
+        }
+        Ok(())
+    };
+    let walked = walk();
+    summary.bytes = reader.position() + END_OF_STREAM.len() as u64;
+    found.tables.push(summary);
+    match table {
+        Table::Hits => found.take_sums(&sums),
+        Table::Raw if walked.is_ok() => found.raw.extend(raw_sources(path)?),
+        _ => {}
+    }
+    walked
+}

@@ -1,0 +1,237 @@
+//! Rows of the table `raw`: what came, when, from whom.
+//!
+//! ```text
+//!  raw.arrows ──► LoadedBatch { rows, each with its view } ──► payload bytes, read where they are wanted
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::table_reader::{BatchHead, ReadAt, TableReader};
+use crate::directory::RunDirectory;
+use crate::error::RecordError;
+use crate::ipc::MOST_BUFFER_BYTES;
+use crate::raw_writer::{RawSource, kind};
+use crate::settings::Compression;
+use crate::table::Table;
+
+/// Longest payload that lies in its view.
+const INLINE_BYTES: usize = 12;
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawRow {
+    /// The source.
+    pub source: u16,
+    /// When it arrived.
+    pub mark_ns: u64,
+    /// Mark alone, piece of a stream, datagram.
+    pub kind: u8,
+    /// First of its batch, last of its source.
+    pub flags: u8,
+    /// The slice's tag.
+    pub tag: u32,
+    view: [u8; 16],
+}
+
+impl RawRow {
+    /// Bytes of payload, as promised; [`LoadedBatch::load`] has checked that they are there.
+    pub fn length(&self) -> usize {
+        u32::from_le_bytes([self.view[0], self.view[1], self.view[2], self.view[3]]) as usize
+    }
+
+    fn buffer(&self) -> usize {
+        u32::from_le_bytes([self.view[8], self.view[9], self.view[10], self.view[11]]) as usize
+    }
+
+    fn offset(&self) -> usize {
+        u32::from_le_bytes([self.view[12], self.view[13], self.view[14], self.view[15]]) as usize
+    }
+}
+
+/// A batch's rows, and its payload: in the file, or unpacked when it is compressed.
+#[derive(Debug)]
+pub(crate) struct LoadedBatch {
+    head: BatchHead,
+    rows: Vec<RawRow>,
+    first_payload: usize,
+    unpacked: Vec<Vec<u8>>,
+}
+
+impl LoadedBatch {
+    /// Reads the rows of a batch and checks where their payload lies.
+    pub fn load<R: ReadAt>(reader: &TableReader<R>, head: BatchHead) -> Result<LoadedBatch, RecordError> {
+        let first_payload = reader.first_buffer(6);
+        let rows = rows_of(reader, &head)?;
+        let mut unpacked = Vec::new();
+        if head.compression() != Compression::None {
+            for index in first_payload..head.buffer_count() {
+                unpacked.push(reader.buffer(&head, index, MOST_BUFFER_BYTES)?);
+            }
+        }
+        let loaded = LoadedBatch { head, rows, first_payload, unpacked };
+        match loaded.rows.iter().find(|row| row.length() > INLINE_BYTES && loaded.place(row).is_none()) {
+            Some(_) => Err(reader.damaged(loaded.head.offset(), "a payload outside its buffer")),
+            None => Ok(loaded),
+        }
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[RawRow] {
+        &self.rows
+    }
+
+    /// Which payload buffer, and where in it, when the whole payload lies there.
+    fn place(&self, row: &RawRow) -> Option<(usize, usize)> {
+        let length = match self.unpacked.is_empty() {
+            true => self.head.buffer_place(self.first_payload.checked_add(row.buffer())?)?.1,
+            false => self.unpacked.get(row.buffer())?.len() as u64,
+        };
+        let end = row.offset() as u64 + row.length() as u64;
+        (end <= length).then_some((row.buffer(), row.offset()))
+    }
+
+    /// Copies a row's payload, from byte `from` on, into `into`.
+    pub fn payload<R: ReadAt>(
+        &self,
+        reader: &TableReader<R>,
+        row: &RawRow,
+        from: usize,
+        into: &mut [u8],
+    ) -> Result<(), RecordError> {
+        let outside = || reader.damaged(self.head.offset(), "a payload outside its buffer");
+        if from.checked_add(into.len()).is_none_or(|end| end > row.length()) {
+            return Err(outside());
+        }
+        if row.length() <= INLINE_BYTES {
+            into.copy_from_slice(&row.view[4 + from..4 + from + into.len()]);
+            return Ok(());
+        }
+        let (buffer, offset) = self.place(row).ok_or_else(outside)?;
+        if let Some(bytes) = self.unpacked.get(buffer) {
+            into.copy_from_slice(&bytes[offset + from..offset + from + into.len()]);
+            return Ok(());
+        }
+        let (start, _) = self.head.buffer_place(self.first_payload + buffer).ok_or_else(outside)?;
+        reader.read_into(start + (offset + from) as u64, into)
+    }
+}
+
+fn rows_of<R: ReadAt>(reader: &TableReader<R>, head: &BatchHead) -> Result<Vec<RawRow>, RecordError> {
+    let source = reader.numbers::<2>(head, 0)?;
+    let mark_ns = reader.numbers::<8>(head, 1)?;
+    let kind = reader.numbers::<1>(head, 2)?;
+    let flags = reader.numbers::<1>(head, 3)?;
+    let tag = reader.numbers::<4>(head, 4)?;
+    let view = reader.numbers::<16>(head, 5)?;
+    let row = |index: usize| RawRow {
+        source: u16::from_le_bytes(source[index]),
+        mark_ns: u64::from_le_bytes(mark_ns[index]),
+        kind: kind[index][0],
+        flags: flags[index][0],
+        tag: u32::from_le_bytes(tag[index]),
+        view: view[index],
+    };
+    Ok((0..head.rows()).map(row).collect())
+}
+
+/// What a recording holds of one source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RawContent {
+    /// The source.
+    #[serde(flatten)]
+    pub source: RawSource,
+    /// Rows: receive calls, datagrams, marks.
+    pub rows: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Rows without payload: times at which nothing had come.
+    pub idle_marks: u64,
+    /// First arrival mark, nanoseconds since run start.
+    pub first_mark_ns: u64,
+    /// Last arrival mark.
+    pub last_mark_ns: u64,
+    /// Longest payload.
+    pub largest_bytes: u64,
+    /// Batches that hold rows of it: file and offset.
+    #[serde(skip)]
+    pub(crate) places: Vec<(PathBuf, u64)>,
+}
+
+/// The sources whose raw bytes are in `path`: a run's directory or one file.
+///
+/// # Errors
+/// When there are none, or a file is damaged (`recover` mends those of a killed run).
+pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
+    let files = if path.is_dir() { RunDirectory::open(path)?.raw_files()? } else { vec![path.to_owned()] };
+    if files.is_empty() {
+        let found = "no raw bytes were recorded; add \"raw\" to `[record] tables`".to_owned();
+        return Err(RecordError::Missing { path: path.to_owned(), found });
+    }
+    let mut contents = BTreeMap::new();
+    for file in files {
+        scan(&file, &mut contents)?;
+    }
+    Ok(contents.into_values().collect())
+}
+
+fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), RecordError> {
+    let mut reader = TableReader::open(path)?;
+    if reader.table() != Table::Raw {
+        return Err(reader.damaged(0, format!("the table `{}` where `raw` is wanted", reader.table().word())));
+    }
+    let described = reader.metadata().get("sources").map(String::as_str).unwrap_or("[]");
+    let sources: Vec<RawSource> = serde_json::from_str(described).unwrap_or_default();
+    for source in sources {
+        contents.entry(source.source).or_insert_with(|| RawContent::of(source));
+    }
+    while let Some(head) = reader.next_batch()? {
+        let offset = head.offset();
+        for row in rows_of(&reader, &head)? {
+            let content = contents.entry(row.source).or_insert_with(|| RawContent::of(undescribed(&row)));
+            content.add(&row);
+            if content.places.last().is_none_or(|(file, place)| *place != offset || file != path) {
+                content.places.push((path.to_owned(), offset));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A source that the schema does not name.
+fn undescribed(row: &RawRow) -> RawSource {
+    RawSource {
+        source: row.source,
+        name: format!("source {}", row.source),
+        stream: row.kind == kind::STREAM,
+        block_bytes: 0,
+    }
+}
+
+impl RawContent {
+    fn of(source: RawSource) -> RawContent {
+        RawContent {
+            source,
+            rows: 0,
+            bytes: 0,
+            idle_marks: 0,
+            first_mark_ns: 0,
+            last_mark_ns: 0,
+            largest_bytes: 0,
+            places: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, row: &RawRow) {
+        if self.rows == 0 {
+            self.first_mark_ns = row.mark_ns;
+        }
+        self.rows += 1;
+        self.bytes += row.length() as u64;
+        self.idle_marks += u64::from(row.kind == kind::MARK);
+        self.last_mark_ns = row.mark_ns;
+        self.largest_bytes = self.largest_bytes.max(row.length() as u64);
+    }
+}

@@ -1,0 +1,211 @@
+//! A run whose writer was killed, or whose files were cut, put in order: whole batches stay, all else goes.
+//!
+//! ```text
+//!  schema ┊ batch ┊ batch ┊ damaged or cut …   ──►   schema ┊ batch ┊ batch ┊ end-of-stream
+//!  ledger.bin ─────────────────────────────────►   run.json, state "recovered"
+//! ```
+//! Batches of extras and waveforms whose hits are gone go, too: they were written before their hits.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thalweg_data::{Ledger, Stage, Unit};
+
+use super::table_reader::TableReader;
+use crate::directory::RunDirectory;
+use crate::error::RecordError;
+use crate::ipc::END_OF_STREAM;
+use crate::ipc::file::TableSummary;
+use crate::ipc::message::schema_message;
+use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
+use crate::table::Table;
+
+/// What [`recover`] did.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecoverReport {
+    /// The run.
+    pub run_directory: PathBuf,
+    /// Whether anything had to be changed.
+    pub changed: bool,
+    /// Each file.
+    pub tables: Vec<RecoveredTable>,
+    /// Hits on file now.
+    pub hits_on_file: u64,
+    /// Hits that had come to the recording when the run ended, as far as its books tell.
+    pub hits_came: Option<u64>,
+    /// Hits that had come and are not on file.
+    pub hits_not_on_file: Option<u64>,
+}
+
+/// What [`recover`] did to one file.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecoveredTable {
+    /// What it holds now.
+    #[serde(flatten)]
+    pub summary: TableSummary,
+    /// Bytes taken away behind the last whole batch.
+    pub bytes_removed: u64,
+    /// Why; empty when nothing was wrong.
+    pub reason: String,
+}
+
+/// Puts a run's directory in order. Does nothing to a run that is whole. Never call it on a run that is being written.
+///
+/// # Errors
+/// When it is no run's directory, or the disk refuses.
+pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
+    let directory = RunDirectory::open(path)?;
+    let mut tables = Vec::new();
+    let mut hits_on_file = None;
+    for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
+        let file = directory.table(table);
+        if file.exists() {
+            let owned_by = if table == Table::Statistics { None } else { hits_on_file };
+            let recovered = recover_file(&file, table, owned_by)?;
+            if table == Table::Hits {
+                hits_on_file = Some(recovered.summary.rows);
+            }
+            tables.push(recovered);
+        }
+    }
+    for file in directory.raw_files()? {
+        tables.push(recover_file(&file, Table::Raw, None)?);
+    }
+    if tables.is_empty() {
+        let found = "no table of a run is there: nothing to recover".to_owned();
+        return Err(RecordError::Missing { path: path.to_owned(), found });
+    }
+    let mut report = RecoverReport {
+        run_directory: path.to_owned(),
+        changed: tables.iter().any(|table| !table.reason.is_empty()),
+        tables,
+        hits_on_file: hits_on_file.unwrap_or(0),
+        hits_came: None,
+        hits_not_on_file: None,
+    };
+    rewrite_record(&directory, &mut report)?;
+    Ok(report)
+}
+
+/// Cuts one file behind its last whole batch. `hits` is how many hits there are for its rows to belong to.
+fn recover_file(path: &Path, table: Table, hits: Option<u64>) -> Result<RecoveredTable, RecordError> {
+    let failed = |action| move |cause| RecordError::io(path, action, cause);
+    let length = std::fs::metadata(path).map_err(failed("asking for its length"))?.len();
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut summary = TableSummary { table: table.word().to_owned(), file: name, ..TableSummary::default() };
+    let mut reader = match TableReader::open(path) {
+        Ok(reader) => reader,
+        Err(error @ RecordError::Damaged { .. }) => {
+            return write_empty(path, table, length, error.to_string(), summary);
+        }
+        Err(error) => return Err(error),
+    };
+    let (mut end, mut reason) = (reader.position(), String::new());
+    loop {
+        match whole_batch(&mut reader, hits) {
+            Ok(None) => break,
+            Ok(Some(rows)) => {
+                summary.batches += 1;
+                summary.rows += rows;
+                end = reader.position();
+            }
+            Err(error @ RecordError::Damaged { .. }) => {
+                reason = error.to_string();
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    summary.bytes = end + END_OF_STREAM.len() as u64;
+    if reason.is_empty() && length > summary.bytes {
+        reason = "bytes behind the end of the stream: a batch that was being written".to_owned();
+    }
+    if !reason.is_empty() {
+        let file = OpenOptions::new().write(true).open(path).map_err(failed("opening for repair"))?;
+        finish_at(&file, end).map_err(failed("repairing"))?;
+    }
+    Ok(RecoveredTable { bytes_removed: length.saturating_sub(summary.bytes), summary, reason })
+}
+
+/// Rows of the next batch when it is whole and its hits are there.
+fn whole_batch(reader: &mut TableReader<File>, hits: Option<u64>) -> Result<Option<u64>, RecordError> {
+    let Some(head) = reader.next_batch()? else { return Ok(None) };
+    reader.verify_checksum(&head)?;
+    if let (Some(hits), Table::Extras | Table::Waveforms) = (hits, reader.table()) {
+        let owners = reader.numbers::<8>(&head, 0)?;
+        if owners.iter().any(|owner| u64::from_le_bytes(*owner) >= hits) {
+            return Err(reader.damaged(head.offset(), "rows whose hits were never written"));
+        }
+    }
+    Ok(Some(head.rows() as u64))
+}
+
+fn finish_at(file: &File, end: u64) -> std::io::Result<()> {
+    // First the marker, then the cut: whenever this stops, the file is a whole stream.
+    file.write_all_at(&END_OF_STREAM, end)?;
+    file.set_len(end + END_OF_STREAM.len() as u64)?;
+    file.sync_all()
+}
+
+/// A file without a whole schema held no row: it becomes an empty table.
+fn write_empty(
+    path: &Path,
+    table: Table,
+    length: u64,
+    reason: String,
+    mut summary: TableSummary,
+) -> Result<RecoveredTable, RecordError> {
+    let schema = schema_message(table, &[]);
+    // Bytes of another program's table are left alone; what this program cuts short is shorter than a schema, or
+    // begins with one that a crash has damaged.
+    if length > schema.len() as u64 + 4096 {
+        return Err(RecordError::Damaged { path: path.to_owned(), offset: 0, found: reason });
+    }
+    let failed = |cause| RecordError::io(path, "repairing", cause);
+    let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+    file.write_all_at(&schema, 0).map_err(failed)?;
+    finish_at(&file, schema.len() as u64).map_err(failed)?;
+    summary.bytes = (schema.len() + END_OF_STREAM.len()) as u64;
+    Ok(RecoveredTable { bytes_removed: length, summary, reason })
+}
+
+fn rewrite_record(directory: &RunDirectory, report: &mut RecoverReport) -> Result<(), RecordError> {
+    let known = RunRecord::read(&directory.run_record());
+    let complete = known.as_ref().is_ok_and(|record| record.state != RunRecordState::Running);
+    if complete && !report.changed {
+        return Ok(());
+    }
+    let mut record = known.unwrap_or_else(|_| RunRecord {
+        format: crate::run_record::FORMAT,
+        number: directory.number(),
+        remarks: vec!["run.json was missing or damaged".to_owned()],
+        ..RunRecord::default()
+    });
+    let books = Ledger::read_file(&directory.ledger()).ok();
+    let tables = report.tables.iter().map(|table| table.summary.clone()).collect();
+    let (stopped, ledger) = (std::mem::take(&mut record.stopped), record.ledger.take());
+    record.stop(RunRecordState::Recovered, tables, books.as_ref());
+    // When it was recovered is not when it stopped; nobody knows the latter of a killed run.
+    record.stopped = stopped;
+    record.ledger = record.ledger.or(ledger);
+    report.hits_came = record
+        .ledger
+        .as_ref()
+        .and_then(|books: &LedgerRecord| books.total(Stage::Record, Unit::Hits, |row| row.input));
+    report.hits_not_on_file = report.hits_came.map(|came| came.saturating_sub(report.hits_on_file));
+    record.remarks.push(remark(report));
+    report.changed = true;
+    record.write(directory)
+}
+
+fn remark(report: &RecoverReport) -> String {
+    let removed: u64 = report.tables.iter().map(|table| table.bytes_removed).sum();
+    let missing = match report.hits_not_on_file {
+        Some(missing) => format!("{missing} hits that had come to the recording are not on file"),
+        None => "how many hits were on their way is not known".to_owned(),
+    };
+    let hits = report.hits_on_file;
+    format!("recovered: {hits} hits on file, {missing}; {removed} bytes of unfinished batches removed")
+}

@@ -1,0 +1,267 @@
+//! A recorded source, come to life again: the same slices, marks and ends as when it was live.
+//!
+//! ```text
+//!  raw.arrows ── rows of one source ──► blocks of a pool ──► Frames (a Source)
+//! ```
+//! A row of a stream is one receive call and is published behind what the framing left over; rows of datagrams up to the
+//! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
+//! No clock is read: the replay runs as fast as it is asked. When no block is free it waits, like the policy `hold`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thalweg_data::stream::{Room, StreamBuffer};
+use thalweg_data::{BlockWriter, Frames, Mark, Pool, Received, Source, SourceError, SourceId, Tally, Unit};
+
+use super::raw::{LoadedBatch, RawContent, RawRow, raw_sources};
+use super::table_reader::TableReader;
+use crate::error::RecordError;
+use crate::raw_writer::{flag, kind};
+
+/// How long a replay waits for a block before it says that there is none.
+const BLOCK_WAIT: Duration = Duration::from_micros(50);
+
+/// One recorded source as a [`Source`].
+pub struct RawReplay {
+    path: PathBuf,
+    content: RawContent,
+    reader: Option<(PathBuf, TableReader<File>)>,
+    next_place: usize,
+    batch: Option<LoadedBatch>,
+    next_row: usize,
+    /// Bytes of the next row that were given already: it did not fit one block.
+    given: usize,
+    room: Blocks,
+    mark: Mark,
+    tally: Tally,
+}
+
+/// Where the bytes go.
+enum Blocks {
+    Stream(StreamBuffer),
+    Datagrams { pool: Pool, writer: Option<BlockWriter> },
+}
+
+impl RawReplay {
+    /// Opens the recording of `source` in `path`, a run's directory or one file. Its bytes go into `pool`, whose blocks
+    /// should be as large as they were ([`RawSource::block_bytes`](crate::RawSource::block_bytes)).
+    ///
+    /// # Errors
+    /// When the recording has no such source, is damaged, or holds a datagram larger than a block.
+    pub fn open(path: &Path, source: SourceId, pool: Pool) -> Result<RawReplay, RecordError> {
+        let content = raw_sources(path)?.into_iter().find(|content| content.source.source == source.0);
+        let content = content.ok_or_else(|| RecordError::Missing {
+            path: path.to_owned(),
+            found: format!("nothing was recorded of {source}"),
+        })?;
+        RawReplay::of(path, content, pool)
+    }
+
+    /// As `open`, for a source that [`raw_sources`] has listed.
+    ///
+    /// # Errors
+    /// When the recording holds a datagram larger than a block.
+    pub fn of(path: &Path, content: RawContent, pool: Pool) -> Result<RawReplay, RecordError> {
+        let room = match content.source.stream {
+            // Room for the largest row is made before it is read, so that a row is given as a whole.
+            true => Blocks::Stream(StreamBuffer::new(pool, content.largest_bytes as usize)),
+            false if content.largest_bytes > pool.block_size() as u64 => {
+                let found = format!(
+                    "a datagram of {} bytes does not fit a block of {}; raise `block_bytes` of the source",
+                    content.largest_bytes,
+                    pool.block_size()
+                );
+                return Err(RecordError::Missing { path: path.to_owned(), found });
+            }
+            false => Blocks::Datagrams { pool, writer: None },
+        };
+        Ok(RawReplay {
+            path: path.to_owned(),
+            content,
+            reader: None,
+            next_place: 0,
+            batch: None,
+            next_row: 0,
+            given: 0,
+            room,
+            mark: Mark::default(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// What the recording holds of this source.
+    pub fn content(&self) -> &RawContent {
+        &self.content
+    }
+
+    /// Makes sure that the next row of this source is at `next_row` of `batch`; `false` when there is none.
+    fn find_row(&mut self) -> Result<bool, RecordError> {
+        loop {
+            if let Some(batch) = &self.batch {
+                let rest = batch.rows().get(self.next_row..).unwrap_or(&[]);
+                if let Some(skip) = rest.iter().position(|row| row.source == self.content.source.source) {
+                    self.next_row += skip;
+                    return Ok(true);
+                }
+            }
+            if !self.load_batch()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn load_batch(&mut self) -> Result<bool, RecordError> {
+        self.batch = None;
+        self.next_row = 0;
+        let Some((path, offset)) = self.content.places.get(self.next_place) else { return Ok(false) };
+        self.next_place += 1;
+        if self.reader.as_ref().is_none_or(|(open, _)| open != path) {
+            self.reader = Some((path.clone(), TableReader::open(path)?));
+        }
+        if let Some((_, reader)) = &self.reader
+            && let Some(head) = reader.batch_at(*offset)?
+        {
+            reader.verify_checksum(&head)?;
+            self.batch = Some(LoadedBatch::load(reader, head)?);
+        }
+        Ok(true)
+    }
+
+    fn row(&self) -> Option<RawRow> {
+        self.batch.as_ref()?.rows().get(self.next_row).copied()
+    }
+
+    fn give(&mut self, frames: &mut Frames) -> Result<Received, RecordError> {
+        frames.header.source = SourceId(self.content.source.source);
+        frames.header.mark = self.mark;
+        if !self.find_row()? {
+            frames.header.end = true;
+            return Ok(Received::End);
+        }
+        let Some(row) = self.row() else { return Ok(Received::End) };
+        let received = match row.kind {
+            kind::MARK => {
+                self.next_row += 1;
+                frames.header.end = row.flags & flag::END != 0;
+                Received::Idle
+            }
+            _ if matches!(self.room, Blocks::Stream(_)) => self.give_piece(row, frames)?,
+            _ => self.give_datagrams(row, frames)?,
+        };
+        if received != Received::Full {
+            self.mark = Mark(row.mark_ns);
+        }
+        frames.header.mark = self.mark;
+        Ok(received)
+    }
+
+    fn give_piece(&mut self, row: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
+        let Blocks::Stream(buffer) = &mut self.room else { return Ok(Received::Full) };
+        let (Some(batch), Some((_, reader))) = (&self.batch, &self.reader) else { return Ok(Received::Full) };
+        let tail = match buffer.room() {
+            Room::Tail(tail) => tail,
+            Room::NoBlock => return Ok(Received::Full),
+            Room::UnitTooLarge => {
+                // The live source gave these bytes up at the same place; the framing, which has seen them, counts them.
+                buffer.carry(0);
+                return Ok(Received::Full);
+            }
+        };
+        let length = (row.length() - self.given).min(tail.len());
+        batch.payload(reader, &row, self.given, &mut tail[..length])?;
+        buffer.publish(length, frames);
+        if let Some(slice) = frames.slices.last_mut() {
+            slice.tag = row.tag;
+        }
+        self.given += length;
+        if self.given == row.length() {
+            self.given = 0;
+            self.next_row += 1;
+            frames.header.end = row.flags & flag::END != 0;
+        }
+        self.count(length as u64, 1);
+        Ok(Received::Data)
+    }
+
+    fn give_datagrams(&mut self, first: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
+        let mut row = first;
+        loop {
+            let (Some(batch), Some((_, reader))) = (&self.batch, &self.reader) else { break };
+            let Some(writer) = self.room.writer_for(row.length()) else { break };
+            batch.payload(reader, &row, 0, &mut writer.tail()[..row.length()])?;
+            let slice = writer.publish(row.length()).tagged(row.tag);
+            frames.leases.add(writer.lease());
+            frames.slices.push(slice);
+            self.count(row.length() as u64, u64::from(!slice.continues()));
+            self.next_row += 1;
+            frames.header.end = row.flags & flag::END != 0;
+            let source = self.content.source.source;
+            let rest = self.batch.as_ref().and_then(|batch| batch.rows().get(self.next_row..)).unwrap_or(&[]);
+            let Some(skip) = rest.iter().position(|row| row.source == source) else { break };
+            if rest[skip].flags & flag::FIRST != 0 {
+                break;
+            }
+            self.next_row += skip;
+            row = rest[skip];
+        }
+        Ok(if frames.slices.is_empty() { Received::Full } else { Received::Data })
+    }
+
+    fn count(&mut self, bytes: u64, datagrams: u64) {
+        for (unit, count) in [(Unit::Bytes, bytes), (Unit::Datagrams, datagrams)] {
+            self.tally.input(unit, count);
+            self.tally.output(unit, count);
+        }
+    }
+}
+
+impl Blocks {
+    /// A block with room for `length` bytes.
+    fn writer_for(&mut self, length: usize) -> Option<&mut BlockWriter> {
+        let Blocks::Datagrams { pool, writer } = self else { return None };
+        if writer.as_ref().is_none_or(|writer| writer.remaining() < length) {
+            // The old block goes back first: it may be the only one.
+            *writer = None;
+            *writer = pool.take();
+        }
+        writer.as_mut().filter(|writer| writer.remaining() >= length)
+    }
+}
+
+impl Source for RawReplay {
+    fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
+        let received = self.give(frames).map_err(|error| SourceError {
+            place: self.path.display().to_string(),
+            message: error.to_string(),
+        })?;
+        if received == Received::Full {
+            std::thread::sleep(wait.min(BLOCK_WAIT));
+        }
+        Ok(received)
+    }
+
+    fn carry(&mut self, bytes: usize) {
+        if let Blocks::Stream(buffer) = &mut self.room {
+            buffer.carry(bytes);
+        }
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn description(&self) -> String {
+        let RawContent { source, rows, bytes, .. } = &self.content;
+        let what = if source.stream { "stream" } else { "datagrams" };
+        format!(
+            "recording of `{}` ({what}) in {}: {rows} rows, {bytes} bytes",
+            source.name,
+            self.path.display()
+        )
+    }
+
+    fn is_stream(&self) -> bool {
+        self.content.source.stream
+    }
+}

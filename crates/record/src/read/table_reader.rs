@@ -1,0 +1,463 @@
+//! A table's file, message by message, with every number checked before it is used.
+//!
+//! ```text
+//!  file ──► schema (must be a table's) ──► BatchHead, BatchHead, … ──► end-of-stream
+//!                                              └ place and length of each buffer ──► columns
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use arrow_ipc::{CompressionType, Message, MessageHeader, Type};
+
+use crate::error::RecordError;
+use crate::ipc::compress::decompress;
+use crate::ipc::message::{BATCH_KEY, CHECKSUM_BLANK, CHECKSUM_KEY, FIRST_ROW_KEY, checksum_place};
+use crate::ipc::{CONTINUATION, MOST_BUFFER_BYTES, MOST_METADATA_BYTES, MOST_ROWS};
+use crate::settings::Compression;
+use crate::table::{Column, Kind, Table};
+
+/// Bytes read at a time while a checksum is computed.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// Bytes at known places: a file, or memory.
+pub trait ReadAt {
+    /// Number of bytes.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Fills `into` from `offset` on.
+    ///
+    /// # Errors
+    /// When there are not that many bytes, or the system fails.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(into, offset)
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let from = self.get(start..).and_then(|rest| rest.get(..into.len()));
+        into.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// The reader of one table's file.
+#[derive(Debug)]
+pub struct TableReader<R> {
+    bytes: R,
+    path: PathBuf,
+    length: u64,
+    table: Table,
+    metadata: BTreeMap<String, String>,
+    position: u64,
+    ended: bool,
+}
+
+/// What a batch's metadata says, checked against the file and the table.
+#[derive(Clone, Debug)]
+pub struct BatchHead {
+    offset: u64,
+    metadata: Vec<u8>,
+    body_at: u64,
+    body_length: u64,
+    rows: usize,
+    buffers: Vec<(u64, u64)>,
+    compression: Compression,
+    number: Option<u64>,
+    first_row: Option<u64>,
+}
+
+impl BatchHead {
+    /// Rows of the batch.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Where the batch begins in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Where the next message begins.
+    pub fn end(&self) -> u64 {
+        self.body_at + self.body_length
+    }
+
+    /// Number of the batch's first row in its table, as the writer counted.
+    pub fn first_row(&self) -> Option<u64> {
+        self.first_row
+    }
+
+    /// Number of the batch in its table, as the writer counted.
+    pub fn number(&self) -> Option<u64> {
+        self.number
+    }
+
+    /// How the batch's buffers are compressed.
+    pub(crate) fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Number of buffers.
+    pub(crate) fn buffer_count(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// Place in the file, and length, of a buffer.
+    pub(crate) fn buffer_place(&self, index: usize) -> Option<(u64, u64)> {
+        self.buffers.get(index).map(|(offset, length)| (self.body_at + offset, *length))
+    }
+}
+
+impl TableReader<File> {
+    /// Opens a table's file.
+    ///
+    /// # Errors
+    /// When it cannot be read or its schema is not that of a table.
+    pub fn open(path: &Path) -> Result<TableReader<File>, RecordError> {
+        let file = File::open(path).map_err(|cause| RecordError::io(path, "opening", cause))?;
+        TableReader::over(file, path)
+    }
+}
+
+impl<R: ReadAt> TableReader<R> {
+    /// A reader over bytes that messages call `path`.
+    ///
+    /// # Errors
+    /// When the schema is not that of a table.
+    pub fn over(bytes: R, path: &Path) -> Result<TableReader<R>, RecordError> {
+        let length = bytes.length().map_err(|cause| RecordError::io(path, "asking for its length", cause))?;
+        let mut reader = TableReader {
+            bytes,
+            path: path.to_owned(),
+            length,
+            table: Table::Hits,
+            metadata: BTreeMap::new(),
+            position: 0,
+            ended: false,
+        };
+        reader.read_schema()?;
+        Ok(reader)
+    }
+
+    /// The table.
+    pub fn table(&self) -> Table {
+        self.table
+    }
+
+    /// The schema's metadata, keys without `thalweg.`.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.metadata
+    }
+
+    /// Where the next message is looked for.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whether the end-of-stream marker was reached.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Bytes of the file when it was opened.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn damaged(&self, offset: u64, found: impl Into<String>) -> RecordError {
+        RecordError::Damaged { path: self.path.clone(), offset, found: found.into() }
+    }
+
+    pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, RecordError> {
+        if offset.checked_add(length as u64).is_none_or(|end| end > self.length) {
+            return Err(self.damaged(offset, format!("{length} bytes that lie beyond the end of the file")));
+        }
+        let mut bytes = vec![0; length];
+        self.read_into(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn read_into(&self, offset: u64, into: &mut [u8]) -> Result<(), RecordError> {
+        self.bytes.read_at(into, offset).map_err(|cause| RecordError::io(&self.path, "reading", cause))
+    }
+
+    /// Metadata of the message at `offset`, or `None` at the end of the stream.
+    fn read_metadata(&self, offset: u64) -> Result<Option<Vec<u8>>, RecordError> {
+        if offset == self.length {
+            return Err(self.damaged(offset, "the file ends without an end-of-stream marker"));
+        }
+        let prefix = self.read(offset, 8)?;
+        if prefix[..4] != CONTINUATION {
+            return Err(self.damaged(offset, "not the beginning of a message"));
+        }
+        let length = u32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]);
+        if u64::from(length) > MOST_METADATA_BYTES {
+            return Err(self.damaged(offset, format!("{length} bytes of metadata")));
+        }
+        if length == 0 { Ok(None) } else { self.read(offset + 8, length as usize).map(Some) }
+    }
+
+    fn read_schema(&mut self) -> Result<(), RecordError> {
+        let metadata = self.read_metadata(0)?;
+        let metadata = metadata.ok_or_else(|| self.damaged(0, "a stream without a schema"))?;
+        let message = self.parse(&metadata, 0)?;
+        let schema =
+            message.header_as_schema().ok_or_else(|| self.damaged(0, "a stream without a schema"))?;
+        let pairs = schema.custom_metadata().into_iter().flatten();
+        let pairs = pairs.filter_map(|pair| {
+            let key = pair.key()?.strip_prefix("thalweg.")?;
+            Some((key.to_owned(), pair.value().unwrap_or_default().to_owned()))
+        });
+        let pairs: BTreeMap<String, String> = pairs.collect();
+        let table = pairs.get("table").and_then(|word| Table::from_word(word));
+        let table = table.ok_or_else(|| self.damaged(0, "an Arrow stream that thalweg did not write"))?;
+        let fields = schema.fields();
+        let columns = table.columns();
+        let matches = fields.is_some_and(|fields| {
+            fields.len() == columns.len()
+                && fields.iter().zip(columns).all(|(field, column)| field_matches(&field, column))
+        });
+        if !matches || pairs.get("format").map(String::as_str) != Some(crate::table::FORMAT) {
+            let found = format!("columns of `{}` that this version does not know", table.word());
+            return Err(self.damaged(0, found));
+        }
+        self.position = 8 + metadata.len() as u64;
+        self.table = table;
+        self.metadata = pairs;
+        Ok(())
+    }
+
+    fn parse<'a>(&self, metadata: &'a [u8], offset: u64) -> Result<Message<'a>, RecordError> {
+        arrow_ipc::root_as_message(metadata)
+            .map_err(|cause| self.damaged(offset, format!("metadata that cannot be read: {cause}")))
+    }
+
+    /// The next batch, or `None` at the end-of-stream marker.
+    ///
+    /// # Errors
+    /// When what comes is no whole batch of this table.
+    pub fn next_batch(&mut self) -> Result<Option<BatchHead>, RecordError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let head = self.batch_at(self.position)?;
+        match &head {
+            Some(head) => self.position = head.end(),
+            None => self.ended = true,
+        }
+        Ok(head)
+    }
+
+    /// The batch that begins at `offset`.
+    pub(crate) fn batch_at(&self, offset: u64) -> Result<Option<BatchHead>, RecordError> {
+        let Some(metadata) = self.read_metadata(offset)? else { return Ok(None) };
+        let head = self.parse_batch(&metadata, offset)?;
+        Ok(Some(BatchHead { metadata, ..head }))
+    }
+
+    fn parse_batch(&self, metadata: &[u8], offset: u64) -> Result<BatchHead, RecordError> {
+        let message = self.parse(metadata, offset)?;
+        let bad = |found: &str| self.damaged(offset, found);
+        if message.header_type() != MessageHeader::RecordBatch {
+            return Err(bad("a message that is no batch"));
+        }
+        let batch = message.header_as_record_batch().ok_or_else(|| bad("a batch without a header"))?;
+        let body_at = offset + 8 + metadata.len() as u64;
+        let body_length = u64::try_from(message.bodyLength()).unwrap_or(u64::MAX);
+        if body_length > self.length.saturating_sub(body_at) {
+            return Err(bad("a batch that the file does not hold to its end"));
+        }
+        let rows = u64::try_from(batch.length()).ok().filter(|rows| *rows <= MOST_ROWS);
+        let rows = rows.ok_or_else(|| bad("an impossible number of rows"))? as usize;
+        let variadic: Vec<i64> = batch.variadicBufferCounts().into_iter().flatten().collect();
+        let buffers = batch.buffers().into_iter().flatten();
+        let buffers: Option<Vec<(u64, u64)>> = buffers
+            .map(|buffer| {
+                let place = u64::try_from(buffer.offset()).ok()?;
+                let length = u64::try_from(buffer.length()).ok()?;
+                (place.checked_add(length)? <= body_length).then_some((place, length))
+            })
+            .collect();
+        let buffers = buffers.ok_or_else(|| bad("a buffer outside its batch"))?;
+        if !self.counts_match(buffers.len(), &variadic) {
+            return Err(bad("a batch with other buffers than its table has"));
+        }
+        let compression = match batch.compression().map(|compression| compression.codec()) {
+            None => Compression::None,
+            Some(CompressionType::LZ4_FRAME) => Compression::Lz4,
+            Some(CompressionType::ZSTD) => Compression::Zstd,
+            Some(_) => return Err(bad("an unknown compression")),
+        };
+        let pairs = message.custom_metadata();
+        let number = |key: &str| {
+            let pair = pairs?.iter().find(|pair| pair.key() == Some(key))?;
+            pair.value()?.parse().ok()
+        };
+        let (number, first_row) = (number(BATCH_KEY), number(FIRST_ROW_KEY));
+        let metadata = Vec::new();
+        Ok(BatchHead {
+            offset,
+            metadata,
+            body_at,
+            body_length,
+            rows,
+            buffers,
+            compression,
+            number,
+            first_row,
+        })
+    }
+
+    fn counts_match(&self, buffers: usize, variadic: &[i64]) -> bool {
+        let fixed: usize = self.table.columns().iter().map(|column| buffers_of(column.kind)).sum();
+        let views = self.table.columns().iter().filter(|column| column.kind == Kind::BinaryView).count();
+        let extra: Option<usize> = variadic.iter().map(|count| usize::try_from(*count).ok()).sum();
+        views == variadic.len() && extra.and_then(|extra| fixed.checked_add(extra)) == Some(buffers)
+    }
+
+    /// Computes the checksum of a batch and compares it with what the batch says.
+    ///
+    /// # Errors
+    /// When they differ, or the batch says none.
+    pub fn verify_checksum(&self, head: &BatchHead) -> Result<(), RecordError> {
+        let place = checksum_place(&head.metadata)
+            .ok_or_else(|| self.damaged(head.offset, format!("a batch without `{CHECKSUM_KEY}`")))?;
+        let mut metadata = head.metadata.clone();
+        let digits = &mut metadata[place..place + CHECKSUM_BLANK.len()];
+        let said = std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        digits.copy_from_slice(CHECKSUM_BLANK.as_bytes());
+        let mut checksum = crc32c::crc32c(&metadata);
+        let mut piece = vec![0; PIECE_BYTES.min(head.body_length as usize)];
+        let (mut offset, end) = (head.body_at, head.end());
+        while offset < end {
+            let length = (end - offset).min(PIECE_BYTES as u64) as usize;
+            self.read_into(offset, &mut piece[..length])?;
+            checksum = crc32c::crc32c_append(checksum, &piece[..length]);
+            offset += length as u64;
+        }
+        if said != Some(checksum) {
+            let found = format!("a batch whose checksum is {checksum:08x} where it says {said:08x?}");
+            return Err(self.damaged(head.offset, found));
+        }
+        Ok(())
+    }
+
+    /// The bytes of one buffer, uncompressed; refused when there would be more than `most`.
+    pub(crate) fn buffer(&self, head: &BatchHead, index: usize, most: u64) -> Result<Vec<u8>, RecordError> {
+        let place = head.buffer_place(index);
+        let (offset, length) =
+            place.ok_or_else(|| self.damaged(head.offset, "a batch with too few buffers"))?;
+        let bytes = self.read(offset, length as usize)?;
+        match head.compression {
+            Compression::None => Ok(bytes),
+            compression => {
+                decompress(&bytes, compression, most).map_err(|cause| self.damaged(offset, cause.to_string()))
+            }
+        }
+    }
+
+    /// Index of a column's first buffer.
+    pub(crate) fn first_buffer(&self, column: usize) -> usize {
+        self.table.columns()[..column].iter().map(|column| buffers_of(column.kind)).sum()
+    }
+
+    /// The values of a column of numbers, little-endian, row by row.
+    pub(crate) fn bytes_of(&self, head: &BatchHead, column: usize) -> Result<Vec<u8>, RecordError> {
+        let kind = self.table.columns()[column].kind;
+        self.exactly(head, self.first_buffer(column) + 1, head.rows as u64 * kind.item_bytes() as u64)
+    }
+
+    /// A buffer's first `wanted` bytes; it must have as many.
+    fn exactly(&self, head: &BatchHead, index: usize, wanted: u64) -> Result<Vec<u8>, RecordError> {
+        // Some writers count the padding into the length.
+        let mut bytes = self.buffer(head, index, wanted + crate::ipc::ALIGNMENT as u64)?;
+        if (bytes.len() as u64) < wanted {
+            return Err(self.damaged(head.offset, "a column with fewer values than rows"));
+        }
+        bytes.truncate(wanted as usize);
+        Ok(bytes)
+    }
+
+    /// The values of a column of `N`-byte numbers.
+    pub(crate) fn numbers<const N: usize>(
+        &self,
+        head: &BatchHead,
+        column: usize,
+    ) -> Result<Vec<[u8; N]>, RecordError> {
+        debug_assert_eq!(self.table.columns()[column].kind.item_bytes(), N);
+        Ok(self.bytes_of(head, column)?.as_chunks::<N>().0.to_vec())
+    }
+
+    /// The bits of a column of bits.
+    pub(crate) fn bits(&self, head: &BatchHead, column: usize) -> Result<Vec<u8>, RecordError> {
+        self.exactly(head, self.first_buffer(column) + 1, (head.rows as u64).div_ceil(8))
+    }
+
+    /// A column of lists: where each row's items end (with the first row's start before), and the items' bytes.
+    pub(crate) fn lists(&self, head: &BatchHead, column: usize) -> Result<(Vec<u64>, Vec<u8>), RecordError> {
+        let first = self.first_buffer(column);
+        let offsets = self.exactly(head, first + 1, (head.rows as u64 + 1) * 4)?;
+        let offsets = offsets.as_chunks::<4>().0.iter().map(|offset| i32::from_le_bytes(*offset));
+        let offsets: Option<Vec<u64>> = offsets.map(|offset| u64::try_from(offset).ok()).collect();
+        let offsets = offsets.filter(|offsets| offsets.is_sorted());
+        let offsets =
+            offsets.ok_or_else(|| self.damaged(head.offset, "lists that do not follow each other"))?;
+        let items = offsets.last().copied().unwrap_or(0);
+        let item_bytes = self.table.columns()[column].kind.item_bytes() as u64;
+        let wanted = items * item_bytes;
+        if wanted > MOST_BUFFER_BYTES {
+            return Err(self.damaged(head.offset, "lists of an impossible length"));
+        }
+        Ok((offsets, self.exactly(head, first + 3, wanted)?))
+    }
+}
+
+/// Buffers of a column, those of a view's bytes not counted.
+fn buffers_of(kind: Kind) -> usize {
+    if kind.is_list() { 4 } else { 2 }
+}
+
+fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
+    let item = || field.children().filter(|children| children.len() == 1).map(|children| children.get(0));
+    let integer = |field: &arrow_ipc::Field<'_>, bits, signed| {
+        let number = field.type_as_int();
+        number.is_some_and(|number| number.bitWidth() == bits && number.is_signed() == signed)
+    };
+    let list_of = |bits, signed| {
+        field.type_type() == Type::List && item().is_some_and(|item| integer(&item, bits, signed))
+    };
+    let kind_matches = match column.kind {
+        Kind::I64 => integer(field, 64, true),
+        Kind::U64 => integer(field, 64, false),
+        Kind::U32 => integer(field, 32, false),
+        Kind::U16 => integer(field, 16, false),
+        Kind::U8 => integer(field, 8, false),
+        Kind::Bool => field.type_type() == Type::Bool,
+        Kind::ListI32 => list_of(32, true),
+        Kind::ListU8 => list_of(8, false),
+        Kind::ListU64 => list_of(64, false),
+        Kind::BinaryView => field.type_type() == Type::BinaryView,
+    };
+    field.name() == Some(column.name) && field.nullable() == column.nullable && kind_matches
+}

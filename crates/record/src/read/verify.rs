@@ -1,0 +1,347 @@
+//! Whether a run is what it says: every byte, every order, every sum.
+//!
+//! ```text
+//!  run directory ──► checksum of each batch · columns · time order · rows against the ledger ──► VerifyReport
+//! ```
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thalweg_data::{Flags, Hit, Ledger, Stage, Unit};
+
+use super::hits::hits_of;
+use super::table_reader::{BatchHead, TableReader};
+use crate::directory::RunDirectory;
+use crate::error::RecordError;
+use crate::ipc::END_OF_STREAM;
+use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
+use crate::table::Table;
+
+/// Most problems that a report lists; the rest is counted.
+const MOST_PROBLEMS: usize = 100;
+
+/// What [`verify`] found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VerifyReport {
+    /// The run.
+    pub run_directory: PathBuf,
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// Everything that is wrong, in words.
+    pub problems: Vec<String>,
+    /// Where the run stands, as `run.json` has it.
+    pub state: RunRecordState,
+    /// Each file.
+    pub tables: Vec<TableReport>,
+    /// Hits in the file.
+    pub hits: u64,
+    /// Hits marked as late: allowed to be out of order.
+    pub hits_late: u64,
+    /// Hits before the one in front of them that are not marked as late.
+    pub hits_out_of_order: u64,
+    /// Hits whose flag `extra` promises a row of extras that is not there; counted where extras are kept.
+    pub extras_missing: u64,
+    /// Rows of extras or waveforms whose hit is not there, or has another time.
+    pub extras_unpaired: u64,
+    /// The books.
+    pub ledger: LedgerReport,
+}
+
+/// What [`verify`] found in one file.
+#[derive(Clone, Debug, Serialize)]
+pub struct TableReport {
+    /// The table.
+    pub table: Table,
+    /// Name of the file.
+    pub file: String,
+    /// Rows of whole batches.
+    pub rows: u64,
+    /// Batches whose checksum is right.
+    pub batches: u64,
+    /// Bytes up to and with the end-of-stream marker.
+    pub bytes: u64,
+    /// Payload bytes, of the table `raw`.
+    pub payload_bytes: u64,
+}
+
+/// What [`verify`] found in the books.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LedgerReport {
+    /// Whether the run has books.
+    pub present: bool,
+    /// Whether they close.
+    pub closed: bool,
+    /// Hits that they call recorded.
+    pub hits_recorded: Option<u64>,
+    /// Hits that they call lost, at any stage.
+    pub hits_lost: u64,
+    /// Raw bytes that they call recorded.
+    pub raw_bytes: Option<u64>,
+}
+
+/// Where extras and hits meet: the hits with the flag `extra`, in order.
+struct Owners {
+    rows: Vec<(u64, i64)>,
+    complete: bool,
+}
+
+/// Most hits with extras whose pairing is checked; beyond that memory would grow with the file.
+const MOST_OWNERS: usize = 1 << 26;
+
+impl VerifyReport {
+    fn problem(&mut self, words: impl Into<String>) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(words.into());
+        }
+        self.ok = false;
+    }
+}
+
+/// Checks a run's directory.
+///
+/// # Errors
+/// When it is no run's directory. What is wrong inside is in the report.
+pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
+    let directory = RunDirectory::open(path)?;
+    let mut report = VerifyReport { run_directory: path.to_owned(), ok: true, ..VerifyReport::default() };
+    let record = match RunRecord::read(&directory.run_record()) {
+        Ok(record) => Some(record),
+        Err(error) => {
+            report.problem(error.to_string());
+            None
+        }
+    };
+    let mut owners = Owners { rows: Vec::new(), complete: true };
+    for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
+        let file = directory.table(table);
+        if file.exists() {
+            verify_file(&mut report, &file, &mut owners);
+        }
+    }
+    for file in directory.raw_files()? {
+        verify_file(&mut report, &file, &mut owners);
+    }
+    if report.tables.is_empty() && report.ok {
+        report.problem("no table is there");
+    }
+    if let Some(record) = record {
+        report.state = record.state;
+        compare_tables(&mut report, &record);
+        compare_ledger(&mut report, &directory, &record);
+    }
+    Ok(report)
+}
+
+fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
+    let mut reader = match TableReader::open(path) {
+        Ok(reader) => reader,
+        Err(error) => return report.problem(error.to_string()),
+    };
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let table = reader.table();
+    let mut found = TableReport { table, file, rows: 0, batches: 0, bytes: 0, payload_bytes: 0 };
+    let mut check = TableCheck { last_time_ps: i64::MIN, hits: Vec::new(), next_owner: 0 };
+    loop {
+        match reader.next_batch() {
+            Ok(None) => break,
+            Ok(Some(head)) => {
+                if let Err(error) = check.batch(report, &mut found, &reader, &head, owners) {
+                    report.problem(error.to_string());
+                    break;
+                }
+            }
+            Err(error) => {
+                report.problem(format!("{error}; `thalweg recover` keeps what is whole"));
+                break;
+            }
+        }
+    }
+    if check.next_owner < owners.rows.len() && table == Table::Extras && owners.complete {
+        report.extras_missing = (owners.rows.len() - check.next_owner) as u64;
+        let missing = report.extras_missing;
+        report.problem(format!("{}: rows of {missing} hits with the flag `extra` are missing", found.file));
+    }
+    found.bytes = reader.position() + END_OF_STREAM.len() as u64;
+    let behind = reader.length().saturating_sub(found.bytes);
+    if reader.ended() && behind > 0 {
+        report.problem(format!(
+            "{}: {behind} bytes behind the end of the stream: a batch that was being written; \
+             `thalweg recover` removes them",
+            found.file
+        ));
+    }
+    report.tables.push(found);
+}
+
+struct TableCheck {
+    last_time_ps: i64,
+    hits: Vec<Hit>,
+    next_owner: usize,
+}
+
+impl TableCheck {
+    fn batch(
+        &mut self,
+        report: &mut VerifyReport,
+        found: &mut TableReport,
+        reader: &TableReader<File>,
+        head: &BatchHead,
+        owners: &mut Owners,
+    ) -> Result<(), RecordError> {
+        reader.verify_checksum(head)?;
+        if head.number() != Some(found.batches) || head.first_row() != Some(found.rows) {
+            let words = format!("batch {} where batch {} is due", head.number().unwrap_or(0), found.batches);
+            report.problem(format!("{}: at byte {}: {words}", found.file, head.offset()));
+        }
+        match found.table {
+            Table::Hits => self.hits(report, found, reader, head, owners)?,
+            Table::Extras | Table::Waveforms => {
+                super::read_every_column(reader, head)?;
+                self.extras(report, found, reader, head, owners)?;
+            }
+            Table::Statistics => super::read_every_column(reader, head)?,
+            Table::Raw => {
+                let loaded = super::raw::LoadedBatch::load(reader, head.clone())?;
+                found.payload_bytes += loaded.rows().iter().map(|row| row.length() as u64).sum::<u64>();
+            }
+        }
+        found.batches += 1;
+        found.rows += head.rows() as u64;
+        Ok(())
+    }
+
+    fn hits(
+        &mut self,
+        report: &mut VerifyReport,
+        found: &TableReport,
+        reader: &TableReader<File>,
+        head: &BatchHead,
+        owners: &mut Owners,
+    ) -> Result<(), RecordError> {
+        hits_of(reader, head, &mut self.hits)?;
+        report.hits += self.hits.len() as u64;
+        for (place, hit) in self.hits.iter().enumerate() {
+            let row = found.rows + place as u64;
+            if hit.flags.has(Flags::EXTRA) {
+                owners.add(row, hit.time_ps);
+            }
+            if hit.flags.has(Flags::LATE) {
+                report.hits_late += 1;
+            } else if hit.time_ps < self.last_time_ps {
+                report.hits_out_of_order += 1;
+                let (time_ps, last) = (hit.time_ps, self.last_time_ps);
+                report.problem(format!("{}: hit {row} at {time_ps} ps lies before {last} ps", found.file));
+            } else {
+                self.last_time_ps = hit.time_ps;
+            }
+        }
+        Ok(())
+    }
+
+    /// Extras come in the order of their hits; a table may leave hits out (waveforms), and none may be added.
+    fn extras(
+        &mut self,
+        report: &mut VerifyReport,
+        found: &TableReport,
+        reader: &TableReader<File>,
+        head: &BatchHead,
+        owners: &Owners,
+    ) -> Result<(), RecordError> {
+        let hits = reader.numbers::<8>(head, 0)?;
+        let times = reader.numbers::<8>(head, 1)?;
+        for (hit, time_ps) in hits.iter().zip(&times).filter(|_| owners.complete) {
+            let (hit, time_ps) = (u64::from_le_bytes(*hit), i64::from_le_bytes(*time_ps));
+            let rest = &owners.rows[self.next_owner..];
+            let place = match found.table {
+                Table::Extras => (rest.first() == Some(&(hit, time_ps))).then_some(0),
+                _ => rest.binary_search(&(hit, time_ps)).ok(),
+            };
+            match place {
+                Some(place) => self.next_owner += place + 1,
+                None => {
+                    report.extras_unpaired += 1;
+                    report.problem(format!(
+                        "{}: a row of hit {hit} at {time_ps} ps has no such hit",
+                        found.file
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Owners {
+    fn add(&mut self, row: u64, time_ps: i64) {
+        if self.rows.len() < MOST_OWNERS {
+            self.rows.push((row, time_ps));
+        } else {
+            self.complete = false;
+        }
+    }
+}
+
+fn compare_tables(report: &mut VerifyReport, record: &RunRecord) {
+    if record.state == RunRecordState::Running {
+        report.problem(
+            "run.json says that the run is being written; if its program is gone, use `thalweg recover`",
+        );
+        return;
+    }
+    for said in &record.tables {
+        let found = report.tables.iter().find(|table| table.file == said.file);
+        match found.map(|found| found.rows) {
+            None => report.problem(format!("{}: run.json names it, and it is missing or damaged", said.file)),
+            Some(rows) if rows != said.rows => {
+                report.problem(format!("{}: {rows} rows where run.json says {}", said.file, said.rows));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &RunRecord) {
+    let Some(ledger) = &record.ledger else {
+        if record.state != RunRecordState::Running {
+            report.problem("run.json holds no ledger");
+        }
+        return;
+    };
+    let losses = ledger.entries.iter().filter(|row| row.unit == Unit::Hits.word());
+    report.ledger = LedgerReport {
+        present: true,
+        closed: ledger.closed,
+        hits_recorded: ledger.total(Stage::Record, Unit::Hits, |row| row.output),
+        hits_lost: losses.map(|row| row.lost.values().sum::<u64>()).sum(),
+        raw_bytes: ledger.total(Stage::Raw, Unit::Bytes, |row| row.output),
+    };
+    let recovered = record.state == RunRecordState::Recovered;
+    if !ledger.closed && !recovered {
+        let where_not = ledger.discrepancies.join("; ");
+        report.problem(format!("the ledger does not close: {where_not}"));
+    }
+    if let Ok(books) = Ledger::read_file(&directory.ledger())
+        && LedgerRecord::of(&books).entries != ledger.entries
+    {
+        report.problem("ledger.bin and run.json hold different books");
+    }
+    // A killed run's books end up to one batch before its file; `recover` has said so.
+    if recovered {
+        return;
+    }
+    let has = |table| report.tables.iter().any(|found| found.table == table);
+    let payload = report.tables.iter().map(|found| found.payload_bytes).sum::<u64>();
+    let pairs = [
+        (report.ledger.hits_recorded, has(Table::Hits), report.hits, "hits"),
+        (report.ledger.raw_bytes, has(Table::Raw), payload, "raw bytes"),
+    ];
+    for (said, kept, found, what) in pairs {
+        if let Some(said) = said
+            && kept
+            && said != found
+        {
+            report.problem(format!("{found} {what} on file, and {said} in the ledger"));
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! `run.json`: what a run was, in words that people and programs read.
+//!
+//! ```text
+//!  start ──► state "running" ──► replaced at once, at the end: "stopped" · "failed" · "recovered"
+//! ```
+//! The file is replaced by renaming a complete one over it: a reader sees the old text or the new.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use thalweg_data::{Books, Stage, Unit};
+
+use crate::directory::RunDirectory;
+use crate::error::RecordError;
+use crate::ipc::file::TableSummary;
+
+/// Version of this file's form.
+pub const FORMAT: u32 = 1;
+
+/// Where a recorded run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunRecordState {
+    /// It is being written, or its writer was killed.
+    #[default]
+    Running,
+    /// It ended as asked.
+    Stopped,
+    /// It ended by an error; what is on file is whole.
+    Failed,
+    /// Its writer was killed, and `recover` has put its files in order.
+    Recovered,
+}
+
+/// What a run was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunRecord {
+    /// Version of this form.
+    pub format: u32,
+    /// Where it stands.
+    pub state: RunRecordState,
+    /// The run's number.
+    pub number: u64,
+    /// Its title.
+    pub title: String,
+    /// When it started, UTC, as `2026-11-21T02:18:04.123Z`.
+    pub started: String,
+    /// When it ended; empty while it runs.
+    pub stopped: String,
+    /// Versions of the program and its parts.
+    pub versions: BTreeMap<String, String>,
+    /// Names of the sources, by number.
+    pub sources: Vec<String>,
+    /// The configuration as the user wrote it.
+    pub configuration: String,
+    /// What the files hold.
+    pub tables: Vec<TableSummary>,
+    /// The books at the end.
+    pub ledger: Option<LedgerRecord>,
+    /// What happened to the run, for people: why it failed, what was recovered.
+    pub remarks: Vec<String>,
+    /// What the room that ran it wants to keep beside: signals of boards, the resolved plan, host facts.
+    pub details: BTreeMap<String, serde_json::Value>,
+}
+
+/// The books of a run as its file has them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LedgerRecord {
+    /// Whether both laws held everywhere.
+    pub closed: bool,
+    /// Where they did not.
+    pub discrepancies: Vec<String>,
+    /// Every account.
+    pub entries: Vec<EntriesRecord>,
+    /// Every loss: source, stage, reason, unit, count, quality.
+    pub losses: serde_json::Value,
+}
+
+/// One unit of one account, as [`thalweg_data::ledger::Entries`] but readable from a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EntriesRecord {
+    /// Name of the source.
+    pub source: String,
+    /// Word of the stage.
+    pub stage: String,
+    /// Word of the unit.
+    pub unit: String,
+    /// Came in.
+    #[serde(rename = "in")]
+    pub input: u64,
+    /// Passed on.
+    #[serde(rename = "out")]
+    pub output: u64,
+    /// Framing that has done its work.
+    pub overhead: u64,
+    /// Left out on request.
+    pub filtered: u64,
+    /// In the stage's containers.
+    pub held: u64,
+    /// Lost, by reason.
+    pub lost: BTreeMap<String, u64>,
+}
+
+impl RunRecord {
+    /// The record of a run that starts now.
+    pub fn start(
+        directory: &RunDirectory,
+        title: &str,
+        configuration: &str,
+        sources: &[String],
+    ) -> RunRecord {
+        let versions = [
+            ("thalweg".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("tables".to_owned(), crate::table::FORMAT.to_owned()),
+        ];
+        RunRecord {
+            format: FORMAT,
+            number: directory.number(),
+            title: title.to_owned(),
+            started: utc_text(SystemTime::now()),
+            versions: versions.into_iter().collect(),
+            sources: sources.to_vec(),
+            configuration: configuration.to_owned(),
+            ..RunRecord::default()
+        }
+    }
+
+    /// Completes the record of a run that ends now.
+    pub fn stop(&mut self, state: RunRecordState, tables: Vec<TableSummary>, books: Option<&Books>) {
+        self.state = state;
+        self.stopped = utc_text(SystemTime::now());
+        self.tables = tables;
+        self.ledger = books.map(LedgerRecord::of);
+    }
+
+    /// Writes the record, in place of an older one, and forces it to the disk.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; the older one stands then.
+    pub fn write(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        let path = directory.run_record();
+        let beside = directory.path().join(".run.json.new");
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|cause| RecordError::io(&path, "putting the run into words", cause.into()))?;
+        text.push(b'\n');
+        let written = || {
+            let mut file = File::create(&beside)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&beside, &path)?;
+            File::open(directory.path())?.sync_all()
+        };
+        written().map_err(|cause| {
+            let _ = fs::remove_file(&beside);
+            RecordError::io(&path, "writing", cause)
+        })
+    }
+
+    /// Reads the record of a run.
+    ///
+    /// # Errors
+    /// When the file is missing or is not such a record.
+    pub fn read(path: &Path) -> Result<RunRecord, RecordError> {
+        let text = fs::read(path).map_err(|cause| RecordError::io(path, "reading", cause))?;
+        serde_json::from_slice(&text).map_err(|cause| RecordError::Damaged {
+            path: path.to_owned(),
+            offset: 0,
+            found: format!("not the record of a run: {cause}"),
+        })
+    }
+}
+
+impl LedgerRecord {
+    /// The books, as a file has them.
+    pub fn of(books: &Books) -> LedgerRecord {
+        let discrepancies: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
+        let words = serde_json::to_value(books.entries()).ok();
+        LedgerRecord {
+            closed: discrepancies.is_empty(),
+            discrepancies,
+            entries: words.and_then(|words| serde_json::from_value(words).ok()).unwrap_or_default(),
+            losses: serde_json::to_value(books.losses()).unwrap_or_default(),
+        }
+    }
+
+    /// The sum over all sources of one entry, where a stage counts that unit at all.
+    pub(crate) fn total(
+        &self,
+        stage: Stage,
+        unit: Unit,
+        entry: impl Fn(&EntriesRecord) -> u64,
+    ) -> Option<u64> {
+        let entries = self.entries.iter();
+        let mut found = entries.filter(|row| row.stage == stage.word() && row.unit == unit.word()).peekable();
+        found.peek().is_some().then(|| found.map(entry).sum())
+    }
+}
+
+/// UTC to the millisecond, as in RFC 3339.
+pub(crate) fn utc_text(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = civil_date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let millisecond = since.subsec_millis();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
+}
+
+/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Counts in years that begin in March, so that
+/// the leap day is a year's last; 400 of them have 146 097 days.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let since_march_0000 = days + 719_468;
+    let (era, day_of_era) = (since_march_0000 / 146_097, since_march_0000 % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (400 * era + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_people_write_them() {
+        let text = |seconds: u64| utc_text(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(text(951_782_400), "2000-02-29T00:00:00.000Z");
+        assert_eq!(text(1_795_227_484), "2026-11-21T02:18:04.000Z");
+    }
+
+    #[test]
+    fn a_record_is_replaced_as_a_whole() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let directory = RunDirectory::create(folder.path(), "test").expect("made");
+        let mut record = RunRecord::start(&directory, "test", "[run]\n", &["left".to_owned()]);
+        record.write(&directory).expect("written");
+        assert_eq!(RunRecord::read(&directory.run_record()).expect("read").state, RunRecordState::Running);
+        record.stop(RunRecordState::Stopped, Vec::new(), Some(&Books::default()));
+        record.write(&directory).expect("written");
+        assert_eq!(RunRecord::read(&directory.run_record()).expect("read"), record);
+        assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! `[record]` of the configuration: what is kept, where, and how safely.
+//!
+//! ```text
+//!  [record] in TOML ──► Settings ──► HitWriter, RawWriter, RunDirectory
+//! ```
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::table::Table;
+
+/// What is recorded, where, and how safely.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Directory that holds the run directories.
+    pub directory: PathBuf,
+    /// What is kept. `hits`, `extras`, `waveforms` and `statistics` unless said otherwise; `raw` keeps the received
+    /// bytes, so that the run can be replayed.
+    pub tables: Vec<Table>,
+    /// How buffers are compressed.
+    pub compression: Compression,
+    /// Worker threads that compress.
+    #[schemars(range(min = 1, max = 64))]
+    pub compression_workers: usize,
+    /// When what was written is forced to the disk. A power cut costs what was not.
+    pub sync: Sync,
+    /// A batch is written when its first hit has waited this long, in seconds.
+    pub batch_age_s: f64,
+    /// A batch is written when it holds this many hits.
+    #[schemars(range(min = 1, max = 16_777_216))]
+    pub batch_hits: usize,
+    /// A batch is written when its waveforms or raw bytes take this many bytes.
+    #[schemars(range(min = 4096, max = 268_435_456))]
+    pub batch_bytes: usize,
+    /// What the run does when the disk is full.
+    pub on_full: OnFull,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            directory: PathBuf::from("runs"),
+            tables: vec![Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics],
+            compression: Compression::None,
+            compression_workers: 2,
+            sync: Sync::None,
+            batch_age_s: 1.0,
+            batch_hits: 128 * 1024,
+            batch_bytes: 1024 * 1024,
+            on_full: OnFull::End,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether a table is kept.
+    pub fn keeps(&self, table: Table) -> bool {
+        self.tables.contains(&table)
+    }
+
+    /// The longest that a hit waits in memory, nanoseconds.
+    pub fn batch_age_ns(&self) -> u64 {
+        // A cast of a float saturates; what is not a number becomes 0.
+        (self.batch_age_s * 1e9) as u64
+    }
+
+    /// Bytes of memory that recording takes at most beside the blocks that raw batches hold, itemised.
+    pub fn budget(&self) -> Vec<(&'static str, u64)> {
+        let hit_columns = self.batch_hits as u64 * crate::hit_columns::BYTES_PER_HIT;
+        let waveforms = if self.keeps(Table::Waveforms) { self.batch_bytes as u64 } else { 0 };
+        let in_flight = match self.compression {
+            Compression::None => 1,
+            // Each cut that waits for its turn is there plain and compressed.
+            _ => 2 * (self.cuts_in_flight() as u64 + 1),
+        };
+        vec![("hit columns", hit_columns * in_flight), ("waveform columns", waveforms * in_flight)]
+    }
+
+    /// Cuts that may be in the hands of the compressing threads.
+    pub(crate) fn cuts_in_flight(&self) -> usize {
+        2 * self.compression_workers.clamp(1, 64)
+    }
+}
+
+/// How the buffers of a batch are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// LZ4 frames: fast, for live data.
+    Lz4,
+    /// Zstandard: smaller, slower.
+    Zstd,
+}
+
+/// When what was written is forced to the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sync {
+    /// When the kernel sees fit (commonly within 30 s), and at the end of the run.
+    #[default]
+    None,
+    /// After each batch.
+    Batch,
+    /// When this many seconds have passed since the last time.
+    #[serde(untagged)]
+    Seconds(f64),
+}
+
+/// What the run does when the disk is full. The sink only says so; the run acts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFull {
+    /// Waits for space and goes on; what comes meanwhile is counted as lost.
+    Pause,
+    /// Ends the run.
+    #[default]
+    End,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sync_is_a_word_or_a_number() {
+        let read = |text: &str| serde_json::from_str::<Sync>(text);
+        assert_eq!(read("\"none\"").expect("a word"), Sync::None);
+        assert_eq!(read("\"batch\"").expect("a word"), Sync::Batch);
+        assert_eq!(read("5").expect("a number"), Sync::Seconds(5.0));
+        assert!(read("\"often\"").is_err());
+    }
+
+    #[test]
+    fn settings_survive_their_own_text_and_refuse_unknown_words() {
+        let settings = Settings { sync: Sync::Seconds(2.5), ..Settings::default() };
+        let text = serde_json::to_string(&settings).expect("plain data");
+        assert_eq!(serde_json::from_str::<Settings>(&text).expect("own text"), settings);
+        assert!(serde_json::from_str::<Settings>("{\"diretory\": \"x\"}").is_err());
+        assert!(serde_json::to_string(&schemars::schema_for!(Settings)).is_ok());
+    }
+}

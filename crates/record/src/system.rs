@@ -1,0 +1,64 @@
+//! The few calls of the operating system that the standard library does not have.
+//!
+//! ```text
+//!  path ──► statvfs ──► bytes left          file, range ──► sync_file_range ──► write-back begins
+//! ```
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Bytes that an ordinary user can still write to the file system of `path`.
+///
+/// # Errors
+/// When the path does not exist or the system refuses.
+pub(crate) fn bytes_left(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut answer = MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the path is a string ended by 0 and the answer has room for the structure; both outlive the call.
+    let result = unsafe { libc::statvfs(path.as_ptr(), answer.as_mut_ptr()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so the structure is filled; it was all zeros, a valid value, before.
+    let answer = unsafe { answer.assume_init() };
+    Ok((answer.f_bavail as u64).saturating_mul(answer.f_frsize as u64))
+}
+
+/// Whether `path` lies in memory (tmpfs); figures of writing mean something else there.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_in_memory(path: &Path) -> io::Result<bool> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut answer = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: as in `bytes_left`.
+    let result = unsafe { libc::statfs(path.as_ptr(), answer.as_mut_ptr()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as in `bytes_left`.
+    let answer = unsafe { answer.assume_init() };
+    Ok(answer.f_type as i64 == libc::TMPFS_MAGIC as i64)
+}
+
+/// Whether `path` lies in memory; not known on this system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_in_memory(_path: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Lets the kernel begin to write a range of a file to the disk, so that dirty pages do not pile up until a flush
+/// stalls the run. A hint: nothing depends on it, errors are of no interest.
+#[cfg(target_os = "linux")]
+pub(crate) fn begin_write_back(file: &File, offset: u64, length: u64) {
+    let (offset, length) = (offset as libc::off64_t, length as libc::off64_t);
+    // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+/// Nothing to do where the system has no such call.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn begin_write_back(_file: &File, _offset: u64, _length: u64) {}

@@ -1,0 +1,207 @@
+//! The tables of a run and their columns: one definition for writer, reader and check.
+//!
+//! ```text
+//!  Table ──► columns ──► Arrow schema (written)  ·  layout of a batch's buffers (read)
+//! ```
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A table of a run: one file of its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Table {
+    /// One row per hit, in time order.
+    Hits,
+    /// What does not fit into a hit: raw flags, numbers, user words.
+    Extras,
+    /// Samples.
+    Waveforms,
+    /// The boards' own counters.
+    Statistics,
+    /// Received bytes with their arrival marks, for replay.
+    Raw,
+}
+
+/// What one column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Signed 64-bit numbers.
+    I64,
+    /// Unsigned 64-bit numbers.
+    U64,
+    /// Unsigned 32-bit numbers.
+    U32,
+    /// Unsigned 16-bit numbers.
+    U16,
+    /// Unsigned bytes.
+    U8,
+    /// Bits.
+    Bool,
+    /// Lists of signed 32-bit numbers.
+    ListI32,
+    /// Lists of unsigned bytes.
+    ListU8,
+    /// Lists of unsigned 64-bit numbers.
+    ListU64,
+    /// Byte strings that lie in buffers of their own.
+    BinaryView,
+}
+
+/// One column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, as readers see it.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether a row may say nothing.
+    pub nullable: bool,
+}
+
+const fn column(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, nullable: false }
+}
+
+const HITS: [Column; 5] = [
+    column("time_ps", Kind::I64),
+    column("channel", Kind::U16),
+    Column { name: "energy", kind: Kind::U16, nullable: true },
+    Column { name: "energy_short", kind: Kind::U16, nullable: true },
+    column("flags", Kind::U16),
+];
+
+const EXTRAS: [Column; 9] = [
+    column("hit", Kind::U64),
+    column("time_ps", Kind::I64),
+    column("source", Kind::U16),
+    column("raw_flags", Kind::U32),
+    column("number", Kind::U32),
+    column("info", Kind::U64),
+    column("layout", Kind::U8),
+    column("truncated", Kind::Bool),
+    column("words", Kind::ListU64),
+];
+
+const WAVEFORMS: [Column; 7] = [
+    column("hit", Kind::U64),
+    column("time_ps", Kind::I64),
+    column("channel", Kind::U16),
+    column("source", Kind::U16),
+    column("analog_1", Kind::ListI32),
+    column("analog_2", Kind::ListI32),
+    column("digital", Kind::ListU8),
+];
+
+const STATISTICS: [Column; 7] = [
+    column("mark_ns", Kind::U64),
+    column("source", Kind::U16),
+    column("channel", Kind::U16),
+    column("real_time_ps", Kind::I64),
+    column("dead_time_ps", Kind::I64),
+    column("triggers", Kind::U64),
+    column("saved", Kind::U64),
+];
+
+const RAW: [Column; 6] = [
+    column("source", Kind::U16),
+    column("mark_ns", Kind::U64),
+    column("kind", Kind::U8),
+    column("flags", Kind::U8),
+    column("tag", Kind::U32),
+    column("payload", Kind::BinaryView),
+];
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Table; 5] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics, Table::Raw];
+
+    /// The word in files and on the page.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Table::Hits => "hits",
+            Table::Extras => "extras",
+            Table::Waveforms => "waveforms",
+            Table::Statistics => "statistics",
+            Table::Raw => "raw",
+        }
+    }
+
+    /// The one with this word.
+    pub fn from_word(word: &str) -> Option<Table> {
+        Table::ALL.into_iter().find(|table| table.word() == word)
+    }
+
+    /// Name of its file in a run directory. The ending is that of Arrow's stream format.
+    pub fn file_name(self) -> String {
+        format!("{}.arrows", self.word())
+    }
+
+    /// Its columns.
+    pub const fn columns(self) -> &'static [Column] {
+        match self {
+            Table::Hits => &HITS,
+            Table::Extras => &EXTRAS,
+            Table::Waveforms => &WAVEFORMS,
+            Table::Statistics => &STATISTICS,
+            Table::Raw => &RAW,
+        }
+    }
+
+    /// Its Arrow schema, with `metadata` (keys get the prefix `thalweg.`).
+    pub(crate) fn schema(self, metadata: &[(&str, &str)]) -> Schema {
+        let fields: Fields = self
+            .columns()
+            .iter()
+            .map(|column| Field::new(column.name, column.kind.data_type(), column.nullable))
+            .collect();
+        let own = [("table", self.word()), ("format", FORMAT)];
+        let metadata: std::collections::HashMap<String, String> = own
+            .iter()
+            .chain(metadata)
+            .map(|(key, value)| (format!("thalweg.{key}"), (*value).to_owned()))
+            .collect();
+        Schema::new(fields).with_metadata(metadata)
+    }
+}
+
+/// Version of the tables' meaning, in every schema.
+pub(crate) const FORMAT: &str = "1";
+
+impl Kind {
+    fn data_type(self) -> DataType {
+        let list = |item| DataType::List(Arc::new(Field::new("item", item, false)));
+        match self {
+            Kind::I64 => DataType::Int64,
+            Kind::U64 => DataType::UInt64,
+            Kind::U32 => DataType::UInt32,
+            Kind::U16 => DataType::UInt16,
+            Kind::U8 => DataType::UInt8,
+            Kind::Bool => DataType::Boolean,
+            Kind::ListI32 => list(DataType::Int32),
+            Kind::ListU8 => list(DataType::UInt8),
+            Kind::ListU64 => list(DataType::UInt64),
+            Kind::BinaryView => DataType::BinaryView,
+        }
+    }
+
+    /// Bytes of one value, or of one item of a list; 0 for bits.
+    pub(crate) const fn item_bytes(self) -> usize {
+        match self {
+            Kind::I64 | Kind::U64 | Kind::ListU64 => 8,
+            Kind::U32 | Kind::ListI32 => 4,
+            Kind::U16 => 2,
+            Kind::U8 | Kind::ListU8 => 1,
+            Kind::Bool => 0,
+            Kind::BinaryView => 16,
+        }
+    }
+
+    /// Whether each row is a list.
+    pub(crate) const fn is_list(self) -> bool {
+        matches!(self, Kind::ListI32 | Kind::ListU8 | Kind::ListU64)
+    }
+}

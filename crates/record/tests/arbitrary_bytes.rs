@@ -1,0 +1,63 @@
+//! Whatever the bytes are, the reader ends with a word and not with a panic.
+
+mod example_run;
+
+use std::sync::OnceLock;
+
+use example_run::{folder, write_run};
+use proptest::prelude::*;
+use thalweg_record::{Compression, Settings, Table, check};
+
+/// Files of every table, plain and compressed.
+fn examples() -> &'static [Vec<u8>] {
+    static EXAMPLES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    EXAMPLES.get_or_init(|| {
+        let mut files = Vec::new();
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            let folder = folder();
+            let settings = Settings { compression, batch_hits: 40, ..Settings::default() };
+            let run = write_run(folder.path(), &settings, 100, 20);
+            for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
+                files.push(std::fs::read(run.table(table)).expect("a file"));
+            }
+        }
+        files
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn noise_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        prop_assert!(check(&bytes).is_err());
+    }
+
+    #[test]
+    fn damage_never_panics(
+        example in 0usize..12,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+        cuts in any::<bool>(),
+    ) {
+        let mut bytes = examples()[example].clone();
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        if cuts {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let _ = check(&bytes);
+    }
+}
+
+#[test]
+fn examples_are_whole_and_say_so() {
+    for bytes in examples() {
+        assert!(check(bytes).expect("whole").rows > 0);
+        for length in 0..bytes.len() {
+            assert!(check(&bytes[..length]).is_err(), "{length} of {} bytes", bytes.len());
+        }
+    }
+}

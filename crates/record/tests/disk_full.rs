@@ -1,0 +1,111 @@
+//! A full disk: what is written verifies, and the books say what is not.
+//!
+//! The writing is done by a child process, once under a limit on the size of files, and once on a file system in memory
+//! of its own, where this needs no more than root.
+
+mod example_run;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use example_run::{account, batch, folder, publish, sources};
+use thalweg_data::{Mark, Pool, Sink, SinkError, SourceId};
+use thalweg_record::{Compression, HitWriter, RunDirectory, RunRecord, RunRecordState, Settings, verify};
+
+/// Where the child writes, and a file that it removes to make room again.
+const PLACE: &str = "THALWEG_DISK_FULL_PLACE";
+
+/// The child: writes until the disk is full and on, then checks what it has.
+#[test]
+#[ignore = "run by the other tests of this file"]
+fn child() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    for compression in [Compression::None, Compression::Lz4] {
+        write_until_full(Path::new(&place), compression);
+    }
+}
+
+fn write_until_full(place: &Path, compression: Compression) {
+    let settings = Settings { compression, batch_hits: 4000, ..Settings::default() };
+    let run = RunDirectory::create(place, "full").expect("made");
+    let mut record = RunRecord::start(&run, "full", "", &sources());
+    let mut writer = HitWriter::create(run.path(), &settings, &sources()).expect("made");
+    let pool = Pool::new(2, 1 << 20).expect("small");
+    let (mut came, mut refused) = (0, 0);
+    for start in (0..400_000).step_by(1000) {
+        came += 1000;
+        match writer.write(&batch(&pool, start..start + 1000, Mark(start as u64))) {
+            Ok(()) => {}
+            Err(SinkError::Full { .. }) => refused += 1000,
+            Err(other) => panic!("{other}"),
+        }
+        let accounts = [0, 1].map(|source| account(writer.tally(SourceId(source))));
+        let sum = |entry: usize| accounts[0][entry] + accounts[1][entry];
+        assert_eq!(sum(0), sum(1) + sum(2) + sum(3));
+        assert_eq!((sum(0), sum(1), sum(3)), (came, writer.hits_on_file(), refused));
+    }
+    assert!(refused > 0, "the disk was never full");
+    let ballast = place.join("ballast");
+    let makes_room = ballast.exists();
+    if makes_room {
+        std::fs::remove_file(ballast).expect("removed");
+        writer.write(&batch(&pool, 400_000..401_000, Mark(500_000))).expect("there is room again");
+    }
+    assert_eq!(writer.finish().is_ok(), makes_room);
+    let accounts = [0, 1].map(|source| account(writer.tally(SourceId(source))));
+    assert_eq!(accounts[0][2] + accounts[1][2], 0, "nothing is held any more");
+    assert_eq!(accounts[0][1] + accounts[1][1], writer.hits_on_file());
+    let books = publish(&run, &writer);
+    assert!(books.close());
+    record.stop(RunRecordState::Failed, writer.summaries(), Some(&books));
+    record.write(&run).expect("a few kB are left");
+    let report = verify(run.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
+    println!("{} hits on file, {} refused", report.hits, refused);
+    std::fs::remove_dir_all(run.path()).expect("removed");
+}
+
+fn run_child(script: &str, place: &Path) -> Output {
+    let this = std::env::current_exe().expect("a test has a file");
+    let script = format!("{script}\nexec \"$0\" --exact child --ignored --nocapture");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).arg(this).env(PLACE, place).output().expect("a shell")
+}
+
+fn expect_success(output: &Output) {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_told_as_a_full_disk() {
+    let folder = folder();
+    // 512-byte units; the signal that would end the process is ignored, as by a service manager.
+    expect_success(&run_child("trap '' XFSZ\nulimit -f 2000", folder.path()));
+}
+
+#[test]
+fn a_full_file_system_that_gets_room_again() {
+    let folder = folder();
+    let probe = Command::new("unshare").args(["-m", "true"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        println!("skipped: a file system of one's own needs root");
+        return;
+    }
+    let place = folder.path().join("small");
+    std::fs::create_dir(&place).expect("made");
+    let script = format!(
+        "mount -t tmpfs -o size=3m none \"${PLACE}\" || exit 9\nhead -c 1000000 /dev/zero > \"${PLACE}/ballast\""
+    );
+    let this = std::env::current_exe().expect("a test has a file");
+    let script = format!("{script}\nexec \"$0\" --exact child --ignored --nocapture");
+    let mut command = Command::new("unshare");
+    let output =
+        command.args(["-m", "sh", "-c", &script]).arg(this).env(PLACE, &place).output().expect("unshare");
+    if output.status.code() == Some(9) {
+        println!("skipped: this system does not let us mount");
+        return;
+    }
+    expect_success(&output);
+}

@@ -1,0 +1,187 @@
+//! What is written is what is read: by our reader, and by the arrow crate's own.
+
+mod example_run;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use example_run::{batch, folder, hit, sample, sources, stock_read, stock_rows, user_word, write_run};
+use thalweg_data::{Flags, Hit, Mark, Pool, Sink, SourceId};
+use thalweg_record::read::HitsReader;
+use thalweg_record::{
+    Compression, HitWriter, HitsFile, RunDirectory, Settings, Sync, Table, check, inspect, verify,
+};
+
+const HITS: usize = 5000;
+
+fn every_compression() -> impl Iterator<Item = Settings> {
+    [Compression::None, Compression::Lz4, Compression::Zstd].into_iter().map(|compression| Settings {
+        compression,
+        batch_hits: 700,
+        sync: Sync::Batch,
+        ..Settings::default()
+    })
+}
+
+#[test]
+fn hits_come_back_as_they_were() {
+    for settings in every_compression() {
+        let folder = folder();
+        let run = write_run(folder.path(), &settings, HITS, 160);
+        let hits = HitsReader::open(&run.table(Table::Hits)).expect("opens").read_all().expect("whole");
+        assert_eq!(hits, (0..HITS).map(hit).collect::<Vec<_>>());
+        let report = verify(run.path()).expect("a run");
+        assert!(report.ok, "{:?}", report.problems);
+        assert_eq!((report.hits, report.extras_missing), (HITS as u64, 0));
+        assert!(report.ledger.closed && report.ledger.hits_recorded == Some(HITS as u64));
+        for table in Table::ALL.into_iter().filter(|table| *table != Table::Raw) {
+            let bytes = std::fs::read(run.table(table)).expect("a file");
+            assert_eq!(check(&bytes).expect("whole").table, table);
+        }
+    }
+}
+
+#[test]
+fn a_stock_reader_sees_the_same_hits_and_nulls() {
+    for settings in every_compression() {
+        let folder = folder();
+        let run = write_run(folder.path(), &settings, HITS, 160);
+        let batches = stock_read(&run.table(Table::Hits)).expect("a stock reader reads it");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), HITS);
+        let mut index = 0;
+        for batch in &batches {
+            let column = |name: &str| batch.column_by_name(name).expect("a column");
+            let (time_ps, channel) = (
+                column("time_ps").as_primitive::<Int64Type>(),
+                column("channel").as_primitive::<UInt16Type>(),
+            );
+            let energy = column("energy").as_primitive::<UInt16Type>();
+            let flags = column("flags").as_primitive::<UInt16Type>();
+            for row in 0..batch.num_rows() {
+                let hit = hit(index);
+                assert_eq!(time_ps.value(row), hit.time_ps);
+                assert_eq!(channel.value(row), hit.channel);
+                assert_eq!(energy.is_null(row), hit.flags.has(Flags::NO_ENERGY));
+                assert!(energy.is_null(row) || energy.value(row) == hit.energy);
+                assert_eq!(flags.value(row), hit.flags.0);
+                index += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn waveforms_and_user_words_meet_their_hits() {
+    for settings in every_compression() {
+        let folder = folder();
+        let run = write_run(folder.path(), &settings, HITS, 160);
+        let mut rows = 0;
+        for batch in stock_read(&run.table(Table::Waveforms)).expect("a stock reader reads it") {
+            let hits = batch.column_by_name("hit").expect("a column").as_primitive::<UInt64Type>();
+            let analog = batch.column_by_name("analog_1").expect("a column").as_list::<i32>();
+            for row in 0..batch.num_rows() {
+                let index = hits.value(row) as usize;
+                let samples = analog.value(row);
+                let samples = samples.as_primitive::<Int32Type>().values().to_vec();
+                assert_eq!(samples, (0..index % 7 * 4).map(|k| sample(index, k)).collect::<Vec<_>>());
+                rows += 1;
+            }
+        }
+        assert_eq!(rows, HITS / 10);
+        for batch in stock_read(&run.table(Table::Extras)).expect("a stock reader reads it") {
+            let hits = batch.column_by_name("hit").expect("a column").as_primitive::<UInt64Type>();
+            let words = batch.column_by_name("words").expect("a column").as_list::<i32>();
+            let truncated = batch.column_by_name("truncated").expect("a column").as_boolean();
+            for row in 0..batch.num_rows() {
+                let index = hits.value(row) as usize;
+                assert_eq!(
+                    words.value(row).as_primitive::<UInt64Type>().values().to_vec(),
+                    [user_word(index)]
+                );
+                assert_eq!(truncated.value(row), index % 20 == 0);
+            }
+        }
+        assert_eq!(stock_rows(&run.table(Table::Statistics)), HITS.div_ceil(160));
+    }
+}
+
+#[test]
+fn an_open_file_is_a_whole_stream_at_every_moment() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 100, ..Settings::default() };
+    let mut writer = HitWriter::create(folder.path(), &settings, &sources()).expect("made");
+    let pool = Pool::new(2, 1 << 20).expect("small");
+    for start in (0..2000).step_by(50) {
+        writer.write(&batch(&pool, start..start + 50, Mark(0))).expect("written");
+        let rows = stock_rows(&folder.path().join("hits.arrows"));
+        assert_eq!(rows as u64, writer.hits_on_file());
+        assert_eq!(rows, (start + 50) / 100 * 100);
+        assert!(stock_rows(&folder.path().join("waveforms.arrows")) <= rows);
+    }
+    // Dropped as by a panic, without `finish`: what is on file stays whole.
+    drop(writer);
+    assert_eq!(stock_rows(&folder.path().join("hits.arrows")), 2000);
+}
+
+#[test]
+fn age_writes_a_batch_and_the_account_says_where_each_hit_is() {
+    let folder = folder();
+    for compression in [Compression::None, Compression::Lz4] {
+        let settings = Settings { compression, ..Settings::default() };
+        let run = RunDirectory::create(folder.path(), "age").expect("made");
+        let mut writer = HitWriter::create(run.path(), &settings, &sources()).expect("made");
+        let pool = Pool::new(2, 1 << 20).expect("small");
+        writer.write(&batch(&pool, 0..30, Mark(5))).expect("written");
+        assert_eq!(example_run::account(writer.tally(SourceId(0))), [20, 0, 20, 0]);
+        assert_eq!(example_run::account(writer.tally(SourceId(1))), [10, 0, 10, 0]);
+        writer.advance(Mark(999_999_999)).expect("written");
+        assert_eq!(writer.hits_on_file(), 0);
+        let mut mark = Mark(1_000_000_005);
+        while writer.hits_on_file() == 0 {
+            writer.advance(mark).expect("written");
+            mark.0 += 1;
+        }
+        assert_eq!(example_run::account(writer.tally(SourceId(0))), [20, 20, 0, 0]);
+        writer.finish().expect("written");
+        assert_eq!(example_run::account(writer.tally(SourceId(1))), [10, 10, 0, 0]);
+    }
+}
+
+#[test]
+fn a_file_of_hits_alone() {
+    let folder = folder();
+    let path = folder.path().join("truth.arrows");
+    let hits: Vec<Hit> = (0..300_000).map(hit).collect();
+    let mut file = HitsFile::create(&path, Compression::None, &[("title", "truth")]).expect("made");
+    hits.chunks(777).for_each(|piece| file.write(piece).expect("written"));
+    assert_eq!(file.finish().expect("written").rows, 300_000);
+    assert_eq!(HitsReader::open(&path).expect("opens").read_all().expect("whole"), hits);
+    assert_eq!(stock_rows(&path), 300_000);
+    assert!(HitsFile::create(&path, Compression::None, &[]).is_err(), "nothing is written over");
+}
+
+#[test]
+fn inspection_counts_what_is_there() {
+    let folder = folder();
+    let run = write_run(folder.path(), &Settings::default(), HITS, 500);
+    let found = inspect(run.path(), 3).expect("readable");
+    assert_eq!((found.hits, found.first_hits.len(), found.channels.len()), (HITS as u64, 3, 33));
+    assert_eq!(found.first_time_ps, Some(-5000));
+    assert_eq!(found.flags["extra"], 500);
+    assert_eq!(found.ledger_closed, Some(true));
+    assert!((found.rate_hz - 1e9).abs() < 1e6, "{}", found.rate_hz);
+    assert!(serde_json::to_string(&found).is_ok());
+}
+
+#[test]
+fn hits_out_of_order_are_found_unless_marked_as_late() {
+    let folder = folder();
+    let run = RunDirectory::create(folder.path(), "late").expect("made");
+    let mut file = HitsFile::create(&run.table(Table::Hits), Compression::None, &[]).expect("made");
+    let at = |time_ps, flags| Hit { time_ps, flags, ..Hit::default() };
+    file.write(&[at(5, Flags::NONE), at(3, Flags::LATE), at(6, Flags::NONE)]).expect("written");
+    file.write(&[at(4, Flags::NONE)]).expect("written");
+    file.finish().expect("written");
+    let report = verify(run.path()).expect("a run");
+    assert_eq!((report.hits_late, report.hits_out_of_order), (1, 1));
+}
