@@ -81,6 +81,9 @@ fn merge_stretches<T: Timed>(
     before: impl Fn(i64, i64) -> bool,
     out: &mut [MaybeUninit<T>],
 ) {
+    // One load per cache line, independent of each other: searching would wait for one line after the other.
+    let lines = long.iter().step_by((64 / size_of::<T>()).max(1));
+    std::hint::black_box(lines.fold(0, |all, each| all ^ each.time_ps()));
     let mut filled = 0;
     for each in short {
         let stretch = gallop(long, |other| before(other.time_ps(), each.time_ps()));
