@@ -1,10 +1,11 @@
 //! The board from outside: what it sends decodes to its truth, its totals agree, its states hold.
 
-use thalweg_data::{Decode, Frames, Hits, Pool, Signal, SourceId};
+use thalweg_data::{Decode, Frames, Hits, Pool, Signal, SourceId, Unit, Unpack};
 
 use super::settings::{Data, Firmware, Rates, Transport};
 use super::*;
 use crate::digitizer2::decode::Decoder;
+use crate::digitizer2::unpack::{TcpUnpack, UdpUnpack};
 use crate::digitizer2::wire::{EventHeader, Footer, Format, PacketHeader, hash};
 
 const MS: u64 = 1_000_000;
@@ -13,6 +14,7 @@ const MS: u64 = 1_000_000;
 #[derive(Default)]
 struct Receiver {
     events: Vec<u8>,
+    raw: Vec<Vec<u8>>,
     buffer_id: u16,
     datagram_id: u32,
     datagrams: u64,
@@ -25,6 +27,7 @@ impl Receiver {
         for datagram in out.datagrams() {
             self.datagrams += 1;
             self.bytes += datagram.len() as u64;
+            self.raw.push(datagram.to_vec());
             match settings.transport {
                 Transport::Udp => self.datagram(datagram, settings),
                 Transport::Tcp => self.packet(datagram),
@@ -73,9 +76,8 @@ fn walk(mut events: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// What our decoder makes of the events; aggregate counters beside.
-fn decode(events: &[u8], settings: &Settings) -> (Hits, Vec<u32>) {
-    let pool = Pool::new(64, 1 << 21).expect("small");
+/// Our decoder, set up for the board.
+fn decoder(settings: &Settings) -> Decoder {
     let firmware = serde_json::to_value(settings.firmware).expect("a word");
     let reader: crate::digitizer2::Settings = serde_json::from_value(serde_json::json!({
         "firmware": firmware,
@@ -83,7 +85,50 @@ fn decode(events: &[u8], settings: &Settings) -> (Hits, Vec<u32>) {
         "tick_ps": 1e6 / f64::from(settings.sampling_mhz),
     }))
     .expect("the same words on both sides");
-    let mut decoder = Decoder::new(SourceId(0), &reader).expect("valid");
+    Decoder::new(SourceId(0), &reader).expect("valid")
+}
+
+/// What our whole reader makes of the datagrams or packets, which must be free of loss.
+fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
+    const BLOCK: usize = 1 << 20;
+    let pool = Pool::new(16, BLOCK).expect("small");
+    let mut decoder = decoder(settings);
+    let mut unpack: Box<dyn Unpack> = match settings.transport {
+        Transport::Udp => Box::new(UdpUnpack::new(SourceId(0), BLOCK as u64)),
+        Transport::Tcp => Box::new(TcpUnpack::new(SourceId(0), BLOCK)),
+    };
+    let (mut hits, mut frames, mut units) = (Hits::default(), Frames::default(), Frames::default());
+    let mut left_over = Vec::new();
+    let mut writer = pool.take().expect("a block");
+    for piece in raw {
+        let bytes = [left_over.as_slice(), piece].concat();
+        if writer.remaining() < bytes.len() {
+            writer = pool.take().expect("a block");
+        }
+        frames.clear();
+        frames.slices.push(writer.append(&bytes).expect("it fits"));
+        frames.leases.add(writer.lease());
+        frames.carried = left_over.len() as u32;
+        units.clear();
+        let carry = unpack.unpack(&frames, &mut units);
+        left_over = bytes[bytes.len() - carry..].to_vec();
+        decoder.decode(&units, &mut hits);
+    }
+    units.clear();
+    unpack.finish(&mut units);
+    decoder.decode(&units, &mut hits);
+    for tally in [unpack.tally(), unpack.wire_tally(), decoder.tally()] {
+        for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Hits] {
+            assert_eq!(tally.total_lost_any(unit), 0, "{unit:?}: {tally:?}");
+        }
+    }
+    hits
+}
+
+/// What our decoder makes of the events; aggregate counters beside.
+fn decode(events: &[u8], settings: &Settings) -> (Hits, Vec<u32>) {
+    let pool = Pool::new(64, 1 << 21).expect("small");
+    let mut decoder = decoder(settings);
     let (mut hits, mut counters) = (Hits::default(), Vec::new());
     let mut writer = pool.take().expect("a block");
     for event in walk(events) {
@@ -151,6 +196,10 @@ fn check(settings: &Settings) -> (Receiver, Truth) {
         assert_eq!(read, sent, "hit {index}");
     }
     assert_eq!(counters, truth.aggregates);
+    let read = read(&receiver.raw, settings);
+    assert!(
+        read.hits == truth.hits && read.statistics == decoded.statistics && read.signals == decoded.signals
+    );
     assert_eq!(decoded.statistics.len() as u64, totals.statistics_records);
     let signals: Vec<bool> =
         decoded.signals.iter().map(|(_, signal)| matches!(signal, Signal::Start { .. })).collect();
