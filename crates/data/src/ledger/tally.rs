@@ -98,6 +98,21 @@ impl Tally {
         LossReason::ALL.iter().map(|reason| self.total_lost(*reason, unit)).sum()
     }
 
+    /// Total that was framing.
+    pub fn total_overhead(&self, unit: Unit) -> u64 {
+        self.cell(unit, entry::OVERHEAD)
+    }
+
+    /// Total left out on request.
+    pub fn total_filtered(&self, unit: Unit) -> u64 {
+        self.cell(unit, entry::FILTERED)
+    }
+
+    /// What is in the stage's containers now.
+    pub fn held(&self, unit: Unit) -> u64 {
+        self.cell(unit, entry::HELD)
+    }
+
     #[inline]
     fn add(&mut self, unit: Unit, entry: usize, count: u64) {
         self.add_cell(unit as usize * ROW + entry, count);
