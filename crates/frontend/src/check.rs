@@ -15,6 +15,10 @@ use thalweg_data::{
     Books, Decode, Extra, Frames, Hit, Hits, LossReason, Mark, Pool, SourceId, Stage, Tally, Unit, Unpack,
 };
 
+use crate::digitizer2::control::message::{HEADER_BYTES, LONGEST_REPLY};
+use crate::digitizer2::control::{Assembler, Reply, Request, Server, Session};
+use crate::digitizer2::emulate;
+
 const BLOCKS: usize = 4;
 const BLOCK_BYTES: usize = 64 << 10;
 
@@ -128,6 +132,29 @@ pub fn datagrams<'a>(
     run.step();
     run.received.clear();
     run.finish()
+}
+
+/// Sends arbitrary bytes to a board's control service, in two pieces, and reads them as a board's reply.
+///
+/// # Panics
+/// When one of them does, or an answer of the service is none.
+pub fn control(input: &[u8]) {
+    let mut server = Server::new(&emulate::Settings { channels: 2, ..emulate::Settings::default() }, 1);
+    let mut session = Session::default();
+    let mut answers = Vec::new();
+    for piece in [&input[..input.len() / 2], &input[input.len() / 2..]] {
+        if session.receive(piece, &mut server, &mut |_, _| Ok(()), &mut answers).is_err() {
+            break;
+        }
+    }
+    let mut replies = Assembler::new(LONGEST_REPLY);
+    replies.push(&answers);
+    while let Some(json) = replies.next_message().expect("answers are framed") {
+        Reply::decode(&json).expect("answers are replies");
+    }
+    if let Some(json) = input.get(HEADER_BYTES..) {
+        drop((Request::decode(json), Reply::decode(json)));
+    }
 }
 
 struct Run<U, D> {

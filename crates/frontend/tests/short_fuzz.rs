@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use thalweg_frontend::{abcd, compass, generic, seeds};
+use thalweg_frontend::{abcd, check, compass, digitizer2, generic, seeds};
 
 fn duration() -> Duration {
     let seconds = std::env::var("THALWEG_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -79,4 +79,24 @@ fn descriptions() {
     try_for_a_while(&seeds::descriptions(), |input| {
         generic::check_description(input, |text| toml::from_str(text).ok());
     });
+}
+
+#[test]
+fn digitizer2_datagrams() {
+    try_for_a_while(&seeds::digitizer2_udp(), |input| drop(digitizer2::check::udp_stream(input)));
+}
+
+#[test]
+fn digitizer2_streams() {
+    try_for_a_while(&seeds::digitizer2_tcp(), |input| drop(digitizer2::check::tcp_stream(input)));
+}
+
+#[test]
+fn digitizer2_events() {
+    try_for_a_while(&seeds::digitizer2_aggregate(), |input| drop(digitizer2::check::aggregate(input)));
+}
+
+#[test]
+fn digitizer2_control() {
+    try_for_a_while(&seeds::digitizer2_control(), check::control);
 }

@@ -1,0 +1,62 @@
+//! Writes the seeds of every target to `fuzz/seeds/TARGET/`, or below the folder given as the argument.
+//!
+//! ```text
+//!  encoders ─► seeds/compass/00, 01, …   seeds/abcd/…   seeds/recording/…
+//! ```
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use thalweg_data::{Flags, Hit};
+use thalweg_frontend::seeds;
+use thalweg_record::{Compression, HitsFile};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let folder = std::env::args().nth(1).map_or(beside, PathBuf::from);
+    write(&folder, "compass", &seeds::compass())?;
+    write(&folder, "abcd", &seeds::abcd())?;
+    write(&folder, "generic", &seeds::generic())?;
+    write(&folder, "description", &seeds::descriptions())?;
+    write(&folder, "digitizer2_udp", &seeds::digitizer2_udp())?;
+    write(&folder, "digitizer2_tcp", &seeds::digitizer2_tcp())?;
+    write(&folder, "digitizer2_aggregate", &seeds::digitizer2_aggregate())?;
+    write(&folder, "digitizer2_control", &seeds::digitizer2_control())?;
+    write(&folder, "recording", &recordings()?)?;
+    Ok(())
+}
+
+fn write(folder: &Path, target: &str, inputs: &[Vec<u8>]) -> Result<(), Box<dyn Error>> {
+    let folder = folder.join(target);
+    std::fs::create_dir_all(&folder)?;
+    for (number, input) in inputs.iter().enumerate() {
+        std::fs::write(folder.join(format!("{number:02}")), input)?;
+    }
+    println!("{} seeds in {}", inputs.len(), folder.display());
+    Ok(())
+}
+
+/// A small file of hits in every compression.
+fn recordings() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
+    let hit = |index: i64| Hit {
+        time_ps: index * 1000,
+        channel: (index % 3) as u16,
+        energy: (index * 7) as u16,
+        energy_short: index as u16,
+        flags: Flags::FINE_TIME,
+    };
+    let hits: Vec<Hit> = (0..40).map(hit).collect();
+    let path = std::env::temp_dir().join(format!("seeds-{}.arrows", std::process::id()));
+    let mut files = Vec::new();
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let mut file = HitsFile::create(&path, compression, &[])?;
+        for part in hits.chunks(20) {
+            file.write(part)?;
+            file.flush()?;
+        }
+        file.finish()?;
+        files.push(std::fs::read(&path)?);
+        std::fs::remove_file(&path)?;
+    }
+    Ok(files)
+}

@@ -1,0 +1,5 @@
+//! CoMPASS list files.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::compass::check(bytes));

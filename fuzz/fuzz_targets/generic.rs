@@ -1,0 +1,5 @@
+//! Packets of a described source.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::generic::check(bytes));

@@ -1,0 +1,5 @@
+//! Our own recordings.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drop(thalweg_record::check(bytes)));
