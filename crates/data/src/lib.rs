@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
-//! `unsafe` lives in [`pool`] and [`ring`] alone; both are model-checked with loom.
+//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, and in the choice of vector instructions
+//! in [`waveform`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

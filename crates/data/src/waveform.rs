@@ -32,15 +32,17 @@ impl Samples {
     /// Replaces the content by the samples behind `extra`, whose chain lies in `slices` and whose bytes
     /// `leases` gives the right to read. Bytes that fill no whole word are left out.
     pub fn read(&mut self, extra: &Extra, slices: &[Slice], leases: &Leases) {
-        self.clear();
         let first = extra.samples_first as usize;
         let chain = slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[]);
+        if extra.layout == Layout::DualProbe {
+            return self.dual_probe(chain.iter().map(|slice| leases.bytes(*slice)), extra.info);
+        }
+        self.clear();
         let mut word_index = 0;
         for slice in chain {
             let bytes = leases.bytes(*slice);
             match extra.layout {
-                Layout::None => {}
-                Layout::DualProbe => self.dual_probe(bytes, extra.info),
+                Layout::None | Layout::DualProbe => {}
                 Layout::Packed => self.packed(bytes),
                 Layout::Interleaved => {
                     word_index = self.interleaved(bytes, word_index, extra.info);
@@ -54,20 +56,25 @@ impl Samples {
         }
     }
 
-    fn dual_probe(&mut self, bytes: &[u8], info: u64) {
+    fn dual_probe<'a>(&mut self, chain: impl Iterator<Item = &'a [u8]> + Clone, info: u64) {
         let (first, second) = (Analog::from_info(info), Analog::from_info(info >> 6));
-        let words = bytes.as_chunks::<8>().0;
-        let old = self.digital.len();
-        let new = old + 2 * words.len();
-        self.analog_1.resize(new, 0);
-        self.analog_2.resize(new, 0);
-        self.digital.resize(new, 0);
-        let to = DualProbe {
-            analog_1: &mut self.analog_1[old..],
-            analog_2: &mut self.analog_2[old..],
-            digital: &mut self.digital[old..],
-        };
-        expand(words, first, second, to);
+        // Vectors that have their length already are not set to zero first: every place is written below.
+        let samples = chain.clone().map(|bytes| bytes.len() / 8 * 2).sum();
+        self.analog_1.resize(samples, 0);
+        self.analog_2.resize(samples, 0);
+        self.digital.resize(samples, 0);
+        let mut done = 0;
+        for bytes in chain {
+            let words = bytes.as_chunks::<8>().0;
+            let place = done..done + 2 * words.len();
+            done = place.end;
+            let to = DualProbe {
+                analog_1: &mut self.analog_1[place.clone()],
+                analog_2: &mut self.analog_2[place.clone()],
+                digital: &mut self.digital[place],
+            };
+            expand(words, first, second, to);
+        }
     }
 
     fn packed(&mut self, bytes: &[u8]) {
@@ -120,32 +127,67 @@ fn expand_avx2(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'
 
 /// Words that are taken apart together: of a fixed number the compiler makes vector instructions.
 const TOGETHER: usize = 8;
+const SAMPLES: usize = 2 * TOGETHER;
+/// How far ahead of the words at hand memory is asked for more.
+#[cfg(target_arch = "x86_64")]
+const AHEAD_BYTES: usize = 2048;
 
 #[inline(always)]
 fn expand_plain(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
-    let (many, rest) = words.as_chunks::<TOGETHER>();
-    let (analog_1, rest_1) = to.analog_1.as_chunks_mut::<{ 2 * TOGETHER }>();
-    let (analog_2, rest_2) = to.analog_2.as_chunks_mut::<{ 2 * TOGETHER }>();
-    let (digital, rest_digital) = to.digital.as_chunks_mut::<{ 2 * TOGETHER }>();
-    for (((words, one), two), digital) in many.iter().zip(analog_1).zip(analog_2).zip(digital) {
-        let mut samples = [0u32; 2 * TOGETHER];
-        for (pair, word) in samples.as_chunks_mut::<2>().0.iter_mut().zip(words) {
-            let word = u64::from_be_bytes(*word);
-            *pair = [word as u32, (word >> 32) as u32];
-        }
-        for index in 0..2 * TOGETHER {
-            one[index] = first.value(samples[index]);
-            two[index] = second.value(samples[index] >> 16);
-            digital[index] = digital_probes(samples[index]);
-        }
+    let DualProbe { analog_1, analog_2, digital } = to;
+    let many = words.as_chunks::<TOGETHER>().0;
+    let places = analog_1.as_chunks_mut().0.iter_mut().zip(analog_2.as_chunks_mut().0);
+    for ((words, (one, two)), digital) in many.iter().zip(places).zip(digital.as_chunks_mut().0) {
+        expect_soon(words);
+        expand_block(words, first, second, one, two, digital);
     }
-    for (index, word) in rest.iter().enumerate() {
+    // The last block overlaps the one before; what is shorter than a block is filled up and cut.
+    if let (Some(words), Some(one), Some(two), Some(digital)) =
+        (words.last_chunk(), analog_1.last_chunk_mut(), analog_2.last_chunk_mut(), digital.last_chunk_mut())
+    {
+        return expand_block(words, first, second, one, two, digital);
+    }
+    let (mut block, mut one, mut two, mut probes) =
+        ([[0; 8]; TOGETHER], [0; SAMPLES], [0; SAMPLES], [0; SAMPLES]);
+    block[..words.len()].copy_from_slice(words);
+    expand_block(&block, first, second, &mut one, &mut two, &mut probes);
+    analog_1.copy_from_slice(&one[..analog_1.len()]);
+    analog_2.copy_from_slice(&two[..analog_2.len()]);
+    digital.copy_from_slice(&probes[..digital.len()]);
+}
+
+/// Asks the memory for what lies a waveform further on: waveforms mostly follow each other, and the processor's own
+/// prefetch begins anew at every page and every header between them.
+#[inline(always)]
+fn expect_soon(words: &[[u8; 8]; TOGETHER]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint that cannot fault, whatever the address; the instruction is in every x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().cast::<i8>().wrapping_add(AHEAD_BYTES));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = words;
+}
+
+#[inline(always)]
+fn expand_block(
+    words: &[[u8; 8]; TOGETHER],
+    first: Analog,
+    second: Analog,
+    analog_1: &mut [i32; SAMPLES],
+    analog_2: &mut [i32; SAMPLES],
+    digital: &mut [u8; SAMPLES],
+) {
+    let mut samples = [0u32; SAMPLES];
+    for (pair, word) in samples.as_chunks_mut::<2>().0.iter_mut().zip(words) {
         let word = u64::from_be_bytes(*word);
-        for (half, sample) in [word as u32, (word >> 32) as u32].into_iter().enumerate() {
-            rest_1[2 * index + half] = first.value(sample);
-            rest_2[2 * index + half] = second.value(sample >> 16);
-            rest_digital[2 * index + half] = digital_probes(sample);
-        }
+        *pair = [word as u32, (word >> 32) as u32];
+    }
+    for index in 0..SAMPLES {
+        analog_1[index] = first.value(samples[index]);
+        analog_2[index] = second.value(samples[index] >> 16);
+        digital[index] = digital_probes(samples[index]);
     }
 }
 
@@ -194,7 +236,7 @@ mod tests {
         // Probe 1 signed x1: -1, 2, -3, 4; probe 2 unsigned x4: 1, 2, 3, 4; digital 1 = 1,0,0,0; 4 = 0,0,0,1.
         let bytes = [0x0002_0002_0001_7fff_u64, 0x8004_0004_0003_3ffd].map(u64::to_be_bytes).concat();
         let mut samples = Samples::default();
-        samples.dual_probe(&bytes, 0x0003_2321_0488);
+        samples.dual_probe([bytes.as_slice()].into_iter(), 0x0003_2321_0488);
         assert_eq!(samples.analog_1, [-1, 2, -3, 4]);
         assert_eq!(samples.analog_2, [4, 8, 12, 16]);
         assert_eq!(samples.digital, [1, 0, 0, 8]);
@@ -205,9 +247,11 @@ mod tests {
         let words: Vec<u64> = (0..100u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut samples = Samples::default();
-        // Probe 1 signed x8, probe 2 unsigned x16; in two slices.
-        samples.dual_probe(&bytes[..27 * 8], 0b110000_101000);
-        samples.dual_probe(&bytes[27 * 8..], 0b110000_101000);
+        // Probe 1 signed x8, probe 2 unsigned x16; in three slices, one of them short.
+        samples.dual_probe(
+            [&bytes[..27 * 8], &bytes[27 * 8..29 * 8], &bytes[29 * 8..]].into_iter(),
+            0b110000_101000,
+        );
         assert_eq!(samples.analog_1.len(), 200);
         for (index, sample) in words.iter().flat_map(|word| [*word as u32, (word >> 32) as u32]).enumerate() {
             let signed = ((sample << 18) as i32) >> 18;

@@ -20,6 +20,11 @@ use crate::digitizer2::wire::{
 /// Records that are read one by one before blocks are tried again.
 const RECORDS_BETWEEN_BLOCKS: usize = 8;
 
+/// The header of the waveform that many further on is asked for in advance.
+const WAVES_AHEAD: usize = 8;
+/// Bytes of a hit with a waveform beside its samples.
+const WAVE_HIT_HEADER: usize = 4 * WORD;
+
 /// What became of one record whose end is known.
 enum Record {
     Used,
@@ -372,8 +377,10 @@ impl Wave {
 fn wave(cursor: &mut Cursor<'_>, hits: &mut Hits) -> Result<Wave, LossReason> {
     let header = WaveHeader(cursor.word().ok_or(LossReason::TruncatedHit)?);
     let first = hits.slices.len() as u32;
-    let count =
-        cursor.take(words_bytes(header.word_count()), &mut hits.slices).ok_or(LossReason::BadSamples)?;
+    let bytes = words_bytes(header.word_count());
+    let count = cursor.take(bytes, &mut hits.slices).ok_or(LossReason::BadSamples)?;
+    // Where the next hit begins is known only when this one has been read; waveforms mostly have one length.
+    cursor.expect_at(WAVES_AHEAD * (bytes + WAVE_HIT_HEADER));
     Ok(Wave { first, count, truncated: header.truncated() })
 }
 

@@ -47,6 +47,9 @@ pub(super) struct Decoded {
 /// Hits per block; what is left is done in blocks of [`SMALL`].
 const LARGE: usize = 32;
 const SMALL: usize = 8;
+/// How far ahead of the hits at hand memory is asked for more.
+#[cfg(target_arch = "x86_64")]
+const AHEAD_BYTES: usize = 2048;
 
 /// Which instructions the processor has. Only [`Level::detect`] makes the wider ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +237,7 @@ fn run<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Dec
         };
         let from = &words[done * H::WORDS..(done + size) * H::WORDS];
         let into = &mut spare[done..done + size];
+        from.iter().step_by(8).for_each(expect_soon);
         let found = match size {
             LARGE => block::<H, LARGE>(plan, from, into),
             _ => block::<H, SMALL>(plan, from, into),
@@ -245,6 +249,19 @@ fn run<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Dec
     // SAFETY: the first `done` hits of the spare capacity have been written.
     unsafe { out.set_len(out.len() + done) };
     Decoded { hits: done, lossy }
+}
+
+/// Asks the memory for what lies [`AHEAD_BYTES`] further on: the processor's own prefetch stops at the end of each page.
+#[inline(always)]
+fn expect_soon(word: &[u8; 8]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint that cannot fault, whatever the address; the instruction is in every x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(word.as_ptr().cast::<i8>().wrapping_add(AHEAD_BYTES));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = word;
 }
 
 /// Writes `N` hits and says whether any has lossy flags, or `None` when one of them is not plain.

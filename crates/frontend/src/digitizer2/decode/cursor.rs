@@ -55,6 +55,19 @@ impl<'a> Cursor<'a> {
         self.bytes = self.bytes.get(bytes..).unwrap_or(&[]);
     }
 
+    /// Asks the memory for what lies `bytes` further on, which will be read soon.
+    #[inline(always)]
+    pub fn expect_at(&self, bytes: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch is a hint that cannot fault, whatever the address; the instruction is in every x86-64.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.bytes.as_ptr().wrapping_add(bytes).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = bytes;
+    }
+
     /// The next word, or `None` when fewer than eight bytes are left.
     #[inline]
     pub fn word(&mut self) -> Option<u64> {

@@ -81,8 +81,8 @@ impl UdpUnpack {
                 self.arrivals.push(Arrival { slice: *slice, footer, place });
             }
             let ids = match group.len() {
-                LANES => first_elements(&lanes),
-                _ => lanes.map(|(data, hash)| first_element(data, hash)),
+                1 => [first_element(lanes[0].0, lanes[0].1); LANES],
+                _ => first_elements(&lanes),
             };
             for (arrival, id) in self.arrivals[first..].iter_mut().zip(ids) {
                 if arrival.place == Err(LossReason::BadHash) && id <= COUNTER_MASK {

@@ -118,26 +118,46 @@ fn backwards(data: &[[u8; 8]], hash: u32) -> u32 {
     data.iter().rev().fold(hash, |hash, word| (hash ^ element(word)).wrapping_mul(INVERSE))
 }
 
-/// [`first_element`] of several datagrams at once.
+/// Words that are run without a check of bounds between them.
+const BLOCK: usize = 16;
+type Blocks<'a> = &'a [[[u8; 8]; BLOCK]];
+
+/// [`first_element`] of several datagrams at once, of any lengths.
 pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
-    // Blocks of a fixed number of words, counted from the datagrams' ends, need no check of bounds inside.
-    const BLOCK: usize = 16;
-    let blocks: [&[[[u8; 8]; BLOCK]]; LANES] = std::array::from_fn(|lane| datagrams[lane].0.as_rchunks().1);
-    let shared = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
+    let mut blocks: [Blocks<'_>; LANES] = std::array::from_fn(|lane| datagrams[lane].0.as_rchunks().1);
     let mut hashes: [u32; LANES] = std::array::from_fn(|lane| datagrams[lane].1);
-    for back in 1..=shared {
-        let block: [&[[u8; 8]; BLOCK]; LANES] =
-            std::array::from_fn(|lane| &blocks[lane][blocks[lane].len() - back]);
+    // Each turn runs until the shortest is used up; a lane that is used up goes along with another for nothing.
+    while let Some(longest) =
+        blocks.iter().copied().max_by_key(|blocks| blocks.len()).filter(|b| !b.is_empty())
+    {
+        let left = blocks.iter().map(|blocks| blocks.len());
+        let shared = left.filter(|left| *left > 0).min().unwrap_or(0);
+        let run = blocks.map(|blocks| {
+            let blocks = if blocks.is_empty() { longest } else { blocks };
+            &blocks[blocks.len() - shared..]
+        });
+        let after = run_back(run, shared, hashes);
+        for lane in 0..LANES {
+            if let Some(rest) = blocks[lane].len().checked_sub(shared) {
+                hashes[lane] = after[lane];
+                blocks[lane] = &blocks[lane][..rest];
+            }
+        }
+    }
+    std::array::from_fn(|lane| first_element(datagrams[lane].0.as_rchunks::<BLOCK>().0, hashes[lane]))
+}
+
+#[inline(always)]
+fn run_back(blocks: [Blocks<'_>; LANES], count: usize, mut hashes: [u32; LANES]) -> [u32; LANES] {
+    for back in (0..count).rev() {
+        let block: [&[[u8; 8]; BLOCK]; LANES] = std::array::from_fn(|lane| &blocks[lane][back]);
         for place in (0..BLOCK).rev() {
             for lane in 0..LANES {
                 hashes[lane] = (hashes[lane] ^ element(&block[lane][place])).wrapping_mul(INVERSE);
             }
         }
     }
-    std::array::from_fn(|lane| {
-        let data = datagrams[lane].0;
-        first_element(&data[..data.len() - shared * BLOCK], hashes[lane])
-    })
+    hashes
 }
 
 #[cfg(test)]
@@ -163,7 +183,7 @@ mod tests {
             assert_eq!(first_element(&data, hash(id, &data)), id);
         }
         let lanes: [(&[[u8; 8]], u32); LANES] = std::array::from_fn(|lane| {
-            let part = &data[..700 - 83 * lane];
+            let part = &data[..[700, 0, 3, 16, 500, 500, 33, 699][lane]];
             (part, hash(lane as u32 + 5, part))
         });
         assert_eq!(first_elements(&lanes), std::array::from_fn(|lane| lane as u32 + 5));
