@@ -64,7 +64,7 @@ pub struct Probe {
     pub code: u8,
     /// Samples are two's complement of 14 bits.
     pub signed: bool,
-    /// log-like code of the factor: 0 → 1, 1 → 4, 2 → 8, 3 → 16.
+    /// Code of the factor: 0 → 1, 1 → 4, 2 → 8, 3 → 16.
     pub factor_code: u8,
 }
 
