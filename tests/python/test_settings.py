@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from conftest import BINARY, ROOT
 
-EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.toml"))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ fn one_flipped_bit_is_found() {
     std::fs::write(&hits, bytes).expect("written");
     let ended = thalweg(&["verify", &run, "--json"]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    assert_eq!(ended.json()["good"], false);
+    assert_eq!(ended.json()["ok"], false);
     let people = thalweg(&["verify", &run]);
     assert!((people.out + &people.error).contains("hits"), "the damaged table is named");
 }

@@ -12,7 +12,7 @@ fn the_demo_records_what_it_sends_and_its_recording_verifies() {
     assert!(number(&summary, "snapshots") >= 1, "books were taken while it ran: {summary:#}");
     let run = run_directory(&summary);
     let verified = thalweg(&["verify", &run, "--json"]).done().json();
-    assert_eq!(verified["good"], true, "{verified:#}");
+    assert_eq!(verified["ok"], true, "{verified:#}");
     let plotted = thalweg(&["plot", &run, "--output", &folder.at("plot.svg")]).done();
     assert!(plotted.out.contains("plot.svg"));
     let plot = std::fs::read_to_string(folder.path().join("plot.svg")).expect("the plot was written");

@@ -14,7 +14,7 @@ fn one_percent_of_the_datagrams_of_two_boards_dropped_by_a_seed_is_accounted_for
     let fraction = lost as f64 / sent as f64;
     assert!((0.002..0.05).contains(&fraction), "{fraction} lost of {sent}");
     let losses = summary["losses"].as_array().expect("a list");
-    for source in ["board-0", "board-1"].iter().filter(|name| summary.to_string().contains(**name)) {
+    for source in ["board-1", "board-2"].iter() {
         let gaps: Vec<_> = losses.iter().filter(|loss| loss["source"] == **source).collect();
         assert!(
             gaps.iter().any(|loss| loss["unit"] == "datagrams" && loss["quality"] == "exact"),

@@ -33,7 +33,7 @@ fn run_file(file: &str, format: &str, more: &str, hits: u64) {
     assert_eq!(number(&summary, "hits_recorded"), hits, "{summary:#}");
     assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
     let verified = thalweg(&["verify", &run_directory(&summary), "--json"]).done().json();
-    assert_eq!(verified["good"], true, "{verified:#}");
+    assert_eq!(verified["ok"], true, "{verified:#}");
 }
 
 #[test]

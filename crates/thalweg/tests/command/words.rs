@@ -73,12 +73,14 @@ fn the_schema_knows_the_keys_of_every_section() {
 fn every_example_can_be_planned() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut count = 0;
-    for entry in std::fs::read_dir(&examples).expect("there are examples") {
-        let path = entry.expect("readable").path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            thalweg(&["run", path.to_str().expect("plain"), "--explain"]).done();
-            count += 1;
+    for folder in [examples.clone(), examples.join("sources")] {
+        for entry in std::fs::read_dir(&folder).expect("there are examples") {
+            let path = entry.expect("readable").path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                thalweg(&["run", path.to_str().expect("plain"), "--explain"]).done();
+                count += 1;
+            }
         }
     }
-    assert!(count >= 3, "{count} examples");
+    assert!(count >= 9, "{count} examples");
 }
