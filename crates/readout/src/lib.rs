@@ -1,3 +1,4 @@
 //! Placeholder.
 
 pub mod faults;
+pub mod pcap;

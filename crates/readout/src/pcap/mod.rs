@@ -1,0 +1,82 @@
+//! Captures as a source: what tcpdump, Wireshark or a switch's mirror port recorded is read as if it arrived now.
+//!
+//! ```text
+//!  file ─► capture ─► classic | pcapng ─► record
+//!            │                              ▼
+//!          block ◄─ slice ─ udp ◄─ ip ◄─ link: ethernet | cooked | loopback
+//!                              └ fragments ─► reassemble
+//! ```
+//! Files of any size are read in constant memory, into the blocks that travel on. A damaged or cut file is read as far
+//! as it goes; the rest is counted. Every packet is in the tally: `in = out + filtered + lost`, where packets without
+//! UDP count as filtered datagrams of no bytes. *Not* here: TCP streams, tunnels (GRE, VXLAN, PPPoE, MPLS), compressed
+//! files, and telling apart datagrams that the sending host's capture shows glued together (UDP segmentation offload).
+
+mod bytes;
+mod capture;
+mod classic;
+mod cooked;
+mod datagram;
+mod ethernet;
+mod ip;
+mod ipv4;
+mod ipv6;
+mod link;
+mod loopback;
+mod pcapng;
+mod reassemble;
+mod record;
+mod source;
+#[cfg(test)]
+mod tests;
+mod udp;
+mod write;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+pub use datagram::PcapFilter;
+pub use source::PcapSource;
+use thalweg_data::{Frames, LossReason, Mark, Pool, Received, Source, Tally, Unit};
+pub use write::CaptureWriter;
+
+thread_local! {
+    /// One pool per thread: a process can name a limited number, and a fuzzer calls without end.
+    static POOL: RefCell<Pool> = RefCell::new(Pool::new(4, 4096).expect("the sizes are possible"));
+}
+
+/// Reads arbitrary bytes as a capture and panics when a law does not hold: for fuzzing.
+///
+/// # Panics
+/// As said.
+pub fn check(bytes: &[u8]) {
+    for port in [None, Some(51940)] {
+        let pool = POOL.with_borrow(Clone::clone);
+        let filter = PcapFilter { port, ..PcapFilter::default() };
+        let input = Box::new(std::io::Cursor::new(bytes.to_vec()));
+        let Ok(mut source) = PcapSource::read("checked".to_owned(), input, filter, pool) else { return };
+        let (mut frames, mut mark, mut seen) = (Frames::default(), Mark(0), [0; 2]);
+        for calls in 0.. {
+            // Each call consumes a packet at least, and a packet has a header.
+            assert!(calls <= bytes.len() + 1, "a capture ends");
+            frames.clear();
+            let received = source.receive(&mut frames, Duration::ZERO).expect("memory can be read");
+            assert_ne!(received, Received::Full, "no block is held beyond its batch");
+            assert!(frames.header.mark >= mark, "marks never go back");
+            mark = frames.header.mark;
+            seen[0] += frames.slices.len() as u64;
+            seen[1] += frames.slices.iter().map(|slice| frames.bytes(*slice).len() as u64).sum::<u64>();
+            check_tally(source.tally(), seen);
+            if received == Received::End {
+                break;
+            }
+        }
+    }
+}
+
+fn check_tally(tally: &Tally, seen: [u64; 2]) {
+    for (unit, seen) in [Unit::Datagrams, Unit::Bytes].into_iter().zip(seen) {
+        let lost = LossReason::ALL.iter().map(|reason| tally.total_lost(*reason, unit)).sum::<u64>();
+        assert_eq!(tally.total_output(unit), seen, "{unit} out are those that came out");
+        assert_eq!(tally.total_input(unit), seen + tally.total_filtered(unit) + lost, "{unit} close");
+    }
+}
