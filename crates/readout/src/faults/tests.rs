@@ -336,3 +336,28 @@ fn what_was_done_stands_beside_the_source_s_own_witnesses() {
     assert!(faulty.witnesses().contains(&("faults_dropped_datagrams", 10)));
     assert_eq!(faulty.description(), "given; behind a bad network by seed 8: drop 1");
 }
+
+#[test]
+fn what_the_source_itself_filtered_and_lost_stays_in_the_books() {
+    let mut writer = crate::pcap::CaptureWriter::new(Vec::new()).expect("memory");
+    let from = "10.0.0.7:4000".parse().expect("an address");
+    for number in 0..1000 {
+        let port = if number % 10 == 0 { 53 } else { 51940 };
+        let to = std::net::SocketAddr::new([10, 0, 0, 1].into(), port);
+        writer.datagram(number * 1000, from, to, &[7; 50]).expect("memory");
+    }
+    let mut file = writer.finish().expect("memory");
+    file.truncate(file.len() - 10);
+    let filter = crate::pcap::PcapFilter { port: Some(51940), ..Default::default() };
+    let pool = Pool::new(8, 16 << 10).expect("small");
+    let input = Box::new(std::io::Cursor::new(file));
+    let source = crate::pcap::PcapSource::read("test".to_owned(), input, filter, pool).expect("a capture");
+    let settings = FaultSettings { drop: 0.1, seed: 5, ..Default::default() };
+    let mut faulty = Faulty::new(Box::new(source), settings).expect("possible");
+    all(&mut faulty, |_, _| 0);
+    let (tally, dropped) = (faulty.tally(), faulty.faults().dropped_datagrams);
+    assert_eq!(tally.total_filtered(Unit::Datagrams), 100);
+    assert_eq!(tally.total_lost(LossReason::CaptureTruncated, Unit::Datagrams), 1);
+    assert_eq!(tally.total_output(Unit::Datagrams), 899 - dropped);
+    assert_eq!(tally.total_input(Unit::Datagrams), 1000 - dropped);
+}
