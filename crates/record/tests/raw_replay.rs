@@ -48,7 +48,7 @@ fn carried_over(frames: &Frames) -> usize {
 
 /// A live stream of 400 receive calls, some of them idle.
 fn live_stream(writer: &mut RawWriter, state: &mut u64) -> Vec<Seen> {
-    let mut buffer = StreamBuffer::new(Pool::new(16, 4096).expect("small"), 1000);
+    let mut buffer = StreamBuffer::new(Pool::new(64, 4096).expect("small"), 1000);
     let (mut frames, mut all) = (Frames::default(), Vec::new());
     for call in 0..400u64 {
         frames.clear();
@@ -71,7 +71,7 @@ fn live_stream(writer: &mut RawWriter, state: &mut u64) -> Vec<Seen> {
 
 /// Live datagrams in batches, in slots of a block, with gaps between them.
 fn live_datagrams(writer: &mut RawWriter, state: &mut u64) -> Vec<Seen> {
-    let pool = Pool::new(16, 4096).expect("small");
+    let pool = Pool::new(64, 4096).expect("small");
     let (mut frames, mut all) = (Frames::default(), Vec::new());
     let mut block = pool.take().expect("free");
     for call in 0..300u64 {

@@ -32,6 +32,8 @@ const PIECE_BYTES: usize = 256 * 1024;
 const MOST_PARTS: usize = 512;
 /// Write-back begins when this many bytes are new.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
+/// What the system writes at a time.
+const PAGE_BYTES: u64 = 4096;
 
 /// The writer of one table's file.
 #[derive(Debug)]
@@ -162,9 +164,12 @@ impl TableFile {
         self.end = staged.end;
         self.rows += staged.rows;
         self.batches += 1;
-        if self.end - self.write_back_from >= WRITE_BACK_BYTES {
-            system::begin_write_back(&self.file, self.write_back_from, self.end - self.write_back_from);
-            self.write_back_from = self.end;
+        // The page of the marker is left out: it is written again with the next batch, and would have to wait.
+        let settled = self.end / PAGE_BYTES * PAGE_BYTES;
+        let fresh = settled.saturating_sub(self.write_back_from);
+        if fresh >= WRITE_BACK_BYTES {
+            system::begin_write_back(&self.file, self.write_back_from, fresh);
+            self.write_back_from = settled;
         }
         Ok(())
     }

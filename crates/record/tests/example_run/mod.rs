@@ -54,7 +54,7 @@ pub fn sample(index: usize, sample: usize) -> i32 {
 
 /// User word of the k-th hit.
 pub fn user_word(index: usize) -> u64 {
-    index as u64 * 0x0102_0304_0506_0708
+    (index as u64).wrapping_mul(0x0102_0304_0506_0708)
 }
 
 /// Hits `range` of the example, with what belongs to them; their bytes lie in blocks of `pool`.
