@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Share;
 use thalweg_data::measure::{Measurement, compare};
-use thalweg_data::{Flags, Hit, Hits, Mark, Sink, SourceId};
+use thalweg_data::{Flags, Hit, Hits, Sink, SourceId};
 
 use crate::hit_writer::HitWriter;
 use crate::settings::{Compression, Settings};
@@ -26,13 +26,20 @@ const BATCH_HITS: usize = 16 * 1024;
 const BATCHES: usize = 8;
 /// Bytes per write of the yardstick.
 const YARDSTICK_BYTES: usize = 1 << 20;
+/// Writes of the yardstick after which write-back begins: 8 MiB, as in a table's file.
+const WRITE_BACK_TURNS: u64 = 8;
 
-/// Records hits, uncompressed, into a temporary directory (`TMPDIR`), `repeats` times.
+/// Names the directory of the bench; without it, the one for temporary files is taken.
+pub const DIRECTORY_VARIABLE: &str = "THALWEG_BENCH_DIRECTORY";
+
+/// Records hits, uncompressed, `repeats` times. A disk is measured to the last byte on it; in memory (see the parameter
+/// `file_system_in_memory`) there is nothing to wait for.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
 pub fn record(repeats: usize) -> Measurement {
-    record_in(&std::env::temp_dir(), repeats, Compression::None)
+    let directory = std::env::var_os(DIRECTORY_VARIABLE).map_or_else(std::env::temp_dir, PathBuf::from);
+    record_in(&directory, repeats, Compression::None)
 }
 
 /// As [`record`], into `parent` and with a compression.
@@ -65,7 +72,7 @@ pub fn record_in(parent: &Path, repeats: usize, compression: Compression) -> Mea
         .with("hits_per_turn", TURN_HITS)
         .with("file_bytes", file_bytes)
         .with("compression", format!("{compression:?}").to_lowercase())
-        .with("sync", "none")
+        .with("sync", "at the end")
         .repeated(repeats)
 }
 
@@ -77,7 +84,7 @@ fn record_once(directory: &Path, settings: &Settings, batches: &[Hits]) -> (Dura
     for batch in batches.iter().cycle().take(TURN_HITS / BATCH_HITS) {
         writer.write(batch).expect("the disk of a bench has room");
     }
-    writer.advance(Mark(u64::MAX)).expect("the disk of a bench has room");
+    writer.finish().expect("the disk of a bench has room");
     let took = start.elapsed();
     let bytes = writer.summaries().iter().map(|summary| summary.bytes).sum();
     drop(writer);
@@ -89,9 +96,14 @@ fn write_once(directory: &Path, bytes: &[u8]) -> Duration {
     let run = fresh(directory);
     let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
     let start = Instant::now();
-    for _ in 0..TURN_HITS * size_of::<Hit>() / bytes.len() {
+    for turn in 0..(TURN_HITS * size_of::<Hit>() / bytes.len()) as u64 {
         file.write_all(bytes).expect("the disk of a bench has room");
+        if (turn + 1) % WRITE_BACK_TURNS == 0 {
+            let length = WRITE_BACK_TURNS * bytes.len() as u64;
+            system::begin_write_back(&file, (turn + 1) * bytes.len() as u64 - length, length);
+        }
     }
+    file.sync_data().expect("the disk of a bench works");
     let took = start.elapsed();
     drop(file);
     let _ = fs::remove_dir_all(&run);

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn hit(index: usize) -> Hit {
-        let flags = if index % 3 == 0 { Flags::NO_ENERGY_SHORT } else { Flags::PILE_UP };
+        let flags = if index.is_multiple_of(3) { Flags::NO_ENERGY_SHORT } else { Flags::PILE_UP };
         Hit {
             time_ps: index as i64 * 1000 - 5,
             channel: index as u16,

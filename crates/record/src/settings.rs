@@ -79,6 +79,18 @@ impl Settings {
         vec![("hit columns", hit_columns * in_flight), ("waveform columns", waveforms * in_flight)]
     }
 
+    /// Blocks of `block_bytes` that the raw recording keeps on loan at most, over all sources that it records: a source's
+    /// pool needs as many beside its own.
+    pub fn raw_blocks_held(&self, block_bytes: usize) -> usize {
+        let per_batch = (self.batch_bytes / block_bytes.max(1) + 2).min(crate::raw_writer::MOST_BLOCKS);
+        let batches = match self.compression {
+            // One in the making, one that waits for a full disk.
+            Compression::None => 2,
+            _ => 2 + self.cuts_in_flight(),
+        };
+        per_batch * batches
+    }
+
     /// Cuts that may be in the hands of the compressing threads.
     pub(crate) fn cuts_in_flight(&self) -> usize {
         2 * self.compression_workers.clamp(1, 64)

@@ -26,7 +26,10 @@ pub(crate) fn bytes_left(path: &Path) -> io::Result<u64> {
     }
     // SAFETY: the call succeeded, so the structure is filled; it was all zeros, a valid value, before.
     let answer = unsafe { answer.assume_init() };
-    Ok((answer.f_bavail as u64).saturating_mul(answer.f_frsize as u64))
+    // Their types differ between systems.
+    #[allow(clippy::unnecessary_cast)]
+    let (blocks, block_bytes) = (answer.f_bavail as u64, answer.f_frsize as u64);
+    Ok(blocks.saturating_mul(block_bytes))
 }
 
 /// Whether `path` lies in memory (tmpfs); figures of writing mean something else there.
@@ -41,7 +44,10 @@ pub(crate) fn is_in_memory(path: &Path) -> io::Result<bool> {
     }
     // SAFETY: as in `bytes_left`.
     let answer = unsafe { answer.assume_init() };
-    Ok(answer.f_type as i64 == libc::TMPFS_MAGIC as i64)
+    // Their types differ between architectures.
+    #[allow(clippy::unnecessary_cast)]
+    let (found, in_memory) = (answer.f_type as i64, libc::TMPFS_MAGIC as i64);
+    Ok(found == in_memory)
 }
 
 /// Whether `path` lies in memory; not known on this system.

@@ -185,27 +185,31 @@ impl RawReplay {
     }
 
     fn give_datagrams(&mut self, first: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
-        let mut row = first;
-        loop {
-            let (Some(batch), Some((_, reader))) = (&self.batch, &self.reader) else { break };
+        let mut next = Some(first);
+        while let (Some(row), Some(batch), Some((_, reader))) = (next, &self.batch, &self.reader) {
             let Some(writer) = self.room.writer_for(row.length()) else { break };
             batch.payload(reader, &row, 0, &mut writer.tail()[..row.length()])?;
             let slice = writer.publish(row.length()).tagged(row.tag);
             frames.leases.add(writer.lease());
             frames.slices.push(slice);
-            self.count(row.length() as u64, u64::from(!slice.continues()));
-            self.next_row += 1;
             frames.header.end = row.flags & flag::END != 0;
-            let source = self.content.source.source;
-            let rest = self.batch.as_ref().and_then(|batch| batch.rows().get(self.next_row..)).unwrap_or(&[]);
-            let Some(skip) = rest.iter().position(|row| row.source == source) else { break };
-            if rest[skip].flags & flag::FIRST != 0 {
-                break;
-            }
-            self.next_row += skip;
-            row = rest[skip];
+            self.next_row += 1;
+            next = self.next_of_same_batch();
+            self.count(row.length() as u64, u64::from(!slice.continues()));
         }
         Ok(if frames.slices.is_empty() { Received::Full } else { Received::Data })
+    }
+
+    /// The source's next row, when it was received together with the one before it; it becomes the next to be given.
+    fn next_of_same_batch(&mut self) -> Option<RawRow> {
+        let rest = self.batch.as_ref()?.rows().get(self.next_row..)?;
+        let skip = rest.iter().position(|row| row.source == self.content.source.source)?;
+        let row = rest[skip];
+        if row.flags & flag::FIRST != 0 {
+            return None;
+        }
+        self.next_row += skip;
+        Some(row)
     }
 
     fn count(&mut self, bytes: u64, datagrams: u64) {

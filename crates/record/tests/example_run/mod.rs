@@ -77,7 +77,7 @@ pub fn batch(pool: &Pool, range: std::ops::Range<usize>, mark: Mark) -> Hits {
             extra.words_first = hits.slices.len() as u32;
             extra.words_count = 1;
             hits.slices.push(writer.append(&user_word(index).to_be_bytes()).expect("room"));
-            extra.truncated = index % 20 == 0;
+            extra.truncated = index.is_multiple_of(20);
             hits.extras.push(extra);
         }
     }
