@@ -1,4 +1,32 @@
-//! Placeholder.
+//! Endpoint and framing become a source of frames.
+//!
+//! ```text
+//!  Settings { url, … } ─ open ─► Opened { source, control, pool, address }
+//!
+//!  udp:// emulate:// ─► UdpSource  ┐
+//!  tcp://            ─► TcpSource  │
+//!  dig2://           ─► Dig2       ├─► Frames with a mark ─► (Faulty) ─► framing
+//!  file://           ─► FileSource │
+//!  pcap://           ─► PcapSource ┘
+//!
+//!  host::HostedBoard: an emulated board on real sockets, the other end of all this
+//! ```
+//! Every source marks its batches with nanoseconds since the run began and returns within the wait it is given, whether
+//! anything came or not.
 
+pub mod clock;
+pub mod dig2;
 pub mod faults;
+pub mod file;
+pub mod host;
+pub mod live;
+mod open;
 pub mod pcap;
+mod settings;
+mod url;
+
+pub use clock::RunClock;
+pub use faults::{FaultError, FaultSettings, Faults, Faulty};
+pub use open::{Opened, open};
+pub use settings::{Backend, Policy, Settings};
+pub use url::{Endpoint, HostPort, SourceUrl, UrlError};

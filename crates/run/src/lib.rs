@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Composes the rooms: settings into a plan, the plan into threads, threads into a run with closed books.
+//!
+//! ```text
+//!  config ─► plan ─► assemble ─► pipeline (threads, rings) ─► supervise ─► Summary
+//! ```
+//! The only code that wires: rooms never know their neighbours.
+
+pub mod bench;
+pub mod config;
+pub mod demo;
+pub mod emulate;
+pub mod format;
+pub mod inspect;
+pub mod plan;
+pub mod plot;
+pub mod recording;
+pub mod spectra;
+pub mod supervise;
+
+mod assemble;
+mod open;
+mod pipeline;
+
+pub use assemble::{RunError, replay, run};
+pub use thalweg_data::RunState;

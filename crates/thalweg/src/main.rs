@@ -1,2 +1,40 @@
-//! The command.
-fn main() {}
+//! The `thalweg` command: parse, plan, run. No rule of data taking lives here.
+//!
+//! ```text
+//!  arguments ─► commands::… ─► thalweg_run ─► report (text or --json) ─► exit code
+//! ```
+//! Exit codes: 0 done, 1 the run or check failed, 2 bad usage or configuration.
+
+mod arguments;
+mod commands;
+mod progress;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_env("THALWEG_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    let json = arguments.json;
+    let result = match arguments.command {
+        Command::Demo(options) => commands::demo(&options, json),
+        Command::Run(options) => commands::run(&options, json),
+        Command::Emulate(options) => commands::emulate(&options, json),
+        Command::Replay(options) => commands::replay(&options, json),
+        Command::Verify(options) => commands::verify(&options, json),
+        Command::Recover(options) => commands::recover(&options, json),
+        Command::Inspect(options) => commands::inspect(&options, json),
+        Command::Plot(options) => commands::plot(&options, json),
+        Command::Bench(options) => commands::bench(&options, json),
+        Command::Schema => commands::schema(),
+        Command::Completions { shell } => commands::completions(shell),
+        Command::Manual => commands::manual(),
+    };
+    report::exit_code(result)
+}

@@ -111,8 +111,10 @@ impl TcpReceiver {
             }
             Ok(length) => {
                 self.buffer.publish(length, frames);
-                self.tally.input(Unit::Bytes, length as u64);
-                self.tally.output(Unit::Bytes, length as u64);
+                for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, length as u64)] {
+                    self.tally.input(unit, count);
+                    self.tally.output(unit, count);
+                }
                 Ok(Received::Data)
             }
             Err(cause) if system::is_nothing(&cause) => Ok(Received::Idle),
@@ -153,7 +155,7 @@ impl TcpReceiver {
         self.buffer.carry(bytes);
     }
 
-    /// Bytes in and out. Datagrams are not counted: a stream has none.
+    /// Bytes in and out; a call that received some counts as one datagram.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }

@@ -1,0 +1,258 @@
+//! Emulated boards on real sockets: for tests without hardware, for demonstrations, for other programs to connect to.
+//!
+//! ```text
+//!  Board (sans-I/O) ─ produce(now) ─► loss by seed ─► UDP or TCP socket
+//!     ▲ arm, start, stop                 └─ dropped hits, datagrams, bytes: counted exactly
+//!     └─ control port (Place::Network), or the caller (Place::Stream)
+//! ```
+//! One thread per board sends; a board on the network has one more that answers its control port.
+
+mod data;
+mod loss;
+mod network;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use thalweg_data::Hit;
+use thalweg_frontend::digitizer2::control::{Action, Tree};
+use thalweg_frontend::digitizer2::emulate::{Board, Settings, SettingsError, State, Totals};
+
+pub use loss::Dropped;
+
+/// Where an emulated board is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It sends datagrams to this address as soon as it is started, and has no control port.
+    Stream {
+        /// The receiver.
+        to: SocketAddr,
+    },
+    /// It behaves like a board on the network, with a control port and a data port of its own.
+    Network {
+        /// Its address; several boards have several addresses.
+        address: IpAddr,
+        /// Port of the control protocol; boards use [`CONTROL_PORT`].
+        control_port: u16,
+        /// Port of UDP data; boards use [`UDP_PORT`]. TCP data have a port that the system chooses.
+        udp_port: u16,
+    },
+}
+
+/// The control port of x27xx boards (caen-control-protocol).
+pub const CONTROL_PORT: u16 = 51936;
+/// The UDP data port of x27xx boards.
+pub const UDP_PORT: u16 = 51940;
+
+/// Where truth goes: called with hits as they are emitted.
+pub type TruthSink = Box<dyn FnMut(&[Hit]) -> Result<(), String> + Send>;
+
+/// A board that cannot be hosted.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// No board can be like that.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The share of lost datagrams is no share.
+    #[error("a loss of {0} is not a share of the datagrams; give 0 to 1")]
+    Loss(f64),
+    /// A socket could not be made.
+    #[error(
+        "emulated board at {place}: {cause}; choose a free loopback address such as 127.0.0.2, and no port in use"
+    )]
+    Socket {
+        /// Address and port.
+        place: SocketAddr,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// Data cannot be sent there.
+    #[error("emulated board: {0}")]
+    Transport(#[from] thalweg_transport::TransportError),
+    /// The system gave no thread.
+    #[error("no thread for an emulated board: {0}; end other programs")]
+    Thread(io::Error),
+}
+
+/// What an emulated board has sent, and what was dropped before it could arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTotals {
+    /// What the board handed out, the dropped included.
+    pub sent: Totals,
+    /// What the loss by seed took away.
+    pub dropped: Dropped,
+}
+
+/// State that the sending thread, the control thread and the caller share. The lock is taken per piece of a millisecond,
+/// never per hit.
+pub(crate) struct Shared {
+    board: Mutex<Board>,
+    /// As the board was first made; what clients set is applied to it.
+    first_settings: Settings,
+    wants_truth: bool,
+    /// What boards have sent that were replaced since, because a client changed their parameters.
+    sent_before: Mutex<Totals>,
+    clock: Instant,
+    ending: AtomicBool,
+    dropped: Mutex<Dropped>,
+    failures: Mutex<Vec<String>>,
+}
+
+/// A board that is being emulated. Dropping it ends it.
+pub struct HostedBoard {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What to host.
+pub struct HostSettings {
+    /// The board.
+    pub board: Settings,
+    /// Where it is.
+    pub place: Place,
+    /// Share of the datagrams dropped on their way, by the board's seed.
+    pub loss: f64,
+    /// Where every emitted hit is written.
+    pub truth: Option<TruthSink>,
+}
+
+impl HostedBoard {
+    /// Makes the board, its sockets and its threads. Nothing is sent before a start.
+    ///
+    /// # Errors
+    /// When the board or its sockets cannot be made.
+    pub fn new(settings: HostSettings) -> Result<HostedBoard, HostError> {
+        if !(0.0..=1.0).contains(&settings.loss) {
+            return Err(HostError::Loss(settings.loss));
+        }
+        let loss = loss::Loss::new(settings.loss, &settings.board);
+        let (first_settings, wants_truth) = (settings.board.clone(), settings.truth.is_some());
+        let mut board = Board::new(settings.board)?;
+        board.record_truth(wants_truth);
+        let shared = Arc::new(Shared {
+            board: Mutex::new(board),
+            first_settings,
+            wants_truth,
+            sent_before: Mutex::new(Totals::default()),
+            clock: Instant::now(),
+            ending: AtomicBool::new(false),
+            dropped: Mutex::new(Dropped::default()),
+            failures: Mutex::new(Vec::new()),
+        });
+        let threads = data::spawn(&shared, settings.place, loss, settings.truth)?;
+        Ok(HostedBoard { shared, threads })
+    }
+
+    /// Arms and starts the board.
+    pub fn start(&self) {
+        let now = self.shared.now_ns();
+        let mut board = self.shared.board();
+        if let Err(error) = board.arm().and_then(|()| board.start(now)) {
+            self.shared.fail(error.to_string());
+        }
+    }
+
+    /// Stops the board; what it measured until now is still sent.
+    pub fn stop(&self) {
+        let now = self.shared.now_ns();
+        self.shared.board().stop(now);
+    }
+
+    /// Whether everything measured has been sent.
+    pub fn is_silent(&self) -> bool {
+        self.shared.board().state() != State::Running
+    }
+
+    /// What was sent and what was dropped so far.
+    pub fn totals(&self) -> HostTotals {
+        let board = self.shared.board();
+        let sent = sum(*lock(&self.shared.sent_before), board.totals());
+        HostTotals { sent, dropped: *lock(&self.shared.dropped) }
+    }
+
+    /// What went wrong on the way out.
+    pub fn failures(&self) -> Vec<String> {
+        lock(&self.shared.failures).clone()
+    }
+
+    /// Ends the threads, after what is due has been sent.
+    pub fn end(&mut self) {
+        self.stop();
+        self.shared.ending.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                self.shared
+                    .fail("a thread of the emulated board panicked: a defect, please report it".to_owned());
+            }
+        }
+    }
+}
+
+impl Drop for HostedBoard {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.elapsed().as_nanos() as u64
+    }
+
+    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
+        lock(&self.board)
+    }
+
+    /// Does what a client asks. A board is armed with the parameters that clients have set since.
+    pub(crate) fn perform(&self, action: &Action, tree: &Tree) -> Result<(), String> {
+        let now_ns = self.now_ns();
+        let mut board = self.board();
+        let wanted = tree.board_settings(&self.first_settings);
+        if *action == Action::Arm && board.state() != State::Running && *board.settings() != wanted {
+            let mut next = Board::new(wanted).map_err(|error| error.to_string())?;
+            next.record_truth(self.wants_truth);
+            let mut before = lock(&self.sent_before);
+            *before = sum(*before, board.totals());
+            *board = next;
+        }
+        action.perform(&mut board, now_ns).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn fail(&self, message: String) {
+        tracing::error!("{message}");
+        let mut failures = lock(&self.failures);
+        if failures.len() < 8 {
+            failures.push(message);
+        }
+    }
+
+    pub(crate) fn add_dropped(&self, more: Dropped) {
+        lock(&self.dropped).add(more);
+    }
+}
+
+fn sum(one: Totals, other: Totals) -> Totals {
+    Totals {
+        hits: one.hits + other.hits,
+        aggregates: one.aggregates + other.aggregates,
+        scope_events: one.scope_events + other.scope_events,
+        statistics_records: one.statistics_records + other.statistics_records,
+        special_events: one.special_events + other.special_events,
+        datagrams: one.datagrams + other.datagrams,
+        empty_datagrams: one.empty_datagrams + other.empty_datagrams,
+        bytes: one.bytes + other.bytes,
+        hits_cleared: one.hits_cleared + other.hits_cleared,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,191 @@
+//! A board with ports of its own: control by TCP, data by TCP or UDP (caen-control-protocol).
+//!
+//! ```text
+//!  client ── control port ──► Session ─► Server ─► Action ─► Board
+//!         ── empty datagram ─► UDP port    ┐
+//!         ── connect ────────► TCP port    ┴─► the data thread sends there
+//! ```
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use thalweg_frontend::digitizer2::control::{Action, Server, Session, Tree};
+use thalweg_frontend::digitizer2::emulate::settings::Transport;
+use thalweg_transport::{TcpSender, UdpSender};
+
+use super::data::{Pump, send_datagrams, thread};
+use super::{HostError, Shared, lock};
+
+/// Between two looks at a quiet socket.
+const LOOK: Duration = Duration::from_millis(20);
+/// Clients that one board serves at a time.
+const MOST_CLIENTS: usize = 16;
+
+type SharedServer = Arc<Mutex<Server>>;
+
+/// Opens the ports and starts the threads.
+pub(super) fn spawn(
+    shared: &Arc<Shared>,
+    pump: Pump,
+    address: IpAddr,
+    control_port: u16,
+    udp_port: u16,
+) -> Result<Vec<JoinHandle<()>>, HostError> {
+    let listen = |port| {
+        let place = SocketAddr::new(address, port);
+        let listener = TcpListener::bind(place).map_err(|cause| HostError::Socket { place, cause })?;
+        listener.set_nonblocking(true).map_err(|cause| HostError::Socket { place, cause })?;
+        Ok::<_, HostError>(listener)
+    };
+    let control = listen(control_port)?;
+    let settings = shared.board().settings().clone();
+    let mut threads = Vec::new();
+    let server = match settings.transport {
+        Transport::Tcp => {
+            let data = listen(0)?;
+            let port = data.local_addr().map_or(0, |local| local.port());
+            let server = Arc::new(Mutex::new(Server::new(&settings, port)));
+            threads.push(thread("board data", move || serve_tcp(pump, &data))?);
+            server
+        }
+        Transport::Udp => {
+            let place = SocketAddr::new(address, udp_port);
+            let socket = UdpSocket::bind(place).map_err(|cause| HostError::Socket { place, cause })?;
+            let server = Arc::new(Mutex::new(Server::new(&settings, 0)));
+            let known = server.clone();
+            threads.push(thread("board data", move || serve_udp(pump, socket, place, &known))?);
+            server
+        }
+    };
+    let shared = shared.clone();
+    threads.push(thread("board control", move || serve_control(&shared, &control, &server))?);
+    Ok(threads)
+}
+
+fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, server: &SharedServer) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    let mut connections: Vec<JoinHandle<()>> = Vec::new();
+    while !shared.is_ending() {
+        connections.retain(|connection| !connection.is_finished());
+        match listener.accept() {
+            Ok((stream, _)) if clients.load(Ordering::Acquire) < MOST_CLIENTS => {
+                let (board, server, served) = (shared.clone(), server.clone(), clients.clone());
+                clients.fetch_add(1, Ordering::AcqRel);
+                let work = move || {
+                    // A client that breaks off has ended its session; the board goes on.
+                    let _broken = converse(&board, stream, &server);
+                    served.fetch_sub(1, Ordering::AcqRel);
+                };
+                match thread("board client", work) {
+                    Ok(connection) => connections.push(connection),
+                    Err(error) => shared.fail(error.to_string()),
+                }
+            }
+            Ok((stream, _)) => drop(stream),
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+    for connection in connections {
+        if connection.join().is_err() {
+            shared.fail(
+                "a control connection of an emulated board panicked: a defect, please report it".to_owned(),
+            );
+        }
+    }
+}
+
+/// One control connection, until the client closes it.
+fn converse(shared: &Shared, mut stream: TcpStream, server: &SharedServer) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(Duration::from_secs(2)))?;
+    let (mut session, mut bytes, mut replies) = (Session::default(), vec![0; 16 << 10], Vec::new());
+    while !shared.is_ending() {
+        let length = match stream.read(&mut bytes) {
+            Ok(0) => return Ok(()),
+            Ok(length) => length,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        replies.clear();
+        let mut perform = |action: &Action, tree: &Tree| shared.perform(action, tree);
+        let followed = session.receive(&bytes[..length], &mut lock(server), &mut perform, &mut replies);
+        stream.write_all(&replies)?;
+        if followed.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn serve_tcp(mut pump: Pump, listener: &TcpListener) {
+    let shared = pump.shared.clone();
+    while !shared.is_ending() {
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::sleep(LOOK);
+            continue;
+        };
+        let Ok(mut sender) = TcpSender::over(stream) else { continue };
+        shared.board().connected();
+        // It ends when the client closes its end, or the board is taken down.
+        let mut send = |packets: &[&[u8]]| match sender.send(packets, || !shared.is_ending()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        while !(shared.is_ending() && pump.is_drained()) {
+            if pump.turn(&mut send).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+fn serve_udp(mut pump: Pump, first: UdpSocket, place: SocketAddr, server: &SharedServer) {
+    let shared = pump.shared.clone();
+    let mut socket = Some(first);
+    while !shared.is_ending() {
+        let Some(bound) = socket.take().or_else(|| UdpSocket::bind(place).ok()) else {
+            std::thread::sleep(LOOK);
+            continue;
+        };
+        let Some(client) = wait_for_client(&shared, &bound) else { return };
+        let Ok(mut sender) = UdpSender::over(bound, client) else { continue };
+        lock(server).udp_client(client.port());
+        shared.board().connected();
+        while !(shared.is_ending() && pump.is_drained()) {
+            let mut send = |datagrams: &[&[u8]]| send_datagrams(&mut sender, datagrams, &shared);
+            let sent = pump.turn(&mut send);
+            // Nobody listens any more: wait for the next client.
+            if sent.is_err() || sender.refused() > 0 && pump.is_drained() {
+                break;
+            }
+        }
+        lock(server).udp_client(0);
+    }
+}
+
+/// The address of the next client that sends an empty datagram.
+fn wait_for_client(shared: &Shared, socket: &UdpSocket) -> Option<SocketAddr> {
+    if let Err(error) = socket.set_read_timeout(Some(LOOK)) {
+        shared.fail(error.to_string());
+        return None;
+    }
+    while !shared.is_ending() {
+        if let Ok((_, client)) = socket.recv_from(&mut [0; 64]) {
+            return Some(client);
+        }
+    }
+    None
+}

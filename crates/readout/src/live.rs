@@ -1,0 +1,140 @@
+//! Sources on sockets: a receiver, the run's clock, and the policy for a full pool.
+//!
+//! ```text
+//!  UdpReceiver, TcpReceiver ─ receive, mark ─► Frames          Full ─► busy, if so configured
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_data::{Busy, Frames, Received, Source, SourceError, Tally};
+use thalweg_transport::{TcpReceiver, TransportError, UdpReceiver};
+
+use crate::clock::RunClock;
+
+/// Raises the run's BUSY while a source finds no block, once.
+#[derive(Debug, Default)]
+pub(crate) struct BusyLine {
+    busy: Option<Arc<Busy>>,
+    raised: bool,
+}
+
+impl BusyLine {
+    /// A line that raises `busy`, or nothing.
+    pub(crate) fn new(busy: Option<Arc<Busy>>) -> BusyLine {
+        BusyLine { busy, raised: false }
+    }
+
+    pub(crate) fn follow(&mut self, received: Received) {
+        let Some(busy) = &self.busy else { return };
+        match (received, self.raised) {
+            (Received::Full, false) => busy.raise(),
+            (Received::Full, true) | (_, false) => return,
+            (_, true) => busy.lower(),
+        }
+        self.raised = !self.raised;
+    }
+}
+
+impl Drop for BusyLine {
+    fn drop(&mut self) {
+        self.follow(Received::End);
+    }
+}
+
+pub(crate) fn source_error(place: impl ToString, error: &TransportError) -> SourceError {
+    SourceError { place: place.to_string(), message: error.to_string() }
+}
+
+/// Datagrams from a socket.
+pub struct UdpSource {
+    receiver: UdpReceiver,
+    clock: RunClock,
+    busy: BusyLine,
+    place: String,
+}
+
+impl UdpSource {
+    /// Over an open receiver; `place` names it in errors.
+    pub fn new(receiver: UdpReceiver, clock: RunClock, busy: Option<Arc<Busy>>, place: &str) -> UdpSource {
+        UdpSource { receiver, clock, busy: BusyLine::new(busy), place: place.to_owned() }
+    }
+
+    /// The receiver, as for its address.
+    pub fn receiver(&mut self) -> &mut UdpReceiver {
+        &mut self.receiver
+    }
+}
+
+impl Source for UdpSource {
+    fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
+        let received =
+            self.receiver.receive(frames, wait).map_err(|error| source_error(&self.place, &error))?;
+        self.busy.follow(received);
+        frames.header.mark = self.clock.mark();
+        Ok(received)
+    }
+
+    fn carry(&mut self, _bytes: usize) {}
+
+    fn tally(&self) -> &Tally {
+        self.receiver.tally()
+    }
+
+    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        self.receiver.witnesses()
+    }
+
+    fn description(&self) -> String {
+        self.receiver.description()
+    }
+
+    fn is_stream(&self) -> bool {
+        false
+    }
+}
+
+/// A stream from a socket.
+pub struct TcpSource {
+    receiver: TcpReceiver,
+    clock: RunClock,
+    busy: BusyLine,
+    place: String,
+}
+
+impl TcpSource {
+    /// Over an open receiver; `place` names it in errors.
+    pub fn new(receiver: TcpReceiver, clock: RunClock, busy: Option<Arc<Busy>>, place: &str) -> TcpSource {
+        TcpSource { receiver, clock, busy: BusyLine::new(busy), place: place.to_owned() }
+    }
+}
+
+impl Source for TcpSource {
+    fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
+        let received =
+            self.receiver.receive(frames, wait).map_err(|error| source_error(&self.place, &error))?;
+        self.busy.follow(received);
+        frames.header.mark = self.clock.mark();
+        Ok(received)
+    }
+
+    fn carry(&mut self, bytes: usize) {
+        self.receiver.carry(bytes);
+    }
+
+    fn tally(&self) -> &Tally {
+        self.receiver.tally()
+    }
+
+    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        self.receiver.witnesses()
+    }
+
+    fn description(&self) -> String {
+        self.receiver.description()
+    }
+
+    fn is_stream(&self) -> bool {
+        true
+    }
+}

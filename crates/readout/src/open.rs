@@ -1,0 +1,179 @@
+//! From settings to an open source.
+//!
+//! ```text
+//!  Settings ─► Pool ─► socket or file ─► Opened
+//! ```
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_data::{Busy, Control, Pool, Source, SourceError};
+use thalweg_transport::{
+    Backend as ReceiveBackend, FullPolicy, Peer, TcpReceiver, TcpReceiverSettings, UdpReceiver,
+    UdpReceiverSettings,
+};
+
+use crate::clock::RunClock;
+use crate::dig2;
+use crate::file::FileSource;
+use crate::live::{TcpSource, UdpSource, source_error};
+use crate::settings::{Backend, Policy, Settings};
+use crate::url::{Endpoint, HostPort};
+
+/// How long a host may take to answer.
+const CONNECT_WAIT: Duration = Duration::from_secs(4);
+/// Receive buffer for datagrams, unless configured.
+const DATAGRAM_BUFFER_BYTES: usize = 64 << 20;
+
+/// A source that is ready to be read.
+pub struct Opened {
+    /// The source.
+    pub source: Box<dyn Source>,
+    /// Drives the board behind it, where there is a protocol for that.
+    pub control: Option<Box<dyn Control>>,
+    /// The blocks that it receives into.
+    pub pool: Pool,
+    /// Where datagrams for it are to be sent, as by an emulated board.
+    pub address: Option<SocketAddr>,
+}
+
+/// Opens a source. Paths are taken as they are: see [`crate::SourceUrl::relative_to`]. `busy` is raised by the policy of
+/// that name.
+///
+/// # Errors
+/// When the settings cannot work, or the endpoint cannot be opened; the message says what to do.
+pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Opened, SourceError> {
+    let place = settings.url.to_string();
+    let failed = |message: String| SourceError { place: place.clone(), message };
+    settings.check().map_err(failed)?;
+    let (blocks, block_bytes) = settings.pool_shape();
+    let pool = Pool::new(blocks, block_bytes).map_err(|error| failed(error.to_string()))?;
+    let busy = (settings.policy == Policy::Busy).then(|| busy.clone());
+    let opening = Opening { settings, pool: pool.clone(), clock, busy, place: &place };
+    let (mut control, mut address) = (None, None);
+    let source: Box<dyn Source> = match settings.url.endpoint() {
+        Endpoint::Udp { bind, from } => {
+            let from = from.as_ref().map(|(host, port)| opening.peer(host, *port)).transpose()?;
+            let receiver = opening.udp(UdpReceiverSettings { from, ..opening.udp_settings(*bind) })?;
+            address = receiver.local_address().ok();
+            Box::new(opening.udp_source(receiver))
+        }
+        Endpoint::Emulate => {
+            let bind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+            let receiver = opening.udp(opening.udp_settings(bind))?;
+            address = receiver.local_address().ok();
+            Box::new(opening.udp_source(receiver))
+        }
+        Endpoint::Tcp(host) => {
+            let address = opening.resolve(host)?;
+            Box::new(opening.tcp(address)?)
+        }
+        Endpoint::Dig2(host) => {
+            let address = opening.resolve(host)?;
+            let (source, board) = opening.dig2(address)?;
+            control = Some(board);
+            source
+        }
+        Endpoint::File(path) => {
+            let paths: Vec<PathBuf> = std::iter::once(path).chain(&settings.continuations).cloned().collect();
+            Box::new(FileSource::open(&paths, pool.clone(), clock)?)
+        }
+        Endpoint::Pcap { path, port, from } => {
+            let _ = (path, port, from);
+            return Err(failed("TEMPORARY".to_owned()));
+        }
+    };
+    Ok(Opened { source, control, pool, address })
+}
+
+/// A board's data and its control.
+type SourceAndControl = (Box<dyn Source>, Box<dyn Control>);
+
+struct Opening<'a> {
+    settings: &'a Settings,
+    pool: Pool,
+    clock: RunClock,
+    busy: Option<Arc<Busy>>,
+    place: &'a str,
+}
+
+impl Opening<'_> {
+    fn failed(&self, message: String) -> SourceError {
+        SourceError { place: self.place.to_owned(), message }
+    }
+
+    fn resolve(&self, host: &HostPort) -> Result<SocketAddr, SourceError> {
+        host.resolve().map_err(|cause| {
+            self.failed(format!("`{}` has no address: {cause}; check the name or give the number", host.host))
+        })
+    }
+
+    fn peer(&self, host: &str, port: Option<u16>) -> Result<Peer, SourceError> {
+        let address = self.resolve(&HostPort { host: host.to_owned(), port: port.unwrap_or(0) })?;
+        Ok(Peer { address: address.ip(), port })
+    }
+
+    fn udp_settings(&self, bind: SocketAddr) -> UdpReceiverSettings {
+        let settings = self.settings;
+        let asked = settings.receive_buffer_bytes.map_or(DATAGRAM_BUFFER_BYTES, |bytes| bytes as usize);
+        UdpReceiverSettings {
+            backend: match settings.backend {
+                Backend::Auto => ReceiveBackend::Auto,
+                Backend::Recvmmsg => ReceiveBackend::Slots,
+                Backend::Gro => ReceiveBackend::Coalesced,
+            },
+            policy: match settings.policy {
+                Policy::Drop => FullPolicy::Drop,
+                Policy::Hold | Policy::Busy => FullPolicy::Hold,
+            },
+            receive_buffer_bytes: asked,
+            ..UdpReceiverSettings::new(bind, settings.datagram_bytes as usize)
+        }
+    }
+
+    fn udp(&self, settings: UdpReceiverSettings) -> Result<UdpReceiver, SourceError> {
+        UdpReceiver::open(settings, self.pool.clone()).map_err(|error| source_error(self.place, &error))
+    }
+
+    fn udp_source(&self, receiver: UdpReceiver) -> UdpSource {
+        UdpSource::new(receiver, self.clock, self.busy.clone(), self.place)
+    }
+
+    fn tcp(&self, address: SocketAddr) -> Result<TcpSource, SourceError> {
+        let settings = TcpReceiverSettings {
+            address,
+            receive_buffer_bytes: self.settings.receive_buffer_bytes.map_or(0, |bytes| bytes as usize),
+            connect_wait: CONNECT_WAIT,
+        };
+        let receiver = TcpReceiver::connect(&settings, self.pool.clone())
+            .map_err(|error| source_error(self.place, &error))?;
+        Ok(TcpSource::new(receiver, self.clock, self.busy.clone(), self.place))
+    }
+
+    /// Opens the board by its control port; its data come as it says: a stream, or datagrams.
+    fn dig2(&self, address: SocketAddr) -> Result<SourceAndControl, SourceError> {
+        use thalweg_frontend::digitizer2::control::{DataPort, UDP_DATA_PORT};
+        let refused = |error: thalweg_data::ControlError| self.failed(error.to_string());
+        let mut board = dig2::Board::open(address, CONNECT_WAIT).map_err(refused)?;
+        let source: Box<dyn Source> = match board.info().data {
+            DataPort::Tcp(port) => Box::new(self.tcp(SocketAddr::new(address.ip(), port))?),
+            DataPort::Udp => {
+                let data = SocketAddr::new(address.ip(), UDP_DATA_PORT);
+                let local = dig2::local_address_towards(data).map_err(|cause| {
+                    self.failed(format!(
+                        "no route leads to {}: {cause}; check address and interface",
+                        address.ip()
+                    ))
+                })?;
+                let settings = UdpReceiverSettings { connect: Some(data), ..self.udp_settings(local) };
+                let mut receiver = self.udp(settings)?;
+                board.introduce(&mut receiver, CONNECT_WAIT).map_err(refused)?;
+                Box::new(self.udp_source(receiver))
+            }
+        };
+        board.prepare(&self.settings.parameters).map_err(refused)?;
+        Ok((source, Box::new(board)))
+    }
+}

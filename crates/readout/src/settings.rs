@@ -1,0 +1,178 @@
+//! What the configuration says about a source's endpoint.
+//!
+//! ```text
+//!  [[source]] url, backend, policy, … ─► Settings ─ check ─► pool and sockets
+//! ```
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thalweg_transport::udp::MESSAGE_ROOM_BYTES;
+
+use crate::url::SourceUrl;
+
+/// How datagrams are read from the socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// The better of the two, by what is measured while running.
+    #[default]
+    Auto,
+    /// Many datagrams per system call, each in a slot of its own.
+    Recvmmsg,
+    /// Datagrams that the kernel has coalesced (`UDP_GRO`).
+    Gro,
+}
+
+/// What happens when no block of memory is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// Stop reading: a stream's sender waits; datagrams gather in the kernel's buffer and are lost there when it is full.
+    #[default]
+    Hold,
+    /// Read on and count what is dropped.
+    Drop,
+    /// As `hold`, and ask the trigger to hold back.
+    Busy,
+}
+
+/// One source's endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Where the data come from: udp://ADDRESS:PORT, tcp://HOST:PORT, dig2://HOST, emulate://, file://PATH or pcap://PATH.
+    pub url: SourceUrl,
+    /// How datagrams are read.
+    #[serde(default)]
+    pub backend: Backend,
+    /// What happens when no block is free.
+    #[serde(default)]
+    pub policy: Policy,
+    /// The kernel's receive buffer to ask for, bytes; without it 64 MiB for datagrams, and the kernel's choice for streams.
+    #[serde(default)]
+    pub receive_buffer_bytes: Option<u32>,
+    /// Bytes per block of memory, a multiple of 64: a unit of a stream (an aggregate, an event) must fit one.
+    #[serde(default = "default_block_bytes")]
+    pub block_bytes: u32,
+    /// Bytes of all blocks of this source.
+    #[serde(default = "default_memory_bytes")]
+    pub memory_bytes: u64,
+    /// Longest datagram that is taken, bytes.
+    #[serde(default = "default_datagram_bytes")]
+    pub datagram_bytes: u32,
+    /// Files that are read behind the one in the URL as if they were its end.
+    #[serde(default)]
+    pub continuations: Vec<PathBuf>,
+    /// Parameters of a dig2:// board that are set before it is armed, in this order: [["/par/…", "value"], …].
+    #[serde(default)]
+    pub parameters: Vec<(String, String)>,
+}
+
+fn default_block_bytes() -> u32 {
+    512 << 10
+}
+
+fn default_memory_bytes() -> u64 {
+    64 << 20
+}
+
+fn default_datagram_bytes() -> u32 {
+    9216
+}
+
+impl Settings {
+    /// Settings with every default.
+    pub fn new(url: SourceUrl) -> Settings {
+        Settings {
+            url,
+            backend: Backend::default(),
+            policy: Policy::default(),
+            receive_buffer_bytes: None,
+            block_bytes: default_block_bytes(),
+            memory_bytes: default_memory_bytes(),
+            datagram_bytes: default_datagram_bytes(),
+            continuations: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// Number of blocks, and bytes of each.
+    pub fn pool_shape(&self) -> (usize, usize) {
+        let block_bytes = self.block_bytes.max(1) as usize;
+        ((self.memory_bytes / block_bytes as u64) as usize, block_bytes)
+    }
+
+    /// Finds what cannot work before anything is opened.
+    ///
+    /// # Errors
+    /// In words: which key, what was found, what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        let (blocks, block_bytes) = self.pool_shape();
+        let smallest = if self.takes_datagrams() { MESSAGE_ROOM_BYTES } else { 4096 };
+        if !block_bytes.is_multiple_of(64) || !(smallest..=1 << 30).contains(&block_bytes) {
+            return Err(format!(
+                "`block_bytes` = {block_bytes}; allowed is a multiple of 64 from {smallest} to {}",
+                1 << 30
+            ));
+        }
+        // One is written, one is read, one is recorded, and one is left for the next.
+        if !(4..=thalweg_data::slice::BlockId::MAX_BLOCKS).contains(&blocks) {
+            return Err(format!(
+                "`memory_bytes` = {} is {blocks} blocks of `block_bytes` = {block_bytes}; allowed are 4 to {}",
+                self.memory_bytes,
+                thalweg_data::slice::BlockId::MAX_BLOCKS
+            ));
+        }
+        if !(1..=65_507).contains(&self.datagram_bytes) {
+            return Err(format!("`datagram_bytes` = {}; allowed are 1 to 65507", self.datagram_bytes));
+        }
+        if !self.continuations.is_empty() && self.url.scheme() != "file" {
+            return Err(format!("`continuations` belong to a file:// URL, and this one is {}", self.url));
+        }
+        if !self.parameters.is_empty() && self.url.scheme() != "dig2" {
+            return Err(format!("`parameters` belong to a dig2:// URL, and this one is {}", self.url));
+        }
+        Ok(())
+    }
+
+    fn takes_datagrams(&self) -> bool {
+        matches!(self.url.scheme(), "udp" | "emulate" | "dig2" | "pcap")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_alone_will_do() {
+        let settings: Settings =
+            serde_json::from_str(r#"{"url":"udp://0.0.0.0:51940"}"#).expect("all else has defaults");
+        assert_eq!(settings, Settings::new("udp://0.0.0.0:51940".parse().expect("a URL")));
+        assert_eq!(settings.check(), Ok(()));
+        assert_eq!(settings.pool_shape(), (128, 512 << 10));
+    }
+
+    #[test]
+    fn what_cannot_work_is_named() {
+        let settings = Settings::new(SourceUrl::default());
+        let message = |change: fn(&mut Settings)| {
+            let mut changed = settings.clone();
+            change(&mut changed);
+            changed.check().expect_err("cannot work")
+        };
+        assert!(
+            message(|s| s.block_bytes = 1000).contains("`block_bytes` = 1000; allowed is a multiple of 64")
+        );
+        assert!(message(|s| s.memory_bytes = 1 << 20).contains("2 blocks"));
+        assert!(message(|s| s.datagram_bytes = 0).contains("1 to 65507"));
+        assert!(message(|s| s.continuations.push("b".into())).contains("file://"));
+        let unknown =
+            serde_json::from_str::<Settings>(r#"{"url":"emulate://","bakend":"auto"}"#).expect_err("a typo");
+        assert!(unknown.to_string().contains("bakend"), "{unknown}");
+        let scheme = serde_json::from_str::<Settings>(r#"{"url":"htp://x"}"#).expect_err("a typo");
+        assert!(scheme.to_string().contains("names no source"), "{scheme}");
+    }
+}

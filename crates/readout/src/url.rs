@@ -1,0 +1,396 @@
+//! Where data come from, in one line.
+//!
+//! ```text
+//!  udp://0.0.0.0:51940?from=board.lab    datagrams to this address, of this sender
+//!  tcp://board.lab:4000                  a stream
+//!  dig2://board.lab                      a board with the x27xx control protocol: opened, armed, started, stopped
+//!  emulate://                            an emulated board of this process
+//!  file://run/DataR_run.BIN              bytes as they stand; the path is relative to the configuration
+//!  pcap://capture.pcapng?port=51940      the datagrams of a capture
+//! ```
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Port on which x27xx boards answer requests.
+const DIG2_CONTROL_PORT: u16 = thalweg_frontend::digitizer2::control::CONTROL_PORT;
+
+/// A URL that names no source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// No scheme, or none that is known.
+    #[error(
+        "`{0}` names no source; write udp://ADDRESS:PORT, tcp://HOST:PORT, dig2://HOST, emulate://, file://PATH or pcap://PATH"
+    )]
+    Scheme(String),
+    /// The part behind the scheme is not what it should be.
+    #[error("`{url}`: {found} is not {expected}")]
+    Part {
+        /// The whole URL.
+        url: String,
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// A query that this scheme does not have.
+    #[error("`{url}` has an unknown query `{key}`; {allowed}")]
+    Query {
+        /// The whole URL.
+        url: String,
+        /// What stands before `=`.
+        key: String,
+        /// What may.
+        allowed: &'static str,
+    },
+}
+
+/// A host and a port, not looked up yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// Name or number.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl HostPort {
+    /// Looks the host up.
+    ///
+    /// # Errors
+    /// When it has no address.
+    pub fn resolve(&self) -> std::io::Result<SocketAddr> {
+        let mut found = (self.host.as_str(), self.port).to_socket_addrs()?;
+        found.next().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// What a URL means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Datagrams that come to `bind`.
+    Udp {
+        /// Local address.
+        bind: SocketAddr,
+        /// Only those of this host, and of this port if given.
+        from: Option<(String, Option<u16>)>,
+    },
+    /// A stream that is connected to.
+    Tcp(HostPort),
+    /// A board with the x27xx control protocol, at its control port.
+    Dig2(HostPort),
+    /// An emulated board of this process, over loopback datagrams.
+    Emulate,
+    /// The bytes of a file.
+    File(PathBuf),
+    /// The datagrams of a capture.
+    Pcap {
+        /// The capture.
+        path: PathBuf,
+        /// Only those to this UDP port.
+        port: Option<u16>,
+        /// Only those from this address.
+        from: Option<IpAddr>,
+    },
+}
+
+/// A parsed URL that still knows how it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct SourceUrl {
+    text: String,
+    endpoint: Endpoint,
+}
+
+impl SourceUrl {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// When it names no source; the message says what to write.
+    pub fn parse(text: &str) -> Result<SourceUrl, UrlError> {
+        let text = text.trim();
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| UrlError::Scheme(text.to_owned()))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let parts = Parts { text, rest, query };
+        let endpoint = match scheme.to_ascii_lowercase().as_str() {
+            "udp" => parts.udp()?,
+            "tcp" => Endpoint::Tcp(parts.no_query()?.host_port(None)?),
+            "dig2" => Endpoint::Dig2(parts.no_query()?.host_port(Some(DIG2_CONTROL_PORT))?),
+            "emulate" => parts.no_query()?.emulate()?,
+            "file" => Endpoint::File(parts.no_query()?.path()?),
+            "pcap" => parts.pcap()?,
+            _ => return Err(UrlError::Scheme(text.to_owned())),
+        };
+        Ok(SourceUrl { text: text.to_owned(), endpoint })
+    }
+
+    /// What it means.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The word before `://`.
+    pub fn scheme(&self) -> &'static str {
+        match self.endpoint {
+            Endpoint::Udp { .. } => "udp",
+            Endpoint::Tcp(_) => "tcp",
+            Endpoint::Dig2(_) => "dig2",
+            Endpoint::Emulate => "emulate",
+            Endpoint::File(_) => "file",
+            Endpoint::Pcap { .. } => "pcap",
+        }
+    }
+
+    /// The same with a relative path taken from `folder`.
+    #[must_use]
+    pub fn relative_to(mut self, folder: &Path) -> SourceUrl {
+        if let Endpoint::File(path) | Endpoint::Pcap { path, .. } = &mut self.endpoint {
+            *path = folder.join(&path);
+        }
+        self
+    }
+}
+
+impl Default for SourceUrl {
+    fn default() -> SourceUrl {
+        SourceUrl { text: "emulate://".to_owned(), endpoint: Endpoint::Emulate }
+    }
+}
+
+impl fmt::Display for SourceUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for SourceUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<SourceUrl, UrlError> {
+        SourceUrl::parse(text)
+    }
+}
+
+impl TryFrom<String> for SourceUrl {
+    type Error = UrlError;
+
+    fn try_from(text: String) -> Result<SourceUrl, UrlError> {
+        SourceUrl::parse(&text)
+    }
+}
+
+impl From<SourceUrl> for String {
+    fn from(url: SourceUrl) -> String {
+        url.text
+    }
+}
+
+struct Parts<'t> {
+    text: &'t str,
+    rest: &'t str,
+    query: &'t str,
+}
+
+impl Parts<'_> {
+    fn wrong(&self, found: &str, expected: &'static str) -> UrlError {
+        let found = if found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") };
+        UrlError::Part { url: self.text.to_owned(), found, expected }
+    }
+
+    fn unknown(&self, key: &str, allowed: &'static str) -> UrlError {
+        UrlError::Query { url: self.text.to_owned(), key: key.to_owned(), allowed }
+    }
+
+    fn queries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    }
+
+    fn no_query(self) -> Result<Self, UrlError> {
+        if let Some((key, _)) = self.queries().next() {
+            return Err(self.unknown(key, "this kind of URL has none"));
+        }
+        Ok(self)
+    }
+
+    fn path(&self) -> Result<PathBuf, UrlError> {
+        match self.rest {
+            "" => Err(self.wrong("", "the path of a file")),
+            path => Ok(PathBuf::from(path)),
+        }
+    }
+
+    fn emulate(&self) -> Result<Endpoint, UrlError> {
+        match self.rest {
+            "" | "/" => Ok(Endpoint::Emulate),
+            more => Err(self.wrong(more, "the end: the board is described in [source.emulate]")),
+        }
+    }
+
+    fn host_port(&self, default: Option<u16>) -> Result<HostPort, UrlError> {
+        const EXPECTED: &str = "HOST:PORT";
+        let rest = self.rest.trim_end_matches('/');
+        let (host, port) = split_port(rest);
+        let port = match (port, default) {
+            (Some(port), _) => parse_port(port).ok_or_else(|| self.wrong(port, "a port, 1 to 65535"))?,
+            (None, Some(default)) => default,
+            (None, None) => return Err(self.wrong(rest, EXPECTED)),
+        };
+        match host {
+            "" => Err(self.wrong(rest, EXPECTED)),
+            host => Ok(HostPort { host: host.to_owned(), port }),
+        }
+    }
+
+    fn udp(&self) -> Result<Endpoint, UrlError> {
+        const EXPECTED: &str = "ADDRESS:PORT of this host, such as 0.0.0.0:51940";
+        let rest = self.rest.trim_end_matches('/');
+        let (host, port) = split_port(rest);
+        let address = match host {
+            "" | "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            number => number.parse().map_err(|_| self.wrong(rest, EXPECTED))?,
+        };
+        // Port 0 lets the system choose, which suits a board that is told where to send.
+        let port = port.and_then(|port| port.parse().ok()).ok_or_else(|| self.wrong(rest, EXPECTED))?;
+        let mut from = None;
+        for (key, value) in self.queries() {
+            match key {
+                "from" => from = Some(self.sender(value)?),
+                other => return Err(self.unknown(other, "known is `from=HOST` or `from=HOST:PORT`")),
+            }
+        }
+        Ok(Endpoint::Udp { bind: SocketAddr::new(address, port), from })
+    }
+
+    fn sender(&self, value: &str) -> Result<(String, Option<u16>), UrlError> {
+        let (host, port) = split_port(value);
+        let port = match port {
+            Some(port) => Some(parse_port(port).ok_or_else(|| self.wrong(port, "a port, 1 to 65535"))?),
+            None => None,
+        };
+        match host {
+            "" => Err(self.wrong(value, "HOST or HOST:PORT of the sender")),
+            host => Ok((host.to_owned(), port)),
+        }
+    }
+
+    fn pcap(&self) -> Result<Endpoint, UrlError> {
+        let (mut wanted_port, mut wanted_from) = (None, None);
+        for (key, value) in self.queries() {
+            match key {
+                "port" => {
+                    let port = parse_port(value).ok_or_else(|| self.wrong(value, "a port, 1 to 65535"))?;
+                    wanted_port = Some(port);
+                }
+                "from" => {
+                    let from = value.parse().map_err(|_| self.wrong(value, "an IP address"))?;
+                    wanted_from = Some(from);
+                }
+                other => {
+                    return Err(self.unknown(other, "known are `port=PORT` and `from=ADDRESS`"));
+                }
+            }
+        }
+        Ok(Endpoint::Pcap { path: self.path()?, port: wanted_port, from: wanted_from })
+    }
+}
+
+fn parse_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port > 0)
+}
+
+/// Splits `host:port`, `[v6]:port`, `host`, `[v6]`; brackets are taken off.
+fn split_port(text: &str) -> (&str, Option<&str>) {
+    if let Some(inside) = text.strip_prefix('[')
+        && let Some((host, behind)) = inside.split_once(']')
+    {
+        return (host, behind.strip_prefix(':'));
+    }
+    match text.rsplit_once(':') {
+        // More than one colon without brackets: an IPv6 address alone.
+        Some((host, _)) if host.contains(':') => (text, None),
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(text: &str) -> Endpoint {
+        SourceUrl::parse(text).expect(text).endpoint().clone()
+    }
+
+    #[test]
+    fn every_kind_is_read() {
+        let bind = "0.0.0.0:51940".parse().expect("an address");
+        assert_eq!(endpoint("udp://0.0.0.0:51940"), Endpoint::Udp { bind, from: None });
+        assert_eq!(
+            endpoint("udp://*:51940?from=board.lab:700"),
+            Endpoint::Udp { bind, from: Some(("board.lab".into(), Some(700))) }
+        );
+        let bind = "[::1]:9".parse().expect("an address");
+        assert_eq!(
+            endpoint("udp://[::1]:9?from=fe80::2"),
+            Endpoint::Udp { bind, from: Some(("fe80::2".into(), None)) }
+        );
+        assert_eq!(endpoint("tcp://host:4000/"), Endpoint::Tcp(HostPort { host: "host".into(), port: 4000 }));
+        assert_eq!(
+            endpoint("dig2://127.0.0.2"),
+            Endpoint::Dig2(HostPort { host: "127.0.0.2".into(), port: 51936 })
+        );
+        assert_eq!(endpoint("emulate://"), Endpoint::Emulate);
+        assert_eq!(endpoint("file://run/raw.bin"), Endpoint::File("run/raw.bin".into()));
+        assert_eq!(
+            endpoint("pcap:///data/x.pcapng?port=51940&from=10.0.0.2"),
+            Endpoint::Pcap {
+                path: "/data/x.pcapng".into(),
+                port: Some(51940),
+                from: Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)))
+            }
+        );
+    }
+
+    #[test]
+    fn errors_say_what_to_write() {
+        let message = |text: &str| SourceUrl::parse(text).expect_err(text).to_string();
+        assert!(message("0.0.0.0:51940").contains("write udp://ADDRESS:PORT"));
+        assert!(message("http://x").contains("names no source"));
+        assert_eq!(
+            message("udp://board.lab:51940"),
+            "`udp://board.lab:51940`: `board.lab:51940` is not ADDRESS:PORT of this host, such as 0.0.0.0:51940"
+        );
+        assert!(message("udp://0.0.0.0:1?frm=a").contains("unknown query `frm`; known is `from=HOST`"));
+        assert!(message("tcp://host").contains("`host` is not HOST:PORT"));
+        assert!(message("tcp://host:0").contains("a port, 1 to 65535"));
+        assert!(message("file://").contains("nothing is not the path of a file"));
+        assert!(message("pcap://a?port=99999").contains("a port, 1 to 65535"));
+        assert!(message("emulate://x").contains("[source.emulate]"));
+    }
+
+    #[test]
+    fn relative_paths_are_taken_from_the_configuration() {
+        let url = SourceUrl::parse("file://run/raw.bin").expect("a file").relative_to(Path::new("/lab"));
+        assert_eq!(url.endpoint(), &Endpoint::File("/lab/run/raw.bin".into()));
+        assert_eq!(url.to_string(), "file://run/raw.bin");
+    }
+}

@@ -1,0 +1,76 @@
+//! `live`: an emulated board at its hardware limit over loopback UDP, received, decoded, ordered and recorded.
+//!
+//! ```text
+//!  emulated board (prepared data) ─ UDP 8972 B ─► receive ─► decode ─► time order ─► record
+//! ```
+//! The yardstick is the rate that the board was asked for: the ratio is the share of its hits that arrived. Two cores:
+//! the sender takes one of them.
+
+use std::sync::atomic::AtomicBool;
+
+use thalweg_data::measure::{Measurement, median};
+
+use super::{BenchError, Conditions};
+use crate::config::Configuration;
+use crate::supervise::{EndWhen, Watch};
+
+/// The limit of one board over 10 Gb/s Ethernet.
+const BOARD_LIMIT_HZ: f64 = 40e6;
+
+/// Runs the bench.
+pub(super) fn live(conditions: &Conditions) -> Result<Measurement, BenchError> {
+    let fail = |message: String| BenchError::Room { bench: "live", message };
+    let folder = conditions.folder().join(format!("thalweg-live-{}", std::process::id()));
+    let (mut rates, mut asked) = (Vec::new(), Vec::new());
+    let mut worst_loss = 0.0f64;
+    for _ in 0..conditions.repeats.max(1) {
+        let result = once(&folder, conditions.seconds);
+        let cleaned = std::fs::remove_dir_all(&folder);
+        let (recorded_hz, sent_hz, lost) = result.map_err(fail)?;
+        cleaned.map_err(|error| fail(format!("{}: {error}", folder.display())))?;
+        rates.push(recorded_hz);
+        asked.push(sent_hz);
+        worst_loss = worst_loss.max(lost);
+    }
+    let (value, yardstick_value) = (median(&mut rates), median(&mut asked));
+    Ok(Measurement {
+        bench: "live".to_owned(),
+        value,
+        unit: "hits/s".to_owned(),
+        yardstick: "hits sent by the emulated board".to_owned(),
+        yardstick_value,
+        ratio: value / yardstick_value,
+        cores: 2,
+        parameters: Default::default(),
+        repeats: conditions.repeats.max(1),
+    }
+    .with("asked_hz", BOARD_LIMIT_HZ)
+    .with("seconds", conditions.seconds)
+    .with("worst_share_lost", worst_loss)
+    .with("directory", conditions.folder().display().to_string()))
+}
+
+/// One run: hits recorded and sent per second, and the share lost.
+fn once(folder: &std::path::Path, seconds: f64) -> Result<(f64, f64, f64), String> {
+    let text = format!(
+        "[run]\ntitle = \"live\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         [source.emulate]\nprepared = true\ntotal_rate_hz = {BOARD_LIMIT_HZ:?}\n\
+         [record]\ndirectory = {folder:?}\ntables = [\"hits\"]\n"
+    );
+    let configuration =
+        Configuration::parse(std::path::Path::new("(live)"), text).map_err(|error| error.to_string())?;
+    let never = AtomicBool::new(false);
+    let mut watch = Watch { show: &mut |_| {}, stop: &never };
+    let end = EndWhen { seconds: Some(seconds), hits: None };
+    let summary = crate::run(&configuration, end, &mut watch).map_err(|error| error.to_string())?;
+    if !summary.is_good() {
+        return Err(format!("the run failed: {:?} {:?}", summary.failures, summary.discrepancies));
+    }
+    let sent = summary.hits_sent.unwrap_or(0);
+    let elapsed = summary.elapsed_seconds;
+    Ok((
+        summary.hits_recorded as f64 / elapsed,
+        sent as f64 / elapsed,
+        summary.hits_lost as f64 / sent.max(1) as f64,
+    ))
+}

@@ -1,0 +1,34 @@
+//! What is wrong with a configuration, and where.
+
+use std::path::PathBuf;
+
+/// A configuration that cannot be used. The message is the whole answer: file, line, key, found, allowed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{file}: {cause}; give the path of a configuration file (`thalweg schema` describes one)")]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// Something in it is not allowed.
+    #[error("{file}: {report}")]
+    NotAllowed {
+        /// The file.
+        file: PathBuf,
+        /// Line, key, what was found and what is allowed.
+        report: String,
+    },
+    /// The values are each allowed, and do not fit together or this machine.
+    #[error("{file}: source \"{source_name}\": {message}")]
+    Source {
+        /// The file.
+        file: PathBuf,
+        /// The source.
+        source_name: String,
+        /// What does not fit, and what to write.
+        message: String,
+    },
+}

@@ -1,0 +1,266 @@
+//! The configuration file: one TOML file, deliberately the shape of the path.
+//!
+//! ```text
+//!  text ─► tables with their places ─► each room's own settings ─► Configuration
+//!                    └─ an error points at file, line and key, and says what is allowed
+//! ```
+//! Each room owns and checks its settings; here they are only found in the file. A `[[source]]` holds three kinds
+//! of keys side by side: those of the run (`name`, `format`, …), of the endpoint, and of the format.
+
+mod error;
+mod schema;
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+pub use error::ConfigError;
+pub use schema::json_schema;
+pub(crate) use schema::keys_of;
+
+use crate::format::{Format, FormatSettings};
+
+/// `[run]`: what the run is called and when it ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunSettings {
+    /// A title, kept with the recording.
+    pub title: String,
+    /// Stop after this many seconds; without it, when the sources end or on a signal.
+    pub seconds: Option<f64>,
+    /// Stop when this many hits are recorded.
+    pub hits: Option<u64>,
+}
+
+/// The keys of a `[[source]]` that are the run's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SourceHead {
+    /// A short name, unique in the file; used in the ledger, in metrics and on the page.
+    pub name: String,
+    /// What the board speaks.
+    pub format: Format,
+    /// Threads that decode this source; 0 decodes on the receiving thread.
+    #[serde(default)]
+    pub workers: usize,
+    /// How far back in time a hit of this source may lie, picoseconds; without it `[order] disorder_ps`, and for
+    /// files their whole length.
+    #[serde(default)]
+    pub disorder_ps: Option<u64>,
+    /// Faults put between endpoint and framing, for tests of the system.
+    #[serde(default)]
+    pub faults: Option<thalweg_readout::FaultSettings>,
+    /// The board behind an `emulate://` URL.
+    #[serde(default)]
+    pub emulate: Option<thalweg_frontend::digitizer2::emulate::Settings>,
+    /// Share of that board's datagrams that are dropped before they are sent, by its seed.
+    #[serde(default)]
+    pub loss: f64,
+}
+
+/// One `[[source]]`, every key in its room.
+#[derive(Clone, Debug)]
+pub struct SourceSettings {
+    /// The run's keys.
+    pub head: SourceHead,
+    /// The endpoint's keys.
+    pub endpoint: thalweg_readout::Settings,
+    /// The format's keys.
+    pub format: FormatSettings,
+}
+
+/// A whole configuration file.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// The file it was read from, for messages; paths in it are relative to its folder.
+    pub file: PathBuf,
+    /// The text as it was, kept with the recording.
+    pub text: String,
+    /// `[run]`.
+    pub run: RunSettings,
+    /// `[[source]]`, in order.
+    pub sources: Vec<SourceSettings>,
+    /// `[order]`.
+    pub order: thalweg_order::Settings,
+    /// `[record]`.
+    pub record: thalweg_record::Settings,
+    /// Where emulated boards write every emitted hit; from the command line only.
+    pub truth: Option<PathBuf>,
+}
+
+impl Configuration {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or says something that is not allowed: with file, line, key, what was found and
+    /// what is allowed.
+    pub fn read(file: &Path) -> Result<Configuration, ConfigError> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|cause| ConfigError::Unreadable { file: file.to_owned(), cause })?;
+        Configuration::parse(file, text)
+    }
+
+    /// Reads a text as if it stood in `file`.
+    ///
+    /// # Errors
+    /// As for [`Configuration::read`].
+    pub fn parse(file: &Path, text: String) -> Result<Configuration, ConfigError> {
+        let reader = Reader { file, text: &text };
+        let mut top = Entries(
+            DeTable::parse(&text).map_err(|error| reader.error(error))?.into_inner().into_iter().collect(),
+        );
+        let run = reader.section(top.take("run"))?;
+        let order = reader.section(top.take("order"))?;
+        let record = reader.section(top.take("record"))?;
+        let sources = reader.sources(top.take("source"))?;
+        if let Some((key, _)) = top.0.first() {
+            let allowed = "allowed here: [run], [[source]], [order], [record]".to_owned();
+            return Err(
+                reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
+            );
+        }
+        let configuration = Configuration {
+            file: file.to_owned(),
+            run,
+            sources,
+            order,
+            record,
+            truth: None,
+            text: String::new(),
+        };
+        Ok(Configuration { text, ..configuration })
+    }
+}
+
+/// The entries of one table, with their places in the text.
+struct Entries<'t>(Vec<(Spanned<std::borrow::Cow<'t, str>>, Spanned<DeValue<'t>>)>);
+
+impl<'t> Entries<'t> {
+    fn take(&mut self, name: &str) -> Option<Spanned<DeValue<'t>>> {
+        let place = self.0.iter().position(|(key, _)| key.get_ref() == name)?;
+        Some(self.0.remove(place).1)
+    }
+
+    fn split(self, names: &[String]) -> (Entries<'t>, Entries<'t>) {
+        let (own, rest) =
+            self.0.into_iter().partition(|(key, _)| names.iter().any(|name| name == key.get_ref()));
+        (Entries(own), Entries(rest))
+    }
+}
+
+struct Reader<'t> {
+    file: &'t Path,
+    text: &'t str,
+}
+
+impl<'t> Reader<'t> {
+    fn error(&self, mut error: toml::de::Error) -> ConfigError {
+        error.set_input(Some(self.text));
+        ConfigError::NotAllowed {
+            file: self.file.to_owned(),
+            report: error.to_string().trim_end().to_owned(),
+        }
+    }
+
+    fn at(&self, byte: usize, message: String) -> ConfigError {
+        let before = &self.text[..byte.min(self.text.len())];
+        let (line, column) =
+            (before.matches('\n').count() + 1, before.len() - before.rfind('\n').map_or(0, |n| n + 1) + 1);
+        ConfigError::NotAllowed {
+            file: self.file.to_owned(),
+            report: format!("line {line}, column {column}: {message}"),
+        }
+    }
+
+    fn value<T: DeserializeOwned>(&self, value: Spanned<DeValue<'t>>) -> Result<T, ConfigError> {
+        T::deserialize(toml::de::ValueDeserializer::from(value)).map_err(|error| self.error(error))
+    }
+
+    fn section<T: DeserializeOwned + Default>(
+        &self,
+        value: Option<Spanned<DeValue<'t>>>,
+    ) -> Result<T, ConfigError> {
+        value.map_or_else(|| Ok(T::default()), |value| self.value(value))
+    }
+
+    fn entries<T: DeserializeOwned>(
+        &self,
+        entries: Entries<'t>,
+        span: std::ops::Range<usize>,
+    ) -> Result<T, ConfigError> {
+        let table: DeTable<'t> = entries.0.into_iter().collect();
+        self.value(Spanned::new(span, DeValue::Table(table)))
+    }
+
+    fn sources(&self, value: Option<Spanned<DeValue<'t>>>) -> Result<Vec<SourceSettings>, ConfigError> {
+        let missing = || {
+            self.at(0, "no [[source]]: say where hits come from, as in\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:51940\"".to_owned())
+        };
+        let value = value.ok_or_else(missing)?;
+        let span = value.span();
+        let DeValue::Array(tables) = value.into_inner() else {
+            return Err(
+                self.at(span.start, "write [[source]] with two brackets: there may be several".to_owned())
+            );
+        };
+        let mut sources: Vec<SourceSettings> = Vec::new();
+        for table in tables {
+            let place = table.span();
+            let source = self.source(table)?;
+            if sources.iter().any(|other| other.head.name == source.head.name) {
+                return Err(self.at(
+                    place.start,
+                    format!("two sources are called \"{}\"; names are unique", source.head.name),
+                ));
+            }
+            sources.push(source);
+        }
+        Ok(sources)
+    }
+
+    fn source(&self, value: Spanned<DeValue<'t>>) -> Result<SourceSettings, ConfigError> {
+        let span = value.span();
+        let DeValue::Table(table) = value.into_inner() else {
+            return Err(self.at(span.start, "a [[source]] is a table of keys".to_owned()));
+        };
+        let entries = Entries(table.into_iter().collect());
+        let (head, rest) = entries.split(&schema::keys_of::<SourceHead>());
+        let (endpoint, format_keys) = rest.split(&schema::keys_of::<thalweg_readout::Settings>());
+        let head: SourceHead = self.entries(head, span.clone())?;
+        let endpoint = self.entries(endpoint, span.clone())?;
+        let format = self.format(head.format, format_keys, span)?;
+        Ok(SourceSettings { head, endpoint, format })
+    }
+
+    fn format(
+        &self,
+        format: Format,
+        keys: Entries<'t>,
+        span: std::ops::Range<usize>,
+    ) -> Result<FormatSettings, ConfigError> {
+        let allowed = format.keys();
+        if let Some((key, _)) =
+            keys.0.iter().find(|(key, _)| !allowed.iter().any(|name| name == key.get_ref()))
+        {
+            let mut all = schema::keys_of::<SourceHead>();
+            all.extend(schema::keys_of::<thalweg_readout::Settings>());
+            all.extend(allowed);
+            let message = format!(
+                "unknown key `{}` in a source of format \"{format}\"; allowed: {}",
+                key.get_ref(),
+                all.join(", ")
+            );
+            return Err(self.at(key.span().start, message));
+        }
+        Ok(match format {
+            Format::Digitizer2 => FormatSettings::Digitizer2(self.entries(keys, span)?),
+            Format::Generic => FormatSettings::Generic(self.entries(keys, span)?),
+            Format::Compass => FormatSettings::Compass(self.entries(keys, span)?),
+            Format::Abcd => FormatSettings::Abcd(self.entries(keys, span)?),
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! The configuration's JSON Schema, from the very types that read it.
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::{RunSettings, SourceHead};
+use crate::format::Format;
+
+/// The keys that a settings struct reads.
+pub(crate) fn keys_of<T: JsonSchema>() -> Vec<String> {
+    let schema = SchemaGenerator::default().into_root_schema_for::<T>();
+    schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .map(|map| map.keys().cloned().collect())
+        .unwrap_or_default()
+}
+
+/// The schema of a whole file: editors that know JSON Schema complete and check configurations with it.
+pub fn json_schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let section = |schema: schemars::Schema| schema.to_value();
+    let run = section(generator.subschema_for::<RunSettings>());
+    let order = section(generator.subschema_for::<thalweg_order::Settings>());
+    let record = section(generator.subschema_for::<thalweg_record::Settings>());
+    let kinds: Vec<Value> = Format::ALL.iter().map(|format| source_schema(&mut generator, *format)).collect();
+    let definitions: Map<String, Value> = generator.take_definitions(true);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "thalweg configuration",
+        "description": "One file from front-end boards to recorded hits; the sections follow the data.",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["source"],
+        "properties": {
+            "run": run,
+            "source": { "type": "array", "minItems": 1, "items": { "oneOf": kinds } },
+            "order": order,
+            "record": record,
+        },
+        "$defs": definitions,
+    })
+}
+
+/// One kind of source: the run's keys, the endpoint's and the format's, side by side.
+fn source_schema(generator: &mut SchemaGenerator, format: Format) -> Value {
+    let parts = [
+        SourceHead::json_schema(generator).to_value(),
+        thalweg_readout::Settings::json_schema(generator).to_value(),
+        format.schema(generator).to_value(),
+    ];
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for part in &parts {
+        if let Some(map) = part.get("properties").and_then(Value::as_object) {
+            properties.extend(map.clone());
+        }
+        if let Some(list) = part.get("required").and_then(Value::as_array) {
+            required.extend(list.iter().cloned());
+        }
+    }
+    properties.insert("format".to_owned(), json!({ "const": format.word() }));
+    json!({
+        "title": format!("source of format \"{format}\""),
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+        "required": required,
+    })
+}

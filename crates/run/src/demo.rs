@@ -1,0 +1,98 @@
+//! The demonstration: a configuration that needs no file, no service, no board and no root.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use crate::config::{ConfigError, Configuration};
+
+/// What the demonstration may be told.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// Emulated boards.
+    pub boards: u16,
+    /// Hits per second and channel.
+    pub rate_hz: f64,
+    /// Makes the physics reproducible.
+    pub seed: u64,
+    /// Share of datagrams that the network loses.
+    pub loss: f64,
+    /// Where runs are kept.
+    pub directory: PathBuf,
+    /// Where every emitted hit is written.
+    pub truth: Option<PathBuf>,
+}
+
+/// Channels of each board; two detectors per isotope can be told apart in the picture.
+const CHANNELS: u16 = 8;
+
+impl Demo {
+    /// The configuration, as if it had been written by hand.
+    ///
+    /// # Errors
+    /// When a value is not allowed, as 0 boards.
+    pub fn configuration(&self) -> Result<Configuration, ConfigError> {
+        let mut configuration = Configuration::parse(Path::new("(demo)"), self.text())?;
+        configuration.truth.clone_from(&self.truth);
+        Ok(configuration)
+    }
+
+    /// What will be seen, in a few lines.
+    pub fn story(&self) -> String {
+        format!(
+            "{} emulated board(s), {CHANNELS} channels each at {} hits/s, with ²²Na, ¹³⁷Cs, ⁶⁰Co and ²⁵²Cf in front of them:\n\
+             UDP over loopback → receive → decode → time order → Arrow files in {}/",
+            self.boards,
+            self.rate_hz,
+            self.directory.display()
+        )
+    }
+
+    /// The file that `thalweg run` would take for the same run.
+    pub fn text(&self) -> String {
+        let mut text = "# The same as `thalweg demo`, as a file.\n[run]\ntitle = \"demo\"\n".to_owned();
+        for board in 0..self.boards {
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "\n[[source]]\nname = \"board-{number}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+                 channels = {CHANNELS}\nfirst_channel = {first}\nloss = {loss:?}\n\n\
+                 [source.emulate]\nboard = {board}\nboards = {boards}\nseed = {seed}\nchannels = {CHANNELS}\n\
+                 rate_hz = {rate:?}\ndrift_ppm = {drift:?}\nstatistics_interval_ms = 1000\n",
+                number = board + 1,
+                first = board.saturating_mul(CHANNELS),
+                loss = self.loss,
+                boards = self.boards,
+                seed = self.seed,
+                rate = self.rate_hz,
+                drift = f64::from(board) * 0.5,
+            );
+        }
+        let _ = write!(
+            text,
+            "\n[record]\ndirectory = {:?}\ntables = [\"hits\", \"extras\", \"waveforms\", \"statistics\", \"raw\"]\n",
+            self.directory
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demonstration_is_a_valid_configuration() {
+        let demo =
+            Demo { boards: 3, rate_hz: 1e3, seed: 7, loss: 0.0, directory: "runs".into(), truth: None };
+        let configuration = demo.configuration().expect("valid");
+        assert_eq!(configuration.sources.len(), 3);
+        assert_eq!(configuration.sources[2].format.channels(), (16, CHANNELS));
+    }
+
+    #[test]
+    fn no_board_is_refused_with_a_word() {
+        let demo =
+            Demo { boards: 0, rate_hz: 1e3, seed: 7, loss: 0.0, directory: "runs".into(), truth: None };
+        assert!(demo.configuration().expect_err("no source").to_string().contains("[[source]]"));
+    }
+}

@@ -1,0 +1,108 @@
+//! What is in a recording, a data file or a stream.
+//!
+//! A recording is read as it is. Anything else is taken through the real path into a recording that is thrown away,
+//! so that what is said of it is what a run would record.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use thalweg_record::{Inspection, RecordError};
+
+use crate::assemble::{RunError, run};
+use crate::config::{ConfigError, Configuration};
+use crate::supervise::{EndWhen, Watch};
+
+/// Hits that are listed.
+const FIRST_HITS: usize = 10;
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// A run's directory, a recorded table, a data file, or a source URL.
+    pub what: String,
+    /// What the file or stream speaks.
+    pub format: Option<String>,
+    /// One count of the clock, for formats that do not say.
+    pub tick_ps: Option<f64>,
+    /// How long to look at a stream.
+    pub seconds: f64,
+}
+
+/// Something that cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// A recording could not be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A file or stream could not be taken.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The request says too little.
+    #[error(transparent)]
+    Configuration(#[from] ConfigError),
+    /// It is not known what the file speaks.
+    #[error("{0}: not a recording; say what it speaks with --format digitizer2, compass or abcd")]
+    NoFormat(String),
+}
+
+/// Looks.
+///
+/// # Errors
+/// When there is nothing to read, or it is not known how.
+pub fn inspect(request: &Request) -> Result<Inspection, InspectError> {
+    let path = Path::new(&request.what);
+    if path.is_dir() || path.extension().is_some_and(|extension| extension == "arrows") {
+        return Ok(thalweg_record::inspect(path, FIRST_HITS)?);
+    }
+    let guess = || match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "bin" => Some("compass".to_owned()),
+        "ade" => Some("abcd".to_owned()),
+        _ => None,
+    };
+    let format =
+        request.format.clone().or_else(guess).ok_or_else(|| InspectError::NoFormat(request.what.clone()))?;
+    let folder = ThrownAway::new();
+    let configuration = configuration(request, &format, &folder.0)?;
+    let is_live = !matches!(configuration.sources[0].endpoint.url.scheme(), "file" | "pcap");
+    let end = EndWhen { seconds: is_live.then_some(request.seconds), hits: None };
+    let never = AtomicBool::new(false);
+    let summary = run(&configuration, end, &mut Watch { show: &mut |_| {}, stop: &never })?;
+    let recorded = summary.run_directory.unwrap_or_else(|| folder.0.clone());
+    let mut found = thalweg_record::inspect(&recorded, FIRST_HITS)?;
+    found.path = PathBuf::from(&request.what);
+    found.title = format!("as {format}");
+    found.tables.clear();
+    found.problems.extend(summary.failures);
+    Ok(found)
+}
+
+fn configuration(request: &Request, format: &str, folder: &Path) -> Result<Configuration, ConfigError> {
+    let path = Path::new(&request.what);
+    let url = match request.what.contains("://") {
+        true => request.what.clone(),
+        false => {
+            format!("file://{}", std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display())
+        }
+    };
+    let tick = request.tick_ps.map_or(String::new(), |tick_ps| format!("tick_ps = {tick_ps:?}\n"));
+    let text = format!(
+        "[[source]]\nname = \"inspected\"\nformat = {format:?}\nurl = {url:?}\n{tick}\n[record]\ndirectory = {folder:?}\n"
+    );
+    Configuration::parse(Path::new("(inspect)"), text)
+}
+
+/// A folder that goes when it is no longer needed.
+struct ThrownAway(PathBuf);
+
+impl ThrownAway {
+    fn new() -> ThrownAway {
+        ThrownAway(std::env::temp_dir().join(format!("thalweg-inspect-{}", std::process::id())))
+    }
+}
+
+impl Drop for ThrownAway {
+    fn drop(&mut self) {
+        // What cannot be removed stays in the system's temporary folder, which is emptied now and then.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,226 @@
+//! The thread where the sources meet: batches in the order of their marks, time order, recording.
+//!
+//! A batch is taken when every living source has one waiting, and then the one with the smallest `(mark, source)`. Each
+//! source sends at least a mark a millisecond, so nobody waits long; and what comes out depends on the marks alone, not
+//! on which thread was faster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_data::batch::Header;
+use thalweg_data::ring::Downstream;
+use thalweg_data::{Hits, Mark, Sink, SinkError, SourceId, Tally};
+use thalweg_order::{Pushed, TimeOrder};
+use thalweg_record::{HitWriter, OnFull};
+
+use super::{Ledgered, Signals};
+
+const WAIT: Duration = Duration::from_millis(20);
+/// Hits in a batch behind time order: half of a second-level cache.
+pub(crate) const OUTPUT_HITS: usize = 32 * 1024;
+
+/// One source's side of the collector.
+pub(crate) struct Inlet {
+    lanes: Vec<Downstream<Hits>>,
+    next: usize,
+    head: Option<Hits>,
+    /// Nothing more comes from it.
+    ended: bool,
+    last_mark: Mark,
+    /// The latest tally of each lane's decoder.
+    decoded: Vec<Tally>,
+    decode: Ledgered,
+    order: Ledgered,
+    record: Ledgered,
+}
+
+impl Inlet {
+    pub(crate) fn new(
+        lanes: Vec<Downstream<Hits>>,
+        decode: Ledgered,
+        order: Ledgered,
+        record: Ledgered,
+    ) -> Inlet {
+        let decoded = vec![Tally::default(); lanes.len()];
+        Inlet {
+            lanes,
+            next: 0,
+            head: None,
+            ended: false,
+            last_mark: Mark::default(),
+            decoded,
+            decode,
+            order,
+            record,
+        }
+    }
+
+    /// Whether a batch is waiting, or none will come. Waits at most `wait`.
+    fn is_ready(&mut self, source: SourceId, wait: Duration) -> bool {
+        if self.head.is_none() && !self.ended {
+            let lane = &mut self.lanes[self.next];
+            self.head = lane.receive_wait(wait);
+            match &self.head {
+                Some(_) => self.next = (self.next + 1) % self.lanes.len(),
+                // The thread behind it has ended without saying so: it has failed, and has told why. Its end is said here.
+                None if lane.is_finished() => self.head = Some(self.end_batch(source)),
+                None => {}
+            }
+        }
+        self.head.is_some() || self.ended
+    }
+
+    fn end_batch(&self, source: SourceId) -> Hits {
+        let mut batch = Hits::default();
+        batch.header = Header { source, mark: self.last_mark, snapshot: None, end: true };
+        batch.decoded.as_mut().clone_from(&self.decoded[self.next]);
+        batch
+    }
+
+    /// The lane that the batch in hand came from.
+    fn current_lane(&self) -> usize {
+        (self.next + self.lanes.len() - 1) % self.lanes.len()
+    }
+
+    fn sum_of_lanes(&self) -> Tally {
+        let mut sum = Tally::default();
+        self.decoded.iter().for_each(|tally| sum.add_all(tally));
+        sum
+    }
+}
+
+/// All inlets, the time order, and the sink.
+pub(crate) struct Collector {
+    inlets: Vec<Inlet>,
+    order: TimeOrder,
+    pub(crate) sink: HitWriter,
+    on_full: OnFull,
+    sink_failed: bool,
+    first_hit: Option<Instant>,
+}
+
+impl Collector {
+    pub(crate) fn new(inlets: Vec<Inlet>, order: TimeOrder, sink: HitWriter, on_full: OnFull) -> Collector {
+        Collector { inlets, order, sink, on_full, sink_failed: false, first_hit: None }
+    }
+
+    /// When the first hit was on file, from the start of the sources.
+    pub(crate) fn first_hit_ms(&self, started: Instant) -> Option<f64> {
+        self.first_hit.map(|first| first.saturating_duration_since(started).as_secs_f64() * 1e3)
+    }
+
+    /// Collects until every source has ended, then writes what is left and closes the recording.
+    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> Collector {
+        let mut merged = Hits::with_capacity(OUTPUT_HITS);
+        while let Some(index) = self.next_inlet() {
+            let Some(mut batch) = self.inlets[index].head.take() else { continue };
+            self.take(index, &mut batch, &mut merged, signals);
+            let inlet = &mut self.inlets[index];
+            batch.clear();
+            let lane = inlet.current_lane();
+            inlet.lanes[lane].give_back(batch);
+        }
+        self.pull(&mut merged, signals);
+        if let Err(error) = self.sink.finish() {
+            signals.fail(error.to_string());
+        }
+        self.note_first_hit();
+        self.publish_last();
+        self
+    }
+
+    /// The inlet whose batch is next; `None` when all have ended.
+    fn next_inlet(&mut self) -> Option<usize> {
+        loop {
+            let mut all_ready = true;
+            for (index, inlet) in self.inlets.iter_mut().enumerate() {
+                all_ready &= inlet.is_ready(SourceId(index as u16), WAIT);
+            }
+            if all_ready {
+                break;
+            }
+        }
+        let waiting = self
+            .inlets
+            .iter()
+            .enumerate()
+            .filter_map(|(index, inlet)| Some((inlet.head.as_ref()?.header.mark, index)));
+        waiting.min().map(|(_, index)| index)
+    }
+
+    fn take(&mut self, index: usize, batch: &mut Hits, merged: &mut Hits, signals: &Signals) {
+        let (header, source) = (batch.header, SourceId(index as u16));
+        let inlet = &mut self.inlets[index];
+        let lane = inlet.current_lane();
+        inlet.decoded[lane].clone_from(&batch.decoded);
+        inlet.ended |= header.end;
+        inlet.last_mark = header.mark;
+        if let Some(number) = header.snapshot {
+            inlet.decode.snapshot(number, &inlet.sum_of_lanes());
+        } else if inlet.lanes.len() == 1 {
+            inlet.decode.publish_at(header.mark.0, &inlet.decoded[0]);
+        }
+        loop {
+            match self.order.push(batch) {
+                Ok(Pushed::Taken) => break,
+                Ok(Pushed::Full) => self.pull(merged, signals),
+                Err(error) => {
+                    signals.fail(error.to_string());
+                    break;
+                }
+            }
+        }
+        let inlet = &mut self.inlets[index];
+        match header.snapshot {
+            Some(number) => inlet.order.snapshot(number, self.order.tally(source)),
+            None => inlet.order.publish_at(header.mark.0, self.order.tally(source)),
+        }
+        self.pull(merged, signals);
+    }
+
+    /// Writes everything that is in order.
+    fn pull(&mut self, merged: &mut Hits, signals: &Signals) {
+        while self.order.pull(merged) {
+            self.write(merged, signals);
+            if let Some(number) = merged.header.snapshot {
+                let source = merged.header.source;
+                self.inlets[source.index()].record.snapshot(number, self.sink.tally(source));
+            }
+            merged.clear();
+        }
+    }
+
+    /// A batch that the sink refuses is counted as lost there; whether the run goes on is configured.
+    fn write(&mut self, merged: &Hits, signals: &Signals) {
+        let sink = &mut self.sink;
+        let result = if merged.is_empty() { sink.advance(merged.header.mark) } else { sink.write(merged) };
+        match result {
+            Ok(()) => signals.set_paused(false),
+            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => signals.set_paused(true),
+            Err(error) if self.sink_failed => tracing::debug!("{error}"),
+            Err(error) => {
+                self.sink_failed = true;
+                signals.fail(error.to_string());
+            }
+        }
+        for (index, inlet) in self.inlets.iter_mut().enumerate() {
+            inlet.record.publish_at(merged.header.mark.0, self.sink.tally(SourceId(index as u16)));
+        }
+        self.note_first_hit();
+    }
+
+    fn note_first_hit(&mut self) {
+        if self.first_hit.is_none() && self.sink.hits_on_file() > 0 {
+            self.first_hit = Some(Instant::now());
+        }
+    }
+
+    fn publish_last(&mut self) {
+        for (index, inlet) in self.inlets.iter().enumerate() {
+            let source = SourceId(index as u16);
+            inlet.decode.publish(&inlet.sum_of_lanes());
+            inlet.order.publish(self.order.tally(source));
+            inlet.record.publish(self.sink.tally(source));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The threads of a run, and the rings between them.
+//!
+//! ```text
+//!  reader (one per source)              collector (one)
+//!  receive ─► unpack ─► decode ══hits══► time order ─► record
+//!     ║            ╚═units═► worker ═hits═╝
+//!     ╚══frames══► raw writer (one)
+//! ```
+//! A single line is a call, a double line a bounded ring of recycled batches. When a ring has no empty batch left its
+//! sender waits (`hold`): what then overflows does so in the kernel's buffer, where it is counted. Nothing here knows
+//! a format or opens a file.
+
+mod collector;
+mod lane;
+mod raw;
+mod reader;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use thalweg_data::{Account, SnapshotNumber, Tally};
+
+pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
+pub(crate) use lane::{BATCHES, lanes};
+pub(crate) use raw::RawRecorder;
+pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
+
+/// What the supervisor tells the threads, and they tell it.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    stop: AtomicBool,
+    snapshot: AtomicU32,
+    paused: AtomicBool,
+    threads_left: AtomicUsize,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Signals {
+    /// Asks every reader to take what is still there and end.
+    pub(crate) fn request_stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Asks for books under the next number.
+    pub(crate) fn request_snapshot(&self) -> SnapshotNumber {
+        self.snapshot.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    fn snapshot_requested(&self) -> SnapshotNumber {
+        self.snapshot.load(Ordering::Acquire)
+    }
+
+    /// Whether the recording waits, as for disk space.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Release);
+    }
+
+    /// One thread has failed for good: the run ends, and everything in flight is still written.
+    pub(crate) fn fail(&self, message: String) {
+        tracing::error!("{message}");
+        self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(message);
+        self.request_stop();
+    }
+
+    pub(crate) fn failures(&self) -> Vec<String> {
+        self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub(crate) fn thread_starts(&self) {
+        self.threads_left.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn thread_ends(&self) {
+        self.threads_left.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn threads_left(&self) -> usize {
+        self.threads_left.load(Ordering::Acquire)
+    }
+}
+
+/// An account with the moment of its last publication: counts are made visible between batches, and often enough
+/// is a hundred times a second.
+pub(crate) struct Ledgered {
+    account: Account,
+    published_ns: u64,
+}
+
+impl Ledgered {
+    const EVERY_NS: u64 = 10_000_000;
+
+    pub(crate) fn new(account: Account) -> Ledgered {
+        Ledgered { account, published_ns: 0 }
+    }
+
+    /// Publishes when it is time, by the arrival mark.
+    pub(crate) fn publish_at(&mut self, mark_ns: u64, tally: &Tally) {
+        if mark_ns.saturating_sub(self.published_ns) >= Self::EVERY_NS {
+            self.published_ns = mark_ns;
+            self.account.publish(tally);
+        }
+    }
+
+    pub(crate) fn publish(&self, tally: &Tally) {
+        self.account.publish(tally);
+    }
+
+    pub(crate) fn snapshot(&self, number: SnapshotNumber, tally: &Tally) {
+        self.account.snapshot(number, tally);
+    }
+}

@@ -1,0 +1,185 @@
+//! One source's thread: receive, record raw, find units, decode or hand to a worker.
+//!
+//! Everything that decides where a batch ends is taken from the arrival marks, never from a clock of its own, and raw
+//! recordings hold those marks: a replay cuts the same batches and so gives the same hits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_data::ring::Upstream;
+use thalweg_data::{Frames, Mark, Received, SnapshotNumber, Source, SourceId, Unpack};
+
+use super::lane::Lanes;
+use super::lane::wait_for_empty;
+use super::{Ledgered, Signals};
+use crate::supervise::Gauges;
+
+/// Idle or not, a receive call returns within this.
+const RECEIVE_WAIT: Duration = Duration::from_micros(500);
+/// An idle source sends a mark this often.
+const IDLE_MARK_NS: u64 = 1_000_000;
+/// A batch is passed on at this age at the latest.
+const BATCH_AGE_NS: u64 = 20_000_000;
+/// A batch is passed on at this size: large enough to spread its fixed costs, small enough for the second-level cache.
+pub(crate) const BATCH_BYTES: u64 = 256 << 10;
+/// After a stop, a source that stays silent this long has said everything.
+const DRAIN_SILENCE: Duration = Duration::from_millis(100);
+/// After a stop, nobody is listened to for longer.
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+
+/// The accounts that a reader writes.
+pub(crate) struct ReaderAccounts {
+    pub(crate) receive: Ledgered,
+    pub(crate) unpack: Ledgered,
+    pub(crate) wire: Option<Ledgered>,
+}
+
+/// One source on its way to decoded hits.
+pub(crate) struct Reader {
+    pub(crate) id: SourceId,
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) unpack: Box<dyn Unpack>,
+    pub(crate) lanes: Lanes,
+    pub(crate) raw: Option<Upstream<Frames>>,
+    pub(crate) accounts: ReaderAccounts,
+    pub(crate) gauges: Arc<Gauges>,
+}
+
+/// What has been put together and not yet passed on.
+#[derive(Default)]
+struct Pending {
+    units: Frames,
+    bytes: u64,
+    first_mark: Option<Mark>,
+    sent_mark: Mark,
+    snapshot_sent: SnapshotNumber,
+}
+
+impl Reader {
+    /// Reads until the source ends or a stop is asked for and everything on its way has come.
+    pub(crate) fn run(mut self, signals: &Arc<Signals>) {
+        let mut pending = Pending::default();
+        let mut frames = Frames::default();
+        let mut drain = Drain::default();
+        loop {
+            frames.clear();
+            let received = match self.source.receive(&mut frames, RECEIVE_WAIT) {
+                Ok(received) => received,
+                Err(error) => {
+                    signals.fail(error.to_string());
+                    Received::End
+                }
+            };
+            frames.header.source = self.id;
+            let end = received == Received::End || drain.is_over(received, signals);
+            frames.header.end = end;
+            let mark = frames.header.mark;
+            let idle = frames.slices.is_empty() && !end;
+            if idle && mark.since_ns(pending.sent_mark) < IDLE_MARK_NS {
+                continue;
+            }
+            if !self.take(&frames, &mut pending, end, signals) || end {
+                break;
+            }
+        }
+        self.publish_last();
+    }
+
+    /// Takes one receive call's bytes through framing; passes a batch on when it is due.
+    fn take(&mut self, frames: &Frames, pending: &mut Pending, end: bool, signals: &Signals) -> bool {
+        if !self.send_raw(frames, None, signals) {
+            return false;
+        }
+        let before = pending.units.slices.len();
+        if !frames.slices.is_empty() {
+            let unfinished = self.unpack.unpack(frames, &mut pending.units);
+            self.source.carry(unfinished);
+        }
+        if end {
+            self.unpack.finish(&mut pending.units);
+        }
+        let mark = frames.header.mark;
+        let added = &pending.units.slices[before..];
+        pending.bytes += added.iter().map(|slice| u64::from(slice.length)).sum::<u64>();
+        if !pending.units.slices.is_empty() {
+            pending.first_mark.get_or_insert(mark);
+        }
+        self.accounts.receive.publish_at(mark.0, self.source.tally());
+        self.accounts.unpack.publish_at(mark.0, self.unpack.tally());
+        if let Some(wire) = &mut self.accounts.wire {
+            wire.publish_at(mark.0, self.unpack.wire_tally());
+        }
+        let aged = pending.first_mark.is_none_or(|first| mark.since_ns(first) >= BATCH_AGE_NS);
+        let due = end || aged || pending.bytes >= BATCH_BYTES;
+        !due || self.pass_on(pending, mark, end, signals)
+    }
+
+    fn pass_on(&mut self, pending: &mut Pending, mark: Mark, end: bool, signals: &Signals) -> bool {
+        let requested = signals.snapshot_requested();
+        let snapshot = (requested > pending.snapshot_sent).then_some(requested);
+        if let Some(number) = snapshot {
+            pending.snapshot_sent = number;
+            self.accounts.receive.snapshot(number, self.source.tally());
+            self.accounts.unpack.snapshot(number, self.unpack.tally());
+            if let Some(wire) = &self.accounts.wire {
+                wire.snapshot(number, self.unpack.wire_tally());
+            }
+            if !self.send_raw(&Frames::default(), snapshot, signals) {
+                return false;
+            }
+            self.gauges.witness(self.source.witnesses());
+        }
+        pending.units.header = thalweg_data::batch::Header { source: self.id, mark, snapshot, end };
+        pending.sent_mark = mark;
+        pending.first_mark = None;
+        pending.bytes = 0;
+        self.gauges.set_ring_fill(self.lanes.fill());
+        self.lanes.send(&mut pending.units, signals)
+    }
+
+    /// Lends the raw writer what was received, or sends it a snapshot marker.
+    fn send_raw(&mut self, frames: &Frames, snapshot: Option<SnapshotNumber>, signals: &Signals) -> bool {
+        let Some(raw) = &mut self.raw else { return true };
+        let Some(mut batch) = wait_for_empty(raw, signals) else { return false };
+        batch.clear();
+        batch.header = frames.header;
+        batch.header.source = self.id;
+        batch.header.snapshot = snapshot;
+        batch.carried = frames.carried;
+        batch.slices.extend_from_slice(&frames.slices);
+        batch.leases.add_all(&frames.leases);
+        raw.send(batch);
+        true
+    }
+
+    fn publish_last(&mut self) {
+        self.gauges.witness(self.source.witnesses());
+        self.accounts.receive.publish(self.source.tally());
+        self.accounts.unpack.publish(self.unpack.tally());
+        if let Some(wire) = &self.accounts.wire {
+            wire.publish(self.unpack.wire_tally());
+        }
+    }
+}
+
+/// Listening on after a stop.
+#[derive(Default)]
+struct Drain {
+    since: Option<Instant>,
+    silent_since: Option<Instant>,
+}
+
+impl Drain {
+    fn is_over(&mut self, received: Received, signals: &Signals) -> bool {
+        if !signals.stop_requested() {
+            return false;
+        }
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        if received == Received::Data {
+            self.silent_since = None;
+        }
+        let silent = *self.silent_since.get_or_insert(now);
+        now - silent >= DRAIN_SILENCE || now - since >= DRAIN_LIMIT
+    }
+}

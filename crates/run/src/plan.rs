@@ -1,0 +1,126 @@
+//! What a configuration will take: threads, rings, blocks, bytes; resolved before anything is opened.
+//!
+//! The whole memory budget is a sum whose every addend names its owner. After the start nothing grows beyond it.
+
+use std::fmt;
+
+use serde::Serialize;
+use thalweg_data::Hit;
+
+use crate::config::{ConfigError, Configuration, SourceSettings};
+use crate::pipeline::{BATCH_BYTES, BATCHES};
+
+/// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
+pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
+
+/// One addend of the budget.
+#[derive(Clone, Debug, Serialize)]
+pub struct Item {
+    /// Whose memory it is.
+    pub owner: String,
+    /// How much.
+    pub bytes: u64,
+    /// How it comes about.
+    pub reason: String,
+}
+
+/// The plan of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// What each thread does.
+    pub threads: Vec<String>,
+    /// The memory, item by item.
+    pub budget: Vec<Item>,
+}
+
+impl Plan {
+    /// Resolves a configuration.
+    ///
+    /// # Errors
+    /// When values do not fit together or this machine.
+    pub fn of(configuration: &Configuration) -> Result<Plan, ConfigError> {
+        let records_raw = configuration.record.keeps(thalweg_record::Table::Raw);
+        let (mut threads, mut budget) = (Vec::new(), Vec::new());
+        for source in &configuration.sources {
+            check(configuration, source)?;
+            let (name, workers) = (&source.head.name, source.head.workers);
+            let decodes = if workers == 0 { ", decode" } else { "" };
+            threads.push(format!("read {name}: {} → receive, find units{decodes}", source.endpoint.url));
+            threads.extend((0..workers).map(|worker| format!("decode {name} {worker}")));
+            let (blocks, block_bytes) = source.endpoint.pool_shape();
+            budget.push(Item {
+                owner: format!("blocks of {name}"),
+                bytes: (blocks * block_bytes) as u64,
+                reason: format!("{blocks} blocks of {block_bytes} B"),
+            });
+            let circuits = workers.max(1) * BATCHES;
+            budget.push(Item {
+                owner: format!("hit batches of {name}"),
+                bytes: (circuits * HITS_PER_BATCH * size_of::<Hit>()) as u64,
+                reason: format!("{circuits} batches of {HITS_PER_BATCH} hits"),
+            });
+        }
+        threads.push("collect: time order → record".to_owned());
+        if records_raw {
+            threads.push("raw: write received bytes".to_owned());
+        }
+        budget.push(Item {
+            owner: "time order".to_owned(),
+            bytes: configuration.order.memory_bytes,
+            reason: "[order] memory_bytes".to_owned(),
+        });
+        budget.extend(configuration.record.budget().into_iter().map(|(what, bytes)| Item {
+            owner: format!("recording: {what}"),
+            bytes,
+            reason: "[record]".to_owned(),
+        }));
+        Ok(Plan { threads, budget })
+    }
+
+    /// The sum of the budget.
+    pub fn total_bytes(&self) -> u64 {
+        self.budget.iter().map(|item| item.bytes).sum()
+    }
+}
+
+fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), ConfigError> {
+    let refuse = |message: String| {
+        Err(ConfigError::Source {
+            file: configuration.file.clone(),
+            source_name: source.head.name.clone(),
+            message,
+        })
+    };
+    if source.head.workers > 64 {
+        return refuse(format!(
+            "workers = {} is more than the 64 allowed; more than one per core brings nothing",
+            source.head.workers
+        ));
+    }
+    let has_boards = source.head.emulate.is_some();
+    if has_boards && source.endpoint.url.scheme() != "emulate" {
+        return refuse(format!(
+            "[source.emulate] belongs to an emulate:// URL, and this one is {}",
+            source.endpoint.url
+        ));
+    }
+    Ok(())
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "threads")?;
+        for thread in &self.threads {
+            writeln!(f, "  {thread}")?;
+        }
+        writeln!(f, "memory")?;
+        for item in &self.budget {
+            writeln!(f, "  {:>10.1} MiB  {:<24} {}", mebibytes(item.bytes), item.owner, item.reason)?;
+        }
+        write!(f, "  {:>10.1} MiB  in all", mebibytes(self.total_bytes()))
+    }
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

@@ -1,0 +1,185 @@
+//! What can be typed. Help, completions and the man page are made from these definitions.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.
+#[derive(Debug, Parser)]
+#[command(name = "thalweg", version, about, arg_required_else_help = true, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print one JSON object at the end instead of text.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Emulated boards over real sockets, ordered and recorded: the whole path in a few seconds
+    #[command(after_help = "Example:\n  thalweg demo --seconds 5 --boards 4")]
+    Demo(Demo),
+    /// Take data as a configuration file says
+    #[command(after_help = "Example:\n  thalweg run examples/two-boards.toml --seconds 60")]
+    Run(Run),
+    /// Emulated boards alone, for other programs to connect to
+    #[command(
+        after_help = "Example:\n  thalweg emulate --boards 2 --address 127.0.0.2 --seconds 30\n  then: url = \"dig2://127.0.0.2\" and \"dig2://127.0.0.3\""
+    )]
+    Emulate(Emulate),
+    /// Run a raw recording again through the same path
+    #[command(after_help = "Example:\n  thalweg replay runs/000007")]
+    Replay(Replay),
+    /// Check a recording: checksums, time order, ledger
+    #[command(after_help = "Example:\n  thalweg verify runs/000007")]
+    Verify(Recording),
+    /// Make the files of an interrupted run readable up to their last whole batch
+    #[command(after_help = "Example:\n  thalweg recover runs/000007")]
+    Recover(Recording),
+    /// Say what is in a recording, file or stream: counts, rates, first hits, losses
+    #[command(
+        after_help = "Examples:\n  thalweg inspect runs/000007\n  thalweg inspect data.BIN --format compass\n  thalweg inspect udp://127.0.0.1:51940 --format digitizer2 --seconds 2"
+    )]
+    Inspect(Inspect),
+    /// Draw the spectra of a recording as SVG
+    #[command(after_help = "Example:\n  thalweg plot runs/000007 --output spectra.svg")]
+    Plot(Plot),
+    /// Measure a part of the path against a yardstick
+    #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
+    Bench(Bench),
+    /// Print the configuration's JSON Schema
+    Schema,
+    /// Print shell completions
+    #[command(after_help = "Example:\n  thalweg completions bash > /etc/bash_completion.d/thalweg")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the man page
+    #[command(after_help = "Example:\n  thalweg manual | man -l -")]
+    Manual,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// How long to take data, in seconds.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// Number of emulated boards.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) boards: u16,
+    /// Hits per second and channel.
+    #[arg(long, default_value_t = 20_000.0)]
+    pub(crate) rate: f64,
+    /// Makes the physics reproducible.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Fraction of datagrams that the network loses, to see the books at work.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) loss: f64,
+    /// Where runs are kept.
+    #[arg(long, default_value = "runs")]
+    pub(crate) directory: PathBuf,
+    /// Write every emitted hit to this Arrow file.
+    #[arg(long)]
+    pub(crate) truth: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The configuration file.
+    pub(crate) file: PathBuf,
+    /// Stop after this many seconds, whatever the file says.
+    #[arg(long)]
+    pub(crate) seconds: Option<f64>,
+    /// Print the plan (threads, rings, blocks, bytes) and do not run.
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Emulate {
+    /// Number of boards.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) boards: u16,
+    /// Address of the first board; the others follow.
+    #[arg(long, default_value = "127.0.0.2")]
+    pub(crate) address: std::net::Ipv4Addr,
+    /// Serve this long; without it, until Ctrl-C.
+    #[arg(long)]
+    pub(crate) seconds: Option<f64>,
+    /// Send UDP to this address at once, without waiting for a client on the control port.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) to: Option<std::net::SocketAddr>,
+    /// Board settings in TOML, as under `[source.emulate]`.
+    #[arg(long)]
+    pub(crate) settings: Option<PathBuf>,
+    /// Hits per second and channel.
+    #[arg(long)]
+    pub(crate) rate: Option<f64>,
+    /// Makes the physics reproducible.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Fraction of datagrams dropped before they are sent, by the seed.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) loss: f64,
+    /// Write every emitted hit to this Arrow file.
+    #[arg(long)]
+    pub(crate) truth: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The run's directory.
+    pub(crate) run: PathBuf,
+    /// Where the new run is kept.
+    #[arg(long, default_value = "runs")]
+    pub(crate) directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recording {
+    /// The run's directory.
+    pub(crate) run: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// A run's directory, an .arrows file, a data file, or a source URL.
+    pub(crate) what: String,
+    /// What the file or stream speaks: digitizer2, compass, abcd.
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// One count of the clock in picoseconds, for formats that do not say.
+    #[arg(long)]
+    pub(crate) tick_ps: Option<f64>,
+    /// How long to look at a stream.
+    #[arg(long, default_value_t = 2.0)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Plot {
+    /// The run's directory.
+    pub(crate) run: PathBuf,
+    /// The SVG file to write; without it, `spectra.svg` in the run's directory.
+    #[arg(long, short)]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// `list`, `all`, or the name of a bench.
+    pub(crate) name: String,
+    /// Counted repeats; the median is printed.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) repeats: usize,
+    /// Where files are written; the default is a temporary folder in memory if there is one.
+    #[arg(long)]
+    pub(crate) directory: Option<PathBuf>,
+    /// How long a live bench runs, in seconds.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+}

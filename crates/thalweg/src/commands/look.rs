@@ -1,0 +1,37 @@
+//! The commands that look at what is there: `verify`, `recover`, `inspect`, `plot`.
+
+use thalweg_run::recording;
+
+use super::{Ended, words};
+use crate::arguments;
+use crate::report::{Outcome, print};
+
+pub(crate) fn verify(options: &arguments::Recording, json: bool) -> Ended {
+    let report = recording::verify(&options.run)?;
+    print(&report, json, words::verified)?;
+    Ok(if report.ok { Outcome::Done } else { Outcome::Failed })
+}
+
+pub(crate) fn recover(options: &arguments::Recording, json: bool) -> Ended {
+    let report = recording::recover(&options.run)?;
+    print(&report, json, words::recovered)?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn inspect(options: &arguments::Inspect, json: bool) -> Ended {
+    let request = thalweg_run::inspect::Request {
+        what: options.what.clone(),
+        format: options.format.clone(),
+        tick_ps: options.tick_ps,
+        seconds: options.seconds,
+    };
+    let report = thalweg_run::inspect::inspect(&request)?;
+    print(&report, json, words::inspected)?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn plot(options: &arguments::Plot, json: bool) -> Ended {
+    let file = thalweg_run::spectra::plot_run(&options.run, options.output.as_deref())?;
+    print(&serde_json::json!({ "plot": file }), json, |_| file.display().to_string())?;
+    Ok(Outcome::Done)
+}

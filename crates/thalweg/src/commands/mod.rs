@@ -1,0 +1,14 @@
+//! One function per command: from what was typed to what is printed.
+
+mod look;
+mod take;
+mod tell;
+mod words;
+
+pub(crate) use look::{inspect, plot, recover, verify};
+pub(crate) use take::{demo, emulate, replay, run};
+pub(crate) use tell::{bench, completions, manual, schema};
+
+use crate::report::{Failure, Outcome};
+
+type Ended = Result<Outcome, Failure>;

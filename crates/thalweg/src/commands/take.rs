@@ -1,0 +1,103 @@
+//! The commands that take data: `demo`, `run`, `replay`, `emulate`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use thalweg_run::config::Configuration;
+use thalweg_run::supervise::{EndWhen, Progress, Summary, Watch};
+
+use super::Ended;
+use crate::arguments;
+use crate::progress::Display;
+use crate::report::{Failure, Outcome, print};
+
+/// Set by Ctrl-C and by a polite kill; a second one ends the process at once.
+fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+fn watched<E: Into<Failure>>(
+    json: bool,
+    work: impl FnOnce(&mut Watch<'_>) -> Result<Summary, E>,
+) -> Result<Summary, Failure> {
+    let stop = stop_on_signal()?;
+    let mut display = Display::new(json);
+    let mut show = |progress: &Progress| display.show(progress);
+    let result = work(&mut Watch { show: &mut show, stop: &stop });
+    display.finish();
+    result.map_err(Into::into)
+}
+
+fn report(summary: &Summary, json: bool) -> Ended {
+    print(summary, json, Summary::text)?;
+    Ok(if summary.is_good() { Outcome::Done } else { Outcome::Failed })
+}
+
+pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
+    let configuration = Configuration::read(&options.file)?;
+    if options.explain {
+        let plan = thalweg_run::plan::Plan::of(&configuration)?;
+        print(&plan, json, ToString::to_string)?;
+        return Ok(Outcome::Done);
+    }
+    let end =
+        EndWhen { seconds: options.seconds.or(configuration.run.seconds), hits: configuration.run.hits };
+    let summary = watched(json, |watch| thalweg_run::run(&configuration, end, watch))?;
+    report(&summary, json)
+}
+
+pub(crate) fn demo(options: &arguments::Demo, json: bool) -> Ended {
+    let demo = thalweg_run::demo::Demo {
+        boards: options.boards,
+        rate_hz: options.rate,
+        seed: options.seed,
+        loss: options.loss,
+        directory: options.directory.clone(),
+        truth: options.truth.clone(),
+    };
+    let configuration = demo.configuration()?;
+    if !json {
+        eprintln!("{}", demo.story());
+    }
+    let end = EndWhen { seconds: Some(options.seconds), hits: None };
+    let summary = watched(json, |watch| thalweg_run::run(&configuration, end, watch))?;
+    let ended = report(&summary, json)?;
+    if let (Some(run), false) = (&summary.run_directory, json) {
+        let plot = thalweg_run::spectra::plot_run(run, None)?;
+        println!("spectra: {}", plot.display());
+        println!("look on: thalweg verify {0} · thalweg inspect {0}", run.display());
+        println!("in Python: pyarrow.ipc.open_stream(\"{}/hits.arrows\").read_pandas()", run.display());
+    }
+    Ok(ended)
+}
+
+pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
+    let summary = watched(json, |watch| thalweg_run::replay(&options.run, &options.directory, watch))?;
+    report(&summary, json)
+}
+
+pub(crate) fn emulate(options: &arguments::Emulate, json: bool) -> Ended {
+    let stop = stop_on_signal()?;
+    let emulation = thalweg_run::emulate::Emulation {
+        boards: options.boards,
+        address: options.address,
+        to: options.to,
+        settings: options.settings.clone(),
+        rate_hz: options.rate,
+        seed: options.seed,
+        loss: options.loss,
+        truth: options.truth.clone(),
+    };
+    let hosted = emulation.start()?;
+    if !json {
+        eprintln!("{}", hosted.story());
+    }
+    let totals = hosted.serve(options.seconds, &stop)?;
+    print(&totals, json, ToString::to_string)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,82 @@
+//! The commands that tell about the program itself: `bench`, `schema`, `completions`, `manual`.
+
+use std::io::Write;
+
+use anyhow::anyhow;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use thalweg_run::bench;
+
+use super::Ended;
+use crate::arguments::{self, Arguments};
+use crate::report::{Failure, Outcome, print, si};
+
+pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
+    if options.name == "list" {
+        print(&bench::names(), json, |benches| {
+            benches.iter().map(|bench| format!("{:<18} {}\n", bench.name, bench.about)).collect()
+        })?;
+        return Ok(Outcome::Done);
+    }
+    let chosen: Vec<_> = bench::names()
+        .into_iter()
+        .filter(|each| options.name == "all" || options.name == each.name)
+        .collect();
+    if chosen.is_empty() {
+        let names = bench::names().iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ");
+        return Err(Failure::Usage(anyhow!(
+            "no bench is called \"{}\"; there are: list, all, {names}",
+            options.name
+        )));
+    }
+    let conditions = bench::Conditions {
+        repeats: options.repeats,
+        directory: options.directory.clone(),
+        seconds: options.seconds,
+    };
+    for each in chosen {
+        let measurement = (each.measure)(&conditions)?;
+        print(&measurement, json, |m| {
+            format!(
+                "{:<18} {:>9}{}  {:.3} of {} ({}{}), {} core(s), median of {}",
+                m.bench,
+                si(m.value),
+                m.unit,
+                m.ratio,
+                m.yardstick,
+                si(m.yardstick_value),
+                m.unit,
+                m.cores,
+                m.repeats
+            )
+        })?;
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn schema() -> Ended {
+    println!("{}", serde_json::to_string_pretty(&thalweg_run::config::json_schema())?);
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn completions(shell: Shell) -> Ended {
+    clap_complete::generate(shell, &mut Arguments::command(), "thalweg", &mut std::io::stdout());
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn manual() -> Ended {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+    for command in Arguments::command().get_subcommands() {
+        if command.get_name() == "help" {
+            continue;
+        }
+        let named = command.clone().display_name(format!("thalweg {}", command.get_name()));
+        let man = clap_mangen::Man::new(named);
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+        man.render_extra_section(&mut page)?;
+    }
+    std::io::stdout().write_all(&page)?;
+    Ok(Outcome::Done)
+}

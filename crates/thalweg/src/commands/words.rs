@@ -1,0 +1,123 @@
+//! The reports of recordings, for people.
+
+use std::fmt::Write;
+
+use thalweg_run::recording::{Inspection, RecoverReport, VerifyReport};
+
+use crate::report::si;
+
+pub(super) fn verified(report: &VerifyReport) -> String {
+    let mut text = String::new();
+    for table in &report.tables {
+        let _ = writeln!(
+            text,
+            "  {:<20} {:>12} rows in {:>6} batches, {}B, checksums right",
+            table.file,
+            table.rows,
+            table.batches,
+            si(table.bytes as f64)
+        );
+    }
+    let _ = writeln!(
+        text,
+        "  time order: {} hits, {} out of order, {} late by their flag",
+        report.hits, report.hits_out_of_order, report.hits_late
+    );
+    let ledger = &report.ledger;
+    let _ = writeln!(
+        text,
+        "  ledger: {}, {} hits recorded, {} lost",
+        if ledger.closed { "closed" } else { "NOT CLOSED" },
+        ledger.hits_recorded.map_or("unknown".to_owned(), |hits| hits.to_string()),
+        ledger.hits_lost
+    );
+    for problem in &report.problems {
+        let _ = writeln!(text, "  problem: {problem}");
+    }
+    let verdict = if report.ok { "verified" } else { "NOT VERIFIED" };
+    format!("{verdict}: {}\n{text}", report.run_directory.display())
+}
+
+pub(super) fn recovered(report: &RecoverReport) -> String {
+    let what = if report.changed { "recovered" } else { "whole already" };
+    let mut text = format!("{what}: {}\n", report.run_directory.display());
+    for table in &report.tables {
+        let _ = write!(
+            text,
+            "  {:<20} {:>12} rows in {} batches",
+            table.summary.file, table.summary.rows, table.summary.batches
+        );
+        if table.bytes_removed > 0 || !table.reason.is_empty() {
+            let _ = write!(text, "; {} bytes taken away: {}", table.bytes_removed, table.reason);
+        }
+        text.push('\n');
+    }
+    if let (Some(came), Some(missing)) = (report.hits_came, report.hits_not_on_file) {
+        let _ = writeln!(text, "  {came} hits had come to the recording; {missing} of them are not on file");
+    }
+    text
+}
+
+pub(super) fn inspected(report: &Inspection) -> String {
+    let mut text = format!("{}  {}\n", report.path.display(), report.title);
+    if !report.started.is_empty() {
+        let state = report.state.map_or(String::new(), |state| format!("{state:?}").to_lowercase());
+        let _ = writeln!(text, "  {state}, started {}, stopped {}", report.started, report.stopped);
+    }
+    let _ =
+        writeln!(text, "  {} hits over {:.6} s: {}hits/s", report.hits, report.span_s, si(report.rate_hz));
+    for channel in &report.channels {
+        let mean =
+            channel.mean_energy.map_or("no energy".to_owned(), |mean| format!("mean energy {mean:.1}"));
+        let _ = writeln!(
+            text,
+            "  channel {:>5}  {:>12} hits  {:>9}hits/s  {mean}",
+            channel.channel,
+            channel.hits,
+            si(channel.rate_hz)
+        );
+    }
+    let flags =
+        report.flags.iter().map(|(flag, count)| format!("{flag} {count}")).collect::<Vec<_>>().join(", ");
+    if !flags.is_empty() {
+        let _ = writeln!(text, "  flags: {flags}");
+    }
+    if !report.first_hits.is_empty() {
+        let _ =
+            writeln!(text, "  {:>20}  {:>7}  {:>6}  {:>6}  flags", "time / ps", "channel", "energy", "short");
+    }
+    for hit in &report.first_hits {
+        let number = |value: Option<u16>| value.map_or("-".to_owned(), |value| value.to_string());
+        let _ = writeln!(
+            text,
+            "  {:>20}  {:>7}  {:>6}  {:>6}  {}",
+            hit.time_ps,
+            hit.channel,
+            number(hit.energy),
+            number(hit.energy_short),
+            hit.flags
+        );
+    }
+    for table in &report.tables {
+        let _ = writeln!(text, "  {:<20} {:>12} rows, {}B", table.file, table.rows, si(table.bytes as f64));
+    }
+    if let Some(closed) = report.ledger_closed {
+        let _ = writeln!(text, "  the books {}", if closed { "close" } else { "DO NOT CLOSE" });
+    }
+    for loss in report.losses.as_array().into_iter().flatten() {
+        let word = |key: &str| loss.get(key).and_then(|value| value.as_str()).unwrap_or("?").to_owned();
+        let count = loss.get("count").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "  lost {count} {} of {} at {}: {}",
+            word("unit"),
+            word("source"),
+            word("stage"),
+            word("reason")
+        );
+    }
+    for problem in &report.problems {
+        let _ = writeln!(text, "  problem: {problem}");
+    }
+    text
+}

@@ -1,0 +1,146 @@
+//! The state of a run while it goes on: a few lines that stay in place on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use thalweg_run::RunState;
+use thalweg_run::supervise::Progress;
+
+use crate::report::si;
+
+/// Plain lines come this often.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// Shows a run's progress on standard error, where it disturbs no result.
+pub(crate) enum Display {
+    /// One line per source and one for the whole, redrawn in place.
+    Live { all: MultiProgress, sources: Vec<ProgressBar>, total: ProgressBar },
+    /// A line now and then.
+    Plain { last: Instant },
+    /// Nothing.
+    Silent,
+}
+
+impl Display {
+    /// What suits standard error; nothing when one JSON object is all that is wanted.
+    pub(crate) fn new(json: bool) -> Display {
+        if json {
+            return Display::Silent;
+        }
+        if !std::io::stderr().is_terminal() {
+            return Display::Plain { last: Instant::now() };
+        }
+        let all = MultiProgress::new();
+        let total = all.add(line());
+        Display::Live { all, sources: Vec::new(), total }
+    }
+
+    /// Shows the newest state.
+    pub(crate) fn show(&mut self, progress: &Progress) {
+        match self {
+            Display::Silent => {}
+            Display::Plain { last } => {
+                if last.elapsed() >= PLAIN_EVERY {
+                    *last = Instant::now();
+                    eprintln!("{}", total_line(progress));
+                }
+            }
+            Display::Live { all, sources, total } => {
+                while sources.len() < progress.sources.len() {
+                    sources.push(all.insert_before(total, line()));
+                }
+                let width =
+                    progress.sources.iter().map(|source| source.name.chars().count()).max().unwrap_or(0);
+                for (bar, source) in sources.iter().zip(&progress.sources) {
+                    let lost = if source.lost == 0 {
+                        "0 lost".to_owned()
+                    } else {
+                        format!("{} LOST", si(source.lost as f64))
+                    };
+                    bar.set_message(format!(
+                        "  {:width$}  {:>8}hits/s  {:>8}B/s  ring {}  pool {}  {lost}",
+                        source.name,
+                        si(source.hit_rate_hz),
+                        si(source.byte_rate_hz),
+                        gauge(source.ring_fill),
+                        gauge(source.pool_fill),
+                    ));
+                }
+                total.set_message(total_line(progress));
+            }
+        }
+    }
+
+    /// Takes the lines away.
+    pub(crate) fn finish(&mut self) {
+        if let Display::Live { sources, total, .. } = self {
+            sources.iter().for_each(ProgressBar::finish_and_clear);
+            total.finish_and_clear();
+        }
+    }
+}
+
+fn line() -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_msg}").expect("the template is a constant");
+    ProgressBar::new_spinner().with_style(style)
+}
+
+fn total_line(progress: &Progress) -> String {
+    let mark = match progress.state {
+        RunState::Running => "●",
+        RunState::Failed | RunState::Paused => "▲",
+        _ => "■",
+    };
+    let left = progress.disk_left_seconds.map_or("unknown".to_owned(), duration);
+    format!(
+        "{mark} {}  {}  {:>8}hits/s recorded  {:>8}hits  {}lost  disk {}B free, {left} left",
+        progress.state,
+        duration(progress.elapsed_seconds),
+        si(progress.recorded_rate_hz),
+        si(progress.hits_recorded as f64),
+        si(progress.lost as f64),
+        si(progress.disk_free_bytes as f64),
+    )
+}
+
+/// A fill level in eighths of a cell: five cells wide.
+fn gauge(fill: f64) -> String {
+    const CELLS: usize = 5;
+    let eighths = (fill.clamp(0.0, 1.0) * (CELLS * 8) as f64).round() as usize;
+    (0..CELLS)
+        .map(|cell| match eighths.saturating_sub(cell * 8).min(8) {
+            0 => '·',
+            part => char::from_u32(0x2590 - part as u32).unwrap_or('█'),
+        })
+        .collect()
+}
+
+fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} m {:02} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {:02} m", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {:02} h", whole / 86_400, whole / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gauges_have_one_width() {
+        for fill in [0.0, 0.03, 0.5, 0.99, 1.0, 7.0] {
+            assert_eq!(gauge(fill).chars().count(), 5);
+        }
+        assert_eq!(gauge(1.0), "█████");
+    }
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        assert_eq!(duration(59.9), "59 s");
+        assert_eq!(duration(3_720.0), "1 h 02 m");
+    }
+}

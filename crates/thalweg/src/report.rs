@@ -1,0 +1,87 @@
+//! How a command ends: its result on standard output, its failure on standard error, and a code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+/// How a command ended, when it ended without an error of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// As asked.
+    Done,
+    /// A run or check that failed; the report has said why.
+    Failed,
+}
+
+/// A command that could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments or the configuration are wrong: exit code 2.
+    Usage(anyhow::Error),
+    /// Everything else: exit code 1.
+    Other(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        let error = error.into();
+        let usage = error.downcast_ref::<thalweg_run::config::ConfigError>().is_some();
+        if usage { Failure::Usage(error) } else { Failure::Other(error) }
+    }
+}
+
+/// Turns a result into the process's exit code, telling a failure on standard error.
+pub(crate) fn exit_code(result: Result<Outcome, Failure>) -> ExitCode {
+    let (error, code) = match result {
+        Ok(Outcome::Done) => return ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => return ExitCode::from(1),
+        Err(Failure::Usage(error)) => (error, 2),
+        Err(Failure::Other(error)) => (error, 1),
+    };
+    eprintln!("thalweg: {error:#}");
+    ExitCode::from(code)
+}
+
+/// Prints one JSON object, or the text.
+pub(crate) fn print<T: Serialize>(
+    value: &T,
+    json: bool,
+    text: impl FnOnce(&T) -> String,
+) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let line = if json { serde_json::to_string(value)? } else { text(value) };
+    match writeln!(out, "{}", line.trim_end()) {
+        // Whoever read us has seen enough (`thalweg … | head`).
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// A number with an SI prefix and three significant digits: `3.21 M`.
+pub(crate) fn si(value: f64) -> String {
+    let prefixes = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, " ")];
+    let (scale, prefix) = prefixes.into_iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or((1.0, " "));
+    let scaled = value / scale;
+    let digits = if scaled.abs() >= 100.0 || value.fract() == 0.0 && scale == 1.0 {
+        0
+    } else if scaled.abs() >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{scaled:.digits$}{prefix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits() {
+        assert_eq!(si(3_214_000.0), "3.21 M");
+        assert_eq!(si(41_000_000.0), "41.0 M");
+        assert_eq!(si(0.0), "0 ");
+        assert_eq!(si(999.0), "999 ");
+    }
+}
