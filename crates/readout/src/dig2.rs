@@ -18,6 +18,8 @@ use thalweg_transport::UdpReceiver;
 const REPLY_WAIT: Duration = Duration::from_secs(10);
 /// Empty datagrams are sent this often.
 const INTRODUCTION_STEP: Duration = Duration::from_millis(10);
+/// After so many, what the board says is about us.
+const SETTLED_ROUNDS: u32 = 10;
 
 /// The control connection of one board.
 pub struct Board {
@@ -106,12 +108,16 @@ impl Board {
             value: UDP_READY_REGISTER.to_owned(),
             ..Request::get(self.info.root, "/par/registermisc")
         };
+        let own_port = receiver.local_address().map_or(0, |local| local.port()).to_string();
         let deadline = Instant::now() + wait;
-        loop {
+        for round in 0.. {
             receiver.send_empty().map_err(|error| self.connection.failed(error))?;
             let reply = self.connection.ask(&request)?;
-            if reply.value.first().is_some_and(|value| value != "0") {
-                return Ok(());
+            match reply.value.first() {
+                Some(port) if *port == own_port => return Ok(()),
+                // All that is documented is "not 0"; but at first this may still mean the client before us.
+                Some(known) if known != "0" && round >= SETTLED_ROUNDS => return Ok(()),
+                _ => {}
             }
             if Instant::now() >= deadline {
                 return Err(self.connection.failed(
@@ -120,6 +126,7 @@ impl Board {
             }
             std::thread::sleep(INTRODUCTION_STEP);
         }
+        Ok(())
     }
 
     /// Selects undecoded data and sets the configured parameters, in order.

@@ -19,6 +19,7 @@ use crate::clock::RunClock;
 use crate::dig2;
 use crate::file::FileSource;
 use crate::live::{TcpSource, UdpSource, source_error};
+use crate::pcap::{PcapFilter, PcapSource};
 use crate::settings::{Backend, Policy, Settings};
 use crate::url::{Endpoint, HostPort};
 
@@ -81,8 +82,8 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
             Box::new(FileSource::open(&paths, pool.clone(), clock)?)
         }
         Endpoint::Pcap { path, port, from } => {
-            let _ = (path, port, from);
-            return Err(failed("TEMPORARY".to_owned()));
+            let filter = PcapFilter { port: *port, destination: None, source: *from };
+            Box::new(PcapSource::open(path, filter, pool.clone())?)
         }
     };
     Ok(Opened { source, control, pool, address })

@@ -53,10 +53,16 @@ impl Path {
 
     /// Reads until nothing has come for 50 ms, or the end.
     fn drain(&mut self, source: &mut dyn Source) {
+        self.read(source, Duration::from_millis(50), Duration::from_secs(10));
+    }
+
+    /// Reads until nothing has come for `silence`, or `longest` has passed, or the end.
+    fn read(&mut self, source: &mut dyn Source, silence: Duration, longest: Duration) {
         let (mut frames, mut units) = (Frames::default(), Frames::default());
-        let mut last = Instant::now();
+        let start = Instant::now();
+        let mut last = start;
         let mut mark = thalweg_data::Mark(0);
-        while last.elapsed() < Duration::from_millis(50) {
+        while last.elapsed() < silence && start.elapsed() < longest {
             frames.clear();
             let received = source.receive(&mut frames, WAIT).expect("a source");
             assert!(frames.header.mark >= mark, "marks never step back");
@@ -100,10 +106,8 @@ fn session(address: Ipv4Addr, transport: Transport) {
         control.arm().expect("an idle board");
         path.drain(&mut *opened.source);
         control.start().expect("an armed board");
-        let until = Instant::now() + Duration::from_millis(200);
-        while Instant::now() < until {
-            path.drain_for(&mut *opened.source, Duration::from_millis(10));
-        }
+        let running = Duration::from_millis(200);
+        path.read(&mut *opened.source, running, running);
         control.stop().expect("a running board");
         control.disarm().expect("a stopped board");
         path.drain(&mut *opened.source);
@@ -118,18 +122,6 @@ fn session(address: Ipv4Addr, transport: Transport) {
     }
     hosted.end();
     assert_eq!(hosted.failures(), [] as [String; 0]);
-}
-
-impl Path {
-    fn drain_for(&mut self, source: &mut dyn Source, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until {
-            self.drain(source);
-            if source.is_stream() {
-                break;
-            }
-        }
-    }
 }
 
 #[test]
@@ -153,7 +145,7 @@ fn what_is_dropped_at_the_sender_is_counted_to_the_hit() {
     let mut path = Path::of(&opened);
     hosted.start();
     while !hosted.is_silent() {
-        path.drain(&mut *opened.source);
+        path.read(&mut *opened.source, Duration::from_millis(5), Duration::from_millis(50));
     }
     hosted.end();
     path.drain(&mut *opened.source);

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use thalweg_frontend::digitizer2::control::{Action, Server, Session, Tree};
 use thalweg_frontend::digitizer2::emulate::settings::Transport;
+use thalweg_transport::udp::bind_shared;
 use thalweg_transport::{TcpSender, UdpSender};
 
 use super::data::{Pump, send_datagrams, thread};
@@ -22,6 +23,8 @@ use super::{HostError, Shared, lock};
 
 /// Between two looks at a quiet socket.
 const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks for a client of UDP data, which sends an empty datagram every 10 ms.
+const CLIENT_LOOK: Duration = Duration::from_millis(1);
 /// Clients that one board serves at a time.
 const MOST_CLIENTS: usize = 16;
 
@@ -54,10 +57,12 @@ pub(super) fn spawn(
         }
         Transport::Udp => {
             let place = SocketAddr::new(address, udp_port);
-            let socket = UdpSocket::bind(place).map_err(|cause| HostError::Socket { place, cause })?;
+            let failed = |cause| HostError::Socket { place, cause };
+            let socket = bind_shared(place).map_err(failed)?;
+            socket.set_nonblocking(true).map_err(failed)?;
             let server = Arc::new(Mutex::new(Server::new(&settings, 0)));
             let known = server.clone();
-            threads.push(thread("board data", move || serve_udp(pump, socket, place, &known))?);
+            threads.push(thread("board data", move || serve_udp(pump, &socket, place, &known))?);
             server
         }
     };
@@ -78,6 +83,8 @@ fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, server: &SharedSe
                 let work = move || {
                     // A client that breaks off has ended its session; the board goes on.
                     let _broken = converse(&board, stream, &server);
+                    // The next client has to tell anew where to stream to.
+                    lock(&server).udp_client(0);
                     served.fetch_sub(1, Ordering::AcqRel);
                 };
                 match thread("board client", work) {
@@ -152,40 +159,46 @@ fn serve_tcp(mut pump: Pump, listener: &TcpListener) {
     }
 }
 
-fn serve_udp(mut pump: Pump, first: UdpSocket, place: SocketAddr, server: &SharedServer) {
+/// Streams to whoever has sent an empty datagram last.
+fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, server: &SharedServer) {
     let shared = pump.shared.clone();
-    let mut socket = Some(first);
-    while !shared.is_ending() {
-        let Some(bound) = socket.take().or_else(|| UdpSocket::bind(place).ok()) else {
-            std::thread::sleep(LOOK);
+    let mut client: Option<UdpSender> = None;
+    while !(shared.is_ending() && (client.is_none() || pump.is_drained())) {
+        if let Some(sender) = next_client(listening, place, client.as_ref(), &shared) {
+            lock(server).udp_client(sender.peer().port());
+            shared.board().connected();
+            client = Some(sender);
+        }
+        let Some(sender) = &mut client else {
+            std::thread::sleep(CLIENT_LOOK);
             continue;
         };
-        let Some(client) = wait_for_client(&shared, &bound) else { return };
-        let Ok(mut sender) = UdpSender::over(bound, client) else { continue };
-        lock(server).udp_client(client.port());
-        shared.board().connected();
-        while !(shared.is_ending() && pump.is_drained()) {
-            let mut send = |datagrams: &[&[u8]]| send_datagrams(&mut sender, datagrams, &shared);
-            let sent = pump.turn(&mut send);
-            // Nobody listens any more: wait for the next client.
-            if sent.is_err() || sender.refused() > 0 && pump.is_drained() {
-                break;
-            }
+        let sent = pump.turn(&mut |datagrams| send_datagrams(sender, datagrams, &shared));
+        if sent.is_err() || sender.refused() > 0 && pump.is_drained() {
+            // Nobody listens any more.
+            lock(server).udp_client(0);
+            client = None;
         }
-        lock(server).udp_client(0);
     }
 }
 
-/// The address of the next client that sends an empty datagram.
-fn wait_for_client(shared: &Shared, socket: &UdpSocket) -> Option<SocketAddr> {
-    if let Err(error) = socket.set_read_timeout(Some(LOOK)) {
-        shared.fail(error.to_string());
-        return None;
+/// A sender to a client that is not the present one, if an empty datagram of such a one has come.
+fn next_client(
+    listening: &UdpSocket,
+    place: SocketAddr,
+    present: Option<&UdpSender>,
+    shared: &Shared,
+) -> Option<UdpSender> {
+    let mut next = None;
+    while let Ok((_, from)) = listening.recv_from(&mut [0; 64]) {
+        next = Some(from);
     }
-    while !shared.is_ending() {
-        if let Ok((_, client)) = socket.recv_from(&mut [0; 64]) {
-            return Some(client);
+    let to = next.filter(|to| present.is_none_or(|present| present.peer() != *to))?;
+    match UdpSender::open_shared(place, to) {
+        Ok(sender) => Some(sender),
+        Err(error) => {
+            shared.fail(error.to_string());
+            None
         }
     }
-    None
 }

@@ -12,7 +12,7 @@ mod sender;
 mod settings;
 
 pub use receiver::UdpReceiver;
-pub use sender::UdpSender;
+pub use sender::{UdpSender, bind_shared};
 pub use settings::{Backend, FullPolicy, Peer, UdpReceiverSettings};
 
 /// Largest payload of one message, coalesced or not: 64 KiB hold it always.

@@ -10,6 +10,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use socket2::{Domain, Protocol, Socket, Type};
+
 use crate::TransportError;
 use crate::system::{self, Run, SendTable};
 
@@ -39,6 +41,15 @@ impl UdpSender {
     pub fn open(local: SocketAddr, peer: SocketAddr) -> Result<UdpSender, TransportError> {
         let socket =
             UdpSocket::bind(local).map_err(|cause| TransportError::Bind { address: local, cause })?;
+        UdpSender::over(socket, peer)
+    }
+
+    /// A sender from an address that another socket of ours may be bound to as well ([`bind_shared`]).
+    ///
+    /// # Errors
+    /// As for [`UdpSender::open`].
+    pub fn open_shared(local: SocketAddr, peer: SocketAddr) -> Result<UdpSender, TransportError> {
+        let socket = bind_shared(local).map_err(|cause| TransportError::Bind { address: local, cause })?;
         UdpSender::over(socket, peer)
     }
 
@@ -132,6 +143,18 @@ impl UdpSender {
             _ => Err(failed(cause)),
         }
     }
+}
+
+/// Binds a socket beside others of the same address: what comes from a peer that one of them is connected to is its own, the
+/// rest comes to the one that is not connected. So a board streams to one host and still hears of others.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
 }
 
 enum Answer {
