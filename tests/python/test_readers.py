@@ -28,14 +28,14 @@ def test_polars_reads_what_pyarrow_reads(recording, table):
     assert other.columns == one.column_names
     for name in one.column_names:
         if pa.types.is_integer(one.schema.field(name).type):
-            assert other[name].sum() == pc.sum(one[name]).as_py(), name
+            assert np.array_equal(other[name].fill_null(0).to_numpy(), one[name].fill_null(0).to_numpy()), name
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_duckdb_queries_the_stream(recording, table):
     with pa.memory_map(str(recording.file(table))) as source:
-        stream = pa.ipc.open_stream(source)
-        (count,) = duckdb.from_arrow(stream).aggregate("count(*)").fetchone()
+        stream = pa.ipc.open_stream(source)  # named in the query
+        [(count,)] = duckdb.sql("select count(*) from stream").fetchall()
     assert count == recording.table(table).num_rows
 
 
@@ -67,7 +67,7 @@ def test_a_pulse_rises_above_its_base_line(recording):
 def test_raw_bytes_are_those_received(recording):
     raw = recording.table("raw")
     received = sum(source["bytes"] for source in recording.summary["sources"])
-    recorded = pc.sum(pc.binary_length(raw["payload"])).as_py()
+    recorded = pc.sum(pc.binary_length(raw["payload"].cast(pa.large_binary()))).as_py()
     assert recorded == received > 0
     marks = raw["mark_ns"].to_numpy()
     for source in (0, 1):

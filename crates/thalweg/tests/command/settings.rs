@@ -65,7 +65,7 @@ fn without_a_source_an_example_is_given() {
 fn a_url_that_means_nothing_is_refused_with_those_that_do() {
     refused(
         &SOURCE.replace("udp://127.0.0.1:0", "carrier-pigeon://x"),
-        &["left", "carrier-pigeon", "udp://"],
+        &["line 4", "carrier-pigeon", "udp://"],
     );
 }
 
