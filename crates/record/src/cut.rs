@@ -69,6 +69,9 @@ pub(crate) trait Cut: Send + 'static {
     fn clear(&mut self);
 }
 
+/// The first cut of a run is made at this age.
+const FIRST_AGE_NS: u64 = 20_000_000;
+
 /// A complete cut, compressed if that is configured.
 struct Sealed<C> {
     cut: C,
@@ -83,6 +86,8 @@ pub(crate) struct CutSink<C: Cut> {
     files: Vec<TableFile>,
     open: C,
     opened_at: Option<Mark>,
+    /// Whether a first cut has been made: that one is made early, so that whoever starts a run soon sees that it works.
+    has_cut: bool,
     workers: Option<Workers<C, Sealed<C>>>,
     /// Whose rows are in the workers' hands, cut by cut.
     handed: VecDeque<Amounts>,
@@ -122,6 +127,7 @@ impl<C: Cut> CutSink<C> {
             files,
             open: make(settings),
             opened_at: None,
+            has_cut: false,
             workers,
             handed: VecDeque::new(),
             ready: None,
@@ -210,7 +216,10 @@ impl<C: Cut> CutSink<C> {
     }
 
     fn is_old(&self, mark: Mark) -> bool {
-        let age_ns = self.settings.batch_age_ns();
+        let age_ns = match self.has_cut {
+            true => self.settings.batch_age_ns(),
+            false => self.settings.batch_age_ns().min(FIRST_AGE_NS),
+        };
         self.opened_at.is_some_and(|opened| !self.open.is_empty() && mark.since_ns(opened) >= age_ns)
     }
 
@@ -235,6 +244,7 @@ impl<C: Cut> CutSink<C> {
         let next = self.spare.pop().unwrap_or_else(|| (self.make)(&self.settings));
         let mut cut = std::mem::replace(&mut self.open, next);
         self.opened_at = None;
+        self.has_cut = true;
         match &mut self.workers {
             Some(workers) => {
                 self.handed.push_back(cut.amounts().clone());

@@ -125,8 +125,7 @@ fn take_data_into(
     files: &mut Files,
 ) -> Result<Summary, RunError> {
     let ledger = Ledger::create(Some(&files.directory.ledger()), names)?;
-    let started = Instant::now();
-    let OpenedAll { sources: mut opened, truth } = open_all(configuration, origin, RunClock::since(started))?;
+    let OpenedAll { sources: mut opened, truth } = open_all(configuration, origin, RunClock::start())?;
     let descriptions: Vec<String> = opened.iter().map(|source| source.source.description()).collect();
     let gauges: Vec<Arc<Gauges>> =
         opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
@@ -134,9 +133,9 @@ fn take_data_into(
     let mut boards: Vec<_> = opened.iter_mut().map(|source| source.board.take()).collect();
     let signals = Arc::new(Signals::default());
     let threads = start_threads(configuration, opened, &ledger, &gauges, &signals, files)?;
-    for control in &mut controls {
-        control.arm()?;
-        control.start()?;
+    let started = Instant::now();
+    if let Err(error) = controls.iter_mut().try_for_each(|control| control.arm().and_then(|()| control.start())) {
+        signals.fail(error.to_string());
     }
     boards.iter().flatten().for_each(HostedBoard::start);
     let watched = Watched {
@@ -274,19 +273,25 @@ fn spawn<R: Send + 'static>(
     signals: &Arc<Signals>,
     work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
 ) -> Result<JoinHandle<R>, RunError> {
-    let signals = signals.clone();
     signals.thread_starts();
-    let counted = signals.clone();
-    let run = move || {
-        let result = work(&counted);
-        counted.thread_ends();
-        result
-    };
+    let counted = Counted(signals.clone());
+    let run = move || work(&counted.0);
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|cause| {
-        signals.thread_ends();
         signals.request_stop();
         RunError::Thread { name: name.to_owned(), cause }
     })
+}
+
+/// A thread that is counted while it lives; should it panic, the run ends.
+struct Counted(Arc<Signals>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.request_stop();
+        }
+        self.0.thread_ends();
+    }
 }
 
 impl Threads {
