@@ -134,7 +134,9 @@ fn take_data_into(
     let signals = Arc::new(Signals::default());
     let threads = start_threads(configuration, opened, &ledger, &gauges, &signals, files)?;
     let started = Instant::now();
-    if let Err(error) = controls.iter_mut().try_for_each(|control| control.arm().and_then(|()| control.start())) {
+    if let Err(error) =
+        controls.iter_mut().try_for_each(|control| control.arm().and_then(|()| control.start()))
+    {
         signals.fail(error.to_string());
     }
     boards.iter().flatten().for_each(HostedBoard::start);

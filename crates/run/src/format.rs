@@ -70,7 +70,7 @@ pub enum FormatSettings {
     /// CAEN Digitizer 2.0.
     Digitizer2(digitizer2::Settings),
     /// Described in the configuration.
-    Generic(generic::Settings),
+    Generic(Box<generic::Settings>),
     /// CoMPASS.
     Compass(compass::Settings),
     /// ABCD.

@@ -274,8 +274,10 @@ mod tests {
         (Stage::Record, &[Unit::Hits]),
     ];
 
-    /// Every increment that a small run makes: (stage, what).
-    fn increments() -> Vec<(Stage, fn(&mut Tally))> {
+    type Increment = (Stage, fn(&mut Tally));
+
+    /// Every increment that a small run makes: where, and what.
+    fn increments() -> Vec<Increment> {
         use LossReason::*;
         use Stage::*;
         use Unit::*;

@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
         }
         Ok(match format {
             Format::Digitizer2 => FormatSettings::Digitizer2(self.entries(keys, span)?),
-            Format::Generic => FormatSettings::Generic(self.entries(keys, span)?),
+            Format::Generic => FormatSettings::Generic(Box::new(self.entries(keys, span)?)),
             Format::Compass => FormatSettings::Compass(self.entries(keys, span)?),
             Format::Abcd => FormatSettings::Abcd(self.entries(keys, span)?),
         })

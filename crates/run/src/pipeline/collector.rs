@@ -71,10 +71,8 @@ impl Inlet {
     }
 
     fn end_batch(&self, source: SourceId) -> Hits {
-        let mut batch = Hits::default();
-        batch.header = Header { source, mark: self.last_mark, snapshot: None, end: true };
-        batch.decoded.as_mut().clone_from(&self.decoded[self.next]);
-        batch
+        let header = Header { source, mark: self.last_mark, snapshot: None, end: true };
+        Hits { header, decoded: Box::new(self.decoded[self.next].clone()), ..Hits::default() }
     }
 
     /// The lane that the batch in hand came from.

@@ -149,30 +149,27 @@ fn summary(spectra: &Spectra, facts: &Facts) -> String {
     parts.join("  ·  ")
 }
 
-/// Where the axis of a spectrum ends: all but one hit in ten thousand lie below.
-fn energy_end(energies: &Histogram) -> f64 {
-    let counts: Vec<f64> = energies.counts().iter().map(|count| f64::from(*count)).collect();
-    end_of_counts(&counts, energies.bin_width())
-}
-
-fn end_of_counts(counts: &[f64], bin_width: u32) -> f64 {
-    let wanted = counts.iter().sum::<f64>() * 0.9999;
+/// Where an energy axis ends, so that all but a `beyond`th of the hits are on it.
+fn energy_end(counts: &[f64], beyond: f64) -> f64 {
+    let wanted = counts.iter().sum::<f64>() * (1.0 - beyond);
     let mut seen = 0.0;
     let bins = counts.iter().take_while(|count| {
         let before = seen;
         seen += **count;
         before < wanted
     });
-    let bin_width = f64::from(bin_width);
-    let end = bins.count() as f64 * bin_width * 1.04;
+    let end = bins.count() as f64 * f64::from(Histogram::BIN_WIDTH) * 1.04;
     let step = round_step(end.max(10.0) / 12.0);
-    let rounded = (end / step).ceil().max(1.0) * step;
-    rounded.min((counts.len() as f64 * bin_width).max(10.0))
+    ((end / step).ceil().max(1.0) * step).min(65_536.0)
 }
 
+/// The small panels leave the thin tail to the large one, which shows all of it.
+const BEYOND_SMALL: f64 = 5e-3;
+const BEYOND_LARGE: f64 = 1e-5;
+
 /// Bins wide enough to be seen: at least 1.4 pixels each.
-fn visible_bin_width(finest: u32, end: f64, width: f64) -> u32 {
-    let mut bin_width = finest;
+fn visible_bin_width(end: f64, width: f64) -> u32 {
+    let mut bin_width = Histogram::BIN_WIDTH;
     while end / f64::from(bin_width) > width / 1.4 {
         bin_width *= 2;
     }
@@ -191,21 +188,16 @@ struct GridScales {
 
 impl GridScales {
     fn of(channels: &[Shown], width: f64) -> GridScales {
-        let mut ends: Vec<f64> = channels.iter().map(|shown| energy_end(shown.energies)).collect();
+        let end_of =
+            |shown: &Shown| energy_end(&shown.energies.in_bins_of(Histogram::BIN_WIDTH), BEYOND_SMALL);
+        let mut ends: Vec<f64> = channels.iter().map(end_of).collect();
         let (least, most) =
             ends.iter().fold((f64::MAX, 1f64), |(low, high), end| (low.min(*end), high.max(*end)));
         let shared = most <= 2.0 * least;
         if shared {
             ends.fill(most);
         }
-        let widths = channels
-            .iter()
-            .zip(&ends)
-            .map(|(shown, end)| visible_bin_width(shown.energies.bin_width(), *end, width));
-        let mut bin_widths: Vec<u32> = widths.collect();
-        if let (true, Some(widest)) = (shared, bin_widths.iter().copied().max()) {
-            bin_widths.fill(widest);
-        }
+        let bin_widths = ends.iter().map(|end| visible_bin_width(*end, width)).collect();
         GridScales { ends, bin_widths, shared }
     }
 
@@ -221,10 +213,11 @@ fn grid(svg: &mut Svg, channels: &[Shown], facts: &Facts, columns: usize, panel_
     let between = if columns > 3 { 26.0 } else { 40.0 };
     let width = (INNER - between * (columns - 1) as f64) / columns as f64;
     let scales = GridScales::of(channels, width);
-    let counts_of = |(shown, bin_width): (&Shown, &u32)| -> Vec<f64> {
-        shown.energies.in_bins_of(*bin_width).into_iter().map(|count| count as f64).collect()
-    };
-    let binned: Vec<Vec<f64>> = channels.iter().zip(&scales.bin_widths).map(counts_of).collect();
+    let binned: Vec<Vec<f64>> = channels
+        .iter()
+        .zip(&scales.bin_widths)
+        .map(|(shown, bin_width)| shown.energies.in_bins_of(*bin_width))
+        .collect();
     let y = Scale::of_counts(binned.iter().flatten().copied().fold(0.0, f64::max));
     let rows = channels.len().div_ceil(columns);
     let row_step = panel_height + GAP;
@@ -252,7 +245,7 @@ fn grid(svg: &mut Svg, channels: &[Shown], facts: &Facts, columns: usize, panel_
 fn panel_words(svg: &mut Svg, area: Area, shown: &Shown, facts: &Facts) {
     let name = format!("{} channel {}", source_name(facts, shown.source), shown.channel);
     svg.words(area.x, area.y - 7.0, Type::new(11.5, INK).strong(), name.trim_start());
-    let counted = format!("{} hits", grouped(shown.energies.inside() + shown.energies.outside()));
+    let counted = format!("{} hits", grouped(shown.energies.hits()));
     svg.words(area.right(), area.y - 7.0, Type::new(10.5, GREY).end(), &counted);
 }
 
@@ -268,7 +261,7 @@ fn plane_and_sums(svg: &mut Svg, spectra: &Spectra, facts: &Facts, y: f64) {
     heading(svg, left, "Pulse shape against energy, all channels");
     let frame = view.frame(left);
     frame.draw(svg);
-    view.draw(svg, spectra.plane(), left);
+    view.draw(svg, left);
     frame.name_axes(svg, "energy (ADC channels)", PSD_WORDS);
     let x = left.right() + 132.0;
     let right = Area { x, width: LEFT + INNER - x, ..left };
@@ -282,29 +275,27 @@ fn plane_and_sums(svg: &mut Svg, spectra: &Spectra, facts: &Facts, y: f64) {
 
 const PSD_WORDS: &str = "PSD  = (energy − energy short) / energy";
 
-fn pulse_shapes(svg: &mut Svg, hits: &[u64], x: Scale, area: Area) {
+fn pulse_shapes(svg: &mut Svg, hits: &[f64], x: Scale, area: Area) {
     heading(svg, area, "Pulse shape, all energies");
-    let hits: Vec<f64> = hits.iter().map(|count| *count as f64).collect();
     let most = hits.iter().copied().fold(0.0, f64::max);
     let frame = Frame { area, x, y: Scale::linear(0.0, most * 1.1), numbers: (true, true) };
     frame.draw(svg);
     frame.name_axes(svg, PSD_WORDS, "hits per 1/256");
-    frame.steps(svg, &hits, 1.0 / 256.0, colour::of_source(0), true);
+    frame.steps(svg, hits, 1.0 / 256.0, colour::of_source(0), true);
 }
 
 fn sums(svg: &mut Svg, spectra: &Spectra, facts: &Facts, area: Area) {
     heading(svg, area, "Energy, summed over the channels of each source");
     let all = spectra.channels();
-    let finest_for_all = all.iter().map(|(_, energies)| energies.bin_width()).max().unwrap_or(1);
     let mut summed = vec![vec![0.0; Histogram::BINS]; facts.sources.len() + 1];
     for (channel, energies) in &all {
         let row = &mut summed[source_of(facts, *channel)];
-        row.iter_mut().zip(energies.in_bins_of(finest_for_all)).for_each(|(sum, count)| *sum += count as f64);
+        row.iter_mut().zip(energies.counts()).for_each(|(sum, count)| *sum += f64::from(*count));
     }
     let total: Vec<f64> = (0..Histogram::BINS).map(|bin| summed.iter().map(|row| row[bin]).sum()).collect();
-    let end = end_of_counts(&total, finest_for_all);
-    let bin_width = visible_bin_width(finest_for_all, end, area.width);
-    let group = (bin_width / finest_for_all) as usize;
+    let end = energy_end(&total, BEYOND_LARGE);
+    let bin_width = visible_bin_width(end, area.width);
+    let group = (bin_width / Histogram::BIN_WIDTH) as usize;
     for row in &mut summed {
         *row = row.chunks(group).map(|bins| bins.iter().sum()).collect();
     }

@@ -109,58 +109,64 @@ impl Frame {
     }
 }
 
-/// What part of the energy–PSD plane holds nearly all hits, and how dense it gets.
+/// What part of the energy–PSD plane holds nearly all hits, in cells large enough to be seen.
 pub struct PlaneView {
+    /// Counts, row by row from the largest share down.
+    cells: Vec<u32>,
     columns: usize,
+    /// Columns of the plane per column of this view.
+    group: usize,
     rows: std::ops::Range<usize>,
-    most: u32,
-    bin_width: u32,
 }
 
+/// What is left out at each side of the view.
+const CUT_SHARE: f64 = 0.005;
+const MOST_COLUMNS: usize = 260;
+
 impl PlaneView {
-    /// Cuts off what holds less than one hit in a thousand at each side; `None` when there is nothing to show.
+    /// The part to be shown; `None` when there is nothing to show.
     pub fn of(plane: &Plane) -> Option<PlaneView> {
-        let row_sums: Vec<u64> = (0..Plane::BINS).map(|row| sum(plane.row(row))).collect();
-        let column_sums: Vec<u64> = (0..Plane::BINS)
-            .map(|column| (0..Plane::BINS).map(|row| u64::from(plane.row(row)[column])).sum())
-            .collect();
         if plane.inside() < 100 {
             return None;
         }
-        let rows = holding(&row_sums, 0.001);
+        let row_sums: Vec<u64> = (0..Plane::ROWS).map(|row| sum(plane.row(row))).collect();
+        let mut column_sums = vec![0; Plane::COLUMNS];
+        for row in 0..Plane::ROWS {
+            column_sums.iter_mut().zip(plane.row(row)).for_each(|(sum, count)| *sum += u64::from(*count));
+        }
+        let rows = holding(&row_sums, CUT_SHARE);
         let room = (rows.len() / 4).max(6);
-        let rows = rows.start.saturating_sub(room)..(rows.end + room).min(Plane::BINS);
-        let columns = (holding(&column_sums, 0.001).end + 4).min(Plane::BINS);
-        let most = rows.clone().flat_map(|row| plane.row(row)[..columns].iter().copied()).max()?;
-        Some(PlaneView { columns, rows, most, bin_width: plane.bin_width() })
+        let rows = rows.start.saturating_sub(room)..(rows.end + room).min(Plane::ROWS);
+        let end = holding(&column_sums, CUT_SHARE).end.clamp(8, Plane::COLUMNS);
+        let group = end.div_ceil(MOST_COLUMNS);
+        let shown = |row| plane.row(row)[..end].chunks(group).map(|counts: &[u32]| counts.iter().sum());
+        let cells: Vec<u32> = rows.clone().rev().flat_map(shown).collect();
+        Some(PlaneView { cells, columns: end.div_ceil(group), group, rows })
     }
 
-    /// Hits per row: the plane seen along the energy axis, with the value at which the first row begins.
-    pub fn projection(&self, plane: &Plane) -> Vec<u64> {
-        (0..self.rows.end).map(|row| sum(plane.row(row))).collect()
+    /// Hits per row: the plane seen along the energy axis.
+    pub fn projection(&self, plane: &Plane) -> Vec<f64> {
+        (0..self.rows.end).map(|row| sum(plane.row(row)) as f64).collect()
     }
 
     /// The axes of this view.
     pub fn frame(&self, area: Area) -> Frame {
-        let share = |row: usize| row as f64 / Plane::BINS as f64;
-        Frame {
-            area,
-            x: Scale::linear(0.0, f64::from(self.columns as u32 * self.bin_width)),
-            y: Scale::linear(share(self.rows.start), share(self.rows.end)),
-            numbers: (true, true),
-        }
+        let share = |row: usize| row as f64 / Plane::ROWS as f64;
+        let end = (self.columns * self.group) as f64 * f64::from(Plane::COLUMN_WIDTH);
+        let y = Scale::linear(share(self.rows.start), share(self.rows.end));
+        Frame { area, x: Scale::linear(0.0, end), y, numbers: (true, true) }
     }
 
     /// Draws the map, and its colour bar at its right.
-    pub fn draw(&self, svg: &mut Svg, plane: &Plane, area: Area) {
-        let scale = Scale::of_counts(f64::from(self.most) / 1.6);
+    pub fn draw(&self, svg: &mut Svg, area: Area) {
+        let most = self.cells.iter().copied().max().unwrap_or(0);
+        let scale = Scale::of_counts(f64::from(most) / 1.6);
         let index = |count: u32| match count {
             0 => 0,
             some => 1 + (scale.place(f64::from(some)) * 254.0) as u8,
         };
-        let rows = self.rows.clone().rev();
-        let pixels = rows.flat_map(|row| plane.row(row)[..self.columns].iter().map(|count| index(*count)));
-        let raster = Raster { width: self.columns, pixels: pixels.collect() };
+        let pixels = self.cells.iter().map(|count| index(*count)).collect();
+        let raster = Raster { width: self.columns, pixels };
         svg.image(area, &raster.to_data_address(&palette()));
         let bar = Area { x: area.right() + 14.0, width: 11.0, ..area };
         let slice = bar.height / 64.0;

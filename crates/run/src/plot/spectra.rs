@@ -1,11 +1,12 @@
-//! Histograms that find their own range while they are filled.
+//! Histograms, filled hit by hit.
 //!
 //! ```text
-//!  value ─► bin = value >> shift ─┬─ inside: count
-//!                                 └─ beyond: too many of them? fold: pairs of bins become one, shift + 1
+//!  hit ─┬─ energy ─────────► Histogram of its channel     16 384 bins over 16 bits
+//!       ├─ energy, share ──► Plane                        2048 × 256 bins
+//!       └─ time ───────────► Rate                         1 ms bins, folded in pairs when time goes on
 //! ```
-//! A histogram begins with narrow bins and halves its resolution when more than a few hits lie beyond its end. So a
-//! spectrum of 4000 channels and one of 60 000 both fill their panel, without a first pass over the data.
+//! Energies are binned over all that 16 bits can say, finely enough that a picture may show any part of it. Time has no
+//! such end: when the last bin is reached, pairs of bins become one.
 
 use thalweg_data::{Flags, Hit};
 
@@ -96,12 +97,6 @@ impl Spectra {
     }
 }
 
-/// When the values beyond the end justify bins of twice the width.
-#[inline]
-fn worth_folding(beyond: u64, inside: u64) -> bool {
-    beyond >= 16 && beyond * 200 > inside
-}
-
 /// Adds neighbouring bins in pairs, into the first half.
 fn fold(counts: &mut [u32]) {
     let half = counts.len() / 2;
@@ -111,26 +106,25 @@ fn fold(counts: &mut [u32]) {
     counts[half..].fill(0);
 }
 
-/// Energies of one channel: 4096 bins, each 1 to 16 ADC channels wide.
+/// Energies of one channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     counts: Vec<u32>,
-    shift: u32,
     inside: u64,
-    beyond: u64,
     overflow: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: vec![0; Histogram::BINS], shift: 0, inside: 0, beyond: 0, overflow: 0 }
+        Histogram { counts: vec![0; Histogram::BINS], inside: 0, overflow: 0 }
     }
 }
 
 impl Histogram {
     /// Number of bins.
-    pub const BINS: usize = 4096;
-    const WIDEST_SHIFT: u32 = 4;
+    pub const BINS: usize = 1 << 14;
+    /// ADC channels per bin.
+    pub const BIN_WIDTH: u32 = 4;
 
     /// Counts one energy. The largest value that 16 bits can say is an overflow and has no bin.
     #[inline]
@@ -139,26 +133,9 @@ impl Histogram {
             self.overflow += 1;
             return;
         }
-        match self.counts.get_mut(usize::from(energy >> self.shift)) {
-            Some(count) => {
-                *count = count.saturating_add(1);
-                self.inside += 1;
-            }
-            None => self.add_beyond(energy),
-        }
-    }
-
-    #[cold]
-    fn add_beyond(&mut self, energy: u16) {
-        if self.shift < Histogram::WIDEST_SHIFT && worth_folding(self.beyond + 1, self.inside) {
-            fold(&mut self.counts);
-            self.shift += 1;
-            self.overflow += self.beyond;
-            self.beyond = 0;
-            self.add(energy);
-        } else {
-            self.beyond += 1;
-        }
+        let count = &mut self.counts[usize::from(energy) / Histogram::BIN_WIDTH as usize];
+        *count = count.saturating_add(1);
+        self.inside += 1;
     }
 
     /// Counts per bin, from energy 0.
@@ -166,47 +143,38 @@ impl Histogram {
         &self.counts
     }
 
-    /// Width of a bin in ADC channels.
-    pub fn bin_width(&self) -> u32 {
-        1 << self.shift
+    /// Energies counted, overflows included.
+    pub fn hits(&self) -> u64 {
+        self.inside + self.overflow
     }
 
-    /// Energies that are in a bin.
-    pub fn inside(&self) -> u64 {
-        self.inside
-    }
-
-    /// Energies that are in no bin: beyond the end, or overflowed.
-    pub fn outside(&self) -> u64 {
-        self.beyond + self.overflow
-    }
-
-    /// Counts in bins of `bin_width` ADC channels, which is a multiple of this histogram's own.
-    pub fn in_bins_of(&self, bin_width: u32) -> Vec<u64> {
-        let group = (bin_width / self.bin_width()).max(1) as usize;
-        self.counts.chunks(group).map(|bins| bins.iter().map(|count| u64::from(*count)).sum()).collect()
+    /// Counts in bins of `bin_width` ADC channels, a multiple of [`Histogram::BIN_WIDTH`].
+    pub fn in_bins_of(&self, bin_width: u32) -> Vec<f64> {
+        let group = (bin_width / Histogram::BIN_WIDTH).max(1) as usize;
+        self.counts.chunks(group).map(|bins| bins.iter().map(|count| f64::from(*count)).sum()).collect()
     }
 }
 
-/// Energy against the tail's share of the charge, `(energy − energy_short) / energy`: 256 × 256 bins.
+/// Energy against the tail's share of the charge, `(energy − energy_short) / energy`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plane {
     counts: Vec<u32>,
-    shift: u32,
     inside: u64,
-    beyond: u64,
 }
 
 impl Default for Plane {
     fn default() -> Plane {
-        Plane { counts: vec![0; Plane::BINS * Plane::BINS], shift: 4, inside: 0, beyond: 0 }
+        Plane { counts: vec![0; Plane::ROWS * Plane::COLUMNS], inside: 0 }
     }
 }
 
 impl Plane {
-    /// Bins along each axis.
-    pub const BINS: usize = 256;
-    const WIDEST_SHIFT: u32 = 8;
+    /// Bins along the share, from 0 to 1.
+    pub const ROWS: usize = 256;
+    /// Bins along the energy.
+    pub const COLUMNS: usize = 2048;
+    /// ADC channels per column.
+    pub const COLUMN_WIDTH: u32 = 32;
 
     /// Counts one hit. One without charge, or whose short gate holds more than the long one, has no place here.
     #[inline]
@@ -215,36 +183,16 @@ impl Plane {
         if energy == 0 || energy == u16::MAX {
             return;
         }
-        let column = usize::from(energy >> self.shift);
-        if column >= Plane::BINS {
-            return self.add_beyond(energy, energy_short);
-        }
-        let row = (u32::from(tail) * 256 / u32::from(energy)).min(255) as usize;
-        let count = &mut self.counts[row * Plane::BINS + column];
+        let column = usize::from(energy) / Plane::COLUMN_WIDTH as usize;
+        let row = (u32::from(tail) * Plane::ROWS as u32 / u32::from(energy)).min(255) as usize;
+        let count = &mut self.counts[row * Plane::COLUMNS + column];
         *count = count.saturating_add(1);
         self.inside += 1;
     }
 
-    #[cold]
-    fn add_beyond(&mut self, energy: u16, energy_short: u16) {
-        if self.shift < Plane::WIDEST_SHIFT && worth_folding(self.beyond + 1, self.inside) {
-            self.counts.chunks_exact_mut(Plane::BINS).for_each(fold);
-            self.shift += 1;
-            self.beyond = 0;
-            self.add(energy, energy_short);
-        } else {
-            self.beyond += 1;
-        }
-    }
-
     /// Counts of one row, from energy 0; row r holds shares from r/256 to (r+1)/256.
     pub fn row(&self, row: usize) -> &[u32] {
-        &self.counts[row * Plane::BINS..][..Plane::BINS]
-    }
-
-    /// Width of a column in ADC channels.
-    pub fn bin_width(&self) -> u32 {
-        1 << self.shift
+        &self.counts[row * Plane::COLUMNS..][..Plane::COLUMNS]
     }
 
     /// Hits in the plane.
@@ -336,33 +284,23 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_spectrum_keeps_narrow_bins_in_spite_of_a_few_outliers() {
+    fn every_energy_has_a_bin_and_bins_join() {
         let mut histogram = Histogram::default();
-        (0..100_000u32).for_each(|number| histogram.add((number % 3000) as u16));
-        (0..100).for_each(|_| histogram.add(50_000));
-        assert_eq!((histogram.bin_width(), histogram.inside(), histogram.outside()), (1, 100_000, 100));
-    }
-
-    #[test]
-    fn a_wide_spectrum_widens_its_bins_and_keeps_its_counts() {
-        let mut histogram = Histogram::default();
-        (0..60_000u16).for_each(|energy| histogram.add(energy));
-        assert_eq!(histogram.bin_width(), 16);
-        let counted: u64 = histogram.counts().iter().map(|count| u64::from(*count)).sum();
-        assert_eq!(counted, histogram.inside());
-        assert_eq!(histogram.inside() + histogram.outside(), 60_000);
-        assert!(histogram.outside() < 400, "{}", histogram.outside());
+        (0..=u16::MAX).for_each(|energy| histogram.add(energy));
+        assert_eq!((histogram.hits(), histogram.counts()[0]), (65_536, 4));
+        let joined = histogram.in_bins_of(64);
+        assert_eq!((joined.len(), joined[0], joined[1023]), (1024, 64.0, 63.0));
     }
 
     #[test]
     fn the_plane_holds_the_share_of_the_tail() {
         let mut plane = Plane::default();
         plane.add(1000, 750);
-        assert_eq!(plane.row(64)[1000 / 16], 1);
+        assert_eq!(plane.row(64)[1000 / 32], 1);
         plane.add(1000, 1001);
         plane.add(0, 0);
         plane.add(500, 0);
-        assert_eq!(plane.row(255)[500 / 16], 1);
+        assert_eq!(plane.row(255)[500 / 32], 1);
         assert_eq!(plane.inside(), 2);
     }
 
@@ -388,7 +326,7 @@ mod tests {
         ]);
         assert_eq!(spectra.hits(), 4);
         let channels: Vec<_> =
-            spectra.channels().iter().map(|(number, histogram)| (*number, histogram.inside())).collect();
+            spectra.channels().iter().map(|(number, histogram)| (*number, histogram.hits())).collect();
         assert_eq!(channels, [(1, 1), (3, 1)]);
         assert_eq!(spectra.plane().inside(), 1);
         assert_eq!(spectra.rate().counts().iter().sum::<u32>(), 4);

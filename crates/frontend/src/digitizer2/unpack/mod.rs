@@ -16,4 +16,3 @@ mod udp;
 
 pub use tcp::TcpUnpack;
 pub use udp::UdpUnpack;
-
