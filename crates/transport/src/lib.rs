@@ -8,8 +8,8 @@
 //!  bytes     ─► TcpSender ─► network        paced by a Pacer
 //! ```
 //! Received bytes are written once, by the kernel, into memory that the readers get on loan. Each receiver counts
-//! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in [`system`] alone, around
-//! system calls.
+//! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in `system` and in the yardsticks
+//! of [`bench`] alone, around system calls.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,0 +1,14 @@
+//! Prints what receiving costs on this machine: `cargo run --release --example receive -- [REPEATS]`.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let repeats = std::env::args().nth(1).map_or(Ok(9), |text| text.parse())?;
+    for datagram_bytes in [1024, 8972] {
+        print(&thalweg_transport::bench::receive_udp(datagram_bytes, repeats)?);
+    }
+    print(&thalweg_transport::bench::receive_tcp(repeats)?);
+    Ok(())
+}
+
+fn print(measured: &thalweg_data::measure::Measurement) {
+    println!("{measured:#?}");
+}

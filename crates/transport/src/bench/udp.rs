@@ -1,0 +1,264 @@
+//! Receiving datagrams: coalesced, in slots, and while a sender saturates the loopback interface.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+use thalweg_data::measure::{Comparison, Measurement, compare, median};
+use thalweg_data::{Frames, Pool};
+
+use super::bare::Bare;
+use super::{BLOCK_BYTES, FOOTPRINT_BLOCKS, Footprint, WAIT};
+use crate::system::{self, thread_cpu_time};
+use crate::udp::MESSAGE_ROOM_BYTES;
+use crate::{Backend, ReceiveBuffer, TransportError, UdpReceiver, UdpReceiverSettings, UdpSender};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const RECEIVE_BUFFER: usize = 64 << 20;
+/// Bytes that one turn receives.
+const TURN_BYTES: usize = 128 << 20;
+const SLOTS: usize = 64;
+/// How long a live turn lasts.
+const LIVE_TURN: Duration = Duration::from_millis(200);
+
+/// Receives datagrams of `datagram_bytes` over loopback, `repeats` times: bytes per second of the receiving thread's
+/// processor time, against a bare loop.
+///
+/// # Errors
+/// When loopback sockets cannot be opened.
+pub fn receive_udp(datagram_bytes: usize, repeats: usize) -> Result<Measurement, TransportError> {
+    let mut coalesced = Pair::open(datagram_bytes, Backend::Coalesced)?;
+    let mut slots = Pair::open(datagram_bytes, Backend::Slots)?;
+    let compared = coalesced.compare(repeats, false);
+    let hot = coalesced.compare(repeats, true);
+    let in_slots = slots.compare(repeats, false);
+    let live = coalesced.live(repeats);
+    let amount = coalesced.amount as f64;
+    let yardstick = "a bare recvmsg loop: same socket options, same call, same two blocks in turn";
+    Ok(Measurement::of_rate("receive-udp", "B/s", amount, yardstick, compared)
+        .with("datagram_bytes", datagram_bytes)
+        .with("datagrams_per_s", amount / datagram_bytes as f64 / compared.subject_s)
+        .with("call", "recvmsg with UDP_GRO")
+        .with("datagrams_per_message", coalesced.receiver.coalescing().0)
+        .with("time", "processor time of the receiving thread, draining a filled socket")
+        .with("footprint_bytes", FOOTPRINT_BLOCKS * BLOCK_BYTES)
+        .with("ratio_to_hot_buffer", hot.speed_ratio)
+        .with("recvmmsg_ratio", in_slots.speed_ratio)
+        .with("recvmmsg_bytes_per_s", slots.amount as f64 / in_slots.subject_s)
+        .with("live_ratio", live.ratio)
+        .with("live_bytes_per_cpu_second", live.per_cpu_second)
+        .with("live_bytes_per_second", live.per_second)
+        .with("receive_buffer", coalesced.receiver.receive_buffer().to_string())
+        .with("socket_drops_while_draining", coalesced.drops + slots.drops)
+        .repeated(repeats))
+}
+
+/// Subject and yardstick with a socket each, and a sender to either.
+struct Pair {
+    datagram: Vec<u8>,
+    backend: Backend,
+    receiver: UdpReceiver,
+    to_receiver: UdpSender,
+    socket: UdpSocket,
+    to_socket: UdpSender,
+    bare: Bare,
+    cold: Footprint,
+    hot: Footprint,
+    /// Bytes per turn, and per filling of the socket's buffer.
+    amount: usize,
+    filling: usize,
+    drops: u64,
+}
+
+struct Live {
+    ratio: f64,
+    per_cpu_second: f64,
+    per_second: f64,
+}
+
+impl Pair {
+    fn open(datagram_bytes: usize, backend: Backend) -> Result<Pair, TransportError> {
+        let settings = UdpReceiverSettings {
+            backend,
+            receive_buffer_bytes: RECEIVE_BUFFER,
+            ..UdpReceiverSettings::new(LOOPBACK, datagram_bytes)
+        };
+        let pool = Pool::new(8, BLOCK_BYTES).map_err(|error| TransportError::Settings(error.to_string()))?;
+        let receiver = UdpReceiver::open(settings, pool)?;
+        let (socket, granted) = bare_socket(backend).map_err(failed("opening the yardstick's socket"))?;
+        let address = |local: std::io::Result<SocketAddr>| local.map_err(failed("getsockname"));
+        let (to_receiver, to_socket) = (address(receiver.local_address())?, address(socket.local_addr())?);
+        let sender = |to| {
+            let sender = UdpSender::open(LOOPBACK, to)?;
+            Ok(if backend == Backend::Slots { sender.without_segmentation() } else { sender })
+        };
+        // The kernel counts about 2.3 times the payload of short datagrams; all must fit.
+        let filling = (granted.granted_bytes / 4).min(16 << 20) / datagram_bytes * datagram_bytes;
+        let filling = filling.max(datagram_bytes);
+        Ok(Pair {
+            datagram: (0..datagram_bytes).map(|byte| byte as u8).collect(),
+            backend,
+            receiver,
+            to_receiver: sender(to_receiver)?,
+            socket,
+            to_socket: sender(to_socket)?,
+            bare: Bare::new(SLOTS),
+            cold: Footprint::new(FOOTPRINT_BLOCKS, BLOCK_BYTES),
+            hot: Footprint::new(1, MESSAGE_ROOM_BYTES),
+            amount: TURN_BYTES.div_ceil(filling) * filling,
+            filling,
+            drops: 0,
+        })
+    }
+
+    fn compare(&mut self, repeats: usize, hot: bool) -> Comparison {
+        let this = std::cell::RefCell::new(self);
+        compare(repeats, || this.borrow_mut().subject_turn(), || this.borrow_mut().yardstick_turn(hot))
+    }
+
+    fn fill(sender: &mut UdpSender, datagram: &[u8], bytes: usize) {
+        // A few messages, each as full as can be.
+        let batch = vec![datagram; (65_507 / datagram.len()).clamp(1, 64) * 4];
+        let mut left = bytes / datagram.len();
+        while left > 0 {
+            // On loopback a datagram has arrived, or was dropped, when the call returns.
+            left -= sender.send(&batch[..left.min(batch.len())], Duration::from_secs(1)).unwrap_or(left);
+        }
+    }
+
+    fn subject_turn(&mut self) -> Duration {
+        let (mut spent, mut frames) = (Duration::ZERO, Frames::default());
+        let before = self.receiver.socket_drops();
+        for _ in 0..self.amount / self.filling {
+            Pair::fill(&mut self.to_receiver, &self.datagram, self.filling);
+            let (start, mut bytes) = (thread_cpu_time(), 0);
+            while bytes < self.filling {
+                frames.clear();
+                let received = self.receiver.receive(&mut frames, WAIT);
+                bytes += frames.byte_count() as usize;
+                // What was dropped never comes.
+                if !matches!(received, Ok(thalweg_data::Received::Data)) {
+                    break;
+                }
+            }
+            spent += thread_cpu_time() - start;
+        }
+        self.drops += self.receiver.socket_drops() - before;
+        spent
+    }
+
+    fn yardstick_turn(&mut self, hot: bool) -> Duration {
+        let mut spent = Duration::ZERO;
+        for _ in 0..self.amount / self.filling {
+            Pair::fill(&mut self.to_socket, &self.datagram, self.filling);
+            let (start, mut bytes) = (thread_cpu_time(), 0);
+            while bytes < self.filling {
+                match self.bare_receive(hot) {
+                    0 => break,
+                    received => bytes += received,
+                }
+            }
+            spent += thread_cpu_time() - start;
+        }
+        spent
+    }
+
+    /// One call of the yardstick; 0 when nothing was there.
+    fn bare_receive(&mut self, hot: bool) -> usize {
+        let memory = if hot { &mut self.hot } else { &mut self.cold };
+        if self.backend != Backend::Slots {
+            let received = self.bare.one(&self.socket, memory.tail(MESSAGE_ROOM_BYTES)).unwrap_or(0);
+            if !hot {
+                memory.advance(received);
+            }
+            return received;
+        }
+        let slot = self.datagram.len().next_multiple_of(64);
+        let least = slot * (BLOCK_BYTES / slot).min(SLOTS).div_ceil(4);
+        let tail = memory.tail(least.min(memory.block_bytes));
+        let count = (tail.len() / slot).min(SLOTS);
+        let (messages, bytes) = self.bare.many(&self.socket, tail, slot, count).unwrap_or((0, 0));
+        memory.advance(messages * slot);
+        bytes
+    }
+
+    /// Both sides while a sender on another core sends all the time.
+    fn live(&mut self, repeats: usize) -> Live {
+        let (mut ratios, mut per_cpu, mut per_wall) = (Vec::new(), Vec::new(), Vec::new());
+        for turn in 0..=repeats.max(1) {
+            let yardstick = self.live_turn(false);
+            let subject = self.live_turn(true);
+            if turn > 0 {
+                ratios.push(subject.0 / yardstick.0);
+                per_cpu.push(subject.0);
+                per_wall.push(subject.1);
+            }
+        }
+        Live {
+            ratio: median(&mut ratios),
+            per_cpu_second: median(&mut per_cpu),
+            per_second: median(&mut per_wall),
+        }
+    }
+
+    /// Bytes per second of processor time, and per second.
+    fn live_turn(&mut self, subject: bool) -> (f64, f64) {
+        let stop = AtomicBool::new(false);
+        let datagram = self.datagram.clone();
+        let to = if subject { self.to_receiver.peer() } else { self.to_socket.peer() };
+        let rates = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let Ok(mut sender) = UdpSender::open(LOOPBACK, to) else { return };
+                while !stop.load(Ordering::Relaxed) {
+                    Pair::fill(&mut sender, &datagram, 1 << 20);
+                }
+            });
+            let (wall, cpu, mut bytes) = (Instant::now(), thread_cpu_time(), 0);
+            let mut frames = Frames::default();
+            while wall.elapsed() < LIVE_TURN {
+                if subject {
+                    frames.clear();
+                    let _ = self.receiver.receive(&mut frames, WAIT);
+                    bytes += frames.byte_count() as usize;
+                } else {
+                    match self.bare_receive(false) {
+                        0 => drop(system::wait_readable(self.socket.as_fd(), WAIT)),
+                        received => bytes += received,
+                    }
+                }
+            }
+            let (cpu, wall) = (thread_cpu_time() - cpu, wall.elapsed());
+            stop.store(true, Ordering::Relaxed);
+            (bytes as f64 / cpu.as_secs_f64(), bytes as f64 / wall.as_secs_f64())
+        });
+        self.empty();
+        rates
+    }
+
+    /// Takes out what a live turn has left in the sockets.
+    fn empty(&mut self) {
+        let mut frames = Frames::default();
+        while matches!(self.receiver.receive(&mut frames, WAIT), Ok(thalweg_data::Received::Data)) {
+            frames.clear();
+        }
+        while self.bare_receive(false) > 0 {}
+    }
+}
+
+/// A socket with the options that the receiver sets.
+fn bare_socket(backend: Backend) -> std::io::Result<(UdpSocket, ReceiveBuffer)> {
+    let socket = UdpSocket::bind(LOOPBACK)?;
+    let granted = ReceiveBuffer::ask(socket.as_fd(), RECEIVE_BUFFER)?;
+    system::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+    if backend == Backend::Coalesced {
+        system::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
+    }
+    SockRef::from(&socket).set_nonblocking(true)?;
+    Ok((socket, granted))
+}
+
+fn failed(call: &'static str) -> impl Fn(std::io::Error) -> TransportError {
+    move |cause| TransportError::System { place: "udp://127.0.0.1".to_owned(), call, cause }
+}
