@@ -59,8 +59,20 @@ impl Conditions {
 pub fn names() -> Vec<Bench> {
     use thalweg_frontend::digitizer2::bench as digitizer2;
     use thalweg_order::bench::{Distribution, order};
+    use thalweg_transport::bench as transport;
     let bench = |name, about, measure| Bench { name, about, measure };
     vec![
+        bench(
+            "receive-udp",
+            "UDP receive of 8972-byte datagrams into blocks, against a bare receive loop",
+            |c| room("receive-udp", transport::receive_udp(8972, c.repeats)),
+        ),
+        bench("receive-udp-1024", "the same with 1024-byte datagrams", |c| {
+            room("receive-udp-1024", transport::receive_udp(1024, c.repeats))
+        }),
+        bench("receive-tcp", "TCP receive into blocks, against a bare receive loop", |c| {
+            room("receive-tcp", transport::receive_tcp(c.repeats))
+        }),
         bench("decode", "16-byte hits out of 1 GiB of aggregates, against copying the bytes", |c| {
             room("decode", digitizer2::decode(c.repeats))
         }),
