@@ -393,4 +393,17 @@ mod tests {
         assert_eq!(url.endpoint(), &Endpoint::File("/lab/run/raw.bin".into()));
         assert_eq!(url.to_string(), "file://run/raw.bin");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_source_or_an_error(
+            scheme in "(udp|tcp|dig2|emulate|file|pcap|x)?",
+            rest in "(://)?[^ ]{0,40}",
+        ) {
+            let text = format!("{scheme}{rest}");
+            if let Ok(url) = SourceUrl::parse(&text) {
+                assert_eq!(SourceUrl::parse(&url.to_string()), Ok(url));
+            }
+        }
+    }
 }

@@ -335,5 +335,5 @@ impl SendTable {
 
 /// Whether a receive call merely found nothing: try again later.
 pub(crate) fn is_nothing(cause: &io::Error) -> bool {
-    matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::TimedOut)
+    matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -10,13 +10,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use thalweg_data::batch::Frames;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{Pool, Received, Tally, Unit};
 
 use crate::system;
 use crate::{ReceiveBuffer, TransportError};
+
+/// A silent connection is tried after so long, and so often, before it is given up: about 8 seconds for a pulled cable.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(4);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+const KEEPALIVE_TRIES: u32 = 4;
 
 /// A receiver of a stream.
 #[derive(Clone, Debug)]
@@ -56,6 +61,11 @@ impl TcpReceiver {
         };
         let socket =
             Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(failed)?;
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_AFTER)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_TRIES);
+        socket.set_tcp_keepalive(&keepalive).map_err(failed)?;
         // Before connecting: the window scale is agreed upon then.
         let kernel_buffer =
             ReceiveBuffer::ask(socket.as_fd(), settings.receive_buffer_bytes).map_err(failed)?;
