@@ -167,10 +167,10 @@ fn energy_end(counts: &[f64], beyond: f64) -> f64 {
 const BEYOND_SMALL: f64 = 5e-3;
 const BEYOND_LARGE: f64 = 1e-5;
 
-/// Bins wide enough to be seen: at least 1.4 pixels each.
+/// Bins wide enough to be seen: at least three quarters of a pixel each.
 fn visible_bin_width(end: f64, width: f64) -> u32 {
     let mut bin_width = Histogram::BIN_WIDTH;
-    while end / f64::from(bin_width) > width / 1.4 {
+    while end / f64::from(bin_width) > width / 0.75 {
         bin_width *= 2;
     }
     bin_width

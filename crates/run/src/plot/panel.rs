@@ -41,7 +41,7 @@ impl Frame {
                 svg.words(x - 7.0, at + 3.6, TICK.end(), &short_number(value));
             }
         }
-        for value in self.x.ticks((width / 75.0).max(2.0) as usize) {
+        for value in self.x.ticks((width / 60.0).max(2.0) as usize) {
             let at = self.across(value);
             svg.line((at, y + height), (at, y + height + 4.0), AXIS);
             if self.numbers.0 {
