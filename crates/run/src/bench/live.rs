@@ -1,7 +1,8 @@
-//! `live`: an emulated board at its hardware limit over loopback UDP, received, decoded, ordered and recorded.
+//! `live`: an emulated board at its hardware limit over loopback UDP, received, decoded and ordered; `live-record` writes
+//! the hits to a file besides.
 //!
 //! ```text
-//!  emulated board (prepared data) ─ UDP 8972 B ─► receive ─► decode ─► time order ─► record
+//!  emulated board (prepared data) ─ UDP 8972 B ─► receive ─► decode ─► time order (─► record)
 //! ```
 //! The yardstick is the rate that the board was asked for: the ratio is the share of its hits that arrived. Two cores:
 //! the sender takes one of them.
@@ -17,24 +18,33 @@ use crate::supervise::{EndWhen, Watch};
 /// The limit of one board over 10 Gb/s Ethernet.
 const BOARD_LIMIT_HZ: f64 = 40e6;
 
-/// Runs the bench.
+/// Received, decoded and ordered.
 pub(super) fn live(conditions: &Conditions) -> Result<Measurement, BenchError> {
-    let fail = |message: String| BenchError::Room { bench: "live", message };
+    measure("live", "[]", conditions)
+}
+
+/// Recorded, too.
+pub(super) fn live_record(conditions: &Conditions) -> Result<Measurement, BenchError> {
+    measure("live-record", "[\"hits\"]", conditions)
+}
+
+fn measure(bench: &'static str, tables: &str, conditions: &Conditions) -> Result<Measurement, BenchError> {
+    let fail = |message: String| BenchError::Room { bench, message };
     let folder = conditions.folder().join(format!("thalweg-live-{}", std::process::id()));
     let (mut rates, mut asked) = (Vec::new(), Vec::new());
     let mut worst_loss = 0.0f64;
     for _ in 0..conditions.repeats.max(1) {
-        let result = once(&folder, conditions.seconds);
+        let result = once(&folder, tables, conditions.seconds);
         let cleaned = std::fs::remove_dir_all(&folder);
-        let (recorded_hz, sent_hz, lost) = result.map_err(fail)?;
+        let (taken_hz, sent_hz, lost) = result.map_err(fail)?;
         cleaned.map_err(|error| fail(format!("{}: {error}", folder.display())))?;
-        rates.push(recorded_hz);
+        rates.push(taken_hz);
         asked.push(sent_hz);
         worst_loss = worst_loss.max(lost);
     }
     let (value, yardstick_value) = (median(&mut rates), median(&mut asked));
     Ok(Measurement {
-        bench: "live".to_owned(),
+        bench: bench.to_owned(),
         value,
         unit: "hits/s".to_owned(),
         yardstick: "hits sent by the emulated board".to_owned(),
@@ -50,12 +60,12 @@ pub(super) fn live(conditions: &Conditions) -> Result<Measurement, BenchError> {
     .with("directory", conditions.folder().display().to_string()))
 }
 
-/// One run: hits recorded and sent per second, and the share lost.
-fn once(folder: &std::path::Path, seconds: f64) -> Result<(f64, f64, f64), String> {
+/// One run: hits taken and sent per second, and the share lost.
+fn once(folder: &std::path::Path, tables: &str, seconds: f64) -> Result<(f64, f64, f64), String> {
     let text = format!(
         "[run]\ntitle = \"live\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
          [source.emulate]\nprepared = true\ntotal_rate_hz = {BOARD_LIMIT_HZ:?}\n\
-         [record]\ndirectory = {folder:?}\ntables = [\"hits\"]\n"
+         [record]\ndirectory = {folder:?}\ntables = {tables}\n"
     );
     let configuration =
         Configuration::parse(std::path::Path::new("(live)"), text).map_err(|error| error.to_string())?;

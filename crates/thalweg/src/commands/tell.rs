@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::anyhow;
 use clap::CommandFactory;
 use clap_complete::Shell;
-use thalweg_run::bench;
+use thalweg_run::bench::{self, Measurement};
 
 use super::Ended;
 use crate::arguments::{self, Arguments};
@@ -35,7 +35,7 @@ pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
         seconds: options.seconds,
     };
     for each in chosen {
-        let measurement = (each.measure)(&conditions)?;
+        let measurement = Measurement { bench: each.name.to_owned(), ..(each.measure)(&conditions)? };
         print(&measurement, json, |m| {
             format!(
                 "{:<18} {:>9}{}  {:.3} of {} ({}{}), {} core(s), median of {}",
