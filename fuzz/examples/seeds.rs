@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_data::{Flags, Hit};
 use thalweg_frontend::seeds;
+use thalweg_readout::pcap::CaptureWriter;
 use thalweg_record::{Compression, HitsFile};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&folder, "digitizer2_aggregate", &seeds::digitizer2_aggregate())?;
     write(&folder, "digitizer2_control", &seeds::digitizer2_control())?;
     write(&folder, "recording", &recordings()?)?;
+    write(&folder, "pcap", &[capture()?])?;
     Ok(())
 }
 
@@ -34,6 +36,16 @@ fn write(folder: &Path, target: &str, inputs: &[Vec<u8>]) -> Result<(), Box<dyn 
     }
     println!("{} seeds in {}", inputs.len(), folder.display());
     Ok(())
+}
+
+/// Three datagrams in a capture.
+fn capture() -> Result<Vec<u8>, Box<dyn Error>> {
+    let (board, host) = ("127.0.0.2:51940".parse()?, "127.0.0.1:40000".parse()?);
+    let mut capture = CaptureWriter::new(Vec::new())?;
+    for number in 0..3u8 {
+        capture.datagram(1_000_000 * u64::from(number), board, host, &[number; 64])?;
+    }
+    Ok(capture.finish()?)
 }
 
 /// A small file of hits in every compression.

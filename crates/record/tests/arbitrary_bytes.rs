@@ -61,3 +61,9 @@ fn examples_are_whole_and_say_so() {
         }
     }
 }
+
+/// Found by fuzzing: numbers of variadic buffers whose sum is beyond any integer.
+#[test]
+fn counts_that_overflow_are_refused() {
+    assert!(thalweg_record::check(include_bytes!("variadic_counts_overflow.arrows")).is_err());
+}

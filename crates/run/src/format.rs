@@ -98,6 +98,10 @@ impl FormatSettings {
             }
             FormatSettings::Digitizer2(_) if is_stream => Box::new(TcpUnpack::new(source, pool.block_size())),
             FormatSettings::Digitizer2(_) => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
+            FormatSettings::Generic(settings) if settings.stream != is_stream => {
+                let (found, write) = if is_stream { ("a stream", true) } else { ("datagrams", false) };
+                return Err(format!("the URL gives {found}; write `stream = {write}`, or change the URL"));
+            }
             FormatSettings::Generic(settings) => {
                 Box::new(generic::GenericUnpack::new(source, settings).map_err(text)?)
             }

@@ -13,6 +13,9 @@ use crate::pipeline::{BATCH_BYTES, BATCHES};
 /// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
 pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
 
+/// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
+const BLOCKS_IN_USE: usize = 4;
+
 /// One addend of the budget.
 #[derive(Clone, Debug, Serialize)]
 pub struct Item {
@@ -95,6 +98,18 @@ fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), C
         return refuse(format!(
             "workers = {} is more than the 64 allowed; more than one per core brings nothing",
             source.head.workers
+        ));
+    }
+    let (blocks, block_bytes) = source.endpoint.pool_shape();
+    let held = match configuration.record.keeps(thalweg_record::Table::Raw) {
+        true => configuration.record.raw_blocks_held(block_bytes),
+        false => 0,
+    };
+    if blocks < held + BLOCKS_IN_USE {
+        let needed = (held + BLOCKS_IN_USE) * block_bytes;
+        return refuse(format!(
+            "memory_bytes gives {blocks} blocks of {block_bytes} B, and {held} wait for the raw recording; \
+             write memory_bytes = {needed} or more, or smaller block_bytes"
         ));
     }
     let has_boards = source.head.emulate.is_some();

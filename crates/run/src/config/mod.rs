@@ -264,3 +264,67 @@ impl<'t> Reader<'t> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[run]\ntitle = \"t\"\n\n[[source]]\nname = \"a\"\nformat = \"abcd\"\nurl = \"file:///x.ade\"\ntick_ps = 1.953125\n";
+
+    fn refused(text: &str) -> String {
+        Configuration::parse(Path::new("run.toml"), text.to_owned()).expect_err("not allowed").to_string()
+    }
+
+    #[test]
+    fn a_good_file_is_read_and_kept_as_it_was() {
+        let configuration = Configuration::parse(Path::new("run.toml"), GOOD.to_owned()).expect("valid");
+        assert_eq!(configuration.text, GOOD);
+        assert_eq!(configuration.sources[0].head.name, "a");
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_with_line_and_what_is_allowed() {
+        let message = refused(&GOOD.replace("tick_ps", "tik_ps"));
+        for part in ["run.toml", "line 8", "tik_ps", "tick_ps", "block_bytes"] {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_told_with_line_and_what_was_found() {
+        let message = refused(&GOOD.replace("1.953125", "\"fast\""));
+        for part in ["run.toml", "line 8", "fast"] {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_sections_known() {
+        assert!(
+            refused(&format!("{GOOD}{}", &GOOD[GOOD.find("[[").expect("a source")..])).contains("unique")
+        );
+        assert!(refused(&format!("{GOOD}[recrod]\n")).contains("[record]"));
+        assert!(refused("[run]\n").contains("[[source]]"));
+    }
+
+    #[test]
+    fn damaged_files_are_refused_and_never_crash() {
+        for cut in 0..GOOD.len() {
+            let _ = Configuration::parse(Path::new("run.toml"), GOOD[..cut].to_owned());
+            let mut bytes = GOOD.as_bytes().to_vec();
+            for damage in [b'"', b'[', b'=', b'\n', 0, 0x7F] {
+                bytes[cut] = damage;
+                let _ =
+                    Configuration::parse(Path::new("run.toml"), String::from_utf8_lossy(&bytes).into_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn the_schema_has_every_format() {
+        let schema = json_schema().to_string();
+        for format in Format::ALL {
+            assert!(schema.contains(&format!("source of format \\\"{format}\\\"")), "{format}");
+        }
+    }
+}
