@@ -119,7 +119,9 @@ impl Collector {
             inlet.lanes[lane].give_back(batch);
         }
         self.pull(&mut merged, signals);
-        if let Err(error) = self.sink.finish() {
+        if let Err(error) = self.sink.finish()
+            && !self.sink_failed
+        {
             signals.fail(error.to_string());
         }
         self.note_first_hit();
