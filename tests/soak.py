@@ -29,8 +29,8 @@ total_rate_hz = {rate}
 prepared = true
 """
 
-# Reading a program into memory, making pools and filling caches is not growth.
-SETTLING_SHARE = 0.1
+# Batches that find their size in the first minute are not growth.
+SETTLING_SECONDS = 60
 # What a noisy machine's page accounting may move without anything growing.
 TOLERATED_KIB = 1024
 
@@ -99,7 +99,8 @@ def main():
         print(json.dumps(summary, indent=2), file=sys.stderr)
         print(f"soak: the run ended with {child.returncode}", file=sys.stderr)
         return 1
-    settled = [sample for sample in samples if sample[0] > SETTLING_SHARE * seconds][:-1]
+    settling = min(SETTLING_SECONDS, seconds / 2)
+    settled = [sample for sample in samples if sample[0] > settling][:-1]
     if len(settled) < 3:
         print("soak: too short to say anything; give more --minutes", file=sys.stderr)
         return 1
