@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.
 #[derive(Debug, Parser)]
-#[command(name = "thalweg", version, about, arg_required_else_help = true, propagate_version = true)]
+#[command(name = "thalweg", version, arg_required_else_help = true, propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -45,6 +45,9 @@ pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
         print(&plan, json, ToString::to_string)?;
         return Ok(Outcome::Done);
     }
+    if !json {
+        eprintln!("{}", thalweg_run::plan::Plan::of(&configuration)?);
+    }
     let end =
         EndWhen { seconds: options.seconds.or(configuration.run.seconds), hits: configuration.run.hits };
     let summary = watched(json, |watch| thalweg_run::run(&configuration, end, watch))?;
