@@ -26,6 +26,8 @@ const TICK: Duration = Duration::from_millis(20);
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 /// How often the books are taken under a number.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+/// How long a snapshot is waited for.
+const SNAPSHOT_GIVEN_UP: Duration = Duration::from_secs(5);
 
 /// When a run ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -84,7 +86,8 @@ impl Watched {
             if over || self.signals.stop_requested() {
                 break;
             }
-            if number > 0 && audit.look(&self.ledger, number) {
+            // A source that has ended passes no more markers: books of that number stay incomplete.
+            if number > 0 && (audit.look(&self.ledger, number) || asked.elapsed() >= SNAPSHOT_GIVEN_UP) {
                 number = 0;
             }
             if number == 0 && asked.elapsed() >= SNAPSHOT_EVERY {
