@@ -45,7 +45,7 @@ lint: ## Format, lints, house rules
 
 .PHONY: test-rust
 test-rust: ## Unit, property and black-box tests, short fuzzing
-	timeout 1500 $(CARGO) test --workspace --locked
+	timeout 1500 $(CARGO) test --workspace --locked --no-fail-fast
 
 .PHONY: test-models
 test-models: ## The pool and the rings under the loom model checker
