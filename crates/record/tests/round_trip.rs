@@ -123,6 +123,15 @@ fn an_open_file_is_a_whole_stream_at_every_moment() {
     assert_eq!(stock_rows(&folder.path().join("hits.arrows")), 2000);
 }
 
+/// Lets time pass until so many hits are on file; compressing threads take their own.
+fn advance_until(writer: &mut HitWriter, from: Mark, hits: u64) {
+    let mut mark = from;
+    while writer.hits_on_file() < hits {
+        writer.advance(mark).expect("written");
+        mark.0 += 1;
+    }
+}
+
 #[test]
 fn age_writes_a_batch_and_the_account_says_where_each_hit_is() {
     let folder = folder();
@@ -134,16 +143,18 @@ fn age_writes_a_batch_and_the_account_says_where_each_hit_is() {
         writer.write(&batch(&pool, 0..30, Mark(5))).expect("written");
         assert_eq!(example_run::account(writer.tally(SourceId(0))), [20, 0, 20, 0]);
         assert_eq!(example_run::account(writer.tally(SourceId(1))), [10, 0, 10, 0]);
-        writer.advance(Mark(999_999_999)).expect("written");
+        // The first batch is written early, the next ones at their full age.
+        writer.advance(Mark(20_000_004)).expect("written");
         assert_eq!(writer.hits_on_file(), 0);
-        let mut mark = Mark(1_000_000_005);
-        while writer.hits_on_file() == 0 {
-            writer.advance(mark).expect("written");
-            mark.0 += 1;
-        }
+        advance_until(&mut writer, Mark(20_000_005), 30);
         assert_eq!(example_run::account(writer.tally(SourceId(0))), [20, 20, 0, 0]);
+        writer.write(&batch(&pool, 30..60, Mark(30_000_000))).expect("written");
+        writer.advance(Mark(1_029_999_999)).expect("written");
+        assert_eq!(writer.hits_on_file(), 30);
+        assert_eq!(example_run::account(writer.tally(SourceId(1))), [20, 10, 10, 0]);
+        advance_until(&mut writer, Mark(1_030_000_000), 60);
         writer.finish().expect("written");
-        assert_eq!(example_run::account(writer.tally(SourceId(1))), [10, 10, 0, 0]);
+        assert_eq!(example_run::account(writer.tally(SourceId(1))), [20, 20, 0, 0]);
     }
 }
 

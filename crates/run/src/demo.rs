@@ -49,7 +49,7 @@ impl Demo {
 
     /// The file that `thalweg run` would take for the same run.
     pub fn text(&self) -> String {
-        let mut text = "# The same as `thalweg demo`, as a file.\n[run]\ntitle = \"demo\"\n".to_owned();
+        let mut text = "# The same as `thalweg demo`, as a file.\n[run]\ntitle = \"demo: 22Na, 137Cs, 60Co and 252Cf\"\n".to_owned();
         for board in 0..self.boards {
             // Writing to a String cannot fail.
             let _ = write!(

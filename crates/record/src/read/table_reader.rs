@@ -332,7 +332,8 @@ impl<R: ReadAt> TableReader<R> {
     fn counts_match(&self, buffers: usize, variadic: &[i64]) -> bool {
         let fixed: usize = self.table.columns().iter().map(|column| buffers_of(column.kind)).sum();
         let views = self.table.columns().iter().filter(|column| column.kind == Kind::BinaryView).count();
-        let total = variadic.iter().try_fold(fixed, |sum, count| sum.checked_add(usize::try_from(*count).ok()?));
+        let total =
+            variadic.iter().try_fold(fixed, |sum, count| sum.checked_add(usize::try_from(*count).ok()?));
         views == variadic.len() && total == Some(buffers)
     }
 

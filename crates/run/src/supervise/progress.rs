@@ -1,5 +1,6 @@
 //! What can be said of a run while it goes on.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -85,12 +86,22 @@ fn word<S: Serializer>(state: &RunState, serializer: S) -> Result<S::Ok, S::Erro
     serializer.serialize_str(state.word())
 }
 
-/// Rates from one look to the next.
-#[derive(Default)]
-pub(crate) struct Rates {
+/// Rates are taken over this time: longer than a record batch waits, so that they do not flicker.
+const WINDOW_SECONDS: f64 = 2.5;
+
+/// Counts at one look.
+#[derive(Clone)]
+struct Look {
     elapsed_seconds: f64,
     recorded: u64,
+    /// Hits decoded and bytes received, by source.
     sources: Vec<(u64, u64)>,
+}
+
+/// Rates over the looks of the last seconds.
+#[derive(Default)]
+pub(crate) struct Rates {
+    looks: VecDeque<Look>,
     free_at_start: Option<u64>,
 }
 
@@ -104,29 +115,29 @@ impl Rates {
         recorded: u64,
         disk_free_bytes: u64,
     ) -> Progress {
-        let seconds = (elapsed_seconds - self.elapsed_seconds).max(1e-3);
-        self.sources.resize(books.sources.len(), (0, 0));
-        let mut sources = Vec::with_capacity(books.sources.len());
-        for (index, name) in books.sources.iter().enumerate() {
+        let counts = |index: usize| {
             let source = SourceId(index as u16);
             let total = |stage, unit| {
                 books.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
             };
-            let now = (total(Stage::Decode, Unit::Hits), total(Stage::Receive, Unit::Bytes));
-            let before = std::mem::replace(&mut self.sources[index], now);
-            sources.push(SourceProgress {
-                name: name.clone(),
-                hit_rate_hz: now.0.saturating_sub(before.0) as f64 / seconds,
-                byte_rate_hz: now.1.saturating_sub(before.1) as f64 / seconds,
-                lost: lost_of(books, source),
-                ring_fill: gauges.get(index).map_or(0.0, |gauges| gauges.ring_fill()),
-                pool_fill: gauges.get(index).map_or(0.0, |gauges| gauges.pool_fill()),
-            });
-        }
+            (total(Stage::Decode, Unit::Hits), total(Stage::Receive, Unit::Bytes))
+        };
+        let now = Look { elapsed_seconds, recorded, sources: (0..books.sources.len()).map(counts).collect() };
+        let before = self.before(&now);
+        let seconds = (elapsed_seconds - before.elapsed_seconds).max(1e-3);
+        let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        let line = |(index, name): (usize, &String)| SourceProgress {
+            name: name.clone(),
+            hit_rate_hz: per_second(now.sources[index].0, before.sources[index].0),
+            byte_rate_hz: per_second(now.sources[index].1, before.sources[index].1),
+            lost: lost_of(books, SourceId(index as u16)),
+            ring_fill: gauges.get(index).map_or(0.0, |gauges| gauges.ring_fill()),
+            pool_fill: gauges.get(index).map_or(0.0, |gauges| gauges.pool_fill()),
+        };
+        let sources: Vec<SourceProgress> = books.sources.iter().enumerate().map(line).collect();
         let used = self.free_at_start.get_or_insert(disk_free_bytes).saturating_sub(disk_free_bytes);
         let disk_left_seconds = (used > 0).then(|| disk_free_bytes as f64 * elapsed_seconds / used as f64);
-        let recorded_rate_hz = recorded.saturating_sub(self.recorded) as f64 / seconds;
-        (self.elapsed_seconds, self.recorded) = (elapsed_seconds, recorded);
+        let recorded_rate_hz = per_second(recorded, before.recorded);
         let lost = sources.iter().map(|source| source.lost).sum();
         Progress {
             state,
@@ -138,6 +149,18 @@ impl Rates {
             disk_free_bytes,
             disk_left_seconds,
         }
+    }
+
+    /// Takes a look into the window and gives the oldest one there; at first, the start of the run.
+    fn before(&mut self, now: &Look) -> Look {
+        let oldest = now.elapsed_seconds - WINDOW_SECONDS;
+        while self.looks.len() > 1 && self.looks[1].elapsed_seconds <= oldest {
+            self.looks.pop_front();
+        }
+        let start = || Look { elapsed_seconds: 0.0, recorded: 0, sources: vec![(0, 0); now.sources.len()] };
+        let before = self.looks.front().cloned().unwrap_or_else(start);
+        self.looks.push_back(now.clone());
+        before
     }
 }
 
