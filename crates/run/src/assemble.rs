@@ -18,8 +18,9 @@ use thalweg_record::{HitWriter, RawSource, RawWriter, RunDirectory, RunRecord, R
 use thalweg_readout::RunClock;
 use thalweg_readout::host::HostedBoard;
 
-use crate::config::{ConfigError, Configuration};
+use crate::config::Configuration;
 use crate::emulate::TruthFile;
+use crate::error::RunError;
 use crate::open::{Opened, OpenedAll, Origin, open_all};
 use crate::pipeline::{
     Collector, Inlet, Ledgered, OUTPUT_HITS, RawRecorder, Reader, ReaderAccounts, Signals, lanes,
@@ -31,34 +32,6 @@ use crate::supervise::{
 
 /// Receive calls that may wait for the raw writer.
 const RAW_BATCHES: usize = 64;
-
-/// A run that could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The configuration is wrong.
-    #[error(transparent)]
-    Configuration(#[from] ConfigError),
-    /// A source could not be opened.
-    #[error(transparent)]
-    Source(#[from] thalweg_data::SourceError),
-    /// A board did not take a command.
-    #[error(transparent)]
-    Control(#[from] thalweg_data::ControlError),
-    /// The recording could not be started or closed.
-    #[error(transparent)]
-    Record(#[from] thalweg_record::RecordError),
-    /// The ledger could not be made.
-    #[error(transparent)]
-    Ledger(#[from] thalweg_data::ledger::LedgerError),
-    /// The system gave no thread.
-    #[error("no thread for \"{name}\": {cause}; end other programs or lower `workers`")]
-    Thread {
-        /// What the thread was for.
-        name: String,
-        /// What the system said.
-        cause: std::io::Error,
-    },
-}
 
 /// Takes data as configured until the end is reached, everything in flight is written, and the books are closed.
 ///

@@ -4,11 +4,10 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use thalweg_data::{Decode, Pool, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::unpack::{TcpUnpack, UdpUnpack};
 use thalweg_frontend::{abcd, compass, digitizer2, generic};
-
-use crate::config::keys_of;
 
 /// What a board or file speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -165,4 +164,14 @@ fn clamped(channels: usize) -> u16 {
 
 fn text(error: impl fmt::Display) -> String {
     error.to_string()
+}
+
+/// The keys that a settings struct reads.
+pub(crate) fn keys_of<T: JsonSchema>() -> Vec<String> {
+    let schema = SchemaGenerator::default().into_root_schema_for::<T>();
+    schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .map(|map| map.keys().cloned().collect())
+        .unwrap_or_default()
 }

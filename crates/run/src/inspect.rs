@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg_record::{Inspection, RecordError};
 
-use crate::assemble::{RunError, run};
+use crate::assemble::run;
 use crate::config::{ConfigError, Configuration};
+use crate::error::RunError;
 use crate::supervise::{EndWhen, Watch};
 
 /// Hits that are listed.

@@ -18,8 +18,10 @@ pub mod spectra;
 pub mod supervise;
 
 mod assemble;
+mod error;
 mod open;
 mod pipeline;
 
-pub use assemble::{RunError, replay, run};
+pub use assemble::{replay, run};
+pub use error::RunError;
 pub use thalweg_data::RunState;

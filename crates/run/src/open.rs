@@ -13,9 +13,9 @@ use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_readout::{Faulty, RunClock};
 use thalweg_record::RawReplay;
 
-use crate::assemble::RunError;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::emulate::TruthFile;
+use crate::error::RunError;
 
 /// Where the bytes come from.
 pub(crate) enum Origin {

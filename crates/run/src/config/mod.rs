@@ -20,9 +20,8 @@ use toml::de::{DeTable, DeValue};
 
 pub use error::ConfigError;
 pub use schema::json_schema;
-pub(crate) use schema::keys_of;
 
-use crate::format::{Format, FormatSettings};
+use crate::format::{Format, FormatSettings, keys_of};
 
 /// `[run]`: what the run is called and when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -228,8 +227,8 @@ impl<'t> Reader<'t> {
             return Err(self.at(span.start, "a [[source]] is a table of keys".to_owned()));
         };
         let entries = Entries(table.into_iter().collect());
-        let (head, rest) = entries.split(&schema::keys_of::<SourceHead>());
-        let (endpoint, format_keys) = rest.split(&schema::keys_of::<thalweg_readout::Settings>());
+        let (head, rest) = entries.split(&keys_of::<SourceHead>());
+        let (endpoint, format_keys) = rest.split(&keys_of::<thalweg_readout::Settings>());
         let head: SourceHead = self.entries(head, span.clone())?;
         let endpoint = self.entries(endpoint, span.clone())?;
         let format = self.format(head.format, format_keys, span)?;
@@ -246,8 +245,8 @@ impl<'t> Reader<'t> {
         if let Some((key, _)) =
             keys.0.iter().find(|(key, _)| !allowed.iter().any(|name| name == key.get_ref()))
         {
-            let mut all = schema::keys_of::<SourceHead>();
-            all.extend(schema::keys_of::<thalweg_readout::Settings>());
+            let mut all = keys_of::<SourceHead>();
+            all.extend(keys_of::<thalweg_readout::Settings>());
             all.extend(allowed);
             let message = format!(
                 "unknown key `{}` in a source of format \"{format}\"; allowed: {}",

@@ -6,16 +6,6 @@ use serde_json::{Map, Value, json};
 use super::{RunSettings, SourceHead};
 use crate::format::Format;
 
-/// The keys that a settings struct reads.
-pub(crate) fn keys_of<T: JsonSchema>() -> Vec<String> {
-    let schema = SchemaGenerator::default().into_root_schema_for::<T>();
-    schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .map(|map| map.keys().cloned().collect())
-        .unwrap_or_default()
-}
-
 /// The schema of a whole file: editors that know JSON Schema complete and check configurations with it.
 pub fn json_schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();

@@ -1,0 +1,31 @@
+//! Why a run could not be started.
+
+use crate::config::ConfigError;
+
+/// A run that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Configuration(#[from] ConfigError),
+    /// A source could not be opened.
+    #[error(transparent)]
+    Source(#[from] thalweg_data::SourceError),
+    /// A board did not take a command.
+    #[error(transparent)]
+    Control(#[from] thalweg_data::ControlError),
+    /// The recording could not be started or closed.
+    #[error(transparent)]
+    Record(#[from] thalweg_record::RecordError),
+    /// The ledger could not be made.
+    #[error(transparent)]
+    Ledger(#[from] thalweg_data::ledger::LedgerError),
+    /// The system gave no thread.
+    #[error("no thread for \"{name}\": {cause}; end other programs or lower `workers`")]
+    Thread {
+        /// What the thread was for.
+        name: String,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+}
