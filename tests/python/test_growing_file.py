@@ -5,6 +5,7 @@ import subprocess
 import time
 
 import polars as pl
+import pyarrow as pa
 from conftest import BINARY, read, thalweg
 
 
@@ -26,6 +27,13 @@ def hits_file(folder):
     raise AssertionError("no recording was begun")
 
 
+def read_growing(path):
+    """Reads, and does not map: a mapping has the length that the file had when it was made, and a batch that is completed
+    meanwhile reaches beyond it (docs/recordings.md)."""
+    with pa.OSFile(str(path)) as source:
+        return pa.ipc.open_stream(source).read_all()
+
+
 def test_every_look_at_a_growing_file_reads_a_whole_stream(tmp_path):
     with start(tmp_path, 4) as demo:
         file, rows = hits_file(tmp_path), []
@@ -33,7 +41,7 @@ def test_every_look_at_a_growing_file_reads_a_whole_stream(tmp_path):
             # Opened anew each time, as another program would.
             with open(file, "rb") as stream:
                 if len(stream.read(8)) == 8:
-                    rows.append(read(file).num_rows)
+                    rows.append(read_growing(file).num_rows)
             time.sleep(0.05)
     assert demo.returncode == 0
     assert rows == sorted(rows) and len(set(rows)) > 2, rows
