@@ -25,7 +25,7 @@ pub(crate) const BATCH_BYTES: u64 = 256 << 10;
 /// After a stop, a source that stays silent this long has said everything.
 const DRAIN_SILENCE: Duration = Duration::from_millis(100);
 /// After a stop, nobody is listened to for longer.
-const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
 /// The accounts that a reader writes.
 pub(crate) struct ReaderAccounts {
