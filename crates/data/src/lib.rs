@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
-//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, and in the choice of vector instructions
-//! in [`waveform`].
+//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mapping of the [`ledger`], and in the
+//! choice of vector instructions in [`waveform`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
