@@ -55,14 +55,16 @@ impl<'a> Cursor<'a> {
         self.bytes = self.bytes.get(bytes..).unwrap_or(&[]);
     }
 
-    /// Asks the memory for what lies `bytes` further on, which will be read soon.
+    /// Asks the memory for the header `bytes` further on, which will be read soon; it may lie on two cache lines.
     #[inline(always)]
     pub fn expect_at(&self, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch is a hint that cannot fault, whatever the address; the instruction is in every x86-64.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.bytes.as_ptr().wrapping_add(bytes).cast());
+            let place = self.bytes.as_ptr().wrapping_add(bytes);
+            _mm_prefetch::<_MM_HINT_T0>(place.cast());
+            _mm_prefetch::<_MM_HINT_T0>(place.wrapping_add(64).cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = bytes;
