@@ -274,6 +274,19 @@ impl BlockWriter {
         self.publish(next - self.published);
     }
 
+    /// Begins the block anew when nobody else holds it: what giving it back and taking it again would do. What a reader
+    /// has let go is so written over while it is still near the processor. Returns whether it did.
+    pub fn start_over(&mut self) -> bool {
+        // Acquire: the reads of whoever held a lease until just now come before what is written next. None can be made
+        // from here on: a new lease comes from a lease, and the only one is behind this exclusive borrow.
+        let alone = self.lease.header().holders.load(Ordering::Acquire) == 1;
+        if alone {
+            self.published = 0;
+            self.lease.header().published.store(0, Ordering::Relaxed);
+        }
+        alone
+    }
+
     /// Bytes published so far: where the tail starts within the block.
     pub fn published(&self) -> usize {
         self.published
@@ -439,6 +452,18 @@ mod tests {
     }
 
     #[test]
+    fn a_block_starts_over_only_when_nobody_reads_it() {
+        let mut writer = Pool::new(1, 64).expect("small").take().expect("free");
+        let slice = writer.append(&[1; 32]).expect("fits");
+        let lease = writer.lease().clone();
+        assert!(!writer.start_over());
+        assert_eq!((lease.bytes(slice), writer.remaining()), (&[1; 32][..], 32));
+        drop(lease);
+        assert!(writer.start_over());
+        assert_eq!((writer.published(), writer.remaining()), (0, 64));
+    }
+
+    #[test]
     fn pools_can_come_and_go_without_end() {
         for _ in 0..2 * BlockId::MAX_POOLS {
             let writer = Pool::new(1, 64).expect("names are given again").take().expect("free");
@@ -534,6 +559,21 @@ mod model {
             }
             reader.join().expect("no panic");
             assert!(pool.take().is_some(), "the block is back once both are gone");
+        });
+    }
+
+    #[test]
+    fn a_block_does_not_start_over_under_a_reader() {
+        loom::model(|| {
+            let pool = Pool::new(1, 64).expect("small");
+            let mut writer = pool.take().expect("free");
+            let slice = writer.append(&[7; 8]).expect("fits");
+            let lease = writer.lease().clone();
+            let reader = loom::thread::spawn(move || assert_eq!(lease.bytes(slice), &[7; 8]));
+            if writer.start_over() {
+                writer.append(&[9; 8]).expect("fits");
+            }
+            reader.join().expect("no panic");
         });
     }
 }

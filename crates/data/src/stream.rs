@@ -4,11 +4,15 @@
 //!  block:  |..consumed..|== carried ==|== received now ==|  tail  |
 //!                       └────────── one slice ───────────┘
 //! ```
-//! Each receive call publishes one contiguous slice that begins with what the framing left over. Only when a block
-//! is used up are left-over bytes moved, to the start of the next one; the moved bytes are counted.
+//! Each receive call publishes one contiguous slice that begins with what the framing left over. Left-over bytes are moved
+//! when a block is used up, to the start of the next one, and when they are few and nobody reads the block any more: it
+//! then starts over, and its memory is still in the cache. The moved bytes are counted.
 
 use crate::batch::Frames;
 use crate::pool::{BlockWriter, Pool};
+
+/// A block starts over when what is to be moved is less than that part of what it received.
+const WORTH_MOVING: usize = 16;
 
 /// What there is to receive into.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ impl StreamBuffer {
         if self.left_over == self.pool.block_size() {
             return Room::UnitTooLarge;
         }
+        self.start_over();
         let enough = self.writer.as_ref().is_some_and(|writer| {
             // A left-over so long that a fresh block would hold little more stays where it is while there is any tail.
             let fresh = self.pool.block_size() - self.left_over;
@@ -55,6 +60,21 @@ impl StreamBuffer {
         match &mut self.writer {
             Some(writer) => Room::Tail(writer.tail()),
             None => Room::NoBlock,
+        }
+    }
+
+    /// Begins the block anew if what is left over is little beside what was received since.
+    fn start_over(&mut self) {
+        let Some(writer) = &mut self.writer else { return };
+        let (published, left_over) = (writer.published(), self.left_over);
+        let worth = published >= self.smallest_tail && left_over <= published / WORTH_MOVING;
+        if !worth || !writer.start_over() {
+            return;
+        }
+        if left_over > 0 {
+            writer.tail().copy_within(published - left_over..published, 0);
+            writer.publish(left_over);
+            self.moved_bytes += left_over as u64;
         }
     }
 

@@ -55,7 +55,7 @@ pub fn receive_tcp(repeats: usize) -> Result<Measurement, TransportError> {
         || bare_turn(&mut stream, &to_stream, &mut hot, false),
     );
     let turns = repeats.max(1) + 1;
-    let yardstick = "a bare recv loop: same socket options, same sizes, same two blocks in turn";
+    let yardstick = "a bare recv loop: same socket options, same sizes, two blocks in turn";
     Ok(Measurement::of_rate("receive-tcp", "B/s", TURN_BYTES as f64, yardstick, compared)
         .with("time", "processor time of the receiving thread, while a sender saturates it")
         .with("bytes_per_second", (turns * TURN_BYTES) as f64 / wall.as_secs_f64())
