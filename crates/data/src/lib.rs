@@ -4,7 +4,8 @@
 //!  Pool ──► Block ──► Slice (16 bytes, plain)          bytes on loan, never copied
 //!                └──► Lease (the right to read)        one per block and batch
 //!
-//!  Frames ──► Hits                                     the batches between rooms
+//!  Frames ──► Hits                                     the batches between rooms: self-triggered boards,
+//!    │    └─► Fragments ──► Events                       and triggered ones
 //!    └── Mark: when it arrived                         the only clock downstream
 //!
 //!  Tally ──► Ledger ──► Books                          every byte and hit, accounted
@@ -19,9 +20,11 @@
 mod sync;
 
 pub mod batch;
+pub mod event;
 pub mod hit;
 pub mod ledger;
 pub mod measure;
+pub mod message;
 pub mod pool;
 pub mod ring;
 pub mod room;
@@ -32,10 +35,14 @@ pub mod tick;
 pub mod waveform;
 
 pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
+pub use event::{Closing, Event, Events, Fragment, Fragments};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use ledger::{Account, Books, Ledger, LossReason, Quality, Stage, Tally, Unit};
+pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
-pub use room::{Control, ControlError, Decode, Received, Sink, SinkError, Source, SourceError, Unpack};
+pub use room::{
+    Control, ControlError, Decode, EventSink, Received, Sink, SinkError, Source, SourceError, Split, Unpack,
+};
 pub use slice::{BlockId, Slice};
 pub use state::{Busy, RunState};
 pub use tick::Tick;

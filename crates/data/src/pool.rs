@@ -367,7 +367,15 @@ impl fmt::Debug for Lease {
 
 /// The leases of one batch: one per distinct block.
 #[derive(Debug, Default)]
-pub struct Leases(Vec<Lease>);
+pub struct Leases {
+    list: Vec<Lease>,
+    /// Of many leases, where each stands in the list: its place + 1 at the first free slot from its block's hash on. A
+    /// power of two, at most half full; not kept for so few that they are looked through faster.
+    index: Vec<u32>,
+}
+
+/// So many leases are looked through; more are indexed.
+const FEW: usize = 8;
 
 impl Leases {
     /// Adds a lease on a block unless there is one. Neighbouring slices lie in the same block, so the newest is
@@ -375,7 +383,7 @@ impl Leases {
     #[inline]
     pub fn add(&mut self, lease: &Lease) {
         if self.find(lease.block()).is_none() {
-            self.0.push(lease.clone());
+            self.push(lease.clone());
         }
     }
 
@@ -386,13 +394,63 @@ impl Leases {
     #[inline]
     pub fn add_for(&mut self, slice: Slice, from: &Leases) {
         if self.find(slice.block).is_none() {
-            self.0.push(from.find(slice.block).expect("a slice travels with its lease").clone());
+            self.push(from.find(slice.block).expect("a slice travels with its lease").clone());
         }
     }
 
     /// Adds all of another batch's leases.
     pub fn add_all(&mut self, from: &Leases) {
-        from.0.iter().for_each(|lease| self.add(lease));
+        from.list.iter().for_each(|lease| self.add(lease));
+    }
+
+    /// The lease on a block, if one is held.
+    #[inline]
+    pub fn find(&self, block: BlockId) -> Option<&Lease> {
+        if self.list.len() <= FEW {
+            return self.list.iter().rev().find(|lease| lease.block() == block);
+        }
+        let newest = self.list.last().filter(|lease| lease.block() == block);
+        newest.or_else(|| self.find_indexed(block))
+    }
+
+    fn find_indexed(&self, block: BlockId) -> Option<&Lease> {
+        let mut slot = self.first_slot(block);
+        loop {
+            let lease = &self.list[self.index[slot].checked_sub(1)? as usize];
+            if lease.block() == block {
+                return Some(lease);
+            }
+            slot = (slot + 1) % self.index.len();
+        }
+    }
+
+    fn push(&mut self, lease: Lease) {
+        self.list.push(lease);
+        if self.list.len() <= FEW {
+            return;
+        }
+        let newest = self.list.len() - 1;
+        if self.list.len() == FEW + 1 || 2 * self.list.len() > self.index.len() {
+            let slots = (4 * self.list.len()).next_power_of_two().max(self.index.len());
+            self.index.clear();
+            self.index.resize(slots, 0);
+            (0..newest).for_each(|place| self.enter(place));
+        }
+        self.enter(newest);
+    }
+
+    fn enter(&mut self, place: usize) {
+        let mut slot = self.first_slot(self.list[place].block());
+        while self.index[slot] != 0 {
+            slot = (slot + 1) % self.index.len();
+        }
+        self.index[slot] = place as u32 + 1;
+    }
+
+    fn first_slot(&self, block: BlockId) -> usize {
+        // Multiplying by 2^32 / golden ratio spreads neighbouring numbers over the upper bits.
+        let spread = block.number().wrapping_mul(0x9E37_79B9) as usize;
+        (spread >> 8) & (self.index.len() - 1)
     }
 
     /// The bytes of a slice.
@@ -404,24 +462,24 @@ impl Leases {
         self.find(slice.block).expect("a slice travels with its lease").bytes(slice)
     }
 
-    #[inline]
-    fn find(&self, block: BlockId) -> Option<&Lease> {
-        self.0.iter().rev().find(|lease| lease.block() == block)
-    }
-
     /// Returns all leases.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.list.clear();
     }
 
     /// Number of distinct blocks held.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
-    /// Whether no block is held.
+    /// Whether none is held.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
+    }
+
+    /// Every lease held.
+    pub fn iter(&self) -> impl Iterator<Item = &Lease> {
+        self.list.iter()
     }
 }
 
@@ -479,6 +537,25 @@ mod tests {
         drop(a);
         drop(b);
         assert_eq!(pool.take().expect("free").lease().block(), newest);
+    }
+
+    #[test]
+    fn many_leases_are_found_as_few_are() {
+        let pool = Pool::new(300, 64).expect("small");
+        let mut writers: Vec<_> = (0..300).map(|_| pool.take().expect("free")).collect();
+        let slices: Vec<Slice> =
+            writers.iter_mut().map(|writer| writer.append(&[7; 8]).expect("fits")).collect();
+        let mut leases = Leases::default();
+        for count in [300, 5, 100] {
+            for writer in &writers[..count] {
+                leases.add(writer.lease());
+                leases.add(writer.lease());
+            }
+            assert_eq!(leases.len(), count);
+            assert!(slices[..count].iter().all(|slice| leases.bytes(*slice) == [7; 8]));
+            assert!(slices[count..].iter().all(|slice| leases.find(slice.block).is_none()));
+            leases.clear();
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  Source ─Frames─► Unpack ─Frames─► Decode ─Hits─► … ─Hits─► Sink
-//!     ▲ Control
+//!     ▲      └────► Split ─Fragments─► build ─Events─► EventSink
+//!     Control
 //! ```
 //! `Unpack` is sequential: it keeps sequence numbers and finds what is missing. `Decode` may be split over
 //! workers batch by batch. Each keeps one running [`Tally`] per unit it handles and says what it did; the
@@ -11,6 +12,7 @@
 use std::time::Duration;
 
 use crate::batch::{Frames, Hits, Mark};
+use crate::event::{Events, Fragments};
 use crate::ledger::Tally;
 
 /// What one call of [`Source::receive`] found.
@@ -91,6 +93,26 @@ pub trait Decode: Send {
     fn tally(&self) -> &Tally;
 }
 
+/// Finds fragments in received bytes: framing and header in one step, since both read the same few bytes.
+pub trait Split: Send {
+    /// Appends the fragments found in `received` to `fragments`, with the leases they need; returns how many bytes at the
+    /// end of a stream's last slice are the head of a fragment still to come (0 for datagrams).
+    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize;
+
+    /// Tells that the source has ended: what is unfinished is lost now.
+    fn finish(&mut self, fragments: &mut Fragments) {
+        let _ = fragments;
+    }
+
+    /// Datagrams and bytes of the link: in, out, overhead, lost. Of a link to a single board its fragments, too.
+    fn tally(&self) -> &Tally;
+
+    /// Of a link to several boards the fragments of each, in the order of their numbers; else empty.
+    fn board_tallies(&self) -> &[Tally] {
+        &[]
+    }
+}
+
 /// A sink that could not take a batch.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
@@ -132,6 +154,33 @@ pub trait Sink: Send {
 
     /// Hits in, out, held, lost, of one source.
     fn tally(&self, source: crate::SourceId) -> &Tally;
+}
+
+/// Where events go. Bounded, and accounted for in the ledger.
+pub trait EventSink: Send {
+    /// Takes a batch. A batch that is refused is counted as lost by the sink itself.
+    ///
+    /// # Errors
+    /// When the sink can take no more; see [`SinkError`].
+    fn write(&mut self, events: &Events) -> Result<(), SinkError>;
+
+    /// Lets time pass: what has waited long enough is written.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn advance(&mut self, mark: Mark) -> Result<(), SinkError>;
+
+    /// Writes everything and closes.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn finish(&mut self) -> Result<(), SinkError>;
+
+    /// Events in, out, held, lost.
+    fn tally(&self) -> &Tally;
+
+    /// Fragments and bytes of one source: in, out, held, lost.
+    fn source_tally(&self, source: crate::SourceId) -> &Tally;
 }
 
 /// A command that a board did not take.

@@ -21,6 +21,12 @@ impl BlockId {
         Self(pool << Self::INDEX_BITS | index)
     }
 
+    /// The name as a number, for tables of blocks: below 2^32.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
     pub(crate) fn index(self) -> u32 {
         self.0 & ((1 << Self::INDEX_BITS) - 1)
     }

@@ -94,7 +94,7 @@ pub struct Entries {
 }
 
 /// What must agree between neighbours: `(unit, from, to)`: out of `from` = into `to`.
-const LINKS: [(Unit, Stage, Stage); 8] = [
+const LINKS: [(Unit, Stage, Stage); 12] = [
     (Unit::Datagrams, Stage::Receive, Stage::Unpack),
     (Unit::Bytes, Stage::Receive, Stage::Unpack),
     (Unit::Bytes, Stage::Receive, Stage::Raw),
@@ -103,18 +103,29 @@ const LINKS: [(Unit, Stage, Stage); 8] = [
     (Unit::Frames, Stage::Unpack, Stage::Decode),
     (Unit::Hits, Stage::Decode, Stage::Order),
     (Unit::Hits, Stage::Order, Stage::Record),
+    (Unit::Fragments, Stage::Unpack, Stage::Build),
+    (Unit::Fragments, Stage::Build, Stage::Record),
+    (Unit::Events, Stage::Build, Stage::Ship),
+    (Unit::Events, Stage::Build, Stage::Record),
 ];
 
 /// What must agree although both count it as their own result: out of one = out of the other.
-const AGREEMENTS: [(Unit, Stage, Stage); 3] = [
+const AGREEMENTS: [(Unit, Stage, Stage); 5] = [
     (Unit::Datagrams, Stage::Wire, Stage::Unpack),
     (Unit::Frames, Stage::Wire, Stage::Unpack),
     (Unit::Hits, Stage::Sender, Stage::Decode),
+    (Unit::Fragments, Stage::Wire, Stage::Build),
+    (Unit::Fragments, Stage::Sender, Stage::Unpack),
 ];
 
 /// Where a unit comes into being: nothing comes in there, so law 1 has nothing to say.
-const ORIGINS: [(Unit, Stage); 3] =
-    [(Unit::Frames, Stage::Unpack), (Unit::Hits, Stage::Decode), (Unit::Frames, Stage::Receive)];
+const ORIGINS: [(Unit, Stage); 5] = [
+    (Unit::Frames, Stage::Unpack),
+    (Unit::Hits, Stage::Decode),
+    (Unit::Frames, Stage::Receive),
+    (Unit::Fragments, Stage::Unpack),
+    (Unit::Events, Stage::Build),
+];
 
 impl AccountBook {
     /// Whether this stage counts `unit`.

@@ -6,6 +6,8 @@
 //!  Sender ──► Wire ──► Receive ──► Unpack ──► Decode ──► Order ──► Record
 //!               │         │          │           │          │         │
 //!               └────── lost{reason}, overhead, filtered, held ───────┘
+//!                              fragments          events
+//!  Trigger    Sender ──► Wire … Unpack ──► Build ──► Ship ──► Record
 //! ```
 //! Two laws, checked by [`Books::discrepancies`]:
 //!

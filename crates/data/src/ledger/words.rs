@@ -40,6 +40,8 @@ macro_rules! vocabulary {
 vocabulary! {
     /// A place on the path, where things are counted.
     Stage {
+        /// The trigger: how often it fired, and how often it was refused.
+        Trigger = "trigger",
         /// The sender's own totals, where it tells them.
         Sender = "sender",
         /// What sequence numbers say was sent, against what was seen.
@@ -54,7 +56,11 @@ vocabulary! {
         Decode = "decode",
         /// Time order.
         Order = "order",
-        /// The recording of hits.
+        /// Events out of fragments.
+        Build = "build",
+        /// Events on their way to another unit.
+        Ship = "ship",
+        /// The recording.
         Record = "record",
     }
 }
@@ -70,6 +76,10 @@ vocabulary! {
         Frames = "frames",
         /// Self-triggered records.
         Hits = "hits",
+        /// What one source sent for one trigger.
+        Fragments = "fragments",
+        /// All fragments of one trigger or time slice.
+        Events = "events",
     }
 }
 
@@ -126,6 +136,24 @@ vocabulary! {
         Late = "late",
         /// The memory for ordering was full and the policy is `drop`.
         OverBudget = "over_budget",
+        /// A fragment whose trigger's event was passed on without it.
+        LateFragment = "late_fragment",
+        /// A second fragment of one source for one trigger.
+        DuplicateFragment = "duplicate_fragment",
+        /// A fragment whose trigger number is too far from those of all other sources.
+        OutOfWindow = "out_of_window",
+        /// A fragment or message of another run.
+        WrongRun = "wrong_run",
+        /// A source number that is not configured.
+        UnknownSource = "unknown_source",
+        /// Fragments of an event that was incomplete, where the policy is `drop`.
+        Incomplete = "incomplete",
+        /// A fragment that never came, by the trigger numbers of the other sources.
+        MissingFragment = "missing_fragment",
+        /// A trigger that came while the system was busy.
+        Busy = "busy",
+        /// What was on its way to or from a unit when that died.
+        UnitLost = "unit_lost",
         /// The disk was full.
         DiskFull = "disk_full",
         /// The disk or file failed.
@@ -178,6 +206,16 @@ impl LossReason {
             BadChannel => "check `channels` of the source against the board",
             Late => "raise `disorder` of the source, or keep late hits",
             OverBudget => "raise `[order] memory`, or lower the stall time-out",
+            LateFragment | Incomplete => "raise `[build] age_ms`, or look for what delays this source",
+            DuplicateFragment => "look for two boards with one number, or a path that doubles datagrams",
+            OutOfWindow => "look whether this board missed the reset at run start, or raise `[build] depth`",
+            WrongRun => "a board or unit still sends data of an earlier run; reset it",
+            UnknownSource => "check the board numbers against `boards` and `first_board` of the source",
+            MissingFragment => {
+                "raise the receive buffer, spread the boards' sending times, and look at the switch's drop counters"
+            }
+            Busy => "the data rate is above what this system can take; see which stage raised busy",
+            UnitLost => "see why the unit ended; its events are in the books as partial",
             DiskFull => "free disk space",
             WriteFailed => "check the disk",
             Abandoned => "see the message of the stage that failed",

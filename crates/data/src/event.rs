@@ -1,0 +1,227 @@
+//! What triggered boards send and what is built of it: [`Fragments`] before the builder, [`Events`] behind it.
+//!
+//! ```text
+//!  Frames ─ split ─► Fragments { fragment: source, trigger, ticks ─► its slices }
+//!                        │ build
+//!                        ▼
+//!                    Events { event ─► its fragments, in source order ─► their slices; which sources are missing }
+//! ```
+//! A fragment is what one source sent for one trigger, header and all; an event is what all sources sent for it. Both
+//! name bytes where they were received: the batch holds the leases, and nothing is copied until a sink gathers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{Header, Mark, SourceId};
+use crate::pool::Leases;
+use crate::slice::Slice;
+
+/// One source's answer to one trigger: 24 bytes, plain. Its slices stand in the batch's list, in the order of the
+/// fragments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Fragment {
+    /// The trigger's number: as the board sent it before the builder, extended to 64 bits behind it.
+    pub trigger: u64,
+    /// The board's own time of the trigger, in its ticks; 0 of a format that has none.
+    pub ticks: u64,
+    /// Bytes of all its slices together.
+    pub bytes: u32,
+    /// Whose.
+    pub source: SourceId,
+    /// How many slices it has: 1, or more where it came in several datagrams or straddled a block.
+    pub slices: u16,
+}
+
+/// Fragments in the order in which they were found, of one link.
+#[derive(Debug, Default)]
+pub struct Fragments {
+    /// Whence and when.
+    pub header: Header,
+    /// The fragments.
+    pub fragments: Vec<Fragment>,
+    /// Their bytes: the first `fragments[0].slices` are those of the first fragment, and so on.
+    pub slices: Vec<Slice>,
+    /// The right to read them.
+    pub leases: Leases,
+}
+
+impl Fragments {
+    /// Empties the batch, returns its leases, keeps its memory.
+    pub fn clear(&mut self) {
+        self.header = Header::default();
+        self.fragments.clear();
+        self.slices.clear();
+        self.leases.clear();
+    }
+
+    /// Each fragment with its slices.
+    pub fn iter(&self) -> impl Iterator<Item = (&Fragment, &[Slice])> {
+        with_slices(&self.fragments, &self.slices)
+    }
+}
+
+/// Why an event was passed on as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Closing {
+    /// Every source has answered.
+    #[default]
+    Complete = 0,
+    /// The sources that are missing have not answered within the time allowed.
+    Age = 1,
+    /// Newer triggers needed the room.
+    Depth = 2,
+    /// The run ended, or every missing source did.
+    End = 3,
+    /// A unit on the way was lost and did not come back in time.
+    UnitLost = 4,
+}
+
+impl Closing {
+    /// All of them.
+    pub const ALL: [Closing; 5] =
+        [Closing::Complete, Closing::Age, Closing::Depth, Closing::End, Closing::UnitLost];
+
+    /// The word in files, on the page and in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Closing::Complete => "complete",
+            Closing::Age => "age",
+            Closing::Depth => "depth",
+            Closing::End => "end",
+            Closing::UnitLost => "unit_lost",
+        }
+    }
+
+    /// The one of this number, as in a file or on the wire.
+    pub fn from_number(number: u8) -> Option<Closing> {
+        Closing::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// All fragments of one trigger, or of one time slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The trigger's number, extended to 64 bits; of a time slice, the slice's.
+    pub trigger: u64,
+    /// When its first fragment arrived.
+    pub first_arrival: Mark,
+    /// When it was closed; the difference is the time that building took.
+    pub closed: Mark,
+    /// Bytes of all its fragments.
+    pub bytes: u64,
+    /// Index of its first fragment in the batch.
+    pub first_fragment: u32,
+    /// How many fragments it has, in the order of their sources.
+    pub fragments: u32,
+    /// Index of the first missing source in the batch's list.
+    pub first_missing: u32,
+    /// How many sources are missing.
+    pub missing: u32,
+    /// Why it was closed.
+    pub closing: Closing,
+    /// How often it was built: 0, or more where a unit died and its work was given to another. Readers of several
+    /// files take the highest.
+    pub attempt: u8,
+}
+
+/// Built events, in the order of their trigger numbers unless the builder was told otherwise.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// When, and the snapshot that flows behind; the source is that of the builder.
+    pub header: Header,
+    /// The events.
+    pub events: Vec<Event>,
+    /// Their fragments, event by event.
+    pub fragments: Vec<Fragment>,
+    /// Bytes, fragment by fragment.
+    pub slices: Vec<Slice>,
+    /// Sources that did not answer, event by event.
+    pub missing: Vec<SourceId>,
+    /// The right to read the bytes.
+    pub leases: Leases,
+}
+
+impl Events {
+    /// Empties the batch, returns its leases, keeps its memory.
+    pub fn clear(&mut self) {
+        self.header = Header::default();
+        self.events.clear();
+        self.fragments.clear();
+        self.slices.clear();
+        self.missing.clear();
+        self.leases.clear();
+    }
+
+    /// Each event with its fragments.
+    pub fn iter(&self) -> impl Iterator<Item = (&Event, &[Fragment])> {
+        self.events.iter().map(|event| (event, self.fragments_of(event)))
+    }
+
+    /// The fragments of an event of this batch.
+    pub fn fragments_of(&self, event: &Event) -> &[Fragment] {
+        &self.fragments[event.first_fragment as usize..][..event.fragments as usize]
+    }
+
+    /// The sources that did not answer to an event of this batch.
+    pub fn missing_of(&self, event: &Event) -> &[SourceId] {
+        &self.missing[event.first_missing as usize..][..event.missing as usize]
+    }
+
+    /// Every fragment with its slices, event by event.
+    pub fn fragments_with_slices(&self) -> impl Iterator<Item = (&Fragment, &[Slice])> {
+        with_slices(&self.fragments, &self.slices)
+    }
+}
+
+fn with_slices<'a>(
+    fragments: &'a [Fragment],
+    slices: &'a [Slice],
+) -> impl Iterator<Item = (&'a Fragment, &'a [Slice])> {
+    let mut rest = slices;
+    fragments.iter().map(move |fragment| {
+        let (own, others) = rest.split_at(usize::from(fragment.slices));
+        rest = others;
+        (fragment, own)
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::Pool;
+
+    #[test]
+    fn a_fragment_is_plain() {
+        assert_eq!(size_of::<Fragment>(), 24);
+        assert!(!std::mem::needs_drop::<Fragment>());
+    }
+
+    #[test]
+    fn fragments_find_their_slices() {
+        let mut writer = Pool::new(1, 64).expect("small").take().expect("free");
+        let mut batch = Fragments::default();
+        for (source, pieces) in [(4, &["ab", "c"][..]), (5, &["d"][..])] {
+            for piece in pieces {
+                batch.slices.push(writer.append(piece.as_bytes()).expect("fits"));
+            }
+            let slices = pieces.len() as u16;
+            batch.fragments.push(Fragment { source: SourceId(source), slices, ..Fragment::default() });
+        }
+        batch.leases.add(writer.lease());
+        let read: Vec<Vec<u8>> = batch
+            .iter()
+            .map(|(_, slices)| slices.iter().flat_map(|slice| batch.leases.bytes(*slice).to_vec()).collect())
+            .collect();
+        assert_eq!(read, [b"abc".to_vec(), b"d".to_vec()]);
+    }
+
+    #[test]
+    fn every_closing_has_its_number() {
+        for closing in Closing::ALL {
+            assert_eq!(Closing::from_number(closing as u8), Some(closing));
+        }
+        assert_eq!(Closing::from_number(Closing::ALL.len() as u8), None);
+    }
+}
