@@ -4,6 +4,8 @@
 //!  network ─► UdpReceiver ─► blocks of the pool, one slice per datagram     receive
 //!          ─► TcpReceiver ─► blocks of the pool, one slice per call
 //!
+//!  many of them ─► ReadySet ─► which have something to read              one thread, many boards
+//!
 //!  datagrams ─► UdpSender ─► network                                       send (emulated boards, benches)
 //!  bytes     ─► TcpSender ─► network        paced by a Pacer
 //! ```
@@ -22,6 +24,7 @@ pub mod bench;
 mod control_message;
 mod error;
 mod pace;
+mod ready;
 mod receive_buffer;
 mod system;
 mod tcp;
@@ -30,6 +33,7 @@ mod witness;
 
 pub use error::TransportError;
 pub use pace::Pacer;
+pub use ready::ReadySet;
 pub use receive_buffer::ReceiveBuffer;
 pub use system::thread_cpu_time;
 pub use tcp::{TcpReceiver, TcpReceiverSettings, TcpSender};

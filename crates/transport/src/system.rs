@@ -6,6 +6,8 @@
 //!  socket, wait       ─► ppoll              ─► readable or not
 //! ```
 
+pub(crate) mod epoll;
+
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -7,7 +7,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -22,6 +22,14 @@ use crate::{ReceiveBuffer, TransportError};
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(4);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 const KEEPALIVE_TRIES: u32 = 4;
+
+/// How a pulled cable is found out.
+pub(crate) fn keepalive() -> TcpKeepalive {
+    TcpKeepalive::new()
+        .with_time(KEEPALIVE_AFTER)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_TRIES)
+}
 
 /// A receiver of a stream.
 #[derive(Clone, Debug)]
@@ -61,20 +69,31 @@ impl TcpReceiver {
         };
         let socket =
             Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(failed)?;
-        let keepalive = TcpKeepalive::new()
-            .with_time(KEEPALIVE_AFTER)
-            .with_interval(KEEPALIVE_INTERVAL)
-            .with_retries(KEEPALIVE_TRIES);
-        socket.set_tcp_keepalive(&keepalive).map_err(failed)?;
+        socket.set_tcp_keepalive(&keepalive()).map_err(failed)?;
         // Before connecting: the window scale is agreed upon then.
         let kernel_buffer =
             ReceiveBuffer::ask(socket.as_fd(), settings.receive_buffer_bytes).map_err(failed)?;
         socket.connect_timeout(&address.into(), wait).map_err(failed)?;
-        TcpReceiver::over(socket.into(), kernel_buffer, pool)
+        TcpReceiver::with(socket.into(), kernel_buffer, pool)
             .map_err(|cause| TransportError::Connect { address, cause })
     }
 
-    fn over(stream: TcpStream, kernel_buffer: ReceiveBuffer, pool: Pool) -> io::Result<TcpReceiver> {
+    /// A receiver over a connection that a board opened to us. `receive_buffer_bytes` as in the settings.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn over(
+        stream: TcpStream,
+        receive_buffer_bytes: usize,
+        pool: Pool,
+    ) -> Result<TcpReceiver, TransportError> {
+        let failed = |cause| TransportError::System { place: "tcp://".to_owned(), call: "accept", cause };
+        socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive()).map_err(failed)?;
+        let kernel_buffer = ReceiveBuffer::ask(stream.as_fd(), receive_buffer_bytes).map_err(failed)?;
+        TcpReceiver::with(stream, kernel_buffer, pool).map_err(failed)
+    }
+
+    fn with(stream: TcpStream, kernel_buffer: ReceiveBuffer, pool: Pool) -> io::Result<TcpReceiver> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let address = stream.peer_addr()?;
@@ -92,7 +111,7 @@ impl TcpReceiver {
     }
 
     /// Fills an empty batch with what is there, waiting at most `wait`. The mark is left to the caller. A full pool
-    /// stops reading, and so the sender.
+    /// stops reading, and so the sender. Where something is there, it costs one `recv`; with a wait of 0 never more.
     ///
     /// # Errors
     /// When the socket is of no further use. An end of the stream, clean or not, is [`Received::End`].
@@ -107,6 +126,7 @@ impl TcpReceiver {
         let mut result = self.stream.read(tail);
         if let Err(cause) = &result
             && system::is_nothing(cause)
+            && !wait.is_zero()
         {
             match system::wait_readable(self.stream.as_fd(), wait) {
                 Ok(true) => result = self.stream.read(tail),
@@ -141,14 +161,16 @@ impl TcpReceiver {
 
     /// Waits for a block; `false` when none came free.
     fn find_room(&mut self, wait: Duration) -> bool {
-        let deadline = Instant::now() + wait;
+        let mut deadline = None;
         loop {
             match self.buffer.room() {
                 Room::Tail(_) => return true,
                 // The framing waits for a unit longer than a block: it never comes. What is left over goes, and the framing
                 // finds its way again.
                 Room::UnitTooLarge => self.give_up_left_over(),
-                Room::NoBlock if Instant::now() >= deadline => return false,
+                Room::NoBlock if *deadline.get_or_insert_with(|| Instant::now() + wait) <= Instant::now() => {
+                    return false;
+                }
                 Room::NoBlock => std::thread::sleep(Duration::from_micros(50).min(wait)),
             }
         }
@@ -182,6 +204,12 @@ impl TcpReceiver {
 
     fn failed(&self, call: &'static str, cause: io::Error) -> TransportError {
         TransportError::System { place: format!("tcp://{}", self.address), call, cause }
+    }
+}
+
+impl AsFd for TcpReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

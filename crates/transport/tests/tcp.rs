@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thalweg_data::batch::Frames;
 use thalweg_data::{Pool, Received, Unit};
-use thalweg_transport::{TcpReceiver, TcpReceiverSettings, TcpSender, TransportError};
+use thalweg_transport::{ReadySet, TcpReceiver, TcpReceiverSettings, TcpSender, TransportError};
 
 const WAIT: Duration = Duration::from_millis(20);
 
@@ -119,4 +119,45 @@ fn a_port_where_nobody_listens_is_named() {
         }
         other => panic!("{:?}", other.map(|receiver| receiver.description())),
     }
+}
+
+#[test]
+fn many_boards_are_read_by_one_thread() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let mut boards: Vec<_> =
+        (0..20).map(|_| std::net::TcpStream::connect(address).expect("listening")).collect();
+    let pool = Pool::new(40, 4096).expect("memory");
+    let mut set = ReadySet::new().expect("a descriptor");
+    let mut receivers: Vec<_> = (0..boards.len())
+        .map(|key| {
+            let (stream, _) = listener.accept().expect("a board");
+            let receiver = TcpReceiver::over(stream, 0, pool.clone()).expect("connected");
+            set.add(&receiver, key).expect("fresh");
+            receiver
+        })
+        .collect();
+    let mut frames = Frames::default();
+    let start = std::time::Instant::now();
+    for receiver in &mut receivers {
+        assert_eq!(receiver.receive(&mut frames, Duration::ZERO).expect("a socket"), Received::Idle);
+    }
+    assert!(start.elapsed() < Duration::from_secs(1));
+    boards[7].write_all(b"seven").expect("read");
+    drop(boards.remove(12));
+    let (mut data, mut ended) = (Vec::new(), Vec::new());
+    while data.is_empty() || ended.is_empty() {
+        for key in set.wait(Duration::from_secs(5)).expect("a set").to_vec() {
+            frames.clear();
+            match receivers[key].receive(&mut frames, Duration::ZERO).expect("a socket") {
+                Received::Data => data.push(frames.bytes(frames.slices[0]).to_vec()),
+                Received::End => {
+                    set.remove(&receivers[key]).expect("in the set");
+                    ended.push(key);
+                }
+                Received::Idle | Received::Full => {}
+            }
+        }
+    }
+    assert_eq!((data, ended.len()), (vec![b"seven".to_vec()], 1));
 }

@@ -9,7 +9,7 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -134,7 +134,7 @@ impl UdpReceiver {
         if !self.has_room() {
             return self.receive_without_block(wait);
         }
-        if !self.receive_now(frames)? {
+        if !self.receive_now(frames)? && !wait.is_zero() {
             let ready = system::wait_readable(self.socket.as_fd(), wait)
                 .map_err(|cause| self.failed("ppoll", cause))?;
             if ready {
@@ -364,6 +364,12 @@ impl UdpReceiver {
 
     fn failed(&self, call: &'static str, cause: io::Error) -> TransportError {
         TransportError::System { place: self.place.clone(), call, cause }
+    }
+}
+
+impl AsFd for UdpReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
