@@ -111,6 +111,12 @@ pub trait Split: Send {
     fn board_tallies(&self) -> &[Tally] {
         &[]
     }
+
+    /// What the boards' own counters say was sent, seen, and never seen, in frames (blocks, as the board counts them):
+    /// one tally per board, in the order of their numbers; empty of a format that does not count.
+    fn wire_tallies(&self) -> &[Tally] {
+        &[]
+    }
 }
 
 /// A sink that could not take a batch.

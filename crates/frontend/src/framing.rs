@@ -33,8 +33,7 @@ pub(crate) struct StreamAccount {
 }
 
 impl StreamAccount {
-    /// Counts a batch in, has each contiguous piece cut, and keeps the books of what is left over. `cut` returns how
-    /// many bytes at the end of its piece wait for more.
+    /// [`StreamAccount::pieces`] of a framing whose units are frames.
     pub fn unpack(
         &mut self,
         received: &Frames,
@@ -42,6 +41,16 @@ impl StreamAccount {
         mut cut: impl FnMut(&Piece<'_>, &mut Frames, &mut StreamAccount) -> usize,
     ) -> usize {
         units.header = received.header;
+        self.pieces(received, |piece, account| cut(piece, units, account))
+    }
+
+    /// Counts a batch in, has each contiguous piece cut, and keeps the books of what is left over. `cut` returns how
+    /// many bytes at the end of its piece wait for more.
+    pub fn pieces(
+        &mut self,
+        received: &Frames,
+        mut cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+    ) -> usize {
         let Some((first, others)) = received.slices.split_first() else { return self.held };
         let mut interrupted = self.take_in(received);
         let mut slice = *first;
@@ -51,13 +60,13 @@ impl StreamAccount {
                 continue;
             }
             let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted };
-            let left_over = cut(&piece, units, self);
+            let left_over = cut(&piece, self);
             // Only the end of a batch can be carried; a receiver that publishes one piece per batch never comes here.
             self.lose(LossReason::Unfinished, left_over);
             (interrupted, slice) = (left_over > 0, *next);
         }
         let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted };
-        let left_over = cut(&piece, units, self);
+        let left_over = cut(&piece, self);
         self.hold(left_over);
         left_over
     }
