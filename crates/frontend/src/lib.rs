@@ -13,3 +13,4 @@ pub mod digitizer2;
 mod framing;
 pub mod generic;
 pub mod seeds;
+pub mod trigger;

@@ -1,0 +1,181 @@
+//! Emulated boards beside a real one: their triggers are those that the real board was seen to answer.
+//!
+//! ```text
+//!  the leader's fragments   7   8   10   10   9   11
+//!  triggers for the others  7   8   9 10           11
+//!                                   └ filled in     └ what came twice or late is not answered again
+//! ```
+//! A trigger of which only the leader's fragment was lost is filled in, so that its event is built without the leader
+//! rather than never heard of. Numbers are passed on as the leader sent them; a number far from the one before is a
+//! board that was reset, and the others go on from there.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use thalweg_data::tick::{Tick, TickError};
+use thalweg_data::{Fragments, SourceId};
+
+use super::Trigger;
+
+/// Numbers this little back are late or doubled, also where nothing is filled in.
+const REORDERED: u64 = 64;
+/// So many in a row that seem late are a board that was reset to a number nearby.
+const LATE_IN_A_ROW: u32 = 32;
+
+/// How the leader counts triggers and time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FollowSettings {
+    /// Bits of the leader's trigger number, 1 to 64; it wraps there.
+    pub trigger_bits: u32,
+    /// One count of the leader's time, picoseconds; without it the time of arrival is taken.
+    pub tick_ps: Option<f64>,
+    /// Most missing numbers in a row that are filled in; a wider step, forward or back, is a reset.
+    pub longest_gap: u64,
+}
+
+impl Default for FollowSettings {
+    fn default() -> FollowSettings {
+        FollowSettings { trigger_bits: 64, tick_ps: None, longest_gap: 1000 }
+    }
+}
+
+/// Settings that no leader has.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FollowError {
+    /// Not a width.
+    #[error("following a board: `trigger_bits = {0}`; allowed is 1 to 64")]
+    Bits(u32),
+    /// Not a tick.
+    #[error("following a board: `tick_ps`: {0}")]
+    Tick(#[from] TickError),
+    /// More than the numbers there are.
+    #[error(
+        "following a board: `longest_gap = {0}`; allowed is at most {1}, a quarter of the numbers, or a million"
+    )]
+    Gap(u64, u64),
+}
+
+/// Turns the fragments of one board into triggers for others.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    leader: SourceId,
+    mask: u64,
+    longest_gap: u64,
+    tick: Option<Tick>,
+    latest: Option<Latest>,
+    late_in_a_row: u32,
+    filled: u64,
+    ignored: u64,
+    resets: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    trigger: Trigger,
+    ticks: u64,
+}
+
+impl Follower {
+    /// A follower of `leader`.
+    ///
+    /// # Errors
+    /// When no board can be like that.
+    pub fn new(leader: SourceId, settings: &FollowSettings) -> Result<Follower, FollowError> {
+        let bits = settings.trigger_bits;
+        if !(1..=64).contains(&bits) {
+            return Err(FollowError::Bits(bits));
+        }
+        let mask = u64::MAX >> (64 - bits);
+        let most = (mask / 4).min(1_000_000);
+        if settings.longest_gap > most {
+            return Err(FollowError::Gap(settings.longest_gap, most));
+        }
+        let tick = settings.tick_ps.map(Tick::from_ps_f64).transpose()?;
+        Ok(Follower {
+            leader,
+            mask,
+            longest_gap: settings.longest_gap,
+            tick,
+            latest: None,
+            late_in_a_row: 0,
+            filled: 0,
+            ignored: 0,
+            resets: 0,
+        })
+    }
+
+    /// Appends the triggers that the leader's fragments in a batch tell of, in their order.
+    pub fn follow(&mut self, fragments: &Fragments, triggers: &mut Vec<Trigger>) {
+        let leader = self.leader;
+        for fragment in fragments.fragments.iter().filter(|fragment| fragment.source == leader) {
+            let number = fragment.trigger & self.mask;
+            let seen = Latest {
+                trigger: Trigger { number, time_ns: self.time_ns(fragment.ticks, fragments.header.mark.0) },
+                ticks: fragment.ticks,
+            };
+            self.see(seen, triggers);
+        }
+    }
+
+    fn see(&mut self, seen: Latest, triggers: &mut Vec<Trigger>) {
+        if let Some(latest) = self.latest {
+            let step = seen.trigger.number.wrapping_sub(latest.trigger.number) & self.mask;
+            let back = step.wrapping_neg() & self.mask;
+            let late = back <= self.longest_gap.max(REORDERED.min(self.mask / 4));
+            if late && self.late_in_a_row < LATE_IN_A_ROW {
+                self.late_in_a_row += 1;
+                self.ignored += 1;
+                return;
+            }
+            if late || step > self.longest_gap + 1 {
+                self.resets += 1;
+            } else {
+                self.fill(latest.trigger, seen.trigger, step, triggers);
+            }
+        }
+        triggers.push(seen.trigger);
+        (self.latest, self.late_in_a_row) = (Some(seen), 0);
+    }
+
+    /// The numbers between two that were seen, at even times.
+    fn fill(&mut self, from: Trigger, to: Trigger, step: u64, triggers: &mut Vec<Trigger>) {
+        let between_ns = to.time_ns.saturating_sub(from.time_ns);
+        for index in 1..step {
+            let share_ns = (u128::from(between_ns) * u128::from(index) / u128::from(step)) as u64;
+            let number = from.number.wrapping_add(index) & self.mask;
+            triggers.push(Trigger { number, time_ns: from.time_ns + share_ns });
+        }
+        self.filled += step - 1;
+    }
+
+    /// The leader's time counts from its first fragment; never back, also when its clock was reset.
+    fn time_ns(&self, ticks: u64, arrival_ns: u64) -> u64 {
+        let (Some(tick), Some(latest)) = (self.tick, self.latest) else {
+            return self.latest.map_or(arrival_ns, |latest| arrival_ns.max(latest.trigger.time_ns));
+        };
+        match ticks.checked_sub(latest.ticks) {
+            Some(since) => {
+                let (numerator, denominator) = tick.parts();
+                let since_ns = u128::from(since) * u128::from(numerator) / (u128::from(denominator) * 1000);
+                latest.trigger.time_ns.saturating_add(u64::try_from(since_ns).unwrap_or(u64::MAX))
+            }
+            None => arrival_ns.max(latest.trigger.time_ns),
+        }
+    }
+
+    /// Triggers that were filled in where the leader's fragment was missing.
+    pub fn filled(&self) -> u64 {
+        self.filled
+    }
+
+    /// Fragments that came twice or late, and were not answered again.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Steps so wide that the leader must have been reset.
+    pub fn resets(&self) -> u64 {
+        self.resets
+    }
+}

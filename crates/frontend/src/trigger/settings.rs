@@ -1,0 +1,166 @@
+//! What a trigger program is asked to be.
+//!
+//! ```text
+//!  program = "bursts"        rate_hz          ▌▌▌▌      ▌▌▌▌      ▌▌▌▌
+//!  rate_hz = 100_000                          ◄─► 1/rate_hz
+//!  burst_triggers = 4        burst_rate_hz    ◄────────► 1/burst_rate_hz
+//! ```
+//! Every key has a default; an unknown key is refused, and so is a program that its own minimum gap forbids.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::times::{TimesError, parse_times};
+
+/// Lowest rate of anything, per second: one in eleven days.
+const LOWEST_RATE_HZ: f64 = 1e-6;
+/// Highest rate: times have a resolution of one nanosecond.
+const HIGHEST_RATE_HZ: f64 = 1e9;
+/// Longest program, seconds: what nanoseconds in 64 bits hold, with room to spare.
+const LONGEST_S: f64 = 1e10;
+
+/// How the triggers lie in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One each `1 / rate_hz`; with `triggers = N`, N pulses.
+    #[default]
+    Constant,
+    /// `burst_triggers` at `rate_hz`, repeated at `burst_rate_hz`.
+    Bursts,
+    /// At random with the mean rate `rate_hz`, none within `dead_time_ns` of the one before.
+    Poisson,
+    /// At the times listed in `times` or `times_file`.
+    Times,
+}
+
+/// Settings of a trigger program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How the triggers lie in time.
+    pub program: Kind,
+    /// Triggers per second; within a burst, that of its triggers; of `poisson`, that of the process before dead time, so
+    /// that `rate_hz / (1 + rate_hz × dead time)` are left.
+    pub rate_hz: f64,
+    /// Triggers in a burst.
+    pub burst_triggers: u64,
+    /// Bursts per second.
+    pub burst_rate_hz: f64,
+    /// Of `poisson`: no trigger comes within this time of the one before. The default is that of the NectarCAM camera.
+    pub dead_time_ns: u64,
+    /// Of `times`: the times, one per line or separated by commas, as `12.5 us`; units are ns (also when none stands
+    /// there), us, ms, s. What follows `#` on a line is a comment.
+    pub times: Option<String>,
+    /// Of `times`: a file with the same text. Whoever reads the configuration reads it into `times`.
+    pub times_file: Option<PathBuf>,
+    /// When the program begins, nanoseconds since run start; listed times count from there.
+    pub first_ns: u64,
+    /// Number of the first trigger.
+    pub first_number: u64,
+    /// The program ends after this many triggers.
+    pub triggers: Option<u64>,
+    /// The program ends after this time, seconds from its beginning.
+    pub seconds: Option<f64>,
+    /// What the trigger electronics need between two triggers, nanoseconds: one that comes earlier is left out.
+    pub minimum_gap_ns: u64,
+    /// The same seed gives the same times.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            program: Kind::Constant,
+            rate_hz: 1000.0,
+            burst_triggers: 10,
+            burst_rate_hz: 10.0,
+            dead_time_ns: 2000,
+            times: None,
+            times_file: None,
+            first_ns: 0,
+            first_number: 0,
+            triggers: None,
+            seconds: None,
+            minimum_gap_ns: 0,
+            seed: 1,
+        }
+    }
+}
+
+/// A trigger program that cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SettingsError {
+    /// A key with a value that cannot be used.
+    #[error("trigger program: `{key}` is {found}; allowed is {allowed}")]
+    Value {
+        /// The key, as in the configuration.
+        key: &'static str,
+        /// What was found.
+        found: String,
+        /// What to write instead.
+        allowed: String,
+    },
+    /// `times` without any.
+    #[error("trigger program `times` has no times: write `times = \"0 us, 10 us\"` or give `times_file`")]
+    NoTimes,
+    /// A list of times that cannot be read.
+    #[error("trigger program, {0}")]
+    Times(#[from] TimesError),
+}
+
+fn value(
+    fine: bool,
+    key: &'static str,
+    found: impl ToString,
+    allowed: impl Into<String>,
+) -> Result<(), SettingsError> {
+    let error = || SettingsError::Value { key, found: found.to_string(), allowed: allowed.into() };
+    if fine { Ok(()) } else { Err(error()) }
+}
+
+impl Settings {
+    /// Says whether there can be such a program.
+    ///
+    /// # Errors
+    /// The first key that cannot be used, or the first line of the list.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let rates = LOWEST_RATE_HZ..=HIGHEST_RATE_HZ;
+        let allowed = "0.000001 to 1000000000 per second";
+        value(rates.contains(&self.rate_hz), "rate_hz", self.rate_hz, allowed)?;
+        value(rates.contains(&self.burst_rate_hz), "burst_rate_hz", self.burst_rate_hz, allowed)?;
+        let seconds = self.seconds.unwrap_or(0.0);
+        value((0.0..=LONGEST_S).contains(&seconds), "seconds", seconds, "0 to 10000000000")?;
+        let most = LONGEST_S as u64;
+        for (key, found) in [("dead_time_ns", self.dead_time_ns), ("minimum_gap_ns", self.minimum_gap_ns)] {
+            value(found <= most, key, found, "at most ten seconds, 10000000000")?;
+        }
+        match self.program {
+            Kind::Constant => self.check_gap(),
+            Kind::Bursts => self.check_gap().and_then(|()| self.check_bursts()),
+            Kind::Poisson => Ok(()),
+            Kind::Times => self.listed_times().map(drop),
+        }
+    }
+
+    fn check_gap(&self) -> Result<(), SettingsError> {
+        let gap = self.minimum_gap_ns;
+        let allowed = format!("at most {} with `minimum_gap_ns = {gap}`", 1e9 / gap as f64);
+        value(self.rate_hz * gap as f64 <= 1e9, "rate_hz", self.rate_hz, allowed)
+    }
+
+    fn check_bursts(&self) -> Result<(), SettingsError> {
+        value(self.burst_triggers > 0, "burst_triggers", self.burst_triggers, "1 or more")?;
+        let room = self.rate_hz / self.burst_rate_hz;
+        let allowed = format!("at most {room:.0}: more do not fit between two bursts at these rates");
+        value(self.burst_triggers as f64 <= room, "burst_triggers", self.burst_triggers, allowed)
+    }
+
+    /// The times of a list, nanoseconds.
+    pub(super) fn listed_times(&self) -> Result<Vec<u64>, SettingsError> {
+        let times = parse_times(self.times.as_deref().unwrap_or_default())?;
+        if times.is_empty() { Err(SettingsError::NoTimes) } else { Ok(times) }
+    }
+}
