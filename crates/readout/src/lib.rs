@@ -24,9 +24,11 @@ mod open;
 pub mod pcap;
 mod settings;
 mod url;
+mod url_range;
 
 pub use clock::RunClock;
 pub use faults::{FaultError, FaultSettings, Faults, Faulty};
 pub use open::{Opened, open};
 pub use settings::{Backend, Policy, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};
+pub use url_range::MOST_LINKS;

@@ -49,6 +49,12 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     let place = settings.url.to_string();
     let failed = |message: String| SourceError { place: place.clone(), message };
     settings.check().map_err(failed)?;
+    if settings.url.endpoints().len() > 1 {
+        return Err(failed(
+            "a range of links is for triggered boards; write one source for each board of this format"
+                .to_owned(),
+        ));
+    }
     let (blocks, block_bytes) = settings.pool_shape();
     let pool = Pool::new(blocks, block_bytes).map_err(|error| failed(error.to_string()))?;
     let busy = (settings.policy == Policy::Busy).then(|| busy.clone());

@@ -7,6 +7,7 @@
 //!  emulate://                            an emulated board of this process
 //!  file://run/DataR_run.BIN              bytes as they stand; the path is relative to the configuration
 //!  pcap://capture.pcapng?port=51940      the datagrams of a capture
+//!  tcp://192.168.10.{16..120}:24         105 links of triggered boards; udp:// has ranges, too
 //! ```
 
 use std::fmt;
@@ -16,6 +17,8 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::url_range::expand;
 
 /// Port on which x27xx boards answer requests.
 const DIG2_CONTROL_PORT: u16 = thalweg_frontend::digitizer2::control::CONTROL_PORT;
@@ -114,7 +117,8 @@ pub enum Endpoint {
 #[schemars(with = "String")]
 pub struct SourceUrl {
     text: String,
-    endpoint: Endpoint,
+    /// At least one; several of a URL with ranges.
+    endpoints: Vec<Endpoint>,
 }
 
 impl SourceUrl {
@@ -125,28 +129,44 @@ impl SourceUrl {
     pub fn parse(text: &str) -> Result<SourceUrl, UrlError> {
         let text = text.trim();
         let (scheme, rest) = text.split_once("://").ok_or_else(|| UrlError::Scheme(text.to_owned()))?;
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let parts = Parts { text, rest, query };
-        let endpoint = match scheme.to_ascii_lowercase().as_str() {
-            "udp" => parts.udp()?,
-            "tcp" => Endpoint::Tcp(parts.no_query()?.host_port(None)?),
-            "dig2" => Endpoint::Dig2(parts.no_query()?.host_port(Some(DIG2_CONTROL_PORT))?),
-            "emulate" => parts.no_query()?.emulate()?,
-            "file" => Endpoint::File(parts.no_query()?.path()?),
-            "pcap" => parts.pcap()?,
-            _ => return Err(UrlError::Scheme(text.to_owned())),
-        };
-        Ok(SourceUrl { text: text.to_owned(), endpoint })
+        let scheme = scheme.to_ascii_lowercase();
+        // Braces are ranges where links are meant; in the name of a file they are braces.
+        if !matches!(scheme.as_str(), "tcp" | "udp") {
+            let endpoints = vec![one_endpoint(text, &scheme, rest)?];
+            return Ok(SourceUrl { text: text.to_owned(), endpoints });
+        }
+        let expanded = expand(rest).map_err(|bad| UrlError::Part {
+            url: text.to_owned(),
+            found: format!("`{}`", bad.found),
+            expected: bad.expected,
+        })?;
+        let mut endpoints = Vec::with_capacity(expanded.len());
+        for rest in &expanded {
+            endpoints.push(one_endpoint(text, &scheme, rest)?);
+        }
+        if let Some(twice) = first_twice(&endpoints) {
+            return Err(UrlError::Part {
+                url: text.to_owned(),
+                found: format!("`{}`, which stands there twice,", expanded[twice]),
+                expected: "another link",
+            });
+        }
+        Ok(SourceUrl { text: text.to_owned(), endpoints })
     }
 
-    /// What it means.
+    /// What it means; of a URL with ranges, the first.
     pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+        &self.endpoints[0]
+    }
+
+    /// All that it stands for, in the order of its ranges: the links of a triggered source. Never empty.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
     }
 
     /// The word before `://`.
     pub fn scheme(&self) -> &'static str {
-        match self.endpoint {
+        match self.endpoint() {
             Endpoint::Udp { .. } => "udp",
             Endpoint::Tcp(_) => "tcp",
             Endpoint::Dig2(_) => "dig2",
@@ -159,8 +179,10 @@ impl SourceUrl {
     /// The same with a relative path taken from `folder`.
     #[must_use]
     pub fn relative_to(mut self, folder: &Path) -> SourceUrl {
-        if let Endpoint::File(path) | Endpoint::Pcap { path, .. } = &mut self.endpoint {
-            *path = folder.join(&path);
+        for endpoint in &mut self.endpoints {
+            if let Endpoint::File(path) | Endpoint::Pcap { path, .. } = endpoint {
+                *path = folder.join(&path);
+            }
         }
         self
     }
@@ -168,7 +190,7 @@ impl SourceUrl {
 
 impl Default for SourceUrl {
     fn default() -> SourceUrl {
-        SourceUrl { text: "emulate://".to_owned(), endpoint: Endpoint::Emulate }
+        SourceUrl { text: "emulate://".to_owned(), endpoints: vec![Endpoint::Emulate] }
     }
 }
 
@@ -198,6 +220,34 @@ impl From<SourceUrl> for String {
     fn from(url: SourceUrl) -> String {
         url.text
     }
+}
+
+/// What a URL without ranges means; `text` is how all of it was written.
+fn one_endpoint(text: &str, scheme: &str, rest: &str) -> Result<Endpoint, UrlError> {
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let parts = Parts { text, rest, query };
+    match scheme {
+        "udp" => parts.udp(),
+        "tcp" => Ok(Endpoint::Tcp(parts.no_query()?.host_port(None)?)),
+        "dig2" => Ok(Endpoint::Dig2(parts.no_query()?.host_port(Some(DIG2_CONTROL_PORT))?)),
+        "emulate" => parts.no_query()?.emulate(),
+        "file" => Ok(Endpoint::File(parts.no_query()?.path()?)),
+        "pcap" => parts.pcap(),
+        _ => Err(UrlError::Scheme(text.to_owned())),
+    }
+}
+
+/// The place of the first endpoint that stands earlier, too. Port 0 may be asked for often: each time it is another.
+fn first_twice(endpoints: &[Endpoint]) -> Option<usize> {
+    let mut known = std::collections::HashSet::with_capacity(endpoints.len());
+    endpoints.iter().position(|endpoint| {
+        let name = match endpoint {
+            Endpoint::Tcp(host) => host.to_string(),
+            Endpoint::Udp { bind, .. } if bind.port() > 0 => bind.to_string(),
+            _ => return false,
+        };
+        !known.insert(name)
+    })
 }
 
 struct Parts<'t> {
@@ -385,6 +435,24 @@ mod tests {
         assert!(message("file://").contains("nothing is not the path of a file"));
         assert!(message("pcap://a?port=99999").contains("a port, 1 to 65535"));
         assert!(message("emulate://x").contains("[source.emulate]"));
+    }
+
+    #[test]
+    fn a_range_is_many_links_in_order() {
+        let url = SourceUrl::parse("tcp://192.168.10.{16..120}:24").expect("a range");
+        assert_eq!((url.endpoints().len(), url.scheme()), (105, "tcp"));
+        let last = HostPort { host: "192.168.10.120".into(), port: 24 };
+        assert_eq!(url.endpoints().last(), Some(&Endpoint::Tcp(last)));
+        assert_eq!(url.to_string(), "tcp://192.168.10.{16..120}:24");
+        let url = SourceUrl::parse("udp://0.0.0.0:{5000..5003}?from=10.0.0.1").expect("a range");
+        assert_eq!(url.endpoints().len(), 4);
+        assert_eq!(SourceUrl::parse("file://{1..3}").expect("a name").endpoints().len(), 1);
+        let message = |text: &str| SourceUrl::parse(text).expect_err(text).to_string();
+        assert!(message("tcp://h:{5..1}").contains("`{5..1}` is not a range of numbers such as {16..120}"));
+        assert!(message("tcp://h:{1..9999}").contains("at most 4096 links"));
+        assert!(message("tcp://h:{1,1}").contains("`h:1`, which stands there twice,"));
+        assert!(message("tcp://h:{0..3}").contains("a port, 1 to 65535"));
+        assert!(message("udp://10.0.0.{250..260}:1").contains("ADDRESS:PORT of this host"));
     }
 
     #[test]
