@@ -47,6 +47,14 @@ impl Format {
         }
     }
 
+    /// The schema of `[source.emulate]`, where there are emulated boards.
+    pub(crate) fn emulate_schema(self, generator: &mut SchemaGenerator) -> Option<Schema> {
+        match self {
+            Format::Digitizer2 => Some(generator.subschema_for::<digitizer2::emulate::Settings>()),
+            Format::Generic | Format::Compass | Format::Abcd => None,
+        }
+    }
+
     pub(crate) fn schema(self, generator: &mut SchemaGenerator) -> Schema {
         match self {
             Format::Digitizer2 => digitizer2::Settings::json_schema(generator),
@@ -61,6 +69,13 @@ impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
+}
+
+/// The boards behind an `emulate://` URL, by format.
+#[derive(Clone, Debug, Serialize)]
+pub enum EmulateSettings {
+    /// CAEN Digitizer 2.0.
+    Digitizer2(Box<digitizer2::emulate::Settings>),
 }
 
 /// A format with its settings.

@@ -16,6 +16,7 @@ use thalweg_record::RawReplay;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
+use crate::format::EmulateSettings;
 
 /// Where the bytes come from.
 pub(crate) enum Origin {
@@ -83,7 +84,10 @@ fn configured(
         Some(to) if settings.endpoint.url.scheme() == "emulate" => {
             let first_channel = settings.format.channels().0;
             let host = HostSettings {
-                board: settings.head.emulate.clone().unwrap_or_default(),
+                board: match &settings.emulate {
+                    Some(EmulateSettings::Digitizer2(board)) => (**board).clone(),
+                    None => Default::default(),
+                },
                 place: Place::Stream { to },
                 loss: settings.head.loss,
                 truth: truth.map(|file| file.sink(first_channel)),

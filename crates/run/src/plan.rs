@@ -112,7 +112,7 @@ fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), C
              write memory_bytes = {needed} or more, or smaller block_bytes"
         ));
     }
-    let has_boards = source.head.emulate.is_some();
+    let has_boards = source.emulate.is_some();
     if has_boards && source.endpoint.url.scheme() != "emulate" {
         return refuse(format!(
             "[source.emulate] belongs to an emulate:// URL, and this one is {}",

@@ -21,7 +21,7 @@ use toml::de::{DeTable, DeValue};
 pub use error::ConfigError;
 pub use schema::json_schema;
 
-use crate::format::{Format, FormatSettings, keys_of};
+use crate::format::{EmulateSettings, Format, FormatSettings, keys_of};
 
 /// `[run]`: what the run is called and when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,10 +53,7 @@ pub struct SourceHead {
     /// Faults put between endpoint and framing, for tests of the system.
     #[serde(default)]
     pub faults: Option<thalweg_readout::FaultSettings>,
-    /// The board behind an `emulate://` URL.
-    #[serde(default)]
-    pub emulate: Option<thalweg_frontend::digitizer2::emulate::Settings>,
-    /// Share of that board's datagrams that are dropped before they are sent, by its seed.
+    /// Share of an emulated board's datagrams that are dropped before they are sent, by its seed.
     #[serde(default)]
     pub loss: f64,
 }
@@ -70,6 +67,8 @@ pub struct SourceSettings {
     pub endpoint: thalweg_readout::Settings,
     /// The format's keys.
     pub format: FormatSettings,
+    /// `[source.emulate]`: the boards behind an `emulate://` URL.
+    pub emulate: Option<EmulateSettings>,
 }
 
 /// A whole configuration file.
@@ -226,13 +225,26 @@ impl<'t> Reader<'t> {
         let DeValue::Table(table) = value.into_inner() else {
             return Err(self.at(span.start, "a [[source]] is a table of keys".to_owned()));
         };
-        let entries = Entries(table.into_iter().collect());
+        let mut entries = Entries(table.into_iter().collect());
+        let emulate = entries.take("emulate");
         let (head, rest) = entries.split(&keys_of::<SourceHead>());
         let (endpoint, format_keys) = rest.split(&keys_of::<thalweg_readout::Settings>());
         let head: SourceHead = self.entries(head, span.clone())?;
         let endpoint = self.entries(endpoint, span.clone())?;
         let format = self.format(head.format, format_keys, span)?;
-        Ok(SourceSettings { head, endpoint, format })
+        let emulate = emulate.map(|value| self.emulate(head.format, value)).transpose()?;
+        Ok(SourceSettings { head, endpoint, format, emulate })
+    }
+
+    fn emulate(&self, format: Format, value: Spanned<DeValue<'t>>) -> Result<EmulateSettings, ConfigError> {
+        Ok(match format {
+            Format::Digitizer2 => EmulateSettings::Digitizer2(Box::new(self.value(value)?)),
+            Format::Generic | Format::Compass | Format::Abcd => {
+                let message =
+                    format!("there is no emulated board of format \"{format}\"; take [source.emulate] out");
+                return Err(self.at(value.span().start, message));
+            }
+        })
     }
 
     fn format(

@@ -50,6 +50,9 @@ fn source_schema(generator: &mut SchemaGenerator, format: Format) -> Value {
         }
     }
     properties.insert("format".to_owned(), json!({ "const": format.word() }));
+    if let Some(emulate) = format.emulate_schema(generator) {
+        properties.insert("emulate".to_owned(), emulate.to_value());
+    }
     json!({
         "title": format!("source of format \"{format}\""),
         "type": "object",
