@@ -1,5 +1,7 @@
 //! Emitted streams decode to what was emitted; damaged ones to what is left, with every byte accounted for.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use thalweg_data::{Flags, Hit, LossReason, SourceId, Stage, Unit};
 
@@ -206,6 +208,54 @@ fn datagrams(stream: &Stream, words: usize, random: &mut Random) -> Vec<Vec<u8>>
     all
 }
 
+/// What a bad network does, in percent of the datagrams.
+#[derive(Default)]
+struct BadNetwork {
+    drop: u64,
+    duplicate: u64,
+    reorder: u64,
+}
+
+/// What came through a bad network.
+#[derive(Default)]
+struct Arrived {
+    datagrams: Vec<Vec<u8>>,
+    dropped: BTreeSet<usize>,
+    duplicated: u64,
+}
+
+impl BadNetwork {
+    /// Drops datagrams, doubles them, or lets one to three others overtake them.
+    fn pass(&self, sent: &[Vec<u8>], random: &mut Random) -> Arrived {
+        let mut arrived = Arrived::default();
+        let mut overtaken: Option<(Vec<Vec<u8>>, u64)> = None;
+        for (index, datagram) in sent.iter().enumerate() {
+            let [drop, double, reorder] =
+                [self.drop, self.duplicate, self.reorder].map(|percent| random.below(100) < percent);
+            if drop && index > 0 {
+                arrived.dropped.insert(index);
+                continue;
+            }
+            arrived.duplicated += u64::from(double);
+            let copies = vec![datagram.clone(); 1 + usize::from(double)];
+            // Where a sequence begins, its first datagram says.
+            if reorder && overtaken.is_none() && index > 0 {
+                overtaken = Some((copies, 1 + random.below(3)));
+                continue;
+            }
+            arrived.datagrams.extend(copies);
+            if let Some((_, others)) = &mut overtaken {
+                *others -= 1;
+            }
+            if let Some((copies, _)) = overtaken.take_if(|(_, others)| *others == 0) {
+                arrived.datagrams.extend(copies);
+            }
+        }
+        arrived.datagrams.extend(overtaken.into_iter().flat_map(|(copies, _)| copies));
+        arrived
+    }
+}
+
 /// The events as packets cut anywhere.
 fn packets(stream: &Stream, random: &mut Random) -> Vec<u8> {
     let mut out = Vec::new();
@@ -238,6 +288,54 @@ proptest! {
         let stream = Stream::any(seed, start);
         let datagrams = datagrams(&stream, words.max(if seed & 3 == 0 { 1 } else { 40 }), &mut Random(seed));
         stream.expect(&check::udp_path(&mut decoder(), datagrams.iter().map(Vec::as_slice), per_batch));
+    }
+
+    #[test]
+    fn what_a_network_doubles_and_swaps_is_put_back(seed: u64, words in 1usize..300, per_batch in 1usize..40) {
+        let stream = Stream::any(seed, 5000);
+        let sent = datagrams(&stream, words.max(if seed & 3 == 0 { 1 } else { 40 }), &mut Random(seed));
+        let arrived = BadNetwork { duplicate: 20, reorder: 30, drop: 0 }.pass(&sent, &mut Random(!seed));
+        let outcome = check::udp_path(&mut decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
+        check::expect_laws(&outcome);
+        assert_eq!(outcome.hits, stream.hits);
+        let losses = outcome.books.losses();
+        let doubled = losses.iter().filter(|loss| loss.reason == LossReason::DuplicateDatagram);
+        assert_eq!(doubled.count(), losses.len(), "{losses:?}");
+        let doubled = lost(&outcome, Stage::Unpack, LossReason::DuplicateDatagram, Unit::Datagrams);
+        assert_eq!(doubled, arrived.duplicated);
+    }
+
+    #[test]
+    fn what_a_network_drops_is_missing_and_no_more(seed: u64, drop in 0u64..60, per_batch in 1usize..40) {
+        let sent = simple_datagrams(300);
+        let arrived = BadNetwork { drop, duplicate: 10, reorder: 20 }.pass(&sent, &mut Random(seed));
+        let outcome = check::udp_path(&mut decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
+        check::expect_laws(&outcome);
+        let kept: Vec<i64> = (0..300).filter(|index| !arrived.dropped.contains(index)).map(|index| index as i64).collect();
+        let times: Vec<i64> = outcome.hits.iter().map(|hit| hit.time_ps / 8000).collect();
+        assert_eq!(&times, &kept);
+        // What is missing behind the last one nobody can know.
+        let missing = kept.last().map_or(0, |last| last + 1 - kept.len() as i64) as u64;
+        let found = |stage, reason| lost(&outcome, stage, reason, Unit::Datagrams);
+        assert_eq!(found(Stage::Wire, LossReason::DatagramGap), missing);
+        assert_eq!(found(Stage::Unpack, LossReason::DuplicateDatagram), arrived.duplicated);
+        assert_eq!(outcome.books.total_lost(Unit::Datagrams), missing + arrived.duplicated);
+    }
+
+    #[test]
+    fn a_bad_network_over_many_buffers_keeps_the_laws(seed: u64, buffers in 1u16..80, count in 1u32..20, per_batch in 1usize..40) {
+        let sent = simple_buffers(buffers, count);
+        let arrived = BadNetwork { drop: 5, duplicate: 10, reorder: 20 }.pass(&sent, &mut Random(seed));
+        let outcome = check::udp_path(&mut decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
+        check::expect_laws(&outcome);
+        assert!(outcome.hits.is_sorted_by(|one, next| one.time_ps < next.time_ps), "none twice, none out of order");
+        let refused = lost(&outcome, Stage::Unpack, LossReason::BadHash, Unit::Datagrams)
+            + lost(&outcome, Stage::Unpack, LossReason::Late, Unit::Datagrams)
+            + lost(&outcome, Stage::Unpack, LossReason::DuplicateDatagram, Unit::Datagrams);
+        assert_eq!(outcome.hits.len() as u64 + refused, arrived.datagrams.len() as u64);
+        let kept = sent.len() - arrived.dropped.len();
+        // Where a buffer's end is missing, one ahead of it may be taken for one with a damaged buffer id.
+        assert!(kept - outcome.hits.len() <= 3 + kept / 50, "{} of {kept}", outcome.hits.len());
     }
 
     #[test]
@@ -391,7 +489,10 @@ fn missed_buffers_are_counted_at_least() {
 fn repeated_and_late_datagrams_are_told_apart() {
     let mut all = simple_datagrams(20);
     all.insert(5, all[3].clone());
+    // Overtaken by one, and by more than are waited for.
     all.swap(10, 11);
+    let late = all.remove(7);
+    all.insert(18, late);
     let outcome = run(&all);
     let refused = |reason| lost(&outcome, Stage::Unpack, reason, Unit::Datagrams);
     assert_eq!(refused(LossReason::DuplicateDatagram), 1);

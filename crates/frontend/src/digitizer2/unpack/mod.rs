@@ -12,7 +12,10 @@
 mod frames;
 mod sequence;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod udp;
+mod window;
 
 pub use tcp::TcpUnpack;
 pub use udp::UdpUnpack;

@@ -6,8 +6,8 @@
 //! Datagram ids count from 0 in each buffer, so a gap inside a buffer is exact; the length of a buffer is not sent, so of a
 //! buffer whose end was missed, or that was missed whole, one datagram at least is counted.
 //!
-//! The hash vouches for the data and the datagram id but not for the buffer id. A jump is therefore held against the datagram
-//! behind it where that is at hand, and a place nobody expects is taken up only when others follow it.
+//! The hash vouches for the data and the datagram id but not for the buffer id. A jump to another buffer is therefore refused
+//! when what arrived behind it went on before it, and a place nobody expects is taken up only when others follow it.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,8 @@ pub(super) struct Place {
 impl Place {
     const START: Place = Place { buffer: 0, datagram: 0 };
 
-    fn next(self, last: bool) -> Place {
+    /// The place behind this one, whose datagram may be the last of its buffer.
+    pub fn next(self, last: bool) -> Place {
         match last {
             true => Place { buffer: self.buffer.wrapping_add(1), datagram: 0 },
             false => Place { datagram: (self.datagram + 1) & COUNTER_MASK, ..self },
@@ -43,6 +44,21 @@ pub(super) struct Seen {
     pub empty: bool,
     /// Its hash, to tell a repeated first datagram from a new beginning.
     pub hash: u32,
+}
+
+/// Where a datagram stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    /// At the expected place.
+    Next,
+    /// Beyond it: others are missing, or were overtaken.
+    Ahead,
+    /// Before it.
+    Behind,
+    /// At a new beginning.
+    Anew,
+    /// Where nobody would expect one.
+    Astray,
 }
 
 /// What to do with a datagram.
@@ -75,7 +91,7 @@ const GAPS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Sequence {
     expected: Place,
-    /// Something was accepted before.
+    /// Something was accepted before, or waits.
     attached: bool,
     /// The buffer may have ended with the datagram before, although that did not say so: it was empty.
     closed: bool,
@@ -99,9 +115,64 @@ impl Sequence {
         }
     }
 
-    /// Places a datagram; `follower` is the one that arrived behind it, where known.
-    pub fn see(&mut self, seen: Seen, follower: Option<Place>) -> Verdict {
-        let verdict = self.judge(seen, follower);
+    /// The place that is expected.
+    pub fn expected(&self) -> Place {
+        self.expected
+    }
+
+    /// Whether the datagram here is the one that follows.
+    #[inline]
+    pub fn is_next(&self, place: Place) -> bool {
+        place == self.expected || self.closed && place == self.expected.next(true)
+    }
+
+    /// Where a datagram stands, before anything is made of it.
+    pub fn position(&self, seen: Seen) -> Position {
+        if seen.place == self.expected {
+            return Position::Next;
+        }
+        if self.begins_anew(seen) {
+            return Position::Anew;
+        }
+        match self.lead(seen.place) {
+            _ if self.is_next(seen.place) => Position::Next,
+            (0..=MOST_BUFFERS, 0..=MOST_DATAGRAMS) => Position::Ahead,
+            (buffers, _) if buffers.wrapping_neg() <= MOST_BUFFERS => Position::Behind,
+            _ => Position::Astray,
+        }
+    }
+
+    fn begins_anew(&self, seen: Seen) -> bool {
+        if !self.attached {
+            return seen.place.buffer != 0;
+        }
+        let near_wrap = self.expected.buffer.wrapping_neg() <= NEAR_WRAP && self.expected.buffer != 0;
+        seen.place == Place::START && (seen.empty || (!near_wrap && self.first != Some(seen.hash)))
+    }
+
+    /// How far a place is ahead of the expected one, in buffers and then in datagrams: what orders places that are ahead.
+    pub fn lead(&self, place: Place) -> (u16, u32) {
+        let first = if place.buffer == self.expected.buffer { self.expected.datagram } else { 0 };
+        (place.buffer.wrapping_sub(self.expected.buffer), place.datagram.wrapping_sub(first) & COUNTER_MASK)
+    }
+
+    /// A datagram ahead is put aside: what strayed before it and what strays behind it do not follow each other.
+    pub fn wait(&mut self) {
+        self.attached = true;
+        self.stray = None;
+    }
+
+    /// Places a datagram. `contradicted` says that what arrived behind it went on at the expected place.
+    pub fn see(&mut self, seen: Seen, contradicted: bool) -> Verdict {
+        let verdict = match self.position(seen) {
+            Position::Next => Verdict::Next,
+            Position::Ahead if seen.place.buffer == self.expected.buffer => self.inside_gap(seen.place),
+            Position::Ahead if contradicted => Verdict::Refused(LossReason::BadHash),
+            Position::Ahead => self.buffer_gap(seen.place),
+            Position::Behind => self.behind(seen),
+            Position::Anew => Verdict::Restart,
+            Position::Astray => self.stray(seen, RUN_AHEAD, LossReason::BadHash),
+        };
         match verdict {
             Verdict::Refused(_) => {}
             Verdict::Next | Verdict::Gap { .. } => self.accept(seen),
@@ -124,56 +195,18 @@ impl Sequence {
         self.stray = None;
     }
 
-    fn judge(&mut self, seen: Seen, follower: Option<Place>) -> Verdict {
-        let Place { buffer, datagram } = seen.place;
-        if seen.place == self.expected {
-            return Verdict::Next;
-        }
-        if !self.attached && buffer != 0 {
-            return Verdict::Restart;
-        }
-        if seen.place == Place::START && self.attached {
-            let near_wrap = self.expected.buffer.wrapping_neg() <= NEAR_WRAP && self.expected.buffer != 0;
-            if seen.empty || (!near_wrap && self.first != Some(seen.hash)) {
-                return Verdict::Restart;
-            }
-        }
-        let buffers = buffer.wrapping_sub(self.expected.buffer);
-        let datagrams = datagram.wrapping_sub(self.expected.datagram) & COUNTER_MASK;
-        match buffers {
-            0 if datagrams <= MOST_DATAGRAMS => self.inside_gap(seen.place, datagrams),
-            0 if datagrams > COUNTER_MASK - MOST_DATAGRAMS => self.behind(seen),
-            1..=MOST_BUFFERS if datagram <= MOST_DATAGRAMS => self.buffer_gap(seen, buffers, follower),
-            _ if buffers.wrapping_neg() <= MOST_BUFFERS => self.behind(seen),
-            _ => self.stray(seen, RUN_AHEAD, LossReason::BadHash),
-        }
-    }
-
-    fn inside_gap(&mut self, place: Place, datagrams: u32) -> Verdict {
+    fn inside_gap(&mut self, place: Place) -> Verdict {
+        let (_, datagrams) = self.lead(place);
         self.remember(place.buffer, self.expected.datagram, place.datagram);
         Verdict::Gap { datagrams: u64::from(datagrams), buffers: 0 }
     }
 
-    fn buffer_gap(&mut self, seen: Seen, buffers: u16, follower: Option<Place>) -> Verdict {
-        // A damaged buffer id: the datagram behind goes on where this one should have been.
-        let follows = |before: Place, place: Place| {
-            place.buffer == before.buffer
-                && (place.datagram.wrapping_sub(before.datagram) & COUNTER_MASK) <= 2
-        };
-        if let Some(follower) = follower
-            && follows(self.expected, follower)
-            && follower != seen.place.next(seen.last)
-        {
-            return Verdict::Refused(LossReason::BadHash);
+    fn buffer_gap(&mut self, place: Place) -> Verdict {
+        let (buffers, datagrams) = self.lead(place);
+        if datagrams > 0 {
+            self.remember(place.buffer, 0, datagrams);
         }
-        if seen.place.datagram > 0 {
-            self.remember(seen.place.buffer, 0, seen.place.datagram);
-        }
-        let buffers = u64::from(buffers) - u64::from(self.closed);
-        match (seen.place.datagram, buffers) {
-            (0, 0) => Verdict::Next,
-            (datagrams, buffers) => Verdict::Gap { datagrams: u64::from(datagrams), buffers },
-        }
+        Verdict::Gap { datagrams: u64::from(datagrams), buffers: u64::from(buffers - u16::from(self.closed)) }
     }
 
     fn remember(&mut self, buffer: u16, first: u32, end: u32) {

@@ -8,11 +8,14 @@
 //! so does the datagram behind an aligned one. An aligned datagram in which the sizes lead from its first word exactly to its
 //! last is believed to start on one, too: by chance that happens once in 2^32. Everything before the gap is kept up to its last
 //! whole event. Frames that are left out show in the wire's account as a gap of the board's own counter.
+//!
+//! A datagram that arrives before its turn [waits](super::window) for it, so that a network which swaps a few loses nothing.
 
-use thalweg_data::{Frames, Leases, LossReason, Slice, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Frames, Lease, Leases, LossReason, Mark, Slice, SourceId, Tally, Unit, Unpack};
 
 use super::frames::FrameCounter;
-use super::sequence::{Place, Seen, Sequence, Verdict};
+use super::sequence::{Place, Position, Seen, Sequence, Verdict};
+use super::window::{Datagram, ReorderWindow};
 use crate::digitizer2::wire::footer::{LANES, first_element, first_elements};
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Footer, Format, WORD};
 
@@ -22,6 +25,7 @@ pub struct UdpUnpack {
     source: SourceId,
     largest_unit_bytes: u64,
     sequence: Sequence,
+    window: ReorderWindow,
     counter: FrameCounter,
     pending: Pending,
     /// The next data start on an event boundary, or go on with the pending unit.
@@ -50,14 +54,23 @@ struct Arrival {
     place: Result<Place, LossReason>,
 }
 
+impl Datagram {
+    fn seen(self) -> Seen {
+        let Datagram { footer, place, .. } = self;
+        Seen { place, last: footer.last(), empty: footer.word_count() == 0, hash: footer.hash() }
+    }
+}
+
 impl UdpUnpack {
     /// An unpacker for `source`. An event that promises more than `largest_unit_bytes` is counted as too large: while an
-    /// event is incomplete its blocks are held, so this is to stay well below the memory of the source's pool.
+    /// event is incomplete its blocks are held, so this is to stay well below the memory of the source's pool. So are those
+    /// of up to eight datagrams that wait for their turn; call it without data when a millisecond brought none.
     pub fn new(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
         UdpUnpack {
             source,
             largest_unit_bytes,
             sequence: Sequence::new(),
+            window: ReorderWindow::default(),
             counter: FrameCounter::default(),
             pending: Pending::default(),
             synchronised: false,
@@ -92,23 +105,76 @@ impl UdpUnpack {
         }
     }
 
-    fn refuse(&mut self, reason: LossReason, bytes: u64) {
+    fn refuse(&mut self, reason: LossReason, slice: Slice) {
         self.tally.lost(reason, Unit::Datagrams, 1);
-        self.tally.lost(reason, Unit::Bytes, bytes);
+        self.tally.lost(reason, Unit::Bytes, u64::from(slice.length));
     }
 
-    fn datagram(&mut self, arrival: Arrival, follower: Option<Place>, received: &Frames, units: &mut Frames) {
+    fn datagram(&mut self, arrival: Arrival, received: &Frames, units: &mut Frames) {
         let Arrival { slice, footer, place } = arrival;
-        let bytes = u64::from(slice.length);
         let place = match place {
             Ok(place) => place,
-            Err(reason) => return self.refuse(reason, bytes),
+            Err(reason) => return self.refuse(reason, slice),
         };
-        let empty = footer.word_count() == 0;
-        let seen = Seen { place, last: footer.last(), empty, hash: footer.hash() };
-        match self.sequence.see(seen, follower) {
+        let datagram = Datagram { slice, footer, place };
+        let lease = received.leases.find(slice.block).expect("a slice travels with its lease");
+        match self.sequence.position(datagram.seen()) {
+            Position::Next if self.window.is_empty() => self.take(datagram, lease, false, units),
+            position => self.out_of_turn(position, datagram, lease, received.header.mark, units),
+        }
+    }
+
+    /// A datagram that is not the next one, or comes while others wait for their turn.
+    #[cold]
+    fn out_of_turn(
+        &mut self,
+        position: Position,
+        datagram: Datagram,
+        lease: &Lease,
+        mark: Mark,
+        units: &mut Frames,
+    ) {
+        self.window.count_arrival();
+        match position {
+            Position::Ahead => {
+                self.sequence.wait();
+                if !self.window.put(datagram, lease, mark, &self.sequence) {
+                    self.refuse(LossReason::DuplicateDatagram, datagram.slice);
+                }
+            }
+            Position::Next | Position::Behind => self.take(datagram, lease, false, units),
+            Position::Anew | Position::Astray => {
+                self.release(|_| true, units);
+                self.take(datagram, lease, false, units);
+            }
+        }
+        self.release(|window| window.is_due(mark), units);
+    }
+
+    /// Takes datagrams that have waited: those whose turn it is and, while `give_up` says so, the first of the others.
+    fn release(&mut self, give_up: impl Fn(&ReorderWindow) -> bool, units: &mut Frames) {
+        loop {
+            let (first, contradicted) = match self.window.take_next(&self.sequence) {
+                Some(next) => (next, false),
+                None if !give_up(&self.window) => return,
+                None => match self.window.take_first() {
+                    None => return,
+                    Some(first) => {
+                        let contradicted = self.window.contradicts(&first, &self.sequence);
+                        (first, contradicted)
+                    }
+                },
+            };
+            self.take(first.datagram, &first.lease, contradicted, units);
+        }
+    }
+
+    /// Takes a datagram at its turn, or when it is settled that its turn will not come; see [`Sequence::see`].
+    fn take(&mut self, datagram: Datagram, lease: &Lease, contradicted: bool, units: &mut Frames) {
+        let Datagram { slice, footer, place } = datagram;
+        match self.sequence.see(datagram.seen(), contradicted) {
             Verdict::Next => {}
-            Verdict::Refused(reason) => return self.refuse(reason, bytes),
+            Verdict::Refused(reason) => return self.refuse(reason, slice),
             Verdict::Gap { datagrams, buffers } => {
                 self.wire.input(Unit::Datagrams, datagrams + buffers);
                 self.wire.lost(LossReason::DatagramGap, Unit::Datagrams, datagrams);
@@ -127,9 +193,9 @@ impl UdpUnpack {
         self.tally.output(Unit::Datagrams, 1);
         self.tally.overhead(Unit::Bytes, Footer::BYTES as u64);
         if !self.synchronised {
-            self.synchronised = place.datagram == 0 || footer.aligned() && whole_events(slice, received);
+            self.synchronised = place.datagram == 0 || footer.aligned() && whole_events(lease.bytes(slice));
         }
-        self.data(slice, received, units);
+        self.data(slice, lease, units);
         if footer.aligned() || footer.last() {
             self.lose_pending(LossReason::WordCount);
             self.synchronised = true;
@@ -137,7 +203,7 @@ impl UdpUnpack {
     }
 
     /// Follows the events in the data of one datagram.
-    fn data(&mut self, slice: Slice, received: &Frames, units: &mut Frames) {
+    fn data(&mut self, slice: Slice, lease: &Lease, units: &mut Frames) {
         let mut left = Slice { length: slice.length - Footer::BYTES as u32, ..slice };
         while left.length > 0 {
             let bytes = u64::from(left.length);
@@ -145,7 +211,7 @@ impl UdpUnpack {
                 return self.tally.lost(LossReason::Resynchronised, Unit::Bytes, bytes);
             }
             if self.pending.missing == 0 {
-                let header = header(received.bytes(left));
+                let header = header(lease.bytes(left));
                 let reason = match header.byte_count() {
                     0 => LossReason::ZeroWords,
                     size if size > self.largest_unit_bytes => LossReason::TooLarge,
@@ -154,7 +220,7 @@ impl UdpUnpack {
                         left = rest;
                         let tag = u32::from(header.format().number());
                         units.slices.push(unit.tagged(tag));
-                        units.leases.add_for(unit, &received.leases);
+                        units.leases.add(lease);
                         self.emitted(header, size);
                         continue;
                     }
@@ -170,24 +236,24 @@ impl UdpUnpack {
             }
             let (part, rest) = split(left, self.pending.missing.min(bytes));
             left = rest;
-            self.extend_pending(part, received, units);
+            self.extend_pending(part, lease, units);
         }
     }
 
-    fn extend_pending(&mut self, part: Slice, received: &Frames, units: &mut Frames) {
+    fn extend_pending(&mut self, part: Slice, lease: &Lease, units: &mut Frames) {
         let header = EventHeader(self.pending.header);
         let tag = u32::from(header.format().number());
         self.pending.bytes += u64::from(part.length);
         self.pending.missing -= u64::from(part.length);
         if self.pending.missing > 0 {
             self.pending.slices.push(part.tagged(tag | Slice::CONTINUES));
-            self.pending.leases.add_for(part, &received.leases);
+            self.pending.leases.add(lease);
             return;
         }
         units.slices.append(&mut self.pending.slices);
         units.slices.push(part.tagged(tag));
         units.leases.add_all(&self.pending.leases);
-        units.leases.add_for(part, &received.leases);
+        units.leases.add(lease);
         self.pending.leases.clear();
         let bytes = std::mem::take(&mut self.pending.bytes);
         self.emitted(header, bytes);
@@ -197,6 +263,11 @@ impl UdpUnpack {
         self.tally.output(Unit::Frames, 1);
         self.tally.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut self.wire);
+    }
+
+    fn count_held(&mut self) {
+        self.tally.set_held(Unit::Datagrams, self.window.datagrams());
+        self.tally.set_held(Unit::Bytes, self.pending.bytes + self.window.bytes());
     }
 
     fn lose_pending(&mut self, reason: LossReason) {
@@ -214,9 +285,8 @@ fn header(bytes: &[u8]) -> EventHeader {
 }
 
 /// Whether known events lead from the first data word of a datagram exactly to its last.
-fn whole_events(slice: Slice, received: &Frames) -> bool {
-    let mut rest = received.bytes(slice);
-    rest = &rest[..rest.len() - Footer::BYTES];
+fn whole_events(datagram: &[u8]) -> bool {
+    let mut rest = &datagram[..datagram.len() - Footer::BYTES];
     while !rest.is_empty() {
         let header = header(rest);
         let size = usize::try_from(header.byte_count()).unwrap_or(usize::MAX);
@@ -243,19 +313,18 @@ impl Unpack for UdpUnpack {
         self.tally.input(Unit::Datagrams, received.slices.len() as u64);
         self.tally.input(Unit::Bytes, received.byte_count());
         self.place_all(received);
+        self.release(|window| window.is_due(received.header.mark), units);
         let arrivals = std::mem::take(&mut self.arrivals);
-        for (index, arrival) in arrivals.iter().enumerate() {
-            let follower = arrivals.get(index + 1).and_then(|next| next.place.ok());
-            self.datagram(*arrival, follower, received, units);
-        }
+        arrivals.iter().for_each(|arrival| self.datagram(*arrival, received, units));
         self.arrivals = arrivals;
-        self.tally.set_held(Unit::Bytes, self.pending.bytes);
+        self.count_held();
         0
     }
 
-    fn finish(&mut self, _units: &mut Frames) {
+    fn finish(&mut self, units: &mut Frames) {
+        self.release(|_| true, units);
         self.lose_pending(LossReason::Unfinished);
-        self.tally.set_held(Unit::Bytes, 0);
+        self.count_held();
     }
 
     fn tally(&self) -> &Tally {
