@@ -18,6 +18,7 @@ pub mod clock;
 pub mod dig2;
 pub mod faults;
 pub mod file;
+pub mod group;
 pub mod host;
 pub mod live;
 mod open;
@@ -28,6 +29,8 @@ mod url_range;
 
 pub use clock::RunClock;
 pub use faults::{FaultError, FaultSettings, Faults, Faulty};
+pub use group::{Group, GroupSettings, Link, LinkId, News, Turn};
+pub use live::Live;
 pub use open::{Opened, open};
 pub use settings::{Backend, Policy, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};

@@ -4,6 +4,7 @@
 //!  UdpReceiver, TcpReceiver ─ receive, mark ─► Frames          Full ─► busy, if so configured
 //! ```
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,24 @@ impl Drop for BusyLine {
 
 pub(crate) fn source_error(place: impl ToString, error: &TransportError) -> SourceError {
     SourceError { place: place.to_string(), message: error.to_string() }
+}
+
+/// A source on a socket, which can be waited for together with others: a link of a [`Group`](crate::group::Group).
+pub trait Live: Source {
+    /// What to wait on.
+    fn socket(&self) -> BorrowedFd<'_>;
+}
+
+impl Live for UdpSource {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
+}
+
+impl Live for TcpSource {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
 }
 
 /// Datagrams from a socket.
