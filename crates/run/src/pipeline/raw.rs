@@ -11,53 +11,72 @@ use super::{Ledgered, Signals};
 
 const WAIT: Duration = Duration::from_millis(2);
 
-/// Every source's frames, on loan, into one file.
+/// Frames of every source, on loan, into one file.
 pub(crate) struct RawRecorder {
-    pub(crate) inlets: Vec<(Downstream<Frames>, Ledgered)>,
+    /// One per thread that receives.
+    inlets: Vec<Downstream<Frames>>,
+    /// By the source's number.
+    accounts: Vec<Option<Ledgered>>,
     pub(crate) writer: RawWriter,
+    failed: bool,
 }
 
 impl RawRecorder {
+    pub(crate) fn new(
+        inlets: Vec<Downstream<Frames>>,
+        sources: Vec<(SourceId, Ledgered)>,
+        writer: RawWriter,
+    ) -> RawRecorder {
+        let mut accounts = Vec::new();
+        for (source, account) in sources {
+            accounts.resize_with(accounts.len().max(source.index() + 1), || None);
+            accounts[source.index()] = Some(account);
+        }
+        RawRecorder { inlets, accounts, writer, failed: false }
+    }
+
     /// Writes until every reader has ended.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) -> RawRecorder {
-        let mut failed = false;
         loop {
             let mut wrote = false;
             for index in 0..self.inlets.len() {
-                while let Some(mut frames) = self.inlets[index].0.receive() {
+                while let Some(mut frames) = self.inlets[index].receive() {
                     wrote = true;
-                    self.take(index, &frames, &mut failed, signals);
+                    self.take(&frames, signals);
                     frames.clear();
-                    self.inlets[index].0.give_back(frames);
+                    self.inlets[index].give_back(frames);
                 }
             }
             if !wrote {
-                if self.inlets.iter().all(|(inlet, _)| inlet.is_finished()) {
+                if self.inlets.iter().all(Downstream::is_finished) {
                     break;
                 }
                 std::thread::sleep(WAIT);
             }
         }
         if let Err(error) = self.writer.finish()
-            && !failed
+            && !self.failed
         {
             signals.fail(error.to_string());
         }
-        for (index, (_, account)) in self.inlets.iter().enumerate() {
-            account.publish(self.writer.tally(SourceId(index as u16)));
+        for (index, account) in self.accounts.iter().enumerate() {
+            if let Some(account) = account {
+                account.publish(self.writer.tally(SourceId(index as u16)));
+            }
         }
         self
     }
 
-    fn take(&mut self, index: usize, frames: &Frames, failed: &mut bool, signals: &Signals) {
-        let source = SourceId(index as u16);
-        let account = &mut self.inlets[index].1;
+    fn take(&mut self, frames: &Frames, signals: &Signals) {
+        let source = frames.header.source;
+        let account =
+            self.accounts[source.index()].as_mut().expect("only sources with an account are linked");
         if let Some(number) = frames.header.snapshot {
             account.snapshot(number, self.writer.tally(source));
             return;
         }
         if let Err(error) = self.writer.write(frames)
-            && !std::mem::replace(failed, true)
+            && !std::mem::replace(&mut self.failed, true)
         {
             signals.fail(error.to_string());
         }

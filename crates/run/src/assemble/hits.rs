@@ -1,0 +1,173 @@
+//! The path of self-triggered boards, from their sources to recorded hits.
+//!
+//! ```text
+//!  [[source]] ─► reader (one per source) ══hits══► collector: time order ─► record
+//!                        ╚══frames══► raw recorder, if received bytes are kept
+//! ```
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use thalweg_data::{Control, Ledger, LossReason, SourceId, Stage, Tally, Unit};
+use thalweg_order::TimeOrder;
+use thalweg_readout::host::HostedBoard;
+use thalweg_record::{HitWriter, RawSource};
+
+use super::{RawLinks, Site, joined, spawn};
+use crate::emulate::TruthFile;
+use crate::error::RunError;
+use crate::open::{Opened, OpenedAll, open_all};
+use crate::pipeline::{Collector, Inlet, Ledgered, OUTPUT_HITS, Reader, ReaderAccounts, Signals, lanes};
+use crate::plan::HITS_PER_BATCH;
+use crate::supervise::Gauges;
+
+/// The hits' sources and threads while a run is under way.
+pub(super) struct HitPath {
+    pub(super) descriptions: Vec<String>,
+    pub(super) gauges: Vec<Arc<Gauges>>,
+    controls: Vec<Box<dyn Control>>,
+    boards: Vec<Option<HostedBoard>>,
+    truth: Option<TruthFile>,
+    readers: Vec<JoinHandle<()>>,
+    collector: JoinHandle<Collector>,
+}
+
+/// What is left of it.
+pub(super) struct HitsTaken {
+    /// With its sink; `None` after a panic.
+    pub(super) collector: Option<Collector>,
+    /// Hits that the senders count, where all of them tell.
+    pub(super) sent: Option<u64>,
+}
+
+impl HitPath {
+    /// Opens every source of hits and starts their threads. Nothing flows yet.
+    ///
+    /// # Errors
+    /// When a source cannot be opened, or a file or thread cannot be made.
+    pub(super) fn open(site: &Site<'_>, raw: &mut RawLinks) -> Result<HitPath, RunError> {
+        let OpenedAll { sources: mut opened, truth } = open_all(site.configuration, site.origin, site.clock)?;
+        let descriptions = opened.iter().map(|source| source.source.description()).collect();
+        let gauges: Vec<Arc<Gauges>> =
+            opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
+        let controls = opened.iter_mut().filter_map(|source| source.control.take()).collect();
+        let boards = opened.iter_mut().map(|source| source.board.take()).collect();
+        let (readers, collector) = start_threads(site, opened, &gauges, raw)?;
+        Ok(HitPath { descriptions, gauges, controls, boards, truth, readers, collector })
+    }
+
+    /// Lets hits flow.
+    pub(super) fn start(&mut self, signals: &Signals) {
+        let started =
+            self.controls.iter_mut().try_for_each(|control| control.arm().and_then(|()| control.start()));
+        if let Err(error) = started {
+            signals.fail(error.to_string());
+        }
+        self.boards.iter().flatten().for_each(HostedBoard::start);
+    }
+
+    /// Stops the boards; what they have sent is still on its way.
+    pub(super) fn stop(&mut self, signals: &Signals) {
+        for control in &mut self.controls {
+            if let Err(error) = control.stop().and_then(|()| control.disarm()) {
+                signals.fail(error.to_string());
+            }
+        }
+        self.boards.iter_mut().flatten().for_each(HostedBoard::end);
+    }
+
+    /// Waits for the threads, which end once everything is written.
+    ///
+    /// # Errors
+    /// When the truth cannot be written to its end.
+    pub(super) fn finish(self, site: &Site<'_>) -> Result<HitsTaken, RunError> {
+        for reader in self.readers {
+            joined(reader, site.signals);
+        }
+        let collector = joined(self.collector, site.signals);
+        let sent = close_sender_books(site.ledger, &self.boards, site.signals);
+        drop(self.boards);
+        self.truth.map(TruthFile::finish).transpose()?;
+        Ok(HitsTaken { collector, sent })
+    }
+}
+
+fn start_threads(
+    site: &Site<'_>,
+    opened: Vec<Opened>,
+    gauges: &[Arc<Gauges>],
+    raw: &mut RawLinks,
+) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
+    let Site { configuration, ledger, signals, .. } = *site;
+    let mut order = TimeOrder::new(&configuration.order, opened.len(), OUTPUT_HITS);
+    let names: Vec<String> = configuration.sources.iter().map(|source| source.head.name.clone()).collect();
+    let sink = HitWriter::create(site.directory.path(), &configuration.record, &names)?;
+    let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, (source, settings)) in opened.into_iter().zip(&configuration.sources).enumerate() {
+        let id = SourceId(index as u16);
+        if let Some(disorder_ps) = source.disorder_ps {
+            order.set_disorder_ps(id, disorder_ps);
+        }
+        let (lanes, workers, outlets) = lanes(source.decoders, settings.head.workers, HITS_PER_BATCH);
+        let open = |stage, units: &[Unit]| Ledgered::new(ledger.open(stage, id, units));
+        inlets.push(Inlet::new(
+            outlets,
+            open(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits]),
+            open(Stage::Order, &[Unit::Hits]),
+            open(Stage::Record, &[Unit::Hits]),
+        ));
+        let stream = source.source.is_stream();
+        let received = if stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
+        let unpacked: Vec<Unit> = received.iter().copied().chain([Unit::Frames]).collect();
+        let accounts = ReaderAccounts {
+            receive: open(Stage::Receive, received),
+            unpack: open(Stage::Unpack, &unpacked),
+            wire: (!source.wire_units.is_empty()).then(|| open(Stage::Wire, source.wire_units)),
+        };
+        let block_bytes = source.pool.block_size() as u64;
+        let name = settings.head.name.clone();
+        let reader = Reader {
+            id,
+            source: source.source,
+            unpack: source.unpack,
+            lanes,
+            raw: raw.link(ledger, &[RawSource { source: id.0, name, stream, block_bytes }]),
+            accounts,
+            gauges: gauges[index].clone(),
+        };
+        work.extend(workers.into_iter().map(|worker| (format!("decode {}", settings.head.name), worker)));
+        readers.push((format!("read {}", settings.head.name), reader));
+    }
+    let collector = Collector::new(inlets, order, sink, configuration.record.on_full);
+    let collector = spawn("collect", signals, move |signals| collector.run(signals))?;
+    let mut handles = Vec::new();
+    for (name, worker) in work {
+        handles.push(spawn(&name, signals, move |signals| worker.run(signals))?);
+    }
+    for (name, reader) in readers {
+        handles.push(spawn(&name, signals, move |signals| reader.run(signals))?);
+    }
+    Ok((handles, collector))
+}
+
+/// Enters what the senders count, where they tell: the first page of the hits' book. Returns the sum of hits sent, if
+/// every source's sender tells.
+fn close_sender_books(ledger: &Ledger, boards: &[Option<HostedBoard>], signals: &Signals) -> Option<u64> {
+    let books = ledger.books();
+    let mut sum = Some(0);
+    for (index, board) in boards.iter().enumerate() {
+        let source = SourceId(index as u16);
+        let hits = board.as_ref().map(|board| board.totals().sent.hits);
+        sum = sum.zip(hits).map(|(sum, hits)| sum + hits);
+        let (Some(board), Some(hits)) = (board, hits) else { continue };
+        let decoded =
+            books.account(Stage::Decode, source).map_or(0, |account| account.tally.total_output(Unit::Hits));
+        let mut tally = Tally::default();
+        tally.input(Unit::Hits, hits);
+        tally.output(Unit::Hits, decoded.min(hits));
+        tally.lost(LossReason::NeverReceived, Unit::Hits, hits.saturating_sub(decoded));
+        ledger.open(Stage::Sender, source, &[Unit::Hits]).publish(&tally);
+        board.failures().into_iter().for_each(|message| signals.fail(message));
+    }
+    sum
+}

@@ -1,0 +1,242 @@
+//! From a configuration to running threads, and from their end to closed books.
+//!
+//! ```text
+//!  Configuration ─► open sources ─► rings and threads ─► watch ─► join ─► books, run.json, Summary
+//! ```
+
+mod hits;
+mod raw;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use thalweg_data::{Books, Ledger, SourceId, Stage, Unit};
+use thalweg_readout::RunClock;
+use thalweg_record::{RunDirectory, RunRecord, RunRecordState, Table};
+
+use crate::config::Configuration;
+use crate::error::RunError;
+use crate::open::Origin;
+use crate::pipeline::Signals;
+use crate::plan::Plan;
+use crate::supervise::{
+    EndWhen, Gauges, SnapshotAudit, SourceSummary, Summary, Watch, Watched, unplaced_loss,
+};
+use hits::HitPath;
+use raw::RawLinks;
+
+/// Takes data as configured until the end is reached, everything in flight is written, and the books are closed.
+///
+/// # Errors
+/// When the run cannot be started. What goes wrong later is in the summary, and what was written verifies.
+pub fn run(configuration: &Configuration, end: EndWhen, watch: &mut Watch<'_>) -> Result<Summary, RunError> {
+    Plan::of(configuration)?;
+    take_data(configuration, &Origin::Configured, end, watch)
+}
+
+/// Runs a raw recording again through the same path, into a new run in `parent`.
+///
+/// # Errors
+/// When `recorded` holds no raw recording, or the new run cannot be started.
+pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<Summary, RunError> {
+    let record = RunRecord::read(&RunDirectory::open(recorded)?.run_record())?;
+    let mut configuration = Configuration::parse(&recorded.join("run.json"), record.configuration)?;
+    configuration.record.directory = parent.to_owned();
+    configuration.record.tables.retain(|table| *table != Table::Raw);
+    configuration.run.title = format!("replay of {}", record.title);
+    take_data(&configuration, &Origin::Recorded(recorded.to_owned()), EndWhen::default(), watch)
+}
+
+/// Where a run takes place: what both paths need to open.
+struct Site<'c> {
+    configuration: &'c Configuration,
+    origin: &'c Origin,
+    directory: &'c RunDirectory,
+    ledger: &'c Ledger,
+    signals: &'c Arc<Signals>,
+    clock: RunClock,
+}
+
+/// A run's files.
+struct Files {
+    directory: RunDirectory,
+    record: RunRecord,
+}
+
+fn take_data(
+    configuration: &Configuration,
+    origin: &Origin,
+    end: EndWhen,
+    watch: &mut Watch<'_>,
+) -> Result<Summary, RunError> {
+    let names: Vec<String> = configuration.sources.iter().map(|source| source.head.name.clone()).collect();
+    let title = &configuration.run.title;
+    let directory = RunDirectory::create(&configuration.record.directory, title)?;
+    let record = RunRecord::start(&directory, title, &configuration.text, &names);
+    record.write(&directory)?;
+    let mut files = Files { directory, record };
+    let result = take_data_into(configuration, origin, end, watch, &names, &mut files);
+    if let Err(error) = &result {
+        files.record.remarks.push(error.to_string());
+        files.record.stop(RunRecordState::Failed, Vec::new(), None);
+        files.record.write(&files.directory)?;
+    }
+    result
+}
+
+fn take_data_into(
+    configuration: &Configuration,
+    origin: &Origin,
+    end: EndWhen,
+    watch: &mut Watch<'_>,
+    names: &[String],
+    files: &mut Files,
+) -> Result<Summary, RunError> {
+    let ledger = Ledger::create(Some(&files.directory.ledger()), names)?;
+    let signals = Arc::new(Signals::default());
+    let clock = RunClock::start();
+    let site = Site {
+        configuration,
+        origin,
+        directory: &files.directory,
+        ledger: &ledger,
+        signals: &signals,
+        clock,
+    };
+    let mut raw = RawLinks::new(configuration.record.keeps(Table::Raw));
+    let mut hits = HitPath::open(&site, &mut raw)?;
+    let raw = raw
+        .recorder(&site)?
+        .map(|recorder| spawn("raw", &signals, move |signals| recorder.run(signals)))
+        .transpose()?;
+    let (descriptions, gauges) = (hits.descriptions.clone(), hits.gauges.clone());
+    let started = Instant::now();
+    hits.start(&signals);
+    let watched = Watched {
+        signals: signals.clone(),
+        ledger: ledger.clone(),
+        gauges: gauges.clone(),
+        directory: files.directory.clone(),
+        started,
+    };
+    let audit = watched.until_end(end, watch);
+    let elapsed_seconds = started.elapsed().as_secs_f64();
+    hits.stop(&signals);
+    signals.request_stop();
+    let taken = hits.finish(&site)?;
+    let raw = raw.and_then(|raw| joined(raw, &signals));
+    let mut tables = Vec::new();
+    tables.extend(taken.collector.iter().flat_map(|collector| collector.sink.summaries()));
+    tables.extend(raw.iter().flat_map(|raw| raw.writer.summaries()));
+    let outcome = Outcome {
+        books: ledger.books(),
+        sent: taken.sent,
+        audit,
+        elapsed_seconds,
+        first_hit_ms: taken.collector.and_then(|collector| collector.first_hit_ms(started)),
+    };
+    let summary = outcome.summary(&files.directory, &descriptions, &gauges, signals.failures());
+    let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
+    files.record.remarks.clone_from(&summary.failures);
+    files.record.details = details(&summary);
+    files.record.stop(state, tables, Some(&outcome.books));
+    files.record.write(&files.directory)?;
+    Ok(summary)
+}
+
+fn spawn<R: Send + 'static>(
+    name: &str,
+    signals: &Arc<Signals>,
+    work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
+) -> Result<JoinHandle<R>, RunError> {
+    signals.thread_starts();
+    let counted = Counted(signals.clone());
+    let run = move || work(&counted.0);
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|cause| {
+        signals.request_stop();
+        RunError::Thread { name: name.to_owned(), cause }
+    })
+}
+
+/// A thread that is counted while it lives; should it panic, the run ends.
+struct Counted(Arc<Signals>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.request_stop();
+        }
+        self.0.thread_ends();
+    }
+}
+
+/// Waits for a thread; a panic is a failure of the run, told by name.
+fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
+    let name = thread.thread().name().unwrap_or("unnamed").to_owned();
+    let told = |_| signals.fail(format!("the thread \"{name}\" panicked: a defect, please report it"));
+    thread.join().map_err(told).ok()
+}
+
+/// A run that is over, before it is told.
+struct Outcome {
+    books: Books,
+    sent: Option<u64>,
+    audit: SnapshotAudit,
+    elapsed_seconds: f64,
+    first_hit_ms: Option<f64>,
+}
+
+impl Outcome {
+    fn summary(
+        &self,
+        directory: &RunDirectory,
+        descriptions: &[String],
+        gauges: &[Arc<Gauges>],
+        failures: Vec<String>,
+    ) -> Summary {
+        let books = &self.books;
+        let decoded = books.total_output(Stage::Decode, Unit::Hits);
+        let mut discrepancies: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
+        discrepancies.extend(self.audit.open.iter().cloned());
+        discrepancies.extend(self.sent.and_then(|sent| unplaced_loss(books, sent.saturating_sub(decoded))));
+        let output = |stage, unit, source| {
+            books.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
+        };
+        let sources = books.sources.iter().enumerate().map(|(index, name)| SourceSummary {
+            name: name.clone(),
+            description: descriptions[index].clone(),
+            hits: output(Stage::Decode, Unit::Hits, SourceId(index as u16)),
+            bytes: output(Stage::Receive, Unit::Bytes, SourceId(index as u16)),
+            witnesses: gauges[index].witnesses().into_iter().collect(),
+        });
+        Summary {
+            state: if failures.is_empty() { "stopped" } else { "failed" },
+            run_directory: Some(PathBuf::from(directory.path())),
+            elapsed_seconds: self.elapsed_seconds,
+            hits_sent: self.sent,
+            hits_recorded: books.total_output(Stage::Record, Unit::Hits),
+            hits_lost: books.total_lost(Unit::Hits),
+            ledger_closed: discrepancies.is_empty(),
+            discrepancies,
+            snapshots: self.audit.taken,
+            first_hit_ms: self.first_hit_ms,
+            sources: sources.collect(),
+            losses: books.losses(),
+            ledger: books.entries(),
+            failures,
+        }
+    }
+}
+
+fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
+    let sources = serde_json::to_value(&summary.sources).unwrap_or_default();
+    BTreeMap::from([
+        ("sources".to_owned(), sources),
+        ("hits_sent".to_owned(), summary.hits_sent.into()),
+        ("hits_lost".to_owned(), summary.hits_lost.into()),
+        ("elapsed_seconds".to_owned(), summary.elapsed_seconds.into()),
+    ])
+}

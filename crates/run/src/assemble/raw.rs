@@ -1,0 +1,56 @@
+//! The recording of received bytes: one thread, one file, whatever path the bytes take.
+
+use thalweg_data::ring::{Downstream, Upstream, circuit};
+use thalweg_data::{Frames, Ledger, SourceId, Stage, Unit};
+use thalweg_record::{RawSource, RawWriter, Table};
+
+use super::Site;
+use crate::error::RunError;
+use crate::pipeline::{Ledgered, RawRecorder};
+
+/// Receive calls that may wait for the raw writer, of each thread that receives.
+const RAW_BATCHES: usize = 64;
+
+/// The readers' ends of the raw recording, while sources are being opened.
+pub(super) struct RawLinks {
+    keeps: bool,
+    inlets: Vec<Downstream<Frames>>,
+    accounts: Vec<(SourceId, Ledgered)>,
+    described: Vec<RawSource>,
+}
+
+impl RawLinks {
+    /// Links that lead somewhere if the configuration keeps raw bytes.
+    pub(super) fn new(keeps: bool) -> RawLinks {
+        RawLinks { keeps, inlets: Vec::new(), accounts: Vec::new(), described: Vec::new() }
+    }
+
+    /// The end for one receiving thread and its sources, or `None` when raw bytes are not kept.
+    pub(super) fn link(&mut self, ledger: &Ledger, sources: &[RawSource]) -> Option<Upstream<Frames>> {
+        if !self.keeps {
+            return None;
+        }
+        let (up, down) = circuit(RAW_BATCHES, Frames::default);
+        for source in sources {
+            let units = if source.stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
+            let id = SourceId(source.source);
+            self.accounts.push((id, Ledgered::new(ledger.open(Stage::Raw, id, units))));
+        }
+        self.described.extend_from_slice(sources);
+        self.inlets.push(down);
+        Some(up)
+    }
+
+    /// The thread's work, if there is any.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub(super) fn recorder(self, site: &Site<'_>) -> Result<Option<RawRecorder>, RunError> {
+        if self.inlets.is_empty() {
+            return Ok(None);
+        }
+        let path = site.directory.table(Table::Raw);
+        let writer = RawWriter::create(&path, &site.configuration.record, &self.described)?;
+        Ok(Some(RawRecorder::new(self.inlets, self.accounts, writer)))
+    }
+}
