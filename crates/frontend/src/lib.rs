@@ -13,4 +13,5 @@ pub mod digitizer2;
 mod framing;
 pub mod generic;
 pub mod seeds;
+pub mod sitcp;
 pub mod trigger;

@@ -7,7 +7,8 @@
 
 use crate::digitizer2::control::Request;
 use crate::digitizer2::emit::{self, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
-use crate::{abcd, compass, generic};
+use crate::trigger::{Answer, Trigger};
+use crate::{abcd, compass, generic, sitcp};
 
 /// Files in all sixteen combinations of fields, with and without their header.
 pub fn compass() -> Vec<Vec<u8>> {
@@ -186,4 +187,42 @@ pub fn digitizer2_control() -> Vec<Vec<u8>> {
         input
     });
     each.chain([all.clone()]).collect()
+}
+
+/// Streams of emulated SiTCP boards: every profile, named by header and connection, whole and with a damage.
+pub fn sitcp() -> Vec<Vec<u8>> {
+    let input = |choice: u8| {
+        let profile = sitcp::check::profile_of(choice);
+        let mode =
+            [sitcp::emulate::Mode::Raw, sitcp::emulate::Mode::Suppressed][usize::from(choice >> 4 & 1)];
+        let faults = sitcp::emulate::Faults { empty_every: 4, twelve_every: 3, ..Default::default() };
+        let (window, hits) = (3, 3.0);
+        let settings = sitcp::emulate::Settings { profile, mode, window, hits, faults, ..Default::default() };
+        let mut board = sitcp::emulate::Board::new(7, &settings).expect("the settings are possible");
+        let (mut input, mut ends) = (vec![choice], Vec::new());
+        for number in 0..8 {
+            board.answer(Trigger { number, time_ns: number * 1000 }, &mut input, &mut ends);
+        }
+        if choice & 8 != 0 {
+            let middle = input.len() / 2;
+            input[middle] ^= 0x5A;
+        }
+        input
+    };
+    (0..32).map(input).collect()
+}
+
+/// Requests to a SiTCP board's registers: reads, writes, beyond the map.
+pub fn sitcp_registers() -> Vec<Vec<u8>> {
+    use sitcp::rbcp::wire::{Command, Request};
+    let request =
+        |command, length, address, data| Request { command, id: 0, length, address, data }.datagram();
+    vec![
+        request(Command::Read, 1, 5, &[]),
+        request(Command::Write, 2, 0x1C, &[0x0E, 0xA6]),
+        request(Command::Read, 6, 0xFFFF_FF12, &[]),
+        request(Command::Read, 255, 0xFFFF_FFFE, &[]),
+        request(Command::Read, 1, 0x1000, &[]),
+        vec![0xFF, 0xC8, 0, 1, 0, 0, 0, 5, 2],
+    ]
 }

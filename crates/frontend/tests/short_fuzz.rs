@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use thalweg_frontend::{abcd, check, compass, digitizer2, generic, seeds};
+use thalweg_frontend::{abcd, check, compass, digitizer2, generic, seeds, sitcp};
 
 fn duration() -> Duration {
     let seconds = std::env::var("THALWEG_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -99,4 +99,14 @@ fn digitizer2_events() {
 #[test]
 fn digitizer2_control() {
     try_for_a_while(&seeds::digitizer2_control(), check::control);
+}
+
+#[test]
+fn sitcp_streams() {
+    try_for_a_while(&seeds::sitcp(), sitcp::check::check_stream);
+}
+
+#[test]
+fn sitcp_registers() {
+    try_for_a_while(&seeds::sitcp_registers(), sitcp::check::check_registers);
 }

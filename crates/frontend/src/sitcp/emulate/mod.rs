@@ -1,0 +1,165 @@
+//! A SiTCP board that behaves: triggers in, the bytes of its stream out, without a socket or a clock.
+//!
+//! ```text
+//!  Settings ─► Payloads (prepared) ─┐
+//!  Trigger ─► Board ─► header, stamped anew + one of the prepared bodies ─► bytes
+//!               ▲ connect, follow(registers), cut
+//! ```
+//! The host owns sockets and time: it calls [`Board::connect`] when a client has connected, [`Board::follow`] when registers
+//! were written, and sends what [`Answer::answer`] appends. The same settings and triggers give the same bytes.
+//! Bodies are prepared, so that one core emits a million blocks a second; where a body holds times on the scale of
+//! the trigger's, these are stamped anew, too.
+
+mod payloads;
+mod settings;
+
+use std::sync::Arc;
+
+use self::payloads::{Payload, Payloads};
+pub use self::settings::{Faults, Mode, Settings, SettingsError};
+use super::emit::{self, BlockFields, FrameEnd};
+use super::rbcp::Registers;
+use super::settings::Profile;
+use super::wire::recbe::{HIT, TIME_MASK};
+use super::wire::{recbe, str_tdc};
+use crate::trigger::{Answer, Trigger};
+
+/// One emulated board.
+#[derive(Clone, Debug)]
+pub struct Board {
+    board: u16,
+    settings: Settings,
+    payloads: Arc<Payloads>,
+    sent_number: u16,
+    /// Triggers seen on this connection.
+    triggers: u64,
+    blocks: u64,
+    bytes: u64,
+}
+
+impl Board {
+    /// A board with this number.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(board: u16, settings: &Settings) -> Result<Board, SettingsError> {
+        settings.validate()?;
+        let payloads = Arc::new(Payloads::new(settings));
+        let settings = settings.clone();
+        Ok(Board { board, settings, payloads, sent_number: 0, triggers: 0, blocks: 0, bytes: 0 })
+    }
+
+    /// Another board like this one. Both send from the same prepared bodies, so that those of hundreds of boards stay in
+    /// the cache, each beginning at another one.
+    pub fn like(&self, board: u16) -> Board {
+        Board { board, sent_number: 0, triggers: 0, blocks: 0, bytes: 0, ..self.clone() }
+    }
+
+    /// A client has connected: what was unsent is gone, and the counters begin anew.
+    pub fn connect(&mut self) {
+        self.sent_number = 0;
+        self.triggers = 0;
+    }
+
+    /// Takes over mode and window from the board's registers.
+    pub fn follow(&mut self, registers: &Registers) {
+        let mode = match registers.mode() {
+            recbe::Mode::Raw => Mode::Raw,
+            recbe::Mode::Suppressed => Mode::Suppressed,
+        };
+        let window = u16::from(registers.window());
+        if (mode, window) != (self.settings.mode, self.settings.window) {
+            (self.settings.mode, self.settings.window) = (mode, window);
+            self.payloads = Arc::new(Payloads::new(&self.settings));
+        }
+    }
+
+    /// The connection is closed in the middle of a block: appends the beginning of one.
+    pub fn cut(&mut self, trigger: Trigger, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        self.block(trigger, bytes);
+        bytes.truncate(start + (bytes.len() - start) * 2 / 3);
+    }
+
+    /// Blocks and bytes sent so far, cut ones included.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.blocks, self.bytes)
+    }
+
+    /// Appends one block.
+    fn block(&mut self, trigger: Trigger, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        let faults = &self.settings.faults;
+        let payload = match self.triggers {
+            nth if is_due(faults.empty_every, nth) => self.payloads.empty(),
+            nth if is_due(faults.twelve_every, nth) => self.payloads.twelve(),
+            nth => self.payloads.choose(nth.wrapping_add(u64::from(self.board) * 7)),
+        };
+        let number = (trigger.number as u32).wrapping_add(self.settings.first_trigger);
+        let time = trigger.time_ns as u16 & TIME_MASK;
+        match self.settings.profile {
+            Profile::Recbe | Profile::Belle2 => {
+                let raw = self.settings.mode == Mode::Raw;
+                let fields = BlockFields {
+                    mode: if raw { recbe::Mode::Raw } else { recbe::Mode::Suppressed },
+                    board: self.board,
+                    sent_number: self.sent_number,
+                    // The top bit is no time, and raw blocks have it set now and then.
+                    trigger_time: time | if raw && number & 1 == 1 { !TIME_MASK } else { 0 },
+                    trigger: number,
+                };
+                let length = payload.body.len() as u16;
+                let belle2 = self.settings.profile == Profile::Belle2;
+                let header = if belle2 { fields.belle2_header(length) } else { fields.recbe_header(length) };
+                bytes.extend_from_slice(&header);
+                append_stamped(payload, time, bytes);
+            }
+            Profile::AdcSitcp => {
+                let length = payload.body.len() as u32;
+                bytes.extend_from_slice(&emit::adc_sitcp_header(u32::from(self.board), number, length));
+                bytes.extend_from_slice(&payload.body);
+            }
+            Profile::StrTdc => {
+                let length = payload.body.len() as u32;
+                let number = number & ((1 << str_tdc::FRAME_NUMBER_BITS) - 1);
+                bytes.extend_from_slice(&payload.body);
+                let (generated_bytes, sent_bytes) = (length, length);
+                let end = FrameEnd { number, generated_bytes, sent_bytes, ..FrameEnd::default() };
+                bytes.extend_from_slice(&end.bytes());
+            }
+        }
+        self.sent_number = self.sent_number.wrapping_add(1);
+        self.blocks += 1;
+        self.bytes += (bytes.len() - start) as u64;
+    }
+}
+
+impl Answer for Board {
+    fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, _ends: &mut Vec<usize>) {
+        self.triggers += 1;
+        if is_due(self.settings.faults.lose_every, self.triggers) {
+            // The board had the event, counted it, and could not send it.
+            self.sent_number = self.sent_number.wrapping_add(1);
+            return;
+        }
+        self.block(trigger, bytes);
+        if is_due(self.settings.faults.double_every, self.triggers) {
+            self.block(trigger, bytes);
+        }
+    }
+}
+
+fn is_due(every: u32, nth: u64) -> bool {
+    every > 0 && nth.is_multiple_of(u64::from(every))
+}
+
+/// Appends a body; the times of its hits are set against the trigger's time.
+fn append_stamped(payload: &Payload, trigger_time: u16, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&payload.body);
+    for (at, before) in &payload.hits {
+        let word = HIT | trigger_time.wrapping_sub(*before) & TIME_MASK;
+        let at = start + *at as usize;
+        bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
+    }
+}

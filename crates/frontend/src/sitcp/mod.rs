@@ -1,0 +1,21 @@
+//! SiTCP boards: data as a TCP stream, registers over UDP.
+//!
+//! ```text
+//!  TCP bytes ─► Splitter ─► Fragments: one per trigger (or heartbeat frame), header and all, by reference
+//!  Trigger ─► emulate::Board ─► TCP bytes              registers: rbcp::Client ◄─ datagrams ─► rbcp::Registers
+//! ```
+//! What stands in the stream is the business of the board's own logic: [`wire`] has a file per profile, [`emit`] its
+//! inverse. The board listens (port 24 by default), the host connects; with many boards connecting is starting.
+
+pub mod check;
+pub mod emit;
+pub mod emulate;
+pub mod rbcp;
+mod settings;
+mod split;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use settings::{NamedBy, Profile, Settings, SettingsError};
+pub use split::Splitter;

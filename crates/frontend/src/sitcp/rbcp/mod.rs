@@ -1,0 +1,18 @@
+//! SiTCP's register protocol (RBCP): one UDP datagram asks, one answers, port 4660.
+//!
+//! ```text
+//!  Operation ─► Client ─► datagram ─► board's registers ─► datagram ─► Client ─► Done
+//!                 ▲ now: time-outs, re-sending, read-back
+//! ```
+//! [`wire`] is the datagram, [`Client`] the host's half, [`Registers`] an emulated board's, [`map`] the addresses. None of
+//! them has a socket or a clock. Sources: h-sendai/SitcpRbcp, BeeBeansTechnologies/sitcpy, RyotaroHonda/ug-amaneq.
+
+mod client;
+pub mod map;
+mod registers;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use client::{Client, Counts, Done, Operation, RbcpError, Settings};
+pub use registers::{Faults, Outgoing, Registers};

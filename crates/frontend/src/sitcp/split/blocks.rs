@@ -1,0 +1,142 @@
+//! Blocks that begin with a header: header → length → body, a header at a time.
+//!
+//! ```text
+//!  | header length body | header length body | header le…   ─► two fragments, the rest waits
+//! ```
+//! Bodies are not looked at: of a block a few bytes at its start are read, and the block is passed on by reference.
+
+use thalweg_data::{Fragment, Fragments, LossReason, Unit};
+
+use super::super::wire::{Block, Head};
+use super::{Found, State};
+use crate::framing::{Piece, StreamAccount};
+
+/// Headers in a row that end a search.
+const CONFIRMATIONS: usize = 2;
+
+/// What ended a run of blocks.
+enum Stop {
+    /// A block is not whole yet.
+    Short,
+    /// A header that cannot be.
+    Impossible,
+}
+
+/// What lies at the start of some bytes.
+enum Look {
+    Whole(Head),
+    Short,
+    Impossible,
+}
+
+impl State {
+    /// Cuts a piece of a stream; returns the number of bytes left over.
+    pub(super) fn blocks<B: Block>(
+        &mut self,
+        piece: &Piece<'_>,
+        fragments: &mut Fragments,
+        account: &mut StreamAccount,
+    ) -> usize {
+        let mut at = 0;
+        loop {
+            if self.searching {
+                match self.search_blocks::<B>(&piece.bytes[at..]) {
+                    Found::Open(skipped) => {
+                        account.lose(LossReason::Resynchronised, skipped);
+                        return piece.bytes.len() - at - skipped;
+                    }
+                    Found::Edge(skipped) => {
+                        account.lose(LossReason::Resynchronised, skipped);
+                        at += skipped;
+                        self.searching = false;
+                    }
+                }
+            }
+            let (end, stop) = self.run_of_blocks::<B>(piece, at, fragments, account);
+            if let Stop::Short = stop {
+                return piece.bytes.len() - end;
+            }
+            self.damaged(account);
+            account.lose(LossReason::Resynchronised, 1);
+            at = end + 1;
+        }
+    }
+
+    /// Passes on the blocks from `start` on; returns where they end, and why.
+    fn run_of_blocks<B: Block>(
+        &mut self,
+        piece: &Piece<'_>,
+        start: usize,
+        fragments: &mut Fragments,
+        account: &mut StreamAccount,
+    ) -> (usize, Stop) {
+        let (mut at, mut passed_bytes) = (start, 0);
+        let stop = loop {
+            let head = match self.look::<B>(&piece.bytes[at..]) {
+                Look::Whole(head) => head,
+                Look::Short => break Stop::Short,
+                Look::Impossible => break Stop::Impossible,
+            };
+            if let Some(board) = self.boards.index(head.board) {
+                let slice = piece.slice.part(at, head.total_bytes).expect("the block is whole");
+                let source = self.boards.take(board, u32::from(head.sent_number));
+                fragments.slices.push(slice.tagged(0));
+                fragments.fragments.push(Fragment {
+                    trigger: u64::from(head.trigger),
+                    ticks: u64::from(head.ticks),
+                    bytes: head.total_bytes as u32,
+                    source,
+                    slices: 1,
+                });
+                passed_bytes += head.total_bytes;
+            } else {
+                account.lose(LossReason::UnknownSource, head.total_bytes);
+                account.tally.lost(LossReason::UnknownSource, Unit::Fragments, 1);
+            }
+            at += head.total_bytes;
+        };
+        if passed_bytes > 0 {
+            fragments.leases.add_for(piece.slice, &piece.received.leases);
+            account.tally.output(Unit::Bytes, passed_bytes as u64);
+        }
+        (at, stop)
+    }
+
+    #[inline]
+    fn look<B: Block>(&self, bytes: &[u8]) -> Look {
+        let Some(header) = bytes.get(..B::HEADER_BYTES) else { return Look::Short };
+        match B::head(header) {
+            Ok(head) if head.total_bytes > self.longest => Look::Impossible,
+            Ok(head) if head.total_bytes > bytes.len() => Look::Short,
+            Ok(head) => Look::Whole(head),
+            Err(_) => Look::Impossible,
+        }
+    }
+
+    fn search_blocks<B: Block>(&self, bytes: &[u8]) -> Found {
+        for skipped in 0..bytes.len() {
+            match self.confirm::<B>(&bytes[skipped..]) {
+                Some(true) => return Found::Edge(skipped),
+                None => return Found::Open(skipped),
+                Some(false) => {}
+            }
+        }
+        Found::Open(bytes.len())
+    }
+
+    /// Whether blocks of our boards follow each other here; `None` when that cannot be said yet.
+    fn confirm<B: Block>(&self, mut bytes: &[u8]) -> Option<bool> {
+        for remaining in (0..CONFIRMATIONS).rev() {
+            let header = bytes.get(..B::HEADER_BYTES)?;
+            match B::head(header) {
+                Ok(head) if head.total_bytes <= self.longest && self.boards.index(head.board).is_some() => {
+                    // Of the last one its header is enough.
+                    let next = if remaining == 0 { 0 } else { head.total_bytes };
+                    bytes = bytes.get(next..)?;
+                }
+                _ => return Some(false),
+            }
+        }
+        Some(true)
+    }
+}

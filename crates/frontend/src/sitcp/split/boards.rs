@@ -1,0 +1,135 @@
+//! The boards behind one connection: which source each is, how many blocks it sent, and which it did not.
+//!
+//! ```text
+//!  number in the header ─► index ─► source      sent number ─► next expected ─► gap
+//! ```
+//! A gap of the board's own number is a loss in the board, since TCP loses nothing. A number that goes backwards, or
+//! jumps far, is a counter that was restarted: counting begins anew, and nothing is said to be lost.
+
+use thalweg_data::{LossReason, SourceId, Tally, Unit};
+
+use super::super::settings::{Profile, Settings};
+use super::super::wire::Block;
+use super::super::wire::recbe::Recbe;
+use super::super::wire::str_tdc;
+
+/// Most blocks that a board loses in one go; a larger step is a restart of its counter.
+const LARGEST_GAP: u32 = 4096;
+
+#[derive(Clone, Debug, Default)]
+struct Board {
+    /// Blocks since the last publication.
+    found: u64,
+    missing: u64,
+    expected: Option<u32>,
+}
+
+/// All boards of a connection.
+#[derive(Debug)]
+pub(super) struct Boards {
+    first_source: u16,
+    first_number: u32,
+    /// Blocks are told apart by the number in their header.
+    named: bool,
+    /// The bits that the sent number has; none set when it is not looked at.
+    number_mask: u32,
+    boards: Vec<Board>,
+    /// One per board; none when there is one board, whose fragments stand in the tally of the link.
+    tallies: Vec<Tally>,
+    wire_tallies: Vec<Tally>,
+    restarts: u64,
+}
+
+impl Boards {
+    pub fn new(first_source: SourceId, settings: &Settings) -> Boards {
+        let boards = usize::from(settings.boards);
+        let counted = settings.sent_number && settings.profile.counts_blocks();
+        let bits = match settings.profile {
+            _ if !counted => 0,
+            Profile::StrTdc => str_tdc::FRAME_NUMBER_BITS,
+            _ => Recbe::SENT_NUMBER_BITS,
+        };
+        Boards {
+            first_source: first_source.0,
+            first_number: u32::from(settings.first_board),
+            named: settings.names_in_header(),
+            number_mask: (1 << bits) - 1,
+            boards: vec![Board::default(); boards],
+            tallies: vec![Tally::default(); if boards == 1 { 0 } else { boards }],
+            wire_tallies: vec![Tally::default(); if counted { boards } else { 0 }],
+            restarts: 0,
+        }
+    }
+
+    /// The place of the board with this number, if it is one of ours.
+    #[inline]
+    pub fn index(&self, number: u32) -> Option<usize> {
+        if !self.named {
+            return Some(0);
+        }
+        let index = number.wrapping_sub(self.first_number) as usize;
+        (index < self.boards.len()).then_some(index)
+    }
+
+    /// Counts a block of a board, with the board's own number of it; returns whose source that is.
+    #[inline]
+    pub fn take(&mut self, index: usize, sent_number: u32) -> SourceId {
+        let board = &mut self.boards[index];
+        board.found += 1;
+        if self.number_mask != 0 {
+            if board.expected != Some(sent_number) {
+                self.restarts += board.step_to(sent_number, self.number_mask);
+            }
+            board.expected = Some(sent_number.wrapping_add(1) & self.number_mask);
+        }
+        SourceId(self.first_source.wrapping_add(index as u16))
+    }
+
+    /// Writes what was found into the tallies; `link` is that of the connection.
+    pub fn publish(&mut self, link: &mut Tally) {
+        for (index, board) in self.boards.iter_mut().enumerate() {
+            let (found, missing) = (std::mem::take(&mut board.found), std::mem::take(&mut board.missing));
+            if found == 0 {
+                continue;
+            }
+            self.tallies.get_mut(index).unwrap_or(&mut *link).output(Unit::Fragments, found);
+            if let Some(wire) = self.wire_tallies.get_mut(index) {
+                wire.input(Unit::Frames, found + missing);
+                wire.output(Unit::Frames, found);
+                wire.lost(LossReason::FrameGap, Unit::Frames, missing);
+            }
+        }
+    }
+
+    /// A new connection: its numbers do not continue those of the old one.
+    pub fn begin_epoch(&mut self) {
+        self.boards.iter_mut().for_each(|board| board.expected = None);
+    }
+
+    pub fn tallies(&self) -> &[Tally] {
+        &self.tallies
+    }
+
+    pub fn wire_tallies(&self) -> &[Tally] {
+        &self.wire_tallies
+    }
+
+    /// How often a board's number did not continue, and was not taken for a gap.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+}
+
+impl Board {
+    /// A number that was not expected: a gap, or a restart (then 1 is returned).
+    #[cold]
+    fn step_to(&mut self, number: u32, mask: u32) -> u64 {
+        let Some(expected) = self.expected else { return 0 };
+        let gap = number.wrapping_sub(expected) & mask;
+        if gap > LARGEST_GAP {
+            return 1;
+        }
+        self.missing += u64::from(gap);
+        0
+    }
+}

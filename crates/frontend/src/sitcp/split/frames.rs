@@ -1,0 +1,119 @@
+//! Heartbeat frames of streaming boards: words, and two delimiters at the end of each frame.
+//!
+//! ```text
+//!  | data data … delimiter 1 delimiter 2 | data … delimiter 1 de…   ─► one fragment, the rest waits
+//! ```
+//! The number of the frame stands at its end, so every word's type is read; what was read of an unfinished frame is not
+//! read again. A word of no known type, or anything between the two delimiters, is a damage: the frame is lost, and the
+//! stream goes on behind the next two delimiters that can be trusted.
+
+use thalweg_data::{Fragment, Fragments, LossReason, Unit};
+
+use super::super::wire::str_tdc::{DELIMITER_BYTES, Kind, WORD_BYTES, Word};
+use super::{Found, State};
+use crate::framing::{Piece, StreamAccount};
+
+impl State {
+    /// Cuts a piece of a stream; returns the number of bytes left over.
+    pub(super) fn frames(
+        &mut self,
+        piece: &Piece<'_>,
+        fragments: &mut Fragments,
+        account: &mut StreamAccount,
+    ) -> usize {
+        let bytes = piece.bytes;
+        let (mut start, mut passed_bytes) = (0, 0);
+        let left_over = loop {
+            if self.searching {
+                match search_frames(&bytes[start..]) {
+                    Found::Open(skipped) => {
+                        account.lose(LossReason::Resynchronised, skipped);
+                        break bytes.len() - start - skipped;
+                    }
+                    Found::Edge(skipped) => {
+                        account.lose(LossReason::Resynchronised, skipped);
+                        start += skipped;
+                        self.searching = false;
+                    }
+                }
+            }
+            let data_end = start + self.scanned + inside_bytes(&bytes[start + self.scanned..]);
+            if data_end + DELIMITER_BYTES - start > self.longest {
+                self.scanned = 0;
+                self.damaged(account);
+                continue;
+            }
+            self.scanned = data_end - start;
+            let Some(first) = Word::at(bytes, data_end) else { break bytes.len() - start };
+            if first.is(Kind::Delimiter1) {
+                let Some(second) = Word::at(bytes, data_end + WORD_BYTES) else { break bytes.len() - start };
+                if second.is(Kind::Delimiter2) {
+                    let end = data_end + DELIMITER_BYTES;
+                    self.pass_on_frame(piece, start..end, [first, second], fragments);
+                    passed_bytes += end - start;
+                    (start, self.scanned) = (end, 0);
+                    continue;
+                }
+            }
+            self.scanned = 0;
+            self.damaged(account);
+        };
+        if passed_bytes > 0 {
+            fragments.leases.add_for(piece.slice, &piece.received.leases);
+            account.tally.output(Unit::Bytes, passed_bytes as u64);
+        }
+        left_over
+    }
+
+    fn pass_on_frame(
+        &mut self,
+        piece: &Piece<'_>,
+        range: std::ops::Range<usize>,
+        [first, second]: [Word; 2],
+        fragments: &mut Fragments,
+    ) {
+        let number = first.frame_number();
+        let slice = piece.slice.part(range.start, range.len()).expect("the frame is whole");
+        self.unsent_bytes += u64::from(second.generated_bytes().saturating_sub(second.sent_bytes()));
+        let source = self.boards.take(0, number);
+        fragments.slices.push(slice.tagged(0));
+        fragments.fragments.push(Fragment {
+            trigger: u64::from(number),
+            // A frame is a tick of the board's slow clock: 2^19 ns.
+            ticks: u64::from(number),
+            bytes: slice.length,
+            source,
+            slices: 1,
+        });
+    }
+}
+
+/// Bytes of the words at the start that stand inside a frame.
+fn inside_bytes(bytes: &[u8]) -> usize {
+    let words = bytes.as_chunks().0;
+    let outside = words.iter().position(|word| !Word::from_bytes(*word).is_inside());
+    outside.unwrap_or(words.len()) * WORD_BYTES
+}
+
+/// Looks for two delimiters at any byte, since it is not known where words begin. They are trusted when what they say of
+/// their frame is possible and a word of known type follows.
+fn search_frames(bytes: &[u8]) -> Found {
+    let needed = DELIMITER_BYTES + WORD_BYTES;
+    for at in 0..(bytes.len() + 1).saturating_sub(needed) {
+        let [Some(first), Some(second), Some(next)] = [0, 1, 2].map(|n| Word::at(bytes, at + n * WORD_BYTES))
+        else {
+            break;
+        };
+        let whole_words = |bytes: u32| (bytes as usize).is_multiple_of(WORD_BYTES);
+        let trusted = first.is(Kind::Delimiter1)
+            && second.is(Kind::Delimiter2)
+            && second.sent_bytes() <= second.generated_bytes()
+            && whole_words(second.sent_bytes())
+            && whole_words(second.generated_bytes())
+            && (next.is_inside() || next.is(Kind::Delimiter1));
+        if trusted {
+            return Found::Edge(at + DELIMITER_BYTES);
+        }
+    }
+    Found::Open((bytes.len() + 1).saturating_sub(needed))
+}

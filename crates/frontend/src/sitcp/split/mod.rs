@@ -1,0 +1,144 @@
+//! Fragments out of a SiTCP board's TCP stream.
+//!
+//! ```text
+//!  bytes ─► header → length → body ─► whose? ─► Fragment { trigger, ticks, source } + one slice, header and all
+//!              │ impossible             └ unknown_source
+//!              └─► search: byte by byte, until two headers in a row can be trusted ─► resynchronised
+//! ```
+//! The first byte of a connection is the first of a block. TCP loses nothing, so an impossible header means that the
+//! board or the settings are wrong: readers of such boards close and connect again. Here the connection stays; what lies
+//! between the damage and the next trustworthy place is counted as `resynchronised`, the block that was hit as
+//! `bad_framing`. The last block of a stream that is being searched is not found, since no other confirms it; it is
+//! counted as unfinished.
+//!
+//! [`Split::finish`] ends an epoch: what is unfinished is lost, and what comes afterwards is a new connection, whose first
+//! byte begins a block and whose numbers do not continue those of the old one.
+
+mod blocks;
+mod boards;
+mod frames;
+
+use thalweg_data::{Fragments, Frames, LossReason, SourceId, Split, Tally, Unit};
+
+use self::boards::Boards;
+use super::settings::{Profile, Settings, SettingsError};
+use super::wire::adc_sitcp::AdcSitcp;
+use super::wire::recbe::{Belle2, Recbe};
+use crate::framing::{Piece, StreamAccount};
+
+/// Finds the blocks of the boards behind one connection.
+#[derive(Debug)]
+pub struct Splitter {
+    account: StreamAccount,
+    profile: Profile,
+    state: State,
+}
+
+/// Where the framing is in its stream, and whose blocks it knows.
+#[derive(Debug)]
+struct State {
+    boards: Boards,
+    longest: usize,
+    /// Behind a damage, before the next trustworthy place.
+    searching: bool,
+    /// Bytes of the unfinished frame that were looked through before; of streaming boards only.
+    scanned: usize,
+    damages: u64,
+    unsent_bytes: u64,
+}
+
+impl Splitter {
+    /// A splitter of one connection, whose boards become `first_source` and those that follow it.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(first_source: SourceId, settings: &Settings) -> Result<Splitter, SettingsError> {
+        settings.validate()?;
+        let state = State {
+            boards: Boards::new(first_source, settings),
+            longest: settings.longest_block(),
+            searching: false,
+            scanned: 0,
+            damages: 0,
+            unsent_bytes: 0,
+        };
+        Ok(Splitter { account: StreamAccount::default(), profile: settings.profile, state })
+    }
+
+    /// Counters beside the books: `(name, value)`.
+    pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("stream_damages", self.state.damages),
+            ("sent_number_restarts", self.state.boards.restarts()),
+            ("board_unsent_bytes", self.state.unsent_bytes),
+        ]
+    }
+}
+
+impl Split for Splitter {
+    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+        fragments.header = received.header;
+        let Splitter { account, profile, state } = self;
+        let left_over = account.pieces(received, |piece, account| {
+            state.interrupt(piece, account);
+            match profile {
+                Profile::Recbe => state.blocks::<Recbe>(piece, fragments, account),
+                Profile::Belle2 => state.blocks::<Belle2>(piece, fragments, account),
+                Profile::AdcSitcp => state.blocks::<AdcSitcp>(piece, fragments, account),
+                Profile::StrTdc => state.frames(piece, fragments, account),
+            }
+        });
+        self.state.boards.publish(&mut self.account.tally);
+        left_over
+    }
+
+    fn finish(&mut self, fragments: &mut Fragments) {
+        let _ = fragments;
+        if self.account.tally.held(Unit::Bytes) > 0 {
+            self.account.tally.lost(LossReason::Unfinished, Unit::Fragments, 1);
+        }
+        self.account.finish();
+        self.state.searching = false;
+        self.state.scanned = 0;
+        self.state.boards.begin_epoch();
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.account.tally
+    }
+
+    fn board_tallies(&self) -> &[Tally] {
+        self.state.boards.tallies()
+    }
+
+    fn wire_tallies(&self) -> &[Tally] {
+        self.state.boards.wire_tallies()
+    }
+}
+
+impl State {
+    /// What was held back is gone: the stream goes on in the middle of a block.
+    fn interrupt(&mut self, piece: &Piece<'_>, account: &mut StreamAccount) {
+        if piece.interrupted {
+            account.tally.lost(LossReason::TooLarge, Unit::Fragments, 1);
+            self.searching = true;
+            self.scanned = 0;
+            self.damages += 1;
+        }
+    }
+
+    /// A block that cannot be: what follows it has to be searched for.
+    fn damaged(&mut self, account: &mut StreamAccount) {
+        account.tally.lost(LossReason::BadFraming, Unit::Fragments, 1);
+        self.searching = true;
+        self.damages += 1;
+    }
+}
+
+/// What a search found, from the start of the bytes searched.
+enum Found {
+    /// Behind so many bytes the stream can be trusted again.
+    Edge(usize),
+    /// So many bytes are worth nothing; what follows may be something, and needs more bytes.
+    Open(usize),
+}

@@ -1,0 +1,5 @@
+//! Streams of SiTCP boards, in every profile.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::sitcp::check::check_stream(bytes));

@@ -1,0 +1,5 @@
+//! The register protocol of SiTCP boards, from both ends.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::sitcp::check::check_registers(bytes));
