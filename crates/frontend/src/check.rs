@@ -1,9 +1,9 @@
 //! Runs a front end as the host does and holds its books to the laws: for its tests and for fuzzing.
 //!
 //! ```text
-//!  bytes ─► pieces or datagrams ─► Unpack ─► Decode ─► Outcome { hits, extras, samples, books }
+//!  bytes ─► pieces or datagrams ─► Unpack ─► Decode ─► Outcome { hits, extras, samples, …, books }
 //! ```
-//! Not part of the data path: it copies every hit out.
+//! Not part of the data path: it copies everything out.
 
 use std::cell::RefCell;
 
@@ -12,15 +12,18 @@ use thalweg_data::pool::BlockWriter;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::waveform::Samples;
 use thalweg_data::{
-    Books, Decode, Extra, Frames, Hit, Hits, LossReason, Mark, Pool, SourceId, Stage, Tally, Unit, Unpack,
+    Books, Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Mark, Pool, Signal, SourceId, Stage,
+    Statistics, Tally, Unit, Unpack,
 };
 
-use crate::digitizer2::control::message::{HEADER_BYTES, LONGEST_REPLY};
-use crate::digitizer2::control::{Assembler, Reply, Request, Server, Session};
-use crate::digitizer2::emulate;
+pub use crate::digitizer2::check::control;
 
-const BLOCKS: usize = 4;
-const BLOCK_BYTES: usize = 64 << 10;
+/// Enough for units of a megabyte in small datagrams.
+const BLOCKS: usize = 64;
+/// Bytes of a block: what a stream's unit must fit into.
+pub const BLOCK_BYTES: usize = 64 << 10;
+/// Between two receive calls.
+const MARK_STEP_NS: u64 = 100_000;
 
 thread_local! {
     /// One pool per thread: a process can name a limited number, and a fuzzer calls without end.
@@ -36,10 +39,18 @@ pub struct Outcome {
     pub extras: Vec<Extra>,
     /// The samples of each extra; empty where it has none.
     pub samples: Vec<Samples>,
+    /// The bytes of each extra's samples, as received.
+    pub sample_bytes: Vec<Vec<u8>>,
     /// The bytes of each extra's user words.
     pub words: Vec<Vec<u8>>,
-    /// The bytes of each unit.
+    /// The bytes of each slice of a unit.
     pub units: Vec<Vec<u8>>,
+    /// The board's own counters.
+    pub statistics: Vec<Statistics>,
+    /// What the board said about the run.
+    pub signals: Vec<Signal>,
+    /// How often a framing wanted to carry a whole block, and the receiver gave the bytes up.
+    pub given_up: u64,
     /// Receive, unpack, decode and wire.
     pub books: Books,
 }
@@ -66,8 +77,12 @@ impl Outcome {
         let discrepancies = self.books.discrepancies();
         assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
         assert_eq!(self.tally(Stage::Decode).total_output(Unit::Hits), self.hits.len() as u64);
-        let with_extra = self.hits.iter().filter(|hit| hit.flags.has(thalweg_data::Flags::EXTRA)).count();
-        assert_eq!(with_extra, self.extras.len(), "each hit with an extra owns one row");
+        let with_extra = self.hits.iter().filter(|hit| hit.flags.has(Flags::EXTRA));
+        let times = with_extra.map(|hit| hit.time_ps);
+        assert!(
+            times.eq(self.extras.iter().map(|extra| extra.time_ps)),
+            "the k-th hit with an extra owns row k"
+        );
     }
 }
 
@@ -85,6 +100,7 @@ pub fn stream(unpack: impl Unpack, decode: impl Decode, bytes: &[u8], pieces: &[
             Room::Tail(tail) => tail,
             Room::UnitTooLarge => {
                 buffer.carry(0);
+                run.outcome.given_up += 1;
                 continue;
             }
             Room::NoBlock => panic!("the run holds no block beyond its batches"),
@@ -102,14 +118,27 @@ pub fn stream(unpack: impl Unpack, decode: impl Decode, bytes: &[u8], pieces: &[
     run.finish()
 }
 
-/// Feeds datagrams, a few to a batch.
+/// Feeds datagrams, five to a batch.
 ///
 /// # Panics
-/// When the front end does, or a datagram is longer than a block.
+/// As [`datagrams_in_batches`].
 pub fn datagrams<'a>(
     unpack: impl Unpack,
     decode: impl Decode,
     datagrams: impl IntoIterator<Item = &'a [u8]>,
+) -> Outcome {
+    datagrams_in_batches(unpack, decode, datagrams, 5)
+}
+
+/// Feeds datagrams, so many to a batch.
+///
+/// # Panics
+/// When the front end does, or a datagram is longer than a block.
+pub fn datagrams_in_batches<'a>(
+    unpack: impl Unpack,
+    decode: impl Decode,
+    datagrams: impl IntoIterator<Item = &'a [u8]>,
+    per_batch: usize,
 ) -> Outcome {
     let pool = POOL.with_borrow(Clone::clone);
     let mut run = Run::new(unpack, decode);
@@ -124,7 +153,7 @@ pub fn datagrams<'a>(
         let slice = writer.append(datagram).expect("a datagram fits a block");
         run.received.slices.push(slice);
         run.received.leases.add(writer.lease());
-        if run.received.slices.len() == 5 {
+        if run.received.slices.len() >= per_batch {
             run.step();
             run.received.clear();
         }
@@ -132,29 +161,6 @@ pub fn datagrams<'a>(
     run.step();
     run.received.clear();
     run.finish()
-}
-
-/// Sends arbitrary bytes to a board's control service, in two pieces, and reads them as a board's reply.
-///
-/// # Panics
-/// When one of them does, or an answer of the service is none.
-pub fn control(input: &[u8]) {
-    let mut server = Server::new(&emulate::Settings { channels: 2, ..emulate::Settings::default() }, 1);
-    let mut session = Session::default();
-    let mut answers = Vec::new();
-    for piece in [&input[..input.len() / 2], &input[input.len() / 2..]] {
-        if session.receive(piece, &mut server, &mut |_, _| Ok(()), &mut answers).is_err() {
-            break;
-        }
-    }
-    let mut replies = Assembler::new(LONGEST_REPLY);
-    replies.push(&answers);
-    while let Some(json) = replies.next_message().expect("answers are framed") {
-        Reply::decode(&json).expect("answers are replies");
-    }
-    if let Some(json) = input.get(HEADER_BYTES..) {
-        drop((Request::decode(json), Reply::decode(json)));
-    }
 }
 
 struct Run<U, D> {
@@ -176,7 +182,7 @@ impl<U: Unpack, D: Decode> Run<U, D> {
     }
 
     fn step(&mut self) -> usize {
-        self.mark = Mark(self.mark.0 + 1_000_000);
+        self.mark = Mark(self.mark.0 + MARK_STEP_NS);
         self.received.header.mark = self.mark;
         let (calls, bytes) = (self.received.slices.len() as u64, self.received.byte_count());
         for (unit, count) in [(Unit::Datagrams, calls), (Unit::Bytes, bytes)] {
@@ -195,13 +201,18 @@ impl<U: Unpack, D: Decode> Run<U, D> {
         self.decode.decode(units, hits);
         outcome.units.extend(units.slices.iter().map(|slice| units.bytes(*slice).to_vec()));
         outcome.hits.extend(&hits.hits);
+        outcome.statistics.extend_from_slice(&hits.statistics);
+        outcome.signals.extend(hits.signals.iter().map(|(_, signal)| *signal));
+        let chain = |first: u32, count: u16| {
+            let slices = hits.slices.iter().skip(first as usize).take(usize::from(count));
+            slices.flat_map(|slice| hits.leases.bytes(*slice)).copied().collect()
+        };
         for extra in &hits.extras {
             let mut samples = Samples::default();
             samples.read(extra, &hits.slices, &hits.leases);
             outcome.samples.push(samples);
-            let words =
-                hits.slices.iter().skip(extra.words_first as usize).take(usize::from(extra.words_count));
-            outcome.words.push(words.flat_map(|slice| hits.leases.bytes(*slice).to_vec()).collect());
+            outcome.sample_bytes.push(chain(extra.samples_first, extra.samples_count));
+            outcome.words.push(chain(extra.words_first, extra.words_count));
             outcome.extras.push(*extra);
         }
     }

@@ -3,189 +3,44 @@
 //! ```text
 //!  any bytes ─► datagrams or stream pieces ─► unpack ─► decode ─► Outcome { hits, books }   books.close()
 //! ```
-//! Tests and fuzz targets drive the same functions; the whole path from receive to hits runs as in a program, with a pool, a
-//! carrying stream buffer and a ledger.
+//! Tests and fuzz targets drive the same functions.
 
-use thalweg_data::stream::{Room, StreamBuffer};
-use thalweg_data::{
-    Books, Decode, Extra, Frames, Hit, Hits, Ledger, Mark, Pool, Signal, SourceId, Stage, Statistics, Tally,
-    Unit, Unpack,
-};
+use thalweg_data::SourceId;
 
+use super::control::message::{HEADER_BYTES, LONGEST_REPLY};
+use super::control::{Assembler, Reply, Request, Server, Session};
 use super::unpack::{TcpUnpack, UdpUnpack};
-use super::{Decoder, Firmware, Settings, emit};
+use super::{Decoder, Firmware, Settings, emit, emulate};
+use crate::check::{self, BLOCK_BYTES, Outcome};
 
 const SOURCE: SourceId = SourceId(0);
-const BLOCK_BYTES: usize = 64 << 10;
-const BLOCKS: usize = 64;
 /// Largest event that [`udp_path`] takes.
 pub const LARGEST_UNIT_BYTES: u64 = 1 << 20;
-
-/// What came out at the end of the path.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// All hits.
-    pub hits: Vec<Hit>,
-    /// All extras; their slices are gone.
-    pub extras: Vec<Extra>,
-    /// Sample and user words of each extra, as received.
-    pub words: Vec<(Vec<u8>, Vec<u8>)>,
-    /// All statistics.
-    pub statistics: Vec<Statistics>,
-    /// All signals.
-    pub signals: Vec<Signal>,
-    /// The books at the end.
-    pub books: Books,
-}
-
-/// The stages behind the receiver, with their accounts.
-struct Path<'a> {
-    unpack: &'a mut dyn Unpack,
-    decoder: &'a mut Decoder,
-    received: Tally,
-    units: Frames,
-    hits: Hits,
-    outcome: Outcome,
-}
-
-impl<'a> Path<'a> {
-    fn new(unpack: &'a mut dyn Unpack, decoder: &'a mut Decoder) -> Path<'a> {
-        Path {
-            unpack,
-            decoder,
-            received: Tally::default(),
-            units: Frames::default(),
-            hits: Hits::default(),
-            outcome: Outcome::default(),
-        }
-    }
-
-    fn batch(&mut self, frames: &Frames) -> usize {
-        for (unit, count) in
-            [(Unit::Datagrams, frames.slices.len() as u64), (Unit::Bytes, frames.byte_count())]
-        {
-            self.received.input(unit, count);
-            self.received.output(unit, count);
-        }
-        self.units.clear();
-        let carried = self.unpack.unpack(frames, &mut self.units);
-        self.decode();
-        carried
-    }
-
-    fn decode(&mut self) {
-        self.hits.clear();
-        self.decoder.decode(&self.units, &mut self.hits);
-        let Hits { hits, extras, slices, leases, statistics, signals, .. } = &self.hits;
-        let chain = |first: u32, count: u16| -> Vec<u8> {
-            let first = first as usize;
-            slices[first..first + usize::from(count)]
-                .iter()
-                .flat_map(|slice| leases.bytes(*slice))
-                .copied()
-                .collect()
-        };
-        let of = &mut self.outcome;
-        of.hits.extend_from_slice(hits);
-        of.words.extend(extras.iter().map(|extra| {
-            (chain(extra.samples_first, extra.samples_count), chain(extra.words_first, extra.words_count))
-        }));
-        of.extras.extend_from_slice(extras);
-        of.statistics.extend_from_slice(statistics);
-        of.signals.extend(signals.iter().map(|(_, signal)| *signal));
-    }
-
-    fn finish(mut self) -> Outcome {
-        self.units.clear();
-        self.unpack.finish(&mut self.units);
-        self.decode();
-        let ledger = Ledger::create(None, &["board".to_owned()]).expect("anonymous memory is there");
-        let accounts: [(Stage, &[Unit], &Tally); 4] = [
-            (Stage::Wire, &[Unit::Datagrams, Unit::Frames], self.unpack.wire_tally()),
-            (Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.received),
-            (Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.tally()),
-            (Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decoder.tally()),
-        ];
-        for (stage, units, tally) in accounts {
-            ledger.open(stage, SOURCE, units).publish(tally);
-        }
-        self.outcome.books = ledger.books();
-        self.outcome
-    }
-}
 
 /// Receives `datagrams`, `per_batch` at a time, and follows them to the end.
 ///
 /// # Panics
-/// When the machine has no 4 MiB of memory left, or a law of slices and leases is broken.
+/// As [`check::datagrams_in_batches`].
 pub fn udp_path<'d>(
-    decoder: &mut Decoder,
+    decoder: Decoder,
     datagrams: impl IntoIterator<Item = &'d [u8]>,
     per_batch: usize,
 ) -> Outcome {
-    let pool = Pool::new(BLOCKS, BLOCK_BYTES).expect("4 MiB are there");
-    let mut unpack = UdpUnpack::new(SOURCE, LARGEST_UNIT_BYTES);
-    let mut path = Path::new(&mut unpack, decoder);
-    let mut writer = None;
-    let mut frames = Frames::default();
-    for datagram in datagrams.into_iter().filter(|datagram| datagram.len() <= BLOCK_BYTES) {
-        if writer
-            .as_ref()
-            .is_none_or(|writer: &thalweg_data::BlockWriter| writer.remaining() < datagram.len())
-        {
-            writer = pool.take();
-        }
-        let writer = writer.as_mut().expect("a unit and a batch hold a part of the pool");
-        let slice = writer.append(datagram).expect("there is room");
-        frames.slices.push(slice);
-        frames.leases.add(writer.lease());
-        if frames.slices.len() >= per_batch {
-            path.batch(&frames);
-            frames.clear();
-        }
-    }
-    path.batch(&frames);
-    frames.clear();
-    path.finish()
+    check::datagrams_in_batches(UdpUnpack::new(SOURCE, LARGEST_UNIT_BYTES), decoder, datagrams, per_batch)
 }
 
-/// Receives a stream in `pieces` through a carrying buffer and follows it to the end. `blob` says that there are no packet
-/// headers.
+/// Receives a stream in `pieces` of the given sizes and follows it to the end. `blob` says that there are no packet headers.
 ///
 /// # Panics
-/// As for [`udp_path`].
-pub fn stream_path<'p>(
-    decoder: &mut Decoder,
-    pieces: impl IntoIterator<Item = &'p [u8]>,
-    blob: bool,
-) -> Outcome {
-    let pool = Pool::new(4, BLOCK_BYTES).expect("256 KiB are there");
-    let mut buffer = StreamBuffer::new(pool, 4096);
-    let mut unpack = match blob {
+/// As [`check::stream`], or when a unit is carried that fills a block.
+pub fn stream_path(decoder: Decoder, stream: &[u8], pieces: &[usize], blob: bool) -> Outcome {
+    let unpack = match blob {
         true => TcpUnpack::of_blob(SOURCE, BLOCK_BYTES),
         false => TcpUnpack::new(SOURCE, BLOCK_BYTES),
     };
-    let mut path = Path::new(&mut unpack, decoder);
-    let mut frames = Frames::default();
-    for mut piece in pieces {
-        while !piece.is_empty() {
-            frames.clear();
-            let Room::Tail(tail) = buffer.room() else {
-                panic!("the unpacker never carries a whole block, and batches return theirs");
-            };
-            let length = tail.len().min(piece.len());
-            tail[..length].copy_from_slice(&piece[..length]);
-            piece = &piece[length..];
-            buffer.publish(length, &mut frames);
-            frames.header.mark = Mark(0);
-            let carried = path.batch(&frames);
-            buffer.carry(carried);
-            path.units.clear();
-            path.hits.clear();
-        }
-    }
-    frames.clear();
-    path.finish()
+    let outcome = check::stream(unpack, decoder, stream, pieces);
+    assert_eq!(outcome.given_up, 0, "the unpacker never carries a whole block");
+    outcome
 }
 
 /// A decoder chosen by one byte of input.
@@ -205,7 +60,7 @@ fn decoder_of(choice: u8) -> Decoder {
 
 /// Any bytes as datagrams: the first byte chooses the firmware; then, again and again, one byte says how, two how long, and
 /// the datagram follows. Bit 0 of *how* has its footer made as a board would, with aligned and last from bits 1 and 2; bit 3
-/// leaves one datagram id out. Every law must hold; the outcome is returned for more.
+/// leaves one datagram id out, bit 4 lets it overtake the one before. Every law must hold; the outcome is returned for more.
 ///
 /// # Panics
 /// When a law does not hold.
@@ -229,12 +84,12 @@ pub fn udp_stream(input: &[u8]) -> Outcome {
                 (buffer_id, datagram_id) = (buffer_id.wrapping_add(1), 0);
             }
         }
-        datagrams.push(datagram);
+        let overtakes = how & 16 != 0 && !datagrams.is_empty();
+        datagrams.insert(datagrams.len() - usize::from(overtakes), datagram);
     }
-    let mut decoder = decoder_of(*choice);
     let per_batch = usize::from(*choice >> 5) * 3 + 1;
-    let outcome = udp_path(&mut decoder, datagrams.iter().map(Vec::as_slice), per_batch);
-    expect_laws(&outcome);
+    let outcome = udp_path(decoder_of(*choice), datagrams.iter().map(Vec::as_slice), per_batch);
+    outcome.assert_closed();
     outcome
 }
 
@@ -244,8 +99,8 @@ pub fn udp_stream(input: &[u8]) -> Outcome {
 /// When a law does not hold.
 pub fn tcp_stream(input: &[u8]) -> Outcome {
     let [choice, cut, stream @ ..] = input else { return Outcome::default() };
-    let outcome = stream_path(&mut decoder_of(*choice), stream.chunks(usize::from(*cut) * 7 + 1), false);
-    expect_laws(&outcome);
+    let outcome = stream_path(decoder_of(*choice), stream, &[usize::from(*cut) * 7 + 1], false);
+    outcome.assert_closed();
     outcome
 }
 
@@ -265,19 +120,30 @@ pub fn aggregate(input: &[u8]) -> Outcome {
             emit::end_aggregate(&mut blob, start);
         }
     }
-    let outcome = stream_path(&mut decoder_of(*choice), [blob.as_slice()], true);
-    expect_laws(&outcome);
+    let outcome = stream_path(decoder_of(*choice), &blob, &[usize::MAX], true);
+    outcome.assert_closed();
     outcome
 }
 
-/// The books close, and the k-th hit with an extra owns row k.
+/// Sends arbitrary bytes to a board's control service, in two pieces, and reads them as a board's reply.
 ///
 /// # Panics
-/// When that is not so.
-pub fn expect_laws(outcome: &Outcome) {
-    let discrepancies = outcome.books.discrepancies();
-    assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
-    let with_extra = outcome.hits.iter().filter(|hit| hit.flags.has(thalweg_data::Flags::EXTRA));
-    let times = with_extra.map(|hit| hit.time_ps);
-    assert!(times.eq(outcome.extras.iter().map(|extra| extra.time_ps)), "extras belong to their hits");
+/// When one of them does, or an answer of the service is none.
+pub fn control(input: &[u8]) {
+    let mut server = Server::new(&emulate::Settings { channels: 2, ..emulate::Settings::default() }, 1);
+    let mut session = Session::default();
+    let mut answers = Vec::new();
+    for piece in [&input[..input.len() / 2], &input[input.len() / 2..]] {
+        if session.receive(piece, &mut server, &mut |_, _| Ok(()), &mut answers).is_err() {
+            break;
+        }
+    }
+    let mut replies = Assembler::new(LONGEST_REPLY);
+    replies.push(&answers);
+    while let Some(json) = replies.next_message().expect("answers are framed") {
+        Reply::decode(&json).expect("answers are replies");
+    }
+    if let Some(json) = input.get(HEADER_BYTES..) {
+        drop((Request::decode(json), Reply::decode(json)));
+    }
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use thalweg_data::{Flags, Hit, LossReason, SourceId, Stage, Unit};
 
-use super::check::{self, Outcome};
+use super::check;
 use super::emit::{self, Datagrams, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
 use super::wire::WaveInfo;
 use super::{Decoder, Settings};
+use crate::check::Outcome;
 
 /// SplitMix64: one number decides a whole stream.
 struct Random(u64);
@@ -177,10 +178,9 @@ impl Stream {
 
     fn expect(&self, outcome: &Outcome) {
         assert_eq!(outcome.hits, self.hits);
-        let samples: Vec<&[u8]> = outcome.words.iter().map(|(samples, _)| samples.as_slice()).collect();
-        assert_eq!(samples, self.samples);
+        assert_eq!(outcome.sample_bytes, self.samples);
         assert_eq!((outcome.statistics.len(), outcome.signals.len()), (self.statistics, self.signals));
-        check::expect_laws(outcome);
+        outcome.assert_closed();
         assert_eq!(outcome.books.losses(), []);
     }
 }
@@ -287,7 +287,7 @@ proptest! {
         let start = if wrap { (1i64 << 48) - 500_000 } else { 5000 };
         let stream = Stream::any(seed, start);
         let datagrams = datagrams(&stream, words.max(if seed & 3 == 0 { 1 } else { 40 }), &mut Random(seed));
-        stream.expect(&check::udp_path(&mut decoder(), datagrams.iter().map(Vec::as_slice), per_batch));
+        stream.expect(&check::udp_path(decoder(), datagrams.iter().map(Vec::as_slice), per_batch));
     }
 
     #[test]
@@ -295,8 +295,8 @@ proptest! {
         let stream = Stream::any(seed, 5000);
         let sent = datagrams(&stream, words.max(if seed & 3 == 0 { 1 } else { 40 }), &mut Random(seed));
         let arrived = BadNetwork { duplicate: 20, reorder: 30, drop: 0 }.pass(&sent, &mut Random(!seed));
-        let outcome = check::udp_path(&mut decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
-        check::expect_laws(&outcome);
+        let outcome = check::udp_path(decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
+        outcome.assert_closed();
         assert_eq!(outcome.hits, stream.hits);
         let losses = outcome.books.losses();
         let doubled = losses.iter().filter(|loss| loss.reason == LossReason::DuplicateDatagram);
@@ -309,8 +309,8 @@ proptest! {
     fn what_a_network_drops_is_missing_and_no_more(seed: u64, drop in 0u64..60, per_batch in 1usize..40) {
         let sent = simple_datagrams(300);
         let arrived = BadNetwork { drop, duplicate: 10, reorder: 20 }.pass(&sent, &mut Random(seed));
-        let outcome = check::udp_path(&mut decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
-        check::expect_laws(&outcome);
+        let outcome = check::udp_path(decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
+        outcome.assert_closed();
         let kept: Vec<i64> = (0..300).filter(|index| !arrived.dropped.contains(index)).map(|index| index as i64).collect();
         let times: Vec<i64> = outcome.hits.iter().map(|hit| hit.time_ps / 8000).collect();
         assert_eq!(&times, &kept);
@@ -326,8 +326,8 @@ proptest! {
     fn a_bad_network_over_many_buffers_keeps_the_laws(seed: u64, buffers in 1u16..80, count in 1u32..20, per_batch in 1usize..40) {
         let sent = simple_buffers(buffers, count);
         let arrived = BadNetwork { drop: 5, duplicate: 10, reorder: 20 }.pass(&sent, &mut Random(seed));
-        let outcome = check::udp_path(&mut decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
-        check::expect_laws(&outcome);
+        let outcome = check::udp_path(decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
+        outcome.assert_closed();
         assert!(outcome.hits.is_sorted_by(|one, next| one.time_ps < next.time_ps), "none twice, none out of order");
         let refused = lost(&outcome, Stage::Unpack, LossReason::BadHash, Unit::Datagrams)
             + lost(&outcome, Stage::Unpack, LossReason::Late, Unit::Datagrams)
@@ -343,8 +343,8 @@ proptest! {
         let start = if wrap { (1i64 << 32) - 500_000 } else { 5000 };
         let stream = Stream::any(seed, start);
         let bytes = packets(&stream, &mut Random(seed ^ 1));
-        stream.expect(&check::stream_path(&mut decoder(), bytes.chunks(piece), false));
-        stream.expect(&check::stream_path(&mut decoder(), stream.blob().chunks(piece), true));
+        stream.expect(&check::stream_path(decoder(), &bytes, &[piece], false));
+        stream.expect(&check::stream_path(decoder(), &stream.blob(), &[piece], true));
     }
 
     #[test]
@@ -363,13 +363,13 @@ proptest! {
         };
         let mut tcp = packets(&stream, &mut Random(seed));
         damage(&mut tcp);
-        check::expect_laws(&check::stream_path(&mut decoder(), tcp.chunks(1400), false));
+        check::stream_path(decoder(), &tcp, &[1400], false).assert_closed();
         let mut blob = stream.blob();
         damage(&mut blob);
-        check::expect_laws(&check::stream_path(&mut decoder(), blob.chunks(1400), true));
+        check::stream_path(decoder(), &blob, &[1400], true).assert_closed();
         let mut udp = datagrams(&stream, 100, &mut Random(seed));
         udp.iter_mut().filter(|datagram| datagram[7] & 1 == 1).for_each(&damage);
-        check::expect_laws(&check::udp_path(&mut decoder(), udp.iter().map(Vec::as_slice), 7));
+        check::udp_path(decoder(), udp.iter().map(Vec::as_slice), 7).assert_closed();
     }
 
     #[test]
@@ -384,7 +384,7 @@ proptest! {
                 _ => { let other = (place + 1) % udp.len(); udp.swap(place, other); }
             }
         }
-        check::expect_laws(&check::udp_path(&mut decoder(), udp.iter().map(Vec::as_slice), 5));
+        check::udp_path(decoder(), udp.iter().map(Vec::as_slice), 5).assert_closed();
     }
 }
 
@@ -411,8 +411,8 @@ fn simple_buffers(buffers: u16, count: u32) -> Vec<Vec<u8>> {
 }
 
 fn run(datagrams: &[Vec<u8>]) -> Outcome {
-    let outcome = check::udp_path(&mut decoder(), datagrams.iter().map(Vec::as_slice), 3);
-    check::expect_laws(&outcome);
+    let outcome = check::udp_path(decoder(), datagrams.iter().map(Vec::as_slice), 3);
+    outcome.assert_closed();
     outcome
 }
 
@@ -565,8 +565,8 @@ fn a_unit_that_outgrows_its_block_is_left_out_alone() {
     let mut out = Vec::new();
     let blob = [large.as_slice(), &small].concat();
     emit::packet(&mut out, &blob, 2, true);
-    let outcome = check::stream_path(&mut decoder(), out.chunks(5000), false);
-    check::expect_laws(&outcome);
+    let outcome = check::stream_path(decoder(), &out, &[5000], false);
+    outcome.assert_closed();
     assert_eq!(outcome.hits.len(), 1);
     assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), large.len() as u64);
 
@@ -581,8 +581,8 @@ fn a_unit_that_outgrows_its_block_is_left_out_alone() {
     for (index, payload) in blob.chunks(8).enumerate() {
         emit::packet(&mut out, payload, u32::from(index == 0 || index + 3 == count), index + 1 == count);
     }
-    let outcome = check::stream_path(&mut decoder(), out.chunks(5000), false);
-    check::expect_laws(&outcome);
+    let outcome = check::stream_path(decoder(), &out, &[5000], false);
+    outcome.assert_closed();
     assert_eq!(outcome.hits.len(), 1);
     assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), medium.len() as u64);
 }
@@ -592,7 +592,7 @@ fn a_run_begins_and_its_signals_arrive() {
     let mut blob = Vec::new();
     emit::start(&mut blob, &StartFields { channel_mask: 5, ..StartFields::default() });
     emit::stop(&mut blob, &StopFields { timestamp: 9, dead_time: 1 });
-    let outcome = check::stream_path(&mut decoder(), blob.chunks(3), true);
-    check::expect_laws(&outcome);
+    let outcome = check::stream_path(decoder(), &blob, &[3], true);
+    outcome.assert_closed();
     assert_eq!(outcome.signals.len(), 2);
 }
