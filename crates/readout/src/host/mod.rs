@@ -10,6 +10,7 @@
 mod data;
 mod loss;
 mod network;
+pub mod triggered;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,0 +1,318 @@
+//! The thread of emulated boards: which triggers are due, who answers, what goes out.
+//!
+//! ```text
+//!  due ─► room in every FIFO? ─► accepted, at most 64 at a time ─► link by link: answer, write ─► times noted
+//!                     └ no: BUSY, refused
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use thalweg_data::Busy;
+use thalweg_frontend::trigger::{Supervisor, Trigger};
+use thalweg_transport::TransportError;
+
+use super::datagrams::DatagramLink;
+use super::feed::{Due, Source};
+use super::stream::StreamLink;
+use super::timing::Times;
+use super::{BoardTotals, HostError, HostedLink, Outlet, Shared, TriggeredSettings, TriggeredTotals, lock};
+
+/// Most triggers that are answered before anything is written: what a board says to them is still in the cache then.
+const MOST_TRIGGERS: usize = 64;
+/// Between two looks at clients that may have come or gone.
+const CLIENT_LOOK: Duration = Duration::from_millis(10);
+/// Between two publications of the totals.
+const PUBLISH: Duration = Duration::from_millis(10);
+/// Longest rest.
+const REST: Duration = Duration::from_micros(250);
+/// Rest while clients take nothing.
+const FULL_REST: Duration = Duration::from_micros(50);
+/// A sleep shorter than this is not worth its own lateness.
+const LEAST_SLEEP: Duration = Duration::from_micros(20);
+/// How long clients may take for what is left at the end.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+enum LinkEnd {
+    Stream(StreamLink),
+    Datagrams(DatagramLink),
+}
+
+/// All that the thread has.
+pub(super) struct Engine {
+    links: Vec<LinkEnd>,
+    source: Source,
+    supervisor: Supervisor,
+    busy: Option<Arc<Busy>>,
+    shared: Arc<Shared>,
+    spin: bool,
+    start: Instant,
+    accepted: Vec<Trigger>,
+    lateness: Times,
+    skew: Times,
+    exhausted: bool,
+    client_look: Instant,
+    publish_at: Instant,
+}
+
+impl Engine {
+    pub(super) fn new(settings: TriggeredSettings, shared: Arc<Shared>) -> Result<Engine, HostError> {
+        let (fifo_bytes, send_buffer_bytes) = (settings.fifo_bytes, settings.send_buffer_bytes);
+        let failed = |cause| {
+            HostError::Transport(TransportError::System {
+                place: "an emulated board".to_owned(),
+                call: "setsockopt",
+                cause,
+            })
+        };
+        let mut links = Vec::with_capacity(settings.links.len());
+        for HostedLink { outlet, boards } in settings.links {
+            let stream = |ends, boards| {
+                let link = StreamLink::new(ends, boards, fifo_bytes, send_buffer_bytes);
+                link.map(LinkEnd::Stream).map_err(failed)
+            };
+            links.push(match outlet {
+                Outlet::Listener(listener) => stream((Some(listener), None), boards)?,
+                Outlet::Stream(client) => stream((None, Some(client)), boards)?,
+                Outlet::Datagrams(to) => LinkEnd::Datagrams(DatagramLink::new(to, boards)?),
+            });
+        }
+        let now = Instant::now();
+        Ok(Engine {
+            links,
+            source: Source::new(settings.feed),
+            supervisor: Supervisor::new(settings.first_number),
+            busy: settings.busy,
+            shared,
+            spin: settings.spin,
+            start: now,
+            accepted: Vec::with_capacity(MOST_TRIGGERS),
+            lateness: Times::default(),
+            skew: Times::default(),
+            exhausted: false,
+            client_look: now,
+            publish_at: now,
+        })
+    }
+
+    /// Runs until the boards are ended.
+    pub(super) fn run(mut self) {
+        while !self.is_ending() && lock(&self.shared.started).is_none() {
+            self.tend_clients(true);
+            std::thread::sleep(REST);
+        }
+        self.start = lock(&self.shared.started).unwrap_or_else(Instant::now);
+        self.tend_clients(true);
+        let mut until = None;
+        loop {
+            if self.is_ending() {
+                let until = *until.get_or_insert_with(|| Instant::now() + LAST_WAIT);
+                if self.is_drained() || Instant::now() >= until {
+                    break;
+                }
+            }
+            let rest = self.turn();
+            self.publish(false);
+            self.rest(rest);
+        }
+        for link in &mut self.links {
+            match link {
+                LinkEnd::Stream(stream) => stream.lose_client(),
+                LinkEnd::Datagrams(datagrams) if !datagrams.is_drained() => {
+                    self.shared.fail("not all datagrams of emulated boards could be sent".to_owned());
+                }
+                LinkEnd::Datagrams(_) => {}
+            }
+        }
+        self.publish(true);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.shared.ending.load(Ordering::Acquire)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// One round; returns how long nothing is to be done.
+    fn turn(&mut self) -> Duration {
+        self.tend_clients(false);
+        let flushed = self.flush();
+        let now_ns = self.now_ns();
+        let next = match self.shared.stopping.load(Ordering::Acquire) {
+            true => {
+                self.supervisor.set_busy(false, now_ns);
+                Due::Never
+            }
+            false => self.accept(now_ns),
+        };
+        if !self.accepted.is_empty() {
+            self.answer();
+            return Duration::ZERO;
+        }
+        self.exhausted = matches!(next, Due::Never);
+        let rest = match next {
+            Due::Now(_) => Duration::ZERO,
+            Due::At(time_ns) => Duration::from_nanos(time_ns.saturating_sub(self.now_ns())),
+            Due::Later | Due::Never => REST,
+        };
+        rest.min(if flushed { REST } else { FULL_REST })
+    }
+
+    /// Takes the triggers that are due and that every board has room for; the others are refused.
+    fn accept(&mut self, now_ns: u64) -> Due {
+        self.accepted.clear();
+        let room = self.room();
+        let busy = room == 0 || self.busy.as_ref().is_some_and(|busy| busy.is_raised());
+        self.supervisor.set_busy(busy, now_ns);
+        if busy && !self.source.refuses() {
+            return Due::Later;
+        }
+        let most = if busy { usize::MAX } else { room.min(MOST_TRIGGERS) };
+        let has_numbers = self.source.has_numbers();
+        for _ in 0..most {
+            match self.source.due(now_ns) {
+                Due::Now(offered) => {
+                    if let Some(accepted) = self.supervisor.offer(offered) {
+                        self.accepted.push(if has_numbers { offered } else { accepted });
+                    }
+                }
+                none => return none,
+            }
+        }
+        Due::At(now_ns)
+    }
+
+    /// Triggers that every board with a client has room for.
+    fn room(&self) -> usize {
+        let room = |link: &LinkEnd| match link {
+            LinkEnd::Stream(stream) if stream.has_client() => stream.room(),
+            LinkEnd::Datagrams(datagrams) if !datagrams.is_drained() => 0,
+            _ => MOST_TRIGGERS,
+        };
+        self.links.iter().map(room).min().unwrap_or(MOST_TRIGGERS)
+    }
+
+    /// Every board answers what was accepted, and its link writes at once.
+    fn answer(&mut self) {
+        let first_ns = self.now_ns();
+        let mut failure = None;
+        for (index, link) in self.links.iter_mut().enumerate() {
+            match link {
+                LinkEnd::Stream(stream) => {
+                    stream.answer(&self.accepted);
+                    stream.flush();
+                }
+                LinkEnd::Datagrams(datagrams) => {
+                    let powered = !self.shared.dead[index].load(Ordering::Relaxed);
+                    let sent = datagrams.answer(&self.accepted, powered).and_then(|()| datagrams.flush());
+                    failure = failure.or(sent.err());
+                }
+            }
+        }
+        let last_ns = self.now_ns();
+        self.skew.add(last_ns.saturating_sub(first_ns), self.accepted.len() as u64);
+        if self.source.refuses() {
+            for trigger in &self.accepted {
+                self.lateness.add(last_ns.saturating_sub(trigger.time_ns), 1);
+            }
+        }
+        if let Some(error) = failure {
+            self.fail(&error);
+        }
+    }
+
+    /// Sends what is left in the FIFOs; returns whether that was everything.
+    fn flush(&mut self) -> bool {
+        let (mut all, mut failure) = (true, None);
+        for link in &mut self.links {
+            all &= match link {
+                LinkEnd::Stream(stream) => stream.flush(),
+                LinkEnd::Datagrams(datagrams) => datagrams.flush().unwrap_or_else(|error| {
+                    failure = Some(error);
+                    false
+                }),
+            };
+        }
+        if let Some(error) = failure {
+            self.fail(&error);
+        }
+        all
+    }
+
+    /// A socket is of no further use: the triggers end.
+    fn fail(&self, error: &TransportError) {
+        self.shared.fail(error.to_string());
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.ending.store(true, Ordering::Release);
+    }
+
+    fn is_drained(&self) -> bool {
+        self.links.iter().all(|link| match link {
+            LinkEnd::Stream(stream) => stream.is_drained(),
+            LinkEnd::Datagrams(datagrams) => datagrams.is_drained(),
+        })
+    }
+
+    fn tend_clients(&mut self, now: bool) {
+        if !now && self.client_look.elapsed() < CLIENT_LOOK {
+            return;
+        }
+        self.client_look = Instant::now();
+        for (index, link) in self.links.iter_mut().enumerate() {
+            if let LinkEnd::Stream(stream) = link {
+                let powered = !self.shared.dead[index].load(Ordering::Relaxed);
+                if let Err(cause) = stream.tend(powered) {
+                    self.shared.fail(format!("emulated board {index} takes no client: {cause}"));
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, now: bool) {
+        let silent = self.exhausted && self.is_drained();
+        let newly_silent = silent && !self.shared.silent.load(Ordering::Relaxed);
+        let moment = Instant::now();
+        if !now && !newly_silent && moment < self.publish_at {
+            return;
+        }
+        self.publish_at = moment + PUBLISH;
+        let mut totals = lock(&self.shared.totals);
+        let TriggeredTotals { trigger, busy_ns, busy_raised, boards, lateness, skew } = &mut *totals;
+        trigger.clone_from(self.supervisor.tally());
+        *busy_ns = self.supervisor.busy_ns(self.now_ns());
+        *busy_raised = self.supervisor.raised();
+        boards.clear();
+        boards.extend(self.links.iter().flat_map(|link| link.totals()));
+        lateness.clone_from(&self.lateness);
+        skew.clone_from(&self.skew);
+        drop(totals);
+        // Behind the totals: who sees it finds them whole.
+        self.shared.silent.store(silent, Ordering::Release);
+    }
+
+    fn rest(&self, rest: Duration) {
+        if rest.is_zero() {
+            return;
+        }
+        if self.spin || rest < LEAST_SLEEP {
+            let until = Instant::now() + rest.min(LEAST_SLEEP);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        } else {
+            std::thread::sleep(rest);
+        }
+    }
+}
+
+impl LinkEnd {
+    fn totals(&self) -> &[BoardTotals] {
+        match self {
+            LinkEnd::Stream(stream) => stream.totals(),
+            LinkEnd::Datagrams(datagrams) => datagrams.totals(),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Emulated triggered boards on real sockets, any number in one process, triggered together.
+//!
+//! ```text
+//!  Feed: program · as fast as taken · a real board's triggers
+//!    │ offered
+//!    ▼          BUSY: a stage asks for it, or a board's FIFO is full
+//!  Supervisor ◄──────────────────────────────────────────────┐
+//!    │ accepted, numbered                                    │
+//!    ▼                                                       │
+//!  each board answers ─► its link's FIFO, bounded ─► TCP connection, or datagrams (as few calls as possible)
+//! ```
+//! One thread does it all: several triggers are answered in one write where the thread is behind. A TCP board keeps what its client
+//! does not take in its FIFO; when that is full the board is BUSY and triggers are refused, which is counted. A board without
+//! a client throws its answers away, which is counted, too, and holds nobody up.
+
+mod datagrams;
+mod engine;
+mod feed;
+mod stream;
+mod timing;
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use thalweg_data::{Busy, LossReason, Tally, Unit};
+use thalweg_frontend::trigger::Answer;
+
+use super::{HostError, data::thread, lock};
+pub use feed::Feed;
+pub use timing::{Spread, Times};
+
+/// Where the data of one link go.
+#[derive(Debug)]
+pub enum Outlet {
+    /// The boards listen here and take one client at a time.
+    Listener(TcpListener),
+    /// They are connected already, and when that ends they are silent.
+    Stream(TcpStream),
+    /// They send datagrams there.
+    Datagrams(SocketAddr),
+}
+
+impl Outlet {
+    /// Listens at an address, as boards on the network do; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn listen(place: SocketAddr) -> Result<Outlet, HostError> {
+        TcpListener::bind(place).map(Outlet::Listener).map_err(|cause| HostError::Socket { place, cause })
+    }
+
+    /// The address at which it listens.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Outlet::Listener(listener) => listener.local_addr().ok(),
+            Outlet::Stream(_) | Outlet::Datagrams(_) => None,
+        }
+    }
+}
+
+/// One link: a socket and the boards behind it, in the order of their numbers.
+pub struct HostedLink {
+    /// Where the data go.
+    pub outlet: Outlet,
+    /// Who answers.
+    pub boards: Vec<Box<dyn Answer>>,
+}
+
+/// What to host.
+pub struct TriggeredSettings {
+    /// The links with their boards.
+    pub links: Vec<HostedLink>,
+    /// Where triggers come from.
+    pub feed: Feed,
+    /// Number of the first trigger that is accepted.
+    pub first_number: u64,
+    /// Raised by whoever cannot take more: triggers are refused meanwhile.
+    pub busy: Option<Arc<Busy>>,
+    /// Bytes that a link keeps while its client takes nothing; at least one answer is always kept.
+    pub fifo_bytes: usize,
+    /// The kernel's send buffer of a TCP link, bytes: it is filled before the FIFO is. 0 lets it adapt itself.
+    pub send_buffer_bytes: usize,
+    /// Waits for the next trigger by looking at the clock all the time: exact to a microsecond, and a whole core. Otherwise
+    /// by sleeping: some 60 µs late.
+    pub spin: bool,
+}
+
+impl TriggeredSettings {
+    /// These links and this feed, with a FIFO of 256 KiB and a send buffer of as much per link.
+    pub fn new(links: Vec<HostedLink>, feed: Feed) -> TriggeredSettings {
+        TriggeredSettings {
+            links,
+            feed,
+            first_number: 0,
+            busy: None,
+            fifo_bytes: 256 << 10,
+            send_buffer_bytes: 256 << 10,
+            spin: false,
+        }
+    }
+}
+
+/// What one board has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BoardTotals {
+    /// Triggers that it answered.
+    pub fragments: u64,
+    /// Bytes of all its answers.
+    pub bytes: u64,
+    /// Datagrams of all its answers; 0 of a stream.
+    pub datagrams: u64,
+    /// Answers of which not everything was given to a socket, because there was no client or it went away.
+    pub discarded_fragments: u64,
+    /// Their bytes that were not.
+    pub discarded_bytes: u64,
+}
+
+impl BoardTotals {
+    /// The board's account of the stage `sender`: what it answered, what went out, what was thrown away.
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for (unit, all, discarded) in [
+            (Unit::Fragments, self.fragments, self.discarded_fragments),
+            (Unit::Bytes, self.bytes, self.discarded_bytes),
+        ] {
+            tally.input(unit, all);
+            tally.output(unit, all - discarded);
+            tally.lost(LossReason::Abandoned, unit, discarded);
+        }
+        tally
+    }
+}
+
+/// What all boards and their trigger have done.
+#[derive(Clone, Debug, Default)]
+pub struct TriggeredTotals {
+    /// Events offered, accepted, and refused while BUSY: the account of the stage `trigger`.
+    pub trigger: Tally,
+    /// Time spent BUSY, nanoseconds.
+    pub busy_ns: u64,
+    /// How often BUSY was raised.
+    pub busy_raised: u64,
+    /// Each board, link by link.
+    pub boards: Vec<BoardTotals>,
+    /// Of a program: from the time of a trigger until its last answer was given to a socket, or to a full one's FIFO.
+    pub lateness: Times,
+    /// From the first answer to a trigger until the last, over all boards.
+    pub skew: Times,
+}
+
+impl TriggeredTotals {
+    /// Triggers that came.
+    pub fn offered(&self) -> u64 {
+        self.trigger.total_input(Unit::Events)
+    }
+
+    /// Triggers that every board answered.
+    pub fn accepted(&self) -> u64 {
+        self.trigger.total_output(Unit::Events)
+    }
+
+    /// Triggers that came while BUSY.
+    pub fn refused(&self) -> u64 {
+        self.trigger.total_lost(LossReason::Busy, Unit::Events)
+    }
+}
+
+/// What the engine's thread and the caller share. The lock is taken some hundred times per second.
+struct Shared {
+    started: Mutex<Option<Instant>>,
+    stopping: AtomicBool,
+    ending: AtomicBool,
+    silent: AtomicBool,
+    dead: Vec<AtomicBool>,
+    totals: Mutex<TriggeredTotals>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Shared {
+    fn fail(&self, message: String) {
+        tracing::error!("{message}");
+        let mut failures = lock(&self.failures);
+        if failures.len() < 8 {
+            failures.push(message);
+        }
+    }
+}
+
+/// Triggered boards that are being emulated. Dropping them ends them.
+pub struct HostedBoards {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HostedBoards {
+    /// Makes sockets and thread. Clients may connect; nothing is sent before the start.
+    ///
+    /// # Errors
+    /// When a socket cannot be made.
+    pub fn new(settings: TriggeredSettings) -> Result<HostedBoards, HostError> {
+        let shared = Arc::new(Shared {
+            started: Mutex::new(None),
+            stopping: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+            dead: settings.links.iter().map(|_| AtomicBool::new(false)).collect(),
+            totals: Mutex::new(TriggeredTotals::default()),
+            failures: Mutex::new(Vec::new()),
+        });
+        let engine = engine::Engine::new(settings, shared.clone())?;
+        let thread = Some(thread("triggered boards", move || engine.run())?);
+        Ok(HostedBoards { shared, thread })
+    }
+
+    /// Starts the triggers; their time counts from now. Once per run.
+    pub fn start(&self) {
+        self.start_at(Instant::now());
+    }
+
+    /// Starts the triggers with a time that counts from `start`, as the run's clock does.
+    pub fn start_at(&self, start: Instant) {
+        lock(&self.shared.started).get_or_insert(start);
+    }
+
+    /// Stops the triggers; what boards have answered is still sent.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether the triggers have come to their end and everything has been sent.
+    pub fn is_silent(&self) -> bool {
+        self.shared.silent.load(Ordering::Acquire)
+    }
+
+    /// Switches the boards of a link off (their connection is closed, and new ones at once, too) or on again.
+    pub fn set_power(&self, link: usize, on: bool) {
+        if let Some(dead) = self.shared.dead.get(link) {
+            dead.store(!on, Ordering::Release);
+        }
+    }
+
+    /// What was triggered and sent until a moment ago; exact once silent or ended.
+    pub fn totals(&self) -> TriggeredTotals {
+        lock(&self.shared.totals).clone()
+    }
+
+    /// What went wrong on the way out.
+    pub fn failures(&self) -> Vec<String> {
+        lock(&self.shared.failures).clone()
+    }
+
+    /// Ends the thread; what is in the FIFOs is sent if the clients take it within two seconds.
+    pub fn end(&mut self) {
+        self.stop();
+        self.shared.ending.store(true, Ordering::Release);
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            self.shared.fail("the thread of emulated boards panicked: a defect, please report it".to_owned());
+        }
+    }
+}
+
+impl Drop for HostedBoards {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,351 @@
+//! Emulated triggered boards, many of them, on real sockets; read by the group that will read real ones.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_data::{Busy, Fragment, Fragments, Frames, LossReason, Pool, SourceId, Split, Tally, Unit};
+use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
+use thalweg_readout::RunClock;
+use thalweg_readout::group::{Group, GroupSettings, Link, LinkId};
+use thalweg_readout::host::triggered::{Feed, HostedBoards, HostedLink, Outlet, TriggeredSettings};
+use thalweg_readout::live::{Live, TcpSource, UdpSource};
+use thalweg_transport::{TcpReceiver, TcpReceiverSettings, UdpReceiver, UdpReceiverSettings};
+
+const WAIT: Duration = Duration::from_millis(1);
+
+/// A board that says its number, the trigger's, and as many bytes as it was told: the simplest there is.
+struct Plain {
+    board: u16,
+    bytes: usize,
+    datagrams: bool,
+}
+
+impl Answer for Plain {
+    fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        bytes.extend((self.bytes as u32).to_le_bytes());
+        bytes.extend(self.board.to_le_bytes());
+        bytes.extend((trigger.number as u32).to_le_bytes());
+        bytes.resize(bytes.len() + self.bytes - 10, self.board as u8);
+        if self.datagrams {
+            ends.push(bytes.len());
+        }
+    }
+}
+
+/// Its framing.
+#[derive(Default)]
+struct PlainSplit {
+    tally: Tally,
+    held: usize,
+}
+
+impl Split for PlainSplit {
+    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+        self.tally.input(Unit::Bytes, received.byte_count());
+        for slice in &received.slices {
+            let bytes = received.bytes(*slice);
+            let mut at = 0;
+            while let Some(head) = bytes.get(at..at + 10) {
+                let length = u32::from_le_bytes(head[..4].try_into().expect("four")) as usize;
+                let Some(part) = slice.part(at, length) else { break };
+                fragments.slices.push(part);
+                fragments.fragments.push(Fragment {
+                    trigger: u64::from(u32::from_le_bytes(head[6..].try_into().expect("four"))),
+                    source: SourceId(u16::from_le_bytes(head[4..6].try_into().expect("two"))),
+                    bytes: length as u32,
+                    slices: 1,
+                    ..Fragment::default()
+                });
+                at += length;
+            }
+            self.held = bytes.len() - at;
+            self.tally.output(Unit::Bytes, at as u64);
+        }
+        self.tally.output(Unit::Fragments, fragments.fragments.len() as u64);
+        self.tally.set_held(Unit::Bytes, self.held as u64);
+        self.held
+    }
+
+    fn finish(&mut self, _: &mut Fragments) {
+        self.tally.lost(LossReason::Unfinished, Unit::Bytes, std::mem::take(&mut self.held) as u64);
+        self.tally.set_held(Unit::Bytes, 0);
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+fn constant(rate_hz: f64, triggers: u64) -> Feed {
+    let settings =
+        Triggers { program: Kind::Constant, rate_hz, triggers: Some(triggers), ..Triggers::default() };
+    Feed::Program(Program::new(&settings).expect("a program"))
+}
+
+/// TCP boards behind one connection each, and the links to them.
+fn tcp_boards(boards: u16, bytes: usize, clock: RunClock) -> (Vec<HostedLink>, Vec<Link>) {
+    (0..boards)
+        .map(|board| {
+            let outlet = Outlet::listen("127.0.0.1:0".parse().expect("an address")).expect("loopback");
+            let address = outlet.local_address().expect("listening");
+            let pool = Pool::new(8, 64 << 10).expect("memory");
+            let connect = move || -> Box<dyn Live> {
+                let connect_wait = Duration::from_secs(1);
+                let settings = TcpReceiverSettings { address, receive_buffer_bytes: 0, connect_wait };
+                let receiver = TcpReceiver::connect(&settings, pool.clone()).expect("listening");
+                Box::new(TcpSource::new(receiver, clock, None, "tcp://board"))
+            };
+            let link = Link {
+                source: SourceId(board),
+                live: connect(),
+                split: Box::new(PlainSplit::default()),
+                reopen: Some(Box::new(move || Ok(connect()))),
+            };
+            (HostedLink { outlet, boards: vec![Box::new(Plain { board, bytes, datagrams: false })] }, link)
+        })
+        .unzip()
+}
+
+/// What came, per board: how many, and whether in order.
+#[derive(Default)]
+struct Seen {
+    next: BTreeMap<SourceId, u64>,
+    fragments: u64,
+    steps: u64,
+}
+
+impl Seen {
+    fn take(&mut self, fragments: &Fragments) {
+        for fragment in &fragments.fragments {
+            let next = self.next.entry(fragment.source).or_default();
+            self.steps += u64::from(*next != fragment.trigger);
+            *next = fragment.trigger + 1;
+            self.fragments += 1;
+        }
+    }
+}
+
+/// Reads until the boards are silent and nothing has come for a while.
+fn read_all(group: &mut Group, hosted: &HostedBoards, seen: &mut Seen, longest: Duration) {
+    let (start, mut latest) = (Instant::now(), Instant::now());
+    while !hosted.is_silent() || latest.elapsed() < Duration::from_millis(100) {
+        assert!(start.elapsed() < longest, "{} fragments, {:?}", seen.fragments, hosted.totals());
+        let turn = group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
+        if turn.links > 0 {
+            latest = Instant::now();
+        }
+    }
+}
+
+fn books_close(group: &Group) {
+    for link in group.links() {
+        let (received, split) = (group.receive_tally(link), group.split(link).tally());
+        assert_eq!(received.total_output(Unit::Bytes), split.total_input(Unit::Bytes));
+        let away =
+            split.total_output(Unit::Bytes) + split.total_lost_any(Unit::Bytes) + split.held(Unit::Bytes);
+        assert_eq!(split.total_input(Unit::Bytes), away);
+    }
+}
+
+#[test]
+fn a_hundred_and_five_tcp_boards_answer_every_trigger() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(105, 380, clock);
+    let mut hosted =
+        HostedBoards::new(TriggeredSettings::new(hosted, constant(2000.0, 3000))).expect("boards");
+    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    let mut seen = Seen::default();
+    hosted.start();
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    let totals = hosted.totals();
+    assert_eq!((totals.offered(), totals.accepted() + totals.refused()), (3000, 3000));
+    assert_eq!(seen.fragments, 105 * totals.accepted());
+    assert_eq!((seen.next.len(), seen.steps), (105, 0));
+    assert!(totals.boards.iter().all(|board| board.bytes == 380 * totals.accepted()));
+    assert_eq!(totals.lateness.spread().count, totals.accepted());
+    assert!(totals.skew.spread().median_ns > 0);
+    books_close(&group);
+    hosted.end();
+    assert_eq!(hosted.failures(), [] as [String; 0]);
+}
+
+#[test]
+fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
+    let clock = RunClock::start();
+    let bind: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let pool = Pool::new(64, 512 << 10).expect("memory");
+    let receiver = UdpReceiver::open(UdpReceiverSettings::new(bind, 9216), pool).expect("loopback");
+    let to = receiver.local_address().expect("bound");
+    let short = receiver.receive_buffer().granted_bytes < 4 << 20;
+    let live = Box::new(UdpSource::new(receiver, clock, None, "udp://boards"));
+    let split = Box::new(PlainSplit::default());
+    let link = Link { source: SourceId(0), live, split, reopen: None };
+    let boards = (0..320)
+        .map(|board| Box::new(Plain { board, bytes: 1000, datagrams: true }) as Box<dyn Answer>)
+        .collect();
+    let hosted = vec![HostedLink { outlet: Outlet::Datagrams(to), boards }];
+    let rate_hz = if short { 100.0 } else { 1000.0 };
+    let mut hosted =
+        HostedBoards::new(TriggeredSettings::new(hosted, constant(rate_hz, 1000))).expect("boards");
+    let mut group = Group::new(vec![link], GroupSettings::default(), clock).expect("descriptors");
+    let mut seen = Seen::default();
+    hosted.start();
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    hosted.end();
+    let totals = hosted.totals();
+    let sent: u64 = totals.boards.iter().map(|board| board.datagrams).sum();
+    assert_eq!((totals.accepted(), sent), (1000, 320_000));
+    let dropped = group
+        .witnesses(LinkId(0))
+        .iter()
+        .find(|(name, _)| *name == "socket_drops")
+        .map_or(0, |drops| drops.1);
+    // On a machine that is busy with other things the kernel's buffer may overflow; it says so.
+    assert!(seen.fragments == sent || dropped > 0, "{} of {sent}, {dropped} dropped", seen.fragments);
+    books_close(&group);
+    assert_eq!(hosted.failures(), [] as [String; 0]);
+}
+
+#[test]
+fn a_reader_that_pauses_makes_the_trigger_busy_and_loses_nothing() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(16, 6144, clock);
+    let settings = TriggeredSettings {
+        fifo_bytes: 64 << 10,
+        send_buffer_bytes: 16 << 10,
+        ..TriggeredSettings::new(hosted, constant(5000.0, 10_000))
+    };
+    let mut hosted = HostedBoards::new(settings).expect("boards");
+    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    let mut seen = Seen::default();
+    group.pause(LinkId(3));
+    hosted.start();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
+    }
+    let paused = hosted.totals();
+    assert!(paused.refused() > 0 && paused.busy_ns > 0, "{paused:?}");
+    group.resume(LinkId(3));
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    let totals = hosted.totals();
+    assert_eq!(totals.offered(), 10_000);
+    assert_eq!(totals.offered(), totals.accepted() + totals.refused());
+    assert!(totals.accepted() > paused.accepted(), "it went on");
+    assert_eq!(seen.fragments, 16 * totals.accepted());
+    assert_eq!(
+        seen.steps, 0,
+        "accepted triggers are numbered without gaps, and every board answered them in order"
+    );
+    assert!(totals.boards.iter().all(|board| board.discarded_fragments == 0));
+    books_close(&group);
+    hosted.end();
+}
+
+#[test]
+fn busy_of_another_stage_refuses_triggers() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(2, 100, clock);
+    let busy = Arc::new(Busy::default());
+    let settings = TriggeredSettings {
+        busy: Some(busy.clone()),
+        ..TriggeredSettings::new(hosted, constant(1000.0, 300))
+    };
+    let mut hosted = HostedBoards::new(settings).expect("boards");
+    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    let mut seen = Seen::default();
+    busy.raise();
+    hosted.start();
+    std::thread::sleep(Duration::from_millis(100));
+    busy.lower();
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(10));
+    hosted.end();
+    let totals = hosted.totals();
+    assert!(totals.refused() >= 50, "{totals:?}");
+    assert!(totals.busy_ns >= 90_000_000 && totals.busy_raised == 1);
+    assert_eq!(seen.fragments, 2 * totals.accepted());
+    assert_eq!(totals.trigger.total_lost(LossReason::Busy, Unit::Events), totals.refused());
+}
+
+#[test]
+fn a_board_that_dies_and_comes_back_is_read_again() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(8, 1000, clock);
+    let mut hosted =
+        HostedBoards::new(TriggeredSettings::new(hosted, constant(2000.0, 4000))).expect("boards");
+    let settings = GroupSettings { first_retry: Duration::from_millis(10), ..GroupSettings::default() };
+    let mut group = Group::new(links, settings, clock).expect("descriptors");
+    let mut seen = Seen::default();
+    hosted.start();
+    let start = Instant::now();
+    let mut turns_until = |group: &mut Group, ms: u64| {
+        while start.elapsed() < Duration::from_millis(ms) {
+            group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
+        }
+    };
+    turns_until(&mut group, 300);
+    hosted.set_power(5, false);
+    turns_until(&mut group, 700);
+    hosted.set_power(5, true);
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(20));
+    hosted.end();
+    assert!(group.epoch(LinkId(5)) >= 1);
+    let totals = hosted.totals();
+    let board = totals.boards[5];
+    assert!((100..3900).contains(&board.discarded_fragments), "{board:?}");
+    let others =
+        totals.boards.iter().map(|board| board.discarded_fragments).sum::<u64>() - board.discarded_fragments;
+    assert_eq!(others, 0);
+    assert_eq!(seen.fragments, 8 * totals.accepted() - board.discarded_fragments);
+    let sent_bytes = board.bytes - board.discarded_bytes;
+    assert_eq!(group.receive_tally(LinkId(5)).total_output(Unit::Bytes), sent_bytes);
+    assert_eq!(totals.accepted() + totals.refused(), 4000);
+    books_close(&group);
+}
+
+#[test]
+fn boards_follow_the_triggers_of_another() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(4, 100, clock);
+    let (mut triggers, followed) = thalweg_data::ring::ring(64);
+    let mut hosted =
+        HostedBoards::new(TriggeredSettings::new(hosted, Feed::Follow(followed))).expect("boards");
+    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    hosted.start();
+    for number in [7, 8, 9, 1000] {
+        triggers.push(Trigger { number, time_ns: 0 }).expect("room");
+    }
+    drop(triggers);
+    let (mut seen, mut numbers) = (Seen::default(), Vec::new());
+    while seen.fragments < 16 {
+        let mut each = |_: LinkId, _: &Frames, fragments: &mut Fragments| {
+            seen.take(fragments);
+            numbers.extend(fragments.fragments.iter().filter(|f| f.source.0 == 2).map(|f| f.trigger));
+        };
+        group.turn(WAIT, &mut each).expect("a group");
+    }
+    assert_eq!(numbers, [7, 8, 9, 1000]);
+    hosted.end();
+    assert_eq!(hosted.totals().accepted(), 4);
+}
+
+#[test]
+fn unpaced_boards_send_as_fast_as_they_are_read() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(32, 1000, clock);
+    let feed = Feed::Unpaced { triggers: Some(20_000) };
+    let mut hosted = HostedBoards::new(TriggeredSettings::new(hosted, feed)).expect("boards");
+    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    let mut seen = Seen::default();
+    let start = Instant::now();
+    hosted.start();
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(60));
+    println!("{:.0} fragments/s", seen.fragments as f64 / start.elapsed().as_secs_f64());
+    hosted.end();
+    let totals = hosted.totals();
+    assert_eq!((totals.accepted(), totals.refused()), (20_000, 0));
+    assert_eq!((seen.fragments, seen.steps), (640_000, 0));
+    books_close(&group);
+}
