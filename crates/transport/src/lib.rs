@@ -8,10 +8,12 @@
 //!
 //!  datagrams ─► UdpSender ─► network                                       send (emulated boards, benches)
 //!  bytes     ─► TcpSender ─► network        paced by a Pacer
+//!
+//!  messages  ⇄ Peer ⇄ tcp:// · shm:// · inproc://                          between the units of one system
 //! ```
 //! Received bytes are written once, by the kernel, into memory that the readers get on loan. Each receiver counts
 //! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in `system` and in the yardsticks
-//! of [`bench`] alone, around system calls.
+//! of [`mod@bench`] alone, around system calls.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -24,6 +26,7 @@ pub mod bench;
 mod control_message;
 mod error;
 mod pace;
+pub mod peer;
 mod ready;
 mod receive_buffer;
 mod system;

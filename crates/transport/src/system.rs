@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod epoll;
+pub(crate) mod shared_memory;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -55,6 +56,12 @@ pub(crate) fn wait_readable(socket: BorrowedFd<'_>, wait: Duration) -> io::Resul
 /// Waits until something can be written.
 pub(crate) fn wait_writable(socket: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
     wait_for(socket, libc::POLLOUT, wait)
+}
+
+/// Waits until something can be read, or (with `for_room`) written.
+pub(crate) fn wait_either(socket: BorrowedFd<'_>, for_room: bool, wait: Duration) -> io::Result<bool> {
+    let room = if for_room { libc::POLLOUT } else { 0 };
+    wait_for(socket, libc::POLLIN | room, wait)
 }
 
 fn wait_for(socket: BorrowedFd<'_>, events: libc::c_short, wait: Duration) -> io::Result<bool> {

@@ -33,6 +33,22 @@ pub(crate) fn add(list: &OwnedFd, descriptor: BorrowedFd<'_>, key: u64) -> io::R
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Changes what a member is reported for: bytes to read alone, or (`for_room`) room to write as well.
+pub(crate) fn set_interest(
+    list: &OwnedFd,
+    descriptor: BorrowedFd<'_>,
+    key: u64,
+    for_room: bool,
+) -> io::Result<()> {
+    let room = if for_room { libc::EPOLLOUT } else { 0 };
+    let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLRDHUP | room) as u32, u64: key };
+    // SAFETY: as in `add`.
+    let result = unsafe {
+        libc::epoll_ctl(list.as_raw_fd(), libc::EPOLL_CTL_MOD, descriptor.as_raw_fd(), &raw mut event)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Takes a descriptor out.
 pub(crate) fn remove(list: &OwnedFd, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointer is given; deleting takes none since Linux 2.6.9.

@@ -4,7 +4,7 @@
 //!  socket ─► coalesced: one recvmsg, cut by the segment size ─┐
 //!         ─► slots: one recvmmsg, a slot per datagram        ─┴─► slices of a block ─► Frames
 //! ```
-//! [`Choice`](choice) follows the measured number of datagrams per message between the two ways.
+//! `choice` follows the measured number of datagrams per message between the two ways.
 
 mod choice;
 mod receiver;

@@ -1,0 +1,194 @@
+//! Reaching a unit, again and again.
+//!
+//! ```text
+//!  poll ─► opening ─► greeting ─► Peer
+//!    ▲        └─ failed ─┴─► back-off ─┐
+//!    └─────────────────────────────────┘
+//! ```
+
+use std::time::{Duration, Instant};
+
+use super::back_off::BackOff;
+use super::error::PeerError;
+use super::settings::{Endpoint, Settings};
+use super::stream::{Greeting, StreamPeer};
+use super::tcp::TcpWire;
+use super::{Peer, inproc, shared, tcp};
+use crate::TransportError;
+
+/// Longest that one step waits: the clock is looked at in between.
+const STEP: Duration = Duration::from_millis(10);
+
+enum State {
+    /// Until then nothing is tried.
+    Resting(Instant),
+    OpeningTcp(tcp::Opening, Instant),
+    OpeningShm(shared::Opening, Instant),
+    Greeting(Box<dyn Greeting>),
+}
+
+/// Makes connections to one unit, as often as it is asked to: at start, and after each loss.
+pub struct Connector {
+    endpoint: Endpoint,
+    settings: Settings,
+    back_off: BackOff,
+    state: State,
+    problem: Option<String>,
+}
+
+/// What one step came to.
+enum Step {
+    Peer(Box<dyn Peer>),
+    Next(State),
+    /// Nothing yet; the step has waited.
+    Same,
+}
+
+impl Connector {
+    /// Connects to the unit at a URL.
+    ///
+    /// # Errors
+    /// When the URL or the settings cannot work. Whether the unit is there is seen by [`Connector::poll`].
+    pub fn new(url: &str, settings: Settings) -> Result<Connector, PeerError> {
+        settings.check()?;
+        let endpoint = Endpoint::parse(url)?;
+        let (first, most) = settings.back_off;
+        // Units that were started together are told apart by their names and processes.
+        let seed = u64::from(crc32c::crc32c(settings.name.as_bytes())) << 32 | u64::from(std::process::id());
+        Ok(Connector {
+            endpoint,
+            back_off: BackOff::new(first, most, seed),
+            state: State::Resting(Instant::now()),
+            problem: None,
+            settings,
+        })
+    }
+
+    /// Goes on trying for `wait`; the peer once it is reached. After that, another call makes another connection.
+    ///
+    /// # Errors
+    /// When trying again is of no use: the other end refuses, or speaks no version of ours.
+    pub fn poll(&mut self, wait: Duration) -> Result<Option<Box<dyn Peer>>, PeerError> {
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.step(left.min(STEP)) {
+                Ok(Step::Peer(peer)) => {
+                    self.back_off.reset();
+                    self.state = State::Resting(Instant::now());
+                    return Ok(Some(peer));
+                }
+                Ok(Step::Next(state)) => self.state = state,
+                Ok(Step::Same) if left.is_zero() => return Ok(None),
+                Ok(Step::Same) => {}
+                Err(error) => {
+                    self.state = State::Resting(Instant::now() + self.back_off.after_failure());
+                    self.problem = Some(error.to_string());
+                    if error.is_final() {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why it was not reached the last time.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// The URL.
+    pub fn place(&self) -> String {
+        self.endpoint.to_string()
+    }
+
+    fn step(&mut self, wait: Duration) -> Result<Step, PeerError> {
+        let place = self.endpoint.to_string();
+        let lost = |cause: std::io::Error| PeerError::Lost { place: place.clone(), cause: cause.to_string() };
+        match &mut self.state {
+            State::Resting(until) => {
+                let rest = until.saturating_duration_since(Instant::now());
+                if !rest.is_zero() {
+                    std::thread::sleep(rest.min(wait));
+                    return Ok(Step::Same);
+                }
+                self.start()
+            }
+            State::OpeningTcp(opening, since) => {
+                let (open, since) = (opening.is_open(wait), *since);
+                let open = open.map_err(|cause| self.refused(cause))?;
+                if !open {
+                    let given_up = since.elapsed() >= self.settings.connect_wait;
+                    return if given_up {
+                        Err(self.silent(self.settings.connect_wait))
+                    } else {
+                        Ok(Step::Same)
+                    };
+                }
+                let State::OpeningTcp(opening, _) =
+                    std::mem::replace(&mut self.state, State::Resting(Instant::now()))
+                else {
+                    return Ok(Step::Same);
+                };
+                let wire = TcpWire::over(opening.into_stream()).map_err(lost)?;
+                let peer = StreamPeer::new(wire, place, self.settings.clone(), true);
+                Ok(Step::Next(State::Greeting(Box::new(peer))))
+            }
+            State::OpeningShm(opening, since) => match opening.wire(wait).map_err(lost)? {
+                Some(wire) => {
+                    let peer = StreamPeer::new(wire, place, self.settings.clone(), false);
+                    Ok(Step::Next(State::Greeting(Box::new(peer))))
+                }
+                None if since.elapsed() >= self.settings.hello_wait => {
+                    Err(self.silent(self.settings.hello_wait))
+                }
+                None => Ok(Step::Same),
+            },
+            State::Greeting(peer) => {
+                if !peer.greet()? {
+                    crate::system::wait_readable(peer.descriptor(), wait).map_err(lost)?;
+                    return Ok(Step::Same);
+                }
+                match std::mem::replace(&mut self.state, State::Resting(Instant::now())) {
+                    State::Greeting(peer) => Ok(Step::Peer(peer)),
+                    _ => Ok(Step::Same),
+                }
+            }
+        }
+    }
+
+    /// Begins another try.
+    fn start(&self) -> Result<Step, PeerError> {
+        let now = Instant::now();
+        match &self.endpoint {
+            Endpoint::Inproc(name) => Ok(Step::Peer(Box::new(inproc::connect(name, &self.settings)?))),
+            Endpoint::Shm(name) => {
+                let opening = shared::Opening::start(name).map_err(|cause| match cause.kind() {
+                    std::io::ErrorKind::ConnectionRefused => PeerError::Absent { place: self.place() },
+                    std::io::ErrorKind::PermissionDenied => {
+                        PeerError::Refused { place: self.place(), words: cause.to_string() }
+                    }
+                    _ => PeerError::System { place: self.place(), call: "connect", cause },
+                })?;
+                Ok(Step::Next(State::OpeningShm(opening, now)))
+            }
+            Endpoint::Tcp(host, port) => {
+                let address = Endpoint::resolve(host, *port)?;
+                let opening = tcp::Opening::start(address, self.settings.receive_buffer_bytes)
+                    .map_err(|cause| TransportError::Connect { address, cause })?;
+                Ok(Step::Next(State::OpeningTcp(opening, now)))
+            }
+        }
+    }
+
+    fn refused(&self, cause: std::io::Error) -> PeerError {
+        match cause.kind() {
+            std::io::ErrorKind::ConnectionRefused => PeerError::Absent { place: self.place() },
+            _ => PeerError::System { place: self.place(), call: "connect", cause },
+        }
+    }
+
+    fn silent(&self, wait: Duration) -> PeerError {
+        PeerError::Silent { place: self.place(), wait }
+    }
+}

@@ -1,0 +1,392 @@
+//! How messages follow each other in a stream of bytes: a checksummed header, the head, the payload.
+//!
+//! ```text
+//!  stream: |header 32 B|head|payload|header|head|payload|…     Deframer ─► head bytes, payload ranges, ends
+//! ```
+//! Sans-I/O: bytes in, parts out, cut anyhow. Nothing is believed before the header's own checksum has been found right,
+//! and no length is followed beyond its limit. All fields are little-endian:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0–3   | the letters `thwg` |
+//! | 4–5   | version of the framing: of a hello the highest that its sender speaks, else the agreed one |
+//! | 6–7   | kind |
+//! | 8–11  | bytes of the head |
+//! | 12–15 | 0 |
+//! | 16–23 | bytes of the payload |
+//! | 24–27 | number of the frame in this direction, from 0, modulo 2^32 |
+//! | 28–31 | CRC-32C (Castagnoli) of bytes 0–27 |
+
+/// Bytes of a header; the same in every version, so that versions can tell each other what they are.
+pub const HEADER_BYTES: usize = 32;
+/// Every frame begins with these letters.
+pub const MAGIC: [u8; 4] = *b"thwg";
+/// Longest head of a frame that is not a message.
+const LONGEST_CONTROL_HEAD: u32 = 4096;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Kind {
+    /// Who speaks, and in which versions: the first frame each way.
+    Hello = 1,
+    /// A message.
+    Message = 2,
+    /// Nothing but a sign of life.
+    Heartbeat = 3,
+    /// Nothing follows: an end in order.
+    Bye = 4,
+    /// The other end is not talked to; its head says why, in words.
+    Refusal = 5,
+}
+
+impl Kind {
+    fn from_number(number: u16) -> Option<Kind> {
+        [Kind::Hello, Kind::Message, Kind::Heartbeat, Kind::Bye, Kind::Refusal]
+            .into_iter()
+            .find(|kind| *kind as u16 == number)
+    }
+}
+
+/// A stream that is not, or no longer, one of frames. The connection is of no further use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Another protocol, or noise.
+    #[error("bytes {0:02x?} where a frame begins: another program speaks here; check the address")]
+    NotOurs([u8; 4]),
+    /// A damaged header.
+    #[error("a frame header whose checksum is wrong: memory or network damage it")]
+    Checksum,
+    /// A kind that this version does not have.
+    #[error("a frame of unknown kind {0}: the other end is a newer version")]
+    Kind(u16),
+    /// A message in a version that was not agreed upon.
+    #[error("a frame of version {seen} where version {agreed} was agreed upon")]
+    Version {
+        /// That of the frame.
+        seen: u16,
+        /// That of the hello.
+        agreed: u16,
+    },
+    /// A head beyond its limit.
+    #[error("a frame whose head has {bytes} bytes, at most {most}")]
+    HeadTooLong {
+        /// Promised length.
+        bytes: u32,
+        /// The limit.
+        most: u32,
+    },
+    /// A payload beyond its limit.
+    #[error("a frame whose payload has {bytes} bytes, at most {most}: more pool blocks lift the limit")]
+    PayloadTooLong {
+        /// Promised length.
+        bytes: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// Frames are missing or doubled, which a stream never does.
+    #[error("frame {seen} where frame {expected} should come")]
+    Sequence {
+        /// Number that should come.
+        expected: u32,
+        /// Number that came.
+        seen: u32,
+    },
+}
+
+/// The fields of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Version of the framing.
+    pub version: u16,
+    /// What the frame is.
+    pub kind: Kind,
+    /// Bytes of the head.
+    pub head_bytes: u32,
+    /// Bytes of the payload.
+    pub payload_bytes: u64,
+    /// Number of the frame in this direction.
+    pub sequence: u32,
+}
+
+impl Header {
+    /// The header as it is sent.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..6].copy_from_slice(&self.version.to_le_bytes());
+        bytes[6..8].copy_from_slice(&(self.kind as u16).to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.head_bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.sequence.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..28]);
+        bytes[28..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// When it is none, is damaged, or is of a kind that is not known.
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, FrameError> {
+        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16;
+        let magic = [bytes[0], bytes[1], bytes[2], bytes[3]];
+        if magic != MAGIC {
+            return Err(FrameError::NotOurs(magic));
+        }
+        if word(28) != crc32c::crc32c(&bytes[..28]) {
+            return Err(FrameError::Checksum);
+        }
+        Ok(Header {
+            version: half(4),
+            kind: Kind::from_number(half(6)).ok_or(FrameError::Kind(half(6)))?,
+            head_bytes: word(8),
+            payload_bytes: u64::from(word(16)) | u64::from(word(20)) << 32,
+            sequence: word(24),
+        })
+    }
+}
+
+/// What a step of the [`Deframer`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing yet, or a piece of a header.
+    Nothing,
+    /// The bytes that this step took are the next of the frame's head.
+    Head,
+    /// The bytes that this step took are the next of the frame's payload.
+    Payload,
+    /// The frame is whole.
+    End(Kind),
+}
+
+/// Finds frames in a stream, whatever pieces it comes in.
+#[derive(Debug)]
+pub struct Deframer {
+    longest_head: u32,
+    longest_payload: u64,
+    /// Of messages; `None` while none was agreed upon, and messages are refused.
+    version: Option<u16>,
+    header: [u8; HEADER_BYTES],
+    filled: usize,
+    open: Option<Open>,
+    next_sequence: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    kind: Kind,
+    head_left: u32,
+    payload_left: u64,
+}
+
+impl Deframer {
+    /// A deframer at the start of a stream, with the longest head and payload of a message that it lets through.
+    pub fn new(longest_head: u32, longest_payload: u64) -> Deframer {
+        Deframer {
+            longest_head,
+            longest_payload,
+            version: None,
+            header: [0; HEADER_BYTES],
+            filled: 0,
+            open: None,
+            next_sequence: 0,
+        }
+    }
+
+    /// From here on messages are of this version.
+    pub fn agree(&mut self, version: u16) {
+        self.version = Some(version);
+    }
+
+    /// Whether the stream stands inside a frame: its end now would break it off.
+    pub fn is_inside(&self) -> bool {
+        self.filled > 0 || self.open.is_some()
+    }
+
+    /// Takes some bytes from the start of `bytes` and says what they are; to be called until it takes none and finds
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the stream is of no further use.
+    #[inline]
+    pub fn step(&mut self, bytes: &[u8]) -> Result<(usize, Part), FrameError> {
+        match &mut self.open {
+            None => self.take_header(bytes),
+            Some(Open { kind, head_left: 0, payload_left: 0 }) => {
+                let kind = *kind;
+                self.open = None;
+                Ok((0, Part::End(kind)))
+            }
+            Some(_) if bytes.is_empty() => Ok((0, Part::Nothing)),
+            Some(Open { head_left: 0, payload_left, .. }) => {
+                let taken = bytes.len().min(usize::try_from(*payload_left).unwrap_or(usize::MAX));
+                *payload_left -= taken as u64;
+                Ok((taken, Part::Payload))
+            }
+            Some(Open { head_left, .. }) => {
+                let taken = bytes.len().min(*head_left as usize);
+                *head_left -= taken as u32;
+                Ok((taken, Part::Head))
+            }
+        }
+    }
+
+    fn take_header(&mut self, bytes: &[u8]) -> Result<(usize, Part), FrameError> {
+        let taken = bytes.len().min(HEADER_BYTES - self.filled);
+        self.header[self.filled..self.filled + taken].copy_from_slice(&bytes[..taken]);
+        self.filled += taken;
+        // Noise is told from a frame as soon as it can be: it may never make up a header.
+        let begun = self.filled.min(4);
+        if self.header[..begun] != MAGIC[..begun] {
+            let [first, second, third, fourth, ..] = self.header;
+            return Err(FrameError::NotOurs([first, second, third, fourth]));
+        }
+        if self.filled == HEADER_BYTES {
+            let header = Header::decode(&self.header)?;
+            self.check(&header)?;
+            self.filled = 0;
+            self.next_sequence = self.next_sequence.wrapping_add(1);
+            let Header { kind, head_bytes, payload_bytes, .. } = header;
+            self.open = Some(Open { kind, head_left: head_bytes, payload_left: payload_bytes });
+        }
+        Ok((taken, Part::Nothing))
+    }
+
+    fn check(&self, header: &Header) -> Result<(), FrameError> {
+        let is_message = header.kind == Kind::Message;
+        let agreed = self.version.unwrap_or_default();
+        if is_message && self.version != Some(header.version) {
+            return Err(FrameError::Version { seen: header.version, agreed });
+        }
+        if header.sequence != self.next_sequence {
+            return Err(FrameError::Sequence { expected: self.next_sequence, seen: header.sequence });
+        }
+        let most = if is_message { self.longest_head } else { LONGEST_CONTROL_HEAD };
+        if header.head_bytes > most {
+            return Err(FrameError::HeadTooLong { bytes: header.head_bytes, most });
+        }
+        let most = if is_message { self.longest_payload } else { 0 };
+        if header.payload_bytes > most {
+            return Err(FrameError::PayloadTooLong { bytes: header.payload_bytes, most });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header(kind: Kind, head_bytes: u32, payload_bytes: u64, sequence: u32) -> Header {
+        Header { version: 1, kind, head_bytes, payload_bytes, sequence }
+    }
+
+    /// Kind, head, payload.
+    type Frame = (Kind, Vec<u8>, Vec<u8>);
+
+    /// The frames that `pieces` hold.
+    fn deframe(pieces: &[&[u8]]) -> Result<Vec<Frame>, FrameError> {
+        let mut deframer = Deframer::new(1 << 20, 1 << 20);
+        deframer.agree(1);
+        let (mut found, mut head, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+        for piece in pieces {
+            let mut rest = *piece;
+            loop {
+                let (taken, part) = deframer.step(rest)?;
+                match part {
+                    Part::Nothing if taken == 0 => break,
+                    Part::Nothing => {}
+                    Part::Head => head.extend_from_slice(&rest[..taken]),
+                    Part::Payload => payload.extend_from_slice(&rest[..taken]),
+                    Part::End(kind) => {
+                        found.push((kind, std::mem::take(&mut head), std::mem::take(&mut payload)));
+                    }
+                }
+                rest = &rest[taken..];
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn a_header_has_its_golden_bytes() {
+        let bytes = header(Kind::Message, 0x0102, 0x0001_0000_0003, 7).encode();
+        assert_eq!(
+            bytes[..28],
+            *b"thwg\x01\x00\x02\x00\x02\x01\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x07\x00\x00\x00"
+        );
+        assert_eq!(bytes[28..], crc32c::crc32c(&bytes[..28]).to_le_bytes());
+    }
+
+    #[test]
+    fn every_damaged_bit_is_found() {
+        let bytes = header(Kind::Message, 5, 9, 0).encode();
+        for bit in 0..8 * HEADER_BYTES {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_refused() {
+        let refused = |header: Header| deframe(&[&header.encode()]).expect_err("refused");
+        assert_eq!(
+            refused(header(Kind::Message, 0, 1 << 40, 0)),
+            FrameError::PayloadTooLong { bytes: 1 << 40, most: 1 << 20 }
+        );
+        assert_eq!(
+            refused(header(Kind::Hello, 5000, 0, 0)),
+            FrameError::HeadTooLong { bytes: 5000, most: 4096 }
+        );
+        assert_eq!(refused(header(Kind::Message, 0, 0, 3)), FrameError::Sequence { expected: 0, seen: 3 });
+        assert_eq!(
+            refused(Header { version: 2, ..header(Kind::Message, 0, 0, 0) }),
+            FrameError::Version { seen: 2, agreed: 1 }
+        );
+        assert_eq!(deframe(&[b"GE", b"T /"]).expect_err("refused"), FrameError::NotOurs(*b"GE\0\0"));
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_out_as_they_went_in_however_they_are_cut(
+            frames in proptest::collection::vec((0usize..300, 0usize..3000), 1..20),
+            cuts in proptest::collection::vec(1usize..700, 1..50),
+        ) {
+            let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+            for (sequence, (head, payload)) in frames.iter().enumerate() {
+                let header = header(Kind::Message, *head as u32, *payload as u64, sequence as u32);
+                let (head, payload) = (vec![sequence as u8; *head], vec![!(sequence as u8); *payload]);
+                bytes.extend(header.encode());
+                bytes.extend(&head);
+                bytes.extend(&payload);
+                expected.push((Kind::Message, head, payload));
+            }
+            let (mut pieces, mut rest) = (Vec::new(), bytes.as_slice());
+            for cut in cuts.iter().cycle() {
+                let (piece, later) = rest.split_at((*cut).min(rest.len()));
+                pieces.push(piece);
+                rest = later;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(deframe(&pieces).expect("whole frames"), expected);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = deframe(&[&MAGIC, &bytes]);
+            let mut header = [0; HEADER_BYTES];
+            let length = bytes.len().min(28);
+            header[..length].copy_from_slice(&bytes[..length]);
+            header[..4].copy_from_slice(&MAGIC);
+            let checksum = crc32c::crc32c(&header[..28]);
+            header[28..].copy_from_slice(&checksum.to_le_bytes());
+            let _ = deframe(&[&header, &bytes]);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Messages between threads of one process: handed over as they are.
+//!
+//! ```text
+//!  Message ─► circuit of queue_messages ─► Message         both ways; slices and leases change hands, nothing is copied
+//!                  └─ bell: a descriptor, rung only for whoever waits on it
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg_data::ring::{Downstream, Upstream, circuit};
+use thalweg_data::{Message, Received};
+
+use super::error::PeerError;
+use super::settings::Settings;
+use super::{Counts, Peer, Sent};
+use crate::system::shared_memory::event;
+
+/// Most connections that wait at a door.
+const MOST_WAITING: usize = 64;
+
+/// Every name that somebody listens under.
+static DOORS: Mutex<BTreeMap<String, Arc<Door>>> = Mutex::new(BTreeMap::new());
+
+fn doors() -> MutexGuard<'static, BTreeMap<String, Arc<Door>>> {
+    DOORS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A descriptor that is readable while something happened that its owner has not looked at.
+struct Bell {
+    event: File,
+    /// Whether anybody waits on the descriptor at all.
+    watched: AtomicBool,
+    /// Whether the owner has seen everything and is to be told of more.
+    armed: AtomicBool,
+}
+
+impl Bell {
+    fn new(place: &str) -> Result<Arc<Bell>, PeerError> {
+        let failed = |cause| PeerError::System { place: place.to_owned(), call: "eventfd", cause };
+        let event = event().map_err(failed)?;
+        Ok(Arc::new(Bell { event, watched: AtomicBool::new(false), armed: AtomicBool::new(true) }))
+    }
+
+    /// Something happened.
+    fn ring(&self) {
+        // Pairs with the fence in `arm`: either the owner sees what happened, or we see that it is to be told.
+        fence(Ordering::SeqCst);
+        if self.watched.load(Ordering::Relaxed) && self.armed.swap(false, Ordering::Relaxed) {
+            self.strike();
+        }
+    }
+
+    fn strike(&self) {
+        // A full counter is readable all the same.
+        let _ = (&self.event).write(&1u64.to_ne_bytes());
+    }
+
+    /// The owner has seen everything; it looks once more behind this.
+    fn arm(&self) {
+        if self.watched.load(Ordering::Relaxed) && !self.armed.load(Ordering::Relaxed) {
+            let _ = (&self.event).read(&mut [0; 8]);
+            self.armed.store(true, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        if !self.watched.swap(true, Ordering::SeqCst) {
+            // What happened before was not told.
+            self.armed.store(false, Ordering::Relaxed);
+            self.strike();
+        }
+        self.event.as_fd()
+    }
+}
+
+/// Where connections wait for a listener.
+pub(super) struct Door {
+    name: String,
+    settings: Settings,
+    waiting: Mutex<VecDeque<InprocPeer>>,
+    bell: Arc<Bell>,
+}
+
+impl Door {
+    /// Opens a door under a name.
+    pub(super) fn open(name: &str, settings: Settings) -> Result<Arc<Door>, PeerError> {
+        let place = format!("inproc://{name}");
+        let bell = Bell::new(&place)?;
+        let mut doors = doors();
+        if doors.contains_key(name) {
+            return Err(PeerError::Taken { place });
+        }
+        let door = Arc::new(Door { name: name.to_owned(), settings, waiting: Mutex::default(), bell });
+        doors.insert(name.to_owned(), door.clone());
+        Ok(door)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<InprocPeer>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection that has waited longest.
+    pub(super) fn accept(&self) -> Option<InprocPeer> {
+        let first = self.waiting().pop_front();
+        if first.is_some() {
+            return first;
+        }
+        self.bell.arm();
+        self.waiting().pop_front()
+    }
+
+    /// Readable when a connection waits.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.descriptor()
+    }
+
+    /// Closes it: nobody finds the name any more, and who waits is let go.
+    pub(super) fn close(&self) {
+        doors().remove(&self.name);
+        self.waiting().clear();
+    }
+}
+
+/// Connects to the door of a name.
+pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, PeerError> {
+    let place = format!("inproc://{name}");
+    let door = doors().get(name).cloned().ok_or_else(|| PeerError::Absent { place: place.clone() })?;
+    let (up, far_down) = circuit(settings.queue_messages, Message::default);
+    let (far_up, down) = circuit(door.settings.queue_messages, Message::default);
+    let (near_end, far_end) = (End::new(&place)?, End::new(&place)?);
+    let near = InprocPeer {
+        up: Some(up),
+        down,
+        empty: None,
+        mine: near_end.clone(),
+        theirs: far_end.clone(),
+        other: door.settings.name.clone(),
+        place: place.clone(),
+        longest_payload: door.settings.longest_payload_bytes,
+        counts: Counts::default(),
+    };
+    let far = InprocPeer {
+        up: Some(far_up),
+        down: far_down,
+        empty: None,
+        mine: far_end,
+        theirs: near_end,
+        other: settings.name.clone(),
+        place: place.clone(),
+        longest_payload: settings.longest_payload_bytes,
+        counts: Counts::default(),
+    };
+    let mut waiting = door.waiting();
+    if waiting.len() >= MOST_WAITING {
+        return Err(PeerError::Refused { place, words: format!("{MOST_WAITING} connections wait already") });
+    }
+    waiting.push_back(far);
+    drop(waiting);
+    door.bell.ring();
+    Ok(near)
+}
+
+/// What one end tells the other beside messages.
+struct End {
+    bell: Arc<Bell>,
+    /// It has closed the connection, rather than died.
+    said_bye: AtomicBool,
+}
+
+impl End {
+    fn new(place: &str) -> Result<Arc<End>, PeerError> {
+        Ok(Arc::new(End { bell: Bell::new(place)?, said_bye: AtomicBool::new(false) }))
+    }
+}
+
+/// One end of a connection inside the process.
+pub(super) struct InprocPeer {
+    /// `None` once we have closed it.
+    up: Option<Upstream<Message>>,
+    down: Downstream<Message>,
+    /// An empty message for the next that is sent.
+    empty: Option<Message>,
+    mine: Arc<End>,
+    theirs: Arc<End>,
+    other: String,
+    place: String,
+    longest_payload: u64,
+    counts: Counts,
+}
+
+impl InprocPeer {
+    fn closed(&self) -> PeerError {
+        PeerError::Closed { place: self.place.clone() }
+    }
+
+    /// Nothing comes any more: whether in order.
+    fn end(&self) -> Result<Received, PeerError> {
+        if self.theirs.said_bye.load(Ordering::Acquire) {
+            return Ok(Received::End);
+        }
+        Err(PeerError::Lost {
+            place: self.place.clone(),
+            cause: "the unit is gone without a word".to_owned(),
+        })
+    }
+
+    fn next(&mut self, wait: Duration) -> Option<Message> {
+        let first = if wait.is_zero() { self.down.receive() } else { self.down.receive_wait(wait) };
+        if first.is_some() {
+            return first;
+        }
+        self.mine.bell.arm();
+        self.down.receive()
+    }
+}
+
+impl Peer for InprocPeer {
+    fn send(&mut self, message: &mut Message) -> Result<Sent, PeerError> {
+        let closed = self.closed();
+        let up = self.up.as_mut().ok_or(closed)?;
+        if up.is_closed() {
+            let cause = "the unit is gone".to_owned();
+            return Err(PeerError::Lost { place: self.place.clone(), cause });
+        }
+        let (head, payload) = (message.head.len() as u64, message.payload_bytes());
+        for (bytes, most) in [(head, Message::LONGEST_HEAD as u64), (payload, self.longest_payload)] {
+            if bytes > most {
+                return Err(PeerError::TooLong { place: self.place.clone(), bytes, most });
+            }
+        }
+        let Some(mut empty) = self.empty.take().or_else(|| up.empty()) else { return Ok(Sent::Full) };
+        std::mem::swap(&mut empty, message);
+        up.send(empty);
+        self.theirs.bell.ring();
+        self.counts.sent_messages += 1;
+        self.counts.sent_bytes += head + payload;
+        Ok(Sent::Taken)
+    }
+
+    fn receive(&mut self, message: &mut Message, wait: Duration) -> Result<Received, PeerError> {
+        message.clear();
+        if self.up.is_none() {
+            return Err(self.closed());
+        }
+        // Looked at before the messages: what was sent before it ended is received before its end.
+        let ended = self.down.is_finished();
+        let Some(mut next) = self.next(wait) else {
+            return if ended || self.down.is_finished() { self.end() } else { Ok(Received::Idle) };
+        };
+        std::mem::swap(&mut next, message);
+        self.down.give_back(next);
+        self.counts.received_messages += 1;
+        self.counts.received_bytes += message.head.len() as u64 + message.payload_bytes();
+        Ok(Received::Data)
+    }
+
+    fn flush(&mut self, wait: Duration) -> Result<bool, PeerError> {
+        let closed = self.closed();
+        let up = self.up.as_mut().ok_or(closed)?;
+        // All has been handed over; what may be waited for is room for the next.
+        if self.empty.is_none() {
+            self.empty = if wait.is_zero() { up.empty() } else { up.empty_wait(wait) };
+        }
+        Ok(true)
+    }
+
+    fn close(&mut self, wait: Duration) -> bool {
+        self.mine.said_bye.store(true, Ordering::Release);
+        let until = Instant::now() + wait;
+        let Some(up) = self.up.take() else { return false };
+        while up.in_flight() > 0 && !up.is_closed() && Instant::now() < until {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        let all = up.in_flight() == 0;
+        drop(up);
+        self.theirs.bell.ring();
+        all
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.mine.bell.descriptor()
+    }
+
+    fn name(&self) -> &str {
+        &self.other
+    }
+
+    fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+impl Drop for InprocPeer {
+    fn drop(&mut self) {
+        self.up = None;
+        self.theirs.bell.ring();
+    }
+}

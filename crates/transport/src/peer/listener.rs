@@ -1,0 +1,212 @@
+//! A unit's door: connections come in, say who they are, and become peers.
+//!
+//! ```text
+//!  accept ─► greeting (at most MOST_GREETING at once, each for hello_wait) ─► Peer
+//!                 └─ silent, garbage, another version ─► refused, counted; the door stays open
+//! ```
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::error::PeerError;
+use super::inproc::Door;
+use super::settings::{Endpoint, Settings};
+use super::shared;
+use super::stream::{Greeting, StreamPeer};
+use super::tcp::TcpWire;
+use super::{Peer, inproc};
+use crate::system::is_nothing;
+use crate::{ReadySet, TransportError};
+
+/// Most connections that have not yet said who they are; beyond it the oldest is let go.
+const MOST_GREETING: usize = 64;
+/// The door itself in the set.
+const DOOR: usize = usize::MAX;
+
+enum Kind {
+    Tcp(TcpListener),
+    Shm(UnixListener),
+    Inproc(Arc<Door>),
+}
+
+/// Accepts connections at a URL.
+pub struct Listener {
+    kind: Kind,
+    endpoint: Endpoint,
+    settings: Settings,
+    set: ReadySet,
+    greeting: Vec<Box<dyn Greeting>>,
+    refused: u64,
+    last_refusal: Option<PeerError>,
+}
+
+impl Listener {
+    pub(super) fn open(endpoint: Endpoint, settings: Settings) -> Result<Listener, PeerError> {
+        settings.check()?;
+        let place = endpoint.to_string();
+        let failed = |call| move |cause| PeerError::System { place: place.clone(), call, cause };
+        let mut set = ReadySet::new().map_err(failed.clone()("epoll_create1"))?;
+        let (kind, endpoint) = match endpoint {
+            Endpoint::Tcp(host, port) => {
+                let address = Endpoint::resolve(&host, port)?;
+                let listener = TcpListener::bind(address)
+                    .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+                    .map_err(|cause| TransportError::Bind { address, cause })?;
+                let port = listener.local_addr().map_or(port, |address| address.port());
+                (Kind::Tcp(listener), Endpoint::Tcp(host, port))
+            }
+            Endpoint::Shm(name) => {
+                let listener = shared::listen(&name).map_err(|cause| match cause.kind() {
+                    io::ErrorKind::AddrInUse => PeerError::Taken { place: format!("shm://{name}") },
+                    _ => PeerError::System { place: format!("shm://{name}"), call: "bind", cause },
+                })?;
+                (Kind::Shm(listener), Endpoint::Shm(name))
+            }
+            Endpoint::Inproc(name) => {
+                (Kind::Inproc(Door::open(&name, settings.clone())?), Endpoint::Inproc(name))
+            }
+        };
+        let added = match &kind {
+            Kind::Tcp(listener) => set.add(listener, DOOR),
+            Kind::Shm(listener) => set.add(listener, DOOR),
+            Kind::Inproc(door) => set.add(door.descriptor(), DOOR),
+        };
+        added.map_err(failed("epoll_ctl"))?;
+        Ok(Listener { kind, endpoint, settings, set, greeting: Vec::new(), refused: 0, last_refusal: None })
+    }
+
+    /// The next unit that has said who it is, waiting at most `wait` for one.
+    ///
+    /// # Errors
+    /// When the door itself is of no further use; a bad connection is counted instead ([`Listener::refused`]).
+    pub fn accept(&mut self, wait: Duration) -> Result<Option<Box<dyn Peer>>, PeerError> {
+        let until = Instant::now() + wait;
+        loop {
+            if let Kind::Inproc(door) = &self.kind {
+                if let Some(peer) = door.accept() {
+                    return Ok(Some(Box::new(peer)));
+                }
+            } else {
+                self.let_in();
+                if let Some(peer) = self.greet() {
+                    return Ok(Some(peer));
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            // Those who say nothing are looked at in between.
+            let step = left.min(Duration::from_millis(20));
+            self.set.wait(step).map_err(|cause| PeerError::System {
+                place: self.endpoint.to_string(),
+                call: "epoll_pwait2",
+                cause,
+            })?;
+        }
+    }
+
+    /// The URL to connect to, with the port that was chosen.
+    pub fn url(&self) -> String {
+        self.endpoint.to_string()
+    }
+
+    /// Connections that did not become peers: silent ones, other programs', those of other versions.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Why the last of them did not.
+    pub fn last_refusal(&self) -> Option<&PeerError> {
+        self.last_refusal.as_ref()
+    }
+
+    fn refuse(&mut self, why: PeerError) {
+        self.refused += 1;
+        self.last_refusal = Some(why);
+    }
+
+    /// Takes what knocks.
+    fn let_in(&mut self) {
+        // A flood of connections does not keep those who were let in from being heard.
+        for _ in 0..MOST_GREETING {
+            let (settings, place) = (self.settings.clone(), self.endpoint.to_string());
+            let accepted = match &self.kind {
+                Kind::Tcp(listener) => listener.accept().and_then(|(stream, address)| {
+                    crate::ReceiveBuffer::ask(stream.as_fd(), settings.receive_buffer_bytes)?;
+                    let wire = TcpWire::over(stream)?;
+                    Ok(boxed(StreamPeer::new(wire, format!("tcp://{address}"), settings, true)))
+                }),
+                Kind::Shm(listener) => listener.accept().and_then(|(socket, _)| {
+                    let wire = shared::accepted(socket, settings.ring_bytes)?;
+                    Ok(boxed(StreamPeer::new(wire, place, settings, false)))
+                }),
+                Kind::Inproc(_) => return,
+            };
+            match accepted {
+                Ok(peer) => self.enter(peer),
+                Err(cause) if is_nothing(&cause) => return,
+                Err(cause) => {
+                    let place = self.endpoint.to_string();
+                    self.refuse(PeerError::System { place, call: "accept", cause });
+                    return;
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, peer: Box<dyn Greeting>) {
+        if self.greeting.len() >= MOST_GREETING {
+            let oldest = self.greeting.remove(0);
+            let words = format!("{MOST_GREETING} younger connections wait to say who they are");
+            self.refuse(PeerError::Refused { place: oldest.place().to_owned(), words });
+        }
+        // A set without it only means that its hello is seen a little later.
+        let _ = self.set.add(peer.descriptor(), self.greeting.len());
+        self.greeting.push(peer);
+    }
+
+    /// Moves every greeting on; the first that is through.
+    fn greet(&mut self) -> Option<Box<dyn Peer>> {
+        let mut index = 0;
+        while index < self.greeting.len() {
+            match self.greeting[index].greet() {
+                Ok(false) => index += 1,
+                Ok(true) => {
+                    let peer = self.greeting.remove(index);
+                    let _ = self.set.remove(peer.descriptor());
+                    return Some(peer);
+                }
+                Err(error) => {
+                    let gone = self.greeting.remove(index);
+                    let _ = self.set.remove(gone.descriptor());
+                    self.refuse(error);
+                }
+            }
+        }
+        None
+    }
+}
+
+fn boxed(peer: impl Greeting + 'static) -> Box<dyn Greeting> {
+    Box::new(peer)
+}
+
+/// Readable when somebody knocks, or has said who it is.
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Kind::Inproc(door) = &self.kind {
+            inproc::Door::close(door);
+        }
+    }
+}

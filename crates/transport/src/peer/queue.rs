@@ -1,0 +1,231 @@
+//! Messages on their way out: a bounded queue, written straight from the blocks.
+//!
+//! ```text
+//!  Message ─► [ header+head · slices | header+head · slices | … ] ─► one gathering write for as many as there are
+//! ```
+//! Nothing of a payload is copied here: a write names the header, the head and the slices of every message that waits, up to
+//! [`MOST_PIECES`] at a time, so that many small messages cost one system call. What a write does not take is written next.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+use thalweg_data::Message;
+
+use super::frame::{Header, Kind};
+use super::wire::Wire;
+
+/// Pieces per write; the kernel takes 1024 (`IOV_MAX`), and half of them already make the call itself negligible.
+const MOST_PIECES: usize = 512;
+/// A head up to this long is copied behind its header: one piece less to name.
+const SHORT_HEAD: usize = 1024;
+
+/// Messages that wait to be written.
+#[derive(Debug)]
+pub(super) struct SendQueue {
+    waiting: VecDeque<Outgoing>,
+    /// Emptied containers, to be filled again.
+    spare: Vec<Outgoing>,
+    most_messages: usize,
+    most_bytes: u64,
+    bytes: u64,
+    cursor: Cursor,
+    sequence: u32,
+    version: u16,
+    written: Written,
+}
+
+/// What has been written whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) messages: u64,
+    /// Head and payload.
+    pub(super) bytes: u64,
+    pub(super) calls: u64,
+}
+
+#[derive(Debug, Default)]
+struct Outgoing {
+    /// The header, and behind it a short head.
+    front: Vec<u8>,
+    head_is_in_front: bool,
+    is_message: bool,
+    message: Message,
+    content_bytes: u64,
+}
+
+/// Where in the first message the next write begins: piece 0 is the front, 1 the head, 2 the first slice.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    piece: usize,
+    offset: usize,
+}
+
+impl Outgoing {
+    fn piece(&self, index: usize) -> Option<&[u8]> {
+        match index {
+            0 => Some(&self.front),
+            1 if self.head_is_in_front => Some(&[]),
+            1 => Some(&self.message.head),
+            _ => self.message.slices.get(index - 2).map(|slice| self.message.leases.bytes(*slice)),
+        }
+    }
+}
+
+impl SendQueue {
+    /// An empty queue for at most so many messages, or bytes of them; one message is taken whatever its length.
+    pub(super) fn new(most_messages: usize, most_bytes: u64) -> SendQueue {
+        SendQueue {
+            waiting: VecDeque::with_capacity(most_messages + 2),
+            spare: Vec::with_capacity(most_messages + 2),
+            most_messages: most_messages.max(1),
+            most_bytes,
+            bytes: 0,
+            cursor: Cursor::default(),
+            sequence: 0,
+            version: *super::hello::VERSIONS.end(),
+            written: Written::default(),
+        }
+    }
+
+    /// The version that frames carry from here on.
+    pub(super) fn agree(&mut self, version: u16) {
+        self.version = version;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether another message has to wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= self.most_messages || (self.bytes >= self.most_bytes && !self.is_empty())
+    }
+
+    /// Bytes that wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Messages that wait.
+    pub(super) fn messages(&self) -> usize {
+        self.waiting.iter().filter(|outgoing| outgoing.is_message).count()
+    }
+
+    pub(super) fn written(&self) -> Written {
+        self.written
+    }
+
+    /// Takes a message, which is empty afterwards. The caller has asked whether there is room.
+    pub(super) fn push(&mut self, message: &mut Message) {
+        // Slices that lie behind each other are one piece.
+        message.slices.dedup_by(|next, kept| {
+            let joins = kept.block == next.block && kept.end() == next.offset as usize;
+            kept.length += if joins { next.length } else { 0 };
+            joins
+        });
+        let mut outgoing = self.spare.pop().unwrap_or_default();
+        std::mem::swap(&mut outgoing.message, message);
+        self.enter(outgoing, Kind::Message);
+    }
+
+    /// Takes a frame that is not a message.
+    pub(super) fn push_control(&mut self, kind: Kind, head: &[u8]) {
+        let mut outgoing = self.spare.pop().unwrap_or_default();
+        outgoing.message.head.extend_from_slice(head);
+        self.enter(outgoing, kind);
+    }
+
+    fn enter(&mut self, mut outgoing: Outgoing, kind: Kind) {
+        let (head_bytes, payload_bytes) = (outgoing.message.head.len(), outgoing.message.payload_bytes());
+        let header = Header {
+            version: self.version,
+            kind,
+            head_bytes: head_bytes as u32,
+            payload_bytes,
+            sequence: self.sequence,
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        outgoing.front.extend_from_slice(&header.encode());
+        outgoing.head_is_in_front = head_bytes <= SHORT_HEAD;
+        if outgoing.head_is_in_front {
+            outgoing.front.extend_from_slice(&outgoing.message.head);
+        }
+        outgoing.is_message = kind == Kind::Message;
+        outgoing.content_bytes = head_bytes as u64 + payload_bytes;
+        self.bytes += outgoing.content_bytes;
+        self.waiting.push_back(outgoing);
+    }
+
+    /// Writes what waits; whether all of it went. A wire that takes no more now is no error.
+    pub(super) fn write(&mut self, wire: &mut impl Wire) -> io::Result<bool> {
+        while !self.waiting.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); MOST_PIECES];
+            let count = self.gather(&mut pieces);
+            match wire.write(&pieces[..count]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.written.calls += 1;
+                    self.advance(written);
+                }
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Names the next bytes; returns in how many pieces.
+    fn gather<'a>(&'a self, pieces: &mut [IoSlice<'a>; MOST_PIECES]) -> usize {
+        let (mut count, mut cursor) = (0, self.cursor);
+        for outgoing in &self.waiting {
+            while let Some(piece) = outgoing.piece(cursor.piece) {
+                if piece.len() > cursor.offset {
+                    if count == MOST_PIECES {
+                        return count;
+                    }
+                    pieces[count] = IoSlice::new(&piece[cursor.offset..]);
+                    count += 1;
+                }
+                cursor = Cursor { piece: cursor.piece + 1, offset: 0 };
+            }
+            cursor = Cursor::default();
+        }
+        count
+    }
+
+    /// Moves beyond what was written, and lets go of the messages that went.
+    fn advance(&mut self, mut written: usize) {
+        while let Some(first) = self.waiting.front() {
+            while let Some(piece) = first.piece(self.cursor.piece) {
+                let left = piece.len() - self.cursor.offset;
+                if written < left {
+                    self.cursor.offset += written;
+                    return;
+                }
+                written -= left;
+                self.cursor = Cursor { piece: self.cursor.piece + 1, offset: 0 };
+            }
+            self.cursor = Cursor::default();
+            if let Some(mut gone) = self.waiting.pop_front() {
+                self.bytes -= gone.content_bytes;
+                if gone.is_message {
+                    self.written.bytes += gone.content_bytes;
+                    self.written.messages += 1;
+                }
+                gone.message.clear();
+                gone.front.clear();
+                self.spare.push(gone);
+            }
+        }
+    }
+
+    /// Lets go of everything: the connection is gone. Returns how many messages are lost with it.
+    pub(super) fn give_up(&mut self) -> u64 {
+        let lost = self.messages() as u64;
+        self.waiting.clear();
+        self.bytes = 0;
+        self.cursor = Cursor::default();
+        lost
+    }
+}

@@ -1,0 +1,190 @@
+//! What an end of a connection between units is asked to be.
+//!
+//! ```text
+//!  "tcp://host:port" · "shm://name" · "inproc://name" ─► Endpoint        Settings: name, pool, bounds, waits
+//! ```
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use thalweg_data::{Message, Pool};
+
+use super::assembly::Assembly;
+use super::error::PeerError;
+use super::hello::{LONGEST_NAME, is_name};
+
+/// Where a unit listens, or is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// In this process: messages are handed over.
+    Inproc(String),
+    /// On this host: through shared memory.
+    Shm(String),
+    /// Anywhere: over TCP. Host and port.
+    Tcp(String, u16),
+}
+
+impl Endpoint {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// When it is none that a unit can have; the message says what to write.
+    pub fn parse(url: &str) -> Result<Endpoint, PeerError> {
+        let wrong = |reason: &str| PeerError::Url { url: url.to_owned(), reason: reason.to_owned() };
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or_else(|| wrong("write tcp://host:port, shm://name or inproc://name"))?;
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word.len() <= 80
+                && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+        };
+        match scheme {
+            "inproc" if is_word(rest) => Ok(Endpoint::Inproc(rest.to_owned())),
+            "shm" if is_word(rest) => Ok(Endpoint::Shm(rest.to_owned())),
+            "inproc" | "shm" => Err(wrong("a name is 1 to 80 letters, digits, `-`, `_` or `.`")),
+            "tcp" => {
+                let (host, port) =
+                    rest.rsplit_once(':').ok_or_else(|| wrong("a port is missing: tcp://host:port"))?;
+                let port = port.parse().map_err(|_| wrong("the port is a number from 0 to 65535"))?;
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                if host.is_empty() {
+                    return Err(wrong("a host is missing: tcp://host:port, 0.0.0.0 to listen on all"));
+                }
+                Ok(Endpoint::Tcp(host.to_owned(), port))
+            }
+            _ => Err(wrong("units are reached by tcp, shm or inproc")),
+        }
+    }
+
+    /// The address of a TCP endpoint; of several the first.
+    pub(super) fn resolve(host: &str, port: u16) -> Result<SocketAddr, PeerError> {
+        let failed = |cause| crate::TransportError::Resolve { host: host.to_owned(), cause };
+        let mut addresses = (host, port).to_socket_addrs().map_err(failed)?;
+        addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()).into())
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Inproc(name) => write!(f, "inproc://{name}"),
+            Endpoint::Shm(name) => write!(f, "shm://{name}"),
+            Endpoint::Tcp(host, port) if host.contains(':') => write!(f, "tcp://[{host}]:{port}"),
+            Endpoint::Tcp(host, port) => write!(f, "tcp://{host}:{port}"),
+        }
+    }
+}
+
+/// Names, bounds and waits of one unit's connections.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This unit's name, which the other end is told: at most 200 bytes without control characters.
+    pub name: String,
+    /// Where received payloads go. Of a pool that several connections share, each may hold one unfinished message: give it
+    /// as many blocks as all of these together take, or they wait for each other.
+    pub pool: Pool,
+    /// Most messages that wait to be sent.
+    pub queue_messages: usize,
+    /// Most bytes that wait to be sent, heads included; one message is taken whatever its length.
+    pub queue_bytes: u64,
+    /// Longest payload of a message that is taken, bytes; at most what all but two blocks of the pool hold.
+    pub longest_payload_bytes: u64,
+    /// How long [`connect`](super::connect) goes on trying.
+    pub connect_wait: Duration,
+    /// How long an open connection may take to say who it is.
+    pub hello_wait: Duration,
+    /// A sign of life is sent after so long a silence of ours. Over TCP only; elsewhere a dead process is noticed at once.
+    pub heartbeat: Duration,
+    /// After so long a silence the other end is taken for dead; zero: never. Over TCP only.
+    pub silence_wait: Duration,
+    /// First and longest wait between two tries to connect.
+    pub back_off: (Duration, Duration),
+    /// The kernel's receive buffer to ask for, bytes; 0 lets it adapt itself. Over TCP only.
+    pub receive_buffer_bytes: usize,
+    /// Bytes of shared memory per direction, a power of two; the listening end's value holds. Over shm only.
+    pub ring_bytes: usize,
+}
+
+impl Settings {
+    /// The usual bounds and waits.
+    pub fn new(name: &str, pool: Pool) -> Settings {
+        Settings {
+            name: name.to_owned(),
+            pool,
+            queue_messages: 256,
+            queue_bytes: 8 << 20,
+            longest_payload_bytes: 256 << 20,
+            connect_wait: Duration::from_secs(10),
+            hello_wait: Duration::from_secs(3),
+            heartbeat: Duration::from_secs(1),
+            silence_wait: Duration::from_secs(10),
+            back_off: (Duration::from_millis(10), Duration::from_secs(2)),
+            receive_buffer_bytes: 0,
+            ring_bytes: 8 << 20,
+        }
+    }
+
+    /// Bytes that one connection may hold at most: what waits to be sent, one message on its way in, and its ring.
+    pub fn most_bytes(&self, endpoint: &Endpoint) -> u64 {
+        let longest = self.longest_payload() + Message::LONGEST_HEAD as u64;
+        let ring = if matches!(endpoint, Endpoint::Shm(_)) { 2 * self.ring_bytes as u64 } else { 0 };
+        self.queue_bytes + 2 * longest + ring
+    }
+
+    /// Longest payload that is taken, as the pool allows.
+    pub(super) fn longest_payload(&self) -> u64 {
+        self.longest_payload_bytes.min(Assembly::longest_payload(&self.pool))
+    }
+
+    pub(super) fn check(&self) -> Result<(), PeerError> {
+        let wrong = |words: String| Err(PeerError::Settings(words));
+        if !is_name(&self.name) {
+            return wrong(format!(
+                "`{}` is no name for a unit: at most {LONGEST_NAME} bytes, no control characters",
+                self.name.escape_debug()
+            ));
+        }
+        if self.pool.block_count() < 3 {
+            return wrong(format!(
+                "a connection needs a pool of 3 blocks or more; this one has {}",
+                self.pool.block_count()
+            ));
+        }
+        if !self.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&self.ring_bytes) {
+            return wrong(format!(
+                "`ring_bytes` is {}; it is a power of two from 4096 to 2^30",
+                self.ring_bytes
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_written() {
+        for url in ["tcp://10.0.0.3:7000", "tcp://[::1]:9", "shm://builder-1", "inproc://manager"] {
+            assert_eq!(Endpoint::parse(url).expect("a unit's URL").to_string(), url);
+        }
+    }
+
+    #[test]
+    fn wrong_urls_say_what_to_write() {
+        for (url, word) in [
+            ("tcp://host", "port is missing"),
+            ("tcp://host:high", "number"),
+            ("tcp://:80", "host is missing"),
+            ("shm://a/b", "letters"),
+            ("udp://host:1", "tcp, shm or inproc"),
+            ("builder", "write tcp://host:port"),
+        ] {
+            let text = Endpoint::parse(url).expect_err(url).to_string();
+            assert!(text.contains(word) && text.contains(url), "{text}");
+        }
+    }
+}

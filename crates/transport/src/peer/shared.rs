@@ -1,0 +1,300 @@
+//! Frames through memory that two processes of a host share.
+//!
+//! ```text
+//!  pieces ─ copied once ─► ring of shared memory ─ copied once ─► room in a block
+//!                     wake-up, and death: a local socket
+//! ```
+//! The listening end makes the memory and passes it through a local socket, whose name lives and dies with the listener. A byte
+//! on that socket wakes a sleeping end; its hang-up tells that the other process is gone, however it went. Positions in
+//! shared memory are another process's word: one that cannot be is the end of the connection, and of nothing else.
+//!
+//! A receiver could read payloads where they lie in shared memory only if its pool could own that memory; pools own theirs, so
+//! payloads are copied out, and counted.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use socket2::SockRef;
+
+use super::wire::Wire;
+use crate::system::shared_memory::{
+    SharedRing, create, is_sealed, receive_with_descriptor, send_with_descriptor, users,
+};
+use crate::system::{self, is_nothing};
+
+/// So many bytes are written before the reader may see them: it copies while the writer goes on.
+const PUBLISH_BYTES: usize = 256 << 10;
+/// What is sent with the memory: letters, version of its layout, capacity of a ring.
+const PREAMBLE_BYTES: usize = 16;
+const PREAMBLE: [u8; 8] = *b"thwgshm\x01";
+
+/// A pair of rings and the socket beside it.
+pub(super) struct SharedWire {
+    socket: UnixStream,
+    incoming: SharedRing,
+    outgoing: SharedRing,
+    /// Our own positions: those in shared memory are for the other end.
+    written: u64,
+    read: u64,
+    hung_up: bool,
+    copied_bytes: u64,
+}
+
+/// The address of a name: abstract, so that it is gone with its process, and apart for each user.
+fn address(name: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("thalweg/{name}"))
+}
+
+/// Opens the door of a name.
+pub(super) fn listen(name: &str) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind_addr(&address(name)?)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Both ends must be the same user's, or the other end the superuser's: the memory is as private as the process.
+fn check_user(socket: &UnixStream) -> io::Result<()> {
+    let (theirs, ours) = users(socket)?;
+    if theirs == ours || theirs == 0 || ours == 0 {
+        return Ok(());
+    }
+    let words = format!(
+        "it runs as user {theirs}, this unit as user {ours}; shared memory is between processes of one user"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, words))
+}
+
+/// The listening end of a connection just accepted.
+pub(super) fn accepted(socket: UnixStream, ring_bytes: usize) -> io::Result<SharedWire> {
+    check_user(&socket)?;
+    let memory = create(SharedRing::pair_bytes(ring_bytes))?;
+    let [outgoing, incoming] = SharedRing::pair(&memory, ring_bytes)?;
+    let mut preamble = [0; PREAMBLE_BYTES];
+    preamble[..8].copy_from_slice(&PREAMBLE);
+    preamble[8..].copy_from_slice(&(ring_bytes as u64).to_le_bytes());
+    if send_with_descriptor(&socket, &preamble, &memory)? != PREAMBLE_BYTES {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    SharedWire::over(socket, incoming, outgoing)
+}
+
+/// The connecting end, until the memory has come.
+pub(super) struct Opening(UnixStream);
+
+impl Opening {
+    /// Begins to connect.
+    pub(super) fn start(name: &str) -> io::Result<Opening> {
+        let socket = UnixStream::connect_addr(&address(name)?)?;
+        check_user(&socket)?;
+        Ok(Opening(socket))
+    }
+
+    /// Waits at most `wait` for the memory.
+    pub(super) fn wire(&self, wait: Duration) -> io::Result<Option<SharedWire>> {
+        if !system::wait_readable(self.0.as_fd(), wait)? {
+            return Ok(None);
+        }
+        let mut preamble = [0; PREAMBLE_BYTES];
+        let (length, memory) = match receive_with_descriptor(&self.0, &mut preamble) {
+            Err(cause) if is_nothing(&cause) => return Ok(None),
+            received => received?,
+        };
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let wrong = |words: &str| io::Error::new(io::ErrorKind::InvalidData, words.to_owned());
+        let (letters, capacity) = preamble.split_at(8);
+        if length != PREAMBLE_BYTES || letters != PREAMBLE {
+            return Err(wrong("another version, or another program, listens under this name"));
+        }
+        let capacity = u64::from_le_bytes(*capacity.first_chunk().expect("8 bytes"));
+        let capacity = usize::try_from(capacity)
+            .ok()
+            .filter(|capacity| capacity.is_power_of_two() && (4096..=1 << 30).contains(capacity))
+            .ok_or_else(|| wrong("it offers a ring of an impossible size"))?;
+        let memory = File::from(memory.ok_or_else(|| wrong("it passed no memory"))?);
+        if !is_sealed(&memory, SharedRing::pair_bytes(capacity))? {
+            return Err(wrong("it passed memory that could be taken away"));
+        }
+        let [incoming, outgoing] = SharedRing::pair(&memory, capacity)?;
+        SharedWire::over(self.0.try_clone()?, incoming, outgoing).map(Some)
+    }
+}
+
+impl SharedWire {
+    fn over(socket: UnixStream, incoming: SharedRing, outgoing: SharedRing) -> io::Result<SharedWire> {
+        socket.set_nonblocking(true)?;
+        Ok(SharedWire { socket, incoming, outgoing, written: 0, read: 0, hung_up: false, copied_bytes: 0 })
+    }
+
+    /// A byte that wakes the other end; one that waits there already does as well.
+    fn wake(&mut self) -> io::Result<()> {
+        match self.socket.write(&[1]) {
+            Err(cause) if !is_nothing(&cause) => Err(cause),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes wake-ups off the socket; notes a hang-up.
+    fn listen_for_wakes(&mut self) -> io::Result<()> {
+        let mut wakes = [0; 64];
+        match self.socket.read(&mut wakes) {
+            Ok(0) => self.hung_up = true,
+            Err(cause) if cause.kind() == io::ErrorKind::ConnectionReset => self.hung_up = true,
+            Err(cause) if !is_nothing(&cause) => return Err(cause),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Wake-ups that wait, without taking them: `None` when there are none, 0 after a hang-up.
+    fn has_wakes(&self) -> io::Result<Option<usize>> {
+        match SockRef::from(&self.socket).peek(&mut [MaybeUninit::uninit(); 1]) {
+            Err(cause) if is_nothing(&cause) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    fn broken(word: &str) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, format!("the other process broke the ring: {word}"))
+    }
+
+    /// Bytes that can be read.
+    fn readable(&self) -> io::Result<usize> {
+        let there = self.incoming.written().load(Ordering::Acquire).wrapping_sub(self.read);
+        usize::try_from(there)
+            .ok()
+            .filter(|there| *there <= self.incoming.capacity())
+            .ok_or_else(|| SharedWire::broken("more was written than it holds"))
+    }
+
+    /// Bytes that can be written.
+    fn writable(&self) -> io::Result<usize> {
+        let waiting = self.written.wrapping_sub(self.outgoing.read().load(Ordering::Acquire));
+        usize::try_from(waiting)
+            .ok()
+            .and_then(|waiting| self.outgoing.capacity().checked_sub(waiting))
+            .ok_or_else(|| SharedWire::broken("more was read than was written"))
+    }
+
+    /// Lets the reader see what was written, and wakes it if it sleeps.
+    fn publish(&mut self, written: u64) -> io::Result<()> {
+        self.written = written;
+        self.outgoing.written().store(written, Ordering::Release);
+        // Pairs with the fence of the reader: either it sees the bytes, or we see it asleep.
+        fence(Ordering::SeqCst);
+        if self.outgoing.reader_sleeps().swap(0, Ordering::Relaxed) == 1 {
+            self.wake()?;
+        }
+        Ok(())
+    }
+
+    /// Room to write; sets up to be woken when there is none.
+    fn find_room(&mut self) -> io::Result<usize> {
+        let room = self.writable()?;
+        if room > 0 {
+            return Ok(room);
+        }
+        // Only looked at: a wake-up for the reader of this end must not get lost here.
+        if self.hung_up || self.has_wakes()? == Some(0) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.outgoing.writer_sleeps().store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        match self.writable()? {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            room => Ok(room),
+        }
+    }
+
+    /// Bytes to read; sets up to be woken when there are none.
+    fn find_bytes(&mut self) -> io::Result<usize> {
+        let there = self.readable()?;
+        if there > 0 {
+            return Ok(there);
+        }
+        self.listen_for_wakes()?;
+        self.incoming.reader_sleeps().store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        match self.readable()? {
+            0 if self.hung_up => Ok(0),
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            there => Ok(there),
+        }
+    }
+}
+
+impl Wire for SharedWire {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut room = self.find_room()?;
+        let (start, mut at) = (self.written, self.written);
+        for piece in pieces {
+            let mut rest = &piece[..piece.len().min(room)];
+            room -= rest.len();
+            while !rest.is_empty() {
+                let part = rest.len().min(PUBLISH_BYTES);
+                self.outgoing.copy_in(at, &rest[..part]);
+                at = at.wrapping_add(part as u64);
+                rest = &rest[part..];
+                if at.wrapping_sub(self.written) >= PUBLISH_BYTES as u64 {
+                    self.publish(at)?;
+                }
+            }
+        }
+        self.publish(at)?;
+        let written = at.wrapping_sub(start);
+        self.copied_bytes += written;
+        Ok(written as usize)
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let there = self.find_bytes()?;
+        let length = there.min(room.len()).min(PUBLISH_BYTES);
+        self.incoming.copy_out(self.read, &mut room[..length]);
+        self.copied_bytes += length as u64;
+        self.read = self.read.wrapping_add(length as u64);
+        self.incoming.read().store(self.read, Ordering::Release);
+        fence(Ordering::SeqCst);
+        // A writer that sleeps is woken for a good piece of room, or when nothing else would wake it.
+        let drained = length == there || there - length <= self.incoming.capacity() / 2;
+        if drained && self.incoming.writer_sleeps().swap(0, Ordering::Relaxed) == 1 {
+            // If it is gone, what it wrote is read first.
+            let _ = self.wake();
+        }
+        Ok(length)
+    }
+
+    fn wait(&mut self, for_room: bool, wait: Duration) -> io::Result<()> {
+        // Bytes and room both wake through the socket; `read` and `write` have set that up. Whoever waits for room alone leaves
+        // wake-ups for bytes where they are, and so sleeps beside them.
+        if for_room && self.has_wakes()?.is_some() {
+            std::thread::sleep(wait.min(Duration::from_micros(50)));
+            return Ok(());
+        }
+        system::wait_readable(self.socket.as_fd(), wait).map(drop)
+    }
+
+    fn want_room(&mut self, _wanted: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        // Only this way: what the other end still says is read. It is gone already if this fails.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn copied_bytes(&self) -> u64 {
+        self.copied_bytes
+    }
+}

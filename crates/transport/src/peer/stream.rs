@@ -1,0 +1,439 @@
+//! A peer over a stream of bytes: what TCP and shared memory have in common.
+//!
+//! ```text
+//!  send ─► SendQueue ─► Wire ═══ Wire ─► Assembly ─► receive
+//!             hello, heartbeat, bye ──► the state of the connection
+//! ```
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use thalweg_data::{Message, Received};
+
+use super::assembly::{Assembly, Found};
+use super::error::PeerError;
+use super::frame::Kind;
+use super::hello::{Hello, VERSIONS};
+use super::queue::SendQueue;
+use super::settings::Settings;
+use super::wire::Wire;
+use super::{Counts, Peer, Sent};
+
+/// What waits is written at once when it is as much as this: below, the call costs more than the copy.
+const WORTH_WRITING: u64 = 64 << 10;
+/// How long a connection without a free block sleeps before it looks again.
+const HOLD_STEP: Duration = Duration::from_micros(50);
+
+/// A connection that may still have to say who it is.
+pub(super) trait Greeting: Peer {
+    /// Moves the hello on; whether both ends have agreed.
+    fn greet(&mut self) -> Result<bool, PeerError>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Ours is said, theirs is not heard.
+    Greeting,
+    Open,
+    /// The other end has said good-bye.
+    Ended,
+    /// Closed by us, or lost.
+    Closed,
+}
+
+/// A connection over a wire.
+pub(super) struct StreamPeer<W: Wire> {
+    wire: W,
+    place: String,
+    settings: Settings,
+    state: State,
+    queue: SendQueue,
+    assembly: Assembly,
+    other: Hello,
+    opened: Instant,
+    /// Whether anything was heard, and sent, since the clock was last looked at; and when that was.
+    heard: (bool, Instant),
+    sent: (bool, Instant),
+    /// Whether signs of life are sent and expected.
+    beats: bool,
+    wants_room: bool,
+    counts: Counts,
+}
+
+/// What a look at the wire came to.
+enum Looked {
+    Message,
+    Nothing,
+    NoBlock,
+    End,
+}
+
+impl<W: Wire> StreamPeer<W> {
+    /// A connection just opened. `beats`: whether the wire alone does not tell that the other end is gone.
+    pub(super) fn new(wire: W, place: String, settings: Settings, beats: bool) -> StreamPeer<W> {
+        let longest = settings.longest_payload();
+        let mut queue = SendQueue::new(settings.queue_messages, settings.queue_bytes);
+        let mut hello = Vec::new();
+        Hello::of(&settings.name, longest).encode(&mut hello);
+        queue.push_control(Kind::Hello, &hello);
+        let now = Instant::now();
+        StreamPeer {
+            wire,
+            place,
+            state: State::Greeting,
+            queue,
+            assembly: Assembly::new(settings.pool.clone(), longest),
+            other: Hello { name: String::new(), ..Hello::of("", 0) },
+            opened: now,
+            heard: (false, now),
+            sent: (false, now),
+            beats,
+            wants_room: false,
+            counts: Counts::default(),
+            settings,
+        }
+    }
+
+    /// Everything that the connection holds goes back: it is of no further use.
+    fn fail(&mut self, error: PeerError) -> PeerError {
+        self.counts.lost_messages += self.queue.give_up();
+        self.assembly.give_up();
+        self.wire.finish();
+        self.state = State::Closed;
+        error
+    }
+
+    fn lost(&mut self, cause: impl ToString) -> PeerError {
+        let error = PeerError::Lost { place: self.place.clone(), cause: cause.to_string() };
+        self.fail(error)
+    }
+
+    fn check_open(&self) -> Result<(), PeerError> {
+        match self.state {
+            State::Closed => Err(PeerError::Closed { place: self.place.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what waits and the wire takes now; whether all went.
+    fn write(&mut self) -> Result<bool, PeerError> {
+        if self.queue.is_empty() {
+            return Ok(true);
+        }
+        self.sent.0 = true;
+        let all = self.queue.write(&mut self.wire).and_then(|all| {
+            if self.wants_room == all {
+                self.wire.want_room(!all)?;
+                self.wants_room = !all;
+            }
+            Ok(all)
+        });
+        match all {
+            Ok(all) => Ok(all),
+            // What it said before it went, a refusal perhaps, tells more than that it went.
+            Err(cause) => Err(match self.read_last_words() {
+                Some(refusal) => self.fail(refusal),
+                None => self.lost(cause),
+            }),
+        }
+    }
+
+    /// A refusal among what is there to read.
+    fn read_last_words(&mut self) -> Option<PeerError> {
+        loop {
+            match self.assembly.find().ok()? {
+                Found::Control(Kind::Refusal) => return Some(self.refusal()),
+                Found::Nothing => {
+                    let received = self.wire.read(self.assembly.room()?).ok().filter(|bytes| *bytes > 0)?;
+                    self.assembly.publish(received);
+                }
+                Found::Message | Found::Control(_) => self.assembly.clear(),
+            }
+        }
+    }
+
+    fn refusal(&self) -> PeerError {
+        let words = String::from_utf8_lossy(self.assembly.head());
+        let words = words.chars().filter(|letter| !letter.is_control()).collect();
+        PeerError::Refused { place: self.place.clone(), words }
+    }
+
+    /// Looks at what was received, and receives what is there, up to the end of the next message.
+    fn look(&mut self, message: &mut Message) -> Result<Looked, PeerError> {
+        loop {
+            let found = self.assembly.find().map_err(|problem| {
+                let error = PeerError::Frame { place: self.place.clone(), problem };
+                self.refuse(error)
+            })?;
+            match found {
+                Found::Message => {
+                    self.assembly.take(message);
+                    self.counts.received_messages += 1;
+                    self.counts.received_bytes += message.head.len() as u64 + message.payload_bytes();
+                    return Ok(Looked::Message);
+                }
+                Found::Control(kind) => {
+                    self.heed(kind)?;
+                    self.assembly.clear();
+                    if self.state == State::Ended {
+                        return Ok(Looked::End);
+                    }
+                    if kind == Kind::Hello {
+                        return Ok(Looked::Nothing);
+                    }
+                }
+                Found::Nothing => {
+                    let Some(room) = self.assembly.room() else { return Ok(Looked::NoBlock) };
+                    match self.wire.read(room) {
+                        Ok(0) if self.assembly.is_inside() => {
+                            return Err(self.lost("it ended in the middle of a message"));
+                        }
+                        Ok(0) => return Err(self.lost("it ended without a word")),
+                        Ok(received) => {
+                            self.heard.0 = true;
+                            self.assembly.publish(received);
+                        }
+                        Err(cause) if crate::system::is_nothing(&cause) => return Ok(Looked::Nothing),
+                        Err(cause) => return Err(self.lost(cause)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of a frame that is not a message.
+    fn heed(&mut self, kind: Kind) -> Result<(), PeerError> {
+        match kind {
+            Kind::Hello => self.agree(),
+            Kind::Refusal => {
+                let refusal = self.refusal();
+                Err(self.fail(refusal))
+            }
+            Kind::Bye => {
+                self.counts.lost_messages += self.queue.give_up();
+                self.wire.finish();
+                self.state = State::Ended;
+                Ok(())
+            }
+            Kind::Heartbeat | Kind::Message => Ok(()),
+        }
+    }
+
+    fn agree(&mut self) -> Result<(), PeerError> {
+        let ours = Hello::of(&self.settings.name, self.settings.longest_payload());
+        let place = self.place.clone();
+        let Some(theirs) = Hello::decode(self.assembly.head()).filter(|_| self.state == State::Greeting)
+        else {
+            let words = "its hello cannot be read, or came twice".to_owned();
+            return Err(self.refuse(PeerError::Refused { place, words }));
+        };
+        let Some(version) = ours.agree(&theirs) else {
+            let theirs_range = (theirs.lowest, theirs.highest);
+            let ours_range = (*VERSIONS.start(), *VERSIONS.end());
+            let name = theirs.name;
+            return Err(self.refuse(PeerError::Version {
+                place,
+                name,
+                theirs: theirs_range,
+                ours: ours_range,
+            }));
+        };
+        self.queue.agree(version);
+        self.assembly.agree(version);
+        self.other = theirs;
+        self.state = State::Open;
+        Ok(())
+    }
+
+    /// Tells the other end why it is not talked to, as far as it can be told at once.
+    fn refuse(&mut self, error: PeerError) -> PeerError {
+        // Words are for the other end: they name what it sent, not where it is seen from here.
+        let words = match &error {
+            PeerError::Version { theirs, ours, .. } => format!(
+                "`{}` speaks versions {} to {}, you {} to {}; install the same version on both hosts",
+                self.settings.name, ours.0, ours.1, theirs.0, theirs.1
+            ),
+            PeerError::Frame { problem, .. } => problem.to_string(),
+            other => other.to_string(),
+        };
+        self.queue.push_control(Kind::Refusal, words.as_bytes());
+        let _ = self.queue.write(&mut self.wire);
+        self.fail(error)
+    }
+
+    /// Looks at the clock when nothing came: gives a sign of life, and misses that of the other end.
+    fn tend(&mut self) -> Result<(), PeerError> {
+        let now = Instant::now();
+        if std::mem::take(&mut self.heard.0) {
+            self.heard.1 = now;
+        }
+        if std::mem::take(&mut self.sent.0) {
+            self.sent.1 = now;
+        }
+        let place = || self.place.clone();
+        let (hello_wait, silence) = (self.settings.hello_wait, self.settings.silence_wait);
+        if self.state == State::Greeting && now - self.opened >= hello_wait {
+            let error = PeerError::Silent { place: place(), wait: hello_wait };
+            return Err(self.fail(error));
+        }
+        if self.beats && !silence.is_zero() && now - self.heard.1 >= silence {
+            let error = PeerError::Silent { place: place(), wait: silence };
+            return Err(self.fail(error));
+        }
+        if self.beats && self.queue.is_empty() && now - self.sent.1 >= self.settings.heartbeat {
+            self.queue.push_control(Kind::Heartbeat, &[]);
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_wire(&mut self, wait: Duration) -> Result<(), PeerError> {
+        // Not longer than a sign of life may take.
+        let wait = wait.min(self.settings.heartbeat.max(Duration::from_millis(1)));
+        let for_room = !self.queue.is_empty();
+        self.wire.wait(for_room, wait).map_err(|cause: io::Error| self.lost(cause))
+    }
+}
+
+impl<W: Wire> Greeting for StreamPeer<W> {
+    fn greet(&mut self) -> Result<bool, PeerError> {
+        self.check_open()?;
+        self.write()?;
+        if self.state == State::Greeting {
+            // Before the hello no message is let through, so none is lost here.
+            self.look(&mut Message::default())?;
+            if self.state == State::Greeting {
+                self.tend()?;
+            }
+        }
+        Ok(self.state != State::Greeting)
+    }
+}
+
+impl<W: Wire> Peer for StreamPeer<W> {
+    fn send(&mut self, message: &mut Message) -> Result<Sent, PeerError> {
+        self.check_open()?;
+        if self.state == State::Ended {
+            return Err(self.lost("the other end has closed it"));
+        }
+        let (head, payload) = (message.head.len(), message.payload_bytes());
+        let most_head = Message::LONGEST_HEAD as u64;
+        for (bytes, most) in [(head as u64, most_head), (payload, self.other.longest_payload_bytes)] {
+            if bytes > most {
+                return Err(PeerError::TooLong { place: self.place.clone(), bytes, most });
+            }
+        }
+        if self.queue.is_full() {
+            self.write()?;
+            if self.queue.is_full() {
+                return Ok(Sent::Full);
+            }
+        }
+        self.queue.push(message);
+        // Once the wire takes no more, it is not asked at every message, only when the queue is full.
+        if self.queue.bytes() >= WORTH_WRITING && !self.wants_room {
+            self.write()?;
+        }
+        Ok(Sent::Taken)
+    }
+
+    fn receive(&mut self, message: &mut Message, wait: Duration) -> Result<Received, PeerError> {
+        message.clear();
+        self.check_open()?;
+        let mut until = None;
+        loop {
+            if self.state == State::Ended {
+                return Ok(Received::End);
+            }
+            self.write()?;
+            let looked = self.look(message)?;
+            let idle = match looked {
+                Looked::Message => return Ok(Received::Data),
+                Looked::End => return Ok(Received::End),
+                Looked::Nothing => {
+                    self.tend()?;
+                    // Looking may have taken the wake-up for room.
+                    self.write()?;
+                    Received::Idle
+                }
+                Looked::NoBlock => Received::Full,
+            };
+            if wait.is_zero() {
+                return Ok(idle);
+            }
+            let now = Instant::now();
+            let left = until.get_or_insert(now + wait).saturating_duration_since(now);
+            if left.is_zero() {
+                return Ok(idle);
+            }
+            match idle {
+                Received::Full => std::thread::sleep(HOLD_STEP.min(left)),
+                _ => self.wait_for_wire(left)?,
+            }
+        }
+    }
+
+    fn flush(&mut self, wait: Duration) -> Result<bool, PeerError> {
+        self.check_open()?;
+        let until = Instant::now() + wait;
+        while !self.write()? {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            // Something to read would wake it, too, again and again: short sleeps keep that bounded.
+            self.wait_for_wire(left.min(Duration::from_millis(1)))?;
+        }
+        Ok(true)
+    }
+
+    fn close(&mut self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        let mut heard = self.state == State::Ended;
+        if matches!(self.state, State::Open | State::Greeting) {
+            self.queue.push_control(Kind::Bye, &[]);
+            heard = self.flush(wait).unwrap_or(false);
+            self.wire.finish();
+        }
+        // What still comes is read and let go: a socket closed over unread bytes would take the good-bye back.
+        self.assembly.give_up();
+        let mut scrap = vec![0; 64 << 10];
+        while heard && self.state != State::Ended {
+            match self.wire.read(&mut scrap) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(cause) if crate::system::is_nothing(&cause) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    heard = !left.is_zero() && self.wire.wait(false, left).is_ok();
+                }
+                Err(_) => heard = false,
+            }
+        }
+        self.counts.lost_messages += self.queue.give_up();
+        self.state = State::Closed;
+        heard
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.wire.descriptor()
+    }
+
+    fn name(&self) -> &str {
+        &self.other.name
+    }
+
+    fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn counts(&self) -> Counts {
+        let written = self.queue.written();
+        Counts {
+            sent_messages: written.messages,
+            sent_bytes: written.bytes,
+            copied_bytes: self.wire.copied_bytes(),
+            ..self.counts
+        }
+    }
+}

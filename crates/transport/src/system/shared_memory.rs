@@ -1,0 +1,219 @@
+//! Memory that two processes share, and the descriptors that they pass each other.
+//!
+//! ```text
+//!  create ─► sealed memory ─ send_with_descriptor ─► other process ─ receive_with_descriptor ─► check ─► SharedRing
+//! ```
+//! The memory is sealed against shrinking (`memfd_create(2)`), so that no other process can make an access fault. What the
+//! other process writes there is believed in nothing: positions are checked at each use, and bytes are copied out before they are
+//! looked at.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use memmap2::MmapRaw;
+
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// Memory of so many bytes, all there, that keeps its size for ever.
+pub(crate) fn create(bytes: usize) -> io::Result<File> {
+    // SAFETY: the name is a C string; the call keeps no pointer.
+    let memory =
+        unsafe { libc::memfd_create(c"thalweg".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if memory < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    let memory = unsafe { File::from_raw_fd(memory) };
+    memory.set_len(bytes as u64)?;
+    // Reserved now, or refused now: a page that cannot be had later would kill the process.
+    // SAFETY: a call without pointers.
+    let reserved = unsafe { libc::fallocate(memory.as_raw_fd(), 0, 0, bytes as libc::off_t) };
+    // SAFETY: a call without pointers.
+    let sealed = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
+    if reserved != 0 || sealed != 0 { Err(io::Error::last_os_error()) } else { Ok(memory) }
+}
+
+/// Whether memory that another process made is what [`create`] makes, of so many bytes.
+pub(crate) fn is_sealed(memory: &File, bytes: usize) -> io::Result<bool> {
+    // SAFETY: a call without pointers. A descriptor that cannot be sealed answers with an error.
+    let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
+    Ok(seals >= 0 && seals & SEALS == SEALS && memory.metadata()?.len() == bytes as u64)
+}
+
+/// The user of the process at the other end of a socket, and ours.
+pub(crate) fn users(socket: &UnixStream) -> io::Result<(u32, u32)> {
+    let [_process, user, _group] =
+        super::option_words::<3>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED)?;
+    // SAFETY: a call without arguments that cannot fail.
+    Ok((user, unsafe { libc::geteuid() }))
+}
+
+/// Room for one descriptor in a control message, aligned as the kernel wants it.
+#[repr(C, align(16))]
+struct DescriptorNote([u8; 32]);
+
+/// Sends bytes and a descriptor with them.
+pub(crate) fn send_with_descriptor(
+    socket: &UnixStream,
+    bytes: &[u8],
+    descriptor: &impl AsRawFd,
+) -> io::Result<usize> {
+    let mut note = DescriptorNote([0; 32]);
+    let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut header = super::empty_header();
+    header.msg_iov = &raw mut piece;
+    header.msg_iovlen = 1;
+    header.msg_control = note.0.as_mut_ptr().cast();
+    // SAFETY: the room of 32 bytes holds one header and one descriptor (CMSG_SPACE(4) is 24), and is aligned for both; the
+    // header message points at the note and the piece, which live on this stack frame; `bytes` is only read.
+    let sent = unsafe {
+        header.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        let control = libc::CMSG_FIRSTHDR(&raw const header);
+        (*control).cmsg_level = libc::SOL_SOCKET;
+        (*control).cmsg_type = libc::SCM_RIGHTS;
+        (*control).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
+        libc::CMSG_DATA(control).cast::<i32>().write_unaligned(descriptor.as_raw_fd());
+        libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+}
+
+/// Receives bytes, and a descriptor if one came with them.
+pub(crate) fn receive_with_descriptor(
+    socket: &UnixStream,
+    room: &mut [u8],
+) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut note = DescriptorNote([0; 32]);
+    let mut piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+    let mut header = super::empty_header();
+    header.msg_iov = &raw mut piece;
+    header.msg_iovlen = 1;
+    header.msg_control = note.0.as_mut_ptr().cast();
+    // SAFETY: as in `send_with_descriptor`; `room` is borrowed mutably. There is room for one descriptor, so the kernel makes no
+    // more for us; the one in the note is new and ours alone. The kernel wrote the note, so its lengths can be trusted.
+    unsafe {
+        header.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        let received =
+            libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
+        if received < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let control = libc::CMSG_FIRSTHDR(&raw const header);
+        let is_descriptor = !control.is_null()
+            && (*control).cmsg_level == libc::SOL_SOCKET
+            && (*control).cmsg_type == libc::SCM_RIGHTS
+            && (*control).cmsg_len as usize == libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+        let descriptor = is_descriptor
+            .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(control).cast::<i32>().read_unaligned()));
+        Ok((received as usize, descriptor))
+    }
+}
+
+/// A descriptor that becomes readable when one is added to it (`eventfd(2)`).
+pub(crate) fn event() -> io::Result<File> {
+    // SAFETY: a call without pointers.
+    let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if event < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { File::from_raw_fd(event) })
+}
+
+/// One direction of a pair of rings: a page of control words, then the bytes.
+pub(crate) struct SharedRing {
+    memory: Arc<MmapRaw>,
+    start: usize,
+    capacity: usize,
+}
+
+/// Bytes before those of the ring: each control word on cache lines of its own.
+const CONTROL_BYTES: usize = 4096;
+const WRITTEN_AT: usize = 0;
+const READ_AT: usize = 256;
+const READER_SLEEPS_AT: usize = 512;
+const WRITER_SLEEPS_AT: usize = 768;
+
+impl SharedRing {
+    /// Bytes of memory that two rings of `capacity` bytes take.
+    pub(crate) fn pair_bytes(capacity: usize) -> usize {
+        2 * (CONTROL_BYTES + capacity)
+    }
+
+    /// Both rings of a memory made by [`create`] with [`SharedRing::pair_bytes`]: from its maker, and to it.
+    pub(crate) fn pair(memory: &File, capacity: usize) -> io::Result<[SharedRing; 2]> {
+        let memory = Arc::new(MmapRaw::map_raw(memory)?);
+        if !capacity.is_power_of_two() || memory.len() != SharedRing::pair_bytes(capacity) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok([0, CONTROL_BYTES + capacity].map(|start| SharedRing { memory: memory.clone(), start, capacity }))
+    }
+
+    /// Bytes that the ring holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many bytes were ever written; moved by the writer.
+    pub(crate) fn written(&self) -> &AtomicU64 {
+        // SAFETY: the control page lies in the mapping, which lives as long as the borrow, at a multiple of 4096; the word is
+        // aligned, and is reached by both processes as an atomic only.
+        unsafe { AtomicU64::from_ptr(self.memory.as_mut_ptr().add(self.start + WRITTEN_AT).cast()) }
+    }
+
+    /// How many bytes were ever read; moved by the reader.
+    pub(crate) fn read(&self) -> &AtomicU64 {
+        // SAFETY: as in `written`.
+        unsafe { AtomicU64::from_ptr(self.memory.as_mut_ptr().add(self.start + READ_AT).cast()) }
+    }
+
+    /// 1 while the reader is to be woken when something was written.
+    pub(crate) fn reader_sleeps(&self) -> &AtomicU32 {
+        // SAFETY: as in `written`.
+        unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(self.start + READER_SLEEPS_AT).cast()) }
+    }
+
+    /// 1 while the writer is to be woken when there is room.
+    pub(crate) fn writer_sleeps(&self) -> &AtomicU32 {
+        // SAFETY: as in `written`.
+        unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(self.start + WRITER_SLEEPS_AT).cast()) }
+    }
+
+    /// Where position `at` lies, and how many bytes follow there before the ring's end.
+    fn place(&self, at: u64) -> (*mut u8, usize) {
+        let offset = (at % self.capacity as u64) as usize;
+        // SAFETY: `offset` is below the capacity, and the ring lies in the mapping, as checked in `pair`.
+        let place = unsafe { self.memory.as_mut_ptr().add(self.start + CONTROL_BYTES + offset) };
+        (place, self.capacity - offset)
+    }
+
+    /// Copies bytes in at position `at`; no more than the capacity.
+    pub(crate) fn copy_in(&self, at: u64, bytes: &[u8]) {
+        assert!(bytes.len() <= self.capacity, "what is written fits the ring");
+        let (place, before_end) = self.place(at);
+        let (first, second) = bytes.split_at(bytes.len().min(before_end));
+        // SAFETY: both parts lie inside the ring, by the lengths just cut, and `bytes` is memory of our own. The other process
+        // may look at these bytes at any time: they are touched through raw pointers only, and no reference to them is made.
+        unsafe {
+            place.copy_from_nonoverlapping(first.as_ptr(), first.len());
+            self.place(0).0.copy_from_nonoverlapping(second.as_ptr(), second.len());
+        }
+    }
+
+    /// Copies bytes out from position `at`; no more than the capacity.
+    pub(crate) fn copy_out(&self, at: u64, room: &mut [u8]) {
+        assert!(room.len() <= self.capacity, "what is read fits the ring");
+        let (place, before_end) = self.place(at);
+        let (first, second) = room.split_at_mut(room.len().min(before_end));
+        // SAFETY: as in `copy_in`. If the other process breaks the rules and writes now, we get its bytes, which are checked
+        // as those of a network are.
+        unsafe {
+            place.copy_to_nonoverlapping(first.as_mut_ptr(), first.len());
+            self.place(0).0.copy_to_nonoverlapping(second.as_mut_ptr(), second.len());
+        }
+    }
+}
