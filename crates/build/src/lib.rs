@@ -3,3 +3,11 @@
 //! ```text
 //!  Fragments ─► Builder ─► Events
 //! ```
+//! [`Builder`] collects what many sources send for one trigger. [`Settings`] is what an operator can say about it.
+
+pub mod builder;
+mod error;
+
+pub use builder::settings::{Full, Incomplete, Settings};
+pub use builder::{Budget, Builder, Dump, Histogram, Standing, Stop};
+pub use error::BuildError;

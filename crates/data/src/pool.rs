@@ -317,6 +317,11 @@ impl Lease {
         BlockId::new(self.shared.number, self.index)
     }
 
+    /// How many blocks the pool owns that this one is of: how long a table by block has to be.
+    pub fn blocks_of_pool(&self) -> usize {
+        self.shared.headers.len()
+    }
+
     /// The bytes of a slice of this block.
     ///
     /// # Panics

@@ -6,7 +6,7 @@
 //! list, named by its first index and its count; all but its last carry [`Slice::CONTINUES`].
 
 /// Names one block of one pool of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct BlockId(u32);
 
@@ -32,8 +32,9 @@ impl BlockId {
     }
 }
 
-/// Where some published bytes lie: block, offset, length, and a word for the room that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where some published bytes lie: block, offset, length, and a word for the room that made it. The default names no bytes,
+/// for tables that are filled later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Slice {
     /// The block that holds the bytes.

@@ -1,0 +1,146 @@
+//! What the builder did with each source's fragments, and with the events.
+//!
+//! ```text
+//!  per fragment: plain counts beside the column ── per call ──► Tally (build), Tally (wire); held, from the containers
+//! ```
+
+use thalweg_data::{LossReason, SourceId, Tally, Unit};
+
+/// What is counted per fragment of a source: one cache line, so that counting costs no more than storing.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Source {
+    /// The largest number that its boards can send.
+    pub largest: u64,
+    /// Bytes of its fragments in its column.
+    pub held_bytes: u64,
+    /// Bytes that came in since the tally was brought up to date.
+    pub new_bytes: u64,
+    /// Bytes that left since then.
+    pub gone_bytes: u64,
+    /// Fragments in its column.
+    pub held: u32,
+    /// Fragments that came in since the tally was brought up to date.
+    pub new: u32,
+    /// Fragments that left since then.
+    pub gone: u32,
+    /// Events that left without it since then.
+    pub missing: u32,
+    /// 64 less the width of its trigger numbers.
+    pub shift: u8,
+    /// Nothing follows from it.
+    pub ended: bool,
+    /// It is in the list of those whose tally is to be brought up to date.
+    pub touched: bool,
+}
+
+/// Tallies of one source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Book {
+    pub build: Tally,
+    pub wire: Tally,
+}
+
+/// All tallies.
+pub(super) struct Books {
+    sources: Vec<Book>,
+    pub events: Tally,
+    pub strangers: Tally,
+    touched: Vec<u32>,
+}
+
+impl Books {
+    pub fn new(sources: usize) -> Books {
+        let mut books = Books {
+            sources: vec![Book::default(); sources],
+            events: Tally::default(),
+            strangers: Tally::default(),
+            touched: Vec::with_capacity(sources),
+        };
+        books.clear();
+        books
+    }
+
+    /// Memory of so many sources' counts, in bytes.
+    pub fn byte_size(sources: usize) -> usize {
+        sources * (size_of::<Book>() + size_of::<Source>() + size_of::<u32>())
+    }
+
+    pub fn of(&self, source: usize) -> &Book {
+        &self.sources[source]
+    }
+
+    /// Notes that a source's counts have moved.
+    #[inline(always)]
+    pub fn touch(&mut self, source: usize, counts: &mut Source) {
+        if !counts.touched {
+            counts.touched = true;
+            self.touched.push(source as u32);
+        }
+    }
+
+    /// Notes a lost fragment, which has been counted as come in.
+    pub fn lost(&mut self, source: usize, reason: LossReason, fragments: u64, bytes: u64) {
+        let tally = &mut self.sources[source].build;
+        tally.lost(reason, Unit::Fragments, fragments);
+        tally.lost(reason, Unit::Bytes, bytes);
+    }
+
+    /// Notes a fragment of a source that the builder does not have.
+    pub fn stranger(&mut self, bytes: u64) {
+        self.strangers.input(Unit::Fragments, 1);
+        self.strangers.input(Unit::Bytes, bytes);
+        self.strangers.lost(LossReason::UnknownSource, Unit::Fragments, 1);
+        self.strangers.lost(LossReason::UnknownSource, Unit::Bytes, bytes);
+    }
+
+    /// Brings the tallies of all sources that were touched up to date. `parked` says what of a source is parked.
+    pub fn update(&mut self, counts: &mut [Source], parked: impl Fn(usize) -> (u64, u64)) {
+        while let Some(source) = self.touched.pop() {
+            let source = source as usize;
+            self.sources[source].update(&mut counts[source], parked(source));
+        }
+    }
+
+    /// Begins anew.
+    pub fn clear(&mut self) {
+        for tally in self
+            .sources
+            .iter_mut()
+            .flat_map(|book| [&mut book.build, &mut book.wire])
+            .chain([&mut self.strangers])
+        {
+            *tally = Tally::default();
+        }
+        self.events = Tally::default();
+        self.touched.clear();
+    }
+}
+
+impl Book {
+    fn update(&mut self, counts: &mut Source, (parked, parked_bytes): (u64, u64)) {
+        let Source { new, new_bytes, gone, gone_bytes, missing, .. } = *counts;
+        let (gone, missing) = (u64::from(gone), u64::from(missing));
+        self.build.input(Unit::Fragments, u64::from(new));
+        self.build.input(Unit::Bytes, new_bytes);
+        self.build.output(Unit::Fragments, gone);
+        self.build.output(Unit::Bytes, gone_bytes);
+        self.build.set_held(Unit::Fragments, u64::from(counts.held) + parked);
+        self.build.set_held(Unit::Bytes, counts.held_bytes + parked_bytes);
+        if gone + missing > 0 {
+            self.wire.input(Unit::Fragments, gone + missing);
+            self.wire.output(Unit::Fragments, gone);
+        }
+        if missing > 0 {
+            self.wire.lost(LossReason::MissingFragment, Unit::Fragments, missing);
+        }
+        (counts.new, counts.new_bytes, counts.gone, counts.gone_bytes, counts.missing) = (0, 0, 0, 0, 0);
+        counts.touched = false;
+    }
+}
+
+/// Number of a source within its builder.
+#[inline(always)]
+pub(super) fn index_of(source: SourceId, first: u16) -> usize {
+    usize::from(source.0.wrapping_sub(first))
+}

@@ -1,0 +1,56 @@
+//! What a builder takes of memory, computed before it begins.
+
+use super::books::Books;
+use super::columns::Columns;
+use super::parking::Parking;
+use super::rows::Rows;
+use super::settings::Settings;
+use thalweg_data::Slice;
+
+/// Memory of a builder in bytes, for the plan that is printed at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// The columns: one entry per source and trigger.
+    pub columns: u64,
+    /// What is known of each open trigger.
+    pub rows: u64,
+    /// Places of fragments that came too early.
+    pub parked: u64,
+    /// Slices beyond the first of fragments that came in pieces.
+    pub chained: u64,
+    /// Counts and tallies.
+    pub books: u64,
+    /// Payload that may wait: it lies in the sources' own blocks, and is not the builder's.
+    pub payload: u64,
+}
+
+impl Budget {
+    /// The memory that a builder of these settings will allocate, and the payload that it may hold.
+    pub fn of(settings: &Settings, sources: usize) -> Budget {
+        Budget {
+            columns: Columns::byte_size(sources, settings.depth) as u64,
+            rows: Rows::byte_size(settings.depth) as u64 + 8 * settings.depth as u64,
+            parked: Parking::byte_size(sources, settings.depth) as u64,
+            chained: (settings.chained_slices_of(sources) * size_of::<Slice>()) as u64,
+            books: Books::byte_size(sources) as u64,
+            payload: settings.bytes_per_source(sources) * sources as u64,
+        }
+    }
+
+    /// What the builder allocates itself.
+    pub fn own(&self) -> u64 {
+        self.columns + self.rows + self.parked + self.chained + self.books
+    }
+
+    /// The items by name, as printed.
+    pub fn items(&self) -> [(&'static str, u64); 6] {
+        [
+            ("columns", self.columns),
+            ("rows", self.rows),
+            ("parked", self.parked),
+            ("chained slices", self.chained),
+            ("books", self.books),
+            ("payload in the sources' blocks", self.payload),
+        ]
+    }
+}

@@ -1,0 +1,97 @@
+//! The first few fragments that could not be used, kept for the operator to look at.
+
+use std::fmt;
+
+use thalweg_data::{LossReason, SourceId};
+
+/// A fragment that could not be used: whose, which, why, and how it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// Why it was not used.
+    pub reason: LossReason,
+    /// Whose it was.
+    pub source: SourceId,
+    /// The trigger number that the board gave it.
+    pub trigger: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    head: [u8; Dump::LONGEST],
+    head_length: u8,
+}
+
+impl Dump {
+    /// Bytes that are kept of each.
+    pub const LONGEST: usize = 32;
+
+    /// How the fragment begins.
+    pub fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_length)]
+    }
+}
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Dump { reason, source, trigger, bytes, .. } = self;
+        write!(f, "{source}: {reason}: trigger {trigger}, {bytes} bytes:")?;
+        self.head().iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+    }
+}
+
+/// The kept ones: a few of each reason and source, and not many in all.
+pub(super) struct Dumps {
+    kept: Vec<Dump>,
+}
+
+const MOST: usize = 64;
+const MOST_ALIKE: usize = 3;
+
+impl Dumps {
+    pub fn new() -> Dumps {
+        Dumps { kept: Vec::with_capacity(MOST) }
+    }
+
+    /// Keeps one if there is room; `head` is asked for its bytes only then.
+    pub fn keep<'a>(
+        &mut self,
+        (reason, source): (LossReason, SourceId),
+        trigger: u64,
+        bytes: u64,
+        head: impl FnOnce() -> &'a [u8],
+    ) {
+        if self.kept.len() == MOST {
+            return;
+        }
+        let alike = self.kept.iter().filter(|kept| kept.reason == reason && kept.source == source);
+        if alike.count() < MOST_ALIKE {
+            let (bytes_of, mut kept) = (head(), [0; Dump::LONGEST]);
+            let length = bytes_of.len().min(Dump::LONGEST);
+            kept[..length].copy_from_slice(&bytes_of[..length]);
+            self.kept.push(Dump { reason, source, trigger, bytes, head: kept, head_length: length as u8 });
+        }
+    }
+
+    pub fn kept(&self) -> &[Dump] {
+        &self.kept
+    }
+
+    pub fn clear(&mut self) {
+        self.kept.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_few_of_each_are_kept() {
+        let mut dumps = Dumps::new();
+        for trigger in 0..10 {
+            dumps.keep((LossReason::LateFragment, SourceId(3)), trigger, 100, || &[0xAB; 100]);
+        }
+        assert_eq!(dumps.kept().len(), MOST_ALIKE);
+        let text = dumps.kept()[1].to_string();
+        assert!(text.starts_with("source 3: late_fragment: trigger 1, 100 bytes: ab ab"), "{text}");
+        assert_eq!(text.matches(" ab").count(), Dump::LONGEST);
+    }
+}

@@ -1,0 +1,160 @@
+//! The hot loop on the way out: chosen rows, column by column, into events.
+//!
+//! ```text
+//!  column 0 ▪▪▪▪   column 1 ▪▪▪▪      read down: entries of neighbouring rows are neighbours
+//!           │││└──► event 3: 0 1 …
+//!           ││└───► event 2: 0 1 …    written across: an event's fragments stand in the order of their sources
+//!           │└────► event 1: 0 1 …
+//! ```
+
+use thalweg_data::{BlockId, Event, Events, Fragment, Slice, SourceId, Unit};
+
+use super::Builder;
+use super::blocks::Blocks;
+use super::chains::Chains;
+use super::columns::Entry;
+
+/// Where the next fragment of one event is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    trigger: u64,
+    row: usize,
+    fragment: usize,
+    slice: usize,
+    missing: usize,
+    bytes: u64,
+}
+
+/// Slices in a row that lie in one block.
+struct Run {
+    block: BlockId,
+    length: u32,
+}
+
+impl Builder {
+    /// Appends the chosen events to `events`.
+    pub(super) fn gather(&mut self, events: &mut Events) {
+        if self.chosen.is_empty() {
+            return;
+        }
+        self.lay_out(events);
+        for source in 0..self.sources.len() {
+            self.gather_column(source, events);
+        }
+        self.add_events(events);
+    }
+
+    /// Makes room for all fragments, and lays the cursors at each event's first.
+    fn lay_out(&mut self, events: &mut Events) {
+        let sources = self.sources.len();
+        let (mut fragment, mut slice, mut missing) =
+            (events.fragments.len(), events.slices.len(), events.missing.len());
+        self.cursors.clear();
+        for chosen in &self.chosen {
+            let trigger = chosen.trigger;
+            let row = self.columns.row(trigger);
+            self.cursors.push(Cursor { trigger, row, fragment, slice, missing, bytes: 0 });
+            fragment += chosen.answers as usize;
+            slice += (chosen.answers + chosen.chained) as usize;
+            missing += sources - chosen.answers as usize;
+        }
+        events.fragments.resize(fragment, Fragment::default());
+        events.slices.resize(slice, Slice::default());
+        events.missing.resize(missing, SourceId::default());
+    }
+
+    #[inline(always)]
+    fn gather_column(&mut self, source: usize, events: &mut Events) {
+        let id = self.source_id(source);
+        let Builder { columns, cursors, blocks, chains, sources, .. } = self;
+        let column = columns.of(source);
+        let (mut gone, mut gone_bytes, mut missing) = (0, 0, 0);
+        let mut run = Run { block: BlockId::default(), length: 0 };
+        for cursor in cursors.iter_mut() {
+            let Entry { trigger, ticks, slice } = column[cursor.row];
+            if trigger != cursor.trigger {
+                events.missing[cursor.missing] = id;
+                cursor.missing += 1;
+                missing += 1;
+                continue;
+            }
+            if slice.block != run.block {
+                run.leave(blocks, events);
+                run = Run { block: slice.block, length: 0 };
+            }
+            run.length += 1;
+            let (mut bytes, mut slices) = (slice.length, 1);
+            if slice.tag == 0 {
+                events.slices[cursor.slice] = slice;
+            } else {
+                let (out, leases) = (&mut events.slices[cursor.slice..], &mut events.leases);
+                (bytes, slices) = gather_chain(slice, chains, out, |block| blocks.leave(block, 1, leases));
+            }
+            events.fragments[cursor.fragment] = Fragment { trigger, ticks, bytes, source: id, slices };
+            cursor.fragment += 1;
+            cursor.slice += usize::from(slices);
+            cursor.bytes += u64::from(bytes);
+            gone += 1;
+            gone_bytes += u64::from(bytes);
+        }
+        run.leave(blocks, events);
+        let counts = &mut sources[source];
+        counts.held -= gone;
+        counts.held_bytes -= gone_bytes;
+        counts.gone += gone;
+        counts.gone_bytes += gone_bytes;
+        counts.missing += missing;
+        self.held_bytes -= gone_bytes;
+        self.books.touch(source, counts);
+    }
+
+    fn add_events(&mut self, events: &mut Events) {
+        for (chosen, end) in self.chosen.iter().zip(&self.cursors) {
+            let missing = self.sources.len() as u32 - chosen.answers;
+            events.events.push(Event {
+                trigger: chosen.trigger,
+                first_arrival: chosen.first_arrival,
+                closed: self.now,
+                bytes: end.bytes,
+                first_fragment: end.fragment as u32 - chosen.answers,
+                fragments: chosen.answers,
+                first_missing: end.missing as u32 - missing,
+                missing,
+                closing: chosen.closing,
+                attempt: 0,
+            });
+            self.event_bytes.add(end.bytes);
+            self.build_ns.add(self.now.since_ns(chosen.first_arrival));
+        }
+        self.books.events.output(Unit::Events, self.chosen.len() as u64);
+    }
+}
+
+impl Run {
+    #[inline(always)]
+    fn leave(&self, blocks: &mut Blocks, events: &mut Events) {
+        if self.length > 0 {
+            blocks.leave(self.block, self.length, &mut events.leases);
+        }
+    }
+}
+
+/// Writes all slices of a fragment that came in pieces, each but the last marked to go on. Returns its bytes and slices.
+#[cold]
+fn gather_chain(
+    first: Slice,
+    chains: &mut Chains,
+    out: &mut [Slice],
+    mut leave: impl FnMut(BlockId),
+) -> (u32, u16) {
+    let (mut bytes, mut slices) = (first.length, 1);
+    out[0] = first.tagged(Slice::CONTINUES);
+    chains.release(first.tag, |slice| {
+        out[slices] = slice.tagged(Slice::CONTINUES);
+        bytes += slice.length;
+        slices += 1;
+        leave(slice.block);
+    });
+    out[slices - 1].tag = 0;
+    (bytes, slices as u16)
+}

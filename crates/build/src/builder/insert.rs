@@ -1,0 +1,253 @@
+//! The hot loop on the way in: a fragment to its column, or to where it is counted.
+//!
+//! ```text
+//!  number ─ extend ─► in the room? ─► entry has another number? ─► write, count
+//!                        └ no: parked, late, out of the window       └ no: a duplicate
+//! ```
+
+use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice};
+
+use super::books::index_of;
+use super::columns::Entry;
+use super::parking::Parked;
+use super::rows::CLOSED;
+use super::window::distance;
+use super::{Builder, Phase};
+
+/// A fragment on its way in, of a source that the builder has.
+#[derive(Clone, Copy)]
+struct Incoming<'a> {
+    fragment: &'a Fragment,
+    slices: &'a [Slice],
+    leases: &'a Leases,
+    source: usize,
+    bytes: u64,
+    mark: Mark,
+}
+
+impl Builder {
+    /// Takes fragments from the start of the batch on, and returns how many: fewer than all when one comes too early and there
+    /// is no more place to park it. Then pull, and offer the rest with [`Builder::insert_from`]; hold back its source, or
+    /// [`Builder::refuse`] it, when that helps nothing.
+    pub fn insert(&mut self, batch: &Fragments) -> usize {
+        self.insert_from(batch, 0)
+    }
+
+    /// As [`Builder::insert`], from fragment `first` of the batch on.
+    pub fn insert_from(&mut self, batch: &Fragments, first: usize) -> usize {
+        self.now = self.now.max(batch.header.mark);
+        let offered = batch.fragments.get(first..).unwrap_or(&[]);
+        let passed: usize = batch.fragments[..first.min(batch.fragments.len())]
+            .iter()
+            .map(|fragment| usize::from(fragment.slices))
+            .sum();
+        let mut rest = &batch.slices[passed..];
+        let mut taken = offered.len();
+        for (index, fragment) in offered.iter().enumerate() {
+            let (slices, others) = rest.split_at(usize::from(fragment.slices));
+            if !self.take(fragment, slices, batch) {
+                taken = index;
+                break;
+            }
+            rest = others;
+        }
+        self.update_books();
+        taken
+    }
+
+    /// Counts fragments from `first` on, which were not taken and cannot be held back, as lost.
+    pub fn refuse(&mut self, batch: &Fragments, first: usize) {
+        for (fragment, slices) in batch.iter().skip(first) {
+            let bytes = slices.iter().map(|slice| u64::from(slice.length)).sum();
+            let source = index_of(fragment.source, self.first_source);
+            match source < self.sources.len() {
+                true => self.lose_incoming(LossReason::OverBudget, source, bytes),
+                false => self.books.stranger(bytes),
+            }
+        }
+        self.update_books();
+    }
+
+    #[inline(always)]
+    fn take(&mut self, fragment: &Fragment, slices: &[Slice], batch: &Fragments) -> bool {
+        let source = index_of(fragment.source, self.first_source);
+        let (leases, mark) = (&batch.leases, batch.header.mark);
+        if let [slice] = slices
+            && let Some(counts) = self.sources.get(source)
+            && fragment.trigger <= counts.largest
+            && !counts.ended
+        {
+            let ahead = distance(fragment.trigger, self.rows.base, u32::from(counts.shift)) as u64;
+            let entry = Entry {
+                trigger: self.rows.base.wrapping_add(ahead),
+                ticks: fragment.ticks,
+                slice: slice.tagged(0),
+            };
+            let bytes = u64::from(slice.length);
+            if ahead < self.room && self.store(source, entry, (bytes, 0), mark) {
+                self.blocks.add(*slice, leases);
+                self.count_incoming(source, bytes);
+                return true;
+            }
+        }
+        self.take_slowly(Incoming { fragment, slices, leases, source, bytes: 0, mark })
+    }
+
+    /// Puts a fragment into its column unless one is there, or its event has left.
+    #[inline(always)]
+    pub(super) fn store(
+        &mut self,
+        source: usize,
+        entry: Entry,
+        (bytes, chained): (u64, u32),
+        mark: Mark,
+    ) -> bool {
+        let trigger = entry.trigger;
+        let place = self.columns.entry_mut(source, trigger);
+        if place.trigger == trigger || self.rows.get(trigger).answers == CLOSED {
+            return false;
+        }
+        *place = entry;
+        let answers = self.rows.answer(trigger, chained, mark);
+        if answers as usize == self.sources.len() && !self.settings.ordered {
+            self.ready.push_back(trigger);
+        }
+        let counts = &mut self.sources[source];
+        counts.held += 1;
+        counts.held_bytes += bytes;
+        self.held_bytes += bytes;
+        if self.lead.note(source, trigger) {
+            self.update_room();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn count_incoming(&mut self, source: usize, bytes: u64) {
+        let counts = &mut self.sources[source];
+        counts.new += 1;
+        counts.new_bytes += bytes;
+        self.books.touch(source, counts);
+    }
+
+    /// Everything but a fragment of one slice within the room. Returns whether it was taken, or counted as lost.
+    #[cold]
+    #[inline(never)]
+    fn take_slowly(&mut self, mut incoming: Incoming) -> bool {
+        let Incoming { fragment, slices, source, .. } = incoming;
+        let bytes = slices.iter().map(|slice| u64::from(slice.length)).sum();
+        incoming.bytes = bytes;
+        if source >= self.sources.len() {
+            self.books.stranger(bytes);
+            self.keep_dump(LossReason::UnknownSource, incoming);
+            return true;
+        }
+        if matches!(self.phase, Phase::Idle | Phase::Ending) {
+            return self.lose(LossReason::WrongRun, incoming);
+        }
+        if self.sources[source].ended {
+            self.sources[source].ended = false;
+            self.ended -= 1;
+            self.update_room();
+        }
+        if slices.is_empty() {
+            return self.lose(LossReason::BadLength, incoming);
+        }
+        if slices.len() - 1 > self.chains.capacity() {
+            return self.lose(LossReason::TooLarge, incoming);
+        }
+        if fragment.trigger > self.sources[source].largest {
+            return self.lose(LossReason::OutOfWindow, incoming);
+        }
+        if slices.len() - 1 > self.chains.free() {
+            // Room comes only from what is oldest.
+            self.short_of_links = true;
+            return false;
+        }
+        self.place(incoming)
+    }
+
+    /// Into the column, the parking, or the books.
+    fn place(&mut self, incoming: Incoming) -> bool {
+        let Incoming { fragment, slices, source, bytes, mark, .. } = incoming;
+        let ahead = self.ahead(source, fragment.trigger);
+        let begun = self.phase == Phase::Running;
+        if begun && ahead < 0 {
+            return self.lose(self.word_for_the_past(source, ahead), incoming);
+        }
+        if begun && (ahead as u64) < self.room {
+            let trigger = self.rows.base.wrapping_add_signed(ahead);
+            if self.columns.has(source, trigger) {
+                return self.lose(LossReason::DuplicateFragment, incoming);
+            }
+            if self.rows.get(trigger).answers == CLOSED {
+                return self.lose(LossReason::LateFragment, incoming);
+            }
+            let slice = self.keep_slices(incoming);
+            let entry = Entry { trigger, ticks: fragment.ticks, slice };
+            let stored = self.store(source, entry, (bytes, slices.len() as u32 - 1), mark);
+            debug_assert!(stored, "looked at just before");
+            self.count_incoming(source, bytes);
+            return true;
+        }
+        let far = begun && self.is_far(ahead);
+        if self.parking.is_full(source) {
+            return far && self.lose(LossReason::OutOfWindow, incoming);
+        }
+        let slice = self.keep_slices(incoming);
+        let chained = slices.len() as u32 - 1;
+        let parked = Parked { raw: fragment.trigger, ticks: fragment.ticks, slice, bytes, chained, mark };
+        self.parking.push(source, parked);
+        self.held_bytes += bytes;
+        self.count_incoming(source, bytes);
+        self.jumped |= far;
+        self.unsettled = true;
+        if !begun && self.parking.length(source) == 1 {
+            self.try_to_begin();
+        }
+        true
+    }
+
+    /// How far a source's number lies ahead of the base.
+    pub(super) fn ahead(&self, source: usize, raw: u64) -> i64 {
+        distance(raw, self.rows.base, u32::from(self.sources[source].shift))
+    }
+
+    /// Whether a number is so far ahead that its source did not just run there.
+    pub(super) fn is_far(&self, ahead: i64) -> bool {
+        ahead >= 2 * self.settings.depth as i64
+    }
+
+    /// Why a fragment of a trigger before the base is not used.
+    pub(super) fn word_for_the_past(&self, source: usize, ahead: i64) -> LossReason {
+        let trigger = self.rows.base.wrapping_add_signed(ahead);
+        match () {
+            () if self.columns.has(source, trigger) => LossReason::DuplicateFragment,
+            () if ahead >= -(self.settings.depth as i64) => LossReason::LateFragment,
+            () => LossReason::OutOfWindow,
+        }
+    }
+
+    /// Takes leases for all slices and chains them behind the first.
+    fn keep_slices(&mut self, incoming: Incoming) -> Slice {
+        incoming.slices.iter().for_each(|slice| self.blocks.add(*slice, incoming.leases));
+        incoming.slices[0].tagged(self.chains.keep(&incoming.slices[1..]))
+    }
+
+    fn lose(&mut self, reason: LossReason, incoming: Incoming) -> bool {
+        self.keep_dump(reason, incoming);
+        self.lose_incoming(reason, incoming.source, incoming.bytes);
+        true
+    }
+
+    fn lose_incoming(&mut self, reason: LossReason, source: usize, bytes: u64) {
+        self.count_incoming(source, bytes);
+        self.books.lost(source, reason, 1, bytes);
+    }
+
+    fn keep_dump(&mut self, reason: LossReason, incoming: Incoming) {
+        let Incoming { fragment, slices, leases, bytes, .. } = incoming;
+        let head = || slices.first().map_or(&[][..], |slice| leases.bytes(*slice));
+        self.dumps.keep((reason, fragment.source), fragment.trigger, bytes, head);
+    }
+}

@@ -1,0 +1,431 @@
+//! All fragments of one trigger, out of what many sources send: pure, without a clock, in memory fixed at the start.
+//!
+//! ```text
+//!  Fragments ─ insert ─► column of its source, row of its trigger ─┐ complete, of age, or in the way
+//!                │                                                 └─ choose ─► gather ─► Events
+//!                ├─► parked: too early                                          row by row, column by column
+//!                └─► counted: late, doubled, out of the window, of a stranger, of another run
+//! ```
+//! Nothing is copied but 32 bytes per fragment; payload stays in the blocks where it was received. Whoever feeds a builder
+//! does so until it takes no more, then pulls, and offers the rest again:
+//!
+//! ```
+//! use thalweg_build::{Builder, Settings};
+//! use thalweg_data::{Events, Fragments, SourceId};
+//!
+//! let mut builder = Builder::new(&Settings::default(), 0..2)?;
+//! builder.start_run(1);
+//! let (batch, mut events, mut taken) = (Fragments::default(), Events::default(), 0);
+//! loop {
+//!     taken += builder.insert_from(&batch, taken);
+//!     while builder.pull(&mut events, 64) {
+//!         events.clear(); // after they were written
+//!     }
+//!     if taken == batch.fragments.len() || !builder.wants(SourceId(0)) {
+//!         break; // a stream waits with the rest and is not read meanwhile; of datagrams it is refused
+//!     }
+//! }
+//! # Ok::<(), thalweg_build::BuildError>(())
+//! ```
+
+mod blocks;
+mod books;
+mod budget;
+mod chains;
+mod choose;
+mod columns;
+mod dumps;
+mod gather;
+mod insert;
+mod parking;
+mod rows;
+pub mod settings;
+mod settle;
+mod statistics;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use thalweg_data::{Events, Mark, SourceId, Tally, Unit};
+
+pub use budget::Budget;
+pub use dumps::Dump;
+pub use statistics::Histogram;
+
+use crate::error::BuildError;
+use blocks::Blocks;
+use books::{Books, Source, index_of};
+use chains::Chains;
+use choose::Chosen;
+use columns::Columns;
+use dumps::Dumps;
+use gather::Cursor;
+use parking::Parking;
+use rows::Rows;
+use settings::{Incomplete, Settings};
+use window::Lead;
+
+/// Events gathered at a time: their rows' entries are neighbours in every column.
+const CHUNK: usize = 16;
+
+/// Where a builder stands in its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No run: nothing is taken.
+    Idle,
+    /// A run, of which no two sources have said where its numbers begin.
+    Beginning,
+    /// A run.
+    Running,
+    /// The run is over; what is here leaves.
+    Ending,
+}
+
+/// Why a run has to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The event that was incomplete.
+    pub trigger: u64,
+    /// Who had not answered.
+    pub missing: Vec<SourceId>,
+}
+
+/// Where a builder stands, for the live state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// First trigger that has not left.
+    pub base: u64,
+    /// Triggers from that one to the latest that anybody has answered.
+    pub span: u64,
+    /// Of these, triggers with fragments that wait.
+    pub open_events: usize,
+    /// Fragments that came too early and are parked.
+    pub parked: usize,
+    /// Payload that waits, in bytes.
+    pub held_bytes: u64,
+    /// Blocks that the payload keeps from their pools.
+    pub blocks: usize,
+}
+
+/// Builds events by trigger number.
+pub struct Builder {
+    settings: Settings,
+    first_source: u16,
+    phase: Phase,
+    run: u32,
+    now: Mark,
+    busy: bool,
+    stop: Option<Stop>,
+    sources: Vec<Source>,
+    ended: usize,
+    columns: Columns,
+    rows: Rows,
+    /// Numbers from the base on that are taken as they come in.
+    room: u64,
+    lead: Lead,
+    /// What is parked can be taken once the base is here.
+    pressure: u64,
+    blocks: Blocks,
+    chains: Chains,
+    parking: Parking,
+    /// A fragment in pieces was not taken because there was no link for them.
+    short_of_links: bool,
+    /// Something far away was parked, and not yet compared with the others.
+    jumped: bool,
+    /// What is parked is to be looked at again: the room has moved, or there is more of it.
+    unsettled: bool,
+    /// When the first of what was parked far away is given up.
+    given_up_ns: u64,
+    /// Complete triggers, where they need not leave in order.
+    ready: VecDeque<u64>,
+    chosen: Vec<Chosen>,
+    cursors: Vec<Cursor>,
+    books: Books,
+    held_bytes: u64,
+    bytes_per_source: u64,
+    dumps: Dumps,
+    event_bytes: Histogram,
+    build_ns: Histogram,
+}
+
+impl Builder {
+    /// A builder for these sources, numbered one after another. All its memory is allocated here; see [`Budget`].
+    ///
+    /// # Errors
+    /// When the settings cannot be, or there is no source.
+    pub fn new(settings: &Settings, sources: Range<u16>) -> Result<Builder, BuildError> {
+        settings.check()?;
+        let count = sources.len();
+        if !(1..=Settings::MOST_SOURCES).contains(&count) {
+            return Err(BuildError::Sources { sources: count, most: Settings::MOST_SOURCES });
+        }
+        let bits = settings.trigger_bits;
+        let source =
+            Source { largest: settings::largest_number(bits), shift: (64 - bits) as u8, ..Source::default() };
+        Ok(Builder {
+            settings: settings.clone(),
+            first_source: sources.start,
+            phase: Phase::Idle,
+            run: 0,
+            now: Mark(0),
+            busy: false,
+            stop: None,
+            sources: vec![source; count],
+            ended: 0,
+            columns: Columns::new(count, settings.depth),
+            rows: Rows::new(settings.depth),
+            room: 0,
+            lead: Lead::default(),
+            pressure: 0,
+            short_of_links: false,
+            blocks: Blocks::new(),
+            chains: Chains::new(settings.chained_slices_of(count)),
+            parking: Parking::new(count, settings.depth),
+            jumped: false,
+            unsettled: false,
+            given_up_ns: u64::MAX,
+            ready: VecDeque::with_capacity(settings.depth),
+            chosen: Vec::with_capacity(CHUNK),
+            cursors: Vec::with_capacity(CHUNK),
+            books: Books::new(count),
+            held_bytes: 0,
+            bytes_per_source: settings.bytes_per_source(count),
+            dumps: Dumps::new(),
+            event_bytes: Histogram::default(),
+            build_ns: Histogram::default(),
+        })
+    }
+
+    /// States that one source's trigger numbers have another width than the rest: a SiTCP board of 16 bits among others.
+    ///
+    /// # Errors
+    /// When the window is too deep for that width.
+    pub fn set_trigger_bits(&mut self, source: SourceId, bits: u32) -> Result<(), BuildError> {
+        settings::check_bits(self.settings.depth, bits)?;
+        if let Some(source) = self.sources.get_mut(index_of(source, self.first_source)) {
+            (source.largest, source.shift) = (settings::largest_number(bits), (64 - bits) as u8);
+        }
+        Ok(())
+    }
+
+    /// Begins a run: trigger numbers, counts and marks begin anew. What still waits of the run before is let go, so pull
+    /// first; it is in that run's books as held.
+    pub fn start_run(&mut self, run: u32) {
+        self.blocks = Blocks::new();
+        self.chains.clear();
+        self.parking.clear();
+        self.columns.clear();
+        self.books.clear();
+        self.dumps.clear();
+        self.event_bytes.clear();
+        self.build_ns.clear();
+        self.ready.clear();
+        for source in &mut self.sources {
+            let Source { largest, shift, .. } = *source;
+            *source = Source { largest, shift, ..Source::default() };
+        }
+        (self.run, self.now, self.busy, self.stop) = (run, Mark(0), false, None);
+        (self.jumped, self.unsettled, self.short_of_links, self.given_up_ns) =
+            (false, false, false, u64::MAX);
+        (self.ended, self.held_bytes, self.lead, self.pressure) = (0, 0, Lead::default(), 0);
+        self.rows.start(0);
+        self.room = 0;
+        self.phase = Phase::Beginning;
+        if let Some(first) = self.settings.first_trigger {
+            self.begin_at(first);
+        }
+    }
+
+    fn begin_at(&mut self, base: u64) {
+        self.rows.start(base);
+        self.phase = Phase::Running;
+        self.update_room();
+    }
+
+    /// The run that was started last.
+    pub fn run(&self) -> u32 {
+        self.run
+    }
+
+    /// Tells what time it is: events come of age.
+    pub fn advance(&mut self, mark: Mark) {
+        self.now = self.now.max(mark);
+    }
+
+    /// Tells that nothing follows from a source, such as a closed connection: it is not waited for. Should it send again,
+    /// it takes part again.
+    pub fn end(&mut self, source: SourceId) {
+        if let Some(counts) = self.sources.get_mut(index_of(source, self.first_source))
+            && !counts.ended
+        {
+            counts.ended = true;
+            self.ended += 1;
+            self.update_room();
+        }
+    }
+
+    /// Tells that the run is over: with the next pulls everything leaves. What comes from here on is of the wrong run.
+    pub fn end_run(&mut self) {
+        if matches!(self.phase, Phase::Running | Phase::Beginning) {
+            if self.phase == Phase::Beginning {
+                self.begin_with_what_is_there();
+            }
+            self.phase = Phase::Ending;
+            self.update_room();
+        }
+    }
+
+    /// Appends events that are complete, or incomplete and no longer waited for, to `events`, at most `most_events`. Returns
+    /// whether there were any. The batch's mark becomes the builder's time.
+    pub fn pull(&mut self, events: &mut Events, most_events: usize) -> bool {
+        let before = events.events.len();
+        events.header.mark = self.now;
+        self.blocks.begin_batch();
+        loop {
+            self.settle();
+            let left = most_events - (events.events.len() - before);
+            if left == 0 || !self.choose(left.min(CHUNK)) {
+                break;
+            }
+            self.gather(events);
+        }
+        self.update_books();
+        events.events.len() > before
+    }
+
+    fn update_books(&mut self) {
+        let parking = &self.parking;
+        self.books.update(&mut self.sources, |source| (parking.length(source) as u64, parking.bytes(source)));
+        self.books.events.set_held(Unit::Events, self.rows.open() as u64);
+        let (span, depth) = (self.rows.highest - self.rows.base, self.settings.depth as u64);
+        let above = |quarters: u64| {
+            span > depth / 4 * quarters || self.held_bytes > self.settings.memory_bytes / 4 * quarters
+        };
+        self.busy = if self.busy { above(2) } else { above(3) };
+    }
+
+    /// Numbers from the base on that have a row and may be taken.
+    fn window_room(&self) -> u64 {
+        let (base, depth) = (self.rows.base, self.settings.depth as u64);
+        let alone = self.sources.len() - self.ended <= 1 || self.phase == Phase::Ending;
+        (self.lead.limit(base, depth, alone) - base).min(depth)
+    }
+
+    fn update_room(&mut self) {
+        self.unsettled = true;
+        self.room = if self.phase == Phase::Running { self.window_room() } else { 0 };
+    }
+
+    /// Whether a source should be read. No, while its fragments come too early, or too many of its bytes wait for others; a
+    /// source whose answer the oldest event waits for is read even so. A link to several boards is held while it wants none.
+    pub fn wants(&self, source: SourceId) -> bool {
+        let index = index_of(source, self.first_source);
+        let Some(counts) = self.sources.get(index) else { return true };
+        if self.parking.is_half_full(index) && !self.has_jumped(index) {
+            return false;
+        }
+        let below = counts.held_bytes + self.parking.bytes(index) < self.bytes_per_source;
+        below || self.rows.open() > 0 && !self.columns.has(index, self.rows.oldest)
+    }
+
+    /// Whether the trigger should hold back: three quarters of the window or of the memory are in use, and not yet half free
+    /// again.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Why the run has to stop, where incomplete events are not to be.
+    pub fn stop(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
+    /// Whether nothing waits here.
+    pub fn is_empty(&self) -> bool {
+        self.rows.open() == 0 && self.parking.total() == 0
+    }
+
+    /// Fragments and bytes of one source: came in, left in events, lost, held.
+    ///
+    /// # Panics
+    /// When the source is not one of this builder's.
+    pub fn tally(&self, source: SourceId) -> &Tally {
+        &self.books.of(index_of(source, self.first_source)).build
+    }
+
+    /// Fragments of one source by the trigger numbers of the others: expected, built, missing. Fragments of events that were
+    /// dropped on request are in [`Builder::tally`] alone.
+    ///
+    /// # Panics
+    /// When the source is not one of this builder's.
+    pub fn wire_tally(&self, source: SourceId) -> &Tally {
+        &self.books.of(index_of(source, self.first_source)).wire
+    }
+
+    /// Events: left, dropped because they were incomplete, held.
+    pub fn events_tally(&self) -> &Tally {
+        &self.books.events
+    }
+
+    /// Fragments of sources that this builder does not have.
+    pub fn strangers_tally(&self) -> &Tally {
+        &self.books.strangers
+    }
+
+    /// Triggers with fragments that wait.
+    pub fn open_events(&self) -> usize {
+        self.rows.open()
+    }
+
+    /// Payload that waits, in bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Where it stands.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            base: self.rows.base,
+            span: self.rows.highest - self.rows.base,
+            open_events: self.rows.open(),
+            parked: self.parking.total(),
+            held_bytes: self.held_bytes,
+            blocks: self.blocks.used(),
+        }
+    }
+
+    /// The sources of this builder.
+    pub fn sources(&self) -> Range<u16> {
+        self.first_source..self.first_source + self.sources.len() as u16
+    }
+
+    /// The first few fragments that could not be used.
+    pub fn dumps(&self) -> &[Dump] {
+        self.dumps.kept()
+    }
+
+    /// How large events are, bytes.
+    pub fn event_bytes(&self) -> &Histogram {
+        &self.event_bytes
+    }
+
+    /// How long events take from their first fragment until they leave, nanoseconds.
+    pub fn build_ns(&self) -> &Histogram {
+        &self.build_ns
+    }
+
+    /// Memory that the tables of blocks have come to, in bytes: one entry per block of every pool that was seen.
+    pub fn block_table_bytes(&self) -> usize {
+        self.blocks.byte_size()
+    }
+
+    fn source_id(&self, index: usize) -> SourceId {
+        SourceId(self.first_source + index as u16)
+    }
+
+    fn is_wait(&self) -> bool {
+        self.settings.incomplete == Incomplete::Wait
+    }
+}

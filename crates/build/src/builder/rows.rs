@@ -1,0 +1,142 @@
+//! What is known of each open trigger: how many sources have answered, and since when.
+//!
+//! ```text
+//!   base                      highest
+//!    │ [ 3 of 4 ][ – ][ 4 of 4 ][ 1 of 4 ] │ – – – – │ base + depth
+//! ```
+
+use thalweg_data::Mark;
+
+/// One trigger.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Row {
+    /// When its first fragment arrived.
+    pub first_arrival: Mark,
+    /// Sources that have answered; 0 of a hole, [`CLOSED`] of an event that left before its turn.
+    pub answers: u32,
+    /// Slices beyond the first of each fragment.
+    pub chained: u32,
+}
+
+/// In place of the number of answers: the event has left, and its row not yet been passed.
+pub(super) const CLOSED: u32 = u32::MAX;
+
+impl Row {
+    /// Whether fragments wait here.
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.answers != 0 && self.answers != CLOSED
+    }
+}
+
+/// The rows of the window. Those outside `base..highest` are empty.
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    mask: u64,
+    /// First trigger of the window; what lies before it has left.
+    pub base: u64,
+    /// No row below this one and from `base` on is open.
+    pub oldest: u64,
+    /// Behind the last trigger that anybody has answered.
+    pub highest: u64,
+    open: usize,
+}
+
+impl Rows {
+    pub fn new(depth: usize) -> Rows {
+        Rows {
+            rows: vec![Row::default(); depth],
+            mask: depth as u64 - 1,
+            base: 0,
+            oldest: 0,
+            highest: 0,
+            open: 0,
+        }
+    }
+
+    /// Memory of so many rows, in bytes.
+    pub fn byte_size(depth: usize) -> usize {
+        depth * size_of::<Row>()
+    }
+
+    #[inline(always)]
+    pub fn get(&self, trigger: u64) -> &Row {
+        &self.rows[(trigger & self.mask) as usize]
+    }
+
+    /// Notes an answer. Returns how many there are now.
+    #[inline(always)]
+    pub fn answer(&mut self, trigger: u64, chained: u32, mark: Mark) -> u32 {
+        let row = &mut self.rows[(trigger & self.mask) as usize];
+        if row.answers == 0 {
+            row.first_arrival = mark;
+            self.open += 1;
+            self.oldest = self.oldest.min(trigger);
+            self.highest = self.highest.max(trigger + 1);
+        }
+        row.answers += 1;
+        row.chained += chained;
+        row.answers
+    }
+
+    /// Closes an open row: its fragments leave. When it is left before its turn the row remembers.
+    pub fn close(&mut self, trigger: u64, before_its_turn: bool) {
+        self.open -= 1;
+        let answers = if before_its_turn { CLOSED } else { 0 };
+        self.rows[(trigger & self.mask) as usize] = Row { answers, ..Row::default() };
+    }
+
+    /// Moves the window up to `base`. Whatever it passes is closed, or a hole.
+    pub fn pass_to(&mut self, base: u64) {
+        for trigger in self.base..base.min(self.highest) {
+            let row = &mut self.rows[(trigger & self.mask) as usize];
+            debug_assert!(!row.is_open(), "an open event is not passed");
+            *row = Row::default();
+        }
+        self.base = self.base.max(base);
+        self.highest = self.highest.max(self.base);
+        self.oldest = self.oldest.max(self.base);
+    }
+
+    /// Triggers with fragments that wait.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// The first open trigger, if any.
+    pub fn first_open(&mut self) -> Option<u64> {
+        if self.open == 0 {
+            self.oldest = self.highest;
+            return None;
+        }
+        while !self.get(self.oldest).is_open() {
+            self.oldest += 1;
+        }
+        Some(self.oldest)
+    }
+
+    /// Begins anew at `base`.
+    pub fn start(&mut self, base: u64) {
+        self.rows.fill(Row::default());
+        (self.base, self.oldest, self.highest, self.open) = (base, base, base, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_passed_and_rows_used_again() {
+        let mut rows = Rows::new(16);
+        rows.start(100);
+        assert_eq!(rows.answer(103, 0, Mark(7)), 1);
+        assert_eq!(rows.answer(103, 2, Mark(9)), 2);
+        assert_eq!((rows.first_open(), rows.highest, rows.get(103).first_arrival), (Some(103), 104, Mark(7)));
+        rows.close(103, false);
+        rows.pass_to(104);
+        assert_eq!((rows.first_open(), rows.open(), rows.base), (None, 0, 104));
+        assert_eq!(rows.answer(119, 0, Mark(9)), 1);
+        assert_eq!(rows.get(119).chained, 0);
+    }
+}

@@ -1,0 +1,206 @@
+//! What becomes of fragments that came too early: taken, given up, or parked on; and where a run's numbers begin.
+//!
+//! ```text
+//!  parked ─┬─ the room has come to it ──► column
+//!          ├─ two sources agree on a jump ──► the window follows
+//!          └─ of age, and nobody agreed ──► out of window
+//! ```
+
+use thalweg_data::LossReason;
+
+use super::columns::Entry;
+use super::parking::Parked;
+use super::settings::Incomplete;
+use super::window::distance;
+use super::{Builder, Phase};
+
+impl Builder {
+    /// Looks at everything parked, when something has changed for it.
+    pub(super) fn settle(&mut self) {
+        if self.parking.total() == 0 {
+            self.pressure = 0;
+            return;
+        }
+        if self.phase == Phase::Beginning {
+            self.try_to_begin();
+        }
+        let given_up = self.now.0 >= self.given_up_ns;
+        if self.phase == Phase::Beginning || !(self.unsettled || given_up || self.jumped) {
+            return;
+        }
+        if self.jumped {
+            self.jumped = false;
+            self.seek_agreement();
+        }
+        // What is taken may make room for what is parked of others.
+        while self.settle_once() {}
+        self.unsettled = false;
+    }
+
+    fn settle_once(&mut self) -> bool {
+        (self.pressure, self.given_up_ns) = (0, u64::MAX);
+        let mut taken = false;
+        for source in 0..self.sources.len() {
+            for _ in 0..self.parking.length(source) {
+                if let Some(parked) = self.parking.pop(source) {
+                    self.held_bytes -= parked.bytes;
+                    taken |= self.reconsider(source, parked);
+                    self.books.touch(source, &mut self.sources[source]);
+                }
+            }
+        }
+        taken
+    }
+
+    /// Returns whether it was taken.
+    fn reconsider(&mut self, source: usize, parked: Parked) -> bool {
+        let ahead = self.ahead(source, parked.raw);
+        if ahead < 0 {
+            self.give_up(source, parked, self.word_for_the_past(source, ahead));
+            return false;
+        }
+        let trigger = self.rows.base.wrapping_add_signed(ahead);
+        if (ahead as u64) < self.window_room() {
+            let entry = Entry { trigger, ticks: parked.ticks, slice: parked.slice };
+            let doubled = self.columns.has(source, trigger);
+            let taken = self.store(source, entry, (parked.bytes, parked.chained), parked.mark);
+            if !taken {
+                let reason = if doubled { LossReason::DuplicateFragment } else { LossReason::LateFragment };
+                self.give_up(source, parked, reason);
+            }
+            return taken;
+        }
+        let (base, depth) = (self.rows.base, self.settings.depth as u64);
+        let alone =
+            self.sources.len() - self.ended <= 1 || self.phase == Phase::Ending && !self.is_far(ahead);
+        let trusted = trigger < self.lead.limit(base, depth, alone);
+        if self.is_far(ahead) && !trusted {
+            let until_ns = parked.mark.0.saturating_add(self.age_ns());
+            if self.now.0 >= until_ns || self.phase == Phase::Ending {
+                self.give_up(source, parked, LossReason::OutOfWindow);
+                return false;
+            }
+            self.given_up_ns = self.given_up_ns.min(until_ns);
+        }
+        if trusted {
+            self.pressure = self.pressure.max(trigger + 1 - depth);
+        }
+        self.held_bytes += parked.bytes;
+        self.parking.push(source, parked);
+        false
+    }
+
+    pub(super) fn age_ns(&self) -> u64 {
+        self.settings.age_ms.saturating_mul(1_000_000)
+    }
+
+    /// Counts a parked fragment as lost and lets go of its bytes.
+    fn give_up(&mut self, source: usize, parked: Parked, reason: LossReason) {
+        let Parked { raw, slice, bytes, .. } = parked;
+        self.dumps.keep((reason, self.source_id(source)), raw, bytes, || self.blocks.bytes(slice));
+        self.books.lost(source, reason, 1, bytes);
+        self.blocks.remove(slice.block, 1);
+        self.chains.release(slice.tag, |slice| self.blocks.remove(slice.block, 1));
+    }
+
+    /// Whether what is parked of a source lies so far ahead that its numbers cannot be right, or all others' are wrong.
+    pub(super) fn has_jumped(&self, source: usize) -> bool {
+        let mut parked = self.parking.iter(source);
+        self.phase == Phase::Running && parked.any(|parked| self.is_far(self.ahead(source, parked.raw)))
+    }
+
+    /// Lets the window follow where two sources have jumped alike.
+    fn seek_agreement(&mut self) {
+        let sources = self.sources.len();
+        let far = |source| {
+            let triggers = self.parking.iter(source).map(|parked| self.ahead(source, parked.raw));
+            triggers.filter(|ahead| self.is_far(*ahead)).min()
+        };
+        let half = self.settings.depth as u64 / 2;
+        let agreed = (0..sources).filter_map(|one| Some((one, far(one)?))).find_map(|(one, ahead)| {
+            let others = (one + 1..sources).filter_map(|other| Some((other, far(other)?)));
+            let alike = |(_, other): &(usize, i64)| other.abs_diff(ahead) < half;
+            others.into_iter().find(alike).map(|other| [(one, ahead), other])
+        });
+        for (source, ahead) in agreed.into_iter().flatten() {
+            self.lead.note(source, self.rows.base.wrapping_add_signed(ahead));
+        }
+        self.update_room();
+    }
+
+    /// Begins where two sources agree, or the only one says; or, when all others have been silent for the age of an event,
+    /// where one says that has been reset.
+    pub(super) fn try_to_begin(&mut self) {
+        let alone = self.sources.len() - self.ended <= 1;
+        let found = self.agreed_beginning().or_else(|| if alone { self.first_parked() } else { None });
+        let found = found.or_else(|| self.lone_beginning());
+        if let Some(source) = found {
+            self.begin_near(source);
+        }
+    }
+
+    /// Begins where it can, since nothing else will come.
+    pub(super) fn begin_with_what_is_there(&mut self) {
+        if let Some(source) = self.agreed_beginning().or_else(|| self.first_parked()) {
+            self.begin_near(source);
+        }
+    }
+
+    fn first_parked(&self) -> Option<usize> {
+        (0..self.sources.len()).find(|source| self.parking.length(*source) > 0)
+    }
+
+    fn first_number(&self, source: usize) -> Option<u64> {
+        self.parking.iter(source).next().map(|parked| parked.raw)
+    }
+
+    fn shift(&self, source: usize) -> u32 {
+        u32::from(self.sources[source].shift)
+    }
+
+    /// A source with which another one agrees; of the two, the one with the longer numbers.
+    fn agreed_beginning(&self) -> Option<usize> {
+        let quarter = self.settings.depth as u64 / 4;
+        let speak =
+            |from| (from..self.sources.len()).filter_map(|source| Some((source, self.first_number(source)?)));
+        speak(0).find_map(|(one, raw)| {
+            let alike = |&(other, its): &(usize, u64)| {
+                distance(its, raw, self.shift(one).max(self.shift(other))).unsigned_abs() < quarter
+            };
+            let other = speak(one + 1).find(alike)?.0;
+            Some(if self.shift(other) < self.shift(one) { other } else { one })
+        })
+    }
+
+    fn lone_beginning(&self) -> Option<usize> {
+        if self.settings.incomplete == Incomplete::Wait {
+            return None;
+        }
+        let half = self.settings.depth as u64 / 2;
+        (0..self.sources.len()).find(|source| {
+            self.parking
+                .iter(*source)
+                .next()
+                .is_some_and(|first| first.raw < half && self.now.since_ns(first.mark) >= self.age_ns())
+        })
+    }
+
+    /// Begins a quarter of the window before the lowest of the numbers near this source's first one.
+    fn begin_near(&mut self, source: usize) {
+        let (Some(raw), quarter) = (self.first_number(source), self.settings.depth as i64 / 4) else {
+            return;
+        };
+        let distances = (0..self.sources.len()).flat_map(|other| {
+            let shift = self.shift(other).max(self.shift(source));
+            self.parking.iter(other).map(move |parked| distance(parked.raw, raw, shift))
+        });
+        let lowest = distances.filter(|distance| *distance > -quarter).min().unwrap_or(0);
+        // Numbers that have just come round: what came before has to have one, too.
+        let round = match raw.checked_add_signed(lowest) {
+            None => 1 << (64 - self.shift(source)),
+            Some(_) => 0,
+        };
+        let base = (raw + round).saturating_add_signed(lowest - quarter);
+        self.begin_at(base);
+    }
+}
