@@ -1,8 +1,10 @@
-//! `cargo run --release -p thalweg-record --example bench_record [DIRECTORY] [none|lz4|zstd] [REPEATS]`
+//! `cargo run --release -p thalweg-record --example bench_record [DIRECTORY] [none|lz4|zstd] [REPEATS]
+//! [hits|small|large]`
 
 use std::path::PathBuf;
 
 use thalweg_record::Compression;
+use thalweg_record::bench::{EventShape, record_events_in, record_in};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -13,6 +15,10 @@ fn main() {
         _ => Compression::None,
     };
     let repeats = arguments.next().and_then(|repeats| repeats.parse().ok()).unwrap_or(5);
-    let measured = thalweg_record::bench::record_in(&directory, repeats, compression);
+    let measured = match arguments.next().as_deref() {
+        Some("small") => record_events_in(&directory, EventShape::MANY_SMALL, repeats, compression),
+        Some("large") => record_events_in(&directory, EventShape::FEW_LARGE, repeats, compression),
+        _ => record_in(&directory, repeats, compression),
+    };
     println!("{}", serde_json::to_string_pretty(&measured).unwrap_or_default());
 }

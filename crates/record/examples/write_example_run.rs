@@ -5,11 +5,17 @@ use std::error::Error;
 
 use thalweg_data::hit::Layout;
 use thalweg_data::{
-    Extra, Flags, Frames, Hit, Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Statistics, Unit,
+    Closing, Event, EventSink, Events, Extra, Flags, Fragment, Frames, Hit, Hits, Ledger, Mark, Pool, Sink,
+    SourceId, Stage, Statistics, Unit,
 };
 use thalweg_record::{
-    Compression, HitWriter, RawSource, RawWriter, RunDirectory, RunRecord, RunRecordState, Settings, Table,
+    Compression, EventWriter, HitWriter, RawSource, RawWriter, RunDirectory, RunRecord, RunRecordState,
+    Settings, Table,
 };
+
+/// Events of the example, and boards that answer to them.
+const EVENTS: u64 = 1000;
+const BOARDS: u16 = 4;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -19,8 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("zstd") => Compression::Zstd,
         _ => Compression::None,
     };
-    let settings = Settings { compression, batch_hits: 5000, ..Settings::default() };
-    let sources = ["left".to_owned()];
+    let settings = Settings { compression, batch_hits: 5000, batch_bytes: 256 * 1024, ..Settings::default() };
+    let boards = (1..=BOARDS).map(|board| format!("board {board}"));
+    let sources: Vec<String> = std::iter::once("left".to_owned()).chain(boards).collect();
     let run = RunDirectory::create(directory.as_ref(), "example")?;
     let mut record = RunRecord::start(&run, "example", "# an example\n", &sources);
     record.write(&run)?;
@@ -34,9 +41,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     hits.finish()?;
     raw.finish()?;
-    ledger.open(Stage::Record, SourceId(0), &[Unit::Hits]).publish(hits.tally(SourceId(0)));
     ledger.open(Stage::Raw, SourceId(0), &[Unit::Bytes, Unit::Datagrams]).publish(raw.tally(SourceId(0)));
-    let tables = hits.summaries().into_iter().chain(raw.summaries()).collect();
+    let events = write_events(&run, &settings, &sources)?;
+    for source in (0..sources.len() as u16).map(SourceId) {
+        let account =
+            ledger.open(Stage::Record, source, &[Unit::Hits, Unit::Fragments, Unit::Bytes, Unit::Events]);
+        let mut tally = hits.tally(source).clone();
+        tally.add_all(events.source_tally(source));
+        if source == SourceId(0) {
+            tally.add_all(events.tally());
+        }
+        account.publish(&tally);
+    }
+    let tables = hits.summaries().into_iter().chain(raw.summaries()).chain(events.summaries()).collect();
     record.stop(RunRecordState::Stopped, tables, Some(&ledger.books()));
     record.write(&run)?;
     println!("{}", run.path().display());
@@ -51,6 +68,51 @@ fn writers(
     let source = RawSource { source: 0, name: "left".to_owned(), stream: false, block_bytes: 1 << 20 };
     let hits = HitWriter::create(run.path(), settings, sources)?;
     Ok((hits, RawWriter::create(&run.table(Table::Raw), settings, &[source])?))
+}
+
+/// Events of four boards; the third does not answer to every tenth.
+fn write_events(
+    run: &RunDirectory,
+    settings: &Settings,
+    sources: &[String],
+) -> Result<EventWriter, Box<dyn Error>> {
+    let mut writer = EventWriter::create(&run.events_of(None), settings, sources, true)?;
+    let pool = Pool::new(64, 1 << 16)?;
+    for first in (0..EVENTS).step_by(50) {
+        let mut batch = Events::default();
+        batch.header.mark = Mark(first * 1_000_000);
+        let mut block = pool.take().ok_or("no block is free")?;
+        for trigger in first..first + 50 {
+            let partial = trigger % 10 == 9;
+            let mut event = Event {
+                trigger,
+                first_arrival: Mark(trigger * 1_000_000),
+                closed: Mark(trigger * 1_000_000 + 250_000),
+                first_fragment: batch.fragments.len() as u32,
+                first_missing: batch.missing.len() as u32,
+                closing: if partial { Closing::Age } else { Closing::Complete },
+                ..Event::default()
+            };
+            for source in (1..=BOARDS).map(SourceId) {
+                if partial && source.0 == 3 {
+                    batch.missing.push(source);
+                    event.missing += 1;
+                    continue;
+                }
+                let bytes = u32::from(source.0) * 8 + (trigger % 100) as u32;
+                let payload: Vec<u8> = (0..bytes).map(|place| (place + trigger as u32) as u8).collect();
+                batch.slices.push(block.append(&payload).ok_or("a block has no room")?);
+                batch.fragments.push(Fragment { trigger, ticks: trigger * 125, bytes, source, slices: 1 });
+                event.fragments += 1;
+                event.bytes += u64::from(bytes);
+            }
+            batch.events.push(event);
+        }
+        batch.leases.add(block.lease());
+        writer.write(&batch)?;
+    }
+    writer.finish()?;
+    Ok(writer)
 }
 
 fn some_hits(pool: &Pool, first: usize, mark: Mark) -> Result<Hits, Box<dyn Error>> {

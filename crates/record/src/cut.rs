@@ -23,33 +23,43 @@ use crate::table::Table;
 /// Most units that a sink counts.
 const MOST_UNITS: usize = 2;
 
-/// Amounts per source, in the sink's units.
+/// Amounts per source, in the sink's units, and events, which are of all sources together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Amounts(Vec<[u64; MOST_UNITS]>);
+pub(crate) struct Amounts {
+    of_sources: Vec<[u64; MOST_UNITS]>,
+    events: u64,
+}
 
 impl Amounts {
     /// Adds amounts of a source.
     pub fn add(&mut self, source: SourceId, amounts: [u64; MOST_UNITS]) {
-        if self.0.len() <= source.index() {
-            self.0.resize(source.index() + 1, [0; MOST_UNITS]);
+        if self.of_sources.len() <= source.index() {
+            self.of_sources.resize(source.index() + 1, [0; MOST_UNITS]);
         }
-        for (sum, amount) in self.0[source.index()].iter_mut().zip(amounts) {
+        for (sum, amount) in self.of_sources[source.index()].iter_mut().zip(amounts) {
             *sum += amount;
         }
+    }
+
+    /// Adds events.
+    pub fn add_events(&mut self, events: u64) {
+        self.events += events;
     }
 
     /// Adds all of `other`.
     pub fn add_all(&mut self, other: &Amounts) {
         other.each().for_each(|(source, amounts)| self.add(source, amounts));
+        self.events += other.events;
     }
 
     /// Forgets all, keeps the memory.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.of_sources.clear();
+        self.events = 0;
     }
 
     fn each(&self) -> impl Iterator<Item = (SourceId, [u64; MOST_UNITS])> {
-        self.0.iter().enumerate().map(|(index, amounts)| (SourceId(index as u16), *amounts))
+        self.of_sources.iter().enumerate().map(|(index, amounts)| (SourceId(index as u16), *amounts))
     }
 }
 
@@ -65,6 +75,8 @@ pub(crate) trait Cut: Send + 'static {
     fn is_empty(&self) -> bool;
     /// Completes what is made once, at the end.
     fn seal(&mut self);
+    /// Gives back what only its plain buffers need: it has been compressed.
+    fn release(&mut self) {}
     /// Empties it, keeps its memory.
     fn clear(&mut self);
 }
@@ -82,6 +94,7 @@ struct Sealed<C> {
 pub(crate) struct CutSink<C: Cut> {
     units: &'static [Unit],
     tallies: Vec<Tally>,
+    events: Tally,
     untouched: Tally,
     files: Vec<TableFile>,
     open: C,
@@ -123,6 +136,7 @@ impl<C: Cut> CutSink<C> {
         Ok(CutSink {
             units,
             tallies: vec![Tally::default(); sources],
+            events: Tally::default(),
             untouched: Tally::default(),
             files,
             open: make(settings),
@@ -147,7 +161,7 @@ impl<C: Cut> CutSink<C> {
         amounts: &Amounts,
         append: impl FnOnce(&mut C),
     ) -> Result<(), SinkError> {
-        amounts.each().for_each(|(source, amounts)| self.count(source, amounts, Tally::input));
+        self.count(amounts, Tally::input);
         if let Err(refusal) = self.make_room() {
             let reason = self.reason();
             self.count_lost(amounts, reason);
@@ -161,6 +175,17 @@ impl<C: Cut> CutSink<C> {
         self.count_held();
         // The rows are held, so a full disk is told with the next call. A failed one has lost them.
         if self.failure.is_some() { result } else { Ok(()) }
+    }
+
+    /// Counts rows that came and are not taken, whatever room there is.
+    pub fn turn_away(&mut self, amounts: &Amounts, reason: LossReason) {
+        self.count(amounts, Tally::input);
+        self.count_lost(amounts, reason);
+    }
+
+    /// The rows that are not yet in a complete cut.
+    pub fn open_cut(&self) -> &C {
+        &self.open
     }
 
     /// Writes what has waited long enough, and what the workers have done.
@@ -194,6 +219,11 @@ impl<C: Cut> CutSink<C> {
     /// The account of one source.
     pub fn tally(&self, source: SourceId) -> &Tally {
         self.tallies.get(source.index()).unwrap_or(&self.untouched)
+    }
+
+    /// The account of events.
+    pub fn events_tally(&self) -> &Tally {
+        &self.events
     }
 
     /// What the files hold.
@@ -285,9 +315,7 @@ impl<C: Cut> CutSink<C> {
             return Err(self.refuse(error));
         }
         let Sealed { mut cut, .. } = sealed;
-        for (source, amounts) in cut.amounts().clone().each() {
-            self.count(source, amounts, Tally::output);
-        }
+        self.count(cut.amounts(), Tally::output);
         cut.clear();
         self.spare.push(cut);
         self.synchronise_if_due()?;
@@ -351,23 +379,20 @@ impl<C: Cut> CutSink<C> {
     }
 
     fn count_lost(&mut self, amounts: &Amounts, reason: LossReason) {
-        for (source, amounts) in amounts.each() {
-            self.count(source, amounts, |tally, unit, amount| tally.lost(reason, unit, amount));
-        }
+        self.count(amounts, |tally, unit, amount| tally.lost(reason, unit, amount));
     }
 
-    fn count(
-        &mut self,
-        source: SourceId,
-        amounts: [u64; MOST_UNITS],
-        mut entry: impl FnMut(&mut Tally, Unit, u64),
-    ) {
-        if self.tallies.len() <= source.index() {
-            self.tallies.resize(source.index() + 1, Tally::default());
+    fn count(&mut self, amounts: &Amounts, mut entry: impl FnMut(&mut Tally, Unit, u64)) {
+        if self.tallies.len() < amounts.of_sources.len() {
+            self.tallies.resize(amounts.of_sources.len(), Tally::default());
         }
-        let tally = &mut self.tallies[source.index()];
-        for (unit, amount) in self.units.iter().zip(amounts).filter(|(_, amount)| *amount > 0) {
-            entry(tally, *unit, amount);
+        for (tally, amounts) in self.tallies.iter_mut().zip(&amounts.of_sources) {
+            for (unit, amount) in self.units.iter().zip(amounts).filter(|(_, amount)| **amount > 0) {
+                entry(tally, *unit, *amount);
+            }
+        }
+        if amounts.events > 0 {
+            entry(&mut self.events, Unit::Events, amounts.events);
         }
     }
 
@@ -377,10 +402,11 @@ impl<C: Cut> CutSink<C> {
         let containers: Vec<&Amounts> = containers.into_iter().flatten().chain(&self.handed).collect();
         for (index, tally) in self.tallies.iter_mut().enumerate() {
             for (place, unit) in self.units.iter().enumerate() {
-                let in_one = |amounts: &&Amounts| amounts.0.get(index).map_or(0, |amounts| amounts[place]);
+                let in_one = |held: &&Amounts| held.of_sources.get(index).map_or(0, |held| held[place]);
                 tally.set_held(*unit, containers.iter().map(in_one).sum());
             }
         }
+        self.events.set_held(Unit::Events, containers.iter().map(|held| held.events).sum());
     }
 }
 
@@ -392,6 +418,7 @@ fn start_workers<C: Cut>(tables: Vec<Table>, settings: &Settings) -> std::io::Re
             .iter()
             .filter_map(|table| Some((*table, Compressed::of(cut.batch(*table)?, compression))))
             .collect();
+        cut.release();
         Sealed { cut, compressed }
     })
 }

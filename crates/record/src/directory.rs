@@ -3,6 +3,7 @@
 //! ```text
 //!  runs/000042-neutron-gamma-2-boards/
 //!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
+//!      events.arrows  fragments.arrows       or, of each builder unit, events-UNIT.arrows  fragments-UNIT.arrows
 //!      ledger.bin   run.json
 //! ```
 
@@ -25,6 +26,36 @@ const LOCK_FILE: &str = ".numbers";
 pub struct RunDirectory {
     path: PathBuf,
     number: u64,
+}
+
+/// The two files that hold the events of one builder. Rows of one name rows of the other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventFiles {
+    /// The table `events`.
+    pub events: PathBuf,
+    /// The table `fragments`.
+    pub fragments: PathBuf,
+}
+
+impl EventFiles {
+    /// The files of a builder in a directory; `unit` is its name where there are several.
+    pub fn in_directory(directory: &Path, unit: Option<&str>) -> EventFiles {
+        let file = |table: Table| match unit {
+            Some(unit) => directory.join(format!("{}-{}.arrows", table.word(), words_of(unit))),
+            None => directory.join(table.file_name()),
+        };
+        EventFiles { events: file(Table::Events), fragments: file(Table::Fragments) }
+    }
+
+    /// The pair that `path`, a file of either table by its name, belongs to.
+    pub fn of(path: &Path) -> Option<EventFiles> {
+        let name = path.file_name()?.to_str()?;
+        let rest =
+            [Table::Events, Table::Fragments].iter().find_map(|table| name.strip_prefix(table.word()))?;
+        let file = |table: Table| path.with_file_name(format!("{}{rest}", table.word()));
+        (rest == ".arrows" || rest.starts_with('-') && rest.ends_with(".arrows"))
+            .then(|| EventFiles { events: file(Table::Events), fragments: file(Table::Fragments) })
+    }
 }
 
 impl RunDirectory {
@@ -103,15 +134,35 @@ impl RunDirectory {
     /// # Errors
     /// When the directory cannot be read.
     pub fn raw_files(&self) -> Result<Vec<PathBuf>, RecordError> {
+        let is_raw = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            name == Table::Raw.file_name() || name.starts_with("raw-") && name.ends_with(".arrows")
+        };
+        Ok(self.files()?.into_iter().filter(is_raw).collect())
+    }
+
+    /// The files of events of one builder; `unit` is its name where there are several.
+    pub fn events_of(&self, unit: Option<&str>) -> EventFiles {
+        EventFiles::in_directory(&self.path, unit)
+    }
+
+    /// All files of events, by name. Of a pair one may be missing.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn event_files(&self) -> Result<Vec<EventFiles>, RecordError> {
+        let mut files: Vec<EventFiles> =
+            self.files()?.iter().filter_map(|path| EventFiles::of(path)).collect();
+        files.sort();
+        files.dedup();
+        Ok(files)
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, RecordError> {
         let failed = |cause| RecordError::io(&self.path, "listing files", cause);
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if name == Table::Raw.file_name() || name.starts_with("raw-") && name.ends_with(".arrows") {
-                files.push(path);
-            }
-        }
+        let entries = fs::read_dir(&self.path).map_err(failed)?;
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        let mut files = paths.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         files.sort();
         Ok(files)
     }

@@ -9,7 +9,7 @@
 
 use thalweg_data::{Flags, Hit};
 
-use crate::ipc::columns::{Batch, Shape};
+use crate::ipc::columns::{Batch, Buffers, Shape};
 
 /// Bytes that a hit takes as columns, bitmaps included.
 pub(crate) const BYTES_PER_HIT: u64 = 17;
@@ -147,7 +147,7 @@ impl Batch for HitColumns {
         }
     }
 
-    fn buffers<'a>(&'a self, into: &mut Vec<&'a [u8]>) {
+    fn buffers<'a>(&'a self, into: &mut Buffers<'a>) {
         let rows = self.rows;
         into.extend([&[], self.time_ps[..rows].as_flattened()]);
         into.extend([&[], self.channel[..rows].as_flattened()]);
@@ -179,13 +179,12 @@ mod tests {
         columns.append(&hits[..300]);
         columns.append(&hits[300..]);
         columns.seal();
-        let mut buffers = Vec::new();
-        columns.buffers(&mut buffers);
-        let lengths: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
-        assert_eq!(lengths, [0, 8000, 0, 2000, 0, 2000, 125, 2000, 0, 2000]);
+        let buffers = Buffers::of(&columns);
+        assert_eq!(buffers.lengths(), [0, 8000, 0, 2000, 0, 2000, 125, 2000, 0, 2000]);
         assert_eq!(columns.shape().nodes[3], (1000, 334));
-        assert_eq!(buffers[6][0], 0b1011_0110);
-        assert_eq!(buffers[1][8 * 999..], 998_995i64.to_le_bytes());
+        let part = |buffer: usize| buffers.each().nth(buffer).expect("there are ten")[0];
+        assert_eq!(part(6)[0], 0b1011_0110);
+        assert_eq!(part(1)[8 * 999..], 998_995i64.to_le_bytes());
     }
 
     #[test]

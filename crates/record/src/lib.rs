@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  Hits ───► HitWriter ──► columns ──► Cut ──► hits · extras · waveforms · statistics
+//!  Events ─► EventWriter ─► extents of blocks ──► events · fragments   │
 //!  Frames ─► RawWriter ──► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin
 //!                                                                       ▼
 //!        RawReplay (a Source) ◄── read ── verify · recover · inspect ◄── RunDirectory
@@ -18,7 +19,9 @@ pub mod bench;
 mod cut;
 pub mod directory;
 mod error;
+pub mod event_writer;
 mod extra_columns;
+mod gather;
 mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;
@@ -30,8 +33,9 @@ pub mod settings;
 mod system;
 pub mod table;
 
-pub use directory::RunDirectory;
+pub use directory::{EventFiles, RunDirectory};
 pub use error::RecordError;
+pub use event_writer::EventWriter;
 pub use hit_writer::HitWriter;
 pub use hits_file::HitsFile;
 pub use raw_writer::{RawSource, RawWriter};

@@ -16,17 +16,14 @@ use thalweg_data::{Frames, Leases, Mark, SinkError, Slice, SourceId, Tally, Unit
 
 use crate::cut::{Amounts, Cut, CutSink};
 use crate::error::RecordError;
-use crate::ipc::columns::{Batch, Columns, Shape};
+use crate::ipc::columns::{Batch, Buffers, Columns, Shape};
 use crate::ipc::file::{TableFile, TableSummary};
+use crate::ipc::{INLINE_BYTES, MOST_GAP};
 use crate::settings::Settings;
 use crate::table::Table;
 
 /// Most blocks that a batch in the making keeps on loan.
 pub const MOST_BLOCKS: usize = 8;
-/// Largest gap between two slices of one extent: a new extent would cost about as much.
-const MOST_GAP: usize = 256;
-/// Longest payload that lies in its view.
-const INLINE_BYTES: usize = 12;
 /// Rows per batch that are never exceeded, whatever the settings: marks alone are rows, too.
 const MOST_ROWS: usize = 128 * 1024;
 
@@ -232,7 +229,7 @@ impl Batch for RawCut {
         Shape { variadic: vec![self.extents.len() as i64], ..self.rows.shape() }
     }
 
-    fn buffers<'a>(&'a self, into: &mut Vec<&'a [u8]>) {
+    fn buffers<'a>(&'a self, into: &mut Buffers<'a>) {
         self.rows.buffers(into);
         into.extend(self.extents.iter().map(|extent| self.leases.bytes(*extent)));
     }
@@ -258,6 +255,10 @@ impl Cut for RawCut {
     }
 
     fn seal(&mut self) {}
+
+    fn release(&mut self) {
+        self.leases.clear();
+    }
 
     fn clear(&mut self) {
         self.rows.clear();

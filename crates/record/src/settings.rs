@@ -1,7 +1,7 @@
 //! `[record]` of the configuration: what is kept, where, and how safely.
 //!
 //! ```text
-//!  [record] in TOML ──► Settings ──► HitWriter, RawWriter, RunDirectory
+//!  [record] in TOML ──► Settings ──► HitWriter, EventWriter, RawWriter, RunDirectory
 //! ```
 
 use std::path::PathBuf;
@@ -17,8 +17,9 @@ use crate::table::Table;
 pub struct Settings {
     /// Directory that holds the run directories.
     pub directory: PathBuf,
-    /// What is kept. `hits`, `extras`, `waveforms` and `statistics` unless said otherwise; `raw` keeps the received
-    /// bytes, so that the run can be replayed.
+    /// What is kept, where it comes up: `hits`, `extras`, `waveforms` and `statistics` of self-triggered boards, `events`
+    /// and `fragments` of triggered ones, unless said otherwise; `raw` keeps the received bytes, so that the run can be
+    /// replayed.
     pub tables: Vec<Table>,
     /// How buffers are compressed.
     pub compression: Compression,
@@ -27,12 +28,12 @@ pub struct Settings {
     pub compression_workers: usize,
     /// When what was written is forced to the disk. A power cut costs what was not.
     pub sync: Sync,
-    /// A batch is written when its first hit has waited this long, in seconds.
+    /// A batch is written when its first hit or event has waited this long, in seconds.
     pub batch_age_s: f64,
     /// A batch is written when it holds this many hits.
     #[schemars(range(min = 1, max = 16_777_216))]
     pub batch_hits: usize,
-    /// A batch is written when its waveforms or raw bytes take this many bytes.
+    /// A batch is written when its waveforms, fragments or raw bytes take this many bytes.
     #[schemars(range(min = 4096, max = 268_435_456))]
     pub batch_bytes: usize,
     /// What the run does when the disk is full.
@@ -43,7 +44,14 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             directory: PathBuf::from("runs"),
-            tables: vec![Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics],
+            tables: vec![
+                Table::Hits,
+                Table::Extras,
+                Table::Waveforms,
+                Table::Statistics,
+                Table::Events,
+                Table::Fragments,
+            ],
             compression: Compression::None,
             compression_workers: 2,
             sync: Sync::None,
@@ -89,6 +97,33 @@ impl Settings {
             _ => 2 + self.cuts_in_flight(),
         };
         per_batch * batches
+    }
+
+    /// Blocks of `block_bytes` that the recording of events keeps on loan of each of `sources` sources that send about as
+    /// much as each other: a source's pool needs as many beside its own.
+    pub fn event_blocks_held(&self, sources: usize, block_bytes: usize) -> usize {
+        // A batch's bytes are spread over the sources, and in each over the end of one block and the start of the next.
+        let bytes_per_source = self.batch_bytes / sources.max(1);
+        let per_batch = (bytes_per_source / block_bytes.max(1) + 2).min(crate::event_writer::MOST_BLOCKS);
+        let batches = match self.compression {
+            // One in the making, one that waits for a full disk.
+            Compression::None => 2,
+            _ => 2 + self.cuts_in_flight(),
+        };
+        per_batch * batches
+    }
+
+    /// Bytes of memory that the recording of events takes at most beside those blocks, itemised.
+    pub fn event_budget(&self) -> Vec<(&'static str, u64)> {
+        let rows = crate::event_writer::MOST_ROW_BYTES + self.batch_bytes as u64;
+        match self.compression {
+            Compression::None => vec![("event columns", 2 * rows)],
+            _ => {
+                let cuts = self.cuts_in_flight() as u64 + 2;
+                let compressed = rows + crate::event_writer::MOST_ROW_BYTES;
+                vec![("event columns", cuts * rows), ("compressed events", cuts * compressed)]
+            }
+        }
     }
 
     /// Cuts that may be in the hands of the compressing threads.

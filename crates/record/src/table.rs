@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thalweg_data::Closing;
 
 /// A table of a run: one file of its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +25,10 @@ pub enum Table {
     Statistics,
     /// Received bytes with their arrival marks, for replay.
     Raw,
+    /// One row per built event: trigger, completeness, times.
+    Events,
+    /// One row per fragment, event by event, with its bytes.
+    Fragments,
 }
 
 /// What one column holds.
@@ -45,8 +50,12 @@ pub enum Kind {
     ListI32,
     /// Lists of unsigned bytes.
     ListU8,
+    /// Lists of unsigned 16-bit numbers.
+    ListU16,
     /// Lists of unsigned 64-bit numbers.
     ListU64,
+    /// Words of [`Closing`], dictionary-encoded: a byte per row that every reader shows as the word.
+    Closing,
     /// Byte strings that lie in buffers of their own.
     BinaryView,
 }
@@ -115,9 +124,38 @@ const RAW: [Column; 6] = [
     column("payload", Kind::BinaryView),
 ];
 
+const EVENTS: [Column; 9] = [
+    column("trigger", Kind::U64),
+    column("closing", Kind::Closing),
+    column("fragments", Kind::U32),
+    column("missing", Kind::ListU16),
+    column("bytes", Kind::U64),
+    column("first_arrival_ns", Kind::U64),
+    column("closed_ns", Kind::U64),
+    column("attempt", Kind::U8),
+    column("first_fragment", Kind::U64),
+];
+
+const FRAGMENTS: [Column; 4] = [
+    column("trigger", Kind::U64),
+    column("source", Kind::U16),
+    column("ticks", Kind::U64),
+    column("payload", Kind::BinaryView),
+];
+
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 5] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics, Table::Raw];
+    pub const ALL: [Table; 7] = [
+        Table::Hits,
+        Table::Extras,
+        Table::Waveforms,
+        Table::Statistics,
+        Table::Raw,
+        Table::Events,
+        Table::Fragments,
+    ];
+    /// Those that a run of hits may have beside raw bytes, hits before what belongs to them.
+    pub(crate) const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
 
     /// The word in files and on the page.
     pub const fn word(self) -> &'static str {
@@ -127,6 +165,8 @@ impl Table {
             Table::Waveforms => "waveforms",
             Table::Statistics => "statistics",
             Table::Raw => "raw",
+            Table::Events => "events",
+            Table::Fragments => "fragments",
         }
     }
 
@@ -148,7 +188,14 @@ impl Table {
             Table::Waveforms => &WAVEFORMS,
             Table::Statistics => &STATISTICS,
             Table::Raw => &RAW,
+            Table::Events => &EVENTS,
+            Table::Fragments => &FRAGMENTS,
         }
+    }
+
+    /// The words of its dictionary-encoded column, when it has one. No table has two.
+    pub(crate) fn words(self) -> Option<Vec<&'static str>> {
+        self.columns().iter().find_map(|column| column.kind.words())
     }
 
     /// Its Arrow schema, with `metadata` (keys get the prefix `thalweg.`).
@@ -183,7 +230,9 @@ impl Kind {
             Kind::Bool => DataType::Boolean,
             Kind::ListI32 => list(DataType::Int32),
             Kind::ListU8 => list(DataType::UInt8),
+            Kind::ListU16 => list(DataType::UInt16),
             Kind::ListU64 => list(DataType::UInt64),
+            Kind::Closing => DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8)),
             Kind::BinaryView => DataType::BinaryView,
         }
     }
@@ -193,8 +242,8 @@ impl Kind {
         match self {
             Kind::I64 | Kind::U64 | Kind::ListU64 => 8,
             Kind::U32 | Kind::ListI32 => 4,
-            Kind::U16 => 2,
-            Kind::U8 | Kind::ListU8 => 1,
+            Kind::U16 | Kind::ListU16 => 2,
+            Kind::U8 | Kind::ListU8 | Kind::Closing => 1,
             Kind::Bool => 0,
             Kind::BinaryView => 16,
         }
@@ -202,6 +251,11 @@ impl Kind {
 
     /// Whether each row is a list.
     pub(crate) const fn is_list(self) -> bool {
-        matches!(self, Kind::ListI32 | Kind::ListU8 | Kind::ListU64)
+        matches!(self, Kind::ListI32 | Kind::ListU8 | Kind::ListU16 | Kind::ListU64)
+    }
+
+    /// The words that a column's numbers stand for, when they do.
+    pub(crate) fn words(self) -> Option<Vec<&'static str>> {
+        (self == Kind::Closing).then(|| Closing::ALL.iter().map(|closing| closing.word()).collect())
     }
 }

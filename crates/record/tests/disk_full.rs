@@ -3,14 +3,19 @@
 //! The writing is done by a child process, once under a limit on the size of files, and once on a file system in memory
 //! of its own, where this needs no more than root.
 
+mod example_events;
 mod example_run;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
+use example_events::{Blocks, Planned};
 use example_run::{account, batch, folder, publish, sources};
-use thalweg_data::{Mark, Pool, Sink, SinkError, SourceId};
-use thalweg_record::{Compression, HitWriter, RunDirectory, RunRecord, RunRecordState, Settings, verify};
+use thalweg_data::{EventSink, Mark, Pool, Sink, SinkError, SourceId, Unit};
+use thalweg_record::{
+    Compression, EventWriter, HitWriter, RunDirectory, RunRecord, RunRecordState, Settings, Table, check,
+    verify,
+};
 
 /// Where the child writes, and a file that it removes to make room again.
 const PLACE: &str = "THALWEG_DISK_FULL_PLACE";
@@ -22,6 +27,7 @@ fn child() {
     let Ok(place) = std::env::var(PLACE) else { return };
     for compression in [Compression::None, Compression::Lz4] {
         write_until_full(Path::new(&place), compression);
+        write_events_until_full(Path::new(&place), compression);
     }
 }
 
@@ -62,6 +68,57 @@ fn write_until_full(place: &Path, compression: Compression) {
     let report = verify(run.path()).expect("a run");
     assert!(report.ok, "{:?}", report.problems);
     println!("{} hits on file, {} refused", report.hits, refused);
+    std::fs::remove_dir_all(run.path()).expect("removed");
+}
+
+/// The k-th event: three fragments of 1500 bytes that do not compress.
+fn large_event(index: u64) -> Planned {
+    let byte = |place: u64| (index + place).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) as u8;
+    let fragment = |source: u16| (source, index, vec![(0..1500).map(byte).collect()]);
+    Planned { trigger: index, fragments: (0..3).map(fragment).collect(), ..Planned::default() }
+}
+
+fn write_events_until_full(place: &Path, compression: Compression) {
+    let settings = Settings { compression, batch_bytes: 64 << 10, ..Settings::default() };
+    let run = RunDirectory::create(place, "full").expect("made");
+    let files = run.events_of(None);
+    let mut writer = EventWriter::create(&files, &settings, &example_events::sources(3), true).expect("made");
+    let mut blocks = Blocks::new(false, 64);
+    let (mut came, mut refused) = (0, 0);
+    for first in (0..1200).step_by(4) {
+        let events: Vec<Planned> = (first..first + 4).map(large_event).collect();
+        came += 4;
+        match writer.write(&blocks.batch(&events, Mark(first))) {
+            Ok(()) => {}
+            Err(SinkError::Full { .. }) => refused += 4,
+            Err(other) => panic!("{other}"),
+        }
+        let [input, output, held, lost] = example_events::account(writer.tally(), Unit::Events);
+        assert_eq!((input, output, lost), (came, writer.events_on_file(), refused));
+        assert_eq!(input, output + held + lost);
+        for source in (0..3).map(SourceId) {
+            for (unit, each) in [(Unit::Fragments, 1), (Unit::Bytes, 1500)] {
+                let account = example_events::account(writer.source_tally(source), unit);
+                assert_eq!(account, [input, output, held, lost].map(|events| events * each));
+            }
+        }
+    }
+    assert!(refused > 0, "the disk was never full");
+    // Room is made by what the run before has left free: none here, so what is held is lost.
+    assert!(writer.finish().is_err());
+    let [input, output, held, lost] = example_events::account(writer.tally(), Unit::Events);
+    assert_eq!((held, input), (0, output + lost));
+    let read = example_events::read_all(&files);
+    assert_eq!(read.len() as u64, output);
+    for (index, event) in read.iter().enumerate() {
+        assert_eq!(Planned::of(event).0.payload(), large_event(event.trigger).payload());
+        assert!(event.trigger >= index as u64);
+    }
+    drop(writer);
+    for table in [Table::Events, Table::Fragments] {
+        assert!(check(&std::fs::read(run.table(table)).expect("a file")).expect("whole").rows > 0);
+    }
+    println!("{output} events on file, {refused} refused");
     std::fs::remove_dir_all(run.path()).expect("removed");
 }
 

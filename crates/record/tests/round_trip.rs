@@ -34,7 +34,7 @@ fn hits_come_back_as_they_were() {
         assert!(report.ok, "{:?}", report.problems);
         assert_eq!((report.hits, report.extras_missing), (HITS as u64, 0));
         assert!(report.ledger.closed && report.ledger.hits_recorded == Some(HITS as u64));
-        for table in Table::ALL.into_iter().filter(|table| *table != Table::Raw) {
+        for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
             let bytes = std::fs::read(run.table(table)).expect("a file");
             assert_eq!(check(&bytes).expect("whole").table, table);
         }

@@ -22,7 +22,56 @@ pub(crate) trait Batch {
     /// Its shape.
     fn shape(&self) -> Shape;
     /// Appends its buffers, in Arrow's order.
-    fn buffers<'a>(&'a self, into: &mut Vec<&'a [u8]>);
+    fn buffers<'a>(&'a self, into: &mut Buffers<'a>);
+}
+
+/// The buffers of a batch where they lie in memory. A buffer may lie in many parts: they follow each other in the file.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers<'a> {
+    parts: Vec<&'a [u8]>,
+    /// Where each buffer's parts end.
+    ends: Vec<usize>,
+}
+
+impl<'a> Buffers<'a> {
+    /// The buffers of `batch`.
+    pub fn of(batch: &'a dyn Batch) -> Buffers<'a> {
+        let mut buffers = Buffers::default();
+        batch.buffers(&mut buffers);
+        buffers
+    }
+
+    /// Appends a buffer that lies in one part.
+    pub fn push(&mut self, bytes: &'a [u8]) {
+        self.gather([bytes]);
+    }
+
+    /// Appends buffers that lie in one part each.
+    pub fn extend(&mut self, buffers: impl IntoIterator<Item = &'a [u8]>) {
+        buffers.into_iter().for_each(|bytes| self.push(bytes));
+    }
+
+    /// Appends one buffer of many parts.
+    pub fn gather(&mut self, parts: impl IntoIterator<Item = &'a [u8]>) {
+        self.parts.extend(parts);
+        self.ends.push(self.parts.len());
+    }
+
+    /// The parts of each buffer.
+    pub fn each(&self) -> impl Iterator<Item = &[&'a [u8]]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.parts[start..*end])
+    }
+
+    /// The bytes of each buffer.
+    pub fn lengths(&self) -> Vec<usize> {
+        self.each().map(length_of).collect()
+    }
+}
+
+/// Bytes of all parts.
+pub(crate) fn length_of(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
 }
 
 /// One column's bytes.
@@ -42,7 +91,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Empty columns of a table without view columns.
+    /// Empty columns of a table. Of view columns they hold the views.
     pub fn new(table: Table) -> Columns {
         let data = table
             .columns()
@@ -80,6 +129,14 @@ impl Columns {
         debug_assert_eq!(self.table.columns()[column].kind.item_bytes(), N);
         if let Data::Fixed(bytes) = &mut self.data[column] {
             bytes.extend_from_slice(&value);
+        }
+    }
+
+    /// The values of a column of `N` bytes each, to be completed.
+    pub fn values_mut<const N: usize>(&mut self, column: usize) -> &mut [[u8; N]] {
+        match &mut self.data[column] {
+            Data::Fixed(bytes) => bytes.as_chunks_mut().0,
+            _ => &mut [],
         }
     }
 
@@ -151,7 +208,7 @@ impl Batch for Columns {
         shape
     }
 
-    fn buffers<'a>(&'a self, into: &mut Vec<&'a [u8]>) {
+    fn buffers<'a>(&'a self, into: &mut Buffers<'a>) {
         for data in &self.data {
             into.push(&[]);
             match data {

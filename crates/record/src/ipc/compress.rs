@@ -9,7 +9,7 @@
 use std::io::{self, Read, Write};
 
 use super::MOST_BUFFER_BYTES;
-use super::columns::{Batch, Shape};
+use super::columns::{Batch, Buffers, Shape, length_of};
 use crate::settings::Compression;
 
 /// Level of Zstandard: live data want the fastest.
@@ -25,9 +25,7 @@ pub(crate) struct Compressed {
 impl Compressed {
     /// Compresses every buffer of `batch`.
     pub fn of(batch: &dyn Batch, compression: Compression) -> Compressed {
-        let mut plain = Vec::new();
-        batch.buffers(&mut plain);
-        let buffers = plain.into_iter().map(|bytes| compress(bytes, compression)).collect();
+        let buffers = Buffers::of(batch).each().map(|parts| compress(parts, compression)).collect();
         Compressed { shape: batch.shape(), buffers }
     }
 }
@@ -37,43 +35,45 @@ impl Batch for Compressed {
         self.shape.clone()
     }
 
-    fn buffers<'a>(&'a self, into: &mut Vec<&'a [u8]>) {
+    fn buffers<'a>(&'a self, into: &mut Buffers<'a>) {
         into.extend(self.buffers.iter().map(|buffer| &buffer[..]));
     }
 }
 
-fn compress(bytes: &[u8], compression: Compression) -> Vec<u8> {
-    if bytes.is_empty() {
+/// Compresses a buffer, part by part: nothing is gathered before.
+fn compress(parts: &[&[u8]], compression: Compression) -> Vec<u8> {
+    let plain_length = length_of(parts);
+    if plain_length == 0 {
         return Vec::new();
     }
     let with_length = |length: i64| {
-        let mut buffer = Vec::with_capacity(8 + bytes.len());
+        let mut buffer = Vec::with_capacity(8 + plain_length);
         buffer.extend_from_slice(&length.to_le_bytes());
         buffer
     };
     let packed = match compression {
         Compression::None => None,
-        Compression::Lz4 => lz4(bytes, with_length(bytes.len() as i64)),
-        Compression::Zstd => zstandard(bytes, with_length(bytes.len() as i64)),
+        Compression::Lz4 => lz4(parts, with_length(plain_length as i64)),
+        Compression::Zstd => zstandard(parts, plain_length, with_length(plain_length as i64)),
     };
-    packed.filter(|packed| packed.len() < 8 + bytes.len()).unwrap_or_else(|| {
+    packed.filter(|packed| packed.len() < 8 + plain_length).unwrap_or_else(|| {
         let mut buffer = with_length(-1);
-        buffer.extend_from_slice(bytes);
+        parts.iter().for_each(|part| buffer.extend_from_slice(part));
         buffer
     })
 }
 
-fn lz4(bytes: &[u8], into: Vec<u8>) -> Option<Vec<u8>> {
+fn lz4(parts: &[&[u8]], into: Vec<u8>) -> Option<Vec<u8>> {
     let mut encoder = lz4_flex::frame::FrameEncoder::new(into);
-    encoder.write_all(bytes).ok()?;
+    parts.iter().try_for_each(|part| encoder.write_all(part)).ok()?;
     encoder.finish().ok()
 }
 
-fn zstandard(bytes: &[u8], into: Vec<u8>) -> Option<Vec<u8>> {
+fn zstandard(parts: &[&[u8]], plain_length: usize, into: Vec<u8>) -> Option<Vec<u8>> {
     let mut encoder = zstd::stream::write::Encoder::new(into, ZSTD_LEVEL).ok()?;
-    encoder.set_pledged_src_size(Some(bytes.len() as u64)).ok()?;
+    encoder.set_pledged_src_size(Some(plain_length as u64)).ok()?;
     encoder.include_contentsize(true).ok()?;
-    encoder.write_all(bytes).ok()?;
+    parts.iter().try_for_each(|part| encoder.write_all(part)).ok()?;
     encoder.finish().ok()
 }
 
@@ -126,17 +126,20 @@ mod tests {
             (0..1000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for compression in [Compression::Lz4, Compression::Zstd] {
             for bytes in [&runs[..], &noise[..], &[7], &[]] {
-                let packed = compress(bytes, compression);
-                assert!(packed.len() <= bytes.len() + 8);
-                assert_eq!(decompress(&packed, compression, 1 << 20).expect("own frame"), bytes);
+                let (head, tail) = bytes.split_at(bytes.len() / 3);
+                for parts in [&[bytes][..], &[head, &[], tail]] {
+                    let packed = compress(parts, compression);
+                    assert!(packed.len() <= bytes.len() + 8);
+                    assert_eq!(decompress(&packed, compression, 1 << 20).expect("own frame"), bytes);
+                }
             }
-            assert!(compress(&runs, compression).len() < runs.len() / 4);
+            assert!(compress(&[&runs], compression).len() < runs.len() / 4);
         }
     }
 
     #[test]
     fn promises_are_checked() {
-        let mut packed = compress(&[5; 1000], Compression::Zstd);
+        let mut packed = compress(&[&[5; 1000]], Compression::Zstd);
         packed[0] ^= 1;
         assert!(decompress(&packed, Compression::Zstd, 1 << 20).is_err());
         assert!(decompress(&[1, 2, 3], Compression::Lz4, 1 << 20).is_err());

@@ -18,7 +18,7 @@ use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::columns::Batch;
+use super::columns::{Batch, Buffers, length_of};
 use super::message::{self, BATCH_KEY, FIRST_ROW_KEY};
 use super::{END_OF_STREAM, ZEROS, padding};
 use crate::error::RecordError;
@@ -81,7 +81,7 @@ impl TableFile {
         let failed = |action| move |cause| RecordError::io(path, action, cause);
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         let mut file = file.map_err(failed("making the file"))?;
-        let mut start = message::schema_message(table, metadata);
+        let mut start = message::opening(table, metadata);
         let end = start.len() as u64;
         start.extend_from_slice(&END_OF_STREAM);
         file.write_all(&start).map_err(failed("writing the schema"))?;
@@ -103,9 +103,8 @@ impl TableFile {
 
     fn try_stage(&mut self, batch: &dyn Batch, compression: Compression) -> io::Result<()> {
         let shape = batch.shape();
-        let mut buffers = Vec::new();
-        batch.buffers(&mut buffers);
-        let lengths: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
+        let buffers = Buffers::of(batch);
+        let lengths = buffers.lengths();
         let (number, first_row) = (self.batches.to_string(), self.rows.to_string());
         let custom = [(BATCH_KEY, &number[..]), (FIRST_ROW_KEY, &first_row[..])];
         let mut metadata = message::batch_metadata(&shape, &lengths, compression, &custom);
@@ -126,13 +125,14 @@ impl TableFile {
     }
 
     /// Writes buffers and padding from `at`; returns the checksum, which goes on from `checksum`, and the bytes written.
-    fn write_body(&mut self, at: u64, buffers: &[&[u8]], mut checksum: u32) -> io::Result<(u32, u64)> {
+    fn write_body(&mut self, at: u64, buffers: &Buffers<'_>, mut checksum: u32) -> io::Result<(u32, u64)> {
         self.file.seek(SeekFrom::Start(at))?;
         let mut written = 0;
         let mut parts = Vec::with_capacity(MOST_PARTS);
         let mut part_bytes = 0;
-        let pieces = buffers.iter().flat_map(|buffer| {
-            buffer.chunks(PIECE_BYTES).chain(std::iter::once(&ZEROS[..padding(buffer.len())]))
+        let pieces = buffers.each().flat_map(|parts| {
+            let behind = &ZEROS[..padding(length_of(parts))];
+            parts.iter().flat_map(|part| part.chunks(PIECE_BYTES)).chain(std::iter::once(behind))
         });
         for piece in pieces.filter(|piece| !piece.is_empty()) {
             checksum = crc32c::crc32c_append(checksum, piece);

@@ -1,17 +1,18 @@
-//! The metadata of messages: schema and record batch, built with arrow-ipc's generated builders.
+//! The metadata of messages: schema, dictionary and record batch, built with arrow-ipc's generated builders.
 //!
 //! ```text
-//!  Table ──► framed schema message       Shape, lengths of buffers ──► metadata with a place for its checksum
+//!  Table ──► framed schema message, and its dictionary's
+//!       Shape, lengths of buffers ──► metadata with a place for its checksum
 //! ```
 
 use arrow_ipc::{
-    BodyCompressionBuilder, BodyCompressionMethod, Buffer, CompressionType, FieldNode, KeyValueBuilder,
-    MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
+    BodyCompressionBuilder, BodyCompressionMethod, Buffer, CompressionType, DictionaryBatchBuilder,
+    FieldNode, KeyValueBuilder, MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
 };
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
 use super::columns::Shape;
-use super::{ALIGNMENT, CONTINUATION, padding};
+use super::{ALIGNMENT, CONTINUATION, ZEROS, padding};
 use crate::settings::Compression;
 use crate::table::Table;
 
@@ -24,6 +25,9 @@ pub(crate) const BATCH_KEY: &str = "batch";
 /// Key of the number of the batch's first row within its table.
 pub(crate) const FIRST_ROW_KEY: &str = "first_row";
 
+/// The number that a schema's first dictionary gets.
+pub(crate) const DICTIONARY_ID: i64 = 0;
+
 /// A record batch's metadata, ready to be completed by its checksum.
 #[derive(Debug)]
 pub(crate) struct BatchMetadata {
@@ -33,11 +37,21 @@ pub(crate) struct BatchMetadata {
     pub checksum_at: usize,
 }
 
-/// The schema message of a table, with its prefix.
-pub(crate) fn schema_message(table: Table, metadata: &[(&str, &str)]) -> Vec<u8> {
+/// All that comes before a table's first batch: its schema and, where it has one, its dictionary.
+pub(crate) fn opening(table: Table, metadata: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = schema_message(table, metadata);
+    if let Some(words) = table.words() {
+        bytes.extend(dictionary_message(&words));
+    }
+    bytes
+}
+
+fn schema_message(table: Table, metadata: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let schema = table.schema(metadata);
+    let mut dictionaries = arrow_ipc::writer::DictionaryTracker::new(true);
     let header = arrow_ipc::convert::IpcSchemaEncoder::new()
+        .with_dictionary_tracker(&mut dictionaries)
         .schema_to_fb_offset(&mut builder, &schema)
         .as_union_value();
     let mut message = MessageBuilder::new(&mut builder);
@@ -49,6 +63,43 @@ pub(crate) fn schema_message(table: Table, metadata: &[(&str, &str)]) -> Vec<u8>
     builder.finish(root, None);
     let bytes = padded(builder.finished_data());
     [&prefix(bytes.len())[..], &bytes].concat()
+}
+
+/// The message that gives a table's one dictionary: strings as offsets and bytes.
+fn dictionary_message(words: &[&str]) -> Vec<u8> {
+    let ends = words.iter().scan(0, |end, word| {
+        *end += word.len() as i32;
+        Some(*end)
+    });
+    let offsets: Vec<u8> = std::iter::once(0).chain(ends).flat_map(i32::to_le_bytes).collect();
+    let letters = words.concat().into_bytes();
+    let mut builder = FlatBufferBuilder::new();
+    let (buffers, body_length) = places(&[0, offsets.len(), letters.len()]);
+    let buffers = builder.create_vector(&buffers);
+    let nodes = builder.create_vector(&[FieldNode::new(words.len() as i64, 0)]);
+    let mut batch = RecordBatchBuilder::new(&mut builder);
+    batch.add_length(words.len() as i64);
+    batch.add_nodes(nodes);
+    batch.add_buffers(buffers);
+    let data = batch.finish();
+    let mut dictionary = DictionaryBatchBuilder::new(&mut builder);
+    dictionary.add_id(DICTIONARY_ID);
+    dictionary.add_data(data);
+    let header = dictionary.finish().as_union_value();
+    let mut message = MessageBuilder::new(&mut builder);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(MessageHeader::DictionaryBatch);
+    message.add_bodyLength(body_length);
+    message.add_header(header);
+    let root = message.finish();
+    builder.finish(root, None);
+    let metadata = padded(builder.finished_data());
+    let mut bytes = [&prefix(metadata.len())[..], &metadata].concat();
+    for buffer in [offsets, letters] {
+        bytes.extend_from_slice(&buffer);
+        bytes.extend_from_slice(&ZEROS[..padding(buffer.len())]);
+    }
+    bytes
 }
 
 /// The 8 bytes before `metadata_length` bytes of metadata.

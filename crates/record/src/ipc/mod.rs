@@ -4,6 +4,8 @@
 //!  file:  schema ┊ prefix metadata body ┊ prefix metadata body ┊ end-of-stream
 //!                   8 B     └ crc32c over both └ buffers, each padded to 64 B
 //! ```
+//! A table with a column of words has their dictionary between its schema and its first batch.
+//!
 //! The checksum: key `crc32c` of the message's custom metadata, eight lower-case hexadecimal digits of the CRC-32C over
 //! the metadata (flatbuffer and its padding, with these eight digits taken as `0`), then the body as it lies in the file
 //! (buffers, compressed if they are, and their padding). The 8-byte prefix is not covered; damage there breaks the
@@ -27,6 +29,10 @@ pub(crate) const ALIGNMENT: usize = 64;
 pub(crate) const fn padding(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT) - length
 }
+/// Longest value of a view column that lies in its view.
+pub(crate) const INLINE_BYTES: usize = 12;
+/// Largest gap between two slices that are written as one extent: a new extent would cost about as much.
+pub(crate) const MOST_GAP: usize = 256;
 /// Padding to borrow from.
 pub(crate) const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 /// Most rows that a batch of ours may have; a reader refuses more before it reserves memory.

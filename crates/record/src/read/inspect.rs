@@ -11,6 +11,7 @@ use serde::Serialize;
 use thalweg_data::{Flags, Hit};
 
 use super::hits::hits_of;
+use super::inspect_events::EventsContent;
 use super::raw::{RawContent, raw_sources};
 use super::table_reader::TableReader;
 use crate::directory::RunDirectory;
@@ -32,6 +33,8 @@ pub struct Inspection {
     pub title: String,
     /// Where the run stands; absent for a file alone.
     pub state: Option<RunRecordState>,
+    /// Names of the sources, by number.
+    pub sources: Vec<String>,
     /// When it started, UTC.
     pub started: String,
     /// When it ended.
@@ -54,6 +57,8 @@ pub struct Inspection {
     pub flags: BTreeMap<&'static str, u64>,
     /// The first hits of the file.
     pub first_hits: Vec<HitRow>,
+    /// Events, where there are any tables of them.
+    pub events: Option<EventsContent>,
     /// Sources of raw bytes.
     pub raw: Vec<RawContent>,
     /// Whether the books close.
@@ -121,6 +126,7 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
     let mut found = Inspection { path: path.to_owned(), ..Inspection::default() };
     if !path.is_dir() {
         look_into(&mut found, path, first)?;
+        found.finish_events();
         return Ok(found);
     }
     let directory = RunDirectory::open(path)?;
@@ -128,13 +134,15 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
         Ok(record) => found.take_record(record),
         Err(error) => found.problems.push(error.to_string()),
     }
-    let tables = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
-    let files = tables.iter().map(|table| directory.table(*table)).filter(|file| file.exists());
+    let of_hits = Table::OF_HITS.iter().map(|table| directory.table(*table));
+    let of_events = directory.event_files()?.into_iter().flat_map(|files| [files.events, files.fragments]);
+    let files = of_hits.chain(of_events).filter(|file| file.exists());
     for file in files.chain(directory.raw_files()?) {
         if let Err(error) = look_into(&mut found, &file, first) {
             found.problems.push(error.to_string());
         }
     }
+    found.finish_events();
     Ok(found)
 }
 
@@ -142,11 +150,18 @@ impl Inspection {
     fn take_record(&mut self, record: RunRecord) {
         self.title = record.title;
         self.state = Some(record.state);
+        self.sources = record.sources;
         self.started = record.started;
         self.stopped = record.stopped;
         if let Some(ledger) = record.ledger {
             self.ledger_closed = Some(ledger.closed);
             self.losses = ledger.losses;
+        }
+    }
+
+    fn finish_events(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.finish(&self.sources);
         }
     }
 
@@ -203,6 +218,12 @@ fn look_into(found: &mut Inspection, path: &Path, first: usize) -> Result<(), Re
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut summary = TableSummary { table: table.word().to_owned(), file, ..TableSummary::default() };
     let (mut sums, mut hits) = (Sums::new(), Vec::new());
+    if found.sources.is_empty()
+        && table != Table::Raw
+        && let Some(names) = reader.metadata().get("sources")
+    {
+        found.sources = serde_json::from_str(names).unwrap_or_default();
+    }
     let mut walk = || -> Result<(), RecordError> {
         while let Some(head) = reader.next_batch()? {
             if table == Table::Hits {
@@ -211,6 +232,13 @@ fn look_into(found: &mut Inspection, path: &Path, first: usize) -> Result<(), Re
                 hits.iter().for_each(|hit| sums.add(hit));
                 let wanted = first.saturating_sub(found.first_hits.len());
                 found.first_hits.extend(hits.iter().take(wanted).map(HitRow::of));
+            }
+            if matches!(table, Table::Events | Table::Fragments) {
+                let events = found.events.get_or_insert_default();
+                match table {
+                    Table::Events => events.add_events(&reader, &head, first)?,
+                    _ => events.add_fragments(&reader, &head)?,
+                }
             }
             summary.batches += 1;
             summary.rows += head.rows() as u64;

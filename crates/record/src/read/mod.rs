@@ -1,30 +1,42 @@
 //! Run files read back: checked, bounded, never trusted.
 //!
 //! ```text
-//!  *.arrows ──► TableReader ── BatchHead ──► columns ──► hits · raw rows
+//!  *.arrows ──► TableReader ── BatchHead ──► columns ──► hits · events · raw rows
 //!                    │                         │
 //!                    └► verify · recover       └► inspect · RawReplay (a Source)
 //! ```
 //! Whatever the bytes are, nothing here panics, hangs, or reserves more memory than the file can fill. Reading is
 //! buffered rather than mapped: a file that is cut short meanwhile is an error, not a bus error.
 
+mod dictionary;
+mod events;
 mod hits;
 mod inspect;
+mod inspect_events;
+mod merged_events;
+mod payload;
 mod raw;
 mod recover;
 mod replay;
 mod table_reader;
 mod verify;
+mod verify_events;
 
+pub use events::{EventsFile, RecordedEvent, RecordedFragment};
 pub use hits::HitsReader;
 pub use inspect::{ChannelCount, HitRow, Inspection, inspect};
+pub use inspect_events::{EventSource, EventWords, EventsContent};
+pub use merged_events::MergedEvents;
 pub use raw::{RawContent, raw_sources};
 pub use recover::{RecoverReport, RecoveredTable, recover};
 pub use replay::RawReplay;
 pub use table_reader::{BatchHead, ReadAt, TableReader};
 pub use verify::{LedgerReport, TableReport, VerifyReport, verify};
+pub use verify_events::EventsReport;
 
 use std::path::Path;
+
+use payload::{Payloads, View};
 
 use crate::error::RecordError;
 use crate::table::{Kind, Table};
@@ -65,13 +77,16 @@ pub(crate) fn read_every_column<R: ReadAt>(
         match column.kind {
             Kind::Bool => drop(reader.bits(head, index)?),
             Kind::BinaryView => {
-                let mut payload = Vec::new();
-                let loaded = raw::LoadedBatch::load(reader, head.clone())?;
-                for row in loaded.rows() {
-                    payload.resize(row.length(), 0);
-                    loaded.payload(reader, row, 0, &mut payload)?;
+                let mut bytes = Vec::new();
+                let views = reader.numbers::<16>(head, index)?;
+                let views = || views.iter().map(|view| View(*view));
+                let payloads = Payloads::load(reader, head.clone(), index, views(), false)?;
+                for view in views() {
+                    bytes.resize(view.length(), 0);
+                    payloads.copy(reader, view, 0, &mut bytes)?;
                 }
             }
+            Kind::Closing => drop(reader.closings(head, index)?),
             kind if kind.is_list() => drop(reader.lists(head, index)?),
             _ => drop(reader.bytes_of(head, index)?),
         }

@@ -9,16 +9,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::payload::{Payloads, View};
 use super::table_reader::{BatchHead, ReadAt, TableReader};
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
-use crate::ipc::MOST_BUFFER_BYTES;
 use crate::raw_writer::{RawSource, kind};
-use crate::settings::Compression;
 use crate::table::Table;
 
-/// Longest payload that lies in its view.
-const INLINE_BYTES: usize = 12;
+/// Place of the column `payload`.
+const PAYLOAD_COLUMN: usize = 5;
 
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,64 +32,35 @@ pub(crate) struct RawRow {
     pub flags: u8,
     /// The slice's tag.
     pub tag: u32,
-    view: [u8; 16],
+    view: View,
 }
 
 impl RawRow {
     /// Bytes of payload, as promised; [`LoadedBatch::load`] has checked that they are there.
     pub fn length(&self) -> usize {
-        u32::from_le_bytes([self.view[0], self.view[1], self.view[2], self.view[3]]) as usize
-    }
-
-    fn buffer(&self) -> usize {
-        u32::from_le_bytes([self.view[8], self.view[9], self.view[10], self.view[11]]) as usize
-    }
-
-    fn offset(&self) -> usize {
-        u32::from_le_bytes([self.view[12], self.view[13], self.view[14], self.view[15]]) as usize
+        self.view.length()
     }
 }
 
 /// A batch's rows, and its payload: in the file, or unpacked when it is compressed.
 #[derive(Debug)]
 pub(crate) struct LoadedBatch {
-    head: BatchHead,
     rows: Vec<RawRow>,
-    first_payload: usize,
-    unpacked: Vec<Vec<u8>>,
+    payloads: Payloads,
 }
 
 impl LoadedBatch {
     /// Reads the rows of a batch and checks where their payload lies.
     pub fn load<R: ReadAt>(reader: &TableReader<R>, head: BatchHead) -> Result<LoadedBatch, RecordError> {
-        let first_payload = reader.first_buffer(6);
         let rows = rows_of(reader, &head)?;
-        let mut unpacked = Vec::new();
-        if head.compression() != Compression::None {
-            for index in first_payload..head.buffer_count() {
-                unpacked.push(reader.buffer(&head, index, MOST_BUFFER_BYTES)?);
-            }
-        }
-        let loaded = LoadedBatch { head, rows, first_payload, unpacked };
-        match loaded.rows.iter().find(|row| row.length() > INLINE_BYTES && loaded.place(row).is_none()) {
-            Some(_) => Err(reader.damaged(loaded.head.offset(), "a payload outside its buffer")),
-            None => Ok(loaded),
-        }
+        let views = rows.iter().map(|row| row.view);
+        let payloads = Payloads::load(reader, head, PAYLOAD_COLUMN, views, false)?;
+        Ok(LoadedBatch { rows, payloads })
     }
 
     /// The rows.
     pub fn rows(&self) -> &[RawRow] {
         &self.rows
-    }
-
-    /// Which payload buffer, and where in it, when the whole payload lies there.
-    fn place(&self, row: &RawRow) -> Option<(usize, usize)> {
-        let length = match self.unpacked.is_empty() {
-            true => self.head.buffer_place(self.first_payload.checked_add(row.buffer())?)?.1,
-            false => self.unpacked.get(row.buffer())?.len() as u64,
-        };
-        let end = row.offset() as u64 + row.length() as u64;
-        (end <= length).then_some((row.buffer(), row.offset()))
     }
 
     /// Copies a row's payload, from byte `from` on, into `into`.
@@ -101,21 +71,7 @@ impl LoadedBatch {
         from: usize,
         into: &mut [u8],
     ) -> Result<(), RecordError> {
-        let outside = || reader.damaged(self.head.offset(), "a payload outside its buffer");
-        if from.checked_add(into.len()).is_none_or(|end| end > row.length()) {
-            return Err(outside());
-        }
-        if row.length() <= INLINE_BYTES {
-            into.copy_from_slice(&row.view[4 + from..4 + from + into.len()]);
-            return Ok(());
-        }
-        let (buffer, offset) = self.place(row).ok_or_else(outside)?;
-        if let Some(bytes) = self.unpacked.get(buffer) {
-            into.copy_from_slice(&bytes[offset + from..offset + from + into.len()]);
-            return Ok(());
-        }
-        let (start, _) = self.head.buffer_place(self.first_payload + buffer).ok_or_else(outside)?;
-        reader.read_into(start + (offset + from) as u64, into)
+        self.payloads.copy(reader, row.view, from, into)
     }
 }
 
@@ -125,14 +81,14 @@ fn rows_of<R: ReadAt>(reader: &TableReader<R>, head: &BatchHead) -> Result<Vec<R
     let kind = reader.numbers::<1>(head, 2)?;
     let flags = reader.numbers::<1>(head, 3)?;
     let tag = reader.numbers::<4>(head, 4)?;
-    let view = reader.numbers::<16>(head, 5)?;
+    let view = reader.numbers::<16>(head, PAYLOAD_COLUMN)?;
     let row = |index: usize| RawRow {
         source: u16::from_le_bytes(source[index]),
         mark_ns: u64::from_le_bytes(mark_ns[index]),
         kind: kind[index][0],
         flags: flags[index][0],
         tag: u32::from_le_bytes(tag[index]),
-        view: view[index],
+        view: View(view[index]),
     };
     Ok((0..head.rows()).map(row).collect())
 }

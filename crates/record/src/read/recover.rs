@@ -4,7 +4,8 @@
 //!  schema ┊ batch ┊ batch ┊ damaged or cut …   ──►   schema ┊ batch ┊ batch ┊ end-of-stream
 //!  ledger.bin ─────────────────────────────────►   run.json, state "recovered"
 //! ```
-//! Batches of extras and waveforms whose hits are gone go, too: they were written before their hits.
+//! Batches of extras and waveforms whose hits are gone go, too: they were written before their hits. Events and
+//! fragments are kept as far as both are there.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -13,12 +14,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use thalweg_data::{Ledger, Stage, Unit};
 
-use super::table_reader::TableReader;
-use crate::directory::RunDirectory;
+use super::events::{EventRows, open_table};
+use super::table_reader::{BatchHead, TableReader};
+use crate::directory::{EventFiles, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
-use crate::ipc::message::schema_message;
+use crate::ipc::message::opening;
 use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
@@ -37,6 +39,12 @@ pub struct RecoverReport {
     pub hits_came: Option<u64>,
     /// Hits that had come and are not on file.
     pub hits_not_on_file: Option<u64>,
+    /// Events on file now.
+    pub events_on_file: u64,
+    /// Events that had come to the recording when the run ended, as far as its books tell.
+    pub events_came: Option<u64>,
+    /// Events that had come and are not on file.
+    pub events_not_on_file: Option<u64>,
 }
 
 /// What [`recover`] did to one file.
@@ -51,6 +59,19 @@ pub struct RecoveredTable {
     pub reason: String,
 }
 
+/// What must be there for a batch to stay.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    /// Nothing but the batch.
+    None,
+    /// The hits that its rows belong to, of so many.
+    Hits(u64),
+    /// The fragments that its events name, of so many.
+    Fragments(u64),
+    /// The events that its fragments belong to: they name so many.
+    Rows(u64),
+}
+
 /// Puts a run's directory in order. Does nothing to a run that is whole. Never call it on a run that is being written.
 ///
 /// # Errors
@@ -59,11 +80,14 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     let directory = RunDirectory::open(path)?;
     let mut tables = Vec::new();
     let mut hits_on_file = None;
-    for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
+    for table in Table::OF_HITS {
         let file = directory.table(table);
         if file.exists() {
-            let owned_by = if table == Table::Statistics { None } else { hits_on_file };
-            let recovered = recover_file(&file, table, owned_by)?;
+            let bound = match hits_on_file {
+                Some(hits) if table != Table::Statistics => Bound::Hits(hits),
+                _ => Bound::None,
+            };
+            let recovered = recover_file(&file, table, bound)?;
             if table == Table::Hits {
                 hits_on_file = Some(recovered.summary.rows);
             }
@@ -71,26 +95,84 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
         }
     }
     for file in directory.raw_files()? {
-        tables.push(recover_file(&file, Table::Raw, None)?);
+        tables.push(recover_file(&file, Table::Raw, Bound::None)?);
+    }
+    for files in directory.event_files()? {
+        tables.extend(recover_events(&files)?);
     }
     if tables.is_empty() {
         let found = "no table of a run is there: nothing to recover".to_owned();
         return Err(RecordError::Missing { path: path.to_owned(), found });
     }
+    let events = tables.iter().filter(|table| table.summary.table == Table::Events.word());
     let mut report = RecoverReport {
+        events_on_file: events.map(|table| table.summary.rows).sum(),
         run_directory: path.to_owned(),
         changed: tables.iter().any(|table| !table.reason.is_empty()),
         tables,
         hits_on_file: hits_on_file.unwrap_or(0),
         hits_came: None,
         hits_not_on_file: None,
+        events_came: None,
+        events_not_on_file: None,
     };
     rewrite_record(&directory, &mut report)?;
     Ok(report)
 }
 
-/// Cuts one file behind its last whole batch. `hits` is how many hits there are for its rows to belong to.
-fn recover_file(path: &Path, table: Table, hits: Option<u64>) -> Result<RecoveredTable, RecordError> {
+/// Cuts a pair of files where both are whole: events first, by the whole fragments that there are, then fragments
+/// behind those that these events name.
+fn recover_events(files: &EventFiles) -> Result<Vec<RecoveredTable>, RecordError> {
+    let mut recovered = Vec::new();
+    let mut named = Bound::None;
+    if files.events.exists() {
+        let bound = match files.fragments.exists() {
+            true => Bound::Fragments(whole_rows(&files.fragments)?),
+            false => Bound::None,
+        };
+        recovered.push(recover_file(&files.events, Table::Events, bound)?);
+        named = Bound::Rows(named_fragments(&files.events)?);
+    }
+    if files.fragments.exists() {
+        recovered.push(recover_file(&files.fragments, Table::Fragments, named)?);
+    }
+    Ok(recovered)
+}
+
+/// Rows of the whole batches of a file.
+fn whole_rows(path: &Path) -> Result<u64, RecordError> {
+    let mut reader = match TableReader::open(path) {
+        Ok(reader) => reader,
+        Err(RecordError::Damaged { .. }) => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let mut rows = 0;
+    loop {
+        match whole_batch(&mut reader, Bound::None, rows) {
+            Ok(Some(more)) => rows += more,
+            Ok(None) | Err(RecordError::Damaged { .. }) => return Ok(rows),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Where the fragments end that the events of a whole file name.
+fn named_fragments(path: &Path) -> Result<u64, RecordError> {
+    let (mut reader, mut end) = (open_table(path, Table::Events)?, 0);
+    while let Some(head) = reader.next_batch()? {
+        end = end.max(fragments_end(&reader, &head)?);
+    }
+    Ok(end)
+}
+
+fn fragments_end(reader: &TableReader<File>, head: &BatchHead) -> Result<u64, RecordError> {
+    let rows = EventRows::load(reader, head)?.rows;
+    let ends = rows.iter().map(|row| row.first_fragment.saturating_add(u64::from(row.fragments)));
+    Ok(ends.max().unwrap_or(0))
+}
+
+/// Cuts one file behind its last whole batch that is within `bound`.
+fn recover_file(path: &Path, table: Table, bound: Bound) -> Result<RecoveredTable, RecordError> {
     let failed = |action| move |cause| RecordError::io(path, action, cause);
     let length = std::fs::metadata(path).map_err(failed("asking for its length"))?.len();
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -104,7 +186,7 @@ fn recover_file(path: &Path, table: Table, hits: Option<u64>) -> Result<Recovere
     };
     let (mut end, mut reason) = (reader.position(), String::new());
     loop {
-        match whole_batch(&mut reader, hits) {
+        match whole_batch(&mut reader, bound, summary.rows) {
             Ok(None) => break,
             Ok(Some(rows)) => {
                 summary.batches += 1;
@@ -129,17 +211,32 @@ fn recover_file(path: &Path, table: Table, hits: Option<u64>) -> Result<Recovere
     Ok(RecoveredTable { bytes_removed: length.saturating_sub(summary.bytes), summary, reason })
 }
 
-/// Rows of the next batch when it is whole and its hits are there.
-fn whole_batch(reader: &mut TableReader<File>, hits: Option<u64>) -> Result<Option<u64>, RecordError> {
+/// Rows of the next batch when it is whole and within `bound`; `before` rows lie in front of it.
+fn whole_batch(
+    reader: &mut TableReader<File>,
+    bound: Bound,
+    before: u64,
+) -> Result<Option<u64>, RecordError> {
     let Some(head) = reader.next_batch()? else { return Ok(None) };
     reader.verify_checksum(&head)?;
-    if let (Some(hits), Table::Extras | Table::Waveforms) = (hits, reader.table()) {
-        let owners = reader.numbers::<8>(&head, 0)?;
-        if owners.iter().any(|owner| u64::from_le_bytes(*owner) >= hits) {
-            return Err(reader.damaged(head.offset(), "rows whose hits were never written"));
+    let rows = head.rows() as u64;
+    let gone = match bound {
+        Bound::Hits(hits) if matches!(reader.table(), Table::Extras | Table::Waveforms) => {
+            let owners = reader.numbers::<8>(&head, 0)?;
+            let gone = owners.iter().any(|owner| u64::from_le_bytes(*owner) >= hits);
+            gone.then_some("rows whose hits were never written")
         }
+        Bound::Fragments(fragments) => {
+            let gone = fragments_end(reader, &head)? > fragments;
+            gone.then_some("events whose fragments are not there")
+        }
+        Bound::Rows(named) => (before + rows > named).then_some("fragments whose events were never written"),
+        Bound::Hits(_) | Bound::None => None,
+    };
+    match gone {
+        Some(words) => Err(reader.damaged(head.offset(), words)),
+        None => Ok(Some(rows)),
     }
-    Ok(Some(head.rows() as u64))
 }
 
 fn finish_at(file: &File, end: u64) -> std::io::Result<()> {
@@ -157,7 +254,7 @@ fn write_empty(
     reason: String,
     mut summary: TableSummary,
 ) -> Result<RecoveredTable, RecordError> {
-    let schema = schema_message(table, &[]);
+    let schema = opening(table, &[]);
     // Bytes of another program's table are left alone; what this program cuts short is shorter than a schema, or
     // begins with one that a crash has damaged.
     if length > schema.len() as u64 + 4096 {
@@ -190,11 +287,13 @@ fn rewrite_record(directory: &RunDirectory, report: &mut RecoverReport) -> Resul
     // When it was recovered is not when it stopped; nobody knows the latter of a killed run.
     record.stopped = stopped;
     record.ledger = record.ledger.or(ledger);
-    report.hits_came = record
-        .ledger
-        .as_ref()
-        .and_then(|books: &LedgerRecord| books.total(Stage::Record, Unit::Hits, |row| row.input));
+    let came = |unit| {
+        let books: &LedgerRecord = record.ledger.as_ref()?;
+        books.total(Stage::Record, unit, |row| row.input)
+    };
+    (report.hits_came, report.events_came) = (came(Unit::Hits), came(Unit::Events));
     report.hits_not_on_file = report.hits_came.map(|came| came.saturating_sub(report.hits_on_file));
+    report.events_not_on_file = report.events_came.map(|came| came.saturating_sub(report.events_on_file));
     record.remarks.push(remark(report));
     report.changed = true;
     record.write(directory)
@@ -202,10 +301,22 @@ fn rewrite_record(directory: &RunDirectory, report: &mut RecoverReport) -> Resul
 
 fn remark(report: &RecoverReport) -> String {
     let removed: u64 = report.tables.iter().map(|table| table.bytes_removed).sum();
-    let missing = match report.hits_not_on_file {
-        Some(missing) => format!("{missing} hits that had come to the recording are not on file"),
-        None => "how many hits were on their way is not known".to_owned(),
+    let of = |on_file: u64, missing: Option<u64>, what: &str| match missing {
+        Some(missing) => {
+            format!(
+                "{on_file} {what} on file, {missing} {what} that had come to the recording are not on file"
+            )
+        }
+        None => format!("{on_file} {what} on file, how many {what} were on their way is not known"),
     };
-    let hits = report.hits_on_file;
-    format!("recovered: {hits} hits on file, {missing}; {removed} bytes of unfinished batches removed")
+    let has = |table: Table| report.tables.iter().any(|found| found.summary.table == table.word());
+    let mut words = Vec::new();
+    if has(Table::Hits) || !has(Table::Events) {
+        words.push(of(report.hits_on_file, report.hits_not_on_file, "hits"));
+    }
+    if has(Table::Events) {
+        words.push(of(report.events_on_file, report.events_not_on_file, "events"));
+    }
+    let words = words.join("; ");
+    format!("recovered: {words}; {removed} bytes of unfinished batches removed")
 }

@@ -1,7 +1,7 @@
 //! A table's file, message by message, with every number checked before it is used.
 //!
 //! ```text
-//!  file ──► schema (must be a table's) ──► BatchHead, BatchHead, … ──► end-of-stream
+//!  file ──► schema (must be a table's), dictionary ──► BatchHead, BatchHead, … ──► end-of-stream
 //!                                              └ place and length of each buffer ──► columns
 //! ```
 
@@ -12,10 +12,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use arrow_ipc::{CompressionType, Message, MessageHeader, Type};
+use thalweg_data::Closing;
 
+use super::dictionary::read_dictionary;
 use crate::error::RecordError;
 use crate::ipc::compress::decompress;
-use crate::ipc::message::{BATCH_KEY, CHECKSUM_BLANK, CHECKSUM_KEY, FIRST_ROW_KEY, checksum_place};
+use crate::ipc::message::{
+    BATCH_KEY, CHECKSUM_BLANK, CHECKSUM_KEY, DICTIONARY_ID, FIRST_ROW_KEY, checksum_place,
+};
 use crate::ipc::{CONTINUATION, MOST_BUFFER_BYTES, MOST_METADATA_BYTES, MOST_ROWS};
 use crate::settings::Compression;
 use crate::table::{Column, Kind, Table};
@@ -69,6 +73,8 @@ pub struct TableReader<R> {
     length: u64,
     table: Table,
     metadata: BTreeMap<String, String>,
+    /// Words of its dictionary.
+    words: usize,
     position: u64,
     ended: bool,
 }
@@ -113,6 +119,11 @@ impl BatchHead {
         self.number
     }
 
+    /// Bytes of all its buffers on file.
+    pub(crate) fn body_length(&self) -> u64 {
+        self.body_length
+    }
+
     /// How the batch's buffers are compressed.
     pub(crate) fn compression(&self) -> Compression {
         self.compression
@@ -153,6 +164,7 @@ impl<R: ReadAt> TableReader<R> {
             length,
             table: Table::Hits,
             metadata: BTreeMap::new(),
+            words: 0,
             position: 0,
             ended: false,
         };
@@ -245,6 +257,12 @@ impl<R: ReadAt> TableReader<R> {
         self.position = 8 + metadata.len() as u64;
         self.table = table;
         self.metadata = pairs;
+        if let Some(known) = table.words() {
+            let offset = self.position;
+            let metadata = self.read_metadata(offset)?;
+            let metadata = metadata.ok_or_else(|| self.damaged(offset, "a table without its dictionary"))?;
+            (self.words, self.position) = read_dictionary(self, offset, &metadata, &known)?;
+        }
         Ok(())
     }
 
@@ -410,6 +428,13 @@ impl<R: ReadAt> TableReader<R> {
         Ok(self.bytes_of(head, column)?.as_chunks::<N>().0.to_vec())
     }
 
+    /// A column of words, as their numbers in the table's dictionary.
+    pub(crate) fn closings(&self, head: &BatchHead, column: usize) -> Result<Vec<Closing>, RecordError> {
+        let known = |number: &u8| Closing::from_number(*number).filter(|_| usize::from(*number) < self.words);
+        let closings: Option<Vec<Closing>> = self.bytes_of(head, column)?.iter().map(known).collect();
+        closings.ok_or_else(|| self.damaged(head.offset, "a word that the dictionary does not have"))
+    }
+
     /// The bits of a column of bits.
     pub(crate) fn bits(&self, head: &BatchHead, column: usize) -> Result<Vec<u8>, RecordError> {
         self.exactly(head, self.first_buffer(column) + 1, (head.rows as u64).div_ceil(8))
@@ -457,7 +482,14 @@ fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
         Kind::Bool => field.type_type() == Type::Bool,
         Kind::ListI32 => list_of(32, true),
         Kind::ListU8 => list_of(8, false),
+        Kind::ListU16 => list_of(16, false),
         Kind::ListU64 => list_of(64, false),
+        Kind::Closing => {
+            let index = field.dictionary().filter(|dictionary| dictionary.id() == DICTIONARY_ID);
+            let index = index.and_then(|dictionary| dictionary.indexType());
+            field.type_type() == Type::Utf8
+                && index.is_some_and(|index| index.bitWidth() == 8 && !index.is_signed())
+        }
         Kind::BinaryView => field.type_type() == Type::BinaryView,
     };
     field.name() == Some(column.name) && field.nullable() == column.nullable && kind_matches

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  run directory ──► checksum of each batch · columns · time order · rows against the ledger ──► VerifyReport
+//!                    events against their fragments (`verify_events`)
 //! ```
 
 use std::fs::File;
@@ -12,6 +13,7 @@ use thalweg_data::{Flags, Hit, Ledger, Stage, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
+use super::verify_events::{EventsReport, Triggers, verify_pair};
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
@@ -44,6 +46,8 @@ pub struct VerifyReport {
     pub extras_missing: u64,
     /// Rows of extras or waveforms whose hit is not there, or has another time.
     pub extras_unpaired: u64,
+    /// Events and their fragments.
+    pub events: EventsReport,
     /// The books.
     pub ledger: LedgerReport,
 }
@@ -61,7 +65,7 @@ pub struct TableReport {
     pub batches: u64,
     /// Bytes up to and with the end-of-stream marker.
     pub bytes: u64,
-    /// Payload bytes, of the table `raw`.
+    /// Payload bytes, of the tables `raw` and `fragments`.
     pub payload_bytes: u64,
 }
 
@@ -78,6 +82,12 @@ pub struct LedgerReport {
     pub hits_lost: u64,
     /// Raw bytes that they call recorded.
     pub raw_bytes: Option<u64>,
+    /// Events that they call recorded.
+    pub events_recorded: Option<u64>,
+    /// Events that they call lost, at any stage.
+    pub events_lost: u64,
+    /// Fragments that they call recorded.
+    pub fragments_recorded: Option<u64>,
 }
 
 /// Where extras and hits meet: the hits with the flag `extra`, in order.
@@ -90,7 +100,7 @@ struct Owners {
 const MOST_OWNERS: usize = 1 << 26;
 
 impl VerifyReport {
-    fn problem(&mut self, words: impl Into<String>) {
+    pub(super) fn problem(&mut self, words: impl Into<String>) {
         if self.problems.len() < MOST_PROBLEMS {
             self.problems.push(words.into());
         }
@@ -113,7 +123,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
         }
     };
     let mut owners = Owners { rows: Vec::new(), complete: true };
-    for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
+    for table in Table::OF_HITS {
         let file = directory.table(table);
         if file.exists() {
             verify_file(&mut report, &file, &mut owners);
@@ -122,6 +132,11 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     for file in directory.raw_files()? {
         verify_file(&mut report, &file, &mut owners);
     }
+    let mut triggers = Triggers::new();
+    for files in directory.event_files()? {
+        verify_pair(&mut report, &files, &mut triggers);
+    }
+    triggers.compare(&mut report);
     if report.tables.is_empty() && report.ok {
         report.problem("no table is there");
     }
@@ -138,9 +153,8 @@ fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
         Ok(reader) => reader,
         Err(error) => return report.problem(error.to_string()),
     };
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let table = reader.table();
-    let mut found = TableReport { table, file, rows: 0, batches: 0, bytes: 0, payload_bytes: 0 };
+    let mut found = TableReport::new(table, path);
     let mut check = TableCheck { last_time_ps: i64::MIN, hits: Vec::new(), next_owner: 0 };
     loop {
         match reader.next_batch() {
@@ -162,6 +176,19 @@ fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
         let missing = report.extras_missing;
         report.problem(format!("{}: rows of {missing} hits with the flag `extra` are missing", found.file));
     }
+    check_rest(report, &reader, &mut found);
+    report.tables.push(found);
+}
+
+impl TableReport {
+    pub(super) fn new(table: Table, path: &Path) -> TableReport {
+        let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        TableReport { table, file, rows: 0, batches: 0, bytes: 0, payload_bytes: 0 }
+    }
+}
+
+/// What lies behind the end of a file's stream.
+pub(super) fn check_rest(report: &mut VerifyReport, reader: &TableReader<File>, found: &mut TableReport) {
     found.bytes = reader.position() + END_OF_STREAM.len() as u64;
     let behind = reader.length().saturating_sub(found.bytes);
     if reader.ended() && behind > 0 {
@@ -171,7 +198,14 @@ fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
             found.file
         ));
     }
-    report.tables.push(found);
+}
+
+/// Whether a batch is the next one of its table.
+pub(super) fn check_number(report: &mut VerifyReport, found: &TableReport, head: &BatchHead) {
+    if head.number() != Some(found.batches) || head.first_row() != Some(found.rows) {
+        let words = format!("batch {} where batch {} is due", head.number().unwrap_or(0), found.batches);
+        report.problem(format!("{}: at byte {}: {words}", found.file, head.offset()));
+    }
 }
 
 struct TableCheck {
@@ -190,17 +224,16 @@ impl TableCheck {
         owners: &mut Owners,
     ) -> Result<(), RecordError> {
         reader.verify_checksum(head)?;
-        if head.number() != Some(found.batches) || head.first_row() != Some(found.rows) {
-            let words = format!("batch {} where batch {} is due", head.number().unwrap_or(0), found.batches);
-            report.problem(format!("{}: at byte {}: {words}", found.file, head.offset()));
-        }
+        check_number(report, found, head);
         match found.table {
             Table::Hits => self.hits(report, found, reader, head, owners)?,
             Table::Extras | Table::Waveforms => {
                 super::read_every_column(reader, head)?;
                 self.extras(report, found, reader, head, owners)?;
             }
-            Table::Statistics => super::read_every_column(reader, head)?,
+            Table::Statistics | Table::Events | Table::Fragments => {
+                super::read_every_column(reader, head)?;
+            }
             Table::Raw => {
                 let loaded = super::raw::LoadedBatch::load(reader, head.clone())?;
                 found.payload_bytes += loaded.rows().iter().map(|row| row.length() as u64).sum::<u64>();
@@ -308,13 +341,19 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
         }
         return;
     };
-    let losses = ledger.entries.iter().filter(|row| row.unit == Unit::Hits.word());
+    let lost = |unit: Unit| {
+        let rows = ledger.entries.iter().filter(|row| row.unit == unit.word());
+        rows.map(|row| row.lost.values().sum::<u64>()).sum()
+    };
     report.ledger = LedgerReport {
         present: true,
         closed: ledger.closed,
         hits_recorded: ledger.total(Stage::Record, Unit::Hits, |row| row.output),
-        hits_lost: losses.map(|row| row.lost.values().sum::<u64>()).sum(),
+        hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(Stage::Raw, Unit::Bytes, |row| row.output),
+        events_recorded: ledger.total(Stage::Record, Unit::Events, |row| row.output),
+        events_lost: lost(Unit::Events),
+        fragments_recorded: ledger.total(Stage::Record, Unit::Fragments, |row| row.output),
     };
     let recovered = record.state == RunRecordState::Recovered;
     if !ledger.closed && !recovered {
@@ -330,11 +369,22 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
     if recovered {
         return;
     }
+    compare_amounts(report, ledger);
+    compare_sources(report, ledger, &record.sources);
+}
+
+/// What is on file against what the books call recorded, where the table was kept.
+fn compare_amounts(report: &mut VerifyReport, ledger: &LedgerRecord) {
     let has = |table| report.tables.iter().any(|found| found.table == table);
-    let payload = report.tables.iter().map(|found| found.payload_bytes).sum::<u64>();
+    let raw_bytes = report.tables.iter().filter(|found| found.table == Table::Raw);
+    let raw_bytes = raw_bytes.map(|found| found.payload_bytes).sum::<u64>();
+    let fragment_bytes = ledger.total(Stage::Record, Unit::Bytes, |row| row.output);
     let pairs = [
         (report.ledger.hits_recorded, has(Table::Hits), report.hits, "hits"),
-        (report.ledger.raw_bytes, has(Table::Raw), payload, "raw bytes"),
+        (report.ledger.raw_bytes, has(Table::Raw), raw_bytes, "raw bytes"),
+        (report.ledger.events_recorded, has(Table::Events), report.events.events, "events"),
+        (report.ledger.fragments_recorded, has(Table::Fragments), report.events.fragments, "fragments"),
+        (fragment_bytes, has(Table::Fragments), report.events.payload_bytes, "bytes of fragments"),
     ];
     for (said, kept, found, what) in pairs {
         if let Some(said) = said
@@ -342,6 +392,26 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
             && said != found
         {
             report.problem(format!("{found} {what} on file, and {said} in the ledger"));
+        }
+    }
+}
+
+/// The same of the fragments of each source.
+fn compare_sources(report: &mut VerifyReport, ledger: &LedgerRecord, names: &[String]) {
+    if !report.tables.iter().any(|found| found.table == Table::Fragments) {
+        return;
+    }
+    for (index, name) in names.iter().enumerate() {
+        let [fragments, bytes] = report.events.sources.get(index).copied().unwrap_or_default();
+        for (unit, found) in [(Unit::Fragments, fragments), (Unit::Bytes, bytes)] {
+            let said = ledger.entries.iter().find(|row| {
+                row.source == *name && row.stage == Stage::Record.word() && row.unit == unit.word()
+            });
+            if let Some(said) = said.map(|row| row.output)
+                && said != found
+            {
+                report.problem(format!("{name}: {found} {unit} on file, and {said} in the ledger"));
+            }
         }
     }
 }

@@ -7,13 +7,14 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Share;
 use thalweg_data::measure::{Measurement, compare};
 use thalweg_data::{Flags, Hit, Hits, Sink, SourceId};
 
+use super::{default_directory, fresh};
 use crate::hit_writer::HitWriter;
 use crate::settings::{Compression, Settings};
 use crate::system;
@@ -29,17 +30,13 @@ const YARDSTICK_BYTES: usize = 1 << 20;
 /// Writes of the yardstick after which write-back begins: 8 MiB, as in a table's file.
 const WRITE_BACK_TURNS: u64 = 8;
 
-/// Names the directory of the bench; without it, the one for temporary files is taken.
-pub const DIRECTORY_VARIABLE: &str = "THALWEG_BENCH_DIRECTORY";
-
 /// Records hits, uncompressed, `repeats` times. A disk is measured to the last byte on it; in memory (see the parameter
 /// `file_system_in_memory`) there is nothing to wait for.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
 pub fn record(repeats: usize) -> Measurement {
-    let directory = std::env::var_os(DIRECTORY_VARIABLE).map_or_else(std::env::temp_dir, PathBuf::from);
-    record_in(&directory, repeats, Compression::None)
+    record_in(&default_directory(), repeats, Compression::None)
 }
 
 /// As [`record`], into `parent` and with a compression.
@@ -108,13 +105,6 @@ fn write_once(directory: &Path, bytes: &[u8]) -> Duration {
     drop(file);
     let _ = fs::remove_dir_all(&run);
     took
-}
-
-fn fresh(directory: &Path) -> PathBuf {
-    let run = directory.join("run");
-    let _ = fs::remove_dir_all(&run);
-    fs::create_dir_all(&run).expect("the directory of a bench can be written");
-    run
 }
 
 fn example_batches() -> Vec<Hits> {

@@ -1,0 +1,32 @@
+//! How fast data become files, against writing the same bytes as they are.
+//!
+//! ```text
+//!  hits in memory ────► HitWriter ────► file            value
+//!  events in blocks ──► EventWriter ──► files           value
+//!  bytes in memory ───► write, writev ──► file          yardstick: as many bytes, the same sync policy
+//! ```
+
+mod events;
+mod hits;
+
+pub use events::{EventShape, record_events, record_events_in};
+pub use hits::{record, record_in};
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names the directory of the bench; without it, the one for temporary files is taken.
+pub const DIRECTORY_VARIABLE: &str = "THALWEG_BENCH_DIRECTORY";
+
+/// Where a bench writes unless it is told.
+fn default_directory() -> PathBuf {
+    std::env::var_os(DIRECTORY_VARIABLE).map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
+/// An empty directory in `directory`.
+fn fresh(directory: &Path) -> PathBuf {
+    let run = directory.join("run");
+    let _ = fs::remove_dir_all(&run);
+    fs::create_dir_all(&run).expect("the directory of a bench can be written");
+    run
+}

@@ -1,0 +1,263 @@
+//! Whether the two tables of events agree, row by row.
+//!
+//! ```text
+//!  events ────► row: trigger, fragments, missing, bytes ┐
+//!  fragments ─► as many rows: trigger, source, view ────┴─► same trigger, sources in order, none missing, same bytes
+//! ```
+
+use std::fs::File;
+use std::path::Path;
+
+use serde::Serialize;
+use thalweg_data::{Closing, SourceId};
+
+use super::events::{EventRow, EventRows, FragmentRow, fragment_payloads, fragment_rows, open_table};
+use super::table_reader::{BatchHead, TableReader};
+use super::verify::{TableReport, VerifyReport, check_number, check_rest};
+use crate::directory::EventFiles;
+use crate::error::RecordError;
+use crate::table::Table;
+
+/// Most events whose triggers are held against each other; beyond that memory would grow with the file.
+const MOST_TRIGGERS: usize = 1 << 26;
+
+/// What [`verify`](super::verify()) found of events.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventsReport {
+    /// Rows of the table `events`.
+    pub events: u64,
+    /// Those to which every source has answered.
+    pub complete: u64,
+    /// Those whose trigger was built again, with a higher attempt: readers leave them out.
+    pub superseded: u64,
+    /// Rows of one trigger and attempt that are more than one.
+    pub doubled: u64,
+    /// Events before the one in front of them, in a file that promises their order.
+    pub out_of_order: u64,
+    /// Rows of the table `fragments`.
+    pub fragments: u64,
+    /// Their bytes.
+    pub payload_bytes: u64,
+    /// Fragments and bytes of each source, by number.
+    pub sources: Vec<[u64; 2]>,
+}
+
+/// Triggers and attempts of all files.
+#[derive(Default)]
+pub(super) struct Triggers {
+    seen: Vec<(u64, u8)>,
+    complete: bool,
+}
+
+/// A table's file, batch by batch, with what was found.
+struct Walk {
+    reader: TableReader<File>,
+    found: TableReport,
+}
+
+impl Walk {
+    fn open(report: &mut VerifyReport, path: &Path, table: Table) -> Option<Walk> {
+        match open_table(path, table) {
+            Ok(reader) => Some(Walk { reader, found: TableReport::new(table, path) }),
+            Err(error) => {
+                report.problem(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// The next batch whose checksum is right.
+    fn next(&mut self, report: &mut VerifyReport) -> Result<Option<BatchHead>, RecordError> {
+        let Some(head) = self.reader.next_batch()? else { return Ok(None) };
+        self.reader.verify_checksum(&head)?;
+        check_number(report, &self.found, &head);
+        self.found.batches += 1;
+        self.found.rows += head.rows() as u64;
+        Ok(Some(head))
+    }
+}
+
+/// The rows of `fragments`, one after the other.
+struct FragmentWalk {
+    walk: Walk,
+    rows: Vec<FragmentRow>,
+    next: usize,
+    taken: u64,
+}
+
+impl FragmentWalk {
+    fn next(&mut self, report: &mut VerifyReport) -> Result<Option<FragmentRow>, RecordError> {
+        while self.next == self.rows.len() {
+            let Some(head) = self.walk.next(report)? else { return Ok(None) };
+            self.rows = fragment_rows(&self.walk.reader, &head)?;
+            fragment_payloads(&self.walk.reader, head, &self.rows, false)?;
+            self.next = 0;
+        }
+        self.next += 1;
+        self.taken += 1;
+        let row = self.rows[self.next - 1];
+        let bytes = row.view.length() as u64;
+        self.walk.found.payload_bytes += bytes;
+        report.events.fragments += 1;
+        report.events.payload_bytes += bytes;
+        let sources = &mut report.events.sources;
+        if sources.len() <= row.source.index() {
+            sources.resize(row.source.index() + 1, [0; 2]);
+        }
+        let [fragments, source_bytes] = &mut sources[row.source.index()];
+        *fragments += 1;
+        *source_bytes += bytes;
+        Ok(Some(row))
+    }
+}
+
+/// Checks one builder's pair of files. Either may be missing where the run did not keep it.
+pub(super) fn verify_pair(report: &mut VerifyReport, files: &EventFiles, triggers: &mut Triggers) {
+    let events = files.events.exists().then(|| Walk::open(report, &files.events, Table::Events));
+    let fragments = files.fragments.exists().then(|| Walk::open(report, &files.fragments, Table::Fragments));
+    if matches!((&events, &fragments), (Some(None), _) | (_, Some(None))) {
+        return;
+    }
+    let mut events = events.flatten();
+    let mut fragments =
+        fragments.flatten().map(|walk| FragmentWalk { walk, rows: Vec::new(), next: 0, taken: 0 });
+    if let Err(error) = compare(report, events.as_mut(), fragments.as_mut(), triggers) {
+        report.problem(format!("{error}; `thalweg recover` keeps what is whole"));
+    }
+    for walk in events.into_iter().chain(fragments.map(|fragments| fragments.walk)) {
+        let Walk { reader, mut found } = walk;
+        check_rest(report, &reader, &mut found);
+        report.tables.push(found);
+    }
+}
+
+fn compare(
+    report: &mut VerifyReport,
+    events: Option<&mut Walk>,
+    mut fragments: Option<&mut FragmentWalk>,
+    triggers: &mut Triggers,
+) -> Result<(), RecordError> {
+    let has_events = events.is_some();
+    if let Some(walk) = events {
+        let ordered = walk.reader.metadata().get("ordered").is_some_and(|word| word == "true");
+        let mut last = None;
+        while let Some(head) = walk.next(report)? {
+            let batch = EventRows::load(&walk.reader, &head)?;
+            for row in &batch.rows {
+                let check = EventCheck { file: walk.found.file.clone(), row, missing: batch.missing_of(row) };
+                check.alone(report, ordered, &mut last);
+                triggers.add(row);
+                if let Some(fragments) = &mut fragments {
+                    check.fragments(report, fragments)?;
+                }
+            }
+        }
+    }
+    if let Some(fragments) = fragments {
+        let owned = fragments.taken;
+        while fragments.next(report)?.is_some() {}
+        let orphans = fragments.taken - owned;
+        if has_events && orphans > 0 {
+            let file = &fragments.walk.found.file;
+            report.problem(format!("{file}: {orphans} fragments whose events are missing"));
+        }
+    }
+    Ok(())
+}
+
+struct EventCheck<'a> {
+    file: String,
+    row: &'a EventRow,
+    missing: &'a [SourceId],
+}
+
+impl EventCheck<'_> {
+    fn problem(&self, report: &mut VerifyReport, words: &str) {
+        report.problem(format!("{}: trigger {}: {words}", self.file, self.row.trigger));
+    }
+
+    fn alone(&self, report: &mut VerifyReport, ordered: bool, last: &mut Option<u64>) {
+        report.events.events += 1;
+        if self.row.closing == Closing::Complete {
+            report.events.complete += 1;
+            if !self.missing.is_empty() {
+                self.problem(report, "complete, and sources are missing");
+            }
+        }
+        if !self.missing.is_sorted_by(|one, next| one < next) {
+            self.problem(report, "its missing sources are not in order");
+        }
+        // What was built again comes when its builder has died, behind newer triggers.
+        if self.row.attempt > 0 || !ordered {
+            return;
+        }
+        if last.is_some_and(|last| self.row.trigger <= last) {
+            report.events.out_of_order += 1;
+            self.problem(report, &format!("comes behind trigger {}", last.unwrap_or(0)));
+        } else {
+            *last = Some(self.row.trigger);
+        }
+    }
+
+    fn fragments(&self, report: &mut VerifyReport, fragments: &mut FragmentWalk) -> Result<(), RecordError> {
+        if self.row.first_fragment != fragments.taken {
+            let (said, found) = (self.row.first_fragment, fragments.taken);
+            self.problem(report, &format!("its fragments begin in row {said}, and row {found} is next"));
+        }
+        let (mut bytes, mut last) = (0, None);
+        for number in 0..self.row.fragments {
+            let Some(row) = fragments.next(report)? else {
+                let wanted = self.row.fragments;
+                self.problem(report, &format!("{number} of its {wanted} fragments are on file"));
+                return Ok(());
+            };
+            if row.trigger != self.row.trigger {
+                let (place, other) = (fragments.taken - 1, row.trigger);
+                self.problem(report, &format!("fragment {place} is of trigger {other}"));
+            }
+            if last.is_some_and(|last| row.source < last) {
+                self.problem(report, "its fragments are not in the order of their sources");
+            }
+            if self.missing.binary_search(&row.source).is_ok() {
+                self.problem(report, &format!("{} is missing, and its fragment is there", row.source));
+            }
+            last = Some(row.source);
+            bytes += row.view.length() as u64;
+        }
+        if bytes != self.row.bytes {
+            let said = self.row.bytes;
+            self.problem(report, &format!("{bytes} bytes of fragments where {said} are said"));
+        }
+        Ok(())
+    }
+}
+
+impl Triggers {
+    pub(super) fn new() -> Triggers {
+        Triggers { seen: Vec::new(), complete: true }
+    }
+
+    fn add(&mut self, row: &EventRow) {
+        if self.seen.len() < MOST_TRIGGERS {
+            self.seen.push((row.trigger, row.attempt));
+        } else {
+            self.complete = false;
+        }
+    }
+
+    /// Holds the triggers of all files against each other.
+    pub(super) fn compare(mut self, report: &mut VerifyReport) {
+        if !self.complete {
+            return;
+        }
+        self.seen.sort_unstable();
+        for pair in self.seen.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            if pair[0].1 == pair[1].1 {
+                report.events.doubled += 1;
+                report.problem(format!("trigger {}: two events of one attempt", pair[0].0));
+            } else {
+                report.events.superseded += 1;
+            }
+        }
+    }
+}
