@@ -9,9 +9,11 @@
 //! thread's processor, so that neither the sender nor the rest of the machine is measured.
 
 mod bare;
+mod n2n;
 mod tcp;
 mod udp;
 
+pub use n2n::{Node, n2n, n2n_node, n2n_thread};
 pub use tcp::receive_tcp;
 pub use udp::receive_udp;
 
