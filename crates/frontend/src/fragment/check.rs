@@ -1,0 +1,233 @@
+//! Runs a splitter as the host does and holds its books to the laws: for its tests and for fuzzing.
+//!
+//! ```text
+//!  bytes ─► datagrams · pieces of a stream ─► Splitter ─► Outcome { fragments and their bytes, books }
+//! ```
+//! Not part of the data path: it copies every fragment out.
+
+use std::cell::RefCell;
+
+use thalweg_data::ledger::AccountBook;
+use thalweg_data::pool::BlockWriter;
+use thalweg_data::stream::{Room, StreamBuffer};
+use thalweg_data::{Books, Fragment, Fragments, Frames, Mark, Pool, SourceId, Split, Stage, Tally, Unit};
+
+use super::{Checksum, Settings, Splitter, StreamSplitter};
+
+/// More than a splitter may hold on to with the settings used here, and those of a batch.
+const BLOCKS: usize = 64;
+const BLOCK_BYTES: usize = 64 << 10;
+/// Datagrams of one receive call.
+const BATCH: usize = 5;
+
+thread_local! {
+    /// One pool per thread: a process can name a limited number, and a fuzzer calls without end.
+    static POOL: RefCell<Pool> = RefCell::new(Pool::new(BLOCKS, BLOCK_BYTES).expect("the sizes are possible"));
+}
+
+/// What came out of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The fragments, each with a copy of its bytes.
+    pub fragments: Vec<(Fragment, Vec<u8>)>,
+    /// What came in.
+    pub receive: Tally,
+    /// The splitter's tally of the link.
+    pub link: Tally,
+    /// Those of its boards, when there are several.
+    pub boards: Vec<Tally>,
+}
+
+impl Outcome {
+    /// The tally in which the fragments of the board with this index are counted.
+    pub fn board(&self, index: usize) -> &Tally {
+        self.boards.get(index).unwrap_or(&self.link)
+    }
+
+    /// Panics when the books do not close or do not agree with the fragments that came out.
+    ///
+    /// # Panics
+    /// As said.
+    pub fn assert_closed(&self) {
+        let book = |stage, units: &[Unit], tally: &Tally| AccountBook {
+            stage,
+            source: SourceId(0),
+            units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
+            tally: tally.clone(),
+        };
+        let units = [Unit::Datagrams, Unit::Bytes];
+        let accounts =
+            vec![book(Stage::Receive, &units, &self.receive), book(Stage::Unpack, &units, &self.link)];
+        let discrepancies = Books { sources: vec!["checked".to_owned()], accounts }.discrepancies();
+        assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
+        let boards = if self.boards.is_empty() { std::slice::from_ref(&self.link) } else { &self.boards };
+        for (index, tally) in boards.iter().enumerate() {
+            let own = self.fragments.iter().filter(|(fragment, _)| fragment.source.index() == index);
+            assert_eq!(tally.total_output(Unit::Fragments), own.count() as u64, "fragments of board {index}");
+        }
+        let bytes: usize = self.fragments.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(self.link.total_output(Unit::Bytes), bytes as u64);
+        for (fragment, bytes) in &self.fragments {
+            assert_eq!(fragment.bytes as usize, bytes.len(), "a fragment says how long it is");
+        }
+    }
+}
+
+/// A splitter in the hands of a host.
+pub struct Run<S> {
+    splitter: S,
+    received: Frames,
+    fragments: Fragments,
+    outcome: Outcome,
+    writer: Option<BlockWriter>,
+    /// When the next batch comes; each is a millisecond behind the one before.
+    pub mark: Mark,
+}
+
+impl<S: Split> Run<S> {
+    /// Nothing has come yet.
+    pub fn new(splitter: S) -> Run<S> {
+        Run {
+            splitter,
+            received: Frames::default(),
+            fragments: Fragments::default(),
+            outcome: Outcome::default(),
+            writer: None,
+            mark: Mark(0),
+        }
+    }
+
+    /// Gives the splitter what was received; returns what it leaves over.
+    pub fn step(&mut self) -> usize {
+        self.mark.0 += 1_000_000;
+        self.received.header.mark = self.mark;
+        let (calls, bytes) = (self.received.slices.len() as u64, self.received.byte_count());
+        for (unit, count) in [(Unit::Datagrams, calls), (Unit::Bytes, bytes)] {
+            self.outcome.receive.input(unit, count);
+            self.outcome.receive.output(unit, count);
+        }
+        let left_over = self.splitter.split(&self.received, &mut self.fragments);
+        self.take_fragments();
+        self.received.clear();
+        left_over
+    }
+
+    fn take_fragments(&mut self) {
+        for (fragment, slices) in self.fragments.iter() {
+            let bytes = slices.iter().flat_map(|slice| self.fragments.leases.bytes(*slice)).copied();
+            self.outcome.fragments.push((*fragment, bytes.collect()));
+        }
+        self.fragments.clear();
+    }
+
+    /// Receives one datagram; a few make a batch.
+    ///
+    /// # Panics
+    /// When the datagram is longer than a block, or the splitter holds on to more than it may.
+    pub fn datagram(&mut self, datagram: &[u8]) {
+        let full = self.writer.as_ref().is_none_or(|writer| writer.remaining() < datagram.len());
+        if full {
+            self.writer = POOL.with_borrow(Pool::take);
+        }
+        let writer = self.writer.as_mut().expect("a splitter holds on to a bounded number of blocks");
+        self.received.slices.push(writer.append(datagram).expect("a datagram fits a block"));
+        self.received.leases.add(writer.lease());
+        if self.received.slices.len() == BATCH {
+            self.step();
+        }
+    }
+
+    /// The books as they stand: what is open is held.
+    pub fn outcome(&mut self) -> &Outcome {
+        self.outcome.link = self.splitter.tally().clone();
+        self.outcome.boards = self.splitter.board_tallies().to_vec();
+        &self.outcome
+    }
+
+    /// Ends the run.
+    pub fn finish(mut self) -> Outcome {
+        if !self.received.slices.is_empty() {
+            self.step();
+        }
+        self.splitter.finish(&mut self.fragments);
+        self.take_fragments();
+        self.outcome();
+        self.outcome
+    }
+}
+
+/// Feeds datagrams, a few to a batch.
+///
+/// # Panics
+/// When the splitter does, or a datagram is longer than a block.
+pub fn datagrams<'a>(splitter: impl Split, datagrams: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    let mut run = Run::new(splitter);
+    datagrams.into_iter().for_each(|datagram| run.datagram(datagram));
+    run.finish()
+}
+
+/// Feeds `bytes` as a stream, in pieces of the given sizes over and over, each a receive call.
+///
+/// # Panics
+/// When the splitter does, or asks to carry more than it was given.
+pub fn stream(splitter: impl Split, bytes: &[u8], pieces: &[usize]) -> Outcome {
+    let mut buffer = StreamBuffer::new(POOL.with_borrow(Clone::clone), 256);
+    let mut run = Run::new(splitter);
+    let (mut rest, mut sizes) = (bytes, pieces.iter().copied().cycle());
+    while !rest.is_empty() {
+        let tail = match buffer.room() {
+            Room::Tail(tail) => tail,
+            Room::UnitTooLarge => {
+                buffer.carry(0);
+                continue;
+            }
+            Room::NoBlock => panic!("the run holds no block beyond its batches"),
+        };
+        let length = sizes.next().unwrap_or(usize::MAX).max(1).min(rest.len()).min(tail.len());
+        let (now, later) = rest.split_at(length);
+        tail[..length].copy_from_slice(now);
+        rest = later;
+        buffer.publish(length, &mut run.received);
+        let given = run.received.slices[0].length as usize;
+        let left_over = run.step();
+        assert!(left_over <= given, "no more is carried than was given");
+        buffer.carry(left_over);
+    }
+    run.finish()
+}
+
+/// Settings that the first byte of a fuzzed input chooses: boards, checksum, run, length.
+pub(crate) fn checked_settings(choice: u8) -> Settings {
+    Settings {
+        boards: if choice & 2 == 0 { 1 } else { 5 },
+        first_board: if choice & 4 == 0 { 0 } else { 700 },
+        checksum: [Checksum::IfSent, Checksum::Required, Checksum::Ignored, Checksum::IfSent]
+            [usize::from(choice >> 3 & 3)],
+        longest_fragment_bytes: if choice & 0x20 == 0 { 2000 } else { 100_000 },
+        run: (choice & 0x40 != 0).then_some(7),
+        open_fragments: 2,
+        reassembly_ms: 3,
+    }
+}
+
+/// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the books do not close: for
+/// fuzzing. The first byte chooses; datagrams are told apart by two length bytes before each.
+pub fn check(input: &[u8]) {
+    let Some((choice, bytes)) = input.split_first() else { return };
+    let settings = checked_settings(*choice);
+    if choice & 1 == 1 {
+        let splitter = StreamSplitter::new(SourceId(0), &settings).expect("the settings are possible");
+        let pieces = if choice & 0x80 == 0 { [4096, 17] } else { [3, 1] };
+        stream(splitter, bytes, &pieces).assert_closed();
+        return;
+    }
+    let mut rest = bytes;
+    let list = std::iter::from_fn(|| {
+        let (length, behind) = rest.split_first_chunk::<2>()?;
+        let (datagram, behind) = behind.split_at(usize::from(u16::from_be_bytes(*length)).min(behind.len()));
+        rest = behind;
+        Some(datagram)
+    });
+    let splitter = Splitter::new(SourceId(0), &settings).expect("the settings are possible");
+    datagrams(splitter, list).assert_closed();
+}

@@ -1,0 +1,85 @@
+//! The content of emulated fragments: known from board, trigger and seed alone.
+//!
+//! ```text
+//!  prepared:  |…random, some of it 0…|…as much again as the longest payload|
+//!                   ▲ └ size(board, trigger) ┘
+//!             start(board, trigger)
+//! ```
+//! A stretch of prepared bytes starts where board and trigger say: nothing is computed per byte, and a fragment with the
+//! content of another is still seen, but for one chance in the number of stretches (32768 by default).
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::settings::{Settings, SettingsError};
+
+/// Stretches start at multiples of this.
+const STEP: u64 = 8;
+/// Random and zero bytes alternate at this distance.
+const STRIPE: usize = 64;
+
+/// Prepared bytes, and how a fragment finds its own.
+#[derive(Clone, Debug)]
+pub struct Content {
+    prepared: Vec<u8>,
+    starts: u64,
+    shortest: u32,
+    sizes: u64,
+    seed: u64,
+    trigger_mask: u64,
+}
+
+impl Content {
+    /// The content of the boards of these settings.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(settings: &Settings) -> Result<Content, SettingsError> {
+        settings.check()?;
+        let starts_bytes = settings.prepared_kib as usize * 1024;
+        let mut prepared = vec![0; starts_bytes + settings.payload_bytes as usize];
+        let mut random = Pcg64::seed_from_u64(settings.seed);
+        for stripe in prepared.chunks_mut(STRIPE) {
+            let exact = settings.random_share * stripe.len() as f64;
+            let filled = (exact.floor() + f64::from(random.random_bool(exact.fract()))) as usize;
+            random.fill_bytes(&mut stripe[..filled]);
+        }
+        let shortest = settings.shortest_payload_bytes();
+        Ok(Content {
+            prepared,
+            starts: starts_bytes as u64 / STEP,
+            shortest,
+            sizes: u64::from(settings.payload_bytes - shortest) + 1,
+            seed: settings.seed,
+            trigger_mask: u64::MAX >> (64 - settings.trigger_bits),
+        })
+    }
+
+    /// What a board sends for a trigger.
+    #[inline]
+    pub fn payload(&self, board: u16, trigger: u64) -> &[u8] {
+        let mixed = mix(self.seed ^ u64::from(board) << 48 ^ (trigger & self.trigger_mask));
+        let start = scaled(mixed as u32, self.starts) * STEP;
+        let size = u64::from(self.shortest) + scaled((mixed >> 32) as u32, self.sizes);
+        &self.prepared[start as usize..][..size as usize]
+    }
+
+    /// Whether `payload` is what that board sends for that trigger.
+    pub fn is_payload(&self, board: u16, trigger: u64, payload: &[u8]) -> bool {
+        self.payload(board, trigger) == payload
+    }
+}
+
+/// A number below `limit`, which is below 2^32.
+#[inline]
+fn scaled(random: u32, limit: u64) -> u64 {
+    (u64::from(random) * limit) >> 32
+}
+
+/// Spreads a number over all 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
+#[inline]
+fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ number >> 31
+}

@@ -1,0 +1,15 @@
+//! Emulated boards: one fragment per trigger, whose content can be checked.
+//!
+//! ```text
+//!  Settings ─► Content: prepared bytes, shared by all boards
+//!                 │ (board, trigger) ─► which stretch of them
+//!  Trigger ─► Board ─► header stamped anew + that stretch ─► datagrams · stream
+//! ```
+
+mod board;
+mod content;
+mod settings;
+
+pub use board::{Board, boards};
+pub use content::Content;
+pub use settings::{Settings, SettingsError};

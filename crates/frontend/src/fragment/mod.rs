@@ -1,0 +1,28 @@
+//! Synchronous boards that send one fragment per trigger, over UDP or TCP, in a format of our own.
+//!
+//! ```text
+//!  datagrams ─► Splitter ───────┐   one jumbo per fragment, or several datagrams
+//!  stream ────► StreamSplitter ─┴─► Fragments ─► build
+//!  Trigger ───► emulate::Board ─► emit ─► datagrams · stream
+//! ```
+//! [`wire`] is the header byte by byte and its checked view, [`emit`] its inverse. A fragment is passed on with the header of
+//! its first datagram; the headers of the others have then done their work and are left out.
+
+mod admission;
+mod assembly;
+pub mod check;
+pub mod emit;
+pub mod emulate;
+mod refused;
+mod settings;
+mod split;
+mod stream;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use check::check;
+pub use refused::Refused;
+pub use settings::{Checksum, Settings, SettingsError};
+pub use split::Splitter;
+pub use stream::StreamSplitter;

@@ -1,0 +1,112 @@
+//! What the table of a source of fragments in the configuration says.
+//!
+//! ```text
+//!  [[source]] format = "fragment" ─► Settings ─ check ─► Splitter · StreamSplitter
+//! ```
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thalweg_data::SourceId;
+
+/// What to do about the optional checksum over the payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Checksum {
+    /// Checked where the board sends one.
+    #[default]
+    IfSent,
+    /// Checked; a fragment without one is refused.
+    Required,
+    /// Never looked at.
+    Ignored,
+}
+
+/// Settings of a source with `format = "fragment"`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Boards that send to this link.
+    pub boards: u16,
+    /// Number of the first board, as it sends it; the others follow.
+    pub first_board: u16,
+    /// What to do about the checksum over the payload.
+    pub checksum: Checksum,
+    /// Longest payload of a fragment, bytes; a header that promises more is refused.
+    pub longest_fragment_bytes: u32,
+    /// The run's number, as the boards send it; fragments of another run are refused. Without it any is taken.
+    pub run: Option<u32>,
+    /// Of fragments in several datagrams: how many of one board may be incomplete at a time. The oldest gives way.
+    pub open_fragments: u8,
+    /// Of fragments in several datagrams: how long the rest is waited for, milliseconds.
+    pub reassembly_ms: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            boards: 1,
+            first_board: 0,
+            checksum: Checksum::IfSent,
+            longest_fragment_bytes: 1 << 20,
+            run: None,
+            open_fragments: 4,
+            reassembly_ms: 100,
+        }
+    }
+}
+
+/// Settings that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("fragments: `{key} = {found}`; allowed is {allowed}")]
+pub struct SettingsError {
+    /// The key, as in the configuration.
+    pub key: &'static str,
+    /// What was found.
+    pub found: u64,
+    /// What to write instead.
+    pub allowed: String,
+}
+
+impl Settings {
+    /// Highest `longest_fragment_bytes`: a block of the pool can hold no more.
+    pub const MOST_BYTES: u32 = 1 << 29;
+    /// Most boards of one link.
+    pub const MOST_BOARDS: u16 = 4096;
+
+    /// Says whether there can be such a source whose first board is `first_source`.
+    ///
+    /// # Errors
+    /// The first key whose value cannot be used.
+    pub fn check(&self, first_source: SourceId) -> Result<(), SettingsError> {
+        let numbers = 1 << 16;
+        let last_board = u64::from(self.first_board) + u64::from(self.boards);
+        let last_source = u64::from(first_source.0) + u64::from(self.boards);
+        let boards = |found: u64, allowed: String| SettingsError { key: "boards", found, allowed };
+        for (fine, key, found, allowed) in [
+            ((1..=Settings::MOST_BOARDS).contains(&self.boards), "boards", self.boards.into(), "1 to 4096"),
+            (last_board <= numbers, "first_board", self.first_board.into(), "such that the last is 65535"),
+            (
+                self.longest_fragment_bytes <= Settings::MOST_BYTES,
+                "longest_fragment_bytes",
+                self.longest_fragment_bytes.into(),
+                "at most 536870912",
+            ),
+            (
+                (1..=64).contains(&self.open_fragments),
+                "open_fragments",
+                self.open_fragments.into(),
+                "1 to 64",
+            ),
+            (self.reassembly_ms > 0, "reassembly_ms", self.reassembly_ms.into(), "1 or more"),
+        ] {
+            if !fine {
+                return Err(SettingsError { key, found, allowed: allowed.to_owned() });
+            }
+        }
+        if last_source > numbers {
+            let allowed = format!("at most {}: there are 65536 sources", numbers - u64::from(first_source.0));
+            return Err(boards(self.boards.into(), allowed));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Fragments out of datagrams.
+//!
+//! ```text
+//!  datagram ─► header believed? ─► ours? ─► one of one ──► Fragment, Slice
+//!                 │                  │  └─► one of several ─► assembly ─► Fragment, a slice per datagram
+//!                 └ wrong_constant   └ unknown_source · wrong_run · too_large
+//!                   bad_hash · bad_length · bad_framing
+//! ```
+//! A fragment in one datagram costs its header's five words and no more: no copy, no allocation, no atomic.
+
+use thalweg_data::{
+    Fragment, Fragments, Frames, Lease, LossReason, Mark, Slice, SourceId, Split, Tally, Unit,
+};
+
+use super::admission::{Admission, BoardTallies};
+use super::assembly::Assembly;
+use super::refused::{FirstRefused, Refused};
+use super::settings::{Settings, SettingsError};
+use super::wire::{HEADER_BYTES, Header};
+
+/// Finds fragments in the datagrams of one board or several.
+#[derive(Debug)]
+pub struct Splitter {
+    admission: Admission,
+    assembly: Assembly,
+    link: Tally,
+    boards: BoardTallies,
+    refused: FirstRefused,
+}
+
+/// What a batch passed on in single datagrams, counted before it is booked.
+#[derive(Default)]
+struct Passed {
+    datagrams: u64,
+    bytes: u64,
+}
+
+impl Splitter {
+    /// A splitter of a link whose first board is `first_source`.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(first_source: SourceId, settings: &Settings) -> Result<Splitter, SettingsError> {
+        Ok(Splitter {
+            admission: Admission::new(first_source, settings)?,
+            assembly: Assembly::new(settings.boards, settings.open_fragments, settings.reassembly_ms),
+            link: Tally::default(),
+            boards: BoardTallies::new(settings.boards),
+            refused: FirstRefused::default(),
+        })
+    }
+
+    /// From here on only fragments of this run are taken; of any, with `None`.
+    pub fn expect_run(&mut self, run: Option<u32>) {
+        self.admission.run = run;
+    }
+
+    /// The first few datagrams that were refused.
+    pub fn first_refused(&self) -> &[Refused] {
+        self.refused.kept()
+    }
+
+    /// One datagram. Returns whether it was passed on as it is.
+    #[inline]
+    fn datagram(
+        &mut self,
+        slice: Slice,
+        bytes: &[u8],
+        received: &Frames,
+        fragments: &mut Fragments,
+    ) -> Result<bool, LossReason> {
+        let header = Header::read(bytes)?;
+        let index = self.admission.admit(&header)?;
+        let fragment = Fragment {
+            trigger: header.trigger,
+            ticks: header.ticks,
+            bytes: slice.length,
+            source: self.admission.source(index),
+            slices: 1,
+        };
+        if header.pieces > 1 {
+            return self.piece((index, header, fragment), slice, bytes, received, fragments);
+        }
+        let whole = bytes.len() - HEADER_BYTES == header.length as usize;
+        let fine = if whole { self.admission.verify(&header, bytes) } else { Err(LossReason::BadLength) };
+        if let Err(reason) = fine {
+            self.boards.of(index, &mut self.link).lost(reason, Unit::Fragments, 1);
+            return Err(reason);
+        }
+        fragments.fragments.push(fragment);
+        fragments.slices.push(slice.tagged(0));
+        self.boards.of(index, &mut self.link).output(Unit::Fragments, 1);
+        Ok(true)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, reason: LossReason, mark: Mark, bytes: &[u8]) {
+        self.link.lost(reason, Unit::Datagrams, 1);
+        self.link.lost(reason, Unit::Bytes, bytes.len() as u64);
+        self.refused.keep(reason, mark, bytes);
+    }
+
+    #[inline(never)]
+    fn piece(
+        &mut self,
+        (index, header, fragment): (u16, Header, Fragment),
+        slice: Slice,
+        bytes: &[u8],
+        received: &Frames,
+        fragments: &mut Fragments,
+    ) -> Result<bool, LossReason> {
+        self.admission.verify(&header, bytes)?;
+        let tallies = (&mut self.link, &mut self.boards);
+        if let Some(number) = self.assembly.add(index, &header, slice, received, tallies)? {
+            let tallies = (&mut self.link, &mut self.boards);
+            self.assembly.pass_on((index, number), fragment, fragments, tallies);
+        }
+        Ok(false)
+    }
+}
+
+impl Split for Splitter {
+    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+        fragments.header = received.header;
+        let mark = received.header.mark;
+        self.assembly.expire(Some(mark), (&mut self.link, &mut self.boards));
+        fragments.fragments.reserve(received.slices.len());
+        fragments.slices.reserve(received.slices.len());
+        let (mut passed, mut came_bytes) = (Passed::default(), 0);
+        let (mut reading, mut leased): (Option<&Lease>, _) = (None, None);
+        for slice in &received.slices {
+            let lease = match reading {
+                Some(lease) if lease.block() == slice.block => lease,
+                _ => received.leases.find(slice.block).expect("a slice travels with its lease"),
+            };
+            reading = Some(lease);
+            let bytes = lease.bytes(*slice);
+            came_bytes += bytes.len() as u64;
+            match self.datagram(*slice, bytes, received, fragments) {
+                Ok(true) => {
+                    passed.datagrams += 1;
+                    passed.bytes += bytes.len() as u64;
+                    if leased != Some(slice.block) {
+                        fragments.leases.add_for(*slice, &received.leases);
+                        leased = Some(slice.block);
+                    }
+                }
+                Ok(false) => {}
+                Err(reason) => self.refuse(reason, mark, bytes),
+            }
+        }
+        self.link.input(Unit::Datagrams, received.slices.len() as u64);
+        self.link.input(Unit::Bytes, came_bytes);
+        self.link.output(Unit::Datagrams, passed.datagrams);
+        self.link.output(Unit::Bytes, passed.bytes);
+        self.assembly.count_held(&mut self.link);
+        0
+    }
+
+    fn finish(&mut self, fragments: &mut Fragments) {
+        let _ = fragments;
+        self.assembly.expire(None, (&mut self.link, &mut self.boards));
+        self.assembly.count_held(&mut self.link);
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.link
+    }
+
+    fn board_tallies(&self) -> &[Tally] {
+        self.boards.several()
+    }
+}

@@ -1,0 +1,180 @@
+//! Fragments out of a stream: header, payload, header, payload.
+//!
+//! ```text
+//!  | header | payload | header | payload | he…      ─► Fragment, Slice; the head of the next is carried
+//!           damage ─► search, byte by byte, for the next header with a right check
+//! ```
+//! A length is followed only behind a right header check. A fragment that is not ours, or whose payload is damaged, is so
+//! left out as a whole, and the next one is found without a search. The first byte of a damage is counted under what is
+//! wrong with it, the rest up to the next header as `resynchronised`.
+
+use thalweg_data::{Fragment, Fragments, Frames, LossReason, SourceId, Split, Tally, Unit};
+
+use super::admission::{Admission, BoardTallies};
+use super::refused::{FirstRefused, Refused};
+use super::settings::{Settings, SettingsError};
+use super::wire::{HEADER_BYTES, Header, MARK};
+use crate::framing::{Piece, StreamAccount};
+
+/// Finds fragments in the stream of one board or several.
+#[derive(Debug)]
+pub struct StreamSplitter {
+    account: StreamAccount,
+    cutter: Cutter,
+}
+
+#[derive(Debug)]
+struct Cutter {
+    admission: Admission,
+    boards: BoardTallies,
+    refused: FirstRefused,
+    searching: bool,
+}
+
+impl StreamSplitter {
+    /// A splitter of a link whose first board is `first_source`.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(first_source: SourceId, settings: &Settings) -> Result<StreamSplitter, SettingsError> {
+        let cutter = Cutter {
+            admission: Admission::new(first_source, settings)?,
+            boards: BoardTallies::new(settings.boards),
+            refused: FirstRefused::default(),
+            searching: false,
+        };
+        Ok(StreamSplitter { account: StreamAccount::default(), cutter })
+    }
+
+    /// From here on only fragments of this run are taken; of any, with `None`.
+    pub fn expect_run(&mut self, run: Option<u32>) {
+        self.cutter.admission.run = run;
+    }
+
+    /// The first few places where the stream was damaged, and the first few fragments that were refused.
+    pub fn first_refused(&self) -> &[Refused] {
+        self.cutter.refused.kept()
+    }
+}
+
+impl Split for StreamSplitter {
+    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+        let StreamSplitter { account, cutter } = self;
+        fragments.header = received.header;
+        let mut no_units = Frames::default();
+        account.unpack(received, &mut no_units, |piece, _, account| cutter.cut(piece, fragments, account))
+    }
+
+    fn finish(&mut self, fragments: &mut Fragments) {
+        let _ = fragments;
+        self.account.finish();
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.account.tally
+    }
+
+    fn board_tallies(&self) -> &[Tally] {
+        self.cutter.boards.several()
+    }
+}
+
+impl Cutter {
+    /// Returns the number of bytes left over.
+    fn cut(&mut self, piece: &Piece<'_>, fragments: &mut Fragments, account: &mut StreamAccount) -> usize {
+        self.searching |= piece.interrupted;
+        let (mut at, mut passed, before) = (0, 0, fragments.fragments.len());
+        let left_over = loop {
+            let rest = &piece.bytes[at..];
+            if self.searching {
+                let skipped = search(rest);
+                account.lose(LossReason::Resynchronised, skipped);
+                at += skipped;
+                if rest.len() - skipped < HEADER_BYTES {
+                    break rest.len() - skipped;
+                }
+                self.searching = false;
+                continue;
+            }
+            if rest.len() < HEADER_BYTES {
+                break rest.len();
+            }
+            let header = match self.head(rest) {
+                Ok(header) => header,
+                Err(reason) => {
+                    self.refused.keep(reason, piece.received.header.mark, rest);
+                    account.lose(reason, 1);
+                    (at, self.searching) = (at + 1, true);
+                    continue;
+                }
+            };
+            let length = HEADER_BYTES + header.length as usize;
+            let Some(unit) = rest.get(..length) else { break rest.len() };
+            match self.fragment(&header, unit, account) {
+                Ok(fragment) => {
+                    let slice = piece.slice.part(at, length).expect("the fragment is whole");
+                    fragments.fragments.push(fragment);
+                    fragments.slices.push(slice.tagged(0));
+                    passed += length as u64;
+                }
+                Err(reason) => {
+                    self.refused.keep(reason, piece.received.header.mark, unit);
+                    account.lose(reason, length);
+                }
+            }
+            at += length;
+        };
+        if fragments.fragments.len() > before {
+            fragments.leases.add_for(piece.slice, &piece.received.leases);
+            account.tally.output(Unit::Bytes, passed);
+        }
+        left_over
+    }
+
+    /// A header whose length can be followed.
+    #[inline]
+    fn head(&self, bytes: &[u8]) -> Result<Header, LossReason> {
+        let header = Header::read(bytes)?;
+        if header.pieces != 1 {
+            return Err(LossReason::BadFraming);
+        }
+        if header.length > self.admission.longest_fragment_bytes() {
+            return Err(LossReason::TooLarge);
+        }
+        Ok(header)
+    }
+
+    #[inline]
+    fn fragment(
+        &mut self,
+        header: &Header,
+        unit: &[u8],
+        account: &mut StreamAccount,
+    ) -> Result<Fragment, LossReason> {
+        let index = self.admission.admit(header)?;
+        let tally = self.boards.of(index, &mut account.tally);
+        if let Err(reason) = self.admission.verify(header, unit) {
+            tally.lost(reason, Unit::Fragments, 1);
+            return Err(reason);
+        }
+        tally.output(Unit::Fragments, 1);
+        Ok(Fragment {
+            trigger: header.trigger,
+            ticks: header.ticks,
+            bytes: unit.len() as u32,
+            source: self.admission.source(index),
+            slices: 1,
+        })
+    }
+}
+
+/// How many bytes to skip until a header can be believed, or could be once more bytes have come.
+fn search(bytes: &[u8]) -> usize {
+    let mark = MARK.to_be_bytes();
+    let possible = |at: &usize| {
+        let rest = &bytes[*at..];
+        let begins = rest.iter().zip(mark).all(|(byte, expected)| *byte == expected);
+        begins && (rest.len() < HEADER_BYTES || Header::read(rest).is_ok())
+    };
+    (0..bytes.len()).find(possible).unwrap_or(bytes.len())
+}
