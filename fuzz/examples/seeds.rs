@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&folder, "digitizer2_tcp", &seeds::digitizer2_tcp())?;
     write(&folder, "digitizer2_aggregate", &seeds::digitizer2_aggregate())?;
     write(&folder, "digitizer2_control", &seeds::digitizer2_control())?;
+    write(&folder, "fragment", &seeds::fragment())?;
     write(&folder, "sitcp", &seeds::sitcp())?;
     write(&folder, "sitcp_registers", &seeds::sitcp_registers())?;
     write(&folder, "recording", &recordings()?)?;

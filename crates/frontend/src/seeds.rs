@@ -8,7 +8,7 @@
 use crate::digitizer2::control::Request;
 use crate::digitizer2::emit::{self, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
 use crate::trigger::{Answer, Trigger};
-use crate::{abcd, compass, generic, sitcp};
+use crate::{abcd, compass, fragment, generic, sitcp};
 
 /// Files in all sixteen combinations of fields, with and without their header.
 pub fn compass() -> Vec<Vec<u8>> {
@@ -196,7 +196,7 @@ pub fn sitcp() -> Vec<Vec<u8>> {
         let mode =
             [sitcp::emulate::Mode::Raw, sitcp::emulate::Mode::Suppressed][usize::from(choice >> 4 & 1)];
         let faults = sitcp::emulate::Faults { empty_every: 4, twelve_every: 3, ..Default::default() };
-        let (window, hits) = (3, 3.0);
+        let (window, hits) = (3, Some(3.0));
         let settings = sitcp::emulate::Settings { profile, mode, window, hits, faults, ..Default::default() };
         let mut board = sitcp::emulate::Board::new(7, &settings).expect("the settings are possible");
         let (mut input, mut ends) = (vec![choice], Vec::new());
@@ -225,4 +225,38 @@ pub fn sitcp_registers() -> Vec<Vec<u8>> {
         request(Command::Read, 1, 0x1000, &[]),
         vec![0xFF, 0xC8, 0, 1, 0, 0, 0, 5, 2],
     ]
+}
+
+/// Datagrams and streams of fragments, with and without checksums, in one piece and several, for choices of
+/// `fragment::check`.
+pub fn fragment() -> Vec<Vec<u8>> {
+    let input = |choice: u8| {
+        let streamed = choice & 1 == 1;
+        let settings = fragment::emulate::Settings {
+            payload_bytes: 90,
+            shortest_payload_bytes: Some(0),
+            datagram_bytes: 70,
+            stream: streamed,
+            checksum: choice & 8 != 0,
+            run: 7,
+            ..fragment::emulate::Settings::default()
+        };
+        let first = if choice & 4 == 0 { 0 } else { 700 };
+        let boards = first..first + if choice & 2 == 0 { 1 } else { 5 };
+        let mut boards = fragment::emulate::boards(boards, &settings).expect("the settings are possible");
+        let (mut input, mut start) = (vec![choice], 0);
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for number in 0..4 {
+            let trigger = Trigger { number, time_ns: 1000 * number };
+            boards.iter_mut().for_each(|board| board.answer(trigger, &mut bytes, &mut ends));
+        }
+        for end in ends {
+            input.extend(((end - start) as u16).to_be_bytes());
+            input.extend(&bytes[start..end]);
+            start = end;
+        }
+        input.extend(&bytes[start..]);
+        input
+    };
+    [0x00, 0x01, 0x02, 0x0B, 0x0E, 0x4F, 0x50, 0x81, 0x2A, 0x9D].map(input).to_vec()
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use thalweg_frontend::{abcd, check, compass, digitizer2, generic, seeds, sitcp};
+use thalweg_frontend::{abcd, check, compass, digitizer2, fragment, generic, seeds, sitcp};
 
 fn duration() -> Duration {
     let seconds = std::env::var("THALWEG_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -109,4 +109,9 @@ fn sitcp_streams() {
 #[test]
 fn sitcp_registers() {
     try_for_a_while(&seeds::sitcp_registers(), sitcp::check::check_registers);
+}
+
+#[test]
+fn fragments() {
+    try_for_a_while(&seeds::fragment(), fragment::check::check);
 }

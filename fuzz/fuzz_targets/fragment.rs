@@ -1,0 +1,5 @@
+//! Fragments in datagrams and in streams.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::fragment::check(bytes));
