@@ -7,6 +7,7 @@
 //! What stands in the stream is the business of the board's own logic: [`wire`] has a file per profile, [`emit`] its
 //! inverse. The board listens (port 24 by default), the host connects; with many boards connecting is starting.
 
+pub mod bench;
 pub mod check;
 pub mod emit;
 pub mod emulate;

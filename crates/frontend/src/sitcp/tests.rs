@@ -314,6 +314,24 @@ fn a_damaged_header_costs_its_block_and_what_cannot_be_trusted() {
 }
 
 #[test]
+fn a_length_that_swallows_other_blocks_is_found_out() {
+    let mut input = Vec::new();
+    (0..40).for_each(|sent| {
+        fields(sent, 0, u32::from(sent)).recbe(&bytes("15 08 00 07 02 80 00 0c"), &mut input)
+    });
+    // Block 5 claims 256 bytes more, and ends in the middle of another.
+    input[5 * 20 + 6] = 0x01;
+    let outcome = split(&board(Profile::Recbe, 7), &input, WHOLE);
+    let expected: Vec<u64> = (0..40).filter(|trigger| *trigger != 5).collect();
+    assert_eq!(outcome.triggers(), expected);
+    assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 20);
+    assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 1);
+    // In pieces shorter than what was claimed, it is passed on before it can be found out, and swallows what it claims.
+    let outcome = split(&board(Profile::Recbe, 7), &input, &[276, 100]);
+    assert!(outcome.fragments.len() >= 25);
+}
+
+#[test]
 fn a_block_longer_than_the_memory_for_it_does_not_stop_the_stream() {
     let mut input = Vec::new();
     (0..3).for_each(|trigger| emit::adc_sitcp(0, trigger, &[0x55; 320], &mut input));
@@ -340,12 +358,12 @@ fn a_damaged_word_costs_its_frame() {
     assert!(splitter.witnesses().contains(&("board_unsent_bytes", 48)));
 
     // A type that does not exist, a word between the delimiters, and a missing byte.
-    let damage: [&dyn Fn(&mut Vec<u8>); 3] = [
-        &|input| input[48 + 15] = 0xFC,
-        &|input| input.splice(48 + 40..48 + 40, [0u8, 0, 0, 0, 0, 0, 0, 0x2C]).for_each(drop),
-        &|input| drop(input.remove(48 + 3)),
+    let damages: [fn(&mut Vec<u8>); 3] = [
+        |input| input[48 + 15] = 0xFC,
+        |input| input.splice(48 + 40..48 + 40, [0u8, 0, 0, 0, 0, 0, 0, 0x2C]).for_each(drop),
+        |input| input.drain(48 + 3..48 + 4).for_each(drop),
     ];
-    for (damage, lost) in damage.into_iter().zip([48, 104, 47]) {
+    for (damage, lost) in damages.into_iter().zip([48, 104, 47]) {
         let mut damaged = input.clone();
         damage(&mut damaged);
         for pieces in [WHOLE, &[1], &[31]] {
@@ -387,13 +405,12 @@ fn emulated(settings: &emulate::Settings, triggers: u64) -> Vec<u8> {
 fn an_emulated_board_sends_what_the_splitter_reads() {
     for profile in [Profile::Recbe, Profile::Belle2, Profile::AdcSitcp, Profile::StrTdc] {
         for mode in [emulate::Mode::Raw, emulate::Mode::Suppressed] {
-            let hits = if profile == Profile::AdcSitcp { 4.0 } else { 41.0 };
-            let settings = emulate::Settings { profile, mode, hits, pads: true, ..Default::default() };
+            let settings = emulate::Settings { profile, mode, pads: true, ..Default::default() };
             let outcome = split(&board(profile, 7), &emulated(&settings, 200), &[1460]);
             assert_eq!(outcome.triggers(), (0..200).collect::<Vec<u64>>());
             assert_eq!(outcome.books.losses(), []);
             if matches!(profile, Profile::Recbe | Profile::Belle2) {
-                let ticks = |number: usize| number as u64 * 100_003 & 0x7FFF;
+                let ticks = |number: usize| (number as u64 * 100_003) & 0x7FFF;
                 assert!(outcome.fragments.iter().enumerate().all(|(n, (one, _))| one.ticks == ticks(n)));
             }
         }
@@ -467,7 +484,7 @@ proptest! {
     ) {
         let mode = if raw { emulate::Mode::Raw } else { emulate::Mode::Suppressed };
         let faults = emulate::Faults { empty_every: 5, twelve_every: 3, ..Default::default() };
-        let settings = emulate::Settings { profile, mode, hits: 10.0, window: 8, faults, ..Default::default() };
+        let settings = emulate::Settings { profile, mode, hits: Some(10.0), window: 8, faults, ..Default::default() };
         let bytes = emulated(&settings, 60);
         let whole = split(&board(profile, 7), &bytes, WHOLE);
         let cut = split(&board(profile, 7), &bytes, &pieces);

@@ -104,7 +104,7 @@ impl Pulse {
 
 /// The pulses of an event: each channel is hit with the same probability.
 fn draw_pulses(channels: usize, settings: &Settings, random: &mut Pcg64Mcg) -> Vec<Option<Pulse>> {
-    let probability = settings.hits / channels as f64;
+    let probability = settings.mean_hits() / channels as f64;
     let samples = settings.window;
     (0..channels)
         .map(|_| (random.random::<f64>() < probability).then(|| Pulse::draw(samples, random)))
@@ -180,7 +180,7 @@ fn waveforms(settings: &Settings, random: &mut Pcg64Mcg) -> Payload {
 
 /// Edges roughly in time order, as the boards send them.
 fn edges(settings: &Settings, random: &mut Pcg64Mcg) -> Payload {
-    let count = (settings.hits * random.random_range(0.5..1.5)).round() as usize;
+    let count = (settings.mean_hits() * random.random_range(0.5..1.5)).round() as usize;
     let mut times: Vec<u32> = (0..count).map(|_| random.random_range(0..FRAME_NS)).collect();
     times.sort_unstable();
     let mut edge = |time: u32| -> Word {

@@ -57,8 +57,17 @@ pub enum WireError {
     },
 }
 
-/// The fields common to both directions.
-fn fields(datagram: &[u8]) -> Result<(u8, Command, u8, u8, u32, &[u8]), WireError> {
+/// What both directions have in common.
+struct Fields<'a> {
+    second: u8,
+    command: Command,
+    id: u8,
+    length: u8,
+    address: u32,
+    data: &'a [u8],
+}
+
+fn fields(datagram: &[u8]) -> Result<Fields<'_>, WireError> {
     let Some((header, data)) = datagram.split_first_chunk::<HEADER_BYTES>() else {
         return Err(WireError::Short { found: datagram.len() });
     };
@@ -68,7 +77,7 @@ fn fields(datagram: &[u8]) -> Result<(u8, Command, u8, u8, u32, &[u8]), WireErro
         return Err(WireError::Foreign { first, second });
     }
     let command = if second & READ == 0 { Command::Write } else { Command::Read };
-    Ok((second, command, id, length, u32::from_be_bytes([a, b, c, d]), data))
+    Ok(Fields { second, command, id, length, address: u32::from_be_bytes([a, b, c, d]), data })
 }
 
 fn emit(flags: u8, command: Command, id: u8, length: u8, address: u32, data: &[u8]) -> Vec<u8> {
@@ -100,7 +109,7 @@ impl<'a> Request<'a> {
     /// # Errors
     /// Says why it is none.
     pub fn check(datagram: &'a [u8]) -> Result<Request<'a>, WireError> {
-        let (second, command, id, length, address, data) = fields(datagram)?;
+        let Fields { second, command, id, length, address, data } = fields(datagram)?;
         if second & (ACKNOWLEDGE | BUS_ERROR) != 0 {
             return Err(WireError::Foreign { first: VERSION_AND_TYPE, second });
         }
@@ -140,7 +149,7 @@ impl<'a> Reply<'a> {
     /// # Errors
     /// Says why it is none.
     pub fn check(datagram: &'a [u8]) -> Result<Reply<'a>, WireError> {
-        let (second, command, id, length, address, data) = fields(datagram)?;
+        let Fields { second, command, id, length, address, data } = fields(datagram)?;
         if second & ACKNOWLEDGE == 0 {
             return Err(WireError::Foreign { first: VERSION_AND_TYPE, second });
         }

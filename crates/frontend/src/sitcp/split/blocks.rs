@@ -4,6 +4,9 @@
 //!  | header length body | header length body | header le…   ─► two fragments, the rest waits
 //! ```
 //! Bodies are not looked at: of a block a few bytes at its start are read, and the block is passed on by reference.
+//!
+//! Where a header is impossible, either it is damaged or the length before it. If headers that can be trusted stand inside
+//! the block before it, that one's length was wrong: it is taken back, unless it was passed on with an earlier batch.
 
 use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
@@ -71,11 +74,23 @@ impl State {
         account: &mut StreamAccount,
     ) -> (usize, Stop) {
         let (mut at, mut passed_bytes) = (start, 0);
+        let mut last = None;
         let stop = loop {
             let head = match self.look::<B>(&piece.bytes[at..]) {
                 Look::Whole(head) => head,
                 Look::Short => break Stop::Short,
-                Look::Impossible => break Stop::Impossible,
+                Look::Impossible => {
+                    if let Some((first, board)) = last
+                        && self.has_blocks_inside::<B>(piece.bytes, first + 1..at)
+                    {
+                        self.boards.take_back(board);
+                        fragments.fragments.pop();
+                        fragments.slices.pop();
+                        passed_bytes -= at - first;
+                        at = first;
+                    }
+                    break Stop::Impossible;
+                }
             };
             if let Some(board) = self.boards.index(head.board) {
                 let slice = piece.slice.part(at, head.total_bytes).expect("the block is whole");
@@ -89,7 +104,9 @@ impl State {
                     slices: 1,
                 });
                 passed_bytes += head.total_bytes;
+                last = Some((at, board));
             } else {
+                last = None;
                 account.lose(LossReason::UnknownSource, head.total_bytes);
                 account.tally.lost(LossReason::UnknownSource, Unit::Fragments, 1);
             }
@@ -111,6 +128,12 @@ impl State {
             Ok(head) => Look::Whole(head),
             Err(_) => Look::Impossible,
         }
+    }
+
+    /// Whether blocks of our boards follow each other from a place in this range on.
+    #[cold]
+    fn has_blocks_inside<B: Block>(&self, bytes: &[u8], mut range: std::ops::Range<usize>) -> bool {
+        range.any(|at| self.confirm::<B>(&bytes[at..]) == Some(true))
     }
 
     fn search_blocks<B: Block>(&self, bytes: &[u8]) -> Found {

@@ -85,11 +85,18 @@ impl Boards {
         SourceId(self.first_source.wrapping_add(index as u16))
     }
 
+    /// The block just taken was none: the board sent one there, but not this one.
+    pub fn take_back(&mut self, index: usize) {
+        let board = &mut self.boards[index];
+        board.found -= 1;
+        board.missing += 1;
+    }
+
     /// Writes what was found into the tallies; `link` is that of the connection.
     pub fn publish(&mut self, link: &mut Tally) {
         for (index, board) in self.boards.iter_mut().enumerate() {
             let (found, missing) = (std::mem::take(&mut board.found), std::mem::take(&mut board.missing));
-            if found == 0 {
+            if found + missing == 0 {
                 continue;
             }
             self.tallies.get_mut(index).unwrap_or(&mut *link).output(Unit::Fragments, found);
