@@ -6,12 +6,13 @@
 //!                 (counted)   in        out · overhead · lost · held
 //! ```
 //! Every stream format counts the same things at the same places: what came in, what is held back because its unit
-//! has not ended, what the receiver had to give up, and what was unfinished when the source ended.
+//! has not ended, what the receiver had to give up, and what was unfinished when the source ended. So a format whose units
+//! are frames only says how to [`Cut`] them, and [`StreamUnpack`] is its framing.
 
-use thalweg_data::{Frames, LossReason, Slice, Tally, Unit};
+use thalweg_data::{Frames, LossReason, Slice, SourceId, Tally, Unit, Unpack};
 
 /// One contiguous piece of a stream, and whether bytes were given up just before it.
-pub(crate) struct Piece<'a> {
+pub struct Piece<'a> {
     /// Where the bytes lie.
     pub slice: Slice,
     /// The bytes.
@@ -22,9 +23,52 @@ pub(crate) struct Piece<'a> {
     pub interrupted: bool,
 }
 
+/// How a format finds its units in a stream.
+pub trait Cut: Send {
+    /// Passes on the units found in `piece`, says what is lost, and returns how many bytes at its end wait for more.
+    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize;
+}
+
+/// The framing of one stream, cut by its format's rule.
+#[derive(Debug)]
+pub struct StreamUnpack<C> {
+    source: SourceId,
+    account: StreamAccount,
+    cut: C,
+}
+
+impl<C: Cut> StreamUnpack<C> {
+    pub(crate) fn of(source: SourceId, cut: C) -> StreamUnpack<C> {
+        StreamUnpack { source, account: StreamAccount::default(), cut }
+    }
+}
+
+impl<C: Cut> Unpack for StreamUnpack<C> {
+    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
+        let StreamUnpack { source, account, cut } = self;
+        let left_over =
+            account.unpack(received, units, |piece, units, account| cut.cut(piece, units, account));
+        units.header.source = *source;
+        left_over
+    }
+
+    fn finish(&mut self, units: &mut Frames) {
+        let _ = units;
+        self.account.finish();
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.account.tally
+    }
+
+    fn wire_tally(&self) -> &Tally {
+        &self.account.wire
+    }
+}
+
 /// Tallies of a stream framing, with what it holds back.
 #[derive(Debug, Default)]
-pub(crate) struct StreamAccount {
+pub struct StreamAccount {
     /// Datagrams (receive calls), bytes and frames of the framing.
     pub tally: Tally,
     /// What sequence numbers say; without any, what was found.

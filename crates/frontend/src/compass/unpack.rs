@@ -11,11 +11,11 @@
 //! where a record has as many samples as the last whole one and two more records follow, so the last two records of a
 //! stream that is being searched are not found; they are counted as unfinished.
 
-use thalweg_data::{Frames, LossReason, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Frames, LossReason, SourceId, Unit};
 
 use super::settings::{Settings, SettingsError};
 use super::wire::{Fields, Limits, Look, Record, Shape};
-use crate::framing::{Piece, StreamAccount};
+use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack};
 
 /// Records in a row that end a search.
 const CONFIRMATIONS: usize = 3;
@@ -38,47 +38,17 @@ pub(super) mod tag {
 }
 
 /// Finds whole records; each unit is a slice of one or more records, its tag says which fields they have.
-#[derive(Debug)]
-pub struct CompassUnpack {
-    account: StreamAccount,
-    cutter: Cutter,
-}
+pub type CompassUnpack = StreamUnpack<Cutter>;
 
 impl CompassUnpack {
-    /// A framing of one stream. `source` is accepted for symmetry with its decoder; the units say their own.
+    /// A framing of one stream.
     ///
     /// # Errors
     /// When the settings cannot be used.
     pub fn new(source: SourceId, settings: &Settings) -> Result<CompassUnpack, SettingsError> {
-        let _ = source;
         settings.validate()?;
-        let cutter = Cutter {
-            limits: settings.limits(),
-            given: settings.fields(),
-            state: State::Start,
-            last_samples: None,
-        };
-        Ok(CompassUnpack { account: StreamAccount::default(), cutter })
-    }
-}
-
-impl Unpack for CompassUnpack {
-    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
-        let CompassUnpack { account, cutter } = self;
-        account.unpack(received, units, |piece, units, account| cutter.cut(piece, units, account))
-    }
-
-    fn finish(&mut self, units: &mut Frames) {
-        let _ = units;
-        self.account.finish();
-    }
-
-    fn tally(&self) -> &Tally {
-        &self.account.tally
-    }
-
-    fn wire_tally(&self) -> &Tally {
-        &self.account.wire
+        let (limits, given) = (settings.limits(), settings.fields());
+        Ok(StreamUnpack::of(source, Cutter { limits, given, state: State::Start, last_samples: None }))
     }
 }
 
@@ -94,8 +64,9 @@ enum State {
     Refused,
 }
 
+/// Cuts where records end, and searches for the next ones behind a damage.
 #[derive(Debug)]
-struct Cutter {
+pub struct Cutter {
     limits: Limits,
     given: Option<Fields>,
     state: State,
@@ -111,8 +82,7 @@ enum Search {
     Open(usize),
 }
 
-impl Cutter {
-    /// Returns the number of bytes left over.
+impl Cut for Cutter {
     fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
         let bytes = piece.bytes;
         if piece.interrupted
@@ -164,7 +134,9 @@ impl Cutter {
             }
         }
     }
+}
 
+impl Cutter {
     /// Reads the first word of a stream; returns how many bytes of it are done with.
     fn begin(&mut self, word: u16, account: &mut StreamAccount) -> usize {
         if let Some(fields) = Fields::from_header(word) {

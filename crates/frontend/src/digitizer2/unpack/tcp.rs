@@ -8,25 +8,25 @@
 //! packet headers left out. The head of a unit whose rest has not come is carried: the next batch begins with it, and it is
 //! followed again from its first byte with the state kept at its beginning.
 
-use thalweg_data::{Frames, LossReason, Slice, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Frames, LossReason, Slice, SourceId, Unit};
 
 use super::frames::FrameCounter;
 use crate::digitizer2::wire::{EventHeader, PacketHeader, WORD};
+use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack};
 
 const HEADER: usize = PacketHeader::BYTES;
 
 /// Finds events in the stream of one board.
+pub type TcpUnpack = StreamUnpack<EventCutter>;
+
+/// Cuts where an event ends.
 #[derive(Debug)]
-pub struct TcpUnpack {
-    source: SourceId,
+pub struct EventCutter {
     block_bytes: usize,
     state: State,
     counter: FrameCounter,
     /// Pieces of the unit being followed: start and length within the slice.
     pieces: Vec<(usize, usize)>,
-    held: usize,
-    tally: Tally,
-    wire: Tally,
 }
 
 /// Where in the stream a byte lies.
@@ -144,35 +144,30 @@ impl TcpUnpack {
     /// An unpacker for a TCP stream received into blocks of `block_bytes`: a larger event cannot be held and is counted as
     /// too large.
     pub fn new(source: SourceId, block_bytes: usize) -> TcpUnpack {
-        TcpUnpack {
-            source,
-            block_bytes,
-            state: State::START,
-            counter: FrameCounter::default(),
-            pieces: Vec::new(),
-            held: 0,
-            tally: Tally::default(),
-            wire: Tally::default(),
-        }
+        StreamUnpack::of(source, EventCutter::new(block_bytes, State::START))
     }
 
     /// An unpacker for a blob without packet headers, as a file holds it: events from the first byte to the last.
     pub fn of_blob(source: SourceId, block_bytes: usize) -> TcpUnpack {
         let state = State { payload_left: u64::MAX, ..State::START };
-        TcpUnpack { state, ..TcpUnpack::new(source, block_bytes) }
+        StreamUnpack::of(source, EventCutter::new(block_bytes, state))
     }
+}
 
-    /// Follows one slice; returns how many bytes at its end are to be carried.
-    fn slice(&mut self, slice: Slice, received: &Frames, units: &mut Frames) -> usize {
-        let bytes = received.bytes(slice);
+impl Cut for EventCutter {
+    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
+        if piece.interrupted {
+            self.state = State { mode: Mode::Search, ..State::START };
+        }
+        let bytes = piece.bytes;
         let mut at = 0;
         loop {
             let before = at;
             let done = match (self.state.mode, self.state.payload_left) {
-                (Mode::Search, _) => self.search(bytes, &mut at),
-                (_, 0) => self.packet_header(bytes, &mut at),
-                (Mode::Units, _) => self.unit(slice, bytes, &mut at, received, units),
-                (Mode::Skip(_) | Mode::SkipBlob, _) => self.skip(bytes, &mut at),
+                (Mode::Search, _) => self.search(bytes, &mut at, account),
+                (_, 0) => self.packet_header(bytes, &mut at, account),
+                (Mode::Units, _) => self.unit(piece, &mut at, units, account),
+                (Mode::Skip(_) | Mode::SkipBlob, _) => self.skip(bytes, &mut at, account),
             };
             if done {
                 return bytes.len() - at;
@@ -180,11 +175,17 @@ impl TcpUnpack {
             debug_assert!(at > before || self.state.mode != Mode::Units || self.state.payload_left == 0);
         }
     }
+}
+
+impl EventCutter {
+    fn new(block_bytes: usize, state: State) -> EventCutter {
+        EventCutter { block_bytes, state, counter: FrameCounter::default(), pieces: Vec::new() }
+    }
 
     /// At a packet boundary.
-    fn packet_header(&mut self, bytes: &[u8], at: &mut usize) -> bool {
+    fn packet_header(&mut self, bytes: &[u8], at: &mut usize, account: &mut StreamAccount) -> bool {
         if self.state.aligned {
-            self.end_blob();
+            self.end_blob(account);
         }
         let Some(header) = bytes[*at..].first_chunk::<HEADER>() else { return true };
         let Some(header) = PacketHeader::read(header) else {
@@ -192,7 +193,7 @@ impl TcpUnpack {
             return false;
         };
         *at += HEADER;
-        self.tally.overhead(Unit::Bytes, HEADER as u64);
+        account.tally.overhead(Unit::Bytes, HEADER as u64);
         if header.is_clear_marker() {
             self.state = State::START;
             self.counter.restart();
@@ -203,20 +204,20 @@ impl TcpUnpack {
     }
 
     /// A blob is complete: the promised number of events must have come out of it.
-    fn end_blob(&mut self) {
+    fn end_blob(&mut self, account: &mut StreamAccount) {
         let missing = self.state.promised.saturating_sub(self.state.given);
         if missing > 0 {
-            self.tally.lost(LossReason::BadFraming, Unit::Frames, missing);
+            account.tally.lost(LossReason::BadFraming, Unit::Frames, missing);
         }
         self.state = State::START;
     }
 
-    fn search(&mut self, bytes: &[u8], at: &mut usize) -> bool {
+    fn search(&mut self, bytes: &[u8], at: &mut usize, account: &mut StreamAccount) -> bool {
         let found = bytes[*at..].windows(HEADER).position(|window| {
             window.first_chunk().is_some_and(|header| PacketHeader::search(header).is_some())
         });
         let left_out = found.unwrap_or((bytes.len() - *at).saturating_sub(HEADER - 1));
-        self.tally.lost(LossReason::BadFraming, Unit::Bytes, left_out as u64);
+        account.lose(LossReason::BadFraming, left_out);
         *at += left_out;
         if found.is_some() {
             // A packet need not start on an event boundary: the rest of this blob is skipped.
@@ -225,7 +226,7 @@ impl TcpUnpack {
         found.is_none()
     }
 
-    fn skip(&mut self, bytes: &[u8], at: &mut usize) -> bool {
+    fn skip(&mut self, bytes: &[u8], at: &mut usize, account: &mut StreamAccount) -> bool {
         let here = self.state.payload_left.min((bytes.len() - *at) as u64);
         let (skipped, reason) = match &mut self.state.mode {
             Mode::Skip(left) => {
@@ -238,7 +239,7 @@ impl TcpUnpack {
             }
             _ => (here, LossReason::Resynchronised),
         };
-        self.tally.lost(reason, Unit::Bytes, skipped);
+        account.tally.lost(reason, Unit::Bytes, skipped);
         self.state.payload_left -= skipped;
         *at += skipped as usize;
         here == 0
@@ -246,17 +247,16 @@ impl TcpUnpack {
 
     fn unit(
         &mut self,
-        slice: Slice,
-        bytes: &[u8],
+        piece: &Piece<'_>,
         at: &mut usize,
-        received: &Frames,
         units: &mut Frames,
+        account: &mut StreamAccount,
     ) -> bool {
         self.pieces.clear();
         let mut walker =
             Walker { at: *at, state: self.state, headers: 0, have: 0, size: None, first: [0; WORD] };
         let walk = loop {
-            if let Some(walk) = walker.step(bytes, self.block_bytes, &mut self.pieces) {
+            if let Some(walk) = walker.step(piece.bytes, self.block_bytes, &mut self.pieces) {
                 break walk;
             }
         };
@@ -264,21 +264,21 @@ impl TcpUnpack {
             Walk::Complete(header) => {
                 self.state = walker.state;
                 self.state.given += 1;
-                self.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
-                self.give(header, slice, received, units);
+                account.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+                self.give(header, piece, units, account);
                 *at = walker.at;
                 return false;
             }
             // Packet headers take room, too: a unit in many small packets may outgrow the block.
-            Walk::Incomplete if bytes.len() - *at >= self.block_bytes => {
+            Walk::Incomplete if piece.bytes.len() - *at >= self.block_bytes => {
                 let mode = walker.size.map_or(Mode::SkipBlob, |size| Mode::Skip(size - walker.have));
                 (LossReason::TooLarge, mode)
             }
             Walk::Incomplete => return true,
             Walk::Broken(reason, mode) => (reason, mode),
         };
-        self.tally.lost(reason, Unit::Bytes, walker.have);
-        self.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+        account.tally.lost(reason, Unit::Bytes, walker.have);
+        account.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
         self.state = State { mode, ..walker.state };
         if mode == Mode::Search {
             self.state = State { mode, ..State::START };
@@ -287,7 +287,14 @@ impl TcpUnpack {
         false
     }
 
-    fn give(&mut self, header: EventHeader, slice: Slice, received: &Frames, units: &mut Frames) {
+    fn give(
+        &mut self,
+        header: EventHeader,
+        piece: &Piece<'_>,
+        units: &mut Frames,
+        account: &mut StreamAccount,
+    ) {
+        let slice = piece.slice;
         let tag = u32::from(header.format().number());
         let mut bytes = 0;
         for (index, (start, length)) in self.pieces.iter().enumerate() {
@@ -301,60 +308,9 @@ impl TcpUnpack {
                 block: slice.block,
             });
         }
-        units.leases.add_for(slice, &received.leases);
-        self.tally.output(Unit::Frames, 1);
-        self.tally.output(Unit::Bytes, bytes);
-        self.counter.see(header, &mut self.wire);
-    }
-}
-
-impl Unpack for TcpUnpack {
-    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
-        units.header = received.header;
-        units.header.source = self.source;
-        let calls = received.slices.len() as u64;
-        self.tally.input(Unit::Datagrams, calls);
-        self.tally.output(Unit::Datagrams, calls);
-        self.wire.input(Unit::Datagrams, calls);
-        self.wire.output(Unit::Datagrams, calls);
-        self.tally.input(Unit::Bytes, received.byte_count());
-        if calls == 0 {
-            return self.held;
-        }
-        // Bytes that were to be carried and were not are gone.
-        let gone = self.held.saturating_sub(received.carried as usize);
-        if gone > 0 {
-            self.tally.lost(LossReason::Unfinished, Unit::Bytes, gone as u64);
-            self.state = State { mode: Mode::Search, ..State::START };
-        }
-        self.held = 0;
-        for (index, slice) in received.slices.iter().enumerate() {
-            let left = self.slice(*slice, received, units);
-            if index + 1 == received.slices.len() {
-                self.held = left;
-            } else if left > 0 {
-                // Only the end of the last slice can be carried; stream sources give one slice per batch.
-                self.tally.lost(LossReason::Unfinished, Unit::Bytes, left as u64);
-                self.state = State { mode: Mode::Search, ..State::START };
-            }
-        }
-        self.tally.set_held(Unit::Bytes, self.held as u64);
-        self.held
-    }
-
-    fn finish(&mut self, _units: &mut Frames) {
-        let held = std::mem::take(&mut self.held);
-        if held > 0 {
-            self.tally.lost(LossReason::Unfinished, Unit::Bytes, held as u64);
-        }
-        self.tally.set_held(Unit::Bytes, 0);
-    }
-
-    fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    fn wire_tally(&self) -> &Tally {
-        &self.wire
+        units.leases.add_for(slice, &piece.received.leases);
+        account.tally.output(Unit::Frames, 1);
+        account.tally.output(Unit::Bytes, bytes);
+        self.counter.see(header, &mut account.wire);
     }
 }
