@@ -4,7 +4,9 @@
 //!  Fragments ─► Builder ─► Events
 //! ```
 //! [`Builder`] collects what many sources send for one trigger. [`Settings`] is what an operator can say about it.
+//! [`bench`](mod@bench) measures it against a bare table.
 
+pub mod bench;
 pub mod builder;
 mod error;
 

@@ -30,6 +30,8 @@ pub(super) struct Source {
     pub shift: u8,
     /// Nothing follows from it.
     pub ended: bool,
+    /// Its latest fragment was far ahead of the window.
+    pub strayed: bool,
     /// It is in the list of those whose tally is to be brought up to date.
     pub touched: bool,
 }

@@ -115,6 +115,7 @@ impl Builder {
         let counts = &mut self.sources[source];
         counts.held += 1;
         counts.held_bytes += bytes;
+        counts.strayed = false;
         self.held_bytes += bytes;
         if self.lead.note(source, trigger) {
             self.update_room();
@@ -201,6 +202,7 @@ impl Builder {
         self.held_bytes += bytes;
         self.count_incoming(source, bytes);
         self.jumped |= far;
+        self.sources[source].strayed = far;
         self.unsettled = true;
         if !begun && self.parking.length(source) == 1 {
             self.try_to_begin();

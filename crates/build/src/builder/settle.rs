@@ -109,12 +109,14 @@ impl Builder {
         self.phase == Phase::Running && parked.any(|parked| self.is_far(self.ahead(source, parked.raw)))
     }
 
-    /// Lets the window follow where two sources have jumped alike.
+    /// Lets the window follow where two sources have jumped alike and stay there. A number damaged now and then is not
+    /// followed, not even where two boards damage theirs alike.
     fn seek_agreement(&mut self) {
         let sources = self.sources.len();
-        let far = |source| {
-            let triggers = self.parking.iter(source).map(|parked| self.ahead(source, parked.raw));
-            triggers.filter(|ahead| self.is_far(*ahead)).min()
+        let far = |source: usize| {
+            let stays = self.sources[source].strayed;
+            let parked = self.parking.iter(source).filter(|_| stays);
+            parked.map(|parked| self.ahead(source, parked.raw)).filter(|ahead| self.is_far(*ahead)).last()
         };
         let half = self.settings.depth as u64 / 2;
         let agreed = (0..sources).filter_map(|one| Some((one, far(one)?))).find_map(|(one, ahead)| {
