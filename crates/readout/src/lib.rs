@@ -14,24 +14,30 @@
 //! Every source marks its batches with nanoseconds since the run began and returns within the wait it is given, whether
 //! anything came or not.
 
+pub mod busy;
 pub mod clock;
 pub mod dig2;
 pub mod faults;
 pub mod file;
 pub mod group;
 pub mod host;
+pub mod links;
 pub mod live;
 mod open;
 pub mod pcap;
+pub mod register_control;
 mod settings;
 mod url;
 mod url_range;
 
+pub use busy::{BusyError, BusyOutput, BusySettings};
 pub use clock::RunClock;
 pub use faults::{FaultError, FaultSettings, Faults, Faulty};
 pub use group::{Group, GroupSettings, Link, LinkId, News, Turn};
-pub use live::Live;
+pub use links::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, open_links};
+pub use live::{Asked, Live};
 pub use open::{Opened, open};
+pub use register_control::{RegisterControl, RegisterSettings};
 pub use settings::{Backend, Policy, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};
 pub use url_range::MOST_LINKS;

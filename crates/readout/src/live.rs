@@ -47,21 +47,56 @@ pub(crate) fn source_error(place: impl ToString, error: &TransportError) -> Sour
     SourceError { place: place.to_string(), message: error.to_string() }
 }
 
-/// A source on a socket, which can be waited for together with others: a link of a [`Group`](crate::group::Group).
+/// A source that is read together with others on one thread: a link of a [`Group`](crate::group::Group).
 pub trait Live: Source {
-    /// What to wait on.
-    fn socket(&self) -> BorrowedFd<'_>;
+    /// What to wait on; `None` of a source that is simply asked, such as a file.
+    fn socket(&self) -> Option<BorrowedFd<'_>>;
 }
 
 impl Live for UdpSource {
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.receiver.as_fd()
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.receiver.as_fd())
     }
 }
 
 impl Live for TcpSource {
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.receiver.as_fd()
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.receiver.as_fd())
+    }
+}
+
+/// Any other source as a link: a file, a capture, a replay, one with faults. It is asked in every turn.
+pub struct Asked(pub Box<dyn Source>);
+
+impl Live for Asked {
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Source for Asked {
+    fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
+        self.0.receive(frames, wait)
+    }
+
+    fn carry(&mut self, bytes: usize) {
+        self.0.carry(bytes);
+    }
+
+    fn tally(&self) -> &Tally {
+        self.0.tally()
+    }
+
+    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        self.0.witnesses()
+    }
+
+    fn description(&self) -> String {
+        self.0.description()
+    }
+
+    fn is_stream(&self) -> bool {
+        self.0.is_stream()
     }
 }
 

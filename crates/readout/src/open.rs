@@ -24,7 +24,7 @@ use crate::settings::{Backend, Policy, Settings};
 use crate::url::{Endpoint, HostPort};
 
 /// How long a host may take to answer.
-const CONNECT_WAIT: Duration = Duration::from_secs(4);
+pub(crate) const CONNECT_WAIT: Duration = Duration::from_secs(4);
 /// Receive buffer for datagrams, unless configured.
 const DATAGRAM_BUFFER_BYTES: usize = 64 << 20;
 
@@ -98,31 +98,32 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
 /// A board's data and its control.
 type SourceAndControl = (Box<dyn Source>, Box<dyn Control>);
 
-struct Opening<'a> {
-    settings: &'a Settings,
-    pool: Pool,
-    clock: RunClock,
-    busy: Option<Arc<Busy>>,
-    place: &'a str,
+/// What is needed to open one endpoint.
+pub(crate) struct Opening<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) pool: Pool,
+    pub(crate) clock: RunClock,
+    pub(crate) busy: Option<Arc<Busy>>,
+    pub(crate) place: &'a str,
 }
 
 impl Opening<'_> {
-    fn failed(&self, message: String) -> SourceError {
+    pub(crate) fn failed(&self, message: String) -> SourceError {
         SourceError { place: self.place.to_owned(), message }
     }
 
-    fn resolve(&self, host: &HostPort) -> Result<SocketAddr, SourceError> {
+    pub(crate) fn resolve(&self, host: &HostPort) -> Result<SocketAddr, SourceError> {
         host.resolve().map_err(|cause| {
             self.failed(format!("`{}` has no address: {cause}; check the name or give the number", host.host))
         })
     }
 
-    fn peer(&self, host: &str, port: Option<u16>) -> Result<Peer, SourceError> {
+    pub(crate) fn peer(&self, host: &str, port: Option<u16>) -> Result<Peer, SourceError> {
         let address = self.resolve(&HostPort { host: host.to_owned(), port: port.unwrap_or(0) })?;
         Ok(Peer { address: address.ip(), port })
     }
 
-    fn udp_settings(&self, bind: SocketAddr) -> UdpReceiverSettings {
+    pub(crate) fn udp_settings(&self, bind: SocketAddr) -> UdpReceiverSettings {
         let settings = self.settings;
         let asked = settings.receive_buffer_bytes.map_or(DATAGRAM_BUFFER_BYTES, |bytes| bytes as usize);
         UdpReceiverSettings {
@@ -140,19 +141,27 @@ impl Opening<'_> {
         }
     }
 
-    fn udp(&self, settings: UdpReceiverSettings) -> Result<UdpReceiver, SourceError> {
+    pub(crate) fn udp(&self, settings: UdpReceiverSettings) -> Result<UdpReceiver, SourceError> {
         UdpReceiver::open(settings, self.pool.clone()).map_err(|error| source_error(self.place, &error))
     }
 
-    fn udp_source(&self, receiver: UdpReceiver) -> UdpSource {
+    pub(crate) fn udp_source(&self, receiver: UdpReceiver) -> UdpSource {
         UdpSource::new(receiver, self.clock, self.busy.clone(), self.place)
     }
 
     fn tcp(&self, address: SocketAddr) -> Result<TcpSource, SourceError> {
+        self.tcp_within(address, CONNECT_WAIT)
+    }
+
+    pub(crate) fn tcp_within(
+        &self,
+        address: SocketAddr,
+        connect_wait: Duration,
+    ) -> Result<TcpSource, SourceError> {
         let settings = TcpReceiverSettings {
             address,
             receive_buffer_bytes: self.settings.receive_buffer_bytes.map_or(0, |bytes| bytes as usize),
-            connect_wait: CONNECT_WAIT,
+            connect_wait,
         };
         let receiver = TcpReceiver::connect(&settings, self.pool.clone())
             .map_err(|error| source_error(self.place, &error))?;

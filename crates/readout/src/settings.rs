@@ -38,6 +38,9 @@ pub enum Policy {
     Busy,
 }
 
+/// Blocks of a link of a group, unless configured.
+const LINK_BLOCKS: usize = 8;
+
 /// One source's endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,9 +68,20 @@ pub struct Settings {
     /// Files that are read behind the one in the URL as if they were its end.
     #[serde(default)]
     pub continuations: Vec<PathBuf>,
-    /// Parameters of a dig2:// board that are set before it is armed, in this order: [["/par/…", "value"], …].
+    /// Parameters that are set before the run, in this order: of a dig2:// board [["/par/…", "value"], …], of SiTCP boards
+    /// registers by name or address, [["mode", "raw"], ["0x1c:2", "3500"]].
     #[serde(default)]
     pub parameters: Vec<(String, String)>,
+    /// UDP port at which SiTCP boards are asked for their registers; without it 4660.
+    #[serde(default)]
+    pub register_port: Option<u16>,
+    /// Whether a connection that a triggered board has closed is opened again.
+    #[serde(default = "default_reconnect")]
+    pub reconnect: bool,
+}
+
+fn default_reconnect() -> bool {
+    true
 }
 
 fn default_block_bytes() -> u32 {
@@ -95,7 +109,41 @@ impl Settings {
             datagram_bytes: default_datagram_bytes(),
             continuations: Vec::new(),
             parameters: Vec::new(),
+            register_port: None,
+            reconnect: default_reconnect(),
         }
+    }
+
+    /// Number of blocks of each of `links`, and bytes of each block, where a unit has at most `unit_bytes` (0: not known).
+    ///
+    /// What the configuration says is divided among the links. Where it says nothing, every link gets 8 blocks of 64 KiB, or of
+    /// twice the longest unit; a single link has the room of a source.
+    ///
+    /// # Errors
+    /// When that is too little for a link: what to write.
+    pub fn link_pool_shape(&self, links: usize, unit_bytes: usize) -> Result<(usize, usize), String> {
+        let links = links.max(1);
+        let smallest = (2 * unit_bytes).next_power_of_two().max(MESSAGE_ROOM_BYTES);
+        let configured = self.block_bytes != default_block_bytes();
+        let block_bytes = match (configured, links) {
+            (true, _) => self.block_bytes as usize,
+            (false, 1) => smallest.max(self.block_bytes as usize),
+            (false, _) => smallest,
+        };
+        let blocks = if self.memory_bytes == default_memory_bytes() {
+            (self.memory_bytes as usize / links / block_bytes).max(LINK_BLOCKS)
+        } else {
+            (self.memory_bytes / links as u64 / block_bytes.max(1) as u64) as usize
+        };
+        if blocks < 4 {
+            let needed = (LINK_BLOCKS * links * block_bytes) as u64;
+            return Err(format!(
+                "`memory_bytes` = {} is {blocks} blocks of {block_bytes} bytes for each of {links} links; \
+                 allowed are 4 or more: write `memory_bytes = {needed}`, or smaller `block_bytes`",
+                self.memory_bytes
+            ));
+        }
+        Ok((blocks, block_bytes))
     }
 
     /// Number of blocks, and bytes of each.
@@ -131,8 +179,9 @@ impl Settings {
         if !self.continuations.is_empty() && self.url.scheme() != "file" {
             return Err(format!("`continuations` belong to a file:// URL, and this one is {}", self.url));
         }
-        if !self.parameters.is_empty() && self.url.scheme() != "dig2" {
-            return Err(format!("`parameters` belong to a dig2:// URL, and this one is {}", self.url));
+        if !self.parameters.is_empty() && !matches!(self.url.scheme(), "dig2" | "tcp" | "emulate") {
+            let url = &self.url;
+            return Err(format!("`parameters` belong to boards with a control port, and this one is {url}"));
         }
         Ok(())
     }
@@ -153,6 +202,20 @@ mod tests {
         assert_eq!(settings, Settings::new("udp://0.0.0.0:51940".parse().expect("a URL")));
         assert_eq!(settings.check(), Ok(()));
         assert_eq!(settings.pool_shape(), (128, 512 << 10));
+    }
+
+    #[test]
+    fn memory_is_divided_among_links() {
+        let mut settings = Settings::new("tcp://10.0.0.{1..105}:24".parse().expect("a range"));
+        assert_eq!(settings.link_pool_shape(105, 0), Ok((9, 64 << 10)), "64 MiB");
+        assert_eq!(settings.link_pool_shape(512, 0), Ok((8, 64 << 10)), "256 MiB");
+        assert_eq!(settings.link_pool_shape(1, 0), Ok((128, 512 << 10)));
+        assert_eq!(settings.link_pool_shape(105, 70_000), Ok((8, 256 << 10)), "a unit fits, and another");
+        settings.memory_bytes = 16 << 20;
+        let refused = settings.link_pool_shape(105, 0).expect_err("too little");
+        assert!(refused.contains("2 blocks") && refused.contains("`memory_bytes = 55050240`"), "{refused}");
+        settings.block_bytes = 16 << 10;
+        assert_eq!(settings.link_pool_shape(105, 0), Ok((9, 16 << 10)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use thalweg_data::{Busy, Fragment, Fragments, Frames, LossReason, Pool, SourceId
 use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
 use thalweg_readout::RunClock;
 use thalweg_readout::group::{Group, GroupSettings, Link, LinkId};
-use thalweg_readout::host::triggered::{Feed, HostedBoards, HostedLink, Outlet, TriggeredSettings};
+use thalweg_readout::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
 use thalweg_readout::live::{Live, TcpSource, UdpSource};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, UdpReceiver, UdpReceiverSettings};
 
@@ -33,6 +33,8 @@ impl Answer for Plain {
         }
     }
 }
+
+impl Hosted for Plain {}
 
 /// Its framing.
 #[derive(Default)]
@@ -103,7 +105,7 @@ fn tcp_boards(boards: u16, bytes: usize, clock: RunClock) -> (Vec<HostedLink>, V
                 split: Box::new(PlainSplit::default()),
                 reopen: Some(Box::new(move || Ok(connect()))),
             };
-            (HostedLink { outlet, boards: vec![Box::new(Plain { board, bytes, datagrams: false })] }, link)
+            (HostedLink::new(outlet, vec![Box::new(Plain { board, bytes, datagrams: false })]), link)
         })
         .unzip()
 }
@@ -183,9 +185,9 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
     let split = Box::new(PlainSplit::default());
     let link = Link { source: SourceId(0), live, split, reopen: None };
     let boards = (0..320)
-        .map(|board| Box::new(Plain { board, bytes: 1000, datagrams: true }) as Box<dyn Answer>)
+        .map(|board| Box::new(Plain { board, bytes: 1000, datagrams: true }) as Box<dyn Hosted>)
         .collect();
-    let hosted = vec![HostedLink { outlet: Outlet::Datagrams(to), boards }];
+    let hosted = vec![HostedLink::new(Outlet::Datagrams(to), boards)];
     let rate_hz = if short { 100.0 } else { 1000.0 };
     let mut hosted =
         HostedBoards::new(TriggeredSettings::new(hosted, constant(rate_hz, 1000))).expect("boards");

@@ -57,6 +57,7 @@ pub(super) struct Member {
 impl Member {
     /// A link whose socket is in the set already.
     pub(super) fn new(link: LinkId, given: Link, settings: &GroupSettings) -> Member {
+        let joined = given.live.socket().is_some();
         let now = Instant::now();
         Member {
             link,
@@ -66,7 +67,7 @@ impl Member {
             reopen: given.reopen,
             state: State::Reading,
             paused: false,
-            joined: true,
+            joined,
             latest: Mark(0),
             epoch: 0,
             retry_at: now,
@@ -144,17 +145,19 @@ impl Member {
 
     /// Takes the socket out of the set.
     pub(super) fn leave(&mut self, ready: &mut ReadySet) {
-        if let (Some(live), true) = (&self.live, self.joined) {
+        let socket = self.live.as_ref().and_then(|live| live.socket());
+        if let (Some(socket), true) = (socket, self.joined) {
             // It fails only for a socket that is not in the set any more.
-            let _gone = ready.remove(live.socket());
+            let _gone = ready.remove(socket);
             self.joined = false;
         }
     }
 
     /// Puts the socket back into the set, unless the link is paused. `false` leaves the link as [`State::Gone`].
     pub(super) fn join(&mut self, ready: &mut ReadySet) -> bool {
-        if let (Some(live), false, false) = (&self.live, self.joined, self.paused) {
-            match ready.add(live.socket(), self.link.index()) {
+        let socket = self.live.as_ref().and_then(|live| live.socket());
+        if let (Some(socket), false, false) = (socket, self.joined, self.paused) {
+            match ready.add(socket, self.link.index()) {
                 Ok(()) => self.joined = true,
                 Err(cause) => {
                     self.failure = Some(format!("cannot be waited for: {cause}"));

@@ -124,6 +124,9 @@ pub struct Group {
     ready: ReadySet,
     members: Vec<Member>,
     reconnector: Reconnector,
+    /// Links without a socket, which are asked in every turn; and whether one of them had something the last time.
+    asked: Vec<usize>,
+    asked_more: bool,
     /// Links whose pool is empty: tried again after a while.
     held: Vec<usize>,
     /// Links without a connection.
@@ -156,8 +159,12 @@ impl Group {
         };
         let mut ready = ReadySet::new().map_err(failed)?;
         let mut members = Vec::with_capacity(links.len());
+        let mut asked = Vec::new();
         for (key, link) in links.into_iter().enumerate() {
-            ready.add(link.live.socket(), key).map_err(failed)?;
+            match link.live.socket() {
+                Some(socket) => ready.add(socket, key).map_err(failed)?,
+                None => asked.push(key),
+            }
             members.push(Member::new(LinkId(key as u32), link, &settings));
         }
         let latest = clock.mark();
@@ -165,6 +172,8 @@ impl Group {
             settings,
             clock,
             ready,
+            asked_more: !asked.is_empty(),
+            asked,
             held: Vec::with_capacity(members.len()),
             away: Vec::with_capacity(members.len()),
             members,
@@ -207,6 +216,9 @@ impl Group {
                 Received::End => self.gone = true,
             }
         }
+        if !self.asked.is_empty() {
+            turn.links += self.ask(each);
+        }
         if self.gone || !self.held.is_empty() || !self.away.is_empty() {
             self.tend(each);
         }
@@ -216,11 +228,31 @@ impl Group {
 
     /// A wait within which every mark and every second try is in time.
     fn bounded(&self, wait: Duration) -> Duration {
-        if wait.is_zero() {
-            return wait;
+        if wait.is_zero() || self.asked_more {
+            return Duration::ZERO;
         }
         let sweep = Duration::from_nanos(self.next_sweep.since_ns(self.latest));
-        wait.min(if self.held.is_empty() { sweep } else { sweep.min(TRY_EVERY) })
+        let calm = self.held.is_empty() && self.asked.is_empty();
+        wait.min(if calm { sweep } else { sweep.min(TRY_EVERY) })
+    }
+
+    /// Asks the links that have no socket to wait on; returns how many had something.
+    fn ask(&mut self, each: &mut Each<'_>) -> u32 {
+        let (mut given, members) = (0, &mut self.members);
+        for &key in &self.asked {
+            let member = &mut members[key];
+            if member.paused || member.state != State::Reading {
+                continue;
+            }
+            match member.take(&mut self.frames, &mut self.fragments, each) {
+                Received::Data => given += 1,
+                Received::End => self.gone = true,
+                Received::Idle | Received::Full => {}
+            }
+        }
+        self.asked.retain(|key| !matches!(members[*key].state, State::Ended));
+        self.asked_more = given > 0;
+        given
     }
 
     /// Looks after the links that are not simply read: full, gone, away.

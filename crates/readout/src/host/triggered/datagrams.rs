@@ -7,10 +7,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use thalweg_frontend::trigger::{Answer, Trigger};
+use thalweg_frontend::trigger::Trigger;
 use thalweg_transport::{TransportError, UdpSender};
 
-use super::BoardTotals;
+use super::{BoardTotals, Hosted};
 
 /// Bytes put together before they are sent: they are still in the cache when they are.
 const ARENA_BYTES: usize = 256 << 10;
@@ -20,7 +20,7 @@ const SEND_WAIT: Duration = Duration::from_millis(1);
 /// A link of boards that send datagrams.
 pub(super) struct DatagramLink {
     sender: UdpSender,
-    boards: Vec<Box<dyn Answer>>,
+    boards: Vec<Box<dyn Hosted>>,
     totals: Vec<BoardTotals>,
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -29,7 +29,7 @@ pub(super) struct DatagramLink {
 }
 
 impl DatagramLink {
-    pub(super) fn new(to: SocketAddr, boards: Vec<Box<dyn Answer>>) -> Result<DatagramLink, TransportError> {
+    pub(super) fn new(to: SocketAddr, boards: Vec<Box<dyn Hosted>>) -> Result<DatagramLink, TransportError> {
         let any = match to.ip() {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),

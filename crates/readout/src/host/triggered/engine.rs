@@ -67,7 +67,7 @@ impl Engine {
             })
         };
         let mut links = Vec::with_capacity(settings.links.len());
-        for HostedLink { outlet, boards } in settings.links {
+        for HostedLink { outlet, boards, .. } in settings.links {
             let stream = |ends, boards| {
                 let link = StreamLink::new(ends, boards, fifo_bytes, send_buffer_bytes);
                 link.map(LinkEnd::Stream).map_err(failed)

@@ -11,11 +11,12 @@
 //! ```
 //! One thread does it all: several triggers are answered in one write where the thread is behind. A TCP board keeps what its client
 //! does not take in its FIFO; when that is full the board is BUSY and triggers are refused, which is counted. A board without
-//! a client throws its answers away, which is counted, too, and holds nobody up.
+//! a client throws its answers away, which is counted, too, and holds nobody up. Boards with registers have one more thread, for all.
 
 mod datagrams;
 mod engine;
 mod feed;
+mod registers;
 mod stream;
 mod timing;
 
@@ -30,6 +31,7 @@ use thalweg_frontend::trigger::Answer;
 
 use super::{HostError, data::thread, lock};
 pub use feed::Feed;
+pub use registers::{HostedRegisters, SharedRegisters, SitcpBoard};
 pub use timing::{Spread, Times};
 
 /// Where the data of one link go.
@@ -61,12 +63,35 @@ impl Outlet {
     }
 }
 
+/// A board that is hosted: it answers triggers, and may learn of its client and of what was set in its registers.
+pub trait Hosted: Answer {
+    /// A client has connected to its link: what was not sent is gone.
+    fn connected(&mut self) {}
+
+    /// Looks at what was set meanwhile, some hundred times per second. Returns whether the board was reset, so that its
+    /// connection is closed.
+    fn attend(&mut self) -> bool {
+        false
+    }
+}
+
+impl Hosted for thalweg_frontend::fragment::emulate::Board {}
+
 /// One link: a socket and the boards behind it, in the order of their numbers.
 pub struct HostedLink {
     /// Where the data go.
     pub outlet: Outlet,
     /// Who answers.
-    pub boards: Vec<Box<dyn Answer>>,
+    pub boards: Vec<Box<dyn Hosted>>,
+    /// Its register port, where there is one.
+    pub registers: Option<HostedRegisters>,
+}
+
+impl HostedLink {
+    /// A link without registers.
+    pub fn new(outlet: Outlet, boards: Vec<Box<dyn Hosted>>) -> HostedLink {
+        HostedLink { outlet, boards, registers: None }
+    }
 }
 
 /// What to host.
@@ -192,7 +217,7 @@ impl Shared {
 /// Triggered boards that are being emulated. Dropping them ends them.
 pub struct HostedBoards {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl HostedBoards {
@@ -200,7 +225,7 @@ impl HostedBoards {
     ///
     /// # Errors
     /// When a socket cannot be made.
-    pub fn new(settings: TriggeredSettings) -> Result<HostedBoards, HostError> {
+    pub fn new(mut settings: TriggeredSettings) -> Result<HostedBoards, HostError> {
         let shared = Arc::new(Shared {
             started: Mutex::new(None),
             stopping: AtomicBool::new(false),
@@ -210,9 +235,20 @@ impl HostedBoards {
             totals: Mutex::new(TriggeredTotals::default()),
             failures: Mutex::new(Vec::new()),
         });
+        let registers: Vec<_> = settings.links.iter_mut().filter_map(|link| link.registers.take()).collect();
         let engine = engine::Engine::new(settings, shared.clone())?;
-        let thread = Some(thread("triggered boards", move || engine.run())?);
-        Ok(HostedBoards { shared, thread })
+        let mut boards = HostedBoards { shared: shared.clone(), threads: Vec::new() };
+        if !registers.is_empty() {
+            let server = registers::Server::new(registers)?;
+            let (ending, failing) = (shared.clone(), shared.clone());
+            boards.threads.push(thread("board registers", move || {
+                if let Err(cause) = server.run(&|| ending.ending.load(Ordering::Acquire)) {
+                    failing.fail(format!("the registers of emulated boards: {cause}"));
+                }
+            })?);
+        }
+        boards.threads.push(thread("triggered boards", move || engine.run())?);
+        Ok(boards)
     }
 
     /// Starts the triggers; their time counts from now. Once per run.
@@ -256,8 +292,11 @@ impl HostedBoards {
     pub fn end(&mut self) {
         self.stop();
         self.shared.ending.store(true, Ordering::Release);
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            self.shared.fail("the thread of emulated boards panicked: a defect, please report it".to_owned());
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                self.shared
+                    .fail("a thread of emulated boards panicked: a defect, please report it".to_owned());
+            }
         }
     }
 }

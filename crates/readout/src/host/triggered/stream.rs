@@ -9,15 +9,15 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use thalweg_frontend::trigger::{Answer, Trigger};
+use thalweg_frontend::trigger::Trigger;
 
-use super::BoardTotals;
+use super::{BoardTotals, Hosted};
 
 /// A link of boards that send a stream.
 pub(super) struct StreamLink {
     listener: Option<TcpListener>,
     client: Option<TcpStream>,
-    boards: Vec<Box<dyn Answer>>,
+    boards: Vec<Box<dyn Hosted>>,
     totals: Vec<BoardTotals>,
     buffer: Vec<u8>,
     /// How much of the buffer has gone.
@@ -36,7 +36,7 @@ pub(super) struct StreamLink {
 impl StreamLink {
     pub(super) fn new(
         (listener, client): (Option<TcpListener>, Option<TcpStream>),
-        boards: Vec<Box<dyn Answer>>,
+        boards: Vec<Box<dyn Hosted>>,
         fifo_bytes: usize,
         send_buffer_bytes: usize,
     ) -> io::Result<StreamLink> {
@@ -55,8 +55,16 @@ impl StreamLink {
             send_buffer_bytes,
             no_ends: Vec::new(),
         };
-        link.client = client.map(|client| link.prepared(client)).transpose()?;
+        if let Some(client) = client {
+            link.welcome(client)?;
+        }
         Ok(link)
+    }
+
+    fn welcome(&mut self, client: TcpStream) -> io::Result<()> {
+        self.client = Some(self.prepared(client)?);
+        self.boards.iter_mut().for_each(|board| board.connected());
+        Ok(())
     }
 
     fn prepared(&self, client: TcpStream) -> io::Result<TcpStream> {
@@ -162,6 +170,8 @@ impl StreamLink {
 
     /// Looks after the client: whether it is still there, and whether one wants to come. A board without power has none.
     pub(super) fn tend(&mut self, powered: bool) -> io::Result<()> {
+        let mut reset = false;
+        self.boards.iter_mut().for_each(|board| reset |= board.attend());
         if let Some(client) = &mut self.client {
             let mut ignored = [0; 256];
             let closed = match client.read(&mut ignored) {
@@ -169,14 +179,14 @@ impl StreamLink {
                 Ok(_) => false,
                 Err(cause) => !matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
             };
-            if closed || !powered {
+            if closed || reset || !powered {
                 self.lose_client();
             }
         }
         let (None, Some(listener)) = (&self.client, &self.listener) else { return Ok(()) };
         match listener.accept() {
             // Without power it is closed at once.
-            Ok((client, _)) if powered => self.client = Some(self.prepared(client)?),
+            Ok((client, _)) if powered => self.welcome(client)?,
             Ok(_) => {}
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
             // A client that left before it was taken; anything worse comes again and is seen then.

@@ -1,0 +1,500 @@
+//! From one `[[source]]` of triggered boards to its links.
+//!
+//! ```text
+//!  tcp://192.168.10.{16..120}:24   105 links, connected at the same time ─┐
+//!  udp://0.0.0.0:5000              one link, any number of boards         ├─► Link { socket, framing, way back } ─► Group
+//!  emulate://                      links, and the boards at their other end ┘   control: registers of SiTCP boards
+//!  file:// pcap://                 what was recorded of them
+//! ```
+//! Link i carries the boards with wire numbers `first_board + i · boards ..`, and these have the source numbers
+//! `first_source + i · boards ..`, so that all boards of a range are numbered as they stand.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use thalweg_data::{Busy, Control, Pool, SourceError, SourceId, Split};
+use thalweg_frontend::sitcp::rbcp::Registers;
+use thalweg_frontend::sitcp::rbcp::map::recbe;
+use thalweg_frontend::{fragment, sitcp};
+use thalweg_transport::UdpReceiverSettings;
+
+use crate::clock::RunClock;
+use crate::file::FileSource;
+use crate::group::{Link, Reopen};
+use crate::host::triggered::{Hosted, HostedLink, HostedRegisters, Outlet, SharedRegisters, SitcpBoard};
+use crate::live::{Asked, Live};
+use crate::open::{CONNECT_WAIT, Opening};
+use crate::pcap::{PcapFilter, PcapSource};
+use crate::register_control::{REGISTER_PORT, RegisterControl, RegisterSettings};
+use crate::settings::{Policy, Settings};
+use crate::url::{Endpoint, HostPort};
+
+/// How long a board may take to be connected to again: one that is not there holds up only other ones that are not.
+const RECONNECT_WAIT: Duration = Duration::from_millis(500);
+/// Boards that are connected to at the same time.
+const CONNECTING: usize = 16;
+
+/// What the boards of a source speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Boards {
+    /// Fragments in datagrams or a stream.
+    Fragment(fragment::Settings),
+    /// SiTCP streams.
+    Sitcp(sitcp::Settings),
+}
+
+/// The boards behind an `emulate://` URL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EmulatedBoards {
+    /// Fragments in datagrams or a stream.
+    Fragment(fragment::emulate::Settings),
+    /// SiTCP streams, with registers.
+    Sitcp(sitcp::emulate::Settings),
+}
+
+/// One source of triggered boards.
+#[derive(Clone, Copy)]
+pub struct LinkSettings<'a> {
+    /// Its endpoint.
+    pub endpoint: &'a Settings,
+    /// What the boards speak, and how many are behind each link. Of `emulate://` over streams, how many links of one
+    /// board there are.
+    pub boards: &'a Boards,
+    /// Of `emulate://`: what the boards are like; without it the defaults.
+    pub emulated: Option<&'a EmulatedBoards>,
+    /// Number of the first board.
+    pub first_source: SourceId,
+}
+
+/// How many links and boards a source has, and the memory for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkPlan {
+    /// Sockets.
+    pub links: usize,
+    /// Boards behind each: so many sources.
+    pub boards_per_link: u16,
+    /// Blocks of each link.
+    pub blocks: usize,
+    /// Bytes of each block.
+    pub block_bytes: usize,
+}
+
+impl LinkPlan {
+    /// Boards of all links together: they take so many source numbers.
+    pub fn boards(&self) -> usize {
+        self.links * usize::from(self.boards_per_link)
+    }
+
+    /// Memory for received bytes, all links together.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.links * self.blocks * self.block_bytes) as u64
+    }
+}
+
+/// A source of triggered boards, ready to be read.
+pub struct OpenedLinks {
+    /// Its links, for a [`Group`](crate::group::Group), in order.
+    pub links: Vec<Link>,
+    /// The blocks of each link.
+    pub pools: Vec<Pool>,
+    /// The registers of each board that has some: armed before the run.
+    pub controls: Vec<Box<dyn Control>>,
+    /// Of `emulate://`: the other ends, for [`HostedBoards`](crate::host::triggered::HostedBoards), which triggers those of all
+    /// sources together.
+    pub hosted: Vec<HostedLink>,
+    /// What was opened.
+    pub plan: LinkPlan,
+}
+
+impl LinkSettings<'_> {
+    /// How many links, boards and blocks the source has. Opens nothing.
+    ///
+    /// # Errors
+    /// What does not fit together, in words.
+    pub fn plan(&self) -> Result<LinkPlan, String> {
+        self.endpoint.check()?;
+        let per_link = self.boards.per_link();
+        let (links, boards_per_link) = match self.endpoint.url.endpoint() {
+            Endpoint::Emulate if self.emulates_streams() => (usize::from(per_link), 1),
+            _ => (self.endpoint.url.endpoints().len(), per_link),
+        };
+        let (blocks, block_bytes) = self.endpoint.link_pool_shape(links, self.boards.longest_unit())?;
+        let plan = LinkPlan { links, boards_per_link, blocks, block_bytes };
+        let room = (1 << 16) - usize::from(self.first_source.0);
+        if plan.boards() > room {
+            return Err(format!(
+                "{} boards from {} on; there are 65536 sources",
+                plan.boards(),
+                self.first_source
+            ));
+        }
+        for link in [0, links.saturating_sub(1)] {
+            self.boards.of_link(link, boards_per_link)?.check(self.source_of(link, boards_per_link))?;
+        }
+        Ok(plan)
+    }
+
+    fn source_of(&self, link: usize, boards_per_link: u16) -> SourceId {
+        SourceId(self.first_source.0 + (link * usize::from(boards_per_link)) as u16)
+    }
+
+    fn emulates_streams(&self) -> bool {
+        match (self.boards, self.emulated) {
+            (Boards::Sitcp(_), _) => true,
+            (Boards::Fragment(_), Some(EmulatedBoards::Fragment(board))) => board.stream,
+            (Boards::Fragment(_), _) => false,
+        }
+    }
+}
+
+impl Boards {
+    fn per_link(&self) -> u16 {
+        match self {
+            Boards::Fragment(settings) => settings.boards,
+            Boards::Sitcp(settings) => settings.boards,
+        }
+    }
+
+    /// Bytes of the longest unit that was asked for; 0 where the default stands, which is a bound and no expectation.
+    fn longest_unit(&self) -> usize {
+        match self {
+            Boards::Fragment(settings) => {
+                let longest = settings.longest_fragment_bytes;
+                let unasked = longest == fragment::Settings::default().longest_fragment_bytes;
+                if unasked { 0 } else { longest as usize }
+            }
+            Boards::Sitcp(settings) => match (settings.longest_block_bytes, settings.profile) {
+                (Some(longest), _) => longest as usize,
+                (None, sitcp::Profile::AdcSitcp) => settings.longest_block(),
+                (None, _) => 0,
+            },
+        }
+    }
+
+    /// The settings of one link of a range: its boards follow those of the link before.
+    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Boards, String> {
+        let mut own = self.clone();
+        let (boards, first_board) = match &mut own {
+            Boards::Fragment(settings) => (&mut settings.boards, &mut settings.first_board),
+            Boards::Sitcp(settings) => (&mut settings.boards, &mut settings.first_board),
+        };
+        let first = usize::from(*first_board) + link * usize::from(boards_per_link);
+        *boards = boards_per_link;
+        *first_board = u16::try_from(first).map_err(|_| {
+            format!("the boards of link {link} begin at number {first}; at most 65535 is possible")
+        })?;
+        Ok(own)
+    }
+
+    fn check(&self, first_source: SourceId) -> Result<(), String> {
+        match self {
+            Boards::Fragment(settings) => settings.check(first_source).map_err(|error| error.to_string()),
+            Boards::Sitcp(settings) => {
+                sitcp::Splitter::new(first_source, settings).map(drop).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    fn split(&self, first_source: SourceId, is_stream: bool) -> Result<Box<dyn Split>, String> {
+        Ok(match self {
+            Boards::Fragment(settings) if is_stream => {
+                Box::new(fragment::StreamSplitter::new(first_source, settings).map_err(text)?)
+            }
+            Boards::Fragment(settings) => {
+                Box::new(fragment::Splitter::new(first_source, settings).map_err(text)?)
+            }
+            Boards::Sitcp(settings) if is_stream => {
+                Box::new(sitcp::Splitter::new(first_source, settings).map_err(text)?)
+            }
+            Boards::Sitcp(_) => {
+                return Err("SiTCP boards send a stream; write tcp://HOST:24, and their numbers as a range"
+                    .to_owned());
+            }
+        })
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// Opens all links of a source; TCP boards are connected to at the same time. Paths are taken as they are. `busy` is raised by
+/// the policy of that name.
+///
+/// # Errors
+/// When settings do not fit together, or a link cannot be opened: which, how many more, and what to do.
+pub fn open_links(
+    settings: &LinkSettings<'_>,
+    clock: RunClock,
+    busy: &Arc<Busy>,
+) -> Result<OpenedLinks, SourceError> {
+    let place = settings.endpoint.url.to_string();
+    let failed = |message: String| SourceError { place: place.clone(), message };
+    let plan = settings.plan().map_err(failed)?;
+    let policy_busy = (settings.endpoint.policy == Policy::Busy).then(|| busy.clone());
+    let mut pools = Vec::with_capacity(plan.links);
+    for _ in 0..plan.links {
+        pools.push(Pool::new(plan.blocks, plan.block_bytes).map_err(|error| failed(error.to_string()))?);
+    }
+    let opener = Opener { settings, plan, clock, busy: policy_busy, pools: &pools, place: &place };
+    let (lives, hosted, register_ports) = opener.open_all()?;
+    let mut links = Vec::with_capacity(plan.links);
+    for (index, Opened { live, reopen }) in lives.into_iter().enumerate() {
+        let source = settings.source_of(index, plan.boards_per_link);
+        let own = settings.boards.of_link(index, plan.boards_per_link).map_err(failed)?;
+        let split = own.split(source, live.is_stream()).map_err(failed)?;
+        links.push(Link { source, live, split, reopen });
+    }
+    let mut controls: Vec<Box<dyn Control>> = Vec::new();
+    for address in register_ports {
+        let parameters = settings.endpoint.parameters.clone();
+        let control = RegisterControl::open(address, RegisterSettings::default(), parameters);
+        controls.push(Box::new(control.map_err(|error| failed(error.to_string()))?));
+    }
+    if controls.is_empty() && !settings.endpoint.parameters.is_empty() {
+        return Err(failed("`parameters` are registers, which these boards do not have".to_owned()));
+    }
+    Ok(OpenedLinks { links, pools, controls, hosted, plan })
+}
+
+struct Opened {
+    live: Box<dyn Live>,
+    reopen: Option<Reopen>,
+}
+
+type OpenedAll = (Vec<Opened>, Vec<HostedLink>, Vec<SocketAddr>);
+
+struct Opener<'a> {
+    settings: &'a LinkSettings<'a>,
+    plan: LinkPlan,
+    clock: RunClock,
+    busy: Option<Arc<Busy>>,
+    pools: &'a [Pool],
+    place: &'a str,
+}
+
+impl Opener<'_> {
+    fn failed(&self, message: String) -> SourceError {
+        SourceError { place: self.place.to_owned(), message }
+    }
+
+    fn opening<'p>(&'p self, link: usize, place: &'p str) -> Opening<'p> {
+        let (pool, busy) = (self.pools[link].clone(), self.busy.clone());
+        Opening { settings: self.settings.endpoint, pool, clock: self.clock, busy, place }
+    }
+
+    fn open_all(&self) -> Result<OpenedAll, SourceError> {
+        let endpoint = self.settings.endpoint;
+        match endpoint.url.endpoint() {
+            Endpoint::Tcp(_) => self.open_tcp(),
+            Endpoint::Udp { .. } => {
+                let endpoints = endpoint.url.endpoints().iter().enumerate();
+                let lives = endpoints.map(|(link, endpoint)| self.open_udp(link, endpoint));
+                Ok((lives.collect::<Result<_, _>>()?, Vec::new(), Vec::new()))
+            }
+            Endpoint::Emulate => self.emulate(),
+            Endpoint::File(path) => {
+                let mut paths: Vec<PathBuf> = vec![path.clone()];
+                paths.extend(endpoint.continuations.iter().cloned());
+                let source = FileSource::open(&paths, self.pools[0].clone(), self.clock)?;
+                Ok(self.recorded(Box::new(Asked(Box::new(source)))))
+            }
+            Endpoint::Pcap { path, port, from } => {
+                let filter = PcapFilter { port: *port, destination: None, source: *from };
+                let source = PcapSource::open(path, filter, self.pools[0].clone())?;
+                Ok(self.recorded(Box::new(Asked(Box::new(source)))))
+            }
+            Endpoint::Dig2(_) => {
+                Err(self
+                    .failed("dig2:// boards are self-triggered; use `format = \"digitizer2\"`".to_owned()))
+            }
+        }
+    }
+
+    fn recorded(&self, live: Box<dyn Live>) -> OpenedAll {
+        (vec![Opened { live, reopen: None }], Vec::new(), Vec::new())
+    }
+
+    fn open_udp(&self, link: usize, endpoint: &Endpoint) -> Result<Opened, SourceError> {
+        let Endpoint::Udp { bind, from } = endpoint else {
+            return Err(self.failed("not all links are udp://".to_owned()));
+        };
+        let place = format!("udp://{bind}");
+        let opening = self.opening(link, &place);
+        let from = from.as_ref().map(|(host, port)| opening.peer(host, *port)).transpose()?;
+        let receiver = opening.udp(UdpReceiverSettings { from, ..opening.udp_settings(*bind) })?;
+        Ok(Opened { live: Box::new(opening.udp_source(receiver)), reopen: None })
+    }
+
+    /// Connects to all boards at the same time, a few at once; tells of all that do not answer.
+    fn open_tcp(&self) -> Result<OpenedAll, SourceError> {
+        let endpoints = self.settings.endpoint.url.endpoints();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some((link, endpoint)) = {
+                let link = next.fetch_add(1, Ordering::Relaxed);
+                endpoints.get(link).map(|endpoint| (link, endpoint))
+            } {
+                done.push((link, self.connect(link, endpoint)));
+            }
+            done
+        };
+        let mut all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..CONNECTING.min(endpoints.len())).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+        });
+        all.sort_by_key(|(link, _)| *link);
+        let (mut lives, mut ports, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        for (_, result) in all {
+            match result {
+                Ok((opened, address)) => {
+                    lives.push(opened);
+                    ports.push(address);
+                }
+                Err(error) => failures.push(error),
+            }
+        }
+        if let Some(first) = failures.first() {
+            let (some, links) = (failures.len(), endpoints.len());
+            let others =
+                if links > 1 { format!("{some} of {links} boards; the first: ") } else { String::new() };
+            return Err(self.failed(format!("{others}{first}")));
+        }
+        if lives.len() < endpoints.len() {
+            return Err(self.failed("not every board could be connected to".to_owned()));
+        }
+        let has_registers = matches!(self.settings.boards, Boards::Sitcp(_));
+        Ok((lives, Vec::new(), if has_registers { ports } else { Vec::new() }))
+    }
+
+    /// One board: its connection, the way back to it, and its register port.
+    fn connect(&self, link: usize, endpoint: &Endpoint) -> Result<(Opened, SocketAddr), SourceError> {
+        let Endpoint::Tcp(host) = endpoint else {
+            return Err(self.failed("not all links are tcp://".to_owned()));
+        };
+        let place = format!("tcp://{host}");
+        let opening = self.opening(link, &place);
+        let address = opening.resolve(host)?;
+        let live = Box::new(opening.tcp_within(address, CONNECT_WAIT)?);
+        let reopen = self.settings.endpoint.reconnect.then(|| self.reopen(link, host));
+        let port = self.settings.endpoint.register_port.unwrap_or(REGISTER_PORT);
+        Ok((Opened { live, reopen }, SocketAddr::new(address.ip(), port)))
+    }
+
+    fn reopen(&self, link: usize, host: &HostPort) -> Reopen {
+        let (settings, host) = (self.settings.endpoint.clone(), host.clone());
+        let (pool, clock, busy) = (self.pools[link].clone(), self.clock, self.busy.clone());
+        Box::new(move || {
+            let place = format!("tcp://{host}");
+            let (pool, busy) = (pool.clone(), busy.clone());
+            let opening = Opening { settings: &settings, pool, clock, busy, place: &place };
+            let address = opening.resolve(&host)?;
+            Ok(Box::new(opening.tcp_within(address, RECONNECT_WAIT)?))
+        })
+    }
+
+    /// Links and the boards at their other end, all on loopback.
+    fn emulate(&self) -> Result<OpenedAll, SourceError> {
+        let boards = EmulatedSource::new(self.settings).map_err(|message| self.failed(message))?;
+        let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let (mut lives, mut hosted, mut ports) = (Vec::new(), Vec::new(), Vec::new());
+        for link in 0..self.plan.links {
+            if !self.settings.emulates_streams() {
+                let opening = self.opening(link, self.place);
+                let receiver = opening.udp(opening.udp_settings(local))?;
+                let to = receiver.local_address().map_err(|cause| self.failed(cause.to_string()))?;
+                lives.push(Opened { live: Box::new(opening.udp_source(receiver)), reopen: None });
+                hosted.push(HostedLink::new(Outlet::Datagrams(to), boards.behind(link, self.plan).0));
+                continue;
+            }
+            let outlet = Outlet::listen(local).map_err(|error| self.failed(error.to_string()))?;
+            let address =
+                outlet.local_address().ok_or_else(|| self.failed("no address to listen at".to_owned()))?;
+            let host = HostPort { host: address.ip().to_string(), port: address.port() };
+            let (opened, _) = self.connect(link, &Endpoint::Tcp(host))?;
+            lives.push(opened);
+            let (own, registers) = boards.behind(link, self.plan);
+            let mut end = HostedLink::new(outlet, own);
+            if let Some(registers) = registers {
+                let failed = |cause: std::io::Error| self.failed(format!("register port: {cause}"));
+                let socket = UdpSocket::bind(local).map_err(failed)?;
+                ports.push(socket.local_addr().map_err(failed)?);
+                end.registers = Some(HostedRegisters { socket, registers });
+            }
+            hosted.push(end);
+        }
+        Ok((lives, hosted, ports))
+    }
+}
+
+/// Emulated boards, made once per kind and shared from there.
+enum EmulatedSource {
+    Fragment(Vec<fragment::emulate::Board>),
+    Sitcp { first: sitcp::emulate::Board, first_board: u16, registers: Option<Registers> },
+}
+
+impl EmulatedSource {
+    fn new(settings: &LinkSettings<'_>) -> Result<EmulatedSource, String> {
+        match (settings.boards, settings.emulated) {
+            (Boards::Fragment(format), Some(EmulatedBoards::Fragment(board))) => {
+                EmulatedSource::fragments(format, board)
+            }
+            (Boards::Fragment(format), None) => EmulatedSource::fragments(format, &Default::default()),
+            (Boards::Sitcp(format), Some(EmulatedBoards::Sitcp(board))) => {
+                EmulatedSource::sitcp(format, board.clone())
+            }
+            (Boards::Sitcp(format), None) => EmulatedSource::sitcp(format, Default::default()),
+            _ => Err("[source.emulate] describes boards of another format".to_owned()),
+        }
+    }
+
+    fn fragments(
+        format: &fragment::Settings,
+        board: &fragment::emulate::Settings,
+    ) -> Result<EmulatedSource, String> {
+        let end =
+            format.first_board.checked_add(format.boards).ok_or("`boards` leave the numbers below 65536")?;
+        let boards = fragment::emulate::boards(format.first_board..end, board);
+        boards.map(EmulatedSource::Fragment).map_err(text)
+    }
+
+    fn sitcp(format: &sitcp::Settings, board: sitcp::emulate::Settings) -> Result<EmulatedSource, String> {
+        // The format says what the boards send; that it is said twice is no reason for two answers.
+        let board = sitcp::emulate::Settings { profile: format.profile, ..board };
+        let first = sitcp::emulate::Board::new(format.first_board, &board).map_err(text)?;
+        let has_registers = matches!(format.profile, sitcp::Profile::Recbe | sitcp::Profile::Belle2);
+        let registers = has_registers.then(|| {
+            // They begin as the board does, so that setting one of them changes that alone.
+            let mut registers = Registers::recbe(format.first_board as u8, Default::default());
+            let mode = match board.mode {
+                sitcp::emulate::Mode::Raw => recbe::MODE_RAW,
+                sitcp::emulate::Mode::Suppressed => recbe::MODE_SUPPRESSED,
+            };
+            registers.put(recbe::MODE, &[mode]);
+            registers.put(recbe::WINDOW, &[board.window.min(255) as u8]);
+            registers
+        });
+        Ok(EmulatedSource::Sitcp { first, first_board: format.first_board, registers })
+    }
+
+    /// The boards behind one link, and their registers.
+    fn behind(&self, link: usize, plan: LinkPlan) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+        let per_link = usize::from(plan.boards_per_link);
+        match self {
+            EmulatedSource::Fragment(boards) => {
+                let own = boards.iter().skip(link * per_link).take(per_link);
+                (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
+            }
+            EmulatedSource::Sitcp { first, first_board, registers } => {
+                let number = first_board.wrapping_add(link as u16);
+                let shared = registers.clone().map(SharedRegisters::new);
+                let board = SitcpBoard::new(first.like(number), shared.clone());
+                (vec![Box::new(board)], shared)
+            }
+        }
+    }
+}

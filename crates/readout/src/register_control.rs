@@ -1,0 +1,267 @@
+//! A SiTCP board driven through its registers (RBCP over UDP).
+//!
+//! ```text
+//!  RegisterControl: get, set, arm ─► rbcp::Client ─ datagram ─► board, port 4660
+//!                                        ▲ answers: lost ones asked for again, late and double ones put aside
+//! ```
+//! Registers are named as in the RECBE's table (`mode`, `window`, …) or by address: `0x1c` is one byte, `0x1c:2` two, the
+//! highest first. Values are numbers, decimal or after `0x`; `mode` also takes `raw` and `suppressed`.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use thalweg_data::{Control, ControlError};
+pub use thalweg_frontend::sitcp::rbcp::Settings as RegisterSettings;
+use thalweg_frontend::sitcp::rbcp::map::{recbe, sitcp};
+use thalweg_frontend::sitcp::rbcp::{Client, Counts, Done, Operation};
+
+use crate::dig2::local_address_towards;
+
+/// The port at which SiTCP boards are asked.
+pub const REGISTER_PORT: u16 = thalweg_frontend::sitcp::rbcp::wire::PORT;
+
+/// Registers by name: address, bytes.
+const NAMES: [(&str, u32, u8); 13] = [
+    ("synthesis_date", recbe::SYNTHESIS_DATE, 4),
+    ("firmware_version", recbe::FIRMWARE_VERSION, 1),
+    ("mode", recbe::MODE, 1),
+    ("window", recbe::WINDOW, 1),
+    ("delay", recbe::DELAY, 1),
+    ("sum_threshold", recbe::SUM_THRESHOLD, 2),
+    ("trigger_link", recbe::TRIGGER_LINK, 1),
+    ("time_over_threshold", recbe::TIME_OVER_THRESHOLD, 1),
+    ("output_coincidence", recbe::OUTPUT_COINCIDENCE, 1),
+    ("discriminator_threshold", recbe::DISCRIMINATOR_THRESHOLD, 2),
+    ("busy", recbe::BUSY, 1),
+    ("busy_width", recbe::BUSY_WIDTH, 1),
+    ("control", sitcp::CONTROL, 1),
+];
+
+/// The register port of one board.
+pub struct RegisterControl {
+    socket: UdpSocket,
+    place: String,
+    client: Client,
+    parameters: Vec<(String, String)>,
+    start: Instant,
+}
+
+/// Where a register lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Register {
+    address: u32,
+    bytes: u8,
+}
+
+impl Register {
+    fn parse(path: &str) -> Result<Register, String> {
+        let path = path.trim();
+        if let Some((_, address, bytes)) = NAMES.iter().find(|(name, ..)| *name == path) {
+            return Ok(Register { address: *address, bytes: *bytes });
+        }
+        let (address, bytes) = path.split_once(':').unwrap_or((path, "1"));
+        let address = number(address).and_then(|address| u32::try_from(address).ok());
+        let bytes = bytes.parse().ok().filter(|bytes| (1..=8).contains(bytes));
+        match (address, bytes) {
+            (Some(address), Some(bytes)) => Ok(Register { address, bytes }),
+            _ => {
+                let names: Vec<&str> = NAMES.iter().map(|(name, ..)| *name).collect();
+                Err(format!(
+                    "`{path}` is no register; write an address such as 0x1c or 0x1c:2 (bytes, 1 to 8), or one of {}",
+                    names.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// The value's bytes, the highest first.
+    fn bytes_of(self, value: &str) -> Result<Vec<u8>, String> {
+        let number = match (self.address, value.trim()) {
+            (recbe::MODE, "raw") => Some(u64::from(recbe::MODE_RAW)),
+            (recbe::MODE, "suppressed") => Some(u64::from(recbe::MODE_SUPPRESSED)),
+            (_, value) => number(value),
+        };
+        let room = u32::from(self.bytes) * 8;
+        match number.filter(|number| room >= 64 || *number >> room == 0) {
+            Some(number) => Ok(number.to_be_bytes()[8 - usize::from(self.bytes)..].to_vec()),
+            None => Err(format!("`{value}` is no number of {} bytes, decimal or after 0x", self.bytes)),
+        }
+    }
+
+    /// Whether writing it twice does the same as writing it once: not where a bit starts something.
+    fn is_idempotent(self) -> bool {
+        !matches!(self.address, sitcp::CONTROL | recbe::TRIGGER_LINK)
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl RegisterControl {
+    /// The registers of the board at `address`; `parameters` are set, in order, when it is armed. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When no route leads there, or a parameter names no register or no value.
+    pub fn open(
+        address: SocketAddr,
+        settings: RegisterSettings,
+        parameters: Vec<(String, String)>,
+    ) -> Result<RegisterControl, ControlError> {
+        let place = format!("rbcp://{address}");
+        let failed = |message: String| ControlError { board: place.clone(), message };
+        for (path, value) in &parameters {
+            Register::parse(path)
+                .and_then(|register| register.bytes_of(value))
+                .map_err(|message| failed(format!("parameter `{path}`: {message}")))?;
+        }
+        let socket = local_address_towards(address)
+            .and_then(|local| UdpSocket::bind(SocketAddr::new(local.ip(), 0)))
+            .and_then(|socket| socket.connect(address).map(|()| socket))
+            .map_err(|cause| failed(format!("no route leads there: {cause}; check address and interface")))?;
+        Ok(RegisterControl {
+            socket,
+            place,
+            client: Client::new(settings),
+            parameters,
+            start: Instant::now(),
+        })
+    }
+
+    /// Reads bytes from an address on, at most 255.
+    ///
+    /// # Errors
+    /// When the board refuses or does not answer.
+    pub fn read(&mut self, address: u32, length: u8) -> Result<Vec<u8>, ControlError> {
+        self.perform(Operation::Read { address, length }).map(|done| done.data)
+    }
+
+    /// Writes bytes from an address on. What must not be done twice is read back, not repeated, when its answer is lost.
+    ///
+    /// # Errors
+    /// As for `read`.
+    pub fn write(&mut self, address: u32, data: &[u8], idempotent: bool) -> Result<Done, ControlError> {
+        self.perform(Operation::Write { address, data: data.to_vec(), idempotent })
+    }
+
+    /// What was asked, repeated, and put aside.
+    pub fn counts(&self) -> Counts {
+        self.client.counts()
+    }
+
+    fn failed(&self, message: impl ToString) -> ControlError {
+        ControlError { board: self.place.clone(), message: message.to_string() }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Every operation ends: the client gives up by itself.
+    fn perform(&mut self, operation: Operation) -> Result<Done, ControlError> {
+        let now_ns = self.now_ns();
+        self.client.begin(operation, now_ns).map_err(|error| self.failed(error))?;
+        let mut datagram = [0; 512];
+        loop {
+            let now_ns = self.now_ns();
+            if let Some(request) = self.client.transmit(now_ns) {
+                // One that the network refuses is as good as lost: it is sent again.
+                let _lost = self.socket.send(&request);
+            }
+            if let Some(outcome) = self.client.outcome() {
+                return outcome.map_err(|error| self.failed(error));
+            }
+            let due_ns = self.client.due_ns().unwrap_or(now_ns);
+            let wait = Duration::from_nanos(due_ns.saturating_sub(now_ns)).max(Duration::from_micros(100));
+            self.socket.set_read_timeout(Some(wait)).map_err(|cause| self.failed(cause))?;
+            match self.socket.recv(&mut datagram) {
+                Ok(length) => self.client.receive(&datagram[..length]),
+                Err(cause) if is_silence(&cause) => {}
+                // Told that nobody listens: the board may be starting, so the attempts go on, at their times.
+                Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
+                    std::thread::sleep(wait);
+                }
+                Err(cause) => return Err(self.failed(cause)),
+            }
+        }
+    }
+
+    fn register(&self, path: &str) -> Result<Register, ControlError> {
+        Register::parse(path).map_err(|message| self.failed(message))
+    }
+}
+
+fn is_silence(cause: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(cause.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+impl Control for RegisterControl {
+    fn get(&mut self, path: &str) -> Result<String, ControlError> {
+        let register = self.register(path)?;
+        let bytes = self.read(register.address, register.bytes)?;
+        let value = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        Ok(match (register.address, value as u8) {
+            (recbe::MODE, recbe::MODE_RAW) => "raw".to_owned(),
+            (recbe::MODE, recbe::MODE_SUPPRESSED) => "suppressed".to_owned(),
+            _ => value.to_string(),
+        })
+    }
+
+    fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
+        let register = self.register(path)?;
+        let bytes =
+            register.bytes_of(value).map_err(|message| self.failed(format!("`{path}`: {message}")))?;
+        self.write(register.address, &bytes, register.is_idempotent()).map(drop)
+    }
+
+    /// Sets the parameters, in their order.
+    fn arm(&mut self) -> Result<(), ControlError> {
+        for (path, value) in self.parameters.clone() {
+            self.set(&path, &value)?;
+        }
+        Ok(())
+    }
+
+    /// The trigger starts these boards.
+    fn start(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn disarm(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_have_names_or_addresses() {
+        assert_eq!(Register::parse("mode"), Ok(Register { address: 5, bytes: 1 }));
+        assert_eq!(Register::parse("0x1C:2"), Ok(Register { address: 0x1C, bytes: 2 }));
+        assert_eq!(Register::parse("28"), Ok(Register { address: 28, bytes: 1 }));
+        for bad in ["", "mod", "0x", "0x1:0", "0x1:9", "0x100000000", "1:a"] {
+            assert!(Register::parse(bad).expect_err(bad).contains("is no register"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_fit_their_registers() {
+        let mode = Register::parse("mode").expect("known");
+        assert_eq!(mode.bytes_of("raw"), Ok(vec![1]));
+        assert_eq!(mode.bytes_of("0x2"), Ok(vec![2]));
+        assert!(mode.bytes_of("256").is_err() && mode.bytes_of("rw").is_err());
+        let two = Register { address: 0x1C, bytes: 2 };
+        assert_eq!(two.bytes_of("3500"), Ok(vec![0x0D, 0xAC]));
+        assert!(Register { address: 0, bytes: 8 }.bytes_of("0xFFFFFFFFFFFFFFFF").is_ok());
+    }
+}

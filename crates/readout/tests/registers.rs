@@ -1,0 +1,119 @@
+//! SiTCP boards driven through their registers over a real socket, with answers that get lost, come late, or twice.
+
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use thalweg_data::Control;
+use thalweg_frontend::sitcp::emulate::{Board, Settings as BoardSettings};
+use thalweg_frontend::sitcp::rbcp::{Faults, Registers};
+use thalweg_readout::host::triggered::{
+    Feed, Hosted, HostedBoards, HostedLink, HostedRegisters, Outlet, SharedRegisters, SitcpBoard,
+    TriggeredSettings,
+};
+use thalweg_readout::{RegisterControl, RegisterSettings};
+
+struct Lab {
+    hosted: HostedBoards,
+    registers: SharedRegisters,
+    control: RegisterControl,
+    data: SocketAddr,
+}
+
+fn lab(faults: Faults, parameters: &[(&str, &str)]) -> Lab {
+    let registers = SharedRegisters::new(Registers::recbe(3, faults));
+    let board = Board::new(3, &BoardSettings::default()).expect("defaults");
+    let board: Box<dyn Hosted> = Box::new(SitcpBoard::new(board, Some(registers.clone())));
+    let outlet = Outlet::listen("127.0.0.1:0".parse().expect("an address")).expect("loopback");
+    let data = outlet.local_address().expect("listening");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let address = socket.local_addr().expect("bound");
+    let port = HostedRegisters { socket, registers: registers.clone() };
+    let link = HostedLink { registers: Some(port), ..HostedLink::new(outlet, vec![board]) };
+    let feed = Feed::Unpaced { triggers: Some(10) };
+    let hosted = HostedBoards::new(TriggeredSettings::new(vec![link], feed)).expect("a board");
+    let settings = RegisterSettings { timeout_ns: 50_000_000, ..RegisterSettings::default() };
+    let parameters = parameters.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    let control = RegisterControl::open(address, settings, parameters).expect("a route");
+    Lab { hosted, registers, control, data }
+}
+
+/// Reads the data connection until nothing comes for a while.
+fn read_data(stream: &mut TcpStream, least: usize) -> Vec<u8> {
+    use std::io::Read;
+    stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
+    let (mut bytes, mut piece, start) = (Vec::new(), [0; 65536], Instant::now());
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => return bytes,
+            Ok(length) => bytes.extend_from_slice(&piece[..length]),
+            Err(_) if bytes.len() >= least || start.elapsed() > Duration::from_secs(5) => return bytes,
+            Err(_) => {}
+        }
+    }
+}
+
+#[test]
+fn parameters_are_set_before_the_run_and_change_what_is_sent() {
+    let mut lab = lab(Faults::default(), &[("mode", "raw"), ("window", "32"), ("0x1c:2", "3400")]);
+    assert_eq!(lab.control.get("mode").expect("a register"), "suppressed");
+    lab.control.arm().expect("a board");
+    assert_eq!(lab.control.get("mode").expect("a register"), "raw");
+    assert_eq!(lab.control.get("discriminator_threshold").expect("a register"), "3400");
+    let mut stream = TcpStream::connect(lab.data).expect("listening");
+    // The board looks at its registers some hundred times per second.
+    std::thread::sleep(Duration::from_millis(100));
+    lab.hosted.start();
+    let bytes = read_data(&mut stream, 10 * 6156);
+    assert_eq!(bytes.len(), 10 * (12 + 6144), "raw blocks of 48 channels and 32 samples");
+    assert_eq!(lab.hosted.failures(), [] as [String; 0]);
+}
+
+#[test]
+fn lost_late_and_double_answers_do_no_harm() {
+    let faults = Faults {
+        lose_request_every: 5,
+        lose_answer_every: 3,
+        late_answer_every: 4,
+        late_ns: 80_000_000,
+        double_answer_every: 2,
+    };
+    let mut lab = lab(faults, &[]);
+    for value in 1..=12u32 {
+        lab.control.set("window", &value.to_string()).expect("asked again until it is answered");
+        assert_eq!(lab.control.get("window").expect("a register"), value.to_string());
+    }
+    assert_eq!(lab.registers.now().window(), 12);
+    let counts = lab.control.counts();
+    assert!(counts.repeated > 3 && counts.strays > 3, "{counts:?}");
+    assert_eq!(counts.operations, 24);
+}
+
+#[test]
+fn a_reset_is_done_once_and_closes_the_connection() {
+    // Its acknowledgement is lost; read back, it is seen to be done.
+    let mut lab = lab(Faults { lose_answer_every: 1, ..Faults::default() }, &[]);
+    let mut stream = TcpStream::connect(lab.data).expect("listening");
+    let refused = lab.control.set("control", "0x80").expect_err("no answer ever comes");
+    assert!(refused.to_string().contains("no answer"), "{refused}");
+    assert_eq!(lab.registers.now().resets(), 1, "it was not written twice");
+    assert!(read_data(&mut stream, 1).is_empty());
+}
+
+#[test]
+fn a_board_that_is_not_there_is_named() {
+    let gone = UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
+    let settings = RegisterSettings { timeout_ns: 5_000_000, attempts: 2, ..RegisterSettings::default() };
+    let mut control = RegisterControl::open(gone, settings, Vec::new()).expect("a route");
+    let error = control.get("mode").expect_err("nobody is there").to_string();
+    assert!(error.contains(&format!("rbcp://{gone}")) && error.contains("check power"), "{error}");
+    let wrong = RegisterControl::open(gone, settings, vec![("mod".into(), "raw".into())]).err();
+    assert!(wrong.expect("a typo").to_string().contains("`mod` is no register"));
+}
+
+#[test]
+fn a_register_that_the_board_does_not_have_is_a_bus_error() {
+    let mut lab = lab(Faults::default(), &[]);
+    let error = lab.control.get("0x14").expect_err("not acknowledged").to_string();
+    assert!(error.contains("bus error"), "{error}");
+    lab.hosted.end();
+}
