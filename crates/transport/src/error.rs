@@ -35,6 +35,14 @@ pub enum TransportError {
         /// How long it was waited for.
         wait: Duration,
     },
+    /// The packet ring, without the right to it.
+    #[error(
+        "{place}: `backend = \"ring\"` needs CAP_NET_RAW: run as root, `setcap cap_net_raw+ep` the program, or use \"auto\""
+    )]
+    Privilege {
+        /// The socket's address.
+        place: String,
+    },
     /// A name that has no address.
     #[error("`{host}` has no address: {cause}; check the name, or give the number")]
     Resolve {

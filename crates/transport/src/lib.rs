@@ -29,6 +29,7 @@ mod pace;
 pub mod peer;
 mod ready;
 mod receive_buffer;
+pub mod ring;
 mod system;
 mod tcp;
 pub mod udp;

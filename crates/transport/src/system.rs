@@ -7,6 +7,7 @@
 //! ```
 
 pub(crate) mod epoll;
+pub(crate) mod packet_ring;
 pub(crate) mod shared_memory;
 
 use std::io;

@@ -35,9 +35,10 @@ pub fn receive_udp(datagram_bytes: usize, repeats: usize) -> Result<Measurement,
     let hot = coalesced.compare(repeats, true);
     let in_slots = slots.compare(repeats, false);
     let live = coalesced.live(repeats);
+    let ring = ring_row(datagram_bytes, repeats)?;
     let amount = coalesced.amount as f64;
     let yardstick = "a bare recvmsg loop: same socket options, same call, same two blocks in turn";
-    Ok(Measurement::of_rate("receive-udp", "B/s", amount, yardstick, compared)
+    let measured = Measurement::of_rate("receive-udp", "B/s", amount, yardstick, compared)
         .with("datagram_bytes", datagram_bytes)
         .with("datagrams_per_s", amount / datagram_bytes as f64 / compared.subject_s)
         .with("call", "recvmsg with UDP_GRO")
@@ -52,7 +53,36 @@ pub fn receive_udp(datagram_bytes: usize, repeats: usize) -> Result<Measurement,
         .with("live_bytes_per_second", live.per_second)
         .with("receive_buffer", coalesced.receiver.receive_buffer().to_string())
         .with("socket_drops_while_draining", coalesced.drops + slots.drops)
-        .repeated(repeats))
+        .repeated(repeats);
+    Ok(match ring {
+        None => measured.with("ring", "not compared: it needs CAP_NET_RAW"),
+        Some(ring) => measured
+            .with("ring", "TPACKET_V3, datagrams one by one, against a bare recvmmsg loop; the kernel's copy into the ring is the sender's time")
+            .with("ring_ratio", ring.drained.speed_ratio)
+            .with("ring_bytes_per_s", ring.amount / ring.drained.subject_s)
+            .with("ring_live_ratio", ring.live.ratio)
+            .with("ring_live_bytes_per_second", ring.live.per_second)
+            .with("ring_drops_while_draining", ring.drops),
+    })
+}
+
+/// What the packet ring came to.
+struct Ring {
+    drained: Comparison,
+    amount: f64,
+    live: Live,
+    drops: u64,
+}
+
+/// The packet ring, where it is allowed.
+fn ring_row(datagram_bytes: usize, repeats: usize) -> Result<Option<Ring>, TransportError> {
+    let mut pair = match Pair::open(datagram_bytes, Backend::Ring) {
+        Err(TransportError::Privilege { .. }) => return Ok(None),
+        pair => pair?,
+    };
+    let drained = pair.compare(repeats, false);
+    let drops = pair.drops;
+    Ok(Some(Ring { drained, amount: pair.amount as f64, live: pair.live(repeats), drops }))
 }
 
 /// Subject and yardstick with a socket each, and a sender to either.
@@ -92,7 +122,7 @@ impl Pair {
         let (to_receiver, to_socket) = (address(receiver.local_address())?, address(socket.local_addr())?);
         let sender = |to| {
             let sender = UdpSender::open(LOOPBACK, to)?;
-            Ok(if backend == Backend::Slots { sender.without_segmentation() } else { sender })
+            Ok(if backend == Backend::Coalesced { sender } else { sender.without_segmentation() })
         };
         // The kernel counts about 2.3 times the payload of short datagrams; all must fit.
         let filling = (granted.granted_bytes / 4).min(16 << 20) / datagram_bytes * datagram_bytes;
@@ -133,13 +163,14 @@ impl Pair {
         let before = self.receiver.socket_drops();
         for _ in 0..self.amount / self.filling {
             Pair::fill(&mut self.to_receiver, &self.datagram, self.filling);
-            let (start, mut bytes) = (thread_cpu_time(), 0);
+            let (start, mut bytes, mut idle) = (thread_cpu_time(), 0, 0);
             while bytes < self.filling {
                 frames.clear();
                 let received = self.receiver.receive(&mut frames, WAIT);
                 bytes += frames.byte_count() as usize;
-                // What was dropped never comes.
-                if !matches!(received, Ok(thalweg_data::Received::Data)) {
+                // What was dropped never comes; a ring's last block comes a few milliseconds later.
+                idle += usize::from(!matches!(received, Ok(thalweg_data::Received::Data)));
+                if idle > if self.backend == Backend::Ring { 20 } else { 0 } {
                     break;
                 }
             }
@@ -168,7 +199,7 @@ impl Pair {
     /// One call of the yardstick; 0 when nothing was there.
     fn bare_receive(&mut self, hot: bool) -> usize {
         let memory = if hot { &mut self.hot } else { &mut self.cold };
-        if self.backend != Backend::Slots {
+        if self.backend == Backend::Coalesced {
             let received = self.bare.one(&self.socket, memory.tail(MESSAGE_ROOM_BYTES)).unwrap_or(0);
             if !hot {
                 memory.advance(received);

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!  socket ─► coalesced: one recvmsg, cut by the segment size ─┐
-//!         ─► slots: one recvmmsg, a slot per datagram        ─┴─► slices of a block ─► Frames
+//!         ─► slots: one recvmmsg, a slot per datagram        ─┼─► slices of a block ─► Frames
+//!  packets ─► ring: no call per datagram (`crate::ring`)       ─┘
 //! ```
 //! `choice` follows the measured number of datagrams per message between the two ways.
 
+pub(crate) mod book;
 mod choice;
 mod receiver;
 mod sender;
 mod settings;
+pub(crate) mod socket;
 
 pub use receiver::UdpReceiver;
 pub use sender::{UdpSender, bind_shared};

@@ -19,6 +19,8 @@ pub enum Backend {
     Slots,
     /// `UDP_GRO` and one `recvmsg` at a time.
     Coalesced,
+    /// A ring of packets that the kernel fills without a call per datagram ([`mod@crate::ring`]). Needs `CAP_NET_RAW`.
+    Ring,
 }
 
 /// What happens when no block is free.
@@ -95,7 +97,7 @@ impl UdpReceiverSettings {
         }
         let needed = match self.backend {
             Backend::Slots => self.slot_bytes(),
-            Backend::Auto | Backend::Coalesced => MESSAGE_ROOM_BYTES,
+            Backend::Auto | Backend::Coalesced | Backend::Ring => MESSAGE_ROOM_BYTES,
         };
         if block_size < needed {
             return Err(TransportError::Settings(format!(

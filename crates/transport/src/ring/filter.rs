@@ -1,0 +1,149 @@
+//! What the kernel is to put into the ring: UDP to our port, on its way in.
+//!
+//! ```text
+//!  port, IPv4 or IPv6 ─► a program of classic BPF ─► accept whole │ pass over
+//! ```
+//! The first fragment of a datagram passes, so that it is counted; later ones have no port and do not.
+
+use libc::{
+    BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET,
+    SKF_AD_OFF, SKF_AD_PKTTYPE, SKF_NET_OFF, sock_filter,
+};
+
+const UDP: u32 = 17;
+const FRAGMENT: u32 = 44;
+/// Another host's, seen by an interface that listens to all (`PACKET_OTHERHOST`).
+const OTHERS: u32 = 3;
+/// On its way out (`PACKET_OUTGOING`).
+const OUTGOING: u32 = 4;
+
+/// One instruction; jumps are counted from the next one.
+fn instruction(code: u32, constant: u32, yes: u8, no: u8) -> sock_filter {
+    sock_filter { code: code as u16, jt: yes, jf: no, k: constant }
+}
+
+/// Loads from `at` behind the start of the IP header.
+fn network(at: i32) -> u32 {
+    (SKF_NET_OFF + at) as u32
+}
+
+/// The program for datagrams to `port`.
+pub(super) fn program(is_ipv6: bool, port: u16) -> Vec<sock_filter> {
+    let port = u32::from(port);
+    let load_byte = |at| instruction(BPF_LD | BPF_B | BPF_ABS, network(at), 0, 0);
+    let load_half = |at| instruction(BPF_LD | BPF_H | BPF_ABS, network(at), 0, 0);
+    let equal = |constant, yes, no| instruction(BPF_JMP | BPF_JEQ | BPF_K, constant, yes, no);
+    let any_bit = |constant, yes, no| instruction(BPF_JMP | BPF_JSET | BPF_K, constant, yes, no);
+    let mut program = vec![
+        instruction(BPF_LD | BPF_B | BPF_ABS, (SKF_AD_OFF + SKF_AD_PKTTYPE) as u32, 0, 0),
+        // To the end, which refuses; set below.
+        equal(OUTGOING, 0, 0),
+        equal(OTHERS, 0, 0),
+    ];
+    if is_ipv6 {
+        program.extend([
+            load_byte(6),
+            equal(UDP, 0, 2),
+            load_half(42),
+            equal(port, 5, 6),
+            equal(FRAGMENT, 0, 5),
+            load_half(42),
+            any_bit(0xFFF8, 3, 0),
+            load_half(50),
+            equal(port, 0, 1),
+        ]);
+    } else {
+        program.extend([
+            load_byte(9),
+            equal(UDP, 0, 6),
+            load_half(6),
+            any_bit(0x1FFF, 4, 0),
+            instruction(BPF_LDX | BPF_B | BPF_MSH, network(0), 0, 0),
+            instruction(BPF_LD | BPF_H | BPF_IND, network(2), 0, 0),
+            equal(port, 0, 1),
+        ]);
+    }
+    program.push(instruction(BPF_RET | BPF_K, u32::MAX, 0, 0));
+    program.push(instruction(BPF_RET | BPF_K, 0, 0, 0));
+    let end = program.len() - 1;
+    for index in [1, 2] {
+        program[index].jt = (end - index - 1) as u8;
+    }
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a program on the bytes of a network header, as the kernel does.
+    fn passes(program: &[sock_filter], kind: u8, bytes: &[u8]) -> bool {
+        let (mut accumulator, mut index_register, mut at) = (0u32, 0u32, 0);
+        let byte = |offset: u32| bytes.get(offset as usize).copied().map(u32::from);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            at += 1;
+            let code = u32::from(code);
+            let offset = k.wrapping_sub(SKF_NET_OFF as u32);
+            let load = |from: u32| Some(byte(from)? << 8 | byte(from + 1)?);
+            let loaded = match code {
+                _ if k == (SKF_AD_OFF + SKF_AD_PKTTYPE) as u32 => Some(u32::from(kind)),
+                _ if code == BPF_LD | BPF_B | BPF_ABS => byte(offset),
+                _ if code == BPF_LD | BPF_H | BPF_ABS => load(offset),
+                _ if code == BPF_LD | BPF_H | BPF_IND => load(offset + index_register),
+                _ if code == BPF_LDX | BPF_B | BPF_MSH => {
+                    index_register = (byte(offset).unwrap_or(0) & 15) * 4;
+                    Some(accumulator)
+                }
+                _ if code == BPF_RET | BPF_K => return k > 0,
+                _ => {
+                    let yes = if code & 0xF0 == BPF_JSET { accumulator & k != 0 } else { accumulator == k };
+                    at += usize::from(if yes { jt } else { jf });
+                    Some(accumulator)
+                }
+            };
+            match loaded {
+                Some(value) => accumulator = value,
+                None => return false,
+            }
+        }
+    }
+
+    fn ipv4(protocol: u8, fragment: u16, port: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 36];
+        bytes[0] = 0x46;
+        bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
+        bytes[9] = protocol;
+        bytes[26..28].copy_from_slice(&port.to_be_bytes());
+        bytes
+    }
+
+    fn ipv6(next: u8, fragment: u16, port: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 60];
+        bytes[6] = next;
+        bytes[42..44].copy_from_slice(&if next == 44 { fragment } else { port }.to_be_bytes());
+        bytes[50..52].copy_from_slice(&port.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn udp_to_the_port_passes_and_nothing_else() {
+        let program = super::program(false, 5000);
+        assert!(passes(&program, 0, &ipv4(17, 0, 5000)));
+        assert!(passes(&program, 0, &ipv4(17, 0x2000, 5000)), "the first fragment is counted");
+        assert!(!passes(&program, 0, &ipv4(17, 0x2001, 5000)), "later ones have no port");
+        assert!(!passes(&program, 0, &ipv4(17, 0, 5001)));
+        assert!(!passes(&program, 0, &ipv4(6, 0, 5000)));
+        assert!(!passes(&program, 4, &ipv4(17, 0, 5000)), "on its way out");
+        assert!(!passes(&program, 3, &ipv4(17, 0, 5000)), "another host's");
+        assert!(!passes(&program, 0, &[0x45]));
+        let program = super::program(true, 5000);
+        assert!(passes(&program, 0, &ipv6(17, 0, 5000)));
+        assert!(passes(&program, 0, &ipv6(44, 1, 5000)));
+        assert!(!passes(&program, 0, &ipv6(44, 8, 5000)));
+        assert!(!passes(&program, 0, &ipv6(17, 0, 5001)));
+        assert!(!passes(&program, 0, &ipv6(44, 1, 5001)));
+        assert!(!passes(&program, 0, &ipv6(6, 0, 5000)));
+        assert!(!passes(&program, 4, &ipv6(17, 0, 5000)));
+    }
+}

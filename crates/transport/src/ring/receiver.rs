@@ -1,0 +1,282 @@
+//! A UDP source behind a packet ring.
+//!
+//! ```text
+//!  PacketRing ─► parse ─► ours? whole? right? ─► copied into the pool's block ─► cut ─► Frames
+//! ```
+
+use std::cell::Cell;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use thalweg_data::batch::Frames;
+use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
+
+use super::datagram::{Datagram, parse};
+use super::filter::program;
+use crate::control_message::Notes;
+use crate::system::packet_ring::{Packet, PacketRing};
+use crate::system::{self, Message};
+use crate::udp::book::{Book, Verdict};
+use crate::udp::socket::{BATCH_BYTES, HOLD_STEP};
+use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, Peer, UdpReceiverSettings};
+use crate::{ReceiveBuffer, TransportError};
+
+/// Bytes per block of the ring: it is passed on when full, or after a millisecond.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Fewest blocks, so that the kernel fills some while one is read.
+const FEWEST_BLOCKS: usize = 8;
+/// Most packets that one batch drops.
+const DROP_PACKETS: usize = 1024;
+
+/// Receives datagrams through a packet ring.
+pub(crate) struct RingReceiver {
+    ring: PacketRing,
+    ring_bytes: usize,
+    /// Holds the port, answers for it, and takes nothing.
+    socket: UdpSocket,
+    local: SocketAddr,
+    settings: UdpReceiverSettings,
+    place: String,
+    pool: Pool,
+    writer: Option<BlockWriter>,
+    book: Book,
+    /// Packets that are not this source's, by address.
+    passed_over: u64,
+    drops: Cell<u64>,
+    freezes: Cell<u64>,
+}
+
+impl RingReceiver {
+    /// Opens the ring, and the socket that holds its port.
+    pub(crate) fn open(
+        mut settings: UdpReceiverSettings,
+        pool: Pool,
+    ) -> Result<RingReceiver, TransportError> {
+        let bind_error = |cause| TransportError::Bind { address: settings.bind, cause };
+        let socket = Socket::new(Domain::for_address(settings.bind), Type::DGRAM, Some(Protocol::UDP))
+            .map_err(bind_error)?;
+        // The least that the kernel allows: what comes here comes twice.
+        socket.set_recv_buffer_size(0).map_err(bind_error)?;
+        socket.bind(&settings.bind.into()).map_err(bind_error)?;
+        if let Some(address) = settings.connect {
+            socket.connect(&address.into()).map_err(|cause| TransportError::Connect { address, cause })?;
+            // The kernel would pass on the other end's alone.
+            settings.from =
+                settings.from.or(Some(Peer { address: address.ip(), port: Some(address.port()) }));
+        }
+        socket.set_nonblocking(true).map_err(bind_error)?;
+        let socket: UdpSocket = socket.into();
+        let local = socket.local_addr().map_err(bind_error)?;
+        let place = format!("udp://{local}");
+        let wanted =
+            if settings.receive_buffer_bytes == 0 { 16 << 20 } else { settings.receive_buffer_bytes };
+        let blocks = wanted.div_ceil(BLOCK_BYTES).clamp(FEWEST_BLOCKS, 4096);
+        let protocol = if local.is_ipv6() { libc::ETH_P_IPV6 } else { libc::ETH_P_IP };
+        let filter = program(local.is_ipv6(), local.port());
+        let ring =
+            PacketRing::open(protocol, &filter, blocks, BLOCK_BYTES).map_err(|cause| match cause.kind() {
+                io::ErrorKind::PermissionDenied => TransportError::Privilege { place: place.clone() },
+                _ => TransportError::System { place: place.clone(), call: "a packet ring", cause },
+            })?;
+        Ok(RingReceiver {
+            ring,
+            ring_bytes: blocks * BLOCK_BYTES,
+            socket,
+            local,
+            settings,
+            place,
+            pool,
+            writer: None,
+            book: Book::default(),
+            passed_over: 0,
+            drops: Cell::new(0),
+            freezes: Cell::new(0),
+        })
+    }
+
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        frames: &mut Frames,
+        wait: Duration,
+    ) -> Result<Received, TransportError> {
+        if !self.has_room() {
+            return self.receive_without_block(wait);
+        }
+        if !self.receive_now(frames) && !wait.is_zero() && self.wait(wait)? {
+            self.receive_now(frames);
+        }
+        Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
+    }
+
+    pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
+        match self.socket.send(&[]) {
+            Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.book.refused += 1,
+            Err(cause) if !system::is_nothing(&cause) => {
+                return Err(TransportError::System { place: self.place.clone(), call: "send", cause });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.book.tally
+    }
+
+    /// Packets of this source for which the ring had no room.
+    pub(crate) fn socket_drops(&self) -> u64 {
+        let new = self.ring.statistics();
+        self.drops.set(self.drops.get() + u64::from(new.drops));
+        self.freezes.set(self.freezes.get() + u64::from(new.freezes));
+        self.drops.get()
+    }
+
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.book.moved_bytes
+    }
+
+    pub(crate) fn receive_buffer(&self) -> ReceiveBuffer {
+        ReceiveBuffer { asked_bytes: self.ring_bytes, granted_bytes: self.ring_bytes, forced: false }
+    }
+
+    pub(crate) fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        // The host's UDP counters tell nothing here: the socket that holds the port drops everything.
+        vec![
+            ("ring_drops", self.socket_drops()),
+            ("ring_freezes", self.freezes.get()),
+            ("ring_passed_over", self.passed_over),
+            ("socket_refused", self.book.refused),
+            ("receive_moved_bytes", self.book.moved_bytes),
+        ]
+    }
+
+    pub(crate) fn description(&self) -> String {
+        format!(
+            "{}: packet ring (TPACKET_V3) of {}, datagrams of up to {} bytes",
+            self.place,
+            crate::receive_buffer::Size(self.ring_bytes),
+            self.settings.datagram_bytes
+        )
+    }
+
+    fn wait(&self, wait: Duration) -> Result<bool, TransportError> {
+        system::wait_readable(self.ring.as_fd(), wait).map_err(|cause| TransportError::System {
+            place: self.place.clone(),
+            call: "ppoll",
+            cause,
+        })
+    }
+
+    /// Makes sure that there is a block with room for the largest message.
+    fn has_room(&mut self) -> bool {
+        let has = |writer: &Option<BlockWriter>| {
+            writer.as_ref().is_some_and(|writer| writer.remaining() >= MESSAGE_ROOM_BYTES)
+        };
+        if !has(&self.writer) {
+            self.writer = self.pool.take().or(self.writer.take());
+        }
+        if !has(&self.writer) {
+            self.writer = None;
+            self.writer = self.pool.take();
+        }
+        has(&self.writer)
+    }
+
+    /// Takes what is in the ring, up to a batch; whether anything was.
+    fn receive_now(&mut self, frames: &mut Frames) -> bool {
+        let (mut any, mut bytes) = (false, 0);
+        while bytes < BATCH_BYTES && self.has_room() {
+            let Some(writer) = &mut self.writer else { break };
+            let Some(packet) = self.ring.next() else { break };
+            any = true;
+            let taken = judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+            let Some((datagram, message)) = taken else { continue };
+            let length = datagram.payload.len();
+            writer.tail()[..length].copy_from_slice(datagram.payload);
+            let whole = writer.publish(length);
+            bytes += length;
+            self.book.moved_bytes += length as u64;
+            self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+            frames.leases.add(writer.lease());
+            writer.align(64);
+        }
+        any
+    }
+
+    fn receive_without_block(&mut self, wait: Duration) -> Result<Received, TransportError> {
+        match self.settings.policy {
+            FullPolicy::Hold => {
+                let deadline = Instant::now() + wait;
+                while !self.has_room() && Instant::now() < deadline {
+                    std::thread::sleep(HOLD_STEP.min(wait));
+                }
+            }
+            FullPolicy::Drop => {
+                self.wait(wait)?;
+                for _ in 0..DROP_PACKETS {
+                    let Some(packet) = self.ring.next() else { break };
+                    let taken =
+                        judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+                    if let Some((_, message)) = taken {
+                        let segment = message.notes.segment_bytes.unwrap_or(message.length).max(1);
+                        let datagrams = message.length.div_ceil(segment).max(1) as u64;
+                        self.book.lose(LossReason::NoBlock, datagrams, message.length);
+                    }
+                }
+            }
+        }
+        Ok(Received::Full)
+    }
+}
+
+/// Counts a packet; what it carries when it is to be taken.
+fn judge<'a>(
+    book: &mut Book,
+    passed_over: &mut u64,
+    settings: &UdpReceiverSettings,
+    local: SocketAddr,
+    packet: &Packet<'a>,
+) -> Option<(Datagram<'a>, Message)> {
+    let lost = |book: &mut Book, reason, bytes: usize| {
+        book.tally.input(Unit::Datagrams, 1);
+        book.tally.input(Unit::Bytes, bytes as u64);
+        book.lose(reason, 1, bytes);
+    };
+    let datagram = match parse(packet.bytes) {
+        Ok(datagram) => datagram,
+        Err(reason) => {
+            lost(book, reason, packet.bytes.len());
+            return None;
+        }
+    };
+    let is_ours = |address: IpAddr| local.ip().is_unspecified() || address == local.ip();
+    let is_from = settings.connect.is_none_or(|other| other == datagram.sender);
+    if !is_ours(datagram.destination.ip()) || datagram.destination.port() != local.port() || !is_from {
+        *passed_over += 1;
+        return None;
+    }
+    if !packet.checksum_is_settled && !datagram.checksum_is_right() {
+        lost(book, LossReason::BadHash, datagram.payload.len());
+        return None;
+    }
+    let segment_bytes = packet.segment_bytes.filter(|segment| *segment < datagram.payload.len());
+    let notes = Notes { segment_bytes, dropped: None };
+    let message = Message { length: datagram.payload.len(), notes, sender: Some(datagram.sender) };
+    match book.judge(&message, settings) {
+        Verdict::Take => Some((datagram, message)),
+        Verdict::Lost => None,
+    }
+}
+
+impl AsFd for RingReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+}

@@ -1,0 +1,159 @@
+//! Everything that is counted while datagrams are taken, and the cutting of messages into datagrams.
+//!
+//! ```text
+//!  message ─ judge ─► take │ lost        published bytes ─ cut ─► one slice per datagram
+//! ```
+
+use thalweg_data::batch::Frames;
+use thalweg_data::{BlockWriter, LossReason, Pool, Slice, Tally, Unit};
+
+use super::settings::UdpReceiverSettings;
+use crate::control_message::Notes;
+use crate::system::Message;
+
+/// Everything that is counted while messages are taken.
+#[derive(Default)]
+pub(crate) struct Book {
+    pub(crate) tally: Tally,
+    /// Drops that the socket reported, and its last 32-bit count.
+    pub(crate) socket_drops: u64,
+    last_dropped: u32,
+    /// ICMP "port unreachable" answers to what this socket sent.
+    pub(crate) refused: u64,
+    /// Bytes copied because a coalesced message came while slots were in use.
+    pub(crate) moved_bytes: u64,
+}
+
+/// What became of one message.
+pub(crate) enum Verdict {
+    /// Take its datagrams.
+    Take,
+    /// It was counted as lost, whole.
+    Lost,
+}
+
+/// A coalesced message that was received in slots: its start lies in a block, the rest beside it.
+pub(super) struct Spilled<'a> {
+    pub(super) whole: Slice,
+    pub(super) rest: &'a [u8],
+}
+
+pub(super) fn datagram_count(message: &Message) -> u64 {
+    match message.notes.segment_bytes {
+        Some(segment) => message.length.div_ceil(segment).max(1) as u64,
+        None => 1,
+    }
+}
+
+impl Book {
+    /// Counts a message as come in, and as lost when it is not the peer's.
+    #[inline]
+    pub(crate) fn judge(&mut self, message: &Message, settings: &UdpReceiverSettings) -> Verdict {
+        self.note_drops(&message.notes);
+        let datagrams = datagram_count(message);
+        self.tally.input(Unit::Datagrams, datagrams);
+        self.tally.input(Unit::Bytes, message.length as u64);
+        let stranger = match (&settings.from, message.sender) {
+            (Some(peer), Some(sender)) => !peer.is(sender),
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if stranger {
+            self.lose(LossReason::Stranger, datagrams, message.length);
+            return Verdict::Lost;
+        }
+        let longest = message.notes.segment_bytes.unwrap_or(message.length).min(message.length);
+        if longest > settings.datagram_bytes && datagrams == 1 {
+            self.lose(LossReason::DatagramTooLong, 1, message.length);
+            return Verdict::Lost;
+        }
+        Verdict::Take
+    }
+
+    fn note_drops(&mut self, notes: &Notes) {
+        if let Some(dropped) = notes.dropped {
+            self.socket_drops += u64::from(dropped.wrapping_sub(self.last_dropped));
+            self.last_dropped = dropped;
+        }
+    }
+
+    pub(crate) fn lose(&mut self, reason: LossReason, datagrams: u64, bytes: usize) {
+        self.tally.lost(reason, Unit::Datagrams, datagrams);
+        self.tally.lost(reason, Unit::Bytes, bytes as u64);
+    }
+
+    fn pass_on(&mut self, slice: Slice, frames: &mut Frames) {
+        self.tally.output(Unit::Datagrams, 1);
+        self.tally.output(Unit::Bytes, u64::from(slice.length));
+        frames.slices.push(slice);
+    }
+
+    /// Cuts a published message into its datagrams.
+    #[inline]
+    pub(crate) fn cut(&mut self, whole: Slice, message: &Message, longest: usize, frames: &mut Frames) {
+        let length = whole.length as usize;
+        let segment = match message.notes.segment_bytes {
+            Some(segment) if segment < length => segment,
+            _ => return self.pass_on(whole, frames),
+        };
+        if segment > longest {
+            return self.cut_too_long(whole, segment, longest, frames);
+        }
+        let whole_ones = length / segment;
+        let last = length - whole_ones * segment;
+        frames.slices.extend((0..whole_ones).map(|index| Slice {
+            offset: whole.offset + (index * segment) as u32,
+            length: segment as u32,
+            ..whole
+        }));
+        frames.slices.extend(whole.part(whole_ones * segment, last).filter(|_| last > 0));
+        self.tally.output(Unit::Datagrams, (whole_ones + usize::from(last > 0)) as u64);
+        self.tally.output(Unit::Bytes, length as u64);
+    }
+
+    /// All but perhaps the last datagram are too long.
+    fn cut_too_long(&mut self, whole: Slice, segment: usize, longest: usize, frames: &mut Frames) {
+        let length = whole.length as usize;
+        for start in (0..length).step_by(segment) {
+            let piece = segment.min(length - start);
+            match whole.part(start, piece) {
+                Some(slice) if piece <= longest => self.pass_on(slice, frames),
+                _ => self.lose(LossReason::DatagramTooLong, 1, piece),
+            }
+        }
+    }
+
+    /// Cuts a coalesced message whose end did not fit its slot: the datagrams that reach beyond it are copied.
+    pub(super) fn cut_spilled(
+        &mut self,
+        message: &Message,
+        Spilled { whole, rest }: Spilled<'_>,
+        (pool, place): (&Pool, &mut Option<BlockWriter>),
+        longest: usize,
+        frames: &mut Frames,
+    ) {
+        let segment = message.notes.segment_bytes.unwrap_or(message.length);
+        // Longer than a slot, datagrams are too long, but perhaps for the last.
+        let inside = whole.length as usize / segment * segment;
+        if inside > 0 {
+            let part = whole.part(0, inside).expect("a whole number of datagrams lies inside the slot");
+            self.cut(part, message, longest, frames);
+        }
+        let head = whole.part(inside, whole.length as usize - inside).expect("the rest of the slot");
+        let moved = head.length as usize + rest.len();
+        if place.as_ref().is_none_or(|writer| writer.remaining() < moved) {
+            *place = pool.take().or(place.take()).filter(|writer| writer.remaining() >= moved);
+        }
+        let Some(writer) = place else {
+            return self.lose(LossReason::NoBlock, (moved.div_ceil(segment)) as u64, moved);
+        };
+        let room = &mut writer.tail()[..moved];
+        room[..head.length as usize].copy_from_slice(frames.leases.bytes(head));
+        room[head.length as usize..].copy_from_slice(rest);
+        let copied = writer.publish(moved);
+        self.moved_bytes += moved as u64;
+        frames.leases.add(writer.lease());
+        self.cut(copied, message, longest, frames);
+        writer.align(64);
+    }
+}

@@ -1,0 +1,154 @@
+//! Datagrams through a packet ring on loopback; skipped by name where the privilege is missing.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use thalweg_data::batch::Frames;
+use thalweg_data::{LossReason, Pool, Received, Unit};
+use thalweg_transport::{
+    Backend, FullPolicy, ReadySet, TransportError, UdpReceiver, UdpReceiverSettings, UdpSender,
+};
+
+const WAIT: Duration = Duration::from_millis(20);
+
+fn settings(bind: &str) -> UdpReceiverSettings {
+    let bind: SocketAddr = bind.parse().expect("an address");
+    UdpReceiverSettings {
+        backend: Backend::Ring,
+        receive_buffer_bytes: 16 << 20,
+        ..UdpReceiverSettings::new(bind, 9000)
+    }
+}
+
+/// A receiver behind a ring, or a word on why there is none.
+fn open(test: &str, settings: UdpReceiverSettings, blocks: usize) -> Option<UdpReceiver> {
+    match UdpReceiver::open(settings, Pool::new(blocks, 256 << 10).expect("memory")) {
+        Ok(receiver) => Some(receiver),
+        Err(error @ TransportError::Privilege { .. }) => {
+            assert!(error.to_string().contains("CAP_NET_RAW"));
+            eprintln!("skipped: {test}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn sender_to(receiver: &UdpReceiver) -> UdpSender {
+    let to = receiver.local_address().expect("bound");
+    let local = SocketAddr::new(to.ip(), 0);
+    UdpSender::open(local, to).expect("loopback")
+}
+
+fn datagram(index: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|byte| (index * 31 + byte * 7) as u8).collect()
+}
+
+/// Everything that comes until nothing does.
+fn receive_all(receiver: &mut UdpReceiver) -> Vec<Vec<u8>> {
+    let (mut all, mut frames, mut idle) = (Vec::new(), Frames::default(), 0);
+    while idle < 3 {
+        frames.clear();
+        let received = receiver.receive(&mut frames, WAIT).expect("a ring");
+        all.extend(frames.slices.iter().map(|slice| frames.bytes(*slice).to_vec()));
+        idle = if received == Received::Data { 0 } else { idle + 1 };
+    }
+    all
+}
+
+fn assert_closed(receiver: &UdpReceiver) {
+    let tally = receiver.tally();
+    for unit in [Unit::Datagrams, Unit::Bytes] {
+        assert_eq!(tally.total_input(unit), tally.total_output(unit) + tally.total_lost_any(unit), "{unit}");
+    }
+}
+
+#[test]
+fn each_datagram_comes_once_and_whole() {
+    for (bind, segmenting) in [("127.0.0.1:0", false), ("127.0.0.1:0", true), ("[::1]:0", true)] {
+        let Some(mut receiver) = open("each_datagram_comes_once_and_whole", settings(bind), 200) else {
+            return;
+        };
+        let mut sender = sender_to(&receiver);
+        if !segmenting {
+            sender = sender.without_segmentation();
+        }
+        let lengths = [0, 1, 18, 700, 700, 700, 1472, 8972, 9000, 64, 64, 64, 5];
+        let sent: Vec<_> = (0..2000).map(|index| datagram(index, lengths[index % lengths.len()])).collect();
+        let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+        for part in slices.chunks(100) {
+            assert_eq!(sender.send(part, WAIT).expect("loopback"), part.len());
+        }
+        let received = receive_all(&mut receiver);
+        assert_eq!(receiver.socket_drops(), 0);
+        assert_eq!(received.len(), sent.len(), "{bind}, segmenting: {segmenting}");
+        assert!(received == sent, "bytes and order");
+        assert_eq!(receiver.moved_bytes(), sent.iter().map(Vec::len).sum::<usize>() as u64);
+        assert_closed(&receiver);
+    }
+}
+
+#[test]
+fn what_the_ring_has_no_room_for_is_counted() {
+    let small = UdpReceiverSettings { receive_buffer_bytes: 2 << 20, ..settings("127.0.0.1:0") };
+    let Some(mut receiver) = open("what_the_ring_has_no_room_for_is_counted", small, 40) else { return };
+    let mut sender = sender_to(&receiver).without_segmentation();
+    let sent: Vec<_> = (0..1000).map(|index| datagram(index, 8000)).collect();
+    let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+    assert_eq!(sender.send(&slices, WAIT).expect("loopback"), 1000);
+    let received = receive_all(&mut receiver);
+    let drops = receiver.socket_drops();
+    assert!(
+        drops > 0 && received.len() as u64 + drops == 1000,
+        "{} received, {drops} dropped",
+        received.len()
+    );
+    assert!(receiver.witnesses().contains(&("ring_drops", drops)));
+    assert_closed(&receiver);
+}
+
+#[test]
+fn what_is_too_long_or_has_no_block_has_its_reason() {
+    let drop =
+        UdpReceiverSettings { policy: FullPolicy::Drop, datagram_bytes: 1000, ..settings("127.0.0.1:0") };
+    let Some(mut receiver) = open("what_is_too_long_or_has_no_block_has_its_reason", drop, 1) else { return };
+    let mut sender = sender_to(&receiver).without_segmentation();
+    assert_eq!(sender.send(&[&[1; 1001], &[2; 1000]], WAIT).expect("loopback"), 2);
+    assert_eq!(receive_all(&mut receiver), [vec![2; 1000]]);
+    assert_eq!(receiver.tally().total_lost(LossReason::DatagramTooLong, Unit::Bytes), 1001);
+    let (mut held, datagram) = (Vec::new(), [3; 1000]);
+    for _ in 0..300 {
+        sender.send(&[&datagram[..]; 4], WAIT).expect("loopback");
+        let mut frames = Frames::default();
+        if receiver.receive(&mut frames, WAIT).expect("a ring") != Received::Full {
+            held.push(frames);
+        }
+    }
+    std::thread::sleep(WAIT);
+    let mut frames = Frames::default();
+    assert_eq!(receiver.receive(&mut frames, WAIT).expect("a ring"), Received::Full);
+    assert!(receiver.tally().total_lost(LossReason::NoBlock, Unit::Datagrams) > 0);
+    assert_closed(&receiver);
+    held.clear();
+    sender.send(&[&datagram[..]], WAIT).expect("loopback");
+    assert!(receive_all(&mut receiver).contains(&datagram.to_vec()), "it goes on");
+}
+
+#[test]
+fn datagrams_of_others_are_not_taken() {
+    let Some(mut receiver) = open("datagrams_of_others_are_not_taken", settings("127.0.0.2:0"), 4) else {
+        return;
+    };
+    let address = receiver.local_address().expect("bound");
+    let mut set = ReadySet::new().expect("a descriptor");
+    set.add(&receiver, 5).expect("fresh");
+    let elsewhere = SocketAddr::new("127.0.0.3".parse().expect("an address"), address.port());
+    let _other = std::net::UdpSocket::bind(elsewhere).expect("loopback");
+    let local: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let mut sender = UdpSender::open(local, elsewhere).expect("loopback");
+    assert_eq!(sender.send(&[b"to another address"], WAIT).expect("loopback"), 1);
+    let mut sender = UdpSender::open(local, address).expect("loopback");
+    assert_eq!(sender.send(&[b"to us"], WAIT).expect("loopback"), 1);
+    assert_eq!(set.wait(Duration::from_secs(5)).expect("a set"), [5]);
+    assert_eq!(receive_all(&mut receiver), [b"to us"]);
+    assert!(receiver.witnesses().contains(&("ring_passed_over", 1)));
+}
