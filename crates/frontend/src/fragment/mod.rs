@@ -10,6 +10,7 @@
 
 mod admission;
 mod assembly;
+pub mod bench;
 pub mod check;
 pub mod emit;
 pub mod emulate;
