@@ -6,6 +6,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         print(&thalweg_transport::bench::receive_udp(datagram_bytes, repeats)?);
     }
     print(&thalweg_transport::bench::receive_tcp(repeats)?);
+    for message_bytes in [64, 4096, 65_536, 1 << 20] {
+        print(&thalweg_transport::bench::peers(message_bytes, repeats)?);
+    }
     Ok(())
 }
 

@@ -490,6 +490,46 @@ fn a_peer_that_falls_silent_is_given_up() {
     drop(far);
 }
 
+#[test]
+fn an_end_that_only_listens_or_holds_is_no_silent_one() {
+    let impatient = |pool| Settings {
+        silence_wait: Duration::from_millis(300),
+        heartbeat: Duration::from_millis(50),
+        ..Settings::new("impatient", pool)
+    };
+    let pool = |blocks| Pool::new(blocks, BLOCK).expect("memory");
+    let (mut near, mut far, _door) = pair_of("tcp://127.0.0.1:0", impatient(pool(20)), impatient(pool(20)));
+    let sending = thread::spawn(move || {
+        let (pool, until) = (pool(300), Instant::now() + Duration::from_millis(1600));
+        let mut out = message(&pool, 0, 0, 10_000);
+        while Instant::now() < until {
+            if near.send(&mut out).expect("alive") == Sent::Taken {
+                out = message(&pool, 0, 0, 10_000);
+            }
+            near.receive(&mut Message::default(), Duration::ZERO).expect("alive");
+        }
+        near
+    });
+    let mut received = Message::default();
+    let until = Instant::now() + Duration::from_millis(800);
+    while Instant::now() < until {
+        far.receive(&mut received, SOON).expect("alive");
+    }
+    let (mut held, mut full) = (Vec::new(), 0);
+    let until = Instant::now() + Duration::from_millis(700);
+    while Instant::now() < until {
+        let mut next = Message::default();
+        match far.receive(&mut next, Duration::from_millis(10)).expect("alive") {
+            Received::Full => full += 1,
+            _ => held.push(next),
+        }
+    }
+    assert!(full > 10, "the pool was used up");
+    held.clear();
+    assert_eq!(far.receive(&mut received, WAIT).expect("alive"), Received::Data);
+    drop(sending.join().expect("no panic"));
+}
+
 /// Not a test of its own: the process that the next test kills.
 #[test]
 fn child_that_is_killed() {

@@ -346,14 +346,14 @@ impl NodeState {
 }
 
 /// The payload that every message of a turn names: it is sent from where it lies.
-struct Payload {
+pub(super) struct Payload {
     /// Gives the blocks back when the turn is over.
     _pool: Pool,
     message: Message,
 }
 
 impl Payload {
-    fn new(bytes: usize) -> io::Result<Payload> {
+    pub(super) fn new(bytes: usize) -> io::Result<Payload> {
         let pool = Pool::new(bytes.div_ceil(BLOCK_BYTES).max(1), BLOCK_BYTES).map_err(io::Error::other)?;
         let (mut message, mut left) = (Message::default(), bytes);
         while left > 0 {
@@ -367,7 +367,7 @@ impl Payload {
         Ok(Payload { _pool: pool, message })
     }
 
-    fn fill(&self, message: &mut Message, number: usize) {
+    pub(super) fn fill(&self, message: &mut Message, number: usize) {
         message.head.extend_from_slice(&[number as u8; HEAD_BYTES]);
         message.slices.extend_from_slice(&self.message.slices);
         message.leases.add_all(&self.message.leases);

@@ -22,8 +22,9 @@
 //! completions and hands over the block's slices; `descriptor` is that of the completion queue's wait object. Its hello is the
 //! one of [`hello`], and its listener answers [`Listener::accept`].
 //!
-//! Zero-copy sending (`MSG_ZEROCOPY`) is not used: over loopback the kernel copies all the same and its completion messages
-//! come on top, so that nothing here can show that it pays; what its copy costs on a fast network card is to be measured there.
+//! Zero-copy sending (`MSG_ZEROCOPY`) is not used. Over loopback, where it was measured, every completion says that the kernel
+//! has copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`), and the completions come on top: 1.1 against 1.7 GB/s at 16 KiB per write,
+//! 3.55 against 3.58 at 1 MiB. Whether it pays on a network card is to be measured on one.
 
 mod assembly;
 mod back_off;

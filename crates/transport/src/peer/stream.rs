@@ -22,6 +22,8 @@ use super::{Counts, Peer, Sent};
 
 /// What waits is written at once when it is as much as this: below, the call costs more than the copy.
 const WORTH_WRITING: u64 = 64 << 10;
+/// The clock is looked at once in so many messages, if nothing else gives cause to.
+const MESSAGES_PER_LOOK: u64 = 64;
 /// How long a connection without a free block sleeps before it looks again.
 const HOLD_STEP: Duration = Duration::from_micros(50);
 
@@ -262,10 +264,11 @@ impl<W: Wire> StreamPeer<W> {
         self.fail(error)
     }
 
-    /// Looks at the clock when nothing came: gives a sign of life, and misses that of the other end.
-    fn tend(&mut self) -> Result<(), PeerError> {
+    /// Looks at the clock: gives a sign of life, and (where it `listens`: an end without a block does not) misses that of
+    /// the other end.
+    fn tend(&mut self, listens: bool) -> Result<(), PeerError> {
         let now = Instant::now();
-        if std::mem::take(&mut self.heard.0) {
+        if std::mem::take(&mut self.heard.0) || !listens {
             self.heard.1 = now;
         }
         if std::mem::take(&mut self.sent.0) {
@@ -304,7 +307,7 @@ impl<W: Wire> Greeting for StreamPeer<W> {
             // Before the hello no message is let through, so none is lost here.
             self.look(&mut Message::default())?;
             if self.state == State::Greeting {
-                self.tend()?;
+                self.tend(true)?;
             }
         }
         Ok(self.state != State::Greeting)
@@ -349,15 +352,24 @@ impl<W: Wire> Peer for StreamPeer<W> {
             self.write()?;
             let looked = self.look(message)?;
             let idle = match looked {
-                Looked::Message => return Ok(Received::Data),
+                Looked::Message => {
+                    // An end that is never idle gives signs of life, too.
+                    if self.counts.received_messages.is_multiple_of(MESSAGES_PER_LOOK) {
+                        self.tend(true)?;
+                    }
+                    return Ok(Received::Data);
+                }
                 Looked::End => return Ok(Received::End),
                 Looked::Nothing => {
-                    self.tend()?;
+                    self.tend(true)?;
                     // Looking may have taken the wake-up for room.
                     self.write()?;
                     Received::Idle
                 }
-                Looked::NoBlock => Received::Full,
+                Looked::NoBlock => {
+                    self.tend(false)?;
+                    Received::Full
+                }
             };
             if wait.is_zero() {
                 return Ok(idle);
