@@ -4,11 +4,13 @@
 //!  Fragments ─► Builder ─► Events
 //! ```
 //! [`Builder`] collects what many sources send for one trigger. [`Settings`] is what an operator can say about it.
-//! [`bench`](mod@bench) measures it against a bare table.
+//! [`slices`] cuts what
+//! streams without a trigger, for the same builder. [`bench`](mod@bench) measures building against a bare table.
 
 pub mod bench;
 pub mod builder;
 mod error;
+pub mod slices;
 
 pub use builder::settings::{Full, Incomplete, Settings};
 pub use builder::{Budget, Builder, Dump, Histogram, Standing, Stop};

@@ -18,7 +18,7 @@ pub(super) struct Chosen {
     pub first_arrival: Mark,
     /// Sources that have answered.
     pub answers: u32,
-    /// Slices beyond the first of each fragment.
+    /// Slices beyond one for each fragment; wraps below 0.
     pub chained: u32,
 }
 
@@ -143,12 +143,8 @@ impl Builder {
                 counts.missing += 1;
                 continue;
             }
-            let mut bytes = u64::from(entry.slice.length);
-            self.blocks.remove(entry.slice.block, 1);
-            self.chains.release(entry.slice.tag, |slice| {
-                bytes += u64::from(slice.length);
-                self.blocks.remove(slice.block, 1);
-            });
+            let bytes = self.let_go(entry.slice);
+            let counts = &mut self.sources[source];
             counts.held -= 1;
             counts.held_bytes -= bytes;
             self.held_bytes -= bytes;

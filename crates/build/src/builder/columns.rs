@@ -18,9 +18,12 @@ pub(super) struct Entry {
     pub trigger: u64,
     /// The board's own time of the trigger.
     pub ticks: u64,
-    /// Its first slice; the tag names the next one in the table of chains, 0 when there is none.
+    /// Its first slice; the tag names the next one in the table of chains, 0 when there is none, or is [`EMPTY`].
     pub slice: Slice,
 }
+
+/// In the tag of an entry's slice: the fragment has no bytes at all, such as an empty time slice.
+pub(super) const EMPTY: u32 = u32::MAX;
 
 /// A number that no trigger has.
 pub(super) const NOTHING: u64 = u64::MAX;

@@ -12,7 +12,7 @@ use thalweg_data::{BlockId, Event, Events, Fragment, Slice, SourceId, Unit};
 use super::Builder;
 use super::blocks::Blocks;
 use super::chains::Chains;
-use super::columns::Entry;
+use super::columns::{EMPTY, Entry};
 
 /// Where the next fragment of one event is written.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Builder {
             let row = self.columns.row(trigger);
             self.cursors.push(Cursor { trigger, row, fragment, slice, missing, bytes: 0 });
             fragment += chosen.answers as usize;
-            slice += (chosen.answers + chosen.chained) as usize;
+            slice += chosen.answers.wrapping_add(chosen.chained) as usize;
             missing += sources - chosen.answers as usize;
         }
         events.fragments.resize(fragment, Fragment::default());
@@ -78,14 +78,16 @@ impl Builder {
                 missing += 1;
                 continue;
             }
-            if slice.block != run.block {
+            if slice.block != run.block && slice.tag != EMPTY {
                 run.leave(blocks, events);
                 run = Run { block: slice.block, length: 0 };
             }
-            run.length += 1;
+            run.length += u32::from(slice.tag != EMPTY);
             let (mut bytes, mut slices) = (slice.length, 1);
             if slice.tag == 0 {
                 events.slices[cursor.slice] = slice;
+            } else if slice.tag == EMPTY {
+                (bytes, slices) = (0, 0);
             } else {
                 let (out, leases) = (&mut events.slices[cursor.slice..], &mut events.leases);
                 (bytes, slices) = gather_chain(slice, chains, out, |block| blocks.leave(block, 1, leases));

@@ -8,7 +8,7 @@
 use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice};
 
 use super::books::index_of;
-use super::columns::Entry;
+use super::columns::{EMPTY, Entry};
 use super::parking::Parked;
 use super::rows::CLOSED;
 use super::window::distance;
@@ -151,16 +151,13 @@ impl Builder {
             self.ended -= 1;
             self.update_room();
         }
-        if slices.is_empty() {
-            return self.lose(LossReason::BadLength, incoming);
-        }
-        if slices.len() - 1 > self.chains.capacity() {
+        if slices.len() > self.chains.capacity() + 1 {
             return self.lose(LossReason::TooLarge, incoming);
         }
         if fragment.trigger > self.sources[source].largest {
             return self.lose(LossReason::OutOfWindow, incoming);
         }
-        if slices.len() - 1 > self.chains.free() {
+        if slices.len() > self.chains.free() + 1 {
             // Room comes only from what is oldest.
             self.short_of_links = true;
             return false;
@@ -186,7 +183,8 @@ impl Builder {
             }
             let slice = self.keep_slices(incoming);
             let entry = Entry { trigger, ticks: fragment.ticks, slice };
-            let stored = self.store(source, entry, (bytes, slices.len() as u32 - 1), mark);
+            let chained = (slices.len() as u32).wrapping_sub(1);
+            let stored = self.store(source, entry, (bytes, chained), mark);
             debug_assert!(stored, "looked at just before");
             self.count_incoming(source, bytes);
             return true;
@@ -196,7 +194,7 @@ impl Builder {
             return far && self.lose(LossReason::OutOfWindow, incoming);
         }
         let slice = self.keep_slices(incoming);
-        let chained = slices.len() as u32 - 1;
+        let chained = (slices.len() as u32).wrapping_sub(1);
         let parked = Parked { raw: fragment.trigger, ticks: fragment.ticks, slice, bytes, chained, mark };
         self.parking.push(source, parked);
         self.held_bytes += bytes;
@@ -233,7 +231,10 @@ impl Builder {
     /// Takes leases for all slices and chains them behind the first.
     fn keep_slices(&mut self, incoming: Incoming) -> Slice {
         incoming.slices.iter().for_each(|slice| self.blocks.add(*slice, incoming.leases));
-        incoming.slices[0].tagged(self.chains.keep(&incoming.slices[1..]))
+        match incoming.slices {
+            [] => Slice::default().tagged(EMPTY),
+            [first, others @ ..] => first.tagged(self.chains.keep(others)),
+        }
     }
 
     fn lose(&mut self, reason: LossReason, incoming: Incoming) -> bool {

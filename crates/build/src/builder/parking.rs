@@ -17,7 +17,7 @@ pub(super) struct Parked {
     pub slice: Slice,
     /// Bytes of all its slices.
     pub bytes: u64,
-    /// Slices beyond the first.
+    /// Slices beyond one; wraps below 0 for a fragment without bytes.
     pub chained: u32,
     /// When it came.
     pub mark: Mark,

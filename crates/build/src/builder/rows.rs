@@ -14,7 +14,7 @@ pub(super) struct Row {
     pub first_arrival: Mark,
     /// Sources that have answered; 0 of a hole, [`CLOSED`] of an event that left before its turn.
     pub answers: u32,
-    /// Slices beyond the first of each fragment.
+    /// Slices beyond one for each fragment; wraps below 0 where fragments are empty.
     pub chained: u32,
 }
 
@@ -75,7 +75,7 @@ impl Rows {
             self.highest = self.highest.max(trigger + 1);
         }
         row.answers += 1;
-        row.chained += chained;
+        row.chained = row.chained.wrapping_add(chained);
         row.answers
     }
 

@@ -6,9 +6,9 @@
 //!          └─ of age, and nobody agreed ──► out of window
 //! ```
 
-use thalweg_data::LossReason;
+use thalweg_data::{LossReason, Slice};
 
-use super::columns::Entry;
+use super::columns::{EMPTY, Entry};
 use super::parking::Parked;
 use super::settings::Incomplete;
 use super::window::distance;
@@ -97,10 +97,26 @@ impl Builder {
     /// Counts a parked fragment as lost and lets go of its bytes.
     fn give_up(&mut self, source: usize, parked: Parked, reason: LossReason) {
         let Parked { raw, slice, bytes, .. } = parked;
-        self.dumps.keep((reason, self.source_id(source)), raw, bytes, || self.blocks.bytes(slice));
+        self.dumps.keep((reason, self.source_id(source)), raw, bytes, || match slice.tag {
+            EMPTY => &[],
+            _ => self.blocks.bytes(slice),
+        });
         self.books.lost(source, reason, 1, bytes);
-        self.blocks.remove(slice.block, 1);
-        self.chains.release(slice.tag, |slice| self.blocks.remove(slice.block, 1));
+        self.let_go(slice);
+    }
+
+    /// Lets go of the bytes of a fragment, and says how many they were.
+    pub(super) fn let_go(&mut self, first: Slice) -> u64 {
+        if first.tag == EMPTY {
+            return 0;
+        }
+        let mut bytes = u64::from(first.length);
+        self.blocks.remove(first.block, 1);
+        self.chains.release(first.tag, |slice| {
+            bytes += u64::from(slice.length);
+            self.blocks.remove(slice.block, 1);
+        });
+        bytes
     }
 
     /// Whether what is parked of a source lies so far ahead that its numbers cannot be right, or all others' are wrong.

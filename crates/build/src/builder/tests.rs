@@ -354,13 +354,10 @@ fn two_boards_with_one_number_show_as_duplicates() {
 }
 
 #[test]
-fn strangers_empty_fragments_and_other_runs_are_counted() {
+fn strangers_and_other_runs_are_counted() {
     let mut bench = Bench::new(&small(), 2);
     bench.feed(7, &[1]);
     assert_eq!(bench.builder.strangers_tally().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
-    let empty = Fragment { source: SourceId(1), ..Fragment::default() };
-    bench.builder.insert(&Fragments { fragments: vec![empty], ..Fragments::default() });
-    assert_eq!(bench.lost(1, LossReason::BadLength), 1);
     bench.end();
     bench.feed(0, &[3]);
     assert_eq!(bench.lost(0, LossReason::WrongRun), 1);
@@ -556,4 +553,19 @@ fn the_budget_is_what_is_allocated() {
     let budget = Budget::of(&settings, 512);
     assert_eq!(budget.columns, 512 * (1024 + 2) * 32);
     assert_eq!(budget.own() + budget.payload, budget.items().iter().map(|(_, bytes)| bytes).sum::<u64>());
+}
+
+#[test]
+fn fragments_without_bytes_are_answers() {
+    let mut bench = Bench::new(&Settings { first_trigger: Some(0), ..small() }, 3);
+    let empty = |trigger| Fragment { source: SourceId(1), trigger, ..Fragment::default() };
+    let batch = Fragments { fragments: vec![empty(0), empty(1), empty(40)], ..Fragments::default() };
+    bench.feed(0, &[0, 1]);
+    assert_eq!(bench.builder.insert(&batch), 3);
+    bench.check();
+    bench.feed(2, &[0, 1]);
+    assert_eq!(bench.triggers(), [0, 1]);
+    assert_eq!(bench.out[0].fragments[1], (1, 0, String::new()));
+    bench.end();
+    assert_eq!(bench.out[2].missing, [0, 2]);
 }

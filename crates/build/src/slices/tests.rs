@@ -1,0 +1,206 @@
+//! Nothing lost, nothing doubled, each hit in its slice.
+
+use proptest::prelude::*;
+use thalweg_data::{
+    Closing, Events, Fragment, Fragments, Hit, Hits, LossReason, Mark, Pool, SourceId, Tick, Unit,
+};
+
+use super::*;
+use crate::{Builder, Settings as BuildSettings};
+
+fn settings(slice_ps: u64, disorder_ps: u64) -> Settings {
+    Settings { slice_ps, disorder_ps, ahead_ms: None }
+}
+
+fn hit(time_ps: i64, channel: u16) -> Hit {
+    Hit { time_ps, channel, energy: channel ^ 0x55, energy_short: 3, flags: thalweg_data::Flags::LATE }
+}
+
+/// The hits of every fragment, with the number of its slice.
+fn read(out: &Fragments) -> Vec<(u64, Vec<Hit>)> {
+    let hits = |slices: &[thalweg_data::Slice]| {
+        slices.iter().flat_map(|slice| read_hits(out.leases.bytes(*slice)).collect::<Vec<_>>()).collect()
+    };
+    out.iter().map(|(fragment, slices)| (fragment.trigger, hits(slices))).collect()
+}
+
+fn check(tally: &thalweg_data::Tally, unit: Unit) {
+    assert_eq!(
+        tally.total_input(unit),
+        tally.total_output(unit) + tally.total_lost_any(unit) + tally.held(unit)
+    );
+}
+
+#[test]
+fn hits_are_cut_by_time_and_empty_slices_are_told_of() {
+    let pool = Pool::new(8, 4096).expect("small");
+    let mut cutter = HitCutter::new(SourceId(2), &settings(1000, 100), &pool).expect("possible");
+    let mut out = Fragments::default();
+    let hits: Vec<Hit> = [0, 999, 1050, 950, 1000, 3100, 3099].map(|time_ps| hit(time_ps, 1)).into();
+    let batch = Hits { hits: hits.clone(), ..Hits::default() };
+    assert_eq!(cutter.cut(&batch, 0, &mut out), 7);
+    assert_eq!(read(&out), [(0, vec![hits[0], hits[1], hits[3]]), (1, vec![hits[2], hits[4]]), (2, vec![])]);
+    assert_eq!((cutter.tally().held(Unit::Hits), cutter.copied_bytes()), (2, 7 * 16));
+    out.clear();
+    assert!(cutter.pass(5200, Mark(0), &mut out));
+    assert_eq!(read(&out), [(3, vec![hits[5], hits[6]]), (4, vec![])]);
+    let late = Hits { hits: vec![hit(4999, 9), hit(-1, 9), hit(5000, 9)], ..Hits::default() };
+    assert_eq!(cutter.cut(&late, 0, &mut out), 3);
+    assert_eq!(cutter.tally().total_lost(LossReason::Late, Unit::Hits), 1);
+    assert_eq!(cutter.tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
+    check(cutter.tally(), Unit::Hits);
+    out.clear();
+    assert!(cutter.finish(&mut out));
+    assert_eq!((read(&out), cutter.slices()), (vec![(5, vec![hit(5000, 9)])], 6));
+}
+
+#[test]
+fn a_damaged_time_does_not_move_the_source_on() {
+    let pool = Pool::new(8, 4096).expect("small");
+    let settings = Settings { ahead_ms: Some(1), ..settings(1000, 0) };
+    let mut cutter = HitCutter::new(SourceId(0), &settings, &pool).expect("possible");
+    let mut batch = Hits { hits: vec![hit(500, 0), hit(1 << 60, 0), hit(700, 0)], ..Hits::default() };
+    batch.header.mark = Mark(1);
+    let mut out = Fragments::default();
+    assert_eq!(cutter.cut(&batch, 0, &mut out), 3);
+    assert_eq!((out.fragments.len(), cutter.tally().held(Unit::Hits)), (0, 2));
+    assert_eq!(cutter.tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
+}
+
+#[test]
+fn a_long_silence_is_told_of_in_portions() {
+    let pool = Pool::new(8, 4096).expect("small");
+    let mut cutter = HitCutter::new(SourceId(0), &settings(1000, 0), &pool).expect("possible");
+    let batch = Hits { hits: vec![hit(3_000_500, 0)], ..Hits::default() };
+    let (mut out, mut told) = (Fragments::default(), 0);
+    while cutter.cut(&batch, 0, &mut out) == 0 {
+        assert_eq!(out.fragments.len(), MOST_AT_ONCE);
+        told += out.fragments.len();
+        out.clear();
+    }
+    assert_eq!(told + out.fragments.len(), 3000);
+    check(cutter.tally(), Unit::Hits);
+}
+
+#[test]
+fn without_a_free_block_hits_wait() {
+    let pool = Pool::new(1, 64).expect("small");
+    let mut cutter = HitCutter::new(SourceId(0), &settings(1000, 0), &pool).expect("possible");
+    let batch = Hits { hits: (0..10).map(|time_ps| hit(time_ps, 0)).collect(), ..Hits::default() };
+    let mut out = Fragments::default();
+    assert_eq!(cutter.cut(&batch, 0, &mut out), 4);
+    assert_eq!((cutter.cut(&batch, 4, &mut out), out.fragments.len()), (0, 0));
+    check(cutter.tally(), Unit::Hits);
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let refused = |settings: Settings| settings.check().expect_err("not possible").to_string();
+    assert!(refused(settings(10, 0)).contains("slice_ps"));
+    assert!(refused(settings(1000, 1_000_000)).contains("disorder_ps"));
+    assert_eq!(Settings::default().check(), Ok(()));
+}
+
+#[test]
+fn fragments_are_cut_without_copying() {
+    let pool = Pool::new(8, 4096).expect("small");
+    let mut writer = pool.take().expect("free");
+    let tick = Tick::from_ps(100).expect("not zero");
+    let mut cutter = FragmentCutter::new(SourceId(4), &settings(1000, 0), tick).expect("possible");
+    let mut batch = Fragments::default();
+    for (source, ticks) in [(4, 0), (4, 9), (4, 10), (4, 8), (5, 10), (4, 40)] {
+        batch.slices.push(writer.append(&[ticks as u8; 3]).expect("fits"));
+        batch.fragments.push(Fragment { ticks, source: SourceId(source), slices: 1, ..Fragment::default() });
+    }
+    batch.leases.add(writer.lease());
+    let mut out = Fragments::default();
+    assert_eq!(cutter.cut(&batch, 0, &mut out), 6);
+    assert!(cutter.finish(&mut out));
+    let read: Vec<(u64, u16, u32)> =
+        out.fragments.iter().map(|fragment| (fragment.trigger, fragment.slices, fragment.bytes)).collect();
+    assert_eq!(read, [(0, 1, 6), (1, 1, 3), (2, 0, 0), (3, 0, 0), (4, 1, 3)]);
+    assert_eq!(out.leases.bytes(out.slices[0]), [0, 0, 0, 9, 9, 9]);
+    assert_eq!(cutter.tally().total_lost(LossReason::Late, Unit::Fragments), 1);
+    assert_eq!(cutter.tally().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
+    check(cutter.tally(), Unit::Fragments);
+}
+
+/// Hands what a cutter gave to the builder and clears it; the hits of every event that leaves.
+fn build(builder: &mut Builder, out: &mut Fragments, built: &mut Vec<(u64, u16, Hit)>) {
+    let (mut events, mut first) = (Events::default(), 0);
+    loop {
+        first += builder.insert_from(out, first);
+        while builder.pull(&mut events, 16) {
+            for (fragment, slices) in events.fragments_with_slices() {
+                for slice in slices {
+                    let hits = read_hits(events.leases.bytes(*slice));
+                    built.extend(hits.map(|hit| (fragment.trigger, fragment.source.0, hit)));
+                }
+            }
+            assert!(events.events.iter().all(|event| event.closing == Closing::Complete));
+            events.clear();
+        }
+        if first == out.fragments.len() {
+            break;
+        }
+    }
+    out.clear();
+}
+
+proptest! {
+    /// Sources whose hits are out of order up to the stated bound, in batches of any length, taken in turn.
+    #[test]
+    fn every_hit_of_every_source_is_in_its_slice_once(
+        gaps in prop::collection::vec(prop::collection::vec((0..700i64, 0..300i64), 0..200), 1..4),
+        batch_hits in 1..50usize,
+        slice_ps in 1000..5000u64,
+    ) {
+        let pool = Pool::new(256, 256).expect("small");
+        let sources = gaps.len() as u16;
+        let mut times = Vec::new();
+        for source in &gaps {
+            let mut now = 0;
+            let times_of_source: Vec<i64> = source.iter().map(|(gap, back)| {
+                now += gap;
+                (now - back).max(0)
+            }).collect();
+            times.push(times_of_source);
+        }
+        let end_ps = times.iter().flatten().max().copied().unwrap_or(0) + 1_000;
+        let build_settings =
+            BuildSettings { trigger_bits: 64, first_trigger: Some(0), depth: 1024, ..BuildSettings::default() };
+        let mut builder = Builder::new(&build_settings, 0..sources).expect("possible");
+        builder.start_run(1);
+        let mut cutters: Vec<HitCutter> = (0..sources)
+            .map(|source| HitCutter::new(SourceId(source), &settings(slice_ps, 300), &pool).expect("possible"))
+            .collect();
+        let (mut out, mut built, mut sent) = (Fragments::default(), Vec::new(), Vec::new());
+        for turn in 0..200usize.div_ceil(batch_hits) {
+            for (source, cutter) in cutters.iter_mut().enumerate() {
+                let own: Vec<Hit> = times[source].iter().skip(turn * batch_hits).take(batch_hits)
+                    .enumerate().map(|(index, time_ps)| hit(*time_ps, (turn * batch_hits + index) as u16)).collect();
+                sent.extend(own.iter().map(|hit| (hit.time_ps as u64 / slice_ps, source as u16, *hit)));
+                let batch = Hits { hits: own, ..Hits::default() };
+                let mut taken = 0;
+                while taken < batch.hits.len() {
+                    taken += cutter.cut(&batch, taken, &mut out);
+                    check(cutter.tally(), Unit::Hits);
+                    build(&mut builder, &mut out, &mut built);
+                }
+            }
+        }
+        for cutter in &mut cutters {
+            prop_assert!(cutter.pass(end_ps + 300 + slice_ps as i64, Mark(0), &mut out));
+            prop_assert_eq!(cutter.tally().total_lost_any(Unit::Hits), 0);
+            prop_assert_eq!(cutter.tally().held(Unit::Hits), 0);
+            build(&mut builder, &mut out, &mut built);
+        }
+        prop_assert!(builder.is_empty());
+        drop(cutters);
+        prop_assert_eq!(pool.free_count(), pool.block_count());
+        let key = |(slice, source, hit): &(u64, u16, Hit)| (*source, hit.channel, *slice);
+        built.sort_by_key(key);
+        sent.sort_by_key(key);
+        prop_assert_eq!(built, sent);
+    }
+}

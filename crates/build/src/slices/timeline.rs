@@ -1,0 +1,196 @@
+//! Which slices of one source are open, and when each leaves.
+//!
+//! ```text
+//!        left │ open: as many as its times may be out of order │
+//!  ───────────┼────────────────────────────────────────────────┼──► slice
+//!           next                                   the one of the latest time
+//! ```
+
+use std::collections::VecDeque;
+
+use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice, SourceId, Tally, Unit};
+
+use super::{MOST_AT_ONCE, Settings, SliceError};
+
+/// A slice that is still being filled.
+#[derive(Default)]
+pub(super) struct Open {
+    /// Its bytes, in the order in which they came.
+    pieces: Vec<Slice>,
+    leases: Leases,
+    bytes: u64,
+    /// Hits, or fragments, in it.
+    entries: u64,
+}
+
+impl Open {
+    /// Adds bytes; right behind the last ones they are one piece with them.
+    pub fn add(&mut self, slice: Slice, entries: u64) {
+        self.entries += entries;
+        self.bytes += u64::from(slice.length);
+        match self.pieces.last_mut() {
+            Some(last) if last.block == slice.block && last.end() == slice.offset as usize => {
+                last.length += slice.length;
+            }
+            _ => self.pieces.push(slice.tagged(0)),
+        }
+    }
+
+    pub fn leases(&mut self) -> &mut Leases {
+        &mut self.leases
+    }
+
+    /// Notes one more entry, whose bytes were added piece by piece.
+    pub fn count_one(&mut self) {
+        self.entries += 1;
+    }
+
+    /// Whether with so much more it is still a fragment that can be named.
+    pub fn has_room(&self, bytes: u64, pieces: usize) -> bool {
+        self.pieces.len() + pieces <= usize::from(u16::MAX) && self.bytes + bytes <= u64::from(u32::MAX)
+    }
+}
+
+/// Where something belongs.
+pub(super) enum Place {
+    /// In the open slice at this index.
+    Open(usize),
+    /// Nowhere, for this reason.
+    Lost(LossReason),
+    /// Slices have to leave first, and the batch for them is full.
+    Full,
+}
+
+/// The slices of one source.
+pub(super) struct Timeline {
+    settings: Settings,
+    source: SourceId,
+    /// The first slice that has not left.
+    next: u64,
+    latest_ps: i64,
+    open: VecDeque<Open>,
+    pub tally: Tally,
+    /// What is cut: hits, or fragments.
+    unit: Unit,
+}
+
+impl Timeline {
+    /// Most slices that are open at once.
+    pub const MOST_OPEN: u64 = 64;
+
+    pub fn new(source: SourceId, settings: &Settings, unit: Unit) -> Result<Timeline, SliceError> {
+        settings.check()?;
+        let open = settings.disorder_ps / settings.slice_ps + 2;
+        Ok(Timeline {
+            settings: settings.clone(),
+            source,
+            next: 0,
+            latest_ps: i64::MIN,
+            open: (0..open).map(|_| Open::default()).collect(),
+            tally: Tally::default(),
+            unit,
+        })
+    }
+
+    /// How many slices are open at once: the first is that which leaves next.
+    pub fn open_slices(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The number of the slice that is at this index.
+    pub fn number(&self, index: usize) -> u64 {
+        self.next + index as u64
+    }
+
+    pub fn open(&mut self, index: usize) -> &mut Open {
+        &mut self.open[index]
+    }
+
+    /// The slice of a time: negative before the run.
+    pub fn slice_of(&self, time_ps: i64) -> i64 {
+        time_ps.div_euclid(self.settings.slice_ps as i64)
+    }
+
+    /// Finds where something of this time belongs. Slices that it proves to be over leave.
+    pub fn place(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> Place {
+        let number = self.slice_of(time_ps);
+        if number < self.next as i64 {
+            return Place::Lost(if number < 0 { LossReason::OutOfWindow } else { LossReason::Late });
+        }
+        if time_ps > self.latest_ps {
+            let ahead_ns = self.settings.ahead_ms.map(|ms| ms.saturating_mul(1_000_000));
+            let latest_ns = ahead_ns.map(|ahead_ns| mark.0.saturating_add(ahead_ns));
+            if latest_ns.is_some_and(|latest_ns| time_ps as u64 / 1000 > latest_ns) {
+                return Place::Lost(LossReason::OutOfWindow);
+            }
+            if !self.pass(time_ps, out) {
+                return Place::Full;
+            }
+        }
+        Place::Open((number as u64 - self.next) as usize)
+    }
+
+    /// Notes that the source has come to this time. Slices that are over leave; returns whether all of them could.
+    pub fn pass(&mut self, time_ps: i64, out: &mut Fragments) -> bool {
+        let over = self.slice_of(time_ps.saturating_sub(self.settings.disorder_ps as i64)).max(0) as u64;
+        while self.next < over {
+            if out.fragments.len() >= MOST_AT_ONCE {
+                return false;
+            }
+            self.leave(out);
+        }
+        self.latest_ps = self.latest_ps.max(time_ps);
+        true
+    }
+
+    /// Whether something of this time proves no slice to be over.
+    pub fn moves_nothing(&self, time_ps: i64) -> bool {
+        time_ps <= self.latest_ps
+    }
+
+    /// All open slices leave up to that of the latest time. Returns whether all of them could.
+    pub fn finish(&mut self, out: &mut Fragments) -> bool {
+        while (self.next as i64) <= self.slice_of(self.latest_ps) {
+            if out.fragments.len() >= MOST_AT_ONCE {
+                return false;
+            }
+            self.leave(out);
+        }
+        true
+    }
+
+    fn leave(&mut self, out: &mut Fragments) {
+        let Some(mut open) = self.open.pop_front() else { return };
+        let slices = open.pieces.len();
+        let first = out.slices.len();
+        out.slices.extend(open.pieces.iter().map(|piece| piece.tagged(Slice::CONTINUES)));
+        if let Some(last) = out.slices[first..].last_mut() {
+            last.tag = 0;
+        }
+        out.leases.add_all(&open.leases);
+        out.fragments.push(Fragment {
+            trigger: self.next,
+            // Saturates after 106 days.
+            ticks: self.next.saturating_mul(self.settings.slice_ps),
+            bytes: open.bytes as u32,
+            source: self.source,
+            slices: slices as u16,
+        });
+        self.tally.output(self.unit, open.entries);
+        open.pieces.clear();
+        open.leases.clear();
+        (open.bytes, open.entries) = (0, 0);
+        self.open.push_back(open);
+        self.next += 1;
+    }
+
+    /// Brings what is held up to date, from the open slices.
+    pub fn count_held(&mut self) {
+        self.tally.set_held(self.unit, self.open.iter().map(|open| open.entries).sum());
+    }
+
+    /// Slices that have left.
+    pub fn slices_left(&self) -> u64 {
+        self.next
+    }
+}
