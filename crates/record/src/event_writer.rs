@@ -115,7 +115,8 @@ impl EventSink for EventWriter {
                 self.sink.turn_away(&self.amounts, LossReason::TooLarge);
                 continue;
             }
-            // What comes behind a refused group is offered, too: each is counted, and the first refusal is told.
+            // Of a refused batch the first events may have been taken. What comes behind a refused group is offered, too:
+            // each is counted, and the first refusal is told.
             result = result.and(self.write_group(events, &group));
         }
         result
@@ -285,7 +286,7 @@ impl Cut for EventCut {
     }
 
     fn release(&mut self) {
-        self.gather.release();
+        self.gather.clear();
     }
 
     fn clear(&mut self) {

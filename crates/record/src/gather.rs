@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_data::{Leases, Slice, SourceId};
+use thalweg_data::{Lease, Leases, Slice, SourceId};
 
 use crate::ipc::{INLINE_BYTES, MOST_GAP};
 
@@ -25,10 +25,11 @@ const PIECES: u32 = u32::MAX;
 /// buffer and offset. All numbers are little-endian 32-bit.
 pub(crate) type View = [u8; 16];
 
-/// Bytes of one block that are written together.
-#[derive(Clone, Copy, Debug)]
+/// Bytes of one block that are written together, and the right to read them.
+#[derive(Debug)]
 struct Extent {
     slice: Slice,
+    lease: Lease,
     /// Bytes of it that views name.
     named: u32,
     /// Where it starts in the buffer.
@@ -46,6 +47,7 @@ pub(crate) struct Gather {
     pieces: Vec<Slice>,
     pieces_bytes: u32,
     pieces_start: u32,
+    /// For the pieces.
     leases: Leases,
     named_bytes: usize,
     /// For splitting: extent, offset in the block, length, row.
@@ -58,11 +60,11 @@ impl Gather {
     pub fn place(&mut self, source: SourceId, slices: &[Slice], leases: &Leases) -> View {
         let Some(slice) = joined(slices) else { return self.place_pieces(slices, leases) };
         self.named_bytes += slice.length as usize;
-        let bytes = leases.bytes(slice);
-        if bytes.len() <= INLINE_BYTES {
-            return inline(bytes);
+        if slice.length as usize <= INLINE_BYTES {
+            return inline(leases.bytes(slice));
         }
         let extent = self.extent_for(source, slice, leases);
+        let bytes = self.extents[extent as usize].lease.bytes(slice);
         view(slice.length, &bytes[..4], extent, slice.offset)
     }
 
@@ -73,7 +75,7 @@ impl Gather {
 
     /// Blocks on loan.
     pub fn blocks(&self) -> usize {
-        self.leases.len()
+        self.by_block.len() + self.leases.len()
     }
 
     /// Lays the extents end to end and completes the views, one per row.
@@ -110,16 +112,12 @@ impl Gather {
 
     /// The parts of the buffer, in order. Only after `seal`.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let extents = self.extents.iter().map(|extent| extent.slice).filter(|slice| slice.length > 0);
-        extents.chain(self.pieces.iter().copied()).map(|slice| self.leases.bytes(slice))
+        let extents = self.extents.iter().filter(|extent| extent.slice.length > 0);
+        let extents = extents.map(|extent| extent.lease.bytes(extent.slice));
+        extents.chain(self.pieces.iter().map(|slice| self.leases.bytes(*slice)))
     }
 
-    /// Returns all leases.
-    pub fn release(&mut self) {
-        self.leases.clear();
-    }
-
-    /// Forgets all, keeps the memory.
+    /// Forgets all, gives the blocks back, keeps the memory.
     pub fn clear(&mut self) {
         self.extents.clear();
         self.newest.clear();
@@ -140,8 +138,8 @@ impl Gather {
         let extent = match newest {
             Some(extent) => extent,
             None => *self.by_block.entry(slice.block.number()).or_insert_with(|| {
-                self.leases.add_for(slice, leases);
-                self.extents.push(Extent { slice: slice.tagged(0), named: 0, start: 0 });
+                let lease = leases.find(slice.block).expect("a slice travels with its lease");
+                self.extents.push(Extent::of(slice, lease));
                 self.extents.len() as u32 - 1
             }),
         };
@@ -185,25 +183,29 @@ impl Gather {
         self.scattered.sort_unstable();
         let mut whole = None;
         for (extent, offset, length, row) in self.scattered.iter().copied() {
-            let slice = Slice { offset, length, ..self.extents[extent as usize].slice };
+            let sparse = &self.extents[extent as usize];
+            let slice = Slice { offset, length, ..sparse.slice };
             let reached = self.extents.last().map_or(0, |last| last.slice.end() + MOST_GAP);
             if whole != Some(extent) || offset as usize > reached {
-                self.extents.push(Extent { slice, named: 0, start: 0 });
+                self.extents.push(Extent::of(slice, &sparse.lease));
                 whole = Some(extent);
             }
             let newest = self.extents.len() - 1;
             self.extents[newest].take_in(slice);
             views[row as usize][8..12].copy_from_slice(&(newest as u32).to_le_bytes());
         }
-        let unsplit = self.extents.len();
         for (extent, ..) in &self.scattered {
-            debug_assert!((*extent as usize) < unsplit);
             self.extents[*extent as usize].slice.length = 0;
         }
     }
 }
 
 impl Extent {
+    /// One that begins with `slice`, which it does not yet take in.
+    fn of(slice: Slice, lease: &Lease) -> Extent {
+        Extent { slice: slice.tagged(0), lease: lease.clone(), named: 0, start: 0 }
+    }
+
     fn take_in(&mut self, slice: Slice) {
         let end = self.slice.end().max(slice.end()) as u32;
         self.slice.offset = self.slice.offset.min(slice.offset);

@@ -73,8 +73,12 @@ fn write_until_full(place: &Path, compression: Compression) {
 
 /// The k-th event: three fragments of 1500 bytes that do not compress.
 fn large_event(index: u64) -> Planned {
-    let byte = |place: u64| (index + place).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) as u8;
-    let fragment = |source: u16| (source, index, vec![(0..1500).map(byte).collect()]);
+    let byte = |source: u16, place: u64| {
+        let mixed = ((index << 13) | (u64::from(source) << 11) | place).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as u8
+    };
+    let bytes = |source: u16| (0..1500).map(|place| byte(source, place)).collect();
+    let fragment = |source: u16| (source, index, vec![bytes(source)]);
     Planned { trigger: index, fragments: (0..3).map(fragment).collect(), ..Planned::default() }
 }
 
@@ -84,18 +88,20 @@ fn write_events_until_full(place: &Path, compression: Compression) {
     let files = run.events_of(None);
     let mut writer = EventWriter::create(&files, &settings, &example_events::sources(3), true).expect("made");
     let mut blocks = Blocks::new(false, 64);
-    let (mut came, mut refused) = (0, 0);
+    let (mut came, mut refusals) = (0, 0);
     for first in (0..1200).step_by(4) {
         let events: Vec<Planned> = (first..first + 4).map(large_event).collect();
         came += 4;
         match writer.write(&blocks.batch(&events, Mark(first))) {
             Ok(()) => {}
-            Err(SinkError::Full { .. }) => refused += 4,
+            Err(SinkError::Full { .. }) => refusals += 1,
             Err(other) => panic!("{other}"),
         }
         let [input, output, held, lost] = example_events::account(writer.tally(), Unit::Events);
-        assert_eq!((input, output, lost), (came, writer.events_on_file(), refused));
+        assert_eq!((input, output), (came, writer.events_on_file()));
         assert_eq!(input, output + held + lost);
+        // The first events of a refused batch may have found room.
+        assert!(refusals <= lost && lost <= 4 * refusals, "{lost} of {refusals} batches");
         for source in (0..3).map(SourceId) {
             for (unit, each) in [(Unit::Fragments, 1), (Unit::Bytes, 1500)] {
                 let account = example_events::account(writer.source_tally(source), unit);
@@ -103,8 +109,8 @@ fn write_events_until_full(place: &Path, compression: Compression) {
             }
         }
     }
-    assert!(refused > 0, "the disk was never full");
-    // Room is made by what the run before has left free: none here, so what is held is lost.
+    assert!(refusals > 0, "the disk was never full");
+    // Nobody makes room, so what is held is lost.
     assert!(writer.finish().is_err());
     let [input, output, held, lost] = example_events::account(writer.tally(), Unit::Events);
     assert_eq!((held, input), (0, output + lost));
@@ -118,7 +124,7 @@ fn write_events_until_full(place: &Path, compression: Compression) {
     for table in [Table::Events, Table::Fragments] {
         assert!(check(&std::fs::read(run.table(table)).expect("a file")).expect("whole").rows > 0);
     }
-    println!("{output} events on file, {refused} refused");
+    println!("{output} events on file, {refusals} batches refused");
     std::fs::remove_dir_all(run.path()).expect("removed");
 }
 

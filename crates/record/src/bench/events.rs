@@ -23,8 +23,8 @@ use crate::system;
 const TURN_BYTES: usize = 1 << 30;
 /// Payload that is there in turn: as much as receivers leave in the cache and a little more.
 const SET_BYTES: usize = 8 << 20;
-/// Bytes of a source's block.
-const BLOCK_BYTES: usize = 256 << 10;
+/// Least bytes of a source's block.
+const BLOCK_BYTES: usize = 64 << 10;
 /// Payload of an incoming batch.
 const BATCH_BYTES: usize = 256 << 10;
 /// Bytes after which the yardstick's write-back begins, as in a table's file.
@@ -47,6 +47,12 @@ impl EventShape {
 
     fn event_bytes(self) -> usize {
         self.sources * self.fragment_bytes
+    }
+
+    /// Bytes of a source's block: several fragments, and less than its part of the set, so that no cut of the recording
+    /// finds the set's end and its beginning in one block.
+    fn block_bytes(self) -> usize {
+        (4 * self.fragment_bytes).next_multiple_of(64).max(BLOCK_BYTES)
     }
 
     fn events_in(self, bytes: usize) -> usize {
@@ -172,8 +178,8 @@ fn write_all(file: &mut File, parts: &mut [IoSlice<'_>]) {
 impl Example {
     fn new(shape: EventShape) -> Example {
         let events = shape.events_in(SET_BYTES);
-        let blocks_each = (events * shape.fragment_bytes).div_ceil(BLOCK_BYTES - shape.fragment_bytes) + 1;
-        let pool = Pool::new(shape.sources * blocks_each, BLOCK_BYTES).expect("a few hundred blocks");
+        let blocks_each = events.div_ceil(shape.block_bytes() / shape.fragment_bytes);
+        let pool = Pool::new(shape.sources * blocks_each, shape.block_bytes()).expect("a few hundred blocks");
         let (slices, leases) = fill(&pool, shape, events);
         let per_batch = shape.events_in(BATCH_BYTES);
         let (mut batches, mut extents) = (Vec::new(), Vec::new());
