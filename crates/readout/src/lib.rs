@@ -14,6 +14,7 @@
 //! Every source marks its batches with nanoseconds since the run began and returns within the wait it is given, whether
 //! anything came or not.
 
+pub mod bench;
 pub mod busy;
 pub mod clock;
 pub mod dig2;

@@ -434,7 +434,7 @@ impl Opener<'_> {
 /// Emulated boards, made once per kind and shared from there.
 enum EmulatedSource {
     Fragment(Vec<fragment::emulate::Board>),
-    Sitcp { first: sitcp::emulate::Board, first_board: u16, registers: Option<Registers> },
+    Sitcp { first: Box<sitcp::emulate::Board>, first_board: u16, registers: Option<Box<Registers>> },
 }
 
 impl EmulatedSource {
@@ -476,9 +476,9 @@ impl EmulatedSource {
             };
             registers.put(recbe::MODE, &[mode]);
             registers.put(recbe::WINDOW, &[board.window.min(255) as u8]);
-            registers
+            Box::new(registers)
         });
-        Ok(EmulatedSource::Sitcp { first, first_board: format.first_board, registers })
+        Ok(EmulatedSource::Sitcp { first: Box::new(first), first_board: format.first_board, registers })
     }
 
     /// The boards behind one link, and their registers.
@@ -491,7 +491,7 @@ impl EmulatedSource {
             }
             EmulatedSource::Sitcp { first, first_board, registers } => {
                 let number = first_board.wrapping_add(link as u16);
-                let shared = registers.clone().map(SharedRegisters::new);
+                let shared = registers.as_deref().cloned().map(SharedRegisters::new);
                 let board = SitcpBoard::new(first.like(number), shared.clone());
                 (vec![Box::new(board)], shared)
             }

@@ -20,10 +20,12 @@ pub(super) struct Outcome {
     pub(super) result: Result<Box<dyn Live>, SourceError>,
 }
 
+type Attempt = (usize, Reopen);
+
 /// Opens connections on a thread of its own.
 #[derive(Default)]
 pub(super) struct Reconnector {
-    running: Option<(Sender<(usize, Reopen)>, Receiver<Outcome>)>,
+    running: Option<(Sender<Attempt>, Receiver<Outcome>)>,
 }
 
 impl Reconnector {
@@ -40,8 +42,8 @@ impl Reconnector {
     }
 }
 
-fn start() -> (Sender<(usize, Reopen)>, Receiver<Outcome>) {
-    let (ask, asked) = channel::<(usize, Reopen)>();
+fn start() -> (Sender<Attempt>, Receiver<Outcome>) {
+    let (ask, asked) = channel::<Attempt>();
     let (tell, told) = channel();
     let work = move || {
         // Both ends go with the group; an attempt under way ends by its own time-out.

@@ -1,0 +1,330 @@
+//! What reading many boards costs, against a bare loop around the same system calls.
+//!
+//! ```text
+//!  105 emulated boards ─ TCP ─► Group: epoll, receive into blocks, split      │ bare: epoll, recv
+//!  265 emulated boards ─ UDP ─► Group                                         │ the receiver alone, nothing split
+//! ```
+//! Subject and yardstick have the same boards, sockets of the same kind and as much memory at the other end, and are asked for
+//! the same triggers in turn. Time is that of the reading thread's processor, so that neither the boards nor the rest of the
+//! machine is measured; `wall_fragments_per_second` says what went through meanwhile, boards included.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::ring::{Producer, ring};
+use thalweg_data::{Busy, Frames, Pool, SourceError, SourceId};
+use thalweg_frontend::fragment;
+use thalweg_frontend::fragment::wire::HEADER_BYTES;
+use thalweg_frontend::trigger::Trigger;
+use thalweg_transport::{ReadySet, UdpReceiver, UdpReceiverSettings, thread_cpu_time};
+
+use crate::group::{Group, GroupSettings};
+use crate::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
+use crate::links::{Boards, EmulatedBoards, LinkSettings, open_links};
+use crate::{RunClock, Settings, SourceUrl};
+
+/// Bytes that one turn receives, about.
+const TURN_BYTES: usize = 128 << 20;
+const WAIT: Duration = Duration::from_millis(1);
+/// A turn that has not come to its end by then never will.
+const LONGEST_TURN: Duration = Duration::from_secs(60);
+
+/// How fragments travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// A connection per board.
+    Tcp,
+    /// All boards to one socket.
+    Udp,
+}
+
+/// Reads fragments of `fragment_bytes`, header included, of `boards` boards, `repeats` times: fragments per second of the
+/// reading thread's processor time, against a bare loop.
+///
+/// # Errors
+/// When sockets cannot be opened, or something does not arrive.
+pub fn receive_fragments(
+    over: Over,
+    boards: u16,
+    fragment_bytes: usize,
+    repeats: usize,
+) -> Result<Measurement, SourceError> {
+    let work = Work::new(over, boards, fragment_bytes);
+    let clock = RunClock::start();
+    let mut subject = Subject::open(&work, clock)?;
+    let mut bare = match over {
+        Over::Tcp => Bare::streams(&work, subject.block_bytes)?,
+        Over::Udp => Bare::datagrams(&work, subject.block_bytes)?,
+    };
+    let (mut failure, mut wall) = (None, Duration::ZERO);
+    let mut keep = |result: Result<Duration, SourceError>| {
+        result.unwrap_or_else(|error| {
+            failure.get_or_insert(error);
+            Duration::from_secs(1)
+        })
+    };
+    let keep = std::cell::RefCell::new(&mut keep);
+    let compared = compare(
+        repeats,
+        || {
+            let start = Instant::now();
+            let spent = subject.turn(&work);
+            wall += start.elapsed();
+            (keep.borrow_mut())(spent)
+        },
+        || {
+            let spent = bare.turn(&work);
+            (keep.borrow_mut())(spent)
+        },
+    );
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let yardstick = match over {
+        Over::Tcp => "a bare epoll and recv loop over as many connections, as much memory written through",
+        Over::Udp => "the receiver alone: the same calls, nothing split",
+    };
+    let turns = repeats.max(1) + 1;
+    Ok(Measurement::of_rate("receive-fragments", "fragments/s", work.fragments() as f64, yardstick, compared)
+        .with("boards", boards)
+        .with("fragment_bytes", fragment_bytes)
+        .with("over", if over == Over::Tcp { "tcp" } else { "udp" })
+        .with("time", "processor time of the reading thread, while the boards send")
+        .with("wall_fragments_per_second", (turns as u64 * work.fragments()) as f64 / wall.as_secs_f64())
+        .with("block_bytes", subject.block_bytes)
+        .repeated(repeats))
+}
+
+/// What one turn has to bring.
+struct Work {
+    over: Over,
+    boards: u16,
+    fragment_bytes: usize,
+    triggers: u64,
+    /// Triggers that are answered before they are read: of datagrams what the kernel's buffer holds.
+    at_once: u64,
+}
+
+impl Work {
+    fn new(over: Over, boards: u16, fragment_bytes: usize) -> Work {
+        let each = usize::from(boards.max(1)) * fragment_bytes;
+        let triggers = (TURN_BYTES / each).max(8) as u64;
+        let at_once = match over {
+            Over::Tcp => triggers,
+            // The kernel counts some 2.3 times the bytes of datagrams of 1 kB.
+            Over::Udp => ((8 << 20) / (3 * each)).max(1) as u64,
+        };
+        Work { over, boards, fragment_bytes, triggers, at_once }
+    }
+
+    fn fragments(&self) -> u64 {
+        self.triggers * u64::from(self.boards)
+    }
+
+    fn board(&self) -> fragment::emulate::Settings {
+        let bytes = self.fragment_bytes;
+        fragment::emulate::Settings {
+            payload_bytes: bytes.saturating_sub(HEADER_BYTES) as u32,
+            stream: self.over == Over::Tcp,
+            datagram_bytes: (bytes as u32).clamp(1024, 65_507),
+            ..Default::default()
+        }
+    }
+}
+
+fn failed(message: impl ToString) -> SourceError {
+    SourceError { place: "receive-fragments".to_owned(), message: message.to_string() }
+}
+
+/// Boards that answer as many triggers as they are told.
+struct Sender {
+    hosted: HostedBoards,
+    triggers: Producer<Trigger>,
+    told: u64,
+}
+
+impl Sender {
+    fn new(links: Vec<HostedLink>, work: &Work) -> Result<Sender, SourceError> {
+        let (triggers, followed) = ring(work.triggers as usize + 1);
+        let hosted =
+            HostedBoards::new(TriggeredSettings::new(links, Feed::Follow(followed))).map_err(failed)?;
+        hosted.start();
+        Ok(Sender { hosted, triggers, told: 0 })
+    }
+
+    /// Has the boards answer `count` triggers.
+    fn ask(&mut self, count: u64) -> Result<(), SourceError> {
+        for _ in 0..count {
+            let trigger = Trigger { number: self.told, time_ns: self.told };
+            self.triggers.push(trigger).map_err(|_| failed("the boards have ended"))?;
+            self.told += 1;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything asked for has been sent.
+    fn wait(&self) -> Result<(), SourceError> {
+        let start = Instant::now();
+        while self.hosted.totals().accepted() < self.told {
+            if start.elapsed() > LONGEST_TURN {
+                return Err(failed(self.hosted.failures().join("; ")));
+            }
+            std::thread::sleep(WAIT);
+        }
+        Ok(())
+    }
+}
+
+/// Runs one turn: asks for triggers and has `read` bring what came, until `fragments` are there.
+fn turn(
+    work: &Work,
+    sender: &mut Sender,
+    mut read: impl FnMut() -> Result<u64, SourceError>,
+) -> Result<Duration, SourceError> {
+    let (begun, mut spent, mut asked) = (Instant::now(), Duration::ZERO, 0);
+    let mut seen = 0;
+    while asked < work.triggers {
+        let now = work.at_once.min(work.triggers - asked);
+        sender.ask(now)?;
+        asked += now;
+        if work.over == Over::Udp {
+            sender.wait()?;
+        }
+        let start = thread_cpu_time();
+        while seen < asked * u64::from(work.boards) {
+            seen += read()?;
+            if begun.elapsed() > LONGEST_TURN {
+                return Err(failed(format!(
+                    "{seen} of {} fragments have arrived; a larger receive buffer may help",
+                    asked * u64::from(work.boards)
+                )));
+            }
+        }
+        spent += thread_cpu_time() - start;
+    }
+    Ok(spent)
+}
+
+/// Ours.
+struct Subject {
+    sender: Sender,
+    group: Group,
+    block_bytes: usize,
+}
+
+impl Subject {
+    fn open(work: &Work, clock: RunClock) -> Result<Subject, SourceError> {
+        let boards = Boards::Fragment(fragment::Settings {
+            boards: work.boards,
+            longest_fragment_bytes: work.fragment_bytes as u32,
+            ..Default::default()
+        });
+        let emulated = EmulatedBoards::Fragment(work.board());
+        let endpoint = Settings::new(SourceUrl::default());
+        let settings = LinkSettings {
+            endpoint: &endpoint,
+            boards: &boards,
+            emulated: Some(&emulated),
+            first_source: SourceId(0),
+        };
+        let opened = open_links(&settings, clock, &Arc::new(Busy::default()))?;
+        let group = Group::new(opened.links, GroupSettings::default(), clock)?;
+        let sender = Sender::new(opened.hosted, work)?;
+        Ok(Subject { sender, group, block_bytes: opened.plan.block_bytes })
+    }
+
+    fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
+        let group = &mut self.group;
+        turn(work, &mut self.sender, || {
+            let mut seen = 0;
+            group.turn(WAIT, &mut |_, _, fragments| seen += fragments.fragments.len() as u64)?;
+            Ok(seen)
+        })
+    }
+}
+
+/// Nothing but the calls.
+struct Bare {
+    sender: Sender,
+    read: Box<dyn FnMut() -> Result<u64, SourceError>>,
+    /// Bytes that do not make a whole fragment yet.
+    rest: u64,
+}
+
+/// Memory of one connection, written through from start to end, as a link's block is.
+struct Connection {
+    stream: TcpStream,
+    memory: Vec<u8>,
+    used: usize,
+}
+
+impl Bare {
+    fn streams(work: &Work, block_bytes: usize) -> Result<Bare, SourceError> {
+        let mut ready = ReadySet::new().map_err(failed)?;
+        let (mut connections, mut links) = (Vec::new(), Vec::new());
+        let boards = fragment::emulate::boards(0..work.boards, &work.board()).map_err(failed)?;
+        for (key, board) in boards.into_iter().enumerate() {
+            let local = SocketAddr::from(([127, 0, 0, 1], 0));
+            let outlet = Outlet::listen(local).map_err(failed)?;
+            let address = outlet.local_address().ok_or_else(|| failed("no address"))?;
+            let stream = TcpStream::connect(address).map_err(failed)?;
+            stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(failed)?;
+            ready.add(&stream, key).map_err(failed)?;
+            // Touched, as a pool's blocks are.
+            connections.push(Connection { stream, memory: vec![1; block_bytes], used: 0 });
+            links.push(HostedLink::new(outlet, vec![Box::new(board) as Box<dyn Hosted>]));
+        }
+        let read = move || {
+            let mut bytes = 0;
+            for &key in ready.wait(WAIT).map_err(failed)? {
+                let connection = &mut connections[key];
+                if connection.memory.len() - connection.used < connection.memory.len() / 8 {
+                    connection.used = 0;
+                }
+                let Ok(received) = connection.stream.read(&mut connection.memory[connection.used..]) else {
+                    continue;
+                };
+                connection.used += received;
+                bytes += received as u64;
+            }
+            Ok(bytes)
+        };
+        Ok(Bare { sender: Sender::new(links, work)?, read: Box::new(read), rest: 0 })
+    }
+
+    fn datagrams(work: &Work, block_bytes: usize) -> Result<Bare, SourceError> {
+        let pool = Pool::new(128, block_bytes).map_err(failed)?;
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut receiver = UdpReceiver::open(UdpReceiverSettings::new(local, 9216), pool).map_err(failed)?;
+        let to = receiver.local_address().map_err(failed)?;
+        let mut ready = ReadySet::new().map_err(failed)?;
+        ready.add(&receiver, 0).map_err(failed)?;
+        let boards = fragment::emulate::boards(0..work.boards, &work.board()).map_err(failed)?;
+        let boards = boards.into_iter().map(|board| Box::new(board) as Box<dyn Hosted>).collect();
+        let mut frames = Frames::default();
+        let read = move || {
+            let mut bytes = 0;
+            if !ready.wait(WAIT).map_err(failed)?.is_empty() {
+                receiver.receive(&mut frames, Duration::ZERO).map_err(failed)?;
+                bytes = frames.byte_count();
+                frames.clear();
+            }
+            Ok(bytes)
+        };
+        let links = vec![HostedLink::new(Outlet::Datagrams(to), boards)];
+        Ok(Bare { sender: Sender::new(links, work)?, read: Box::new(read), rest: 0 })
+    }
+
+    fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
+        let (read, rest) = (&mut self.read, &mut self.rest);
+        turn(work, &mut self.sender, || {
+            *rest += read()?;
+            let whole = *rest / work.fragment_bytes as u64;
+            *rest %= work.fragment_bytes as u64;
+            Ok(whole)
+        })
+    }
+}
