@@ -24,6 +24,10 @@ use crate::system::shared_memory::event;
 /// Most connections that wait at a door.
 const MOST_WAITING: usize = 64;
 
+/// A sender that waits for room looks so often before it sleeps, and then sleeps so long between two looks.
+const LOOKS: u32 = 200;
+const LOOK_STEP: Duration = Duration::from_micros(20);
+
 /// Every name that somebody listens under.
 static DOORS: Mutex<BTreeMap<String, Arc<Door>>> = Mutex::new(BTreeMap::new());
 
@@ -144,6 +148,7 @@ pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, Pee
         other: door.settings.name.clone(),
         place: place.clone(),
         longest_payload: door.settings.longest_payload_bytes,
+        capacity: settings.queue_messages,
         counts: Counts::default(),
     };
     let far = InprocPeer {
@@ -155,6 +160,7 @@ pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, Pee
         other: settings.name.clone(),
         place: place.clone(),
         longest_payload: settings.longest_payload_bytes,
+        capacity: door.settings.queue_messages,
         counts: Counts::default(),
     };
     let mut waiting = door.waiting();
@@ -192,6 +198,8 @@ pub(super) struct InprocPeer {
     other: String,
     place: String,
     longest_payload: u64,
+    /// Messages that wait for the other end at most.
+    capacity: usize,
     counts: Counts,
 }
 
@@ -264,9 +272,16 @@ impl Peer for InprocPeer {
     fn flush(&mut self, wait: Duration) -> Result<bool, PeerError> {
         let closed = self.closed();
         let up = self.up.as_mut().ok_or(closed)?;
-        // All has been handed over; what may be waited for is room for the next.
-        if self.empty.is_none() {
-            self.empty = if wait.is_zero() { up.empty() } else { up.empty_wait(wait) };
+        // All has been handed over; what may be waited for is room for the next. Half of all room, or the two ends would wake each
+        // other for every single message.
+        self.empty = self.empty.take().or_else(|| up.empty());
+        if self.empty.is_none() && !wait.is_zero() {
+            let (until, mut looks) = (Instant::now() + wait, 0);
+            while 2 * up.in_flight() > self.capacity && !up.is_closed() && Instant::now() < until {
+                looks += 1;
+                if looks < LOOKS { std::thread::yield_now() } else { std::thread::sleep(LOOK_STEP.min(wait)) }
+            }
+            self.empty = up.empty();
         }
         Ok(true)
     }
