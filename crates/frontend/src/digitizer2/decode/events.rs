@@ -35,12 +35,12 @@ impl Decoder {
         let count = self.clock.long(scope.timestamp());
         self.clock.set(count);
         let fail = if header.board_fail() { Flags::BOARD_FAIL } else { Flags::NONE };
-        let mut hit = Hit {
+        let hit = Hit {
             time_ps: self.scale.ps(count, 0),
             flags: fail | Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA,
             ..Hit::default()
         };
-        let mut extra = Extra {
+        let extra = Extra {
             raw_flags: u32::from(scope.flags()) | u32::from(scope.samples_overlapped()) << 13,
             number: header.counter(),
             samples_first,
@@ -48,16 +48,8 @@ impl Decoder {
             layout: if samples_count > 0 { Layout::Interleaved } else { Layout::None },
             ..Extra::of(&hit, self.source)
         };
-        hits.hits.reserve(channels as usize);
-        hits.extras.reserve(channels as usize);
-        let mut left = mask;
-        for place in 0..channels {
-            hit.channel = self.plan.first_channel + left.trailing_zeros() as u16;
-            left &= left - 1;
-            extra.info = u64::from(channels << 16 | place);
-            hits.hits.push(hit);
-            hits.extras.push(extra);
-        }
+        append_hits(&mut hits.hits, hit, self.plan.first_channel, mask);
+        append_extras(&mut hits.extras, extra, channels);
         self.tally.output(Unit::Hits, u64::from(channels));
         Ok(())
     }
@@ -93,6 +85,24 @@ impl Decoder {
         hits.signals.push((self.source, signal));
         Ok(())
     }
+}
+
+/// One hit like `hit` for each channel of the mask. A function of its own, as the next one: inside the long one that all
+/// decoding is made into, the registers do not suffice.
+#[inline(never)]
+fn append_hits(hits: &mut Vec<Hit>, hit: Hit, first_channel: u16, mask: u64) {
+    let mut left = mask;
+    hits.extend((0..mask.count_ones()).map(move |_| {
+        let channel = first_channel + left.trailing_zeros() as u16;
+        left &= left - 1;
+        Hit { channel, ..hit }
+    }));
+}
+
+/// One row like `extra` for each of `channels` channels, which share their samples.
+#[inline(never)]
+fn append_extras(extras: &mut Vec<Extra>, extra: Extra, channels: u32) {
+    extras.extend((0..channels).map(move |place| Extra { info: u64::from(channels << 16 | place), ..extra }));
 }
 
 fn start(cursor: &mut Cursor<'_>) -> Signal {
