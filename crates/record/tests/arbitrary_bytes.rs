@@ -1,5 +1,6 @@
 //! Whatever the bytes are, the reader ends with a word and not with a panic.
 
+mod example_events;
 mod example_run;
 
 use std::sync::OnceLock;
@@ -20,6 +21,13 @@ fn examples() -> &'static [Vec<u8>] {
             for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
                 files.push(std::fs::read(run.table(table)).expect("a file"));
             }
+            let events: Vec<_> = (0..12).map(example_events::planned).collect();
+            let settings = Settings { compression, batch_bytes: 400, ..Settings::default() };
+            let mut blocks = example_events::Blocks::new(false, 1);
+            let run = example_events::write_run(folder.path(), &settings, &events, 4, 3, &mut blocks);
+            for table in [Table::Events, Table::Fragments] {
+                files.push(std::fs::read(run.table(table)).expect("a file"));
+            }
         }
         files
     })
@@ -35,7 +43,7 @@ proptest! {
 
     #[test]
     fn damage_never_panics(
-        example in 0usize..12,
+        example in 0usize..18,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
         cuts in any::<bool>(),
