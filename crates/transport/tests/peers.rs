@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ use thalweg_transport::peer::{Connector, Listener, Peer, PeerError, Sent, Settin
 
 const WAIT: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(50);
+/// After which a peer is given up, in the tests of that: long, for they share the machine.
+const SILENCE: Duration = Duration::from_secs(3);
 const BLOCK: usize = 64 << 10;
 
 /// One URL of each kind, fresh for each test.
@@ -403,7 +406,7 @@ fn another_version_is_refused_with_a_word_at_both_ends() {
 
 #[test]
 fn garbage_silence_and_half_words_do_not_close_the_door() {
-    let quick = Settings { hello_wait: Duration::from_millis(100), ..settings("door") };
+    let quick = Settings { hello_wait: Duration::from_millis(500), ..settings("door") };
     let mut door = listen("tcp://127.0.0.1:0", quick).expect("loopback");
     let address = door.url().replace("tcp://", "");
     let mut garbage = TcpStream::connect(&address).expect("listening");
@@ -421,7 +424,7 @@ fn garbage_silence_and_half_words_do_not_close_the_door() {
     while door.refused() < 4 && Instant::now() < until {
         assert!(door.accept(SOON).expect("a door").is_none());
     }
-    assert_eq!(door.refused(), 4);
+    assert!(door.refused() >= 4, "{}", door.refused());
     assert!(matches!(door.last_refusal(), Some(PeerError::Silent { .. })));
 }
 
@@ -460,23 +463,20 @@ fn garbage_behind_a_hello_ends_that_connection_alone() {
 
 #[test]
 fn a_peer_that_falls_silent_is_given_up() {
-    let impatient = Settings {
-        silence_wait: Duration::from_millis(300),
-        heartbeat: Duration::from_millis(50),
-        ..settings("impatient")
-    };
+    let impatient =
+        Settings { silence_wait: SILENCE, heartbeat: Duration::from_millis(50), ..settings("impatient") };
     let (mut near, mut far, _door) = pair_of("tcp://127.0.0.1:0", impatient.clone(), impatient);
     let mut received = Message::default();
     // While both look after their connection, nothing is missed.
     let tending = thread::spawn(move || {
-        let until = Instant::now() + Duration::from_millis(900);
+        let until = Instant::now() + SILENCE.mul_f64(1.3);
         while Instant::now() < until {
             let idle = far.receive(&mut Message::default(), Duration::from_millis(20)).expect("alive");
             assert_eq!(idle, Received::Idle);
         }
         far
     });
-    let until = Instant::now() + Duration::from_millis(800);
+    let until = Instant::now() + SILENCE.mul_f64(1.2);
     while Instant::now() < until {
         assert_eq!(near.receive(&mut received, Duration::from_millis(20)).expect("alive"), Received::Idle);
     }
@@ -493,16 +493,18 @@ fn a_peer_that_falls_silent_is_given_up() {
 #[test]
 fn an_end_that_only_listens_or_holds_is_no_silent_one() {
     let impatient = |pool| Settings {
-        silence_wait: Duration::from_millis(300),
+        silence_wait: SILENCE,
         heartbeat: Duration::from_millis(50),
         ..Settings::new("impatient", pool)
     };
     let pool = |blocks| Pool::new(blocks, BLOCK).expect("memory");
     let (mut near, mut far, _door) = pair_of("tcp://127.0.0.1:0", impatient(pool(20)), impatient(pool(20)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
     let sending = thread::spawn(move || {
-        let (pool, until) = (pool(300), Instant::now() + Duration::from_millis(1600));
+        let pool = pool(300);
         let mut out = message(&pool, 0, 0, 10_000);
-        while Instant::now() < until {
+        while !stopped.load(Ordering::Relaxed) {
             if near.send(&mut out).expect("alive") == Sent::Taken {
                 out = message(&pool, 0, 0, 10_000);
             }
@@ -511,12 +513,12 @@ fn an_end_that_only_listens_or_holds_is_no_silent_one() {
         near
     });
     let mut received = Message::default();
-    let until = Instant::now() + Duration::from_millis(800);
+    let until = Instant::now() + SILENCE.mul_f64(1.2);
     while Instant::now() < until {
         far.receive(&mut received, SOON).expect("alive");
     }
     let (mut held, mut full) = (Vec::new(), 0);
-    let until = Instant::now() + Duration::from_millis(700);
+    let until = Instant::now() + SILENCE.mul_f64(1.2);
     while Instant::now() < until {
         let mut next = Message::default();
         match far.receive(&mut next, Duration::from_millis(10)).expect("alive") {
@@ -527,6 +529,7 @@ fn an_end_that_only_listens_or_holds_is_no_silent_one() {
     assert!(full > 10, "the pool was used up");
     held.clear();
     assert_eq!(far.receive(&mut received, WAIT).expect("alive"), Received::Data);
+    stop.store(true, Ordering::Relaxed);
     drop(sending.join().expect("no panic"));
 }
 
