@@ -125,6 +125,7 @@ impl Builder {
                 closing: chosen.closing,
                 attempt: 0,
             });
+            self.closings[chosen.closing as usize] += 1;
             self.event_bytes.add(end.bytes);
             self.build_ns.add(self.now.since_ns(chosen.first_arrival));
         }

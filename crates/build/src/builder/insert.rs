@@ -29,11 +29,13 @@ impl Builder {
     /// Takes fragments from the start of the batch on, and returns how many: fewer than all when one comes too early and there
     /// is no more place to park it. Then pull, and offer the rest with [`Builder::insert_from`]; hold back its source, or
     /// [`Builder::refuse`] it, when that helps nothing.
+    #[must_use = "what was not taken has to be offered again, or refused"]
     pub fn insert(&mut self, batch: &Fragments) -> usize {
         self.insert_from(batch, 0)
     }
 
     /// As [`Builder::insert`], from fragment `first` of the batch on.
+    #[must_use = "what was not taken has to be offered again, or refused"]
     pub fn insert_from(&mut self, batch: &Fragments, first: usize) -> usize {
         self.now = self.now.max(batch.header.mark);
         let offered = batch.fragments.get(first..).unwrap_or(&[]);

@@ -49,7 +49,7 @@ mod window;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thalweg_data::{Events, Mark, SourceId, Tally, Unit};
+use thalweg_data::{Closing, Events, Mark, SourceId, Tally, Unit};
 
 pub use budget::Budget;
 pub use dumps::Dump;
@@ -147,6 +147,7 @@ pub struct Builder {
     held_bytes: u64,
     bytes_per_source: u64,
     dumps: Dumps,
+    closings: [u64; Closing::ALL.len()],
     event_bytes: Histogram,
     build_ns: Histogram,
 }
@@ -194,6 +195,7 @@ impl Builder {
             held_bytes: 0,
             bytes_per_source: settings.bytes_per_source(count),
             dumps: Dumps::new(),
+            closings: [0; Closing::ALL.len()],
             event_bytes: Histogram::default(),
             build_ns: Histogram::default(),
         })
@@ -220,6 +222,7 @@ impl Builder {
         self.columns.clear();
         self.books.clear();
         self.dumps.clear();
+        self.closings.fill(0);
         self.event_bytes.clear();
         self.build_ns.clear();
         self.ready.clear();
@@ -404,6 +407,11 @@ impl Builder {
     /// The first few fragments that could not be used.
     pub fn dumps(&self) -> &[Dump] {
         self.dumps.kept()
+    }
+
+    /// How many events have left for this reason: complete, or incomplete and why they were not waited for.
+    pub fn closed(&self, closing: Closing) -> u64 {
+        self.closings[closing as usize]
     }
 
     /// How large events are, bytes.

@@ -162,6 +162,8 @@ fn fragments_of_one_trigger_become_an_event_in_source_order() {
     assert_eq!((bench.out[1].closing, &bench.out[1].missing[..]), (Closing::End, &[1][..]));
     assert_eq!(bench.builder.events_tally().total_output(Unit::Events), 2);
     assert_eq!(bench.builder.event_bytes().total(), 2);
+    assert_eq!(bench.builder.build_ns().total(), 2);
+    assert_eq!((bench.builder.closed(Closing::Complete), bench.builder.closed(Closing::End)), (1, 1));
 }
 
 #[test]
