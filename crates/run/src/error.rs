@@ -17,6 +17,12 @@ pub enum RunError {
     /// The recording could not be started or closed.
     #[error(transparent)]
     Record(#[from] thalweg_record::RecordError),
+    /// The builder cannot be like that.
+    #[error("[build]: {0}")]
+    Build(#[from] thalweg_build::BuildError),
+    /// Emulated boards could not be hosted.
+    #[error(transparent)]
+    Host(#[from] thalweg_readout::host::HostError),
     /// The ledger could not be made.
     #[error(transparent)]
     Ledger(#[from] thalweg_data::ledger::LedgerError),

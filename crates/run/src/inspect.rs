@@ -65,7 +65,7 @@ pub fn inspect(request: &Request) -> Result<Inspection, InspectError> {
     let folder = ThrownAway::new();
     let configuration = configuration(request, &format, &folder.0)?;
     let is_live = !matches!(configuration.sources[0].endpoint.url.scheme(), "file" | "pcap");
-    let end = EndWhen { seconds: is_live.then_some(request.seconds), hits: None };
+    let end = EndWhen { seconds: is_live.then_some(request.seconds), ..EndWhen::default() };
     let never = AtomicBool::new(false);
     let summary = run(&configuration, end, &mut Watch { show: &mut |_| {}, stop: &never })?;
     let recorded = summary.run_directory.unwrap_or_else(|| folder.0.clone());

@@ -20,7 +20,9 @@ pub mod supervise;
 mod assemble;
 mod error;
 mod open;
+mod open_links;
 mod pipeline;
+mod roster;
 
 pub use assemble::{replay, run};
 pub use error::RunError;

@@ -1,10 +1,11 @@
-//! Opens the sources of a run: endpoints or recordings, faults, framing, decoders, emulated boards.
+//! Opens the sources of hits of a run: endpoints or recordings, faults, framing, decoders, emulated boards.
 //!
 //! ```text
 //!  [[source]] ─► endpoint ─► (faults) ─┐
 //!  recording ────────────► raw replay ─┴─► Opened { source, unpack, decoders, control, board }
 //! ```
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use thalweg_record::RawReplay;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
-use crate::format::EmulateSettings;
+use crate::format::{EmulateSettings, HitFormat};
 
 /// Where the bytes come from.
 pub(crate) enum Origin {
@@ -57,95 +58,102 @@ pub(crate) fn open_all(
     let busy = Arc::new(Busy::default());
     let truth = configuration.truth.as_deref().map(TruthFile::create).transpose()?;
     let mut sources = Vec::new();
-    for (index, settings) in configuration.sources.iter().enumerate() {
-        let id = SourceId(index as u16);
+    for (index, (settings, format)) in configuration.hit_sources().enumerate() {
+        let given = Given { configuration, settings, format, id: SourceId(index as u16) };
         sources.push(match origin {
-            Origin::Configured => configured(configuration, settings, id, clock, &busy, truth.as_ref())?,
-            Origin::Recorded(path) => recorded(configuration, settings, id, path)?,
+            Origin::Configured => given.configured(clock, &busy, truth.as_ref())?,
+            Origin::Recorded(path) => given.recorded(path)?,
         });
     }
     Ok(OpenedAll { sources, truth })
 }
 
-fn configured(
+/// One source of hits as the configuration gives it.
+struct Given<'c> {
+    configuration: &'c Configuration,
+    settings: &'c SourceSettings,
+    format: &'c HitFormat,
+    id: SourceId,
+}
+
+impl Given<'_> {
+    fn configured(
+        &self,
+        clock: RunClock,
+        busy: &Arc<Busy>,
+        truth: Option<&TruthFile>,
+    ) -> Result<Opened, RunError> {
+        let Given { configuration, settings, .. } = *self;
+        let opened = thalweg_readout::open(&located_endpoint(configuration, settings), clock, busy)?;
+        let board = match opened.address {
+            Some(to) if settings.endpoint.url.scheme() == "emulate" => Some(self.board(to, truth)?),
+            _ => None,
+        };
+        let source: Box<dyn Source> = match &settings.head.faults {
+            Some(faults) if faults.any() => {
+                let faulty = Faulty::new(opened.source, faults.clone());
+                Box::new(faulty.map_err(|error| self.refused(error.to_string()))?)
+            }
+            _ => opened.source,
+        };
+        let framed = self.framed(source, opened.pool)?;
+        Ok(Opened { control: opened.control, board, ..framed })
+    }
+
+    fn board(&self, to: SocketAddr, truth: Option<&TruthFile>) -> Result<HostedBoard, RunError> {
+        let board = match &self.settings.emulate {
+            Some(EmulateSettings::Digitizer2(board)) => (**board).clone(),
+            _ => Default::default(),
+        };
+        let first_channel = self.format.channels().0;
+        let truth = truth.map(|file| file.sink(first_channel));
+        let host = HostSettings { board, place: Place::Stream { to }, loss: self.settings.head.loss, truth };
+        HostedBoard::new(host).map_err(|error| self.refused(error.to_string()))
+    }
+
+    /// One source of a raw recording, with a pool of the same shape, so that units are cut where they were.
+    fn recorded(&self, path: &Path) -> Result<Opened, RunError> {
+        let (blocks, block_bytes) = self.settings.endpoint.pool_shape();
+        let pool = Pool::new(blocks, block_bytes)
+            .map_err(|error| SourceError { place: path.display().to_string(), message: error.to_string() })?;
+        let replay = RawReplay::open(path, self.id, pool.clone())?;
+        self.framed(Box::new(replay), pool)
+    }
+
+    fn framed(&self, source: Box<dyn Source>, pool: Pool) -> Result<Opened, RunError> {
+        let Given { settings, format, id, .. } = *self;
+        let is_stream = source.is_stream();
+        let unpack = format
+            .unpack(id, is_stream, is_file(settings), &pool)
+            .map_err(|message| self.refused(message))?;
+        let decoders = (0..settings.head.workers.max(1)).map(|_| format.decode(id)).collect::<Result<_, _>>();
+        Ok(Opened {
+            source,
+            unpack,
+            decoders: decoders.map_err(|message| self.refused(message))?,
+            wire_units: format.wire_units(is_stream),
+            pool,
+            control: None,
+            board: None,
+            disorder_ps: disorder_ps(settings),
+        })
+    }
+
+    fn refused(&self, message: String) -> RunError {
+        refused(self.configuration, self.settings, message)
+    }
+}
+
+/// The endpoint's settings, its files relative to the configuration's folder.
+pub(crate) fn located_endpoint(
     configuration: &Configuration,
     settings: &SourceSettings,
-    id: SourceId,
-    clock: RunClock,
-    busy: &Arc<Busy>,
-    truth: Option<&TruthFile>,
-) -> Result<Opened, RunError> {
+) -> thalweg_readout::Settings {
     let folder = configuration.file.parent().unwrap_or(Path::new("."));
     let mut endpoint = settings.endpoint.clone();
     endpoint.url = endpoint.url.relative_to(folder);
     endpoint.continuations.iter_mut().for_each(|path| *path = folder.join(&*path));
-    let opened = thalweg_readout::open(&endpoint, clock, busy)?;
-    let board = match opened.address {
-        Some(to) if settings.endpoint.url.scheme() == "emulate" => {
-            let first_channel = settings.format.channels().0;
-            let host = HostSettings {
-                board: match &settings.emulate {
-                    Some(EmulateSettings::Digitizer2(board)) => (**board).clone(),
-                    None => Default::default(),
-                },
-                place: Place::Stream { to },
-                loss: settings.head.loss,
-                truth: truth.map(|file| file.sink(first_channel)),
-            };
-            Some(
-                HostedBoard::new(host)
-                    .map_err(|error| refused(configuration, settings, error.to_string()))?,
-            )
-        }
-        _ => None,
-    };
-    let source: Box<dyn Source> = match &settings.head.faults {
-        Some(faults) if faults.any() => {
-            let faulty = Faulty::new(opened.source, faults.clone());
-            Box::new(faulty.map_err(|error| refused(configuration, settings, error.to_string()))?)
-        }
-        _ => opened.source,
-    };
-    let framed = framed(configuration, settings, id, source, opened.pool)?;
-    Ok(Opened { control: opened.control, board, ..framed })
-}
-
-/// One source of a raw recording, with a pool of the same shape, so that units are cut where they were.
-fn recorded(
-    configuration: &Configuration,
-    settings: &SourceSettings,
-    id: SourceId,
-    path: &Path,
-) -> Result<Opened, RunError> {
-    let (blocks, block_bytes) = settings.endpoint.pool_shape();
-    let pool = Pool::new(blocks, block_bytes)
-        .map_err(|error| SourceError { place: path.display().to_string(), message: error.to_string() })?;
-    let replay = RawReplay::open(path, id, pool.clone())?;
-    framed(configuration, settings, id, Box::new(replay), pool)
-}
-
-fn framed(
-    configuration: &Configuration,
-    settings: &SourceSettings,
-    id: SourceId,
-    source: Box<dyn Source>,
-    pool: Pool,
-) -> Result<Opened, RunError> {
-    let refused = |message: String| refused(configuration, settings, message);
-    let is_stream = source.is_stream();
-    let unpack = settings.format.unpack(id, is_stream, is_file(settings), &pool).map_err(refused)?;
-    let decoders =
-        (0..settings.head.workers.max(1)).map(|_| settings.format.decode(id)).collect::<Result<_, _>>();
-    Ok(Opened {
-        source,
-        unpack,
-        decoders: decoders.map_err(refused)?,
-        wire_units: settings.format.wire_units(is_stream),
-        pool,
-        control: None,
-        board: None,
-        disorder_ps: disorder_ps(settings),
-    })
+    endpoint
 }
 
 /// How far back in time the hits of a source may lie.
@@ -158,7 +166,8 @@ fn is_file(settings: &SourceSettings) -> bool {
     settings.endpoint.url.scheme() == "file"
 }
 
-fn refused(configuration: &Configuration, settings: &SourceSettings, message: String) -> RunError {
+/// A configuration whose values do not fit together.
+pub(crate) fn refused(configuration: &Configuration, settings: &SourceSettings, message: String) -> RunError {
     let (file, source_name) = (configuration.file.clone(), settings.head.name.clone());
     RunError::Configuration(ConfigError::Source { file, source_name, message })
 }

@@ -9,6 +9,7 @@ use thalweg_data::Hit;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::pipeline::{BATCH_BYTES, BATCHES};
+use crate::roster::Roster;
 
 /// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
 pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
@@ -46,37 +47,24 @@ impl Plan {
         let (mut threads, mut budget) = (Vec::new(), Vec::new());
         for source in &configuration.sources {
             check(configuration, source)?;
-            let (name, workers) = (&source.head.name, source.head.workers);
-            let decodes = if workers == 0 { ", decode" } else { "" };
-            threads.push(format!("read {name}: {} → receive, find units{decodes}", source.endpoint.url));
-            threads.extend((0..workers).map(|worker| format!("decode {name} {worker}")));
-            let (blocks, block_bytes) = source.endpoint.pool_shape();
-            budget.push(Item {
-                owner: format!("blocks of {name}"),
-                bytes: (blocks * block_bytes) as u64,
-                reason: format!("{blocks} blocks of {block_bytes} B"),
-            });
-            let circuits = workers.max(1) * BATCHES;
-            budget.push(Item {
-                owner: format!("hit batches of {name}"),
-                bytes: (circuits * HITS_PER_BATCH * size_of::<Hit>()) as u64,
-                reason: format!("{circuits} batches of {HITS_PER_BATCH} hits"),
-            });
         }
-        threads.push("collect: time order → record".to_owned());
+        let has_hits = configuration.hit_sources().next().is_some();
+        for (source, _) in configuration.hit_sources() {
+            plan_hits(source, &mut threads, &mut budget);
+        }
+        plan_events(configuration, &mut threads, &mut budget)?;
+        if has_hits {
+            threads.push("collect: time order → record".to_owned());
+            budget.push(Item {
+                owner: "time order".to_owned(),
+                bytes: configuration.order.memory_bytes,
+                reason: "[order] memory_bytes".to_owned(),
+            });
+            budget.extend(recording(configuration.record.budget()));
+        }
         if records_raw {
             threads.push("raw: write received bytes".to_owned());
         }
-        budget.push(Item {
-            owner: "time order".to_owned(),
-            bytes: configuration.order.memory_bytes,
-            reason: "[order] memory_bytes".to_owned(),
-        });
-        budget.extend(configuration.record.budget().into_iter().map(|(what, bytes)| Item {
-            owner: format!("recording: {what}"),
-            bytes,
-            reason: "[record]".to_owned(),
-        }));
         Ok(Plan { threads, budget })
     }
 
@@ -84,6 +72,72 @@ impl Plan {
     pub fn total_bytes(&self) -> u64 {
         self.budget.iter().map(|item| item.bytes).sum()
     }
+}
+
+fn recording(items: Vec<(&'static str, u64)>) -> impl Iterator<Item = Item> {
+    let item =
+        |(what, bytes)| Item { owner: format!("recording: {what}"), bytes, reason: "[record]".to_owned() };
+    items.into_iter().map(item)
+}
+
+fn plan_hits(source: &SourceSettings, threads: &mut Vec<String>, budget: &mut Vec<Item>) {
+    let (name, workers) = (&source.head.name, source.head.workers);
+    let decodes = if workers == 0 { ", decode" } else { "" };
+    threads.push(format!("read {name}: {} → receive, find units{decodes}", source.endpoint.url));
+    threads.extend((0..workers).map(|worker| format!("decode {name} {worker}")));
+    let (blocks, block_bytes) = source.endpoint.pool_shape();
+    budget.push(Item {
+        owner: format!("blocks of {name}"),
+        bytes: (blocks * block_bytes) as u64,
+        reason: format!("{blocks} blocks of {block_bytes} B"),
+    });
+    let circuits = workers.max(1) * BATCHES;
+    budget.push(Item {
+        owner: format!("hit batches of {name}"),
+        bytes: (circuits * HITS_PER_BATCH * size_of::<Hit>()) as u64,
+        reason: format!("{circuits} batches of {HITS_PER_BATCH} hits"),
+    });
+}
+
+/// The triggered sources: one thread reads and builds them all, one records.
+fn plan_events(
+    configuration: &Configuration,
+    threads: &mut Vec<String>,
+    budget: &mut Vec<Item>,
+) -> Result<(), ConfigError> {
+    let roster = Roster::of(configuration)?;
+    if roster.events.is_none() {
+        return Ok(());
+    }
+    let (mut links, mut emulated) = (0, false);
+    for source in &configuration.sources {
+        let Ok(Some(plan)) = source.link_plan() else { continue };
+        links += plan.links;
+        emulated |= source.endpoint.url.scheme() == "emulate";
+        budget.push(Item {
+            owner: format!("blocks of {}", source.head.name),
+            bytes: plan.memory_bytes(),
+            reason: format!("{} link(s) × {} blocks of {} B", plan.links, plan.blocks, plan.block_bytes),
+        });
+    }
+    let boards = roster.boards.len();
+    threads.push(format!("build events: {links} link(s) → receive, find fragments, build {boards} boards"));
+    threads.push("record events".to_owned());
+    if emulated {
+        threads.push("triggered boards: emulated, triggered together".to_owned());
+    }
+    configuration.build.check().map_err(|error| ConfigError::NotAllowed {
+        file: configuration.file.clone(),
+        report: format!("[build]: {error}"),
+    })?;
+    budget.push(Item {
+        owner: "building".to_owned(),
+        // Payload that waits lies in the sources' blocks.
+        bytes: thalweg_build::Budget::of(&configuration.build, boards).own(),
+        reason: format!("[build] depth = {}, {boards} boards", configuration.build.depth),
+    });
+    budget.extend(recording(configuration.record.event_budget()));
+    Ok(())
 }
 
 fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), ConfigError> {
@@ -100,18 +154,6 @@ fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), C
             source.head.workers
         ));
     }
-    let (blocks, block_bytes) = source.endpoint.pool_shape();
-    let held = match configuration.record.keeps(thalweg_record::Table::Raw) {
-        true => configuration.record.raw_blocks_held(block_bytes),
-        false => 0,
-    };
-    if blocks < held + BLOCKS_IN_USE {
-        let needed = (held + BLOCKS_IN_USE) * block_bytes;
-        return refuse(format!(
-            "memory_bytes gives {blocks} blocks of {block_bytes} B, and {held} wait for the raw recording; \
-             write memory_bytes = {needed} or more, or smaller block_bytes"
-        ));
-    }
     let has_boards = source.emulate.is_some();
     if has_boards && source.endpoint.url.scheme() != "emulate" {
         return refuse(format!(
@@ -119,7 +161,40 @@ fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), C
             source.endpoint.url
         ));
     }
+    let records_events = configuration.record.keeps(thalweg_record::Table::Fragments);
+    let (blocks, block_bytes, held_by_events) = match source.link_plan() {
+        Ok(Some(plan)) => {
+            let boards = source_boards(configuration);
+            let held = configuration.record.event_blocks_held(boards, plan.block_bytes);
+            (plan.blocks, plan.block_bytes, if records_events { held } else { 0 })
+        }
+        Ok(None) => {
+            let (blocks, block_bytes) = source.endpoint.pool_shape();
+            (blocks, block_bytes, 0)
+        }
+        Err(message) => return refuse(message),
+    };
+    let held_raw = match configuration.record.keeps(thalweg_record::Table::Raw) {
+        true => configuration.record.raw_blocks_held(block_bytes),
+        false => 0,
+    };
+    let held = held_raw + held_by_events;
+    // Of a triggered source, one block is being filled, and others wait for fragments of other boards.
+    if blocks < held + BLOCKS_IN_USE {
+        let links = source.link_plan().ok().flatten().map_or(1, |plan| plan.links);
+        let needed = (held + BLOCKS_IN_USE) * block_bytes * links;
+        return refuse(format!(
+            "memory_bytes gives {blocks} blocks of {block_bytes} B, and {held} wait for the recording; \
+             write memory_bytes = {needed} or more, or smaller block_bytes"
+        ));
+    }
     Ok(())
+}
+
+/// Boards of all triggered sources together.
+fn source_boards(configuration: &Configuration) -> usize {
+    let plans = configuration.sources.iter().filter_map(|source| source.link_plan().ok().flatten());
+    plans.map(|plan| plan.boards()).sum()
 }
 
 impl fmt::Display for Plan {

@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Measure a part of the path against a yardstick
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
+    /// One process of a bench that needs several
+    #[command(name = thalweg_run::bench::NODE, hide = true)]
+    Node,
     /// Print the configuration's JSON Schema
     Schema,
     /// Print shell completions
@@ -182,4 +185,7 @@ pub(crate) struct Bench {
     /// How long a live bench runs, in seconds.
     #[arg(long, default_value_t = 10.0)]
     pub(crate) seconds: f64,
+    /// Where the plots of sweeps are written, as NAME.svg.
+    #[arg(long)]
+    pub(crate) plots: Option<PathBuf>,
 }

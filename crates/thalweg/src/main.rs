@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Inspect(options) => commands::inspect(&options, json),
         Command::Plot(options) => commands::plot(&options, json),
         Command::Bench(options) => commands::bench(&options, json),
+        Command::Node => commands::node(),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Manual => commands::manual(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg_run::RunState;
-use thalweg_run::supervise::Progress;
+use thalweg_run::supervise::{EventProgress, Progress};
 
 use crate::report::si;
 
@@ -43,6 +43,7 @@ impl Display {
             Display::Plain { last } => {
                 if last.elapsed() >= PLAIN_EVERY {
                     *last = Instant::now();
+                    progress.events.iter().for_each(|events| eprintln!("{}", event_line(events)));
                     eprintln!("{}", total_line(progress));
                 }
             }
@@ -58,16 +59,25 @@ impl Display {
                     } else {
                         format!("{} LOST", si(source.lost as f64))
                     };
+                    let (rate_hz, what) = match source.links {
+                        0 => (source.hit_rate_hz, "hits/s"),
+                        _ => (source.fragment_rate_hz, "fragments/s"),
+                    };
                     bar.set_message(format!(
-                        "  {:width$}  {:>8}hits/s  {:>8}B/s  ring {}  pool {}  {lost}",
+                        "  {:width$}  {:>8}{what}  {:>8}B/s  ring {}  pool {}  {lost}",
                         source.name,
-                        si(source.hit_rate_hz),
+                        si(rate_hz),
                         si(source.byte_rate_hz),
                         gauge(source.ring_fill),
                         gauge(source.pool_fill),
                     ));
                 }
-                total.set_message(total_line(progress));
+                match &progress.events {
+                    Some(events) => {
+                        total.set_message(format!("{}\n{}", event_line(events), total_line(progress)))
+                    }
+                    None => total.set_message(total_line(progress)),
+                }
             }
         }
     }
@@ -93,14 +103,41 @@ fn total_line(progress: &Progress) -> String {
         _ => "■",
     };
     let left = progress.disk_left_seconds.map_or("unknown".to_owned(), duration);
+    let hits = match progress.events.is_some() && progress.hits_recorded == 0 {
+        true => String::new(),
+        false => format!(
+            "  {:>8}hits/s recorded  {:>8}hits",
+            si(progress.recorded_rate_hz),
+            si(progress.hits_recorded as f64)
+        ),
+    };
     format!(
-        "{mark} {}  {}  {:>8}hits/s recorded  {:>8}hits  {}lost  disk {}B free, {left} left",
+        "{mark} {}  {}{hits}  {}lost  disk {}B free, {left} left",
         progress.state,
         duration(progress.elapsed_seconds),
-        si(progress.recorded_rate_hz),
-        si(progress.hits_recorded as f64),
         si(progress.lost as f64),
         si(progress.disk_free_bytes as f64),
+    )
+}
+
+/// The events of a triggered run: how fast, how whole, how long they wait for their last fragment.
+fn event_line(events: &EventProgress) -> String {
+    let incomplete = events.completeness.iter().filter(|board| board.built < board.expected);
+    let worst = incomplete.max_by_key(|board| board.expected - board.built);
+    let missing = worst.map_or(String::new(), |board| {
+        let missing = board.expected - board.built;
+        format!("  {} MISSING {missing} of {}", board.name, board.expected)
+    });
+    let look = &events.look;
+    format!(
+        "  {:>8}events/s  {:>8}recorded  {} partial  {:>8}B each  {:>6} open  {:>7.0} µs to build  busy {:>3.0} %{missing}",
+        si(events.event_rate_hz),
+        si(events.events_recorded as f64),
+        si(look.partial() as f64).trim_end(),
+        si(look.median_event_bytes as f64),
+        look.open_events,
+        look.median_build_ns as f64 / 1e3,
+        100.0 * look.busy_share,
     )
 }
 

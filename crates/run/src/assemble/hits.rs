@@ -41,11 +41,14 @@ pub(super) struct HitsTaken {
 }
 
 impl HitPath {
-    /// Opens every source of hits and starts their threads. Nothing flows yet.
+    /// Opens every source of hits and starts their threads. Nothing flows yet. `None` of a run without such sources.
     ///
     /// # Errors
     /// When a source cannot be opened, or a file or thread cannot be made.
-    pub(super) fn open(site: &Site<'_>, raw: &mut RawLinks) -> Result<HitPath, RunError> {
+    pub(super) fn open(site: &Site<'_>, raw: &mut RawLinks) -> Result<Option<HitPath>, RunError> {
+        if site.configuration.hit_sources().next().is_none() {
+            return Ok(None);
+        }
         let OpenedAll { sources: mut opened, truth } = open_all(site.configuration, site.origin, site.clock)?;
         let descriptions = opened.iter().map(|source| source.source.description()).collect();
         let gauges: Vec<Arc<Gauges>> =
@@ -53,7 +56,7 @@ impl HitPath {
         let controls = opened.iter_mut().filter_map(|source| source.control.take()).collect();
         let boards = opened.iter_mut().map(|source| source.board.take()).collect();
         let (readers, collector) = start_threads(site, opened, &gauges, raw)?;
-        Ok(HitPath { descriptions, gauges, controls, boards, truth, readers, collector })
+        Ok(Some(HitPath { descriptions, gauges, controls, boards, truth, readers, collector }))
     }
 
     /// Lets hits flow.
@@ -100,10 +103,11 @@ fn start_threads(
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
     let Site { configuration, ledger, signals, .. } = *site;
     let mut order = TimeOrder::new(&configuration.order, opened.len(), OUTPUT_HITS);
-    let names: Vec<String> = configuration.sources.iter().map(|source| source.head.name.clone()).collect();
+    let names: Vec<String> =
+        configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
     let sink = HitWriter::create(site.directory.path(), &configuration.record, &names)?;
     let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, (source, settings)) in opened.into_iter().zip(&configuration.sources).enumerate() {
+    for (index, (source, (settings, _))) in opened.into_iter().zip(configuration.hit_sources()).enumerate() {
         let id = SourceId(index as u16);
         if let Some(disorder_ps) = source.disorder_ps {
             order.set_disorder_ps(id, disorder_ps);

@@ -4,6 +4,7 @@
 //!  Configuration ─► open sources ─► rings and threads ─► watch ─► join ─► books, run.json, Summary
 //! ```
 
+mod events;
 mod hits;
 mod raw;
 
@@ -22,9 +23,11 @@ use crate::error::RunError;
 use crate::open::Origin;
 use crate::pipeline::Signals;
 use crate::plan::Plan;
+use crate::roster::{Entry, Roster};
 use crate::supervise::{
-    EndWhen, Gauges, SnapshotAudit, SourceSummary, Summary, Watch, Watched, unplaced_loss,
+    EndWhen, EventSummary, Gauges, SnapshotAudit, SourceSummary, Summary, Watch, Watched, unplaced_loss,
 };
+use events::EventPath;
 use hits::HitPath;
 use raw::RawLinks;
 
@@ -57,6 +60,7 @@ struct Site<'c> {
     directory: &'c RunDirectory,
     ledger: &'c Ledger,
     signals: &'c Arc<Signals>,
+    roster: &'c Roster,
     clock: RunClock,
 }
 
@@ -72,13 +76,13 @@ fn take_data(
     end: EndWhen,
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
-    let names: Vec<String> = configuration.sources.iter().map(|source| source.head.name.clone()).collect();
+    let roster = Roster::of(configuration)?;
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
-    let record = RunRecord::start(&directory, title, &configuration.text, &names);
+    let record = RunRecord::start(&directory, title, &configuration.text, &roster.names);
     record.write(&directory)?;
     let mut files = Files { directory, record };
-    let result = take_data_into(configuration, origin, end, watch, &names, &mut files);
+    let result = take_data_into(configuration, origin, end, watch, roster, &mut files);
     if let Err(error) = &result {
         files.record.remarks.push(error.to_string());
         files.record.stop(RunRecordState::Failed, Vec::new(), None);
@@ -92,10 +96,11 @@ fn take_data_into(
     origin: &Origin,
     end: EndWhen,
     watch: &mut Watch<'_>,
-    names: &[String],
+    roster: Roster,
     files: &mut Files,
 ) -> Result<Summary, RunError> {
-    let ledger = Ledger::create(Some(&files.directory.ledger()), names)?;
+    let ledger = Ledger::create(Some(&files.directory.ledger()), &roster.names)?;
+    let roster = Arc::new(roster);
     let signals = Arc::new(Signals::default());
     let clock = RunClock::start();
     let site = Site {
@@ -104,41 +109,63 @@ fn take_data_into(
         directory: &files.directory,
         ledger: &ledger,
         signals: &signals,
+        roster: &roster,
         clock,
     };
     let mut raw = RawLinks::new(configuration.record.keeps(Table::Raw));
     let mut hits = HitPath::open(&site, &mut raw)?;
+    let mut events = EventPath::open(&site, &mut raw)?;
     let raw = raw
         .recorder(&site)?
         .map(|recorder| spawn("raw", &signals, move |signals| recorder.run(signals)))
         .transpose()?;
-    let (descriptions, gauges) = (hits.descriptions.clone(), hits.gauges.clone());
+    let gauges = hits.as_ref().map(|hits| hits.gauges.clone()).unwrap_or_default();
+    let descriptions = descriptions(configuration, hits.as_ref(), events.as_ref());
     let started = Instant::now();
-    hits.start(&signals);
+    if let Some(hits) = &mut hits {
+        hits.start(&signals);
+    }
+    if let Some(events) = &mut events {
+        events.start(&site);
+    }
     let watched = Watched {
         signals: signals.clone(),
         ledger: ledger.clone(),
+        roster: roster.clone(),
         gauges: gauges.clone(),
+        build: events.as_ref().map(|events| events.gauges.clone()),
         directory: files.directory.clone(),
         started,
     };
-    let audit = watched.until_end(end, watch);
+    // Emulated boards that have come to the end of their program end the run, unless hits go on.
+    let silent = || hits.is_none() && events.as_ref().is_some_and(EventPath::is_silent);
+    let audit = watched.until_end(end, &silent, watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
-    hits.stop(&signals);
+    if let Some(hits) = &mut hits {
+        hits.stop(&signals);
+    }
+    if let Some(events) = &mut events {
+        events.stop(&signals);
+    }
     signals.request_stop();
-    let taken = hits.finish(&site)?;
+    let hits = hits.map(|hits| hits.finish(&site)).transpose()?;
+    let events = events.map(|events| events.finish(&site));
     let raw = raw.and_then(|raw| joined(raw, &signals));
     let mut tables = Vec::new();
-    tables.extend(taken.collector.iter().flat_map(|collector| collector.sink.summaries()));
+    let collector = hits.as_ref().and_then(|hits| hits.collector.as_ref());
+    tables.extend(collector.iter().flat_map(|collector| collector.sink.summaries()));
+    let recorder = events.as_ref().and_then(|events| events.recorder.as_ref());
+    tables.extend(recorder.iter().flat_map(|recorder| recorder.sink.summaries()));
     tables.extend(raw.iter().flat_map(|raw| raw.writer.summaries()));
     let outcome = Outcome {
         books: ledger.books(),
-        sent: taken.sent,
+        sent: hits.as_ref().and_then(|hits| hits.sent),
+        events: events.as_ref().map(|events| events.summary(&site)),
         audit,
         elapsed_seconds,
-        first_hit_ms: taken.collector.and_then(|collector| collector.first_hit_ms(started)),
+        first_hit_ms: collector.and_then(|collector| collector.first_hit_ms(started)),
     };
-    let summary = outcome.summary(&files.directory, &descriptions, &gauges, signals.failures());
+    let summary = outcome.summary(&files.directory, &roster, &descriptions, &gauges, signals.failures());
     let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
     files.record.remarks.clone_from(&summary.failures);
     files.record.details = details(&summary);
@@ -184,6 +211,7 @@ fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
 struct Outcome {
     books: Books,
     sent: Option<u64>,
+    events: Option<EventSummary>,
     audit: SnapshotAudit,
     elapsed_seconds: f64,
     first_hit_ms: Option<f64>,
@@ -193,6 +221,7 @@ impl Outcome {
     fn summary(
         &self,
         directory: &RunDirectory,
+        roster: &Roster,
         descriptions: &[String],
         gauges: &[Arc<Gauges>],
         failures: Vec<String>,
@@ -202,15 +231,21 @@ impl Outcome {
         let mut discrepancies: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
         discrepancies.extend(self.audit.open.iter().cloned());
         discrepancies.extend(self.sent.and_then(|sent| unplaced_loss(books, sent.saturating_sub(decoded))));
-        let output = |stage, unit, source| {
-            books.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
+        let output = |stage, unit, entry: &Entry| -> u64 {
+            let of = |source: &SourceId| {
+                books.account(stage, *source).map_or(0, |account| account.tally.total_output(unit))
+            };
+            entry.all.iter().map(of).sum()
         };
-        let sources = books.sources.iter().enumerate().map(|(index, name)| SourceSummary {
-            name: name.clone(),
-            description: descriptions[index].clone(),
-            hits: output(Stage::Decode, Unit::Hits, SourceId(index as u16)),
-            bytes: output(Stage::Receive, Unit::Bytes, SourceId(index as u16)),
-            witnesses: gauges[index].witnesses().into_iter().collect(),
+        let sources = roster.entries.iter().zip(descriptions).map(|(entry, description)| SourceSummary {
+            name: entry.name.clone(),
+            description: description.clone(),
+            hits: output(Stage::Decode, Unit::Hits, entry),
+            fragments: output(Stage::Unpack, Unit::Fragments, entry),
+            bytes: output(Stage::Receive, Unit::Bytes, entry),
+            witnesses: (entry.all.iter().filter_map(|source| gauges.get(source.index())))
+                .flat_map(|gauges| gauges.witnesses())
+                .collect(),
         });
         Summary {
             state: if failures.is_empty() { "stopped" } else { "failed" },
@@ -219,6 +254,7 @@ impl Outcome {
             hits_sent: self.sent,
             hits_recorded: books.total_output(Stage::Record, Unit::Hits),
             hits_lost: books.total_lost(Unit::Hits),
+            events: self.events.clone(),
             ledger_closed: discrepancies.is_empty(),
             discrepancies,
             snapshots: self.audit.taken,
@@ -229,6 +265,24 @@ impl Outcome {
             failures,
         }
     }
+}
+
+/// One line on how each `[[source]]` was set up, in the order of the configuration.
+fn descriptions(
+    configuration: &Configuration,
+    hits: Option<&HitPath>,
+    events: Option<&EventPath>,
+) -> Vec<String> {
+    let mut lines = vec![String::new(); configuration.sources.len()];
+    for (index, line) in events.iter().flat_map(|events| &events.descriptions) {
+        lines[*index].clone_from(line);
+    }
+    let mut of_hits = hits.iter().flat_map(|hits| hits.descriptions.iter().cloned());
+    lines
+        .iter_mut()
+        .filter(|line| line.is_empty())
+        .for_each(|line| *line = of_hits.next().unwrap_or_default());
+    lines
 }
 
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {

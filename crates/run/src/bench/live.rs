@@ -72,7 +72,7 @@ fn once(folder: &std::path::Path, tables: &str, seconds: f64) -> Result<(f64, f6
         Configuration::parse(std::path::Path::new("(live)"), text).map_err(|error| error.to_string())?;
     let never = AtomicBool::new(false);
     let mut watch = Watch { show: &mut |_| {}, stop: &never };
-    let end = EndWhen { seconds: Some(seconds), hits: None };
+    let end = EndWhen { seconds: Some(seconds), ..EndWhen::default() };
     let summary = crate::run(&configuration, end, &mut watch).map_err(|error| error.to_string())?;
     if !summary.is_good() {
         return Err(format!("the run failed: {:?} {:?}", summary.failures, summary.discrepancies));

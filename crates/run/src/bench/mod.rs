@@ -4,10 +4,13 @@
 //! [`thalweg_data::measure`]. The parts are measured in the rooms that own them, the whole path here.
 
 mod live;
+mod n2n;
 mod path;
+mod sweep;
 
 use std::path::PathBuf;
 
+pub use n2n::{NODE, node};
 use serde::Serialize;
 pub use thalweg_data::measure::Measurement;
 
@@ -44,7 +47,22 @@ pub struct Bench {
     pub about: &'static str,
     /// Runs it.
     #[serde(skip)]
-    pub measure: fn(&Conditions) -> Result<Measurement, BenchError>,
+    pub measure: fn(&Conditions) -> Result<Measured, BenchError>,
+}
+
+/// What a bench gives.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The figure.
+    pub measurement: Measurement,
+    /// Of a sweep, its picture as SVG.
+    pub plot: Option<String>,
+}
+
+impl From<Measurement> for Measured {
+    fn from(measurement: Measurement) -> Measured {
+        Measured { measurement, plot: None }
+    }
 }
 
 impl Conditions {
@@ -59,6 +77,8 @@ impl Conditions {
 pub fn names() -> Vec<Bench> {
     use thalweg_frontend::digitizer2::bench as digitizer2;
     use thalweg_order::bench::{Distribution, order};
+    use thalweg_record::Compression;
+    use thalweg_record::bench::{EventShape, record_events_in, record_in};
     use thalweg_transport::bench as transport;
     let bench = |name, about, measure| Bench { name, about, measure };
     vec![
@@ -83,28 +103,61 @@ pub fn names() -> Vec<Bench> {
             room("scope", digitizer2::scope(c.repeats))
         }),
         bench("order", "time order of 8 boards at equal rates, against copying the hits", |c| {
-            Ok(order(Distribution::Uniform, c.repeats))
+            Ok(order(Distribution::Uniform, c.repeats).into())
         }),
-        bench("order-bursty", "the same with bursts", |c| Ok(order(Distribution::Bursty, c.repeats))),
+        bench("order-bursty", "the same with bursts", |c| Ok(order(Distribution::Bursty, c.repeats).into())),
         bench("order-unequal", "rates 1:100, disorder inside a source, and an idle board", |c| {
-            Ok(order(Distribution::Unequal, c.repeats))
+            Ok(order(Distribution::Unequal, c.repeats).into())
         }),
         bench("record", "hits to an Arrow file, against a raw write of the same bytes", |c| {
-            Ok(thalweg_record::bench::record_in(&c.folder(), c.repeats, thalweg_record::Compression::None))
+            Ok(record_in(&c.folder(), c.repeats, Compression::None).into())
         }),
-        bench("path", "received bytes in memory to a file, one core, against copying the bytes", path::path),
         bench(
-            "live",
-            "one emulated board at 40 M hits/s over loopback UDP: receive, decode, order",
-            live::live,
+            "record-events",
+            "events of 105 × 380 B to Arrow files, against a raw write of the same bytes",
+            |c| Ok(record_events_in(&c.folder(), EventShape::MANY_SMALL, c.repeats, Compression::None).into()),
         ),
-        bench("live-record", "the same, with every hit written to a file", live::live_record),
+        bench("record-events-large", "the same with 8 × 64 kB", |c| {
+            Ok(record_events_in(&c.folder(), EventShape::FEW_LARGE, c.repeats, Compression::None).into())
+        }),
+        bench("path", "received bytes in memory to a file, one core, against copying the bytes", |c| {
+            path::path(c).map(Measured::from)
+        }),
+        bench("live", "one emulated board at 40 M hits/s over loopback UDP: receive, decode, order", |c| {
+            live::live(c).map(Measured::from)
+        }),
+        bench("live-record", "the same, with every hit written to a file", |c| {
+            live::live_record(c).map(Measured::from)
+        }),
+        bench(
+            "build-memory",
+            "events of 2 to 512 sources out of fragments in memory, against a bare table",
+            |c| build_memory(c),
+        ),
+        bench("n2n", "messages between 2 to 8 processes over loopback TCP, against bare sockets", n2n::n2n),
     ]
 }
 
 fn room<E: std::fmt::Display>(
     bench: &'static str,
     result: Result<Measurement, E>,
-) -> Result<Measurement, BenchError> {
-    result.map_err(|error| BenchError::Room { bench, message: error.to_string() })
+) -> Result<Measured, BenchError> {
+    result.map(Measured::from).map_err(|error| BenchError::Room { bench, message: error.to_string() })
+}
+
+/// Fragments per second of building alone, by the number of sources and the order in which their fragments come.
+fn build_memory(conditions: &Conditions) -> Result<Measured, BenchError> {
+    let points = thalweg_build::bench::build_memory(conditions.repeats)
+        .map_err(|error| BenchError::Room { bench: "build-memory", message: error.to_string() })?;
+    let sweep = sweep::Sweep {
+        bench: "build-memory",
+        title: "Building events of fragments in memory, one core".to_owned(),
+        along: "sources",
+        x_words: "sources",
+        lines: Some("arrival"),
+        points,
+        shows_ratio: false,
+        logarithmic_x: true,
+    };
+    Ok(sweep.measured())
 }

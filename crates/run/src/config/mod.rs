@@ -15,13 +15,16 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use thalweg_data::SourceId;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 pub use error::ConfigError;
 pub use schema::json_schema;
 
-use crate::format::{EmulateSettings, Format, FormatSettings, keys_of};
+use thalweg_readout::links::{Boards, EmulatedBoards, LinkPlan, LinkSettings};
+
+use crate::format::{EmulateSettings, Format, FormatSettings, HitFormat, keys_of};
 
 /// `[run]`: what the run is called and when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +36,8 @@ pub struct RunSettings {
     pub seconds: Option<f64>,
     /// Stop when this many hits are recorded.
     pub hits: Option<u64>,
+    /// Stop when this many events are recorded.
+    pub events: Option<u64>,
 }
 
 /// The keys of a `[[source]]` that are the run's own.
@@ -71,6 +76,26 @@ pub struct SourceSettings {
     pub emulate: Option<EmulateSettings>,
 }
 
+impl SourceSettings {
+    /// Of a triggered source, its links: those whose first board is `first_source`.
+    pub(crate) fn links(&self, first_source: SourceId) -> Option<LinkSettings<'_>> {
+        let FormatSettings::Triggered(boards) = &self.format else { return None };
+        let emulated = match &self.emulate {
+            Some(EmulateSettings::Triggered(boards)) => Some(&**boards),
+            _ => None,
+        };
+        Some(LinkSettings { endpoint: &self.endpoint, boards, emulated, first_source })
+    }
+
+    /// Of a triggered source, how many links and boards it has.
+    ///
+    /// # Errors
+    /// What does not fit together, in words.
+    pub(crate) fn link_plan(&self) -> Result<Option<LinkPlan>, String> {
+        self.links(SourceId(0)).map(|links| links.plan()).transpose()
+    }
+}
+
 /// A whole configuration file.
 #[derive(Clone, Debug)]
 pub struct Configuration {
@@ -84,6 +109,10 @@ pub struct Configuration {
     pub sources: Vec<SourceSettings>,
     /// `[order]`.
     pub order: thalweg_order::Settings,
+    /// `[trigger]`: what triggers the emulated boards.
+    pub trigger: thalweg_frontend::trigger::Settings,
+    /// `[build]`.
+    pub build: thalweg_build::Settings,
     /// `[record]`.
     pub record: thalweg_record::Settings,
     /// Where emulated boards write every emitted hit; from the command line only.
@@ -91,6 +120,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// The sources that give hits, with their formats: in the order of their numbers in the ledger.
+    pub(crate) fn hit_sources(&self) -> impl Iterator<Item = (&SourceSettings, &HitFormat)> {
+        self.sources.iter().filter_map(|source| match &source.format {
+            FormatSettings::Hits(format) => Some((source, format)),
+            FormatSettings::Triggered(_) => None,
+        })
+    }
+
     /// Reads a file.
     ///
     /// # Errors
@@ -113,10 +150,12 @@ impl Configuration {
         );
         let run = reader.section(top.take("run"))?;
         let order = reader.section(top.take("order"))?;
+        let trigger = reader.section(top.take("trigger"))?;
+        let build = reader.section(top.take("build"))?;
         let record = reader.section(top.take("record"))?;
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
-            let allowed = "allowed here: [run], [[source]], [order], [record]".to_owned();
+            let allowed = "allowed here: [run], [[source]], [order], [trigger], [build], [record]".to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
             );
@@ -126,6 +165,8 @@ impl Configuration {
             run,
             sources,
             order,
+            trigger,
+            build,
             record,
             truth: None,
             text: String::new(),
@@ -237,8 +278,11 @@ impl<'t> Reader<'t> {
     }
 
     fn emulate(&self, format: Format, value: Spanned<DeValue<'t>>) -> Result<EmulateSettings, ConfigError> {
+        let triggered = |boards| EmulateSettings::Triggered(Box::new(boards));
         Ok(match format {
             Format::Digitizer2 => EmulateSettings::Digitizer2(Box::new(self.value(value)?)),
+            Format::Fragment => triggered(EmulatedBoards::Fragment(self.value(value)?)),
+            Format::Sitcp => triggered(EmulatedBoards::Sitcp(self.value(value)?)),
             Format::Generic | Format::Compass | Format::Abcd => {
                 let message =
                     format!("there is no emulated board of format \"{format}\"; take [source.emulate] out");
@@ -268,10 +312,12 @@ impl<'t> Reader<'t> {
             return Err(self.at(key.span().start, message));
         }
         Ok(match format {
-            Format::Digitizer2 => FormatSettings::Digitizer2(self.entries(keys, span)?),
-            Format::Generic => FormatSettings::Generic(Box::new(self.entries(keys, span)?)),
-            Format::Compass => FormatSettings::Compass(self.entries(keys, span)?),
-            Format::Abcd => FormatSettings::Abcd(self.entries(keys, span)?),
+            Format::Digitizer2 => FormatSettings::Hits(HitFormat::Digitizer2(self.entries(keys, span)?)),
+            Format::Generic => FormatSettings::Hits(HitFormat::Generic(Box::new(self.entries(keys, span)?))),
+            Format::Compass => FormatSettings::Hits(HitFormat::Compass(self.entries(keys, span)?)),
+            Format::Abcd => FormatSettings::Hits(HitFormat::Abcd(self.entries(keys, span)?)),
+            Format::Fragment => FormatSettings::Triggered(Boards::Fragment(self.entries(keys, span)?)),
+            Format::Sitcp => FormatSettings::Triggered(Boards::Sitcp(self.entries(keys, span)?)),
         })
     }
 }

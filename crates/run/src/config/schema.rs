@@ -12,13 +12,15 @@ pub fn json_schema() -> Value {
     let section = |schema: schemars::Schema| schema.to_value();
     let run = section(generator.subschema_for::<RunSettings>());
     let order = section(generator.subschema_for::<thalweg_order::Settings>());
+    let trigger = section(generator.subschema_for::<thalweg_frontend::trigger::Settings>());
+    let build = section(generator.subschema_for::<thalweg_build::Settings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
     let kinds: Vec<Value> = Format::ALL.iter().map(|format| source_schema(&mut generator, *format)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "thalweg configuration",
-        "description": "One file from front-end boards to recorded hits; the sections follow the data.",
+        "description": "One file from front-end boards to recorded hits and events; the sections follow the data.",
         "type": "object",
         "additionalProperties": false,
         "required": ["source"],
@@ -26,6 +28,8 @@ pub fn json_schema() -> Value {
             "run": run,
             "source": { "type": "array", "minItems": 1, "items": { "oneOf": kinds } },
             "order": order,
+            "trigger": trigger,
+            "build": build,
             "record": record,
         },
         "$defs": definitions,

@@ -5,12 +5,17 @@
 //!  receive ─► unpack ─► decode ══hits══► time order ─► record
 //!     ║            ╚═units═► worker ═hits═╝
 //!     ╚══frames══► raw writer (one)
+//!
+//!  event reader (one)                   event recorder (one)
+//!  receive ─► split ─► build ══events══► record
 //! ```
 //! A single line is a call, a double line a bounded ring of recycled batches. When a ring has no empty batch left its
 //! sender waits (`hold`): what then overflows does so in the kernel's buffer, where it is counted. Nothing here knows
 //! a format or opens a file.
 
 mod collector;
+mod event_reader;
+mod event_recorder;
 mod lane;
 mod raw;
 mod reader;
@@ -21,6 +26,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use thalweg_data::{Account, SnapshotNumber, Tally};
 
 pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
+pub(crate) use event_reader::{
+    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, LinkBooks, link_units,
+};
+pub(crate) use event_recorder::EventRecorder;
 pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};

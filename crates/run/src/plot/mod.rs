@@ -10,6 +10,7 @@
 //! may do it on the way; the axes find their range themselves.
 
 mod colour;
+mod lines;
 mod page;
 mod panel;
 mod raster;
@@ -17,5 +18,6 @@ mod scale;
 mod spectra;
 mod svg;
 
+pub use lines::{Chart, Series, lines_svg};
 pub use page::{Facts, PlotSource, spectra_svg};
 pub use spectra::{Histogram, Plane, Rate, Spectra};

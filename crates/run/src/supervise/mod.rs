@@ -5,6 +5,7 @@
 //!                                  │ progress, snapshots        └─► Summary, run.json
 //! ```
 
+mod build;
 mod progress;
 mod summary;
 
@@ -13,12 +14,15 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::{Books, Ledger, RunState, Stage, Unit};
 
-pub use progress::{Gauges, Progress, SourceProgress};
+pub(crate) use build::BuildGauges;
+pub use build::BuildLook;
+pub use progress::{Completeness, EventProgress, Gauges, Progress, SourceProgress};
 pub(crate) use summary::unplaced_loss;
-pub use summary::{SourceSummary, Summary};
+pub use summary::{EventSummary, SourceSummary, Summary};
 
 use crate::pipeline::Signals;
-use progress::Rates;
+use crate::roster::Roster;
+use progress::{LookedAt, Rates};
 
 /// How often the state is looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -36,6 +40,8 @@ pub struct EndWhen {
     pub seconds: Option<f64>,
     /// After this many recorded hits.
     pub hits: Option<u64>,
+    /// After this many recorded events.
+    pub events: Option<u64>,
 }
 
 /// Who watches a run, and may end it.
@@ -50,7 +56,9 @@ pub struct Watch<'w> {
 pub(crate) struct Watched {
     pub(crate) signals: Arc<Signals>,
     pub(crate) ledger: Ledger,
+    pub(crate) roster: Arc<Roster>,
     pub(crate) gauges: Vec<Arc<Gauges>>,
+    pub(crate) build: Option<Arc<BuildGauges>>,
     pub(crate) directory: thalweg_record::RunDirectory,
     pub(crate) started: Instant,
 }
@@ -74,7 +82,13 @@ impl SnapshotAudit {
 
 impl Watched {
     /// Watches until the run ends by itself, by its limits, or because it was asked to.
-    pub(crate) fn until_end(&self, end: EndWhen, watch: &mut Watch<'_>) -> SnapshotAudit {
+    /// `silent` says that nothing more will come although nobody has ended.
+    pub(crate) fn until_end(
+        &self,
+        end: EndWhen,
+        silent: &dyn Fn() -> bool,
+        watch: &mut Watch<'_>,
+    ) -> SnapshotAudit {
         let mut rates = Rates::default();
         let mut audit = SnapshotAudit::default();
         let (mut shown, mut asked, mut number) = (Instant::now(), Instant::now(), 0);
@@ -82,8 +96,11 @@ impl Watched {
             std::thread::sleep(TICK);
             let over = end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
                 || end.hits.is_some_and(|hits| recorded(&self.ledger.books()) >= hits)
+                || end.events.is_some_and(|events| {
+                    self.ledger.books().total_output(Stage::Record, Unit::Events) >= events
+                })
                 || watch.stop.load(std::sync::atomic::Ordering::Acquire);
-            if over || self.signals.stop_requested() {
+            if over || silent() || self.signals.stop_requested() {
                 break;
             }
             // A source that has ended passes no more markers: books of that number stay incomplete.
@@ -108,10 +125,16 @@ impl Watched {
 
     fn progress(&self, rates: &mut Rates, state: RunState) -> Progress {
         let books = self.ledger.books();
-        let disk_free_bytes = self.directory.bytes_left().unwrap_or(0);
-        let recorded = recorded(&books);
-        let elapsed_seconds = self.started.elapsed().as_secs_f64();
-        rates.progress(&books, &self.gauges, state, elapsed_seconds, recorded, disk_free_bytes)
+        rates.progress(LookedAt {
+            books: &books,
+            roster: &self.roster,
+            gauges: &self.gauges,
+            build: self.build.as_ref().map(|gauges| gauges.latest()),
+            state,
+            elapsed_seconds: self.started.elapsed().as_secs_f64(),
+            recorded: recorded(&books),
+            disk_free_bytes: self.directory.bytes_left().unwrap_or(0),
+        })
     }
 }
 

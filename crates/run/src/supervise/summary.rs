@@ -7,6 +7,42 @@ use std::path::PathBuf;
 use serde::Serialize;
 use thalweg_data::{Books, ledger::Entries, ledger::Loss};
 
+/// The events of a run at its end.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EventSummary {
+    /// How often the trigger fired, where it tells.
+    pub triggers_offered: Option<u64>,
+    /// Of these, triggers that came while the system was busy.
+    pub triggers_refused: Option<u64>,
+    /// Events built, complete or not.
+    pub events_built: u64,
+    /// Of these, events to which a source had not answered.
+    pub events_partial: u64,
+    /// Events that were incomplete and dropped on request.
+    pub events_dropped: u64,
+    /// Events on file (or built, when nothing is recorded).
+    pub events_recorded: u64,
+    /// Fragments in them.
+    pub fragments_recorded: u64,
+    /// Fragments that boards did not send, or that were lost before they came, by the others' trigger numbers.
+    pub fragments_missing: u64,
+    /// Fragments that came and could not be used.
+    pub fragments_lost: u64,
+    /// Events by why they were closed.
+    pub closed: BTreeMap<&'static str, u64>,
+    /// Half of all events are at most so large, bytes.
+    pub median_event_bytes: u64,
+    /// Half of all events were built within this time of their first fragment, microseconds.
+    pub median_build_us: f64,
+    /// All but one in a hundred.
+    pub p99_build_us: f64,
+    /// Share of the run in which the trigger was held back, 0 to 1.
+    pub busy_share: f64,
+    /// What the emulated boards say of their own timing, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<serde_json::Value>,
+}
+
 /// One source at the end.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceSummary {
@@ -16,6 +52,8 @@ pub struct SourceSummary {
     pub description: String,
     /// Hits decoded.
     pub hits: u64,
+    /// Fragments found.
+    pub fragments: u64,
     /// Bytes received.
     pub bytes: u64,
     /// The kernel's counters and the like, which place losses and are added to nothing.
@@ -37,6 +75,8 @@ pub struct Summary {
     pub hits_recorded: u64,
     /// Hits known to be lost, at any stage.
     pub hits_lost: u64,
+    /// Of a run with triggered sources.
+    pub events: Option<EventSummary>,
     /// Whether every sum in the books closes, at the end and in every snapshot on the way.
     pub ledger_closed: bool,
     /// Where they do not.
@@ -64,36 +104,44 @@ impl Summary {
     /// The summary for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write_counts(&mut text);
+        let _ = self.write_books(&mut text);
+        text
+    }
+
+    fn write_counts(&self, text: &mut String) -> std::fmt::Result {
         let seconds = self.elapsed_seconds.max(1e-9);
-        let rate = self.hits_recorded as f64 / seconds / 1e6;
-        let _ = writeln!(
-            text,
-            "{} after {seconds:.2} s: {} hits recorded ({rate:.3} M/s)",
-            self.state, self.hits_recorded
-        );
+        write!(text, "{} after {seconds:.2} s:", self.state)?;
+        if let Some(events) = &self.events {
+            events.write(seconds, text)?;
+        }
+        if self.events.is_none() || self.hits_recorded > 0 {
+            let rate = self.hits_recorded as f64 / seconds / 1e6;
+            writeln!(text, " {} hits recorded ({rate:.3} M/s)", self.hits_recorded)?;
+        }
         for source in &self.sources {
-            let _ = writeln!(
-                text,
-                "  {:<12} {:>12} hits  {:>14} bytes  {}",
-                source.name, source.hits, source.bytes, source.description
-            );
+            let SourceSummary { name, hits, fragments, bytes, description, .. } = source;
+            let (count, what) = if *fragments > 0 { (fragments, "fragments") } else { (hits, "hits") };
+            writeln!(text, "  {name:<12} {count:>12} {what}  {bytes:>14} bytes  {description}")?;
         }
         match self.hits_sent {
             Some(sent) => {
-                let _ =
-                    writeln!(text, "sent {sent} = recorded {} + lost {}", self.hits_recorded, self.hits_lost);
+                writeln!(text, "sent {sent} = recorded {} + lost {}", self.hits_recorded, self.hits_lost)
             }
-            None => {
-                let _ = writeln!(text, "hits lost: {}", self.hits_lost);
-            }
+            None if self.events.is_none() => writeln!(text, "hits lost: {}", self.hits_lost),
+            None => Ok(()),
         }
-        for loss in &self.losses {
+    }
+
+    fn write_books(&self, text: &mut String) -> std::fmt::Result {
+        for loss in self.losses.iter().take(LOSSES_SHOWN) {
             let quality = match loss.quality {
                 thalweg_data::Quality::Exact => "",
                 thalweg_data::Quality::AtLeast => "at least ",
                 thalweg_data::Quality::Unknown => "an unknown number, at least ",
             };
-            let _ = writeln!(
+            writeln!(
                 text,
                 "  lost {quality}{} {} of {} at {}: {} — {}",
                 loss.count,
@@ -102,23 +150,48 @@ impl Summary {
                 loss.stage,
                 loss.reason,
                 loss.reason.advice()
-            );
+            )?;
+        }
+        if self.losses.len() > LOSSES_SHOWN {
+            writeln!(text, "  … and {} more losses; `--json` lists all", self.losses.len() - LOSSES_SHOWN)?;
         }
         if self.ledger_closed {
-            let _ = writeln!(text, "the books close ({} snapshots on the way)", self.snapshots);
+            writeln!(text, "the books close ({} snapshots on the way)", self.snapshots)?;
         } else {
-            let _ = writeln!(text, "THE BOOKS DO NOT CLOSE:");
-            self.discrepancies.iter().for_each(|line| {
-                let _ = writeln!(text, "  {line}");
-            });
+            writeln!(text, "THE BOOKS DO NOT CLOSE:")?;
+            self.discrepancies.iter().try_for_each(|line| writeln!(text, "  {line}"))?;
         }
-        for failure in &self.failures {
-            let _ = writeln!(text, "failed: {failure}");
+        self.failures.iter().try_for_each(|failure| writeln!(text, "failed: {failure}"))?;
+        match &self.run_directory {
+            Some(directory) => writeln!(text, "recorded in {}", directory.display()),
+            None => Ok(()),
         }
-        if let Some(directory) = &self.run_directory {
-            let _ = writeln!(text, "recorded in {}", directory.display());
+    }
+}
+
+/// Losses that the text lists; a detector of 300 boards may have one each.
+const LOSSES_SHOWN: usize = 12;
+
+impl EventSummary {
+    fn write(&self, seconds: f64, text: &mut String) -> std::fmt::Result {
+        let (built, rate) = (self.events_built, self.events_built as f64 / seconds);
+        writeln!(text, " {built} events built ({rate:.0}/s), {} recorded", self.events_recorded)?;
+        let complete = built - self.events_partial;
+        write!(text, "  {complete} complete, {} partial", self.events_partial)?;
+        if self.events_dropped > 0 {
+            write!(text, ", {} dropped because they were incomplete", self.events_dropped)?;
         }
-        text
+        writeln!(text, "; fragments missing {}, lost {}", self.fragments_missing, self.fragments_lost)?;
+        writeln!(
+            text,
+            "  half of them of {} B or less, built within {:.0} µs (99 %: {:.0} µs)",
+            self.median_event_bytes, self.median_build_us, self.p99_build_us
+        )?;
+        if let (Some(offered), Some(refused)) = (self.triggers_offered, self.triggers_refused) {
+            let busy = 100.0 * self.busy_share;
+            writeln!(text, "  triggers: {offered} offered, {refused} refused; busy {busy:.1} % of the time")?;
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ mod words;
 
 pub(crate) use look::{inspect, plot, recover, verify};
 pub(crate) use take::{demo, emulate, replay, run};
-pub(crate) use tell::{bench, completions, manual, schema};
+pub(crate) use tell::{bench, completions, manual, node, schema};
 
 use crate::report::{Failure, Outcome};
 

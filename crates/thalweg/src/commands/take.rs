@@ -48,8 +48,11 @@ pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
     if !json {
         eprintln!("{}", thalweg_run::plan::Plan::of(&configuration)?);
     }
-    let end =
-        EndWhen { seconds: options.seconds.or(configuration.run.seconds), hits: configuration.run.hits };
+    let end = EndWhen {
+        seconds: options.seconds.or(configuration.run.seconds),
+        hits: configuration.run.hits,
+        events: configuration.run.events,
+    };
     let summary = watched(json, |watch| thalweg_run::run(&configuration, end, watch))?;
     report(&summary, json)
 }
@@ -67,7 +70,7 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool) -> Ended {
     if !json {
         eprintln!("{}", demo.story());
     }
-    let end = EndWhen { seconds: Some(options.seconds), hits: None };
+    let end = EndWhen { seconds: Some(options.seconds), ..EndWhen::default() };
     let summary = watched(json, |watch| thalweg_run::run(&configuration, end, watch))?;
     let ended = report(&summary, json)?;
     if let (Some(run), false) = (&summary.run_directory, json) {

@@ -35,22 +35,41 @@ pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
         seconds: options.seconds,
     };
     for each in chosen {
-        let measurement = Measurement { bench: each.name.to_owned(), ..(each.measure)(&conditions)? };
-        print(&measurement, json, |m| {
-            format!(
-                "{:<18} {:>9}{}  {:.3} of {} ({}{}), {} core(s), median of {}",
-                m.bench,
-                si(m.value),
-                m.unit,
-                m.ratio,
-                m.yardstick,
-                si(m.yardstick_value),
-                m.unit,
-                m.cores,
-                m.repeats
-            )
-        })?;
+        let measured = (each.measure)(&conditions)?;
+        let measurement = Measurement { bench: each.name.to_owned(), ..measured.measurement };
+        print(&measurement, json, figure)?;
+        if let (Some(folder), Some(plot)) = (&options.plots, measured.plot) {
+            std::fs::create_dir_all(folder)?;
+            std::fs::write(folder.join(format!("{}.svg", each.name)), plot)?;
+        }
     }
+    Ok(Outcome::Done)
+}
+
+/// A figure in a line; of a sweep, a line for each of its points.
+fn figure(m: &Measurement) -> String {
+    let Measurement { bench, value, unit, ratio, yardstick, yardstick_value, cores, repeats, .. } = m;
+    let (value, yardstick_value) = (si(*value), si(*yardstick_value));
+    let mut text = format!(
+        "{bench:<18} {value:>9}{unit}  {ratio:.3} of {yardstick} ({yardstick_value}{unit}), {cores} core(s), median of {repeats}",
+    );
+    for point in m.parameters.get("sweep").and_then(|sweep| sweep.as_array()).into_iter().flatten() {
+        let number = |name: &str| point[name].as_f64().unwrap_or(f64::NAN);
+        let parameters = point["parameters"].as_object().into_iter().flatten();
+        let parameters: Vec<String> = parameters.map(|(name, value)| format!("{name} {value}")).collect();
+        text.push_str(&format!(
+            "\n  {:>9}{unit}  {:.3}  {}",
+            si(number("value")),
+            number("ratio"),
+            parameters.join(", ")
+        ));
+    }
+    text
+}
+
+/// Runs as one process of a bench that needs several.
+pub(crate) fn node() -> Ended {
+    bench::node()?;
     Ok(Outcome::Done)
 }
 

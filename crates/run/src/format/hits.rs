@@ -1,0 +1,101 @@
+//! Formats whose sources give hits: how their units are found and decoded.
+
+use std::fmt;
+
+use serde::Serialize;
+use thalweg_data::{Decode, Pool, SourceId, Unit, Unpack};
+use thalweg_frontend::digitizer2::unpack::{TcpUnpack, UdpUnpack};
+use thalweg_frontend::{abcd, compass, digitizer2, generic};
+
+/// A format of self-triggered boards with its settings.
+#[derive(Clone, Debug, Serialize)]
+pub enum HitFormat {
+    /// CAEN Digitizer 2.0.
+    Digitizer2(digitizer2::Settings),
+    /// Described in the configuration.
+    Generic(Box<generic::Settings>),
+    /// CoMPASS.
+    Compass(compass::Settings),
+    /// ABCD.
+    Abcd(abcd::Settings),
+}
+
+impl HitFormat {
+    /// The framing of one source of this format.
+    ///
+    /// # Errors
+    /// What the front end says of settings that do not fit together.
+    pub(crate) fn unpack(
+        &self,
+        source: SourceId,
+        is_stream: bool,
+        is_file: bool,
+        pool: &Pool,
+    ) -> Result<Box<dyn Unpack>, String> {
+        // A unit in the making holds its blocks: it may take a quarter of them.
+        let largest_unit_bytes = (pool.block_size() * pool.block_count() / 4) as u64;
+        Ok(match self {
+            // Raw blobs in a file have no packet headers.
+            HitFormat::Digitizer2(_) if is_file => Box::new(TcpUnpack::of_blob(source, pool.block_size())),
+            HitFormat::Digitizer2(_) if is_stream => Box::new(TcpUnpack::new(source, pool.block_size())),
+            HitFormat::Digitizer2(_) => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
+            HitFormat::Generic(settings) if settings.stream != is_stream => {
+                let (found, write) = if is_stream { ("a stream", true) } else { ("datagrams", false) };
+                return Err(format!("the URL gives {found}; write `stream = {write}`, or change the URL"));
+            }
+            HitFormat::Generic(settings) => {
+                Box::new(generic::GenericUnpack::new(source, settings).map_err(text)?)
+            }
+            HitFormat::Compass(settings) => {
+                Box::new(compass::CompassUnpack::new(source, settings).map_err(text)?)
+            }
+            HitFormat::Abcd(settings) => Box::new(abcd::AbcdUnpack::new(source, settings).map_err(text)?),
+        })
+    }
+
+    /// A decoder of one source of this format.
+    ///
+    /// # Errors
+    /// What the front end says of settings that do not fit together.
+    pub(crate) fn decode(&self, source: SourceId) -> Result<Box<dyn Decode>, String> {
+        Ok(match self {
+            HitFormat::Digitizer2(settings) => {
+                Box::new(digitizer2::Decoder::new(source, settings).map_err(text)?)
+            }
+            HitFormat::Generic(settings) => {
+                Box::new(generic::GenericDecode::new(source, settings).map_err(text)?)
+            }
+            HitFormat::Compass(settings) => {
+                Box::new(compass::CompassDecode::new(source, settings).map_err(text)?)
+            }
+            HitFormat::Abcd(settings) => Box::new(abcd::AbcdDecode::new(source, settings).map_err(text)?),
+        })
+    }
+
+    /// What the format's sequence numbers count; empty when it has none.
+    pub(crate) fn wire_units(&self, is_stream: bool) -> &'static [Unit] {
+        match (self, is_stream) {
+            (HitFormat::Digitizer2(_) | HitFormat::Generic(_), false) => &[Unit::Datagrams, Unit::Frames],
+            (HitFormat::Digitizer2(_) | HitFormat::Generic(_), true) => &[Unit::Frames],
+            (HitFormat::Compass(_) | HitFormat::Abcd(_), _) => &[],
+        }
+    }
+
+    /// The first channel of the experiment that this source has, and how many; for pictures and pages.
+    pub(crate) fn channels(&self) -> (u16, u16) {
+        match self {
+            HitFormat::Digitizer2(settings) => (settings.first_channel, settings.channels),
+            HitFormat::Generic(settings) => (settings.first_channel(), clamped(settings.channel_count())),
+            HitFormat::Compass(settings) => (settings.first_channel, clamped(settings.channel_count())),
+            HitFormat::Abcd(settings) => (settings.first_channel, clamped(settings.channel_count())),
+        }
+    }
+}
+
+fn clamped(channels: usize) -> u16 {
+    u16::try_from(channels).unwrap_or(u16::MAX)
+}
+
+fn text(error: impl fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,125 @@
+//! Opens the triggered sources of a run: links, framing, register control, emulated boards.
+//!
+//! ```text
+//!  [[source]] … ─► links, in the order of the roster ─► Group
+//!                    └─ their other ends, if emulated ─► one trigger for all of them: HostedBoards
+//! ```
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use thalweg_data::{Busy, Control, SourceId};
+use thalweg_frontend::trigger::Program;
+use thalweg_readout::host::triggered::{Feed, HostedBoards, HostedLink, TriggeredSettings};
+use thalweg_readout::links::{self, LinkSettings};
+use thalweg_readout::{Link, Policy, RunClock};
+
+use crate::config::{ConfigError, Configuration};
+use crate::error::RunError;
+use crate::open::located_endpoint;
+use crate::roster::Roster;
+
+/// One link's place among the accounts, and how it is treated.
+pub(crate) struct OpenedPlace {
+    /// Whose account its bytes are in.
+    pub(crate) link: SourceId,
+    /// The boards behind it.
+    pub(crate) boards: Range<u16>,
+    /// Bytes without datagrams.
+    pub(crate) stream: bool,
+    /// What the builder does not take is refused: datagrams cannot wait.
+    pub(crate) drops: bool,
+    /// The boards count what they send.
+    pub(crate) counts_frames: bool,
+    pub(crate) block_bytes: u64,
+}
+
+/// All triggered sources of a run, and what belongs to them.
+pub(crate) struct OpenedLinks {
+    pub(crate) links: Vec<Link>,
+    pub(crate) places: Vec<OpenedPlace>,
+    /// The emulated boards and the sources they stand for, in the same order.
+    pub(crate) boards: Option<(HostedBoards, Vec<SourceId>)>,
+    pub(crate) controls: Vec<Box<dyn Control>>,
+    /// By the source's place in the configuration.
+    pub(crate) descriptions: Vec<(usize, String)>,
+}
+
+/// Opens every link. Nothing flows yet.
+///
+/// # Errors
+/// When one cannot be opened, or its settings do not fit.
+pub(crate) fn open_links(
+    configuration: &Configuration,
+    roster: &Roster,
+    clock: RunClock,
+    busy: &Arc<Busy>,
+) -> Result<OpenedLinks, RunError> {
+    let mut opened = OpenedLinks {
+        links: Vec::new(),
+        places: Vec::new(),
+        boards: None,
+        controls: Vec::new(),
+        descriptions: Vec::new(),
+    };
+    let (mut hosted, mut emulated): (Vec<HostedLink>, Vec<SourceId>) = (Vec::new(), Vec::new());
+    for (index, (source, entry)) in configuration.sources.iter().zip(&roster.entries).enumerate() {
+        let Some(first) = entry.links.first() else { continue };
+        let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
+        let endpoint = located_endpoint(configuration, source);
+        let own = links::open_links(&LinkSettings { endpoint: &endpoint, ..settings }, clock, busy)?;
+        let plan = own.plan;
+        for (link, place) in own.links.iter().zip(&entry.links) {
+            let stream = link.live.is_stream();
+            opened.places.push(OpenedPlace {
+                link: place.link,
+                boards: place.boards.clone(),
+                stream,
+                drops: !stream && source.endpoint.policy == Policy::Drop,
+                counts_frames: !link.split.wire_tallies().is_empty(),
+                block_bytes: plan.block_bytes as u64,
+            });
+        }
+        let first_link = own.links.first().map(|link| link.live.description()).unwrap_or_default();
+        let line = match plan.links {
+            1 => first_link,
+            links => format!("{links} links; the first: {first_link}"),
+        };
+        opened.descriptions.push((index, line));
+        if !own.hosted.is_empty() {
+            emulated.extend(entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId));
+        }
+        hosted.extend(own.hosted);
+        opened.links.extend(own.links);
+        opened.controls.extend(own.controls);
+    }
+    if !hosted.is_empty() {
+        let program = Program::new(&trigger(configuration)?)
+            .map_err(|error| not_allowed(configuration, format!("[trigger]: {error}")))?;
+        let first_number = configuration.trigger.first_number;
+        let settings = TriggeredSettings {
+            first_number,
+            busy: Some(busy.clone()),
+            ..TriggeredSettings::new(hosted, Feed::Program(program))
+        };
+        opened.boards = Some((HostedBoards::new(settings)?, emulated));
+    }
+    Ok(opened)
+}
+
+/// The trigger's settings, with the times of its file read.
+fn trigger(configuration: &Configuration) -> Result<thalweg_frontend::trigger::Settings, ConfigError> {
+    let mut settings = configuration.trigger.clone();
+    if let Some(file) = &settings.times_file {
+        let path = configuration.file.parent().unwrap_or(std::path::Path::new(".")).join(file);
+        let text = std::fs::read_to_string(&path).map_err(|cause| {
+            not_allowed(configuration, format!("[trigger] times_file: {}: {cause}", path.display()))
+        })?;
+        settings.times = Some(text);
+    }
+    Ok(settings)
+}
+
+fn not_allowed(configuration: &Configuration, report: String) -> ConfigError {
+    ConfigError::NotAllowed { file: configuration.file.clone(), report }
+}

@@ -1,0 +1,168 @@
+//! Who is who in a run: the numbers and names of everything that has an account in the ledger.
+//!
+//! ```text
+//!  hits' sources │ boards of triggered sources │ links to several boards │ events
+//!  0 …           │ one after another: a builder's range                  │ the last
+//! ```
+//! A `[[source]]` of hits is one source. A triggered one is one or many links (`tcp://192.168.10.{16..120}:24`), each to one
+//! board, whose number is then the link's, or to several.
+
+use std::ops::Range;
+
+use thalweg_data::SourceId;
+
+use crate::config::{ConfigError, Configuration, SourceSettings};
+
+/// One link of a triggered source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkPlace {
+    /// The link's own number: that of its board, if it has one only.
+    pub(crate) link: SourceId,
+    /// Its boards.
+    pub(crate) boards: Range<u16>,
+}
+
+/// One `[[source]]` of the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// Of a triggered source; empty of one that gives hits.
+    pub(crate) links: Vec<LinkPlace>,
+    /// Everything that belongs to it.
+    pub(crate) all: Vec<SourceId>,
+}
+
+/// Everyone in a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roster {
+    /// By number.
+    pub(crate) names: Vec<String>,
+    /// In the order of the configuration.
+    pub(crate) entries: Vec<Entry>,
+    /// The boards of all triggered sources.
+    pub(crate) boards: Range<u16>,
+    /// The account of the events themselves, of a run that has triggered sources.
+    pub(crate) events: Option<SourceId>,
+}
+
+impl Roster {
+    /// Gives everyone a number.
+    ///
+    /// # Errors
+    /// When settings do not fit together, or there are more than numbers.
+    pub(crate) fn of(configuration: &Configuration) -> Result<Roster, ConfigError> {
+        let shapes = configuration.sources.iter().map(|source| shape(configuration, source));
+        let shapes: Vec<Option<(usize, u16)>> = shapes.collect::<Result<_, _>>()?;
+        let hits = shapes.iter().filter(|shape| shape.is_none()).count();
+        let count =
+            |of: fn((usize, u16)) -> usize| shapes.iter().flatten().map(|shape| of(*shape)).sum::<usize>();
+        let boards = count(|(links, boards)| links * usize::from(boards));
+        let shared = count(|(links, boards)| if boards > 1 { links } else { 0 });
+        let all = hits + boards + shared + usize::from(boards > 0);
+        if all > usize::from(u16::MAX) {
+            let report = format!("{all} sources, boards and links are more than the 65535 that have numbers");
+            return Err(ConfigError::NotAllowed { file: configuration.file.clone(), report });
+        }
+        let mut roster = Roster {
+            names: vec![String::new(); all],
+            boards: hits as u16..(hits + boards) as u16,
+            events: (boards > 0).then(|| SourceId(all as u16 - 1)),
+            ..Roster::default()
+        };
+        if let Some(events) = roster.events {
+            roster.names[events.index()] = "events".to_owned();
+        }
+        let mut next = Next { hit: 0, board: hits as u16, shared: (hits + boards) as u16 };
+        for (source, shape) in configuration.sources.iter().zip(shapes) {
+            roster.add(&source.head.name, shape, &mut next);
+        }
+        Ok(roster)
+    }
+
+    fn add(&mut self, name: &str, shape: Option<(usize, u16)>, next: &mut Next) {
+        let mut entry = Entry { name: name.to_owned(), links: Vec::new(), all: Vec::new() };
+        let Some((links, boards)) = shape else {
+            entry.all.push(SourceId(take(&mut next.hit, 1).start));
+            self.names[entry.all[0].index()] = name.to_owned();
+            return self.entries.push(entry);
+        };
+        for link in 0..links {
+            let own = take(&mut next.board, boards);
+            let place = match boards {
+                1 => LinkPlace { link: SourceId(own.start), boards: own },
+                _ => LinkPlace { link: SourceId(take(&mut next.shared, 1).start), boards: own },
+            };
+            let link_name = if links > 1 { format!("{name}-{}", link + 1) } else { name.to_owned() };
+            for (board, source) in place.boards.clone().enumerate() {
+                self.names[usize::from(source)] =
+                    if boards > 1 { format!("{link_name}/{board}") } else { link_name.clone() };
+                entry.all.push(SourceId(source));
+            }
+            if boards > 1 {
+                self.names[place.link.index()] = link_name;
+                entry.all.push(place.link);
+            }
+            entry.links.push(place);
+        }
+        self.entries.push(entry);
+    }
+}
+
+/// Links, and boards behind each; `None` of a source of hits.
+fn shape(
+    configuration: &Configuration,
+    source: &SourceSettings,
+) -> Result<Option<(usize, u16)>, ConfigError> {
+    let plan = source.link_plan().map_err(|message| ConfigError::Source {
+        file: configuration.file.clone(),
+        source_name: source.head.name.clone(),
+        message,
+    })?;
+    Ok(plan.map(|plan| (plan.links, plan.boards_per_link)))
+}
+
+struct Next {
+    hit: u16,
+    board: u16,
+    shared: u16,
+}
+
+fn take(next: &mut u16, count: u16) -> Range<u16> {
+    let first = *next;
+    *next += count;
+    first..*next
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn roster(text: &str) -> Roster {
+        let configuration = Configuration::parse(Path::new("run.toml"), text.to_owned()).expect("valid");
+        Roster::of(&configuration).expect("few enough")
+    }
+
+    #[test]
+    fn hits_come_first_and_boards_are_one_range() {
+        let roster = roster(
+            "[[source]]\nname = \"cdc\"\nformat = \"sitcp\"\nurl = \"tcp://127.0.0.{1..3}:24\"\n\
+             [[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n\
+             [[source]]\nname = \"camera\"\nformat = \"fragment\"\nboards = 2\nurl = \"udp://127.0.0.1:0\"\n",
+        );
+        let names = ["ge", "cdc-1", "cdc-2", "cdc-3", "camera/0", "camera/1", "camera", "events"];
+        assert_eq!(roster.names, names);
+        assert_eq!(roster.boards, 1..6);
+        assert_eq!(roster.events, Some(SourceId(7)));
+        assert_eq!(roster.entries[0].links[2], LinkPlace { link: SourceId(3), boards: 3..4 });
+        assert_eq!(roster.entries[2].links, [LinkPlace { link: SourceId(6), boards: 4..6 }]);
+        assert_eq!(roster.entries[1].all, [SourceId(0)]);
+    }
+
+    #[test]
+    fn a_run_without_triggered_boards_has_no_events() {
+        let text = "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n";
+        assert_eq!((roster(text).events, roster(text).boards), (None, 0..0));
+    }
+}

@@ -1,0 +1,90 @@
+//! What can be said of event building while a run goes on.
+
+use std::sync::Mutex;
+
+use serde::Serialize;
+use thalweg_build::{Builder, Histogram};
+use thalweg_data::{Closing, Events};
+
+/// The builder's state at one look.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BuildLook {
+    /// Events passed on so far, by why they were closed: complete, age, depth, end, unit lost.
+    pub closed: [u64; Closing::ALL.len()],
+    /// Triggers with fragments that wait for others.
+    pub open_events: usize,
+    /// Triggers from the oldest that is open to the newest that was seen.
+    pub span: u64,
+    /// Payload that waits, bytes.
+    pub held_bytes: u64,
+    /// Half of all events are at most so large, bytes.
+    pub median_event_bytes: u64,
+    /// Event sizes: the smallest of each bin, and how many.
+    pub event_bytes: Vec<(u64, u64)>,
+    /// Half of all events were built within this time of their first fragment, nanoseconds.
+    pub median_build_ns: u64,
+    /// All but one in a hundred.
+    pub p99_build_ns: u64,
+    /// Build times, as the sizes.
+    pub build_ns: Vec<(u64, u64)>,
+    /// Whether the trigger is held back now.
+    pub busy: bool,
+    /// Share of the run so far in which it was, 0 to 1.
+    pub busy_share: f64,
+    /// How full the ring to the recorder is, 0 to 1.
+    pub ring_fill: f64,
+}
+
+/// Written by the building thread now and then, read by anyone.
+#[derive(Debug, Default)]
+pub(crate) struct BuildGauges(Mutex<BuildLook>);
+
+impl BuildGauges {
+    /// Counts a batch that was passed on.
+    pub(crate) fn passed_on(&self, events: &Events) {
+        let mut look = self.lock();
+        events.events.iter().for_each(|event| look.closed[event.closing as usize] += 1);
+    }
+
+    /// Takes a look at the builder.
+    pub(crate) fn look(&self, builder: &Builder, busy: bool, busy_share: f64, ring_fill: f64) {
+        let standing = builder.standing();
+        let bins = |histogram: &Histogram| histogram.filled().collect();
+        let mut look = self.lock();
+        *look = BuildLook {
+            closed: look.closed,
+            open_events: standing.open_events,
+            span: standing.span,
+            held_bytes: standing.held_bytes,
+            median_event_bytes: builder.event_bytes().quantile(0.5),
+            event_bytes: bins(builder.event_bytes()),
+            median_build_ns: builder.build_ns().quantile(0.5),
+            p99_build_ns: builder.build_ns().quantile(0.99),
+            build_ns: bins(builder.build_ns()),
+            busy,
+            busy_share,
+            ring_fill,
+        };
+    }
+
+    /// The latest look.
+    pub(crate) fn latest(&self) -> BuildLook {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BuildLook> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl BuildLook {
+    /// Events passed on so far.
+    pub fn events(&self) -> u64 {
+        self.closed.iter().sum()
+    }
+
+    /// Of these, events of which a source was missing.
+    pub fn partial(&self) -> u64 {
+        self.events() - self.closed[Closing::Complete as usize]
+    }
+}
