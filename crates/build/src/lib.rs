@@ -11,6 +11,7 @@ pub mod bench;
 pub mod builder;
 mod error;
 pub mod slices;
+pub mod unit;
 
 pub use builder::settings::{Full, Incomplete, Settings};
 pub use builder::{Budget, Builder, Dump, Histogram, Standing, Stop};

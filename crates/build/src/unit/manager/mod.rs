@@ -1,0 +1,506 @@
+//! The event manager: gives ranges of triggers to builder units, and tells readout units what is done.
+//!
+//! ```text
+//!  Progress of readout units ─► what all have closed ─┐
+//!  Credits of builder units ──► who can take more ────┼─► Assign ─► readout units and the builder
+//!  Done of builder units ─────► what is written ──────┘─► Release ─► readout units and the builder
+//! ```
+//! It sees numbers only, never an event, and holds soft state: one row per open range. Whatever it knows it can be told again by
+//! the units, and after a restart it is.
+
+mod assign;
+mod recovery;
+
+use thalweg_data::{Mark, Message};
+
+use super::message::{self, Credits, Finished, List, Progress, Released, Said};
+use super::ranges::Ranges;
+use super::{Address, Assignment, Outbox, Refused, Settings, Topology};
+
+/// Messages to one unit at a time; beyond, it gets the whole state when there is room again.
+const WORDS_WAITING: usize = 64;
+
+/// What is known of the connection to a unit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    connected: bool,
+    /// It has said all that it knows, over this connection.
+    reported: bool,
+    /// It is to be told all that it must know.
+    state_due: bool,
+    /// When it was last heard, or seen to go.
+    heard: Mark,
+    /// When it was last told anything.
+    told: Mark,
+}
+
+impl Link {
+    fn open(now: Mark) -> Link {
+        Link { connected: true, reported: false, state_due: false, heard: now, told: now }
+    }
+
+    fn is_alive(&self, now: Mark, dead_ns: u64) -> bool {
+        self.connected && self.reported && now.since_ns(self.heard) <= dead_ns
+    }
+}
+
+#[derive(Debug, Default)]
+struct Readout {
+    link: Link,
+    /// In this epoch.
+    progress: Option<Progress>,
+    busy: bool,
+    /// When it last closed a trigger.
+    advanced: Mark,
+    /// Since when others have closed more.
+    behind: Option<Mark>,
+    report: Report,
+}
+
+#[derive(Debug, Default)]
+struct Builder {
+    link: Link,
+    incarnation: u64,
+    credits: Credits,
+    /// Trigger numbers of its open ranges.
+    outstanding: u64,
+    report: Report,
+}
+
+impl Builder {
+    fn free(&self) -> u64 {
+        u64::from(self.credits.limit).saturating_sub(self.outstanding)
+    }
+}
+
+/// What a unit said when it connected; kept until the table is rebuilt.
+#[derive(Debug, Default)]
+struct Report {
+    epoch: u64,
+    assigned_until: u64,
+    ranges: Vec<Assignment>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Collects reports; assigns nothing.
+    Collecting {
+        since: Mark,
+    },
+    Running,
+}
+
+/// What the manager has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events written with every source.
+    pub complete: u64,
+    /// Events written without some.
+    pub partial: u64,
+    /// Ranges given to a builder unit.
+    pub assigned_ranges: u64,
+    /// Ranges given to another one because the first was gone.
+    pub reassigned_ranges: u64,
+    /// Trigger numbers in holes that were jumped.
+    pub jumped_triggers: u64,
+    /// Builder units that were fenced.
+    pub fenced: u64,
+}
+
+/// The event manager. See the [module](super) for the protocol.
+#[derive(Debug)]
+pub struct EventManager {
+    run: u32,
+    epoch: u64,
+    settings: Settings,
+    phase: Phase,
+    readouts: Vec<Readout>,
+    builders: Vec<Builder>,
+    /// Every range that is assigned and not written.
+    open: Ranges<Assignment>,
+    /// How many of them nobody builds.
+    orphans: usize,
+    /// Every trigger below is assigned.
+    next: u64,
+    /// Triggers below the first may have been written with attempts below the second, by a manager that nobody else remembers.
+    hazard: (u64, u8),
+    rotation: usize,
+    assigned_at: Mark,
+    /// To be told at this poll: `next` has passed a hole, and ranges are new or done.
+    jumped: bool,
+    new: Vec<Assignment>,
+    released: Vec<(u64, u16)>,
+    /// Readout units whose part was not in a range that is done.
+    absences: Vec<(u64, u16)>,
+    trigger: (Link, bool),
+    counts: Counts,
+    refused: Refused,
+}
+
+impl EventManager {
+    /// A manager that waits for reports. `epoch` must be above that of any manager before it in this run: the time of day of
+    /// its start in nanoseconds will do. When a unit reports a higher one, the manager goes above that.
+    pub fn new(run: u32, epoch: u64, topology: &Topology, settings: &Settings, now: Mark) -> EventManager {
+        EventManager {
+            run,
+            epoch: epoch.max(1),
+            phase: Phase::Collecting { since: now },
+            readouts: topology.readouts.iter().map(|_| Readout::default()).collect(),
+            builders: (0..topology.builders).map(|_| Builder::default()).collect(),
+            open: Ranges::default(),
+            orphans: 0,
+            next: 0,
+            hazard: (0, 0),
+            rotation: 0,
+            assigned_at: Mark(0),
+            jumped: false,
+            new: Vec::new(),
+            released: Vec::new(),
+            absences: Vec::new(),
+            trigger: (Link::default(), true),
+            counts: Counts::default(),
+            refused: Refused::default(),
+            settings: settings.clone(),
+        }
+    }
+
+    /// A connection was made.
+    pub fn connected(&mut self, to: Address, now: Mark) {
+        if let Some(link) = self.link(to) {
+            *link = Link::open(now);
+        }
+        if to == Address::Trigger {
+            self.trigger.0.state_due = true;
+        }
+    }
+
+    /// A connection was lost, and what was on its way.
+    pub fn disconnected(&mut self, from: Address, now: Mark, outbox: &mut Outbox) {
+        outbox.forget(from);
+        if let Some(link) = self.link(from) {
+            *link = Link { heard: now, ..Link::default() };
+        }
+    }
+
+    /// Takes a message.
+    pub fn on_message(&mut self, from: Address, message: &Message, now: Mark) {
+        let Ok((run, said)) = message::read(message) else {
+            self.refused.damaged += 1;
+            return;
+        };
+        if run != self.run {
+            self.refused.wrong_run += 1;
+            return;
+        }
+        match self.link(from) {
+            Some(link) => link.heard = now,
+            None => {
+                self.refused.stranger += 1;
+                return;
+            }
+        }
+        match (from, said) {
+            (Address::Readout(number), Said::ReadoutReport { epoch, progress, open, .. }) => {
+                self.take_readout_report(usize::from(number), epoch, &progress, open, now);
+            }
+            (Address::Readout(number), Said::Progress { epoch, progress }) => {
+                self.take_progress(usize::from(number), epoch, progress, now);
+            }
+            (Address::Builder(number), Said::BuilderReport { incarnation, epoch, credits, ranges }) => {
+                self.take_builder_report(usize::from(number), incarnation, epoch, credits, ranges);
+            }
+            (Address::Builder(number), Said::Credits { credits, .. }) => {
+                self.builders[usize::from(number)].credits = credits;
+            }
+            (Address::Builder(number), Said::Done { epoch, ranges }) if epoch == self.epoch => {
+                ranges.iter().for_each(|range| self.take_done(number, range));
+            }
+            (_, Said::Done { .. }) => self.refused.old_epoch += 1,
+            _ => self.refused.stranger += 1,
+        }
+    }
+
+    /// Lets time pass, assigns what can be assigned, and says what there is to say.
+    pub fn poll(&mut self, now: Mark, outbox: &mut Outbox) {
+        if self.phase != Phase::Running && self.has_heard_enough(now) {
+            self.recover(now);
+        }
+        if self.phase == Phase::Running {
+            self.fence_the_dead(now);
+            self.assign(now);
+            self.tell_readouts(now, outbox);
+            self.tell_builders(now, outbox);
+            self.new.clear();
+            self.jumped = false;
+            self.released.clear();
+            self.absences.clear();
+        }
+        self.tell_trigger(now, outbox);
+    }
+
+    /// Whether the trigger has to hold back: a unit says so, or the table is not rebuilt yet.
+    pub fn is_busy(&self) -> bool {
+        self.phase != Phase::Running
+            || self.readouts.iter().any(|readout| readout.link.connected && readout.busy)
+            || self.builders.iter().any(|builder| builder.link.connected && builder.credits.busy)
+    }
+
+    /// Units that ask the trigger to hold back.
+    pub fn busy_units(&self) -> impl Iterator<Item = Address> + '_ {
+        let readouts = self.readouts.iter().enumerate().filter(|(_, unit)| unit.link.connected && unit.busy);
+        let builders =
+            self.builders.iter().enumerate().filter(|(_, unit)| unit.link.connected && unit.credits.busy);
+        readouts
+            .map(|(number, _)| Address::Readout(number as u16))
+            .chain(builders.map(|(number, _)| Address::Builder(number as u16)))
+    }
+
+    /// Whether reports are in and ranges are given out.
+    pub fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
+    /// Whether nothing is open.
+    pub fn is_idle(&self) -> bool {
+        self.is_running() && self.open.is_empty()
+    }
+
+    /// Ranges assigned and not written.
+    pub fn open_ranges(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Every trigger below is assigned.
+    pub fn assigned_until(&self) -> u64 {
+        self.next
+    }
+
+    /// The epoch.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What was counted since this manager started.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Messages that were not heard, by reason.
+    pub fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    fn link(&mut self, unit: Address) -> Option<&mut Link> {
+        match unit {
+            Address::Readout(number) => {
+                self.readouts.get_mut(usize::from(number)).map(|readout| &mut readout.link)
+            }
+            Address::Builder(number) => {
+                self.builders.get_mut(usize::from(number)).map(|builder| &mut builder.link)
+            }
+            Address::Trigger => Some(&mut self.trigger.0),
+            Address::Manager => None,
+        }
+    }
+
+    // ---- what is heard -----------------------------------------------------------------------------------------------
+
+    /// A unit knows a manager of a higher epoch than this one's: go above, or nobody will listen.
+    fn rise_above(&mut self, epoch: u64) {
+        // A peer cannot make the epoch end: nothing real comes near.
+        if epoch >= self.epoch && epoch < u64::MAX / 2 {
+            let other = epoch > self.epoch;
+            if other || self.phase != Phase::Running {
+                self.epoch = epoch + 1;
+            }
+            if other {
+                self.readouts.iter_mut().for_each(|unit| unit.link.state_due = unit.link.reported);
+                self.builders.iter_mut().for_each(|unit| unit.link.state_due = unit.link.reported);
+            }
+        }
+    }
+
+    fn take_readout_report(
+        &mut self,
+        number: usize,
+        epoch: u64,
+        progress: &Progress,
+        open: List<'_, Assignment>,
+        now: Mark,
+    ) {
+        self.rise_above(epoch);
+        let collecting = self.phase != Phase::Running;
+        let readout = &mut self.readouts[number];
+        (readout.link.reported, readout.link.state_due) = (true, true);
+        (readout.progress, readout.busy) = (None, progress.busy);
+        (readout.advanced, readout.behind) = (now, None);
+        readout.report = Report::default();
+        if collecting {
+            let ranges = open.iter().collect();
+            readout.report = Report { epoch, assigned_until: progress.assigned_until, ranges };
+        }
+    }
+
+    fn take_progress(&mut self, number: usize, epoch: u64, progress: Progress, now: Mark) {
+        let readout = &mut self.readouts[number];
+        readout.busy = progress.busy;
+        // Before it has had our state, its numbers mean something else.
+        if epoch == self.epoch && readout.link.reported {
+            if readout.progress.is_none_or(|before| progress.closed_until > before.closed_until) {
+                readout.advanced = now;
+            }
+            readout.progress = Some(progress);
+        }
+    }
+
+    fn take_builder_report(
+        &mut self,
+        number: usize,
+        incarnation: u64,
+        epoch: u64,
+        credits: Credits,
+        ranges: List<'_, Assignment>,
+    ) {
+        self.rise_above(epoch);
+        if self.builders[number].incarnation != incarnation {
+            self.fence(number);
+        }
+        let collecting = self.phase != Phase::Running;
+        let builder = &mut self.builders[number];
+        (builder.link.reported, builder.link.state_due) = (true, true);
+        (builder.incarnation, builder.credits) = (incarnation, credits);
+        builder.report = Report::default();
+        if collecting {
+            builder.report = Report { epoch, assigned_until: 0, ranges: ranges.iter().collect() };
+        }
+    }
+
+    fn take_done(&mut self, number: u16, done: Finished) {
+        let ours = self
+            .open
+            .get(done.start)
+            .is_some_and(|range| range.builder == number && range.attempt == done.attempt);
+        if !ours {
+            return;
+        }
+        if let Some(readout) = done.absent {
+            self.absences.push((done.start, readout));
+            return;
+        }
+        if let Some(range) = self.open.remove(done.start) {
+            self.builders[usize::from(number)].outstanding -= u64::from(range.length);
+            self.released.push((range.start, number));
+            self.counts.complete += u64::from(done.complete);
+            self.counts.partial += u64::from(done.partial);
+        }
+    }
+
+    // ---- the dead ----------------------------------------------------------------------------------------------------
+
+    fn fence_the_dead(&mut self, now: Mark) {
+        let dead_ns = self.settings.dead_ns();
+        for number in 0..self.builders.len() {
+            let builder = &self.builders[number];
+            if builder.outstanding > 0 && now.since_ns(builder.link.heard) > dead_ns {
+                self.fence(number);
+                // Should it only have slept: it has to hear that its ranges are gone.
+                let link = &mut self.builders[number].link;
+                link.state_due = link.reported;
+            }
+        }
+    }
+
+    /// Takes every range of a builder away from it.
+    fn fence(&mut self, number: usize) {
+        if std::mem::take(&mut self.builders[number].outstanding) == 0 {
+            return;
+        }
+        self.counts.fenced += 1;
+        for range in self.open.iter_mut().filter(|range| usize::from(range.builder) == number) {
+            range.builder = Assignment::NOBODY;
+            range.attempt = range.attempt.saturating_add(1);
+            self.orphans += 1;
+        }
+    }
+
+    // ---- what is said ------------------------------------------------------------------------------------------------
+
+    fn tell_readouts(&mut self, now: Mark, outbox: &mut Outbox) {
+        let (run, epoch, next) = (self.run, self.epoch, self.next);
+        for (number, readout) in self.readouts.iter_mut().enumerate() {
+            let to = Address::Readout(number as u16);
+            if !ready_to_hear(&mut readout.link, outbox.waiting(to)) {
+                continue;
+            }
+            if readout.link.state_due {
+                // What nobody builds goes along: the unit must keep it.
+                message::state(outbox.message(to), run, epoch, next, self.open.iter().copied());
+                (readout.link.state_due, readout.link.told, readout.progress) = (false, now, None);
+                continue;
+            }
+            if !self.new.is_empty() || self.jumped {
+                message::assign(outbox.message(to), run, epoch, next, self.new.iter().copied());
+            }
+            let is_due = now.since_ns(readout.link.told) >= self.settings.heartbeat_ns();
+            if !self.released.is_empty() || is_due {
+                let absences = &self.absences;
+                let released = self.released.iter().map(|(start, _)| Released {
+                    start: *start,
+                    included: !absences.contains(&(*start, number as u16)),
+                });
+                message::release(outbox.message(to), run, epoch, released);
+                readout.link.told = now;
+            }
+        }
+    }
+
+    fn tell_builders(&mut self, now: Mark, outbox: &mut Outbox) {
+        let (run, epoch, next) = (self.run, self.epoch, self.next);
+        for (number, builder) in self.builders.iter_mut().enumerate() {
+            let to = Address::Builder(number as u16);
+            if !ready_to_hear(&mut builder.link, outbox.waiting(to)) {
+                continue;
+            }
+            let own = |range: &&Assignment| usize::from(range.builder) == number;
+            if builder.link.state_due {
+                message::state(outbox.message(to), run, epoch, next, self.open.iter().filter(own).copied());
+                (builder.link.state_due, builder.link.told) = (false, now);
+                continue;
+            }
+            if self.new.iter().any(|range| own(&range)) {
+                let new = self.new.iter().filter(own).copied();
+                message::assign(outbox.message(to), run, epoch, next, new);
+            }
+            let of_it = |released: &&(u64, u16)| usize::from(released.1) == number;
+            let is_due = now.since_ns(builder.link.told) >= self.settings.heartbeat_ns();
+            if is_due || self.released.iter().any(|released| of_it(&released)) {
+                let released = self.released.iter().filter(of_it);
+                let released = released.map(|(start, _)| Released { start: *start, included: true });
+                message::release(outbox.message(to), run, epoch, released);
+                builder.link.told = now;
+            }
+        }
+    }
+
+    fn tell_trigger(&mut self, now: Mark, outbox: &mut Outbox) {
+        let busy = self.is_busy();
+        let (link, told) = &mut self.trigger;
+        let due = link.state_due || *told != busy || now.since_ns(link.told) >= self.settings.heartbeat_ns();
+        if link.connected && due && outbox.waiting(Address::Trigger) < WORDS_WAITING {
+            message::busy(outbox.message(Address::Trigger), self.run, self.epoch, busy);
+            (link.state_due, link.told, *told) = (false, now, busy);
+        }
+    }
+}
+
+/// Whether a unit can be told anything. One that does not take its messages gets the whole state later instead.
+fn ready_to_hear(link: &mut Link, waiting: usize) -> bool {
+    if !link.connected || !link.reported {
+        return false;
+    }
+    if waiting >= WORDS_WAITING {
+        link.state_due = true;
+        return false;
+    }
+    true
+}

@@ -1,0 +1,104 @@
+//! How a new manager finds out where the one before it stood.
+//!
+//! ```text
+//!  reports of readout units ─► which ranges there are, and which a readout unit has seen released: those are done
+//!  reports of builder units ─► which of the others are still built: those stay; the rest is assigned again
+//! ```
+//! Every readout unit hears the same words in the same order, some not the last of them. So among those that know the
+//! highest epoch, the one that has heard most knows all ranges, and a range that it knows and another one of them no longer
+//! does, is done.
+
+use thalweg_data::Mark;
+
+use super::{EventManager, Phase, Report};
+use crate::unit::Assignment;
+
+impl EventManager {
+    /// Whether every unit has reported, or enough have and the others have had their time.
+    pub(super) fn has_heard_enough(&self, now: Mark) -> bool {
+        let Phase::Collecting { since } = self.phase else { return false };
+        let readouts = self.readouts.iter().filter(|unit| unit.link.reported).count();
+        let builders = self.builders.iter().filter(|unit| unit.link.reported).count();
+        let all = readouts == self.readouts.len() && builders == self.builders.len();
+        all || readouts > 0 && builders > 0 && now.since_ns(since) >= self.settings.announce_ns()
+    }
+
+    /// Rebuilds the table from the reports, and begins to assign.
+    pub(super) fn recover(&mut self, now: Mark) {
+        let epoch = self.readouts.iter().map(|unit| unit.report.epoch).max().unwrap_or(0);
+        let views: Vec<&Report> = self
+            .readouts
+            .iter()
+            .map(|unit| &unit.report)
+            .filter(|view| epoch > 0 && view.epoch == epoch)
+            .collect();
+        let mut table: Vec<Assignment> = Vec::new();
+        self.next = views.iter().map(|view| view.assigned_until).max().unwrap_or(0);
+        for range in views.iter().flat_map(|view| &view.ranges) {
+            let released = views.iter().any(|view| {
+                view.assigned_until >= range.end()
+                    && !view.ranges.iter().any(|each| each.start == range.start)
+            });
+            if !released {
+                note(&mut table, *range);
+            }
+        }
+        if views.is_empty() {
+            // Every readout unit is new. What builders have is all there is.
+            for range in self.builders.iter().flat_map(|unit| &unit.report.ranges) {
+                note(&mut table, *range);
+                self.next = self.next.max(range.end());
+            }
+        }
+        for range in table {
+            if !self.open.overlaps(range.start, range.end()) {
+                self.open.insert(Assignment { builder: Assignment::NOBODY, written: false, ..range });
+            }
+        }
+        self.take_claims();
+        self.orphans = 0;
+        for range in self.open.iter_mut().filter(|range| range.builder == Assignment::NOBODY) {
+            range.attempt = range.attempt.saturating_add(1);
+            self.orphans += 1;
+        }
+        self.readouts.iter_mut().for_each(|unit| unit.report = Report::default());
+        self.builders.iter_mut().for_each(|unit| unit.report = Report::default());
+        self.phase = Phase::Running;
+        self.assigned_at = now;
+    }
+
+    /// Leaves with each builder what it has; what it has that is in no table must not be written a second time with the same attempt.
+    fn take_claims(&mut self) {
+        for (number, builder) in self.builders.iter_mut().enumerate() {
+            for claim in std::mem::take(&mut builder.report.ranges) {
+                match self.open.find(claim.start) {
+                    Some(range) if range.is(claim) && range.builder == Assignment::NOBODY => {
+                        range.builder = number as u16;
+                        builder.outstanding += u64::from(range.length);
+                    }
+                    _ => {
+                        let attempt = claim.attempt.saturating_add(1);
+                        let touched = self.open.iter_mut().filter(|range| {
+                            range.builder == Assignment::NOBODY
+                                && range.start < claim.end()
+                                && claim.start < range.end()
+                        });
+                        touched.for_each(|range| range.attempt = range.attempt.max(claim.attempt));
+                        if claim.end() > self.next {
+                            self.hazard = (self.hazard.0.max(claim.end()), self.hazard.1.max(attempt));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Enters a range; of two versions that of the higher attempt stays.
+fn note(table: &mut Vec<Assignment>, range: Assignment) {
+    match table.iter_mut().find(|each| each.start == range.start) {
+        Some(each) if each.attempt >= range.attempt => {}
+        Some(each) => *each = range,
+        None => table.push(range),
+    }
+}

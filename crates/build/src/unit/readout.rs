@@ -1,0 +1,532 @@
+//! A readout unit: keeps the events of its own sources and sends each to the builder unit that is to build it.
+//!
+//! ```text
+//!  Builder over own sources ─Events─► insert ─► kept ─ Part ─► builder units          (rotating: unit i begins with builder i)
+//!                                                │ ▲
+//!             Progress ─► event manager ─ Assign ┘ └ Release: written, may be forgotten
+//! ```
+//! An event is kept until the write of its builder unit has returned, so that the death of a builder costs nothing. What is
+//! kept is bounded: at the upper watermark the unit asks for BUSY, at the limit [`ReadoutUnit::insert`] takes no more and
+//! the host's policy applies.
+
+use std::collections::VecDeque;
+
+use thalweg_data::{Event, Events, LossReason, Mark, Message, Tally, Unit};
+
+use super::message::{self, List, Progress, Released, Said};
+use super::part::{self, PartHead, PartWriter};
+use super::ranges::{Ranged, Ranges};
+use super::store::{self, Amount, Store};
+use super::{Address, Assignment, Identity, Outbox, Refused, Settings, Watermarks};
+
+/// Parts on their way to one builder unit at a time: enough to keep a connection busy, few enough not to outrun its host.
+const PARTS_WAITING: usize = 4;
+/// Messages to the manager at a time; progress is absolute, so one more can wait.
+const WORDS_WAITING: usize = 8;
+/// Longest head of a part; far below [`Message::LONGEST_HEAD`].
+const LONGEST_TABLES: usize = 4 << 20;
+/// How far into a queue is looked for a range that can go before those in front of it.
+const LOOK_AHEAD: usize = 16;
+
+/// A range that was assigned.
+#[derive(Clone, Copy, Debug)]
+struct Duty {
+    assignment: Assignment,
+    /// Every event below was sent to its builder, over the present connection.
+    sent_until: u64,
+    /// This unit does not have it: it was started later.
+    lost: bool,
+    /// Everything was said about it.
+    finished: bool,
+}
+
+impl Duty {
+    fn new(assignment: Assignment, lost: bool) -> Duty {
+        Duty { assignment, sent_until: assignment.start, lost, finished: false }
+    }
+}
+
+impl Ranged for Duty {
+    fn start(&self) -> u64 {
+        self.assignment.start
+    }
+    fn end(&self) -> u64 {
+        self.assignment.end()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    connected: bool,
+    /// Ranges to send, by their first trigger.
+    starts: VecDeque<u64>,
+}
+
+/// What this unit has told the manager.
+#[derive(Debug, Default)]
+struct Told {
+    connected: bool,
+    report_due: bool,
+    at: Mark,
+    progress: Progress,
+}
+
+/// How trigger numbers of few bits are put where those of the others are.
+#[derive(Debug)]
+struct Numbering {
+    add: u64,
+    /// A trigger near which the next one must lie, while that is not settled.
+    near: Option<u64>,
+}
+
+/// A readout unit. See the [module](super) for the protocol.
+#[derive(Debug)]
+pub struct ReadoutUnit {
+    identity: Identity,
+    settings: Settings,
+    store: Store,
+    duties: Ranges<Duty>,
+    lanes: Vec<Lane>,
+    told: Told,
+    epoch: u64,
+    assigned_until: u64,
+    closed_until: u64,
+    /// First trigger that this start of the unit has had.
+    begun: Option<u64>,
+    ended: bool,
+    numbering: Numbering,
+    event_marks: Watermarks,
+    byte_marks: Watermarks,
+    tally: Tally,
+    refused: Refused,
+}
+
+impl ReadoutUnit {
+    /// A unit that keeps nothing yet, towards `builders` builder units.
+    pub fn new(identity: Identity, builders: u16, settings: &Settings) -> ReadoutUnit {
+        ReadoutUnit {
+            identity,
+            store: Store::default(),
+            duties: Ranges::default(),
+            lanes: (0..builders).map(|_| Lane::default()).collect(),
+            told: Told::default(),
+            epoch: 0,
+            assigned_until: 0,
+            closed_until: 0,
+            begun: None,
+            ended: false,
+            numbering: Numbering { add: 0, near: None },
+            event_marks: settings.marks(settings.keep_events),
+            byte_marks: settings.marks(settings.keep_bytes),
+            tally: Tally::default(),
+            refused: Refused::default(),
+            settings: settings.clone(),
+        }
+    }
+
+    /// Takes a batch of events of this unit's sources, in the order of their triggers, and leaves an empty one with memory to fill
+    /// again. Events of triggers that the others have done without this unit are counted as late. Returns whether it was taken: not
+    /// while the unit keeps as much as it may.
+    pub fn insert(&mut self, events: &mut Events) -> bool {
+        if !self.takes_input() {
+            return false;
+        }
+        self.settle_numbering(events);
+        let whole = events.events.iter().fold(Amount::default(), |mut sum, event| {
+            sum.add(Amount::of(event));
+            sum
+        });
+        self.begun = self.begun.or(events.events.first().map(|event| event.trigger));
+        let (duties, synchronised) = (&self.duties, self.epoch > 0);
+        let (mut lowest, assigned_until) = (self.closed_until, self.assigned_until);
+        let wants = |event: &Event| {
+            let in_order = event.trigger >= lowest;
+            lowest = lowest.max(event.trigger.saturating_add(1));
+            let wanted = !synchronised || event.trigger >= assigned_until || {
+                let duty = duties.containing(event.trigger);
+                duty.is_some_and(|duty| !duty.lost && duty.sent_until <= event.trigger)
+            };
+            in_order && wanted
+        };
+        let kept = self.store.put(events, wants);
+        self.closed_until = lowest;
+        let mut late = whole;
+        late.take(kept);
+        self.count(whole, Tally::input);
+        self.count(late, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
+        true
+    }
+
+    /// Whether there is room for a batch. While there is not, the host's policy applies: hold, or drop.
+    pub fn takes_input(&self) -> bool {
+        let held = self.store.held();
+        held.events < self.settings.keep_events && held.bytes < self.settings.keep_bytes
+    }
+
+    /// Nothing follows in this run.
+    pub fn end_run(&mut self) {
+        self.ended = true;
+    }
+
+    /// A connection was made: what the other side may have missed will be said again.
+    pub fn connected(&mut self, to: Address, now: Mark) {
+        match to {
+            Address::Manager => {
+                self.told = Told { connected: true, report_due: true, at: now, ..Told::default() };
+            }
+            Address::Builder(number) => {
+                self.start_lane_over(number);
+                if let Some(lane) = self.lanes.get_mut(usize::from(number)) {
+                    lane.connected = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A connection was lost, and what was on its way.
+    pub fn disconnected(&mut self, from: Address, _now: Mark, outbox: &mut Outbox) {
+        outbox.forget(from);
+        match from {
+            Address::Manager => self.told.connected = false,
+            Address::Builder(number) => {
+                if let Some(lane) = self.lanes.get_mut(usize::from(number)) {
+                    lane.connected = false;
+                }
+                self.start_lane_over(number);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a message.
+    pub fn on_message(&mut self, from: Address, message: &Message, _now: Mark) {
+        let Ok((run, said)) = message::read(message) else {
+            self.refused.damaged += 1;
+            return;
+        };
+        if run != self.identity.run {
+            self.refused.wrong_run += 1;
+            return;
+        }
+        match said {
+            _ if from != Address::Manager => self.refused.stranger += 1,
+            Said::State { epoch, next, open } if epoch >= self.epoch => self.take_state(epoch, next, open),
+            Said::Assign { epoch, next, ranges } if epoch == self.epoch => self.take_work(next, ranges),
+            Said::Release { epoch, ranges } if epoch == self.epoch => self.release(ranges),
+            Said::State { .. } | Said::Assign { .. } | Said::Release { .. } => self.refused.old_epoch += 1,
+            _ => self.refused.stranger += 1,
+        }
+    }
+
+    /// Says what there is to say: progress to the manager, parts to builder units that take them.
+    pub fn poll(&mut self, now: Mark, outbox: &mut Outbox) {
+        let held = self.store.held();
+        self.event_marks.update(held.events, now);
+        self.byte_marks.update(held.bytes, now);
+        self.speak(now, outbox);
+        let lanes = self.lanes.len();
+        for step in 0..lanes {
+            // Unit i begins with builder i: not all send to the same one at the same time.
+            let lane = (usize::from(self.identity.number) + step) % lanes;
+            let to = Address::Builder(lane as u16);
+            while self.lanes[lane].connected && outbox.waiting(to) < PARTS_WAITING {
+                let Some(start) = self.next_ready(lane) else { break };
+                self.send_part(start, outbox.message(to));
+            }
+        }
+    }
+
+    /// Whether this unit asks the trigger to hold back.
+    pub fn is_busy(&self) -> bool {
+        self.event_marks.is_raised() || self.byte_marks.is_raised()
+    }
+
+    /// How long it has asked so until now, in nanoseconds: by events kept, and by bytes kept.
+    pub fn busy_ns(&self, now: Mark) -> (u64, u64) {
+        (self.event_marks.raised_ns(now), self.byte_marks.raised_ns(now))
+    }
+
+    /// Whether it keeps nothing and owes nothing.
+    pub fn is_idle(&self) -> bool {
+        self.store.held() == Amount::default() && self.duties.is_empty()
+    }
+
+    /// Events kept for builder units whose write has not returned.
+    pub fn held_events(&self) -> u64 {
+        self.store.held().events
+    }
+
+    /// Bytes of those.
+    pub fn held_bytes(&self) -> u64 {
+        self.store.held().bytes
+    }
+
+    /// Events, fragments and bytes: in; out when written elsewhere; lost when done without this unit.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Messages that were not heard, by reason.
+    pub fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let held = self.store.held();
+        let behind = self.closed_until.max(self.assigned_until);
+        Progress {
+            closed_until: self.closed_until,
+            assigned_until: self.assigned_until,
+            lowest_unassigned: self.store.lowest_from(self.assigned_until).unwrap_or(behind),
+            held_events: held.events,
+            held_bytes: held.bytes,
+            busy: self.is_busy(),
+            full: !self.takes_input(),
+            ended: self.ended,
+        }
+    }
+
+    // ---- the manager's word ------------------------------------------------------------------------------------------
+
+    fn take_state(&mut self, epoch: u64, next: u64, open: List<'_, Assignment>) {
+        let fresh = self.epoch == 0;
+        if fresh {
+            self.find_numbers_near(next);
+        }
+        let (had, had_until) = (std::mem::take(&mut self.duties), self.assigned_until);
+        let begun = self.begun;
+        for assignment in open.iter() {
+            let available = match fresh {
+                true => begun.is_some_and(|begun| begun <= assignment.start),
+                false => covers(&had, had_until, assignment),
+            };
+            let mut duty = Duty::new(assignment, !available);
+            if let Some(same) = had.get(assignment.start).filter(|same| {
+                same.assignment.is(assignment) && same.assignment.builder == assignment.builder && available
+            }) {
+                duty = *same;
+            }
+            self.duties.insert(duty);
+        }
+        (self.epoch, self.assigned_until) = (epoch, next);
+        let had_it = |trigger: u64| {
+            fresh || trigger >= had_until || had.containing(trigger).is_some_and(|duty| !duty.lost)
+        };
+        let sent = |trigger: u64| had.containing(trigger).is_some_and(|duty| duty.finished);
+        let duties = &self.duties;
+        let wanted =
+            |trigger: u64| trigger >= next || duties.containing(trigger).is_some_and(|duty| !duty.lost);
+        let shipped = self.store.keep_only(|trigger| had_it(trigger) && sent(trigger), wanted);
+        let lost = self.store.keep_only(|trigger| had_it(trigger) && !sent(trigger), wanted);
+        self.count(shipped, Tally::output);
+        self.count(lost, |tally, unit, count| tally.lost(LossReason::UnitLost, unit, count));
+        self.fill_lanes();
+    }
+
+    fn take_work(&mut self, next: u64, ranges: List<'_, Assignment>) {
+        let mut covered = 0;
+        for assignment in ranges.iter() {
+            let known = self.duties.get(assignment.start).copied();
+            let fresh = assignment.start >= self.assigned_until;
+            let lost = match known {
+                Some(duty) if duty.assignment.attempt >= assignment.attempt => continue,
+                Some(duty) => duty.lost,
+                None => !fresh,
+            };
+            covered += if fresh { u64::from(assignment.length) } else { 0 };
+            self.duties.insert(Duty::new(assignment, lost));
+            if let Some(lane) = self.lanes.get_mut(usize::from(assignment.builder)) {
+                lane.starts.push_back(assignment.start);
+            }
+        }
+        let had_until = self.assigned_until;
+        self.assigned_until = had_until.max(next);
+        if covered < self.assigned_until - had_until {
+            // A hole in the numbers was jumped: nobody else had anything in it.
+            let duties = &self.duties;
+            let in_hole = |trigger: u64| (had_until..next).contains(&trigger);
+            let lost = self.store.keep_only(in_hole, |trigger| duties.containing(trigger).is_some());
+            self.count(lost, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
+        }
+    }
+
+    fn release(&mut self, ranges: List<'_, Released>) {
+        for Released { start, included } in ranges.iter() {
+            let Some(duty) = self.duties.remove(start) else { continue };
+            if duty.lost {
+                continue;
+            }
+            let released = self.store.release(duty.start(), duty.end());
+            match included {
+                true => self.count(released, Tally::output),
+                false => self
+                    .count(released, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count)),
+            }
+        }
+    }
+
+    // ---- what is said ------------------------------------------------------------------------------------------------
+
+    fn speak(&mut self, now: Mark, outbox: &mut Outbox) {
+        if !self.told.connected || outbox.waiting(Address::Manager) >= WORDS_WAITING {
+            return;
+        }
+        let progress = self.progress();
+        let (run, epoch) = (self.identity.run, self.epoch);
+        if self.told.report_due {
+            // Also those that this unit does not have: what is not told is taken for released.
+            let open = self.duties.iter().map(|duty| duty.assignment);
+            let message = outbox.message(Address::Manager);
+            message::readout_report(message, run, self.identity.incarnation, epoch, &progress, open);
+        } else if self.is_news(&progress, now) {
+            message::progress(outbox.message(Address::Manager), run, epoch, &progress);
+        } else {
+            return;
+        }
+        self.told = Told { report_due: false, at: now, progress, ..self.told };
+    }
+
+    fn is_news(&self, progress: &Progress, now: Mark) -> bool {
+        let (told, silent_ns) = (&self.told.progress, now.since_ns(self.told.at));
+        let moved = (progress.closed_until, progress.assigned_until, progress.lowest_unassigned)
+            != (told.closed_until, told.assigned_until, told.lowest_unassigned);
+        let closed = progress.closed_until.saturating_sub(told.closed_until);
+        (progress.busy, progress.full, progress.ended) != (told.busy, told.full, told.ended)
+            || closed >= u64::from(self.settings.range_events)
+            || moved && silent_ns >= self.settings.progress_us * 1_000
+            || silent_ns >= self.settings.heartbeat_ns()
+    }
+
+    /// The next range of a lane of which a part can be sent. Ranges that have gone to others or are done are passed over.
+    fn next_ready(&mut self, lane: usize) -> Option<u64> {
+        let mut place = 0;
+        while place < self.lanes[lane].starts.len().min(LOOK_AHEAD) {
+            let start = self.lanes[lane].starts[place];
+            let duty = self.duties.get(start);
+            match duty.filter(|duty| usize::from(duty.assignment.builder) == lane && !duty.finished) {
+                None => {
+                    self.lanes[lane].starts.remove(place);
+                }
+                Some(duty) if duty.lost || self.ended || self.closed_until >= duty.end() => {
+                    return Some(start);
+                }
+                Some(_) => place += 1,
+            }
+        }
+        None
+    }
+
+    /// Writes the next part of a range.
+    fn send_part(&mut self, start: u64, message: &mut Message) {
+        let Some(duty) = self.duties.find(start) else { return };
+        let (from, end) = (duty.sent_until, duty.assignment.end());
+        let head = PartHead {
+            epoch: self.epoch,
+            range: duty.assignment,
+            readout: self.identity.number,
+            from,
+            until: end,
+            lost: duty.lost,
+        };
+        let mut writer = PartWriter::new(message, self.identity.run, head);
+        let mut until = end;
+        if !duty.lost {
+            'full: for (table, places) in self.store.each(from, end) {
+                writer.message().leases.add_all(&table.events.leases);
+                for place in places {
+                    let (payload, tables) = writer.bytes();
+                    if payload >= self.settings.part_bytes || tables >= LONGEST_TABLES {
+                        until = table.events.events[place].trigger;
+                        break 'full;
+                    }
+                    part::append_event(&mut writer, table, place);
+                }
+            }
+        }
+        writer.finish(until);
+        duty.sent_until = until;
+        duty.finished = duty.lost || until == end;
+    }
+
+    /// What was sent to a builder may not have come: everything again.
+    fn start_lane_over(&mut self, number: u16) {
+        for duty in self.duties.iter_mut().filter(|duty| duty.assignment.builder == number) {
+            (duty.sent_until, duty.finished) = (duty.assignment.start, false);
+        }
+        self.fill_lanes();
+    }
+
+    fn fill_lanes(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.starts.clear());
+        for duty in self.duties.iter().filter(|duty| !duty.finished) {
+            if let Some(lane) = self.lanes.get_mut(usize::from(duty.assignment.builder)) {
+                lane.starts.push_back(duty.assignment.start);
+            }
+        }
+    }
+
+    // ---- numbers -----------------------------------------------------------------------------------------------------
+
+    /// After a start in mid-run the local builder counts its turns of a short trigger counter from 0 again.
+    fn find_numbers_near(&mut self, next: u64) {
+        if self.settings.trigger_bits >= 64 || next == 0 {
+            return;
+        }
+        self.numbering.near = Some(next);
+        if self.closed_until > 0 {
+            let add = self.numbering_add(self.closed_until, next);
+            self.renumber(add);
+        }
+    }
+
+    fn numbering_add(&self, trigger: u64, near: u64) -> u64 {
+        let turn = 1u64 << self.settings.trigger_bits;
+        let half = turn / 2;
+        near.wrapping_sub(trigger).wrapping_add(half) / turn * turn
+    }
+
+    fn renumber(&mut self, add: u64) {
+        self.numbering = Numbering { add, near: None };
+        self.store.renumber(add);
+        self.closed_until = self.closed_until.wrapping_add(add);
+        self.begun = self.begun.map(|begun| begun.wrapping_add(add));
+    }
+
+    fn settle_numbering(&mut self, events: &mut Events) {
+        if let (Some(near), Some(first)) = (self.numbering.near, events.events.first()) {
+            self.numbering = Numbering { add: self.numbering_add(first.trigger, near), near: None };
+        }
+        if self.numbering.add != 0 {
+            store::renumber(events, self.numbering.add);
+        }
+    }
+
+    fn count(&mut self, amount: Amount, mut to: impl FnMut(&mut Tally, Unit, u64)) {
+        let held = self.store.held();
+        let counts = [
+            (Unit::Events, amount.events, held.events),
+            (Unit::Fragments, amount.fragments, held.fragments),
+            (Unit::Bytes, amount.bytes, held.bytes),
+        ];
+        for (unit, count, held) in counts {
+            if count > 0 {
+                to(&mut self.tally, unit, count);
+            }
+            self.tally.set_held(unit, held);
+        }
+    }
+}
+
+/// Whether every trigger of a range was still there, by the ranges and the limit of before.
+fn covers(had: &Ranges<Duty>, had_until: u64, range: Assignment) -> bool {
+    let mut trigger = range.start;
+    while trigger < range.end() && trigger < had_until {
+        match had.containing(trigger) {
+            Some(duty) if !duty.lost => trigger = duty.end(),
+            _ => return false,
+        }
+    }
+    true
+}

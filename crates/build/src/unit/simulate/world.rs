@@ -1,0 +1,529 @@
+//! Steps of one millisecond: faults, triggers, boards, links, units, disks.
+//!
+//! ```text
+//!  each ms: what dies, sleeps, breaks, comes back ─► triggers, if the gate is open ─► boards ─► messages due ─► units ─► writes
+//! ```
+
+use std::collections::VecDeque;
+
+use thalweg_data::{Events, Mark, Pool};
+
+use super::Plan;
+use super::boards::Crate;
+use super::network::{Link, Receiver};
+use super::random::Random;
+use super::verdict::Disk;
+use crate::unit::{
+    Address, BuilderUnit, EventManager, Gate, Identity, Machine, Outbox, ReadoutUnit, Topology,
+};
+
+pub(super) const RUN: u32 = 1;
+
+/// A process: a unit, what it wants sent, and whether it runs at all.
+pub(super) struct Process<T> {
+    pub unit: Option<T>,
+    outbox: Outbox,
+    receiver: Receiver,
+    /// When it is started again.
+    back_at: u64,
+    /// Until then it lives, but does nothing.
+    asleep_until: u64,
+    starts: u64,
+}
+
+impl<T: Machine> Process<T> {
+    fn new(pool: &Pool) -> Process<T> {
+        let receiver = Receiver::new(pool);
+        Process { unit: None, outbox: Outbox::default(), receiver, back_at: 0, asleep_until: 0, starts: 0 }
+    }
+
+    fn runs(&self, now: u64) -> bool {
+        self.unit.is_some() && self.asleep_until <= now
+    }
+}
+
+/// A builder unit's disk at work.
+#[derive(Default)]
+pub(super) struct Writing {
+    /// Batches being written: when they are done, and up to which position.
+    batches: VecDeque<(u64, u64, Events)>,
+}
+
+/// The whole system.
+pub struct World {
+    pub(super) plan: Plan,
+    random: Random,
+    now: u64,
+    calm: bool,
+    topology: Topology,
+    pub(super) manager: Process<EventManager>,
+    pub(super) readouts: Vec<Process<ReadoutUnit>>,
+    pub(super) crates: Vec<Crate>,
+    pub(super) builders: Vec<Process<BuilderUnit>>,
+    writing: Vec<Writing>,
+    pub(super) disk: Disk,
+    links: Vec<Link>,
+    gate: Gate,
+    triggers: u64,
+    debt: u64,
+    pub(super) accepted: u64,
+    pub(super) refused: u64,
+    pub(super) deaths: u64,
+    pub(super) breaks: u64,
+    /// Fragments that builder units which have died since had come too late for.
+    pub(super) late_of_the_dead: u64,
+    pub(super) pools: [Pool; 2],
+}
+
+impl World {
+    /// A system in which every unit is about to start.
+    ///
+    /// # Panics
+    /// When there is no memory for a few hundred kilobytes of blocks.
+    pub fn new(plan: &Plan) -> World {
+        let pool = || Pool::new(192, 4096).expect("memory for a small pool");
+        let pools = [pool(), pool()];
+        let (readouts, builders) = (plan.readouts, plan.builders);
+        let sources = |unit: u16| unit * plan.boards..(unit + 1) * plan.boards;
+        let topology = Topology { readouts: (0..readouts).map(sources).collect(), builders };
+        let mut links = vec![Link::new([Address::Manager, Address::Trigger])];
+        for readout in (0..readouts).map(Address::Readout) {
+            links.push(Link::new([Address::Manager, readout]));
+            links.extend((0..builders).map(|builder| Link::new([readout, Address::Builder(builder)])));
+        }
+        links.extend((0..builders).map(|builder| Link::new([Address::Manager, Address::Builder(builder)])));
+        let first = |sources: &std::ops::Range<u16>| {
+            Crate::new(sources.clone(), Some(0), &pools[0]).expect("settings of the simulator are possible")
+        };
+        World {
+            plan: plan.clone(),
+            random: Random::new(plan.seed ^ 0xD1CE),
+            now: 0,
+            calm: false,
+            manager: Process::new(&pools[1]),
+            readouts: (0..readouts).map(|_| Process::new(&pools[1])).collect(),
+            crates: topology.readouts.iter().map(first).collect(),
+            builders: (0..builders).map(|_| Process::new(&pools[1])).collect(),
+            writing: (0..builders).map(|_| Writing::default()).collect(),
+            disk: Disk::default(),
+            links,
+            gate: Gate::new(RUN, 4 * plan.settings.heartbeat_ms * 1_000_000),
+            triggers: 0,
+            debt: 0,
+            accepted: 0,
+            refused: 0,
+            deaths: 0,
+            breaks: 0,
+            late_of_the_dead: 0,
+            topology,
+            pools,
+        }
+    }
+
+    /// The time, in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.now
+    }
+
+    /// Triggers so far: let through and refused.
+    pub fn triggers(&self) -> (u64, u64) {
+        (self.accepted, self.refused)
+    }
+
+    /// Changes the rate of triggers and the time that a write takes.
+    pub fn set_load(&mut self, triggers_per_16_ms: u64, write_ms: u64) {
+        self.plan.triggers_per_16_ms = triggers_per_16_ms;
+        self.plan.write_ms = write_ms;
+    }
+
+    /// Bytes that readout and builder units hold, the most of each kind.
+    pub fn most_held_bytes(&self) -> (u64, u64) {
+        let readouts = self.readouts.iter().filter_map(|each| each.unit.as_ref());
+        let builders = self.builders.iter().filter_map(|each| each.unit.as_ref());
+        let most = |bytes: &mut dyn Iterator<Item = u64>| bytes.max().unwrap_or(0);
+        (most(&mut readouts.map(ReadoutUnit::held_bytes)), most(&mut builders.map(BuilderUnit::held_bytes)))
+    }
+
+    fn mark(&self) -> Mark {
+        Mark((self.now + 1) * 1_000_000)
+    }
+
+    /// One millisecond.
+    ///
+    /// # Errors
+    /// When a bound is broken or a row is written twice.
+    pub fn step(&mut self) -> Result<(), String> {
+        self.now += 1;
+        if !self.calm {
+            self.go_wrong();
+        }
+        self.start_what_is_down();
+        self.connect();
+        self.trigger();
+        for (process, board) in self.readouts.iter_mut().zip(&mut self.crates) {
+            if let Some(unit) = process.unit.as_mut().filter(|_| process.asleep_until <= self.now) {
+                board.run(unit, self.now);
+            }
+        }
+        self.deliver();
+        self.poll();
+        self.write()?;
+        self.check_bounds()
+    }
+
+    // ---- faults ------------------------------------------------------------------------------------------------------
+
+    /// Nothing goes wrong from here on, and no trigger comes.
+    pub fn calm_down(&mut self) {
+        self.calm = true;
+        let latest = self.now + 20;
+        let all = self.readouts.iter_mut().map(|each| &mut each.back_at);
+        let all = all.chain(self.builders.iter_mut().map(|each| &mut each.back_at));
+        all.chain([&mut self.manager.back_at]).for_each(|back| *back = (*back).min(latest));
+    }
+
+    fn go_wrong(&mut self) {
+        let units = 1 + self.readouts.len() + self.builders.len();
+        if self.random.once_in(self.plan.death_once_in_ms) {
+            let unit = self.random.below(units as u64) as usize;
+            self.kill(self.unit_number(unit));
+        }
+        if self.random.once_in(self.plan.sleep_once_in_ms) {
+            let unit = self.random.below(units as u64) as usize;
+            let until = self.now + self.random.between(1, 70);
+            match self.unit_number(unit) {
+                Address::Readout(number) => self.readouts[usize::from(number)].asleep_until = until,
+                Address::Builder(number) => self.builders[usize::from(number)].asleep_until = until,
+                _ => self.manager.asleep_until = until,
+            }
+        }
+        if self.random.once_in(self.plan.break_once_in_ms) {
+            let link = self.random.below(self.links.len() as u64) as usize;
+            self.breaks += 1;
+            let until = self.now + self.random.between(1, 40);
+            self.tear(link, until);
+        }
+    }
+
+    fn unit_number(&self, place: usize) -> Address {
+        match place.checked_sub(1) {
+            None => Address::Manager,
+            Some(place) if place < self.readouts.len() => Address::Readout(place as u16),
+            Some(place) => Address::Builder((place - self.readouts.len()) as u16),
+        }
+    }
+
+    /// A unit dies at once, with all that it holds; what its disk was writing is there or not.
+    pub fn kill(&mut self, who: Address) {
+        let back_at = self.now + self.random.between(2, 120);
+        let died = match who {
+            Address::Manager => {
+                self.manager.back_at = back_at;
+                self.manager.unit.take().is_some()
+            }
+            Address::Readout(number) => {
+                let process = &mut self.readouts[usize::from(number)];
+                process.back_at = back_at;
+                process.unit.take().is_some()
+            }
+            Address::Builder(number) => {
+                let process = &mut self.builders[usize::from(number)];
+                process.back_at = back_at;
+                let unit = process.unit.take();
+                // What came to it behind the manager's back goes along with it.
+                let gone = |unit: &BuilderUnit| {
+                    super::verdict::late_fragments(unit) + super::verdict::held_fragments(unit)
+                };
+                self.late_of_the_dead += unit.as_ref().map_or(0, gone);
+                for (_, _, events) in self.writing[usize::from(number)].batches.drain(..) {
+                    if self.random.once_in(2) {
+                        self.disk.write(&events);
+                    }
+                }
+                unit.is_some()
+            }
+            Address::Trigger => false,
+        };
+        self.deaths += u64::from(died);
+        for link in 0..self.links.len() {
+            if self.links[link].ends.contains(&who) {
+                self.tear(link, self.now);
+            }
+        }
+    }
+
+    fn tear(&mut self, link: usize, until: u64) {
+        let was_up = self.links[link].up;
+        self.links[link].tear(until);
+        if was_up {
+            let [one, other] = self.links[link].ends;
+            self.with_unit(one, |unit, now, outbox| unit.disconnected(other, now, outbox));
+            self.with_unit(other, |unit, now, outbox| unit.disconnected(one, now, outbox));
+        }
+    }
+
+    fn with_unit(&mut self, who: Address, mut act: impl FnMut(&mut dyn Machine, Mark, &mut Outbox)) {
+        let now = self.mark();
+        match who {
+            Address::Manager => {
+                if let Some(unit) = &mut self.manager.unit {
+                    act(unit, now, &mut self.manager.outbox);
+                }
+            }
+            Address::Readout(number) => {
+                let process = &mut self.readouts[usize::from(number)];
+                if let Some(unit) = &mut process.unit {
+                    act(unit, now, &mut process.outbox);
+                }
+            }
+            Address::Builder(number) => {
+                let process = &mut self.builders[usize::from(number)];
+                if let Some(unit) = &mut process.unit {
+                    act(unit, now, &mut process.outbox);
+                }
+            }
+            Address::Trigger => {}
+        }
+    }
+
+    // ---- life --------------------------------------------------------------------------------------------------------
+
+    fn start_what_is_down(&mut self) {
+        let (now, mark) = (self.now, self.mark());
+        let (topology, settings) = (&self.topology, &self.plan.settings);
+        if self.manager.unit.is_none() && self.manager.back_at <= now {
+            // A clock that was set back: the epoch that it gives is of no use.
+            let epoch = if self.random.once_in(3) { 1 } else { now };
+            self.manager.unit = Some(EventManager::new(RUN, epoch, topology, settings, mark));
+            self.manager.outbox = Outbox::default();
+        }
+        for (number, process) in self.readouts.iter_mut().enumerate() {
+            if process.unit.is_none() && process.back_at <= now {
+                if process.starts > 0 {
+                    let sources = topology.readouts[number].clone();
+                    let fresh = Crate::new(sources, None, &self.pools[0]);
+                    self.crates[number] = fresh.expect("settings of the simulator are possible");
+                }
+                process.starts += 1;
+                let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
+                process.unit = Some(ReadoutUnit::new(identity, topology.builders, settings));
+                process.outbox = Outbox::default();
+            }
+        }
+        for (number, process) in self.builders.iter_mut().enumerate() {
+            if process.unit.is_none() && process.back_at <= now {
+                process.starts += 1;
+                let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
+                process.unit = Some(BuilderUnit::new(identity, topology, settings, mark));
+                process.outbox = Outbox::default();
+            }
+        }
+    }
+
+    fn lives(&self, who: Address) -> bool {
+        match who {
+            Address::Manager => self.manager.runs(self.now),
+            Address::Readout(number) => self.readouts[usize::from(number)].runs(self.now),
+            Address::Builder(number) => self.builders[usize::from(number)].runs(self.now),
+            Address::Trigger => true,
+        }
+    }
+
+    fn connect(&mut self) {
+        for link in 0..self.links.len() {
+            let [one, other] = self.links[link].ends;
+            let ready = !self.links[link].up && self.links[link].down_until <= self.now;
+            if ready && self.lives(one) && self.lives(other) {
+                self.links[link].up = true;
+                self.with_unit(one, |unit, now, _| unit.connected(other, now));
+                self.with_unit(other, |unit, now, _| unit.connected(one, now));
+            }
+        }
+    }
+
+    fn trigger(&mut self) {
+        if self.calm {
+            return;
+        }
+        self.debt += self.plan.triggers_per_16_ms;
+        while self.debt >= 16 {
+            self.debt -= 16;
+            if self.gate.is_closed(self.mark()) {
+                self.refused += 1;
+                continue;
+            }
+            for board in &mut self.crates {
+                board.answer(self.triggers, self.now, &self.plan, &mut self.random);
+            }
+            self.triggers += 1;
+            self.accepted += 1;
+        }
+    }
+
+    fn deliver(&mut self) {
+        for link in 0..self.links.len() {
+            for end in 0..2 {
+                let (to, from) = (self.links[link].ends[end], self.links[link].ends[1 - end]);
+                if !self.lives(to) {
+                    continue;
+                }
+                while let Some(message) = self.links[link].due(end, self.now) {
+                    if to == Address::Trigger {
+                        self.gate.on_message(&message, self.mark());
+                        continue;
+                    }
+                    let message = self.received(to, message);
+                    self.with_unit(to, |unit, now, _| unit.on_message(from, &message, now));
+                }
+            }
+        }
+    }
+
+    fn received(&mut self, to: Address, message: thalweg_data::Message) -> thalweg_data::Message {
+        match to {
+            Address::Builder(number) if self.plan.processes && !message.slices.is_empty() => {
+                let receiver = &mut self.builders[usize::from(number)].receiver;
+                receiver.receive(message, &mut self.random)
+            }
+            _ => message,
+        }
+    }
+
+    fn poll(&mut self) {
+        let all = 1 + self.readouts.len() + self.builders.len();
+        for place in 0..all {
+            let who = self.unit_number(place);
+            if self.lives(who) {
+                self.with_unit(who, |unit, now, outbox| unit.poll(now, outbox));
+            }
+        }
+        for link in 0..self.links.len() {
+            for end in 0..2 {
+                let (from, to) = (self.links[link].ends[end], self.links[link].ends[1 - end]);
+                self.send(link, from, to);
+            }
+        }
+    }
+
+    fn send(&mut self, link: usize, from: Address, to: Address) {
+        let outbox = match from {
+            Address::Manager => &mut self.manager.outbox,
+            Address::Readout(number) => &mut self.readouts[usize::from(number)].outbox,
+            Address::Builder(number) => &mut self.builders[usize::from(number)].outbox,
+            Address::Trigger => return,
+        };
+        let window = self.plan.window;
+        while let Some(message) = outbox.take(to) {
+            let due = self.now + self.random.below(self.plan.delay_ms + 1);
+            if let Some(refused) = self.links[link].put(from, message, due, window) {
+                *outbox.message(to) = refused;
+                // It goes to the end of its queue: turn the queue until it is in front again.
+                for _ in 1..outbox.waiting(to) {
+                    if let Some(message) = outbox.take(to) {
+                        *outbox.message(to) = message;
+                    }
+                }
+                break;
+            }
+        }
+    }
+
+    // ---- disks -------------------------------------------------------------------------------------------------------
+
+    fn write(&mut self) -> Result<(), String> {
+        let mark = self.mark();
+        for (process, writing) in self.builders.iter_mut().zip(&mut self.writing) {
+            let Some(unit) = process.unit.as_mut().filter(|_| process.asleep_until <= self.now) else {
+                continue;
+            };
+            while writing.batches.front().is_some_and(|(due, ..)| *due <= self.now) {
+                if let Some((_, position, events)) = writing.batches.pop_front() {
+                    self.disk.write(&events);
+                    unit.written(position);
+                }
+            }
+            let due = self.now + self.random.below(self.plan.write_ms + 1);
+            let mut events = Events::default();
+            // A disk takes one batch after the other.
+            if writing.batches.len() < 2 && unit.pull(&mut events, self.plan.write_events, mark) {
+                let due = writing.batches.back().map_or(due, |(last, ..)| due.max(*last));
+                writing.batches.push_back((due, unit.position(), events));
+            }
+        }
+        self.disk.complaint()
+    }
+
+    // ---- bounds and quiet --------------------------------------------------------------------------------------------
+
+    fn check_bounds(&self) -> Result<(), String> {
+        let settings = &self.plan.settings;
+        let mut slots = 0;
+        for unit in self.readouts.iter().filter_map(|process| process.unit.as_ref()) {
+            // A batch is taken while there is room for one event, and has at most 32.
+            if unit.held_events() >= settings.keep_events + 32 {
+                return Err(format!("a readout unit keeps {} events", unit.held_events()));
+            }
+        }
+        for unit in self.builders.iter().filter_map(|process| process.unit.as_ref()) {
+            slots += settings.slots as usize;
+            if unit.open_ranges() > 2 * settings.slots as usize {
+                return Err(format!("a builder unit has {} open ranges", unit.open_ranges()));
+            }
+        }
+        let most = slots.max(settings.slots as usize * self.builders.len());
+        match &self.manager.unit {
+            Some(unit) if unit.open_ranges() > 2 * most => {
+                Err(format!("the manager has {} open ranges", unit.open_ranges()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether nothing is left to do, anywhere.
+    pub fn is_quiet(&mut self) -> bool {
+        // Once everything has been received, the local builders may close what is incomplete.
+        for (board, process) in self.crates.iter_mut().zip(&mut self.readouts) {
+            if self.calm && board.has_received_all() {
+                board.end_run();
+                if let Some(unit) = process.unit.as_mut().filter(|_| board.is_quiet()) {
+                    unit.end_run();
+                }
+            }
+        }
+        self.unrest().is_empty()
+    }
+
+    /// Who is not quiet, in words.
+    pub fn unrest(&self) -> String {
+        let mut words = Vec::new();
+        for (number, process) in self.readouts.iter().enumerate() {
+            let idle = process.unit.as_ref().is_some_and(ReadoutUnit::is_idle);
+            if !idle || !self.crates[number].is_quiet() {
+                let progress = process.unit.as_ref().map(ReadoutUnit::progress);
+                let open = self.crates[number].open_events();
+                words.push(format!("readout {number}: {progress:?}, {open} open in its builder"));
+            }
+        }
+        for (number, process) in self.builders.iter().enumerate() {
+            if !process.unit.as_ref().is_some_and(BuilderUnit::is_idle) {
+                let open = process.unit.as_ref().map(BuilderUnit::open_ranges);
+                words.push(format!("builder {number}: open ranges {open:?}"));
+            }
+        }
+        if !self.manager.unit.as_ref().is_some_and(EventManager::is_idle) {
+            let open = self.manager.unit.as_ref().map(|unit| (unit.is_running(), unit.open_ranges()));
+            words.push(format!("manager: {open:?}"));
+        }
+        if self.gate.is_closed(self.mark()) {
+            let busy: Vec<Address> = self.manager.unit.iter().flat_map(|unit| unit.busy_units()).collect();
+            words.push(format!("the gate is closed, busy: {busy:?}"));
+        }
+        words.join("; ")
+    }
+
+    /// What is still on its way is nothing new to anyone.
+    pub(super) fn clear_links(&mut self) {
+        self.links.clear();
+        self.writing.clear();
+    }
+}
