@@ -359,7 +359,11 @@ fn two_boards_with_one_number_show_as_duplicates() {
 fn strangers_and_other_runs_are_counted() {
     let mut bench = Bench::new(&small(), 2);
     bench.feed(7, &[1]);
-    assert_eq!(bench.builder.strangers_tally().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
+    let strangers = bench.builder.strangers_tally();
+    for (unit, count) in [(Unit::Fragments, 1), (Unit::Bytes, 3)] {
+        assert_eq!(strangers.total_input(unit), count);
+        assert_eq!(strangers.total_lost(LossReason::UnknownSource, unit), count);
+    }
     bench.end();
     bench.feed(0, &[3]);
     assert_eq!(bench.lost(0, LossReason::WrongRun), 1);
