@@ -1,6 +1,8 @@
 //! Prints the cost of reading many boards: `cargo run --release -p thalweg-readout --example receive_fragments [REPEATS]`.
 
-use thalweg_readout::bench::{Over, receive_fragments};
+use thalweg_data::SourceError;
+use thalweg_data::measure::Measurement;
+use thalweg_readout::bench::{Over, receive_fragments, receive_fragments_at};
 
 fn main() {
     let repeats = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5);
@@ -17,16 +19,24 @@ fn main() {
         (Over::Tcp, 105, 64 << 10),
         (Over::Udp, 265, 1024),
     ] {
-        match receive_fragments(over, boards, bytes, repeats) {
-            Ok(measured) => println!(
-                "{:>4} {boards:>6} {bytes:>8} {:>14.0} {:>14.0} {:>6.3} {:>14.0}",
-                if over == Over::Tcp { "tcp" } else { "udp" },
-                measured.value,
-                measured.yardstick_value,
-                measured.ratio,
-                measured.parameters["wall_fragments_per_second"].as_f64().unwrap_or(0.0),
-            ),
-            Err(error) => println!("{over:?} {boards} × {bytes}: {error}"),
-        }
+        print(over, boards, bytes, "", receive_fragments(over, boards, bytes, repeats));
+    }
+    for (rate_hz, boards, bytes) in [(1000.0, 105, 380), (10_000.0, 105, 380), (1000.0, 512, 380)] {
+        let measured = receive_fragments_at(rate_hz, boards, bytes, repeats);
+        print(Over::Tcp, boards, bytes, &format!("at {rate_hz} Hz"), measured);
+    }
+}
+
+fn print(over: Over, boards: u16, bytes: usize, rate: &str, measured: Result<Measurement, SourceError>) {
+    match measured {
+        Ok(measured) => println!(
+            "{:>4} {boards:>6} {bytes:>8} {:>14.0} {:>14.0} {:>6.3} {:>14.0} {rate}",
+            if over == Over::Tcp { "tcp" } else { "udp" },
+            measured.value,
+            measured.yardstick_value,
+            measured.ratio,
+            measured.parameters["wall_fragments_per_second"].as_f64().unwrap_or(0.0),
+        ),
+        Err(error) => println!("{over:?} {boards} × {bytes} {rate}: {error}"),
     }
 }

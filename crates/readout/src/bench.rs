@@ -29,6 +29,8 @@ use crate::{RunClock, Settings, SourceUrl};
 /// Bytes that one turn receives, about.
 const TURN_BYTES: usize = 128 << 20;
 const WAIT: Duration = Duration::from_millis(1);
+/// How long a turn at a given rate takes.
+const PACED_TURN: Duration = Duration::from_millis(500);
 /// A turn that has not come to its end by then never will.
 const LONGEST_TURN: Duration = Duration::from_secs(60);
 
@@ -52,12 +54,32 @@ pub fn receive_fragments(
     fragment_bytes: usize,
     repeats: usize,
 ) -> Result<Measurement, SourceError> {
-    let work = Work::new(over, boards, fragment_bytes);
+    measure(&Work::new(over, boards, fragment_bytes), repeats)
+}
+
+/// The same over TCP with triggers at a rate, so that a receive call finds as little as it does then: what is compared is the
+/// cost of being asked often.
+///
+/// # Errors
+/// As for [`receive_fragments`].
+pub fn receive_fragments_at(
+    rate_hz: f64,
+    boards: u16,
+    fragment_bytes: usize,
+    repeats: usize,
+) -> Result<Measurement, SourceError> {
+    let triggers = (rate_hz * PACED_TURN.as_secs_f64()).max(1.0) as u64;
+    let work = Work { triggers, rate_hz: Some(rate_hz), ..Work::new(Over::Tcp, boards, fragment_bytes) };
+    measure(&work, repeats).map(|measured| measured.with("rate_hz", rate_hz))
+}
+
+fn measure(work: &Work, repeats: usize) -> Result<Measurement, SourceError> {
+    let over = work.over;
     let clock = RunClock::start();
-    let mut subject = Subject::open(&work, clock)?;
+    let mut subject = Subject::open(work, clock)?;
     let mut bare = match over {
-        Over::Tcp => Bare::streams(&work, subject.block_bytes)?,
-        Over::Udp => Bare::datagrams(&work, subject.block_bytes)?,
+        Over::Tcp => Bare::streams(work, subject.block_bytes)?,
+        Over::Udp => Bare::datagrams(work, subject.block_bytes)?,
     };
     let (mut failure, mut wall) = (None, Duration::ZERO);
     let mut keep = |result: Result<Duration, SourceError>| {
@@ -71,12 +93,12 @@ pub fn receive_fragments(
         repeats,
         || {
             let start = Instant::now();
-            let spent = subject.turn(&work);
+            let spent = subject.turn(work);
             wall += start.elapsed();
             (keep.borrow_mut())(spent)
         },
         || {
-            let spent = bare.turn(&work);
+            let spent = bare.turn(work);
             (keep.borrow_mut())(spent)
         },
     );
@@ -89,8 +111,8 @@ pub fn receive_fragments(
     };
     let turns = repeats.max(1) + 1;
     Ok(Measurement::of_rate("receive-fragments", "fragments/s", work.fragments() as f64, yardstick, compared)
-        .with("boards", boards)
-        .with("fragment_bytes", fragment_bytes)
+        .with("boards", work.boards)
+        .with("fragment_bytes", work.fragment_bytes)
         .with("over", if over == Over::Tcp { "tcp" } else { "udp" })
         .with("time", "processor time of the reading thread, while the boards send")
         .with("wall_fragments_per_second", (turns as u64 * work.fragments()) as f64 / wall.as_secs_f64())
@@ -106,6 +128,8 @@ struct Work {
     triggers: u64,
     /// Triggers that are answered before they are read: of datagrams what the kernel's buffer holds.
     at_once: u64,
+    /// Triggers per second; without it as fast as they are read.
+    rate_hz: Option<f64>,
 }
 
 impl Work {
@@ -117,7 +141,7 @@ impl Work {
             // The kernel counts some 2.3 times the bytes of datagrams of 1 kB.
             Over::Udp => ((8 << 20) / (3 * each)).max(1) as u64,
         };
-        Work { over, boards, fragment_bytes, triggers, at_once }
+        Work { over, boards, fragment_bytes, triggers, at_once, rate_hz: None }
     }
 
     fn fragments(&self) -> u64 {
@@ -184,6 +208,9 @@ fn turn(
     sender: &mut Sender,
     mut read: impl FnMut() -> Result<u64, SourceError>,
 ) -> Result<Duration, SourceError> {
+    if let Some(rate_hz) = work.rate_hz {
+        return paced_turn(work, rate_hz, sender, &mut read);
+    }
     let (begun, mut spent, mut asked) = (Instant::now(), Duration::ZERO, 0);
     let mut seen = 0;
     while asked < work.triggers {
@@ -206,6 +233,28 @@ fn turn(
         spent += thread_cpu_time() - start;
     }
     Ok(spent)
+}
+
+/// One turn at a rate: the triggers are asked for between two reads, which costs both sides the same.
+fn paced_turn(
+    work: &Work,
+    rate_hz: f64,
+    sender: &mut Sender,
+    read: &mut dyn FnMut() -> Result<u64, SourceError>,
+) -> Result<Duration, SourceError> {
+    let (begun, start) = (Instant::now(), thread_cpu_time());
+    let (mut asked, mut seen) = (0, 0);
+    while seen < work.fragments() {
+        let elapsed = begun.elapsed();
+        let due = ((elapsed.as_secs_f64() * rate_hz) as u64).min(work.triggers);
+        sender.ask(due - asked)?;
+        asked = due;
+        seen += read()?;
+        if elapsed > LONGEST_TURN {
+            return Err(failed(format!("{seen} of {} fragments have arrived", work.fragments())));
+        }
+    }
+    Ok(thread_cpu_time() - start)
 }
 
 /// Ours.

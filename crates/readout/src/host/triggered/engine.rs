@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// One round; returns how long nothing is to be done.
-    fn turn(&mut self) -> Duration {
+    fn turn(&mut self) -> Rest {
         self.tend_clients(false);
         let flushed = self.flush();
         let now_ns = self.now_ns();
@@ -150,15 +150,18 @@ impl Engine {
         };
         if !self.accepted.is_empty() {
             self.answer();
-            return Duration::ZERO;
+            return Rest::None;
         }
         self.exhausted = matches!(next, Due::Never);
-        let rest = match next {
-            Due::Now(_) => Duration::ZERO,
-            Due::At(time_ns) => Duration::from_nanos(time_ns.saturating_sub(self.now_ns())),
-            Due::Later | Due::Never => REST,
-        };
-        rest.min(if flushed { REST } else { FULL_REST })
+        let longest = if flushed { REST } else { FULL_REST };
+        match next {
+            Due::Now(_) => Rest::None,
+            Due::At(time_ns) => {
+                let until = Duration::from_nanos(time_ns.saturating_sub(self.now_ns()));
+                if until < longest { Rest::UntilTrigger(until) } else { Rest::Sleep(longest) }
+            }
+            Due::Later | Due::Never => Rest::Sleep(longest),
+        }
     }
 
     /// Takes the triggers that are due and that every board has room for; the others are refused.
@@ -293,19 +296,28 @@ impl Engine {
         self.shared.silent.store(silent, Ordering::Release);
     }
 
-    fn rest(&self, rest: Duration) {
-        if rest.is_zero() {
-            return;
-        }
-        if self.spin || rest < LEAST_SLEEP {
-            let until = Instant::now() + rest.min(LEAST_SLEEP);
-            while Instant::now() < until {
-                std::hint::spin_loop();
+    /// The clock is looked at all the time only before a trigger that is near.
+    fn rest(&self, rest: Rest) {
+        match rest {
+            Rest::None => {}
+            Rest::UntilTrigger(rest) if self.spin || rest < LEAST_SLEEP => {
+                let until = Instant::now() + rest;
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
             }
-        } else {
-            std::thread::sleep(rest);
+            Rest::UntilTrigger(rest) | Rest::Sleep(rest) => std::thread::sleep(rest),
         }
     }
+}
+
+/// What the thread does until its next round.
+enum Rest {
+    /// There is more to do.
+    None,
+    /// The next trigger is near.
+    UntilTrigger(Duration),
+    Sleep(Duration),
 }
 
 impl LinkEnd {

@@ -108,8 +108,8 @@ pub struct TriggeredSettings {
     pub fifo_bytes: usize,
     /// The kernel's send buffer of a TCP link, bytes: it is filled before the FIFO is. 0 lets it adapt itself.
     pub send_buffer_bytes: usize,
-    /// Waits for the next trigger by looking at the clock all the time: exact to a microsecond, and a whole core. Otherwise
-    /// by sleeping: some 60 µs late.
+    /// Waits for a trigger of a program that is near by looking at the clock all the time: exact to a microsecond, and up to a
+    /// whole core. Otherwise by sleeping: some 60 µs late.
     pub spin: bool,
 }
 
