@@ -137,6 +137,16 @@ impl LinkSettings<'_> {
         Ok(plan)
     }
 
+    /// The framing of one link, as for a recording of it.
+    ///
+    /// # Errors
+    /// What does not fit together, in words.
+    pub fn split(&self, link: usize, is_stream: bool) -> Result<Box<dyn Split>, String> {
+        let boards_per_link = self.plan()?.boards_per_link;
+        let own = self.boards.of_link(link, boards_per_link)?;
+        own.split(self.source_of(link, boards_per_link), is_stream)
+    }
+
     fn source_of(&self, link: usize, boards_per_link: u16) -> SourceId {
         SourceId(self.first_source.0 + (link * usize::from(boards_per_link)) as u16)
     }
