@@ -131,6 +131,7 @@ impl Opening<'_> {
                 Backend::Auto => ReceiveBackend::Auto,
                 Backend::Recvmmsg => ReceiveBackend::Slots,
                 Backend::Gro => ReceiveBackend::Coalesced,
+                Backend::Ring => ReceiveBackend::Ring,
             },
             policy: match settings.policy {
                 Policy::Drop => FullPolicy::Drop,

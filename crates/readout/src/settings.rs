@@ -23,6 +23,9 @@ pub enum Backend {
     Recvmmsg,
     /// Datagrams that the kernel has coalesced (`UDP_GRO`).
     Gro,
+    /// Packets from the kernel's ring beside the socket (`TPACKET_V3`): needs the right to open packet sockets
+    /// (`CAP_NET_RAW`, as of root).
+    Ring,
 }
 
 /// What happens when no block of memory is free.
