@@ -7,6 +7,7 @@
 mod boards;
 mod damage;
 mod demo;
+mod events;
 mod losses;
 mod process;
 mod real_files;

@@ -1,0 +1,224 @@
+//! Triggered boards, their events built and recorded.
+//!
+//! ```text
+//!  [trigger] ─► emulated boards ─ TCP, UDP ─► thalweg run ─► events on file = accepted triggers; closed books
+//! ```
+
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::process::{Folder, assert_books_close, number, run_directory, text, thalweg};
+
+/// A run of one source; `more` are keys of the source, `sections` follow it.
+fn configuration(folder: &Folder, format: &str, url: &str, more: &str, sections: &str) -> String {
+    let text = format!(
+        "[[source]]\nname = \"boards\"\nformat = \"{format}\"\nurl = \"{url}\"\n{more}\n{sections}\n[record]\n\
+         directory = \"{}\"\ntables = [\"events\", \"fragments\"]\n",
+        folder.at("runs")
+    );
+    folder.file("run.toml", &text)
+}
+
+/// What is said of the events of a run that went well: the books close, and the files are what they say.
+#[track_caller]
+fn built(file: &str) -> (Value, Value) {
+    let summary = thalweg(&["run", file, "--seconds", "60", "--json"]).done().json();
+    assert_books_close(&summary);
+    assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
+    let verified = thalweg(&["verify", &run_directory(&summary), "--json"]).done().json();
+    assert_eq!(verified["ok"], true, "{verified:#}");
+    let events = summary["events"].clone();
+    assert_eq!(number(&events, "events_recorded"), number(&events, "events_built"), "{events:#}");
+    (summary, events)
+}
+
+/// Triggers that the boards answered.
+#[track_caller]
+fn accepted(events: &Value) -> u64 {
+    number(events, "triggers_offered") - number(events, "triggers_refused")
+}
+
+/// Rows that `thalweg inspect` finds in a table of the run.
+#[track_caller]
+fn rows(summary: &Value, table: &str) -> u64 {
+    let found = thalweg(&["inspect", &run_directory(summary), "--json"]).done().json();
+    let tables = found["tables"].as_array().expect("a list");
+    let of_it = tables.iter().find(|one| one["table"] == table);
+    number(of_it.unwrap_or_else(|| panic!("`{table}` in {tables:#?}")), "rows")
+}
+
+const TRIGGERS: u64 = 300;
+
+#[test]
+fn every_accepted_trigger_of_105_tcp_boards_is_a_complete_event_on_file() {
+    let folder = Folder::new();
+    let trigger = format!("[trigger]\nprogram = \"constant\"\nrate_hz = 500.0\ntriggers = {TRIGGERS}");
+    let file = configuration(&folder, "sitcp", "emulate://", "boards = 105", &trigger);
+    let (summary, events) = built(&file);
+    assert_eq!(number(&events, "triggers_offered"), TRIGGERS, "the run goes on to the last trigger");
+    let accepted = accepted(&events);
+    assert!(accepted > 0, "{events:#}");
+    assert_eq!(number(&events, "events_recorded"), accepted, "{events:#}");
+    assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
+    for none in ["events_partial", "events_dropped", "fragments_missing", "fragments_lost"] {
+        assert_eq!(number(&events, none), 0, "{none}: {events:#}");
+    }
+    assert_eq!(number(&events, "fragments_recorded"), 105 * accepted);
+    assert_eq!((rows(&summary, "events"), rows(&summary, "fragments")), (accepted, 105 * accepted));
+    assert!(number(&events, "median_event_bytes") > 105 * 200, "{events:#}");
+}
+
+#[test]
+fn every_trigger_that_320_udp_boards_answer_is_an_event_whole_or_known_to_be_in_part() {
+    let folder = Folder::new();
+    let keys = "boards = 320\nreceive_buffer_bytes = 8388608\n[source.emulate]\npayload_bytes = 1000";
+    let sections =
+        "[trigger]\nprogram = \"constant\"\nrate_hz = 100.0\ntriggers = 100\n[build]\nage_ms = 500";
+    let file = configuration(&folder, "fragment", "emulate://", keys, sections);
+    let (summary, events) = built(&file);
+    let accepted = accepted(&events);
+    let (recorded, partial) = (number(&events, "events_recorded"), number(&events, "events_partial"));
+    // A trigger of which no datagram arrived leaves no event; the books, which close, have it as never received.
+    assert!(recorded > 0 && recorded <= accepted, "{summary:#}");
+    let complete = events["closed"]["complete"].as_u64().unwrap_or(0);
+    assert_eq!(complete + partial, recorded, "{events:#}");
+    let (missing, lost) = (number(&events, "fragments_missing"), number(&events, "fragments_lost"));
+    if recorded == accepted {
+        assert_eq!(number(&events, "fragments_recorded") + missing + lost, 320 * accepted, "{summary:#}");
+    }
+    assert_eq!(partial == 0, missing == 0, "{events:#}");
+    assert_eq!(rows(&summary, "fragments"), number(&events, "fragments_recorded"));
+}
+
+#[test]
+fn boards_of_two_sources_answer_one_trigger() {
+    let folder = Folder::new();
+    let source = |name: &str, format: &str, keys: &str| {
+        format!("[[source]]\nname = \"{name}\"\nformat = \"{format}\"\nurl = \"emulate://\"\n{keys}\n")
+    };
+    let text = format!(
+        "{}{}[trigger]\nrate_hz = 200.0\ntriggers = 60\n[record]\ndirectory = \"{}\"\n\
+         tables = [\"events\", \"fragments\", \"raw\"]\n",
+        source("wires", "sitcp", "boards = 3"),
+        source("pixels", "fragment", "boards = 5\n[source.emulate]\nstream = true\npayload_bytes = 5000"),
+        folder.at("runs")
+    );
+    let (summary, events) = built(&folder.file("run.toml", &text));
+    assert_eq!(number(&events, "fragments_recorded"), 8 * accepted(&events), "{summary:#}");
+    assert_eq!(summary["sources"].as_array().map(Vec::len), Some(2), "{summary:#}");
+}
+
+/// Asserts that a run does not begin, and that the message has these words.
+#[track_caller]
+fn refused(file: &str, codes: std::ops::RangeInclusive<i32>, words: &[&str]) {
+    let ended = thalweg(&["run", file, "--seconds", "1"]);
+    assert!(ended.code.is_some_and(|code| codes.contains(&code)), "{ended:#?}");
+    for word in words {
+        assert!(ended.error.contains(word), "`{word}` in:\n{}", ended.error);
+    }
+}
+
+/// The file cannot be used.
+const FILE: std::ops::RangeInclusive<i32> = 2..=2;
+/// Something is not as the file says.
+const WORLD: std::ops::RangeInclusive<i32> = 1..=1;
+/// The file cannot be used, which may be seen when things are opened.
+const EITHER: std::ops::RangeInclusive<i32> = 1..=2;
+
+#[test]
+fn a_key_that_there_is_not_is_named_with_those_that_there_are() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "sitcp", "emulate://", "bords = 105", "");
+    refused(&file, FILE, &["run.toml", "line 5", "bords", "boards", "profile"]);
+    let file = configuration(&folder, "sitcp", "emulate://", "[source.emulate]\nmod = \"raw\"", "");
+    refused(&file, FILE, &["line 6", "mod", "mode"]);
+    let file = configuration(&folder, "sitcp", "emulate://", "", "[build]\ndept = 4096");
+    refused(&file, FILE, &["line 7", "dept", "depth"]);
+    let file = configuration(&folder, "sitcp", "emulate://", "", "[trigger]\nprogramm = \"poisson\"");
+    refused(&file, FILE, &["line 7", "programm", "program"]);
+}
+
+#[test]
+fn a_depth_that_is_no_power_of_two_is_refused_with_those_that_are() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "sitcp", "emulate://", "", "[build]\ndepth = 1000");
+    refused(&file, FILE, &["depth", "1000", "power of two"]);
+}
+
+#[test]
+fn a_program_that_cannot_be_is_refused() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "sitcp", "emulate://", "", "[trigger]\nrate_hz = 0.0");
+    refused(&file, EITHER, &["[trigger]", "rate_hz", "0"]);
+    let file = configuration(&folder, "sitcp", "emulate://", "", "[trigger]\nprogram = \"times\"");
+    refused(&file, EITHER, &["[trigger]", "times"]);
+}
+
+#[test]
+fn memory_that_is_too_little_for_all_links_is_refused_with_what_is_enough() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "sitcp", "emulate://", "boards = 105\nmemory_bytes = 8388608", "");
+    refused(&file, FILE, &["memory_bytes", "8388608", "105 links", "write `memory_bytes ="]);
+}
+
+#[test]
+fn sitcp_boards_do_not_send_datagrams() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "sitcp", "udp://127.0.0.1:0", "", "");
+    refused(&file, EITHER, &["stream", "tcp://"]);
+}
+
+#[test]
+fn boards_that_do_not_listen_are_counted_and_the_first_is_named() {
+    let folder = Folder::new();
+    let url = "tcp://127.0.9.{16..40}:24240";
+    let file = configuration(&folder, "sitcp", url, "named_by = \"connection\"", "");
+    refused(&file, WORLD, &["25 of 25 boards", "127.0.9.16:24240"]);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let folder = Folder::new();
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+    let address = taken.local_addr().expect("bound").to_string();
+    let file = configuration(&folder, "fragment", &format!("udp://{address}"), "", "");
+    refused(&file, WORLD, &[&address, "in use"]);
+}
+
+#[test]
+fn a_board_that_sends_nothing_costs_no_event_and_the_books_close() {
+    let folder = Folder::new();
+    let board = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let url = format!("tcp://{}", board.local_addr().expect("bound"));
+    let file = configuration(&folder, "fragment", &url, "", "");
+    let summary = thalweg(&["run", &file, "--seconds", "0.5", "--json"]).done().json();
+    assert_books_close(&summary);
+    assert_eq!(number(&summary["events"], "events_recorded"), 0, "{summary:#}");
+}
+
+/// A recording of a real board, or `None` with a word about it.
+fn recording(name: &str) -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let shared = std::env::var_os("THALWEG_SHARED").map_or(beside, PathBuf::from);
+    let file = shared.join("data").join(name).canonicalize().ok();
+    if file.is_none() {
+        println!("skipped: no {name} in {} (set THALWEG_SHARED)", shared.join("data").display());
+    }
+    file
+}
+
+#[test]
+fn a_recorded_stream_of_a_real_board_is_395_events() {
+    let Some(recording) = recording("20140604T140414_000002_000.dat") else { return };
+    let folder = Folder::new();
+    let url = format!("file://{}", text(&recording));
+    let file = configuration(&folder, "sitcp", &url, "profile = \"adc_sitcp\"", "");
+    let (summary, events) = built(&file);
+    assert_eq!(number(&events, "events_recorded"), 395, "{summary:#}");
+    assert_eq!(number(&events["closed"], "complete"), 395, "{events:#}");
+    assert_eq!(number(&events, "fragments_recorded"), 395, "{events:#}");
+    assert_eq!(number(&events, "fragments_lost"), 0, "{summary:#}");
+    assert!(summary["elapsed_seconds"].as_f64().is_some_and(|seconds| seconds < 30.0), "it ends by itself");
+}
