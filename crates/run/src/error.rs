@@ -20,6 +20,9 @@ pub enum RunError {
     /// The builder cannot be like that.
     #[error("[build]: {0}")]
     Build(#[from] thalweg_build::BuildError),
+    /// BUSY cannot be told to the trigger.
+    #[error("[busy]: {0}")]
+    Busy(#[from] thalweg_readout::busy::BusyError),
     /// Emulated boards could not be hosted.
     #[error(transparent)]
     Host(#[from] thalweg_readout::host::HostError),

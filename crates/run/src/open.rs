@@ -54,14 +54,14 @@ pub(crate) fn open_all(
     configuration: &Configuration,
     origin: &Origin,
     clock: RunClock,
+    busy: &Arc<Busy>,
 ) -> Result<OpenedAll, RunError> {
-    let busy = Arc::new(Busy::default());
     let truth = configuration.truth.as_deref().map(TruthFile::create).transpose()?;
     let mut sources = Vec::new();
     for (index, (settings, format)) in configuration.hit_sources().enumerate() {
         let given = Given { configuration, settings, format, id: SourceId(index as u16) };
         sources.push(match origin {
-            Origin::Configured => given.configured(clock, &busy, truth.as_ref())?,
+            Origin::Configured => given.configured(clock, busy, truth.as_ref())?,
             Origin::Recorded(path) => given.recorded(path)?,
         });
     }

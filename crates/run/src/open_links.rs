@@ -6,17 +6,20 @@
 //! ```
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-use thalweg_data::{Busy, Control, SourceId};
+use thalweg_data::{Busy, Control, Pool, Source, SourceError, SourceId};
 use thalweg_frontend::trigger::Program;
 use thalweg_readout::host::triggered::{Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
-use thalweg_readout::{Link, Policy, RunClock};
+use thalweg_readout::{Group, GroupSettings, Link, Policy, RunClock};
+use thalweg_record::RawReplay;
 
 use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
-use crate::open::located_endpoint;
+use crate::open::{Origin, located_endpoint, refused};
+use crate::pipeline::{Links, ReplayedLinks};
 use crate::roster::Roster;
 
 /// One link's place among the accounts, and how it is treated.
@@ -36,7 +39,7 @@ pub(crate) struct OpenedPlace {
 
 /// All triggered sources of a run, and what belongs to them.
 pub(crate) struct OpenedLinks {
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Links,
     pub(crate) places: Vec<OpenedPlace>,
     /// The emulated boards and the sources they stand for, in the same order.
     pub(crate) boards: Option<(HostedBoards, Vec<SourceId>)>,
@@ -51,17 +54,25 @@ pub(crate) struct OpenedLinks {
 /// When one cannot be opened, or its settings do not fit.
 pub(crate) fn open_links(
     configuration: &Configuration,
+    origin: &Origin,
     roster: &Roster,
     clock: RunClock,
     busy: &Arc<Busy>,
 ) -> Result<OpenedLinks, RunError> {
-    let mut opened = OpenedLinks {
-        links: Vec::new(),
-        places: Vec::new(),
-        boards: None,
-        controls: Vec::new(),
-        descriptions: Vec::new(),
-    };
+    match origin {
+        Origin::Configured => open_live(configuration, roster, clock, busy),
+        Origin::Recorded(path) => open_recorded(configuration, roster, path),
+    }
+}
+
+fn open_live(
+    configuration: &Configuration,
+    roster: &Roster,
+    clock: RunClock,
+    busy: &Arc<Busy>,
+) -> Result<OpenedLinks, RunError> {
+    let mut all: Vec<Link> = Vec::new();
+    let (mut places, mut controls, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut hosted, mut emulated): (Vec<HostedLink>, Vec<SourceId>) = (Vec::new(), Vec::new());
     for (index, (source, entry)) in configuration.sources.iter().zip(&roster.entries).enumerate() {
         let Some(first) = entry.links.first() else { continue };
@@ -71,7 +82,7 @@ pub(crate) fn open_links(
         let plan = own.plan;
         for (link, place) in own.links.iter().zip(&entry.links) {
             let stream = link.live.is_stream();
-            opened.places.push(OpenedPlace {
+            places.push(OpenedPlace {
                 link: place.link,
                 boards: place.boards.clone(),
                 stream,
@@ -85,26 +96,70 @@ pub(crate) fn open_links(
             1 => first_link,
             links => format!("{links} links; the first: {first_link}"),
         };
-        opened.descriptions.push((index, line));
+        descriptions.push((index, line));
         if !own.hosted.is_empty() {
             emulated.extend(entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId));
         }
         hosted.extend(own.hosted);
-        opened.links.extend(own.links);
-        opened.controls.extend(own.controls);
+        all.extend(own.links);
+        controls.extend(own.controls);
     }
-    if !hosted.is_empty() {
-        let program = Program::new(&trigger(configuration)?)
-            .map_err(|error| not_allowed(configuration, format!("[trigger]: {error}")))?;
-        let first_number = configuration.trigger.first_number;
-        let settings = TriggeredSettings {
-            first_number,
-            busy: Some(busy.clone()),
-            ..TriggeredSettings::new(hosted, Feed::Program(program))
-        };
-        opened.boards = Some((HostedBoards::new(settings)?, emulated));
+    let boards = if hosted.is_empty() { None } else { Some((host(configuration, hosted, busy)?, emulated)) };
+    let group = Group::new(all, GroupSettings::default(), clock)?;
+    Ok(OpenedLinks { links: Links::Live(Box::new(group)), places, boards, controls, descriptions })
+}
+
+/// The emulated boards of all sources, triggered together.
+fn host(
+    configuration: &Configuration,
+    links: Vec<HostedLink>,
+    busy: &Arc<Busy>,
+) -> Result<HostedBoards, RunError> {
+    let program = Program::new(&trigger(configuration)?)
+        .map_err(|error| not_allowed(configuration, format!("[trigger]: {error}")))?;
+    let settings = TriggeredSettings {
+        first_number: configuration.trigger.first_number,
+        busy: Some(busy.clone()),
+        ..TriggeredSettings::new(links, Feed::Program(program))
+    };
+    Ok(HostedBoards::new(settings)?)
+}
+
+/// The links of a raw recording, with pools of the same shape.
+fn open_recorded(
+    configuration: &Configuration,
+    roster: &Roster,
+    path: &Path,
+) -> Result<OpenedLinks, RunError> {
+    let (mut links, mut places, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, (source, entry)) in configuration.sources.iter().zip(&roster.entries).enumerate() {
+        let Some(first) = entry.links.first() else { continue };
+        let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
+        let plan = settings.plan().map_err(|message| refused(configuration, source, message))?;
+        for (number, place) in entry.links.iter().enumerate() {
+            let failed = |error: thalweg_data::PoolError| SourceError {
+                place: path.display().to_string(),
+                message: error.to_string(),
+            };
+            let pool = Pool::new(plan.blocks, plan.block_bytes).map_err(failed)?;
+            let replay = RawReplay::open(path, place.link, pool)?;
+            let stream = replay.is_stream();
+            let split =
+                settings.split(number, stream).map_err(|message| refused(configuration, source, message))?;
+            places.push(OpenedPlace {
+                link: place.link,
+                boards: place.boards.clone(),
+                stream,
+                drops: !stream && source.endpoint.policy == Policy::Drop,
+                counts_frames: !split.wire_tallies().is_empty(),
+                block_bytes: plan.block_bytes as u64,
+            });
+            links.push((place.link, Box::new(replay) as Box<dyn Source>, split));
+        }
+        descriptions.push((index, format!("replay of {} link(s)", entry.links.len())));
     }
-    Ok(opened)
+    let links = Links::Replayed(ReplayedLinks::new(links));
+    Ok(OpenedLinks { links, places, boards: None, controls: Vec::new(), descriptions })
 }
 
 /// The trigger's settings, with the times of its file read.

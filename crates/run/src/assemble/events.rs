@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_build::Builder;
 use thalweg_data::ring::circuit;
-use thalweg_data::{Busy, Control, Events, LossReason, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Control, Events, LossReason, SourceId, Stage, Tally, Unit};
 use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
-use thalweg_readout::{Group, GroupSettings};
 use thalweg_record::{EventWriter, RawSource};
 
 use super::{RawLinks, Site, joined, spawn};
@@ -59,8 +58,7 @@ impl EventPath {
     pub(super) fn open(site: &Site<'_>, raw: &mut RawLinks) -> Result<Option<EventPath>, RunError> {
         let Some(events) = site.roster.events else { return Ok(None) };
         let Site { configuration, ledger, signals, roster, .. } = *site;
-        let busy = Arc::new(Busy::default());
-        let opened = open_links(site.configuration, roster, site.clock, &busy)?;
+        let opened = open_links(site.configuration, site.origin, roster, site.clock, site.busy)?;
         let OpenedLinks { links, places, boards, controls, descriptions } = opened;
         let mut builder = Builder::new(&configuration.build, roster.boards.clone())?;
         builder.start_run(1);
@@ -97,13 +95,13 @@ impl EventPath {
         let (outlet, inlet) = circuit(EVENT_BATCHES, Events::default);
         let gauges = Arc::new(BuildGauges::default());
         let reader = EventReader::new(EventReaderParts {
-            group: Group::new(links, GroupSettings::default(), site.clock)?,
+            inputs: links,
             builder,
             links: books,
             events_books: open(Stage::Build, events, &[Unit::Events]),
             raw: raw.link(ledger, &raw_sources),
             outlet,
-            busy,
+            busy: site.busy.clone(),
             gauges: gauges.clone(),
         });
         let recorded: Vec<Ledgered> = (roster.boards.clone().map(SourceId))

@@ -49,7 +49,8 @@ impl HitPath {
         if site.configuration.hit_sources().next().is_none() {
             return Ok(None);
         }
-        let OpenedAll { sources: mut opened, truth } = open_all(site.configuration, site.origin, site.clock)?;
+        let OpenedAll { sources: mut opened, truth } =
+            open_all(site.configuration, site.origin, site.clock, site.busy)?;
         let descriptions = opened.iter().map(|source| source.source.description()).collect();
         let gauges: Vec<Arc<Gauges>> =
             opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();

@@ -6,6 +6,7 @@
 
 mod events;
 mod hits;
+mod paths;
 mod raw;
 
 use std::collections::BTreeMap;
@@ -14,8 +15,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use thalweg_data::{Books, Ledger, SourceId, Stage, Unit};
+use thalweg_data::{Books, Busy, Ledger, SourceId, Stage, Unit};
 use thalweg_readout::RunClock;
+use thalweg_readout::busy::BusyOutput;
 use thalweg_record::{RunDirectory, RunRecord, RunRecordState, Table};
 
 use crate::config::Configuration;
@@ -27,8 +29,7 @@ use crate::roster::{Entry, Roster};
 use crate::supervise::{
     EndWhen, EventSummary, Gauges, SnapshotAudit, SourceSummary, Summary, Watch, Watched, unplaced_loss,
 };
-use events::EventPath;
-use hits::HitPath;
+use paths::Paths;
 use raw::RawLinks;
 
 /// Takes data as configured until the end is reached, everything in flight is written, and the books are closed.
@@ -61,6 +62,8 @@ struct Site<'c> {
     ledger: &'c Ledger,
     signals: &'c Arc<Signals>,
     roster: &'c Roster,
+    /// Raised by whoever cannot take more.
+    busy: &'c Arc<Busy>,
     clock: RunClock,
 }
 
@@ -102,6 +105,9 @@ fn take_data_into(
     let ledger = Ledger::create(Some(&files.directory.ledger()), &roster.names)?;
     let roster = Arc::new(roster);
     let signals = Arc::new(Signals::default());
+    let busy = Arc::new(Busy::default());
+    // Told to the trigger as long as the run lasts.
+    let _busy_output = BusyOutput::open(&configuration.busy, &busy)?;
     let clock = RunClock::start();
     let site = Site {
         configuration,
@@ -110,66 +116,40 @@ fn take_data_into(
         ledger: &ledger,
         signals: &signals,
         roster: &roster,
+        busy: &busy,
         clock,
     };
-    let mut raw = RawLinks::new(configuration.record.keeps(Table::Raw));
-    let mut hits = HitPath::open(&site, &mut raw)?;
-    let mut events = EventPath::open(&site, &mut raw)?;
-    let raw = raw
-        .recorder(&site)?
-        .map(|recorder| spawn("raw", &signals, move |signals| recorder.run(signals)))
-        .transpose()?;
-    let gauges = hits.as_ref().map(|hits| hits.gauges.clone()).unwrap_or_default();
-    let descriptions = descriptions(configuration, hits.as_ref(), events.as_ref());
+    let mut paths = Paths::open(&site)?;
+    let gauges = paths.gauges();
+    let descriptions = paths.descriptions(configuration);
     let started = Instant::now();
-    if let Some(hits) = &mut hits {
-        hits.start(&signals);
-    }
-    if let Some(events) = &mut events {
-        events.start(&site);
-    }
+    paths.start(&site);
     let watched = Watched {
         signals: signals.clone(),
         ledger: ledger.clone(),
         roster: roster.clone(),
         gauges: gauges.clone(),
-        build: events.as_ref().map(|events| events.gauges.clone()),
+        build: paths.build_gauges(),
         directory: files.directory.clone(),
         started,
     };
-    // Emulated boards that have come to the end of their program end the run, unless hits go on.
-    let silent = || hits.is_none() && events.as_ref().is_some_and(EventPath::is_silent);
-    let audit = watched.until_end(end, &silent, watch);
+    let audit = watched.until_end(end, &|| paths.are_silent(), watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
-    if let Some(hits) = &mut hits {
-        hits.stop(&signals);
-    }
-    if let Some(events) = &mut events {
-        events.stop(&signals);
-    }
-    signals.request_stop();
-    let hits = hits.map(|hits| hits.finish(&site)).transpose()?;
-    let events = events.map(|events| events.finish(&site));
-    let raw = raw.and_then(|raw| joined(raw, &signals));
-    let mut tables = Vec::new();
-    let collector = hits.as_ref().and_then(|hits| hits.collector.as_ref());
-    tables.extend(collector.iter().flat_map(|collector| collector.sink.summaries()));
-    let recorder = events.as_ref().and_then(|events| events.recorder.as_ref());
-    tables.extend(recorder.iter().flat_map(|recorder| recorder.sink.summaries()));
-    tables.extend(raw.iter().flat_map(|raw| raw.writer.summaries()));
+    paths.stop(&site);
+    let taken = paths.finish(&site)?;
     let outcome = Outcome {
         books: ledger.books(),
-        sent: hits.as_ref().and_then(|hits| hits.sent),
-        events: events.as_ref().map(|events| events.summary(&site)),
+        sent: taken.hits_sent(),
+        events: taken.events_summary(&site),
         audit,
         elapsed_seconds,
-        first_hit_ms: collector.and_then(|collector| collector.first_hit_ms(started)),
+        first_hit_ms: taken.first_hit_ms(started),
     };
     let summary = outcome.summary(&files.directory, &roster, &descriptions, &gauges, signals.failures());
     let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
     files.record.remarks.clone_from(&summary.failures);
     files.record.details = details(&summary);
-    files.record.stop(state, tables, Some(&outcome.books));
+    files.record.stop(state, taken.tables(), Some(&outcome.books));
     files.record.write(&files.directory)?;
     Ok(summary)
 }
@@ -265,24 +245,6 @@ impl Outcome {
             failures,
         }
     }
-}
-
-/// One line on how each `[[source]]` was set up, in the order of the configuration.
-fn descriptions(
-    configuration: &Configuration,
-    hits: Option<&HitPath>,
-    events: Option<&EventPath>,
-) -> Vec<String> {
-    let mut lines = vec![String::new(); configuration.sources.len()];
-    for (index, line) in events.iter().flat_map(|events| &events.descriptions) {
-        lines[*index].clone_from(line);
-    }
-    let mut of_hits = hits.iter().flat_map(|hits| hits.descriptions.iter().cloned());
-    lines
-        .iter_mut()
-        .filter(|line| line.is_empty())
-        .for_each(|line| *line = of_hits.next().unwrap_or_default());
-    lines
 }
 
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {

@@ -132,7 +132,7 @@ pub fn names() -> Vec<Bench> {
         bench(
             "build-memory",
             "events of 2 to 512 sources out of fragments in memory, against a bare table",
-            |c| build_memory(c),
+            build_memory,
         ),
         bench("n2n", "messages between 2 to 8 processes over loopback TCP, against bare sockets", n2n::n2n),
     ]

@@ -111,6 +111,8 @@ pub struct Configuration {
     pub order: thalweg_order::Settings,
     /// `[trigger]`: what triggers the emulated boards.
     pub trigger: thalweg_frontend::trigger::Settings,
+    /// `[busy]`: how a real trigger is told to wait.
+    pub busy: thalweg_readout::busy::BusySettings,
     /// `[build]`.
     pub build: thalweg_build::Settings,
     /// `[record]`.
@@ -151,11 +153,13 @@ impl Configuration {
         let run = reader.section(top.take("run"))?;
         let order = reader.section(top.take("order"))?;
         let trigger = reader.section(top.take("trigger"))?;
+        let busy = reader.section(top.take("busy"))?;
         let build = reader.section(top.take("build"))?;
         let record = reader.section(top.take("record"))?;
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
-            let allowed = "allowed here: [run], [[source]], [order], [trigger], [build], [record]".to_owned();
+            let allowed =
+                "allowed here: [run], [[source]], [order], [trigger], [busy], [build], [record]".to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
             );
@@ -166,6 +170,7 @@ impl Configuration {
             sources,
             order,
             trigger,
+            busy,
             build,
             record,
             truth: None,

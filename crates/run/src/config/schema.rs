@@ -13,6 +13,7 @@ pub fn json_schema() -> Value {
     let run = section(generator.subschema_for::<RunSettings>());
     let order = section(generator.subschema_for::<thalweg_order::Settings>());
     let trigger = section(generator.subschema_for::<thalweg_frontend::trigger::Settings>());
+    let busy = section(generator.subschema_for::<thalweg_readout::busy::BusySettings>());
     let build = section(generator.subschema_for::<thalweg_build::Settings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
     let kinds: Vec<Value> = Format::ALL.iter().map(|format| source_schema(&mut generator, *format)).collect();
@@ -29,6 +30,7 @@ pub fn json_schema() -> Value {
             "source": { "type": "array", "minItems": 1, "items": { "oneOf": kinds } },
             "order": order,
             "trigger": trigger,
+            "busy": busy,
             "build": build,
             "record": record,
         },

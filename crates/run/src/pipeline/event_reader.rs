@@ -1,7 +1,7 @@
 //! The thread that receives from triggered boards and builds their events.
 //!
 //! ```text
-//!  Group ─ turn ─► (link, frames, fragments) ─ Feed ─► Builder ─ pull ─► Events ══► recorder
+//!  Links ─ turn ─► (link, frames, fragments) ─ Feed ─► Builder ─ pull ─► Events ══► recorder
 //!    ▲                     ╚══frames══► raw writer          │
 //!    └── pause, resume: who is not wanted is not read ──────┘
 //! ```
@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use thalweg_build::Builder;
 use thalweg_data::ring::Upstream;
 use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber, SourceId, Tally, Unit};
-use thalweg_readout::group::{Group, LinkId, News};
+use thalweg_readout::group::{LinkId, News};
 
 use super::lane::wait_for_empty;
+use super::links::Links;
 use super::{Ledgered, Signals};
 use crate::supervise::BuildGauges;
 
@@ -101,7 +102,7 @@ struct Feed {
 
 /// Everything that the thread owns.
 pub(crate) struct EventReader {
-    group: Group,
+    inputs: Links,
     feed: Feed,
     /// The account of the events themselves.
     events_books: Ledgered,
@@ -118,7 +119,7 @@ pub(crate) struct EventReader {
 
 /// What an event reader is made of.
 pub(crate) struct EventReaderParts {
-    pub(crate) group: Group,
+    pub(crate) inputs: Links,
     pub(crate) builder: Builder,
     pub(crate) links: Vec<LinkBooks>,
     pub(crate) events_books: Ledgered,
@@ -130,7 +131,7 @@ pub(crate) struct EventReaderParts {
 
 impl EventReader {
     pub(crate) fn new(parts: EventReaderParts) -> EventReader {
-        let EventReaderParts { group, builder, links, events_books, raw, outlet, busy, gauges } = parts;
+        let EventReaderParts { inputs, builder, links, events_books, raw, outlet, busy, gauges } = parts;
         let feed = Feed {
             builder,
             pending: links.iter().map(|_| Pending::default()).collect(),
@@ -142,7 +143,7 @@ impl EventReader {
             raw_lost: false,
         };
         EventReader {
-            group,
+            inputs,
             feed,
             events_books,
             outlet,
@@ -160,7 +161,7 @@ impl EventReader {
     pub(crate) fn run(mut self, signals: &Arc<Signals>) {
         let mut drain = Drain::default();
         let mut goes_on = true;
-        while goes_on && self.group.open_links() > 0 && !drain.is_over(signals) {
+        while goes_on && self.inputs.open_links() > 0 && !drain.is_over(signals) {
             goes_on = self.turn(&mut drain, signals);
         }
         self.end(signals);
@@ -168,7 +169,7 @@ impl EventReader {
 
     fn turn(&mut self, drain: &mut Drain, signals: &Signals) -> bool {
         let feed = &mut self.feed;
-        let turn = match self.group.turn(TURN_WAIT, &mut |link, frames, fragments| {
+        let turn = match self.inputs.turn(TURN_WAIT, &mut |link, frames, fragments| {
             feed.take(link, frames, fragments, signals);
         }) {
             Ok(turn) => turn,
@@ -182,7 +183,7 @@ impl EventReader {
             drain.heard();
         }
         if signals.stop_requested() {
-            self.group.close();
+            self.inputs.close();
         }
         self.tell_news();
         self.feed.builder.advance(turn.mark);
@@ -203,18 +204,18 @@ impl EventReader {
     }
 
     fn tell_news(&self) {
-        for news in self.group.news() {
+        for news in self.inputs.news() {
             match news {
                 News::Gone { link, message } => {
-                    tracing::warn!("{}: {message}; it is being opened again", self.group.description(*link));
+                    tracing::warn!("{}: {message}; it is being opened again", self.inputs.description(*link));
                 }
                 News::Back { link, epoch } => {
-                    tracing::info!("{}: connected again ({epoch})", self.group.description(*link));
+                    tracing::info!("{}: connected again ({epoch})", self.inputs.description(*link));
                 }
-                News::Ended { link } => tracing::info!("{}: ended", self.group.description(*link)),
+                News::Ended { link } => tracing::info!("{}: ended", self.inputs.description(*link)),
                 News::Silent { link } => tracing::warn!(
                     "{}: connected, and not one byte has come; is the board's trigger running?",
-                    self.group.description(*link)
+                    self.inputs.description(*link)
                 ),
             }
         }
@@ -265,10 +266,10 @@ impl EventReader {
     fn hold_and_resume(&mut self) {
         let Feed { builder, links, pending, held, newly_held, ending, .. } = &mut self.feed;
         for link in newly_held.drain(..) {
-            self.group.pause(link);
+            self.inputs.pause(link);
             held.push(link);
         }
-        let group = &mut self.group;
+        let inputs = &mut self.inputs;
         held.retain(|link| {
             let waiting = &mut pending[link.index()];
             if !waiting.is_empty() {
@@ -278,10 +279,10 @@ impl EventReader {
                     waiting.taken = waiting.batch.fragments.len();
                 }
             }
-            let goes_on = waiting.is_empty() && builder.wants(group.source(*link));
+            let goes_on = waiting.is_empty() && builder.wants(inputs.source(*link));
             if goes_on {
                 waiting.clear();
-                group.resume(*link);
+                inputs.resume(*link);
             }
             !goes_on
         });
@@ -321,15 +322,15 @@ impl EventReader {
     }
 
     fn snapshot(&mut self, number: SnapshotNumber) {
-        for (link, books) in self.group.links().zip(&self.feed.links) {
-            books.each(&self.group, &self.feed.builder, link, |account, tally| {
+        for (link, books) in self.inputs.ids().zip(&self.feed.links) {
+            books.each(&self.inputs, &self.feed.builder, link, |account, tally| {
                 account.snapshot(number, tally)
             });
             if let Some(raw) = &mut self.feed.raw
                 && let Some(mut marker) = raw.empty_wait(DRAIN_LIMIT)
             {
                 marker.clear();
-                (marker.header.source, marker.header.snapshot) = (self.group.source(link), Some(number));
+                (marker.header.source, marker.header.snapshot) = (self.inputs.source(link), Some(number));
                 raw.send(marker);
             }
         }
@@ -337,8 +338,8 @@ impl EventReader {
     }
 
     fn publish(&mut self, mark: Mark) {
-        for (link, books) in self.group.links().zip(&self.feed.links) {
-            books.each(&self.group, &self.feed.builder, link, |account, tally| account.publish(tally));
+        for (link, books) in self.inputs.ids().zip(&self.feed.links) {
+            books.each(&self.inputs, &self.feed.builder, link, |account, tally| account.publish(tally));
         }
         self.events_books.publish(self.feed.builder.events_tally());
         let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
@@ -348,7 +349,7 @@ impl EventReader {
     /// The run is over for every link: what waits leaves as it is, and the books are published for the last time.
     fn end(&mut self, signals: &Signals) {
         let feed = &mut self.feed;
-        self.group.finish(&mut |link, frames, fragments| feed.take(link, frames, fragments, signals));
+        self.inputs.finish(&mut |link, frames, fragments| feed.take(link, frames, fragments, signals));
         let mark = self.latest;
         // Pending fragments make room for themselves as events leave; what still does not fit is counted.
         for _ in 0..2 {
@@ -419,9 +420,9 @@ impl Feed {
 
 impl LinkBooks {
     /// Every account of the link with its tally of now.
-    fn each(&self, group: &Group, builder: &Builder, link: LinkId, mut tell: impl FnMut(&Ledgered, &Tally)) {
-        let split = group.split(link);
-        tell(&self.receive, &group.receive_tally(link));
+    fn each(&self, inputs: &Links, builder: &Builder, link: LinkId, mut tell: impl FnMut(&Ledgered, &Tally)) {
+        let split = inputs.split(link);
+        tell(&self.receive, &inputs.receive_tally(link));
         tell(&self.unpack, split.tally());
         for (index, board) in self.boards.iter().enumerate() {
             if let (Some(account), Some(tally)) = (&board.unpack, split.board_tallies().get(index)) {

@@ -17,8 +17,10 @@ mod collector;
 mod event_reader;
 mod event_recorder;
 mod lane;
+mod links;
 mod raw;
 mod reader;
+mod replayed_links;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -31,8 +33,10 @@ pub(crate) use event_reader::{
 };
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use lane::{BATCHES, lanes};
+pub(crate) use links::Links;
 pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
+pub(crate) use replayed_links::ReplayedLinks;
 
 /// What the supervisor tells the threads, and they tell it.
 #[derive(Debug, Default)]

@@ -91,7 +91,8 @@ impl Reader {
             return false;
         }
         let before = pending.units.slices.len();
-        if !frames.slices.is_empty() {
+        // Datagrams that wait for those before them give them up as time passes, whether or not anything comes.
+        if !frames.slices.is_empty() || !self.source.is_stream() {
             let unfinished = self.unpack.unpack(frames, &mut pending.units);
             self.source.carry(unfinished);
         }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use thalweg_data::{Books, ledger::Entries, ledger::Loss};
+use thalweg_data::ledger::{Entries, Loss};
+use thalweg_data::{Books, Quality, Unit};
 
 /// The events of a run at its end.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -135,25 +136,14 @@ impl Summary {
     }
 
     fn write_books(&self, text: &mut String) -> std::fmt::Result {
-        for loss in self.losses.iter().take(LOSSES_SHOWN) {
-            let quality = match loss.quality {
-                thalweg_data::Quality::Exact => "",
-                thalweg_data::Quality::AtLeast => "at least ",
-                thalweg_data::Quality::Unknown => "an unknown number, at least ",
-            };
+        let groups = LossGroup::of(&self.losses);
+        groups.iter().take(LOSSES_SHOWN).try_for_each(|group| group.write(text))?;
+        if groups.len() > LOSSES_SHOWN {
             writeln!(
                 text,
-                "  lost {quality}{} {} of {} at {}: {} — {}",
-                loss.count,
-                loss.unit,
-                loss.source,
-                loss.stage,
-                loss.reason,
-                loss.reason.advice()
+                "  … and losses of {} other kinds; `--json` lists all",
+                groups.len() - LOSSES_SHOWN
             )?;
-        }
-        if self.losses.len() > LOSSES_SHOWN {
-            writeln!(text, "  … and {} more losses; `--json` lists all", self.losses.len() - LOSSES_SHOWN)?;
         }
         if self.ledger_closed {
             writeln!(text, "the books close ({} snapshots on the way)", self.snapshots)?;
@@ -169,8 +159,58 @@ impl Summary {
     }
 }
 
-/// Losses that the text lists; a detector of 300 boards may have one each.
+/// Kinds of losses that the text lists.
 const LOSSES_SHOWN: usize = 12;
+
+/// Losses of one kind, of all sources that have them.
+struct LossGroup<'l> {
+    /// That of the source with most.
+    most: &'l Loss,
+    count: u64,
+    sources: usize,
+}
+
+impl LossGroup<'_> {
+    /// By place, reason and unit, in path order. Bytes are left out where the same loss is told in a larger unit.
+    fn of(losses: &[Loss]) -> Vec<LossGroup<'_>> {
+        let mut groups: Vec<LossGroup<'_>> = Vec::new();
+        let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
+        for loss in losses {
+            let told = loss.unit == Unit::Bytes
+                && losses.iter().any(|other| {
+                    alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source
+                });
+            match groups.iter_mut().find(|group| alike(group.most, loss) && group.most.unit == loss.unit) {
+                _ if told => {}
+                Some(group) => {
+                    group.count += loss.count;
+                    group.sources += 1;
+                    if loss.count > group.most.count {
+                        group.most = loss;
+                    }
+                }
+                None => groups.push(LossGroup { most: loss, count: loss.count, sources: 1 }),
+            }
+        }
+        groups.sort_by_key(|group| (group.most.stage, group.most.reason));
+        groups
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let Loss { source, stage, reason, unit, count: most, quality } = self.most;
+        let quality = match quality {
+            Quality::Exact => "",
+            Quality::AtLeast => "at least ",
+            Quality::Unknown => "an unknown number, at least ",
+        };
+        let whose = match self.sources {
+            1 => source.clone(),
+            sources => format!("{sources} sources, most of {source} ({most})"),
+        };
+        let (count, advice) = (self.count, reason.advice());
+        writeln!(text, "  lost {quality}{count} {unit} of {whose} at {stage}: {reason} — {advice}")
+    }
+}
 
 impl EventSummary {
     fn write(&self, seconds: f64, text: &mut String) -> std::fmt::Result {
@@ -197,7 +237,7 @@ impl EventSummary {
 
 /// Hits missing by the senders' totals although nothing was seen to be missing: a loss without a place.
 pub(crate) fn unplaced_loss(books: &Books, hits_never_received: u64) -> Option<String> {
-    use thalweg_data::{Stage, Unit};
+    use thalweg_data::Stage;
     let placed = books.losses().iter().any(|loss| loss.unit != Unit::Hits && loss.stage != Stage::Sender);
     (hits_never_received > 0 && !placed).then(|| {
         format!("{hits_never_received} hits are missing by the senders' totals, and no gap was seen")

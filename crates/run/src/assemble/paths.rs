@@ -1,0 +1,131 @@
+//! Both paths of a run and the raw recording beside them, as one thing that opens, starts, stops and finishes.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use thalweg_record::Table;
+
+use super::events::{EventPath, EventsTaken};
+use super::hits::{HitPath, HitsTaken};
+use super::{RawLinks, Site, joined, spawn};
+use crate::config::Configuration;
+use crate::error::RunError;
+use crate::pipeline::RawRecorder;
+use crate::supervise::{BuildGauges, EventSummary, Gauges};
+
+/// The paths that a run has.
+pub(super) struct Paths {
+    hits: Option<HitPath>,
+    events: Option<EventPath>,
+    raw: Option<JoinHandle<RawRecorder>>,
+}
+
+/// What is left of them.
+pub(super) struct Taken {
+    hits: Option<HitsTaken>,
+    events: Option<EventsTaken>,
+    raw: Option<RawRecorder>,
+}
+
+impl Paths {
+    /// Opens every source and starts every thread. Nothing flows yet.
+    ///
+    /// # Errors
+    /// When a source cannot be opened, or a file or thread cannot be made.
+    pub(super) fn open(site: &Site<'_>) -> Result<Paths, RunError> {
+        let mut raw = RawLinks::new(site.configuration.record.keeps(Table::Raw));
+        let hits = HitPath::open(site, &mut raw)?;
+        let events = EventPath::open(site, &mut raw)?;
+        let raw = raw.recorder(site)?;
+        let raw = raw
+            .map(|recorder| spawn("raw", site.signals, move |signals| recorder.run(signals)))
+            .transpose()?;
+        Ok(Paths { hits, events, raw })
+    }
+
+    /// By source of hits.
+    pub(super) fn gauges(&self) -> Vec<Arc<Gauges>> {
+        self.hits.as_ref().map(|hits| hits.gauges.clone()).unwrap_or_default()
+    }
+
+    /// The builder's, of a run with triggered sources.
+    pub(super) fn build_gauges(&self) -> Option<Arc<BuildGauges>> {
+        self.events.as_ref().map(|events| events.gauges.clone())
+    }
+
+    /// One line on how each `[[source]]` was set up, in the order of the configuration.
+    pub(super) fn descriptions(&self, configuration: &Configuration) -> Vec<String> {
+        let mut lines = vec![String::new(); configuration.sources.len()];
+        for (index, line) in self.events.iter().flat_map(|events| &events.descriptions) {
+            lines[*index].clone_from(line);
+        }
+        let mut of_hits = self.hits.iter().flat_map(|hits| hits.descriptions.iter().cloned());
+        let empty = lines.iter_mut().filter(|line| line.is_empty());
+        empty.for_each(|line| *line = of_hits.next().unwrap_or_default());
+        lines
+    }
+
+    /// Lets data flow.
+    pub(super) fn start(&mut self, site: &Site<'_>) {
+        if let Some(hits) = &mut self.hits {
+            hits.start(site.signals);
+        }
+        if let Some(events) = &mut self.events {
+            events.start(site);
+        }
+    }
+
+    /// Whether emulated boards have come to the end of their program, and nothing else goes on.
+    pub(super) fn are_silent(&self) -> bool {
+        self.hits.is_none() && self.events.as_ref().is_some_and(EventPath::is_silent)
+    }
+
+    /// Stops boards and triggers, then asks the threads to take what is still on its way and end.
+    pub(super) fn stop(&mut self, site: &Site<'_>) {
+        if let Some(hits) = &mut self.hits {
+            hits.stop(site.signals);
+        }
+        if let Some(events) = &mut self.events {
+            events.stop(site.signals);
+        }
+        site.signals.request_stop();
+    }
+
+    /// Waits for the threads, which end once everything is written.
+    ///
+    /// # Errors
+    /// When the truth cannot be written to its end.
+    pub(super) fn finish(self, site: &Site<'_>) -> Result<Taken, RunError> {
+        let hits = self.hits.map(|hits| hits.finish(site)).transpose()?;
+        let events = self.events.map(|events| events.finish(site));
+        let raw = self.raw.and_then(|raw| joined(raw, site.signals));
+        Ok(Taken { hits, events, raw })
+    }
+}
+
+impl Taken {
+    /// Hits that the senders count, where all of them tell.
+    pub(super) fn hits_sent(&self) -> Option<u64> {
+        self.hits.as_ref().and_then(|hits| hits.sent)
+    }
+
+    /// When the first hit was on file.
+    pub(super) fn first_hit_ms(&self, started: Instant) -> Option<f64> {
+        self.hits.as_ref()?.collector.as_ref()?.first_hit_ms(started)
+    }
+
+    /// What is said of the events.
+    pub(super) fn events_summary(&self, site: &Site<'_>) -> Option<EventSummary> {
+        self.events.as_ref().map(|events| events.summary(site))
+    }
+
+    /// What stands in the files.
+    pub(super) fn tables(&self) -> Vec<thalweg_record::ipc::file::TableSummary> {
+        let collector = self.hits.iter().filter_map(|hits| hits.collector.as_ref());
+        let recorder = self.events.iter().filter_map(|events| events.recorder.as_ref());
+        let tables = collector.flat_map(|collector| collector.sink.summaries());
+        let tables = tables.chain(recorder.flat_map(|recorder| recorder.sink.summaries()));
+        tables.chain(self.raw.iter().flat_map(|raw| raw.writer.summaries())).collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! Where fragments come from: links that are there, or the recording of links that were.
+
+use std::time::Duration;
+
+use thalweg_data::{SourceError, SourceId, Split, Tally};
+use thalweg_readout::group::{Each, Group, LinkId, News, Turn};
+
+use super::replayed_links::ReplayedLinks;
+
+/// All links of one thread.
+pub(crate) enum Links {
+    /// Sockets and files, in the order in which they have something.
+    Live(Box<Group>),
+    /// A raw recording, in the order of its marks.
+    Replayed(ReplayedLinks),
+}
+
+impl Links {
+    pub(crate) fn turn(&mut self, wait: Duration, each: &mut Each<'_>) -> Result<Turn, SourceError> {
+        match self {
+            Links::Live(group) => group.turn(wait, each),
+            Links::Replayed(links) => links.turn(wait, each),
+        }
+    }
+
+    pub(crate) fn news(&self) -> &[News] {
+        match self {
+            Links::Live(group) => group.news(),
+            Links::Replayed(_) => &[],
+        }
+    }
+
+    /// Opens nothing again from now on.
+    pub(crate) fn close(&mut self) {
+        if let Links::Live(group) = self {
+            group.close();
+        }
+    }
+
+    pub(crate) fn finish(&mut self, each: &mut Each<'_>) {
+        match self {
+            Links::Live(group) => group.finish(each),
+            Links::Replayed(links) => links.finish(each),
+        }
+    }
+
+    pub(crate) fn open_links(&self) -> usize {
+        match self {
+            Links::Live(group) => group.open_links(),
+            Links::Replayed(links) => links.open_links(),
+        }
+    }
+
+    /// Stops reading a link. A recording is read on: its order is what was decided in the run.
+    pub(crate) fn pause(&mut self, link: LinkId) {
+        if let Links::Live(group) = self {
+            group.pause(link);
+        }
+    }
+
+    pub(crate) fn resume(&mut self, link: LinkId) {
+        if let Links::Live(group) = self {
+            group.resume(link);
+        }
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = LinkId> + use<> {
+        let links = match self {
+            Links::Live(group) => group.len(),
+            Links::Replayed(links) => links.len(),
+        };
+        (0..links as u32).map(LinkId)
+    }
+
+    pub(crate) fn source(&self, link: LinkId) -> SourceId {
+        match self {
+            Links::Live(group) => group.source(link),
+            Links::Replayed(links) => links.source(link),
+        }
+    }
+
+    pub(crate) fn receive_tally(&self, link: LinkId) -> Tally {
+        match self {
+            Links::Live(group) => group.receive_tally(link),
+            Links::Replayed(links) => links.receive_tally(link),
+        }
+    }
+
+    pub(crate) fn split(&self, link: LinkId) -> &dyn Split {
+        match self {
+            Links::Live(group) => group.split(link),
+            Links::Replayed(links) => links.split(link),
+        }
+    }
+
+    pub(crate) fn description(&self, link: LinkId) -> String {
+        match self {
+            Links::Live(group) => group.description(link),
+            Links::Replayed(_) => format!("recorded link {}", link.0),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The links of a recorded run, read again in the order of their marks.
+//!
+//! ```text
+//!  raw recording ─► one replay per link ─ the next of each ─► smallest (mark, link) ─► split ─► each
+//! ```
+//! Time is that of the marks: a batch is handed over when everything that was received before it has been, so that the
+//! builder sees what it saw in the run.
+
+use std::time::Duration;
+
+use thalweg_data::{Fragments, Frames, Mark, Received, Source, SourceError, SourceId, Split, Tally};
+use thalweg_readout::LinkId;
+use thalweg_readout::group::{Each, Turn};
+
+/// One link's recording, and what comes next of it.
+struct Replayed {
+    source: SourceId,
+    replay: Box<dyn Source>,
+    split: Box<dyn Split>,
+    next: Frames,
+    /// `next` holds something that has not been handed over.
+    waiting: bool,
+    ended: bool,
+}
+
+/// A link's number, its recording, and its framing.
+pub(crate) type RecordedLink = (SourceId, Box<dyn Source>, Box<dyn Split>);
+
+/// All links of a recorded run.
+pub(crate) struct ReplayedLinks {
+    links: Vec<Replayed>,
+    fragments: Fragments,
+    latest: Mark,
+}
+
+impl ReplayedLinks {
+    /// These recordings with their framings, in the order of the links.
+    pub(crate) fn new(links: Vec<RecordedLink>) -> ReplayedLinks {
+        let link = |(source, replay, split)| Replayed {
+            source,
+            replay,
+            split,
+            next: Frames::default(),
+            waiting: false,
+            ended: false,
+        };
+        ReplayedLinks {
+            links: links.into_iter().map(link).collect(),
+            fragments: Fragments::default(),
+            latest: Mark(0),
+        }
+    }
+
+    /// Hands over the one batch that was received first of all that are left.
+    pub(crate) fn turn(&mut self, wait: Duration, each: &mut Each<'_>) -> Result<Turn, SourceError> {
+        for link in &mut self.links {
+            link.look_ahead(wait)?;
+        }
+        let waiting = self.links.iter().enumerate().filter(|(_, link)| link.waiting);
+        let first = waiting.min_by_key(|(index, link)| (link.next.header.mark, *index));
+        let Some((index, _)) = first else { return Ok(Turn { links: 0, mark: self.latest }) };
+        let link = &mut self.links[index];
+        self.latest = self.latest.max(link.next.header.mark);
+        link.hand_over(LinkId(index as u32), &mut self.fragments, each);
+        Ok(Turn { links: 1, mark: self.latest })
+    }
+
+    /// Ends every link that has not ended.
+    pub(crate) fn finish(&mut self, each: &mut Each<'_>) {
+        let mark = self.latest;
+        for (index, link) in self.links.iter_mut().enumerate().filter(|(_, link)| !link.ended) {
+            link.end(LinkId(index as u32), mark, &mut self.fragments, each);
+        }
+    }
+
+    pub(crate) fn open_links(&self) -> usize {
+        self.links.iter().filter(|link| !link.ended).count()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(crate) fn source(&self, link: LinkId) -> SourceId {
+        self.links[link.index()].source
+    }
+
+    pub(crate) fn receive_tally(&self, link: LinkId) -> Tally {
+        self.links[link.index()].replay.tally().clone()
+    }
+
+    pub(crate) fn split(&self, link: LinkId) -> &dyn Split {
+        &*self.links[link.index()].split
+    }
+}
+
+impl Replayed {
+    /// Makes sure that what comes next is known.
+    fn look_ahead(&mut self, wait: Duration) -> Result<(), SourceError> {
+        while !self.waiting && !self.ended {
+            self.next.clear();
+            match self.replay.receive(&mut self.next, wait)? {
+                Received::Data | Received::End => self.waiting = true,
+                // Time alone: the marks of what comes say it, too.
+                Received::Idle => {}
+                // Its blocks wait in the builder: others have to come first.
+                Received::Full => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, id: LinkId, fragments: &mut Fragments, each: &mut Each<'_>) {
+        self.waiting = false;
+        self.next.header.source = self.source;
+        let end = self.next.header.end || self.next.slices.is_empty();
+        self.next.header.end = false;
+        fragments.header = self.next.header;
+        if !self.next.slices.is_empty() {
+            let left_over = self.split.split(&self.next, fragments);
+            self.replay.carry(left_over);
+            each(id, &self.next, fragments);
+            fragments.clear();
+        }
+        let mark = self.next.header.mark;
+        self.next.clear();
+        if end {
+            self.end(id, mark, fragments, each);
+        }
+    }
+
+    fn end(&mut self, id: LinkId, mark: Mark, fragments: &mut Fragments, each: &mut Each<'_>) {
+        self.ended = true;
+        self.split.finish(fragments);
+        (self.next.header.source, self.next.header.mark, self.next.header.end) = (self.source, mark, true);
+        fragments.header = self.next.header;
+        each(id, &self.next, fragments);
+        fragments.clear();
+        self.next.clear();
+    }
+}
