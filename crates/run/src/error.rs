@@ -23,6 +23,18 @@ pub enum RunError {
     /// BUSY cannot be told to the trigger.
     #[error("[busy]: {0}")]
     Busy(#[from] thalweg_readout::busy::BusyError),
+    /// The units do not make a system.
+    #[error(transparent)]
+    UnitPlan(#[from] crate::units::UnitPlanError),
+    /// The units' rules cannot work.
+    #[error(transparent)]
+    UnitRules(#[from] thalweg_build::unit::SettingsError),
+    /// A unit cannot be reached or reach others.
+    #[error("[[unit]]: {0}")]
+    Peer(#[from] thalweg_transport::peer::PeerError),
+    /// Memory for what a unit receives.
+    #[error("[[unit]] memory_bytes: {0}")]
+    Memory(#[from] thalweg_data::PoolError),
     /// Emulated boards could not be hosted.
     #[error(transparent)]
     Host(#[from] thalweg_readout::host::HostError),

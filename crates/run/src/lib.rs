@@ -23,7 +23,9 @@ mod open;
 mod open_links;
 mod pipeline;
 mod roster;
+mod units;
 
 pub use assemble::{replay, run};
 pub use error::RunError;
 pub use thalweg_data::RunState;
+pub use units::{UnitKind, UnitSettings};

@@ -41,40 +41,42 @@ pub(crate) struct OpenedPlace {
 pub(crate) struct OpenedLinks {
     pub(crate) links: Links,
     pub(crate) places: Vec<OpenedPlace>,
-    /// The emulated boards and the sources they stand for, in the same order.
-    pub(crate) boards: Option<(HostedBoards, Vec<SourceId>)>,
+    /// The other ends of emulated links, and the boards they stand for.
+    pub(crate) hosted: Vec<HostedLink>,
+    pub(crate) emulated: Vec<SourceId>,
     pub(crate) controls: Vec<Box<dyn Control>>,
     /// By the source's place in the configuration.
     pub(crate) descriptions: Vec<(usize, String)>,
 }
 
-/// Opens every link. Nothing flows yet.
+/// Opens the links of some `[[source]]`s, given by their places in the configuration. Nothing flows yet.
 ///
 /// # Errors
 /// When one cannot be opened, or its settings do not fit.
 pub(crate) fn open_links(
     configuration: &Configuration,
     origin: &Origin,
-    roster: &Roster,
+    (roster, sources): (&Roster, &[usize]),
     clock: RunClock,
     busy: &Arc<Busy>,
 ) -> Result<OpenedLinks, RunError> {
     match origin {
-        Origin::Configured => open_live(configuration, roster, clock, busy),
-        Origin::Recorded(path) => open_recorded(configuration, roster, path),
+        Origin::Configured => open_live(configuration, (roster, sources), clock, busy),
+        Origin::Recorded(path) => open_recorded(configuration, (roster, sources), path),
     }
 }
 
 fn open_live(
     configuration: &Configuration,
-    roster: &Roster,
+    (roster, sources): (&Roster, &[usize]),
     clock: RunClock,
     busy: &Arc<Busy>,
 ) -> Result<OpenedLinks, RunError> {
     let mut all: Vec<Link> = Vec::new();
     let (mut places, mut controls, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut hosted, mut emulated): (Vec<HostedLink>, Vec<SourceId>) = (Vec::new(), Vec::new());
-    for (index, (source, entry)) in configuration.sources.iter().zip(&roster.entries).enumerate() {
+    for &index in sources {
+        let (source, entry) = (&configuration.sources[index], &roster.entries[index]);
         let Some(first) = entry.links.first() else { continue };
         let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
         let endpoint = located_endpoint(configuration, source);
@@ -104,13 +106,16 @@ fn open_live(
         all.extend(own.links);
         controls.extend(own.controls);
     }
-    let boards = if hosted.is_empty() { None } else { Some((host(configuration, hosted, busy)?, emulated)) };
     let group = Group::new(all, GroupSettings::default(), clock)?;
-    Ok(OpenedLinks { links: Links::Live(Box::new(group)), places, boards, controls, descriptions })
+    let links = Links::Live(Box::new(group));
+    Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }
 
 /// The emulated boards of all sources, triggered together.
-fn host(
+///
+/// # Errors
+/// When the trigger's program cannot be, or a socket cannot be made.
+pub(crate) fn host(
     configuration: &Configuration,
     links: Vec<HostedLink>,
     busy: &Arc<Busy>,
@@ -128,11 +133,12 @@ fn host(
 /// The links of a raw recording, with pools of the same shape.
 fn open_recorded(
     configuration: &Configuration,
-    roster: &Roster,
+    (roster, sources): (&Roster, &[usize]),
     path: &Path,
 ) -> Result<OpenedLinks, RunError> {
     let (mut links, mut places, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, (source, entry)) in configuration.sources.iter().zip(&roster.entries).enumerate() {
+    for &index in sources {
+        let (source, entry) = (&configuration.sources[index], &roster.entries[index]);
         let Some(first) = entry.links.first() else { continue };
         let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
         let plan = settings.plan().map_err(|message| refused(configuration, source, message))?;
@@ -159,7 +165,8 @@ fn open_recorded(
         descriptions.push((index, format!("replay of {} link(s)", entry.links.len())));
     }
     let links = Links::Replayed(ReplayedLinks::new(links));
-    Ok(OpenedLinks { links, places, boards: None, controls: Vec::new(), descriptions })
+    let (hosted, emulated, controls) = (Vec::new(), Vec::new(), Vec::new());
+    Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }
 
 /// The trigger's settings, with the times of its file read.

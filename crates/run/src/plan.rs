@@ -10,6 +10,7 @@ use thalweg_data::Hit;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::pipeline::{BATCH_BYTES, BATCHES};
 use crate::roster::Roster;
+use crate::units::UnitPlan;
 
 /// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
 pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
@@ -99,6 +100,40 @@ fn plan_hits(source: &SourceSettings, threads: &mut Vec<String>, budget: &mut Ve
     });
 }
 
+/// The units that this process hosts.
+fn plan_units(
+    configuration: &Configuration,
+    units: &UnitPlan,
+    threads: &mut Vec<String>,
+    budget: &mut Vec<Item>,
+) {
+    let rules = &configuration.unit_rules;
+    for (readout, boards) in units.readouts.iter().zip(&units.topology.readouts) {
+        let unit = &readout.settings;
+        if configuration.hosts(unit) {
+            let sources = unit.sources.join(", ");
+            threads.push(format!("read {}: {sources} → receive, find fragments, build", unit.name));
+            threads.push(format!("{}: keep events of {} boards, send them", unit.name, boards.len()));
+            budget.push(Item {
+                owner: format!("events kept by {}", unit.name),
+                bytes: 0,
+                reason: format!("in its sources' blocks: at most {} events", rules.keep_events),
+            });
+        }
+    }
+    for unit in units.builders.iter().filter(|unit| configuration.hosts(unit)) {
+        threads.push(format!("{}: {} → put together, record", unit.name, unit.url()));
+        budget.push(Item {
+            owner: format!("blocks of {}", unit.name),
+            bytes: unit.memory_bytes,
+            reason: "[[unit]] memory_bytes".to_owned(),
+        });
+    }
+    if configuration.hosts(&units.manager) {
+        threads.push(format!("{}: {} → assign events", units.manager.name, units.manager.url()));
+    }
+}
+
 /// The triggered sources: one thread reads and builds them all, one records.
 fn plan_events(
     configuration: &Configuration,
@@ -121,8 +156,19 @@ fn plan_events(
         });
     }
     let boards = roster.boards.len();
-    threads.push(format!("build events: {links} link(s) → receive, find fragments, build {boards} boards"));
-    threads.push("record events".to_owned());
+    let units = UnitPlan::of(configuration, &roster).map_err(|error| ConfigError::NotAllowed {
+        file: configuration.file.clone(),
+        report: error.to_string(),
+    })?;
+    match units {
+        None => {
+            threads.push(format!(
+                "build events: {links} link(s) → receive, find fragments, build {boards} boards"
+            ));
+            threads.push("record events".to_owned());
+        }
+        Some(units) => plan_units(configuration, &units, threads, budget),
+    }
     if emulated {
         threads.push("triggered boards: emulated, triggered together".to_owned());
     }

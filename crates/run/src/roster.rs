@@ -1,8 +1,8 @@
 //! Who is who in a run: the numbers and names of everything that has an account in the ledger.
 //!
 //! ```text
-//!  hits' sources │ boards of triggered sources │ links to several boards │ events
-//!  0 …           │ one after another: a builder's range                  │ the last
+//!  hits' sources │ boards of triggered sources          │ links to several boards │ events │ units
+//!  0 …           │ one after another: a builder's range │                         │        │
 //! ```
 //! A `[[source]]` of hits is one source. A triggered one is one or many links (`tcp://192.168.10.{16..120}:24`), each to one
 //! board, whose number is then the link's, or to several.
@@ -43,9 +43,20 @@ pub(crate) struct Roster {
     pub(crate) boards: Range<u16>,
     /// The account of the events themselves, of a run that has triggered sources.
     pub(crate) events: Option<SourceId>,
+    /// The accounts of the units, in the order of the configuration.
+    pub(crate) units: Vec<(String, SourceId)>,
 }
 
 impl Roster {
+    /// The account of a unit.
+    ///
+    /// # Panics
+    /// Of a unit that is not configured.
+    pub(crate) fn unit(&self, name: &str) -> SourceId {
+        let found = self.units.iter().find(|(unit, _)| unit == name);
+        found.expect("every unit of the configuration is in the roster").1
+    }
+
     /// Gives everyone a number.
     ///
     /// # Errors
@@ -58,7 +69,7 @@ impl Roster {
             |of: fn((usize, u16)) -> usize| shapes.iter().flatten().map(|shape| of(*shape)).sum::<usize>();
         let boards = count(|(links, boards)| links * usize::from(boards));
         let shared = count(|(links, boards)| if boards > 1 { links } else { 0 });
-        let all = hits + boards + shared + usize::from(boards > 0);
+        let all = hits + boards + shared + usize::from(boards > 0) + configuration.units.len();
         if all > usize::from(u16::MAX) {
             let report = format!("{all} sources, boards and links are more than the 65535 that have numbers");
             return Err(ConfigError::NotAllowed { file: configuration.file.clone(), report });
@@ -66,11 +77,16 @@ impl Roster {
         let mut roster = Roster {
             names: vec![String::new(); all],
             boards: hits as u16..(hits + boards) as u16,
-            events: (boards > 0).then(|| SourceId(all as u16 - 1)),
+            events: (boards > 0).then(|| SourceId((hits + boards + shared) as u16)),
             ..Roster::default()
         };
         if let Some(events) = roster.events {
             roster.names[events.index()] = "events".to_owned();
+        }
+        for (index, unit) in configuration.units.iter().enumerate() {
+            let id = SourceId((all - configuration.units.len() + index) as u16);
+            roster.names[id.index()].clone_from(&unit.name);
+            roster.units.push((unit.name.clone(), id));
         }
         let mut next = Next { hit: 0, board: hits as u16, shared: (hits + boards) as u16 };
         for (source, shape) in configuration.sources.iter().zip(shapes) {

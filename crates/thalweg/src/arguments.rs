@@ -97,6 +97,9 @@ pub(crate) struct Run {
     /// Stop after this many seconds, whatever the file says.
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
+    /// Host only the units of this node; the others run the same file with their own names.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
     /// Print the plan (threads, rings, blocks, bytes) and do not run.
     #[arg(long)]
     pub(crate) explain: bool,

@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use thalweg_build::Builder;
-use thalweg_data::ring::circuit;
+use thalweg_data::ring::Downstream;
 use thalweg_data::{Control, Events, LossReason, SourceId, Stage, Tally, Unit};
 use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
-use thalweg_record::{EventWriter, RawSource};
+use thalweg_record::EventWriter;
 
+use super::event_readers::Reading;
+use super::unit_threads::UnitThreads;
 use super::{RawLinks, Site, joined, spawn};
 use crate::error::RunError;
-use crate::open_links::{OpenedLinks, open_links};
-use crate::pipeline::{
-    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, EventRecorder, Ledgered, LinkBooks, Signals,
-    link_units,
-};
+use crate::open::Origin;
+use crate::open_links::host;
+use crate::pipeline::{EventRecorder, Ledgered, Signals};
 use crate::supervise::{BuildGauges, BuildLook, EventSummary};
+use crate::units::UnitPlan;
 
 /// How long emulated boards may take to send what they have answered, once triggers are stopped.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -33,90 +33,87 @@ pub(super) struct EventPath {
     /// One line per `[[source]]`, by its place in the configuration.
     pub(super) descriptions: Vec<(usize, String)>,
     pub(super) gauges: Arc<BuildGauges>,
+    /// The account of what the trigger did.
     events: SourceId,
     /// The emulated boards and the sources they stand for.
     boards: Option<(HostedBoards, Vec<SourceId>)>,
     controls: Vec<Box<dyn Control>>,
-    reader: JoinHandle<()>,
-    recorder: JoinHandle<EventRecorder<EventWriter>>,
+    readers: Vec<JoinHandle<()>>,
+    recording: Recording,
+}
+
+/// Where built events go.
+enum Recording {
+    /// Straight to the recorder.
+    Here(JoinHandle<EventRecorder<EventWriter>>),
+    /// To builder units, here or elsewhere.
+    Units(UnitThreads),
 }
 
 /// What is left of it.
 pub(super) struct EventsTaken {
-    /// With its sink; `None` after a panic.
-    pub(super) recorder: Option<EventRecorder<EventWriter>>,
+    /// What was recorded in this process.
+    pub(super) sinks: Vec<EventWriter>,
     emulated: Option<TriggeredTotals>,
     look: BuildLook,
-    events: SourceId,
+    /// The accounts of those that built the events that were recorded.
+    builders: Vec<SourceId>,
 }
 
 impl EventPath {
     /// Opens every link and starts the threads. Nothing flows yet. `None` of a run without triggered sources.
     ///
     /// # Errors
-    /// When a link cannot be opened, or a file or thread cannot be made.
+    /// When a link cannot be opened, or a file, a connection or a thread cannot be made.
     pub(super) fn open(site: &Site<'_>, raw: &mut RawLinks) -> Result<Option<EventPath>, RunError> {
         let Some(events) = site.roster.events else { return Ok(None) };
-        let Site { configuration, ledger, signals, roster, .. } = *site;
-        let opened = open_links(site.configuration, site.origin, roster, site.clock, site.busy)?;
-        let OpenedLinks { links, places, boards, controls, descriptions } = opened;
-        let mut builder = Builder::new(&configuration.build, roster.boards.clone())?;
-        builder.start_run(1);
-        let open = |stage, source, units: &[Unit]| Ledgered::new(ledger.open(stage, source, units));
-        let (mut books, mut raw_sources) = (Vec::new(), Vec::new());
-        for place in &places {
-            let one_board = place.boards.len() == 1;
-            let build_units = [Unit::Fragments, Unit::Bytes];
-            let wire: &[Unit] =
-                if place.counts_frames { &[Unit::Fragments, Unit::Frames] } else { &[Unit::Fragments] };
-            books.push(LinkBooks {
-                receive: open(Stage::Receive, place.link, &link_units(place.stream, false)),
-                unpack: open(Stage::Unpack, place.link, &link_units(place.stream, one_board)),
-                boards: (place.boards.clone().map(SourceId))
-                    .map(|source| BoardBooks {
-                        source,
-                        unpack: (!one_board).then(|| open(Stage::Unpack, source, &[Unit::Fragments])),
-                        wire: open(Stage::Wire, source, wire),
-                        build: open(Stage::Build, source, &build_units),
-                    })
-                    .collect(),
-                drops: place.drops,
-            });
-            raw_sources.push(RawSource {
-                source: place.link.0,
-                name: roster.names[place.link.index()].clone(),
-                stream: place.stream,
-                block_bytes: place.block_bytes,
-            });
-        }
-        let files = site.directory.events_of(None);
-        let ordered = configuration.build.ordered;
-        let sink = EventWriter::create(&files, &configuration.record, &roster.names, ordered)?;
-        let (outlet, inlet) = circuit(EVENT_BATCHES, Events::default);
         let gauges = Arc::new(BuildGauges::default());
-        let reader = EventReader::new(EventReaderParts {
-            inputs: links,
-            builder,
-            links: books,
-            events_books: open(Stage::Build, events, &[Unit::Events]),
-            raw: raw.link(ledger, &raw_sources),
-            outlet,
-            busy: site.busy.clone(),
-            gauges: gauges.clone(),
-        });
-        let recorded: Vec<Ledgered> = (roster.boards.clone().map(SourceId))
-            .map(|board| open(Stage::Record, board, &[Unit::Fragments, Unit::Bytes]))
-            .collect();
-        let recorder = EventRecorder::new(
-            inlet,
-            sink,
-            configuration.record.on_full,
-            open(Stage::Record, events, &[Unit::Events]),
-            (roster.boards.clone(), recorded),
-        );
-        let recorder = spawn("record events", signals, move |signals| recorder.run(signals))?;
-        let reader = spawn("build events", signals, move |signals| reader.run(signals))?;
-        Ok(Some(EventPath { descriptions, gauges, events, boards, controls, reader, recorder }))
+        let plan = match site.origin {
+            Origin::Configured => UnitPlan::of(site.configuration, site.roster)?,
+            // What was recorded here is built here again.
+            Origin::Recorded(_) => None,
+        };
+        let (readers, recording) = match plan {
+            None => {
+                let triggered = site.roster.entries.iter().enumerate();
+                let sources: Vec<usize> =
+                    triggered.filter(|(_, entry)| !entry.links.is_empty()).map(|(index, _)| index).collect();
+                let reading = Reading {
+                    name: "build events",
+                    sources: &sources,
+                    boards: site.roster.boards.clone(),
+                    events,
+                    gauges: gauges.clone(),
+                };
+                let (reader, outlet) = reading.start(site, raw)?;
+                (vec![reader], Recording::Here(recorder(site, events, outlet)?))
+            }
+            Some(plan) => {
+                let (readers, units) = UnitThreads::start(site, raw, plan, &gauges)?;
+                (readers, Recording::Units(units))
+            }
+        };
+        let mut path = EventPath {
+            descriptions: Vec::new(),
+            gauges,
+            events,
+            boards: None,
+            controls: Vec::new(),
+            readers: Vec::new(),
+            recording,
+        };
+        let (mut hosted, mut emulated) = (Vec::new(), Vec::new());
+        for reader in readers {
+            path.readers.push(reader.thread);
+            path.controls.extend(reader.controls);
+            path.descriptions.extend(reader.descriptions);
+            hosted.extend(reader.hosted);
+            emulated.extend(reader.emulated);
+        }
+        if !hosted.is_empty() {
+            path.boards = Some((host(site.configuration, hosted, site.busy)?, emulated));
+        }
+        Ok(Some(path))
     }
 
     /// Lets triggers come.
@@ -153,22 +150,58 @@ impl EventPath {
 
     /// Waits for the threads, which end once everything is written.
     pub(super) fn finish(self, site: &Site<'_>) -> EventsTaken {
-        joined(self.reader, site.signals);
-        let recorder = joined(self.recorder, site.signals);
+        for reader in self.readers {
+            joined(reader, site.signals);
+        }
+        let (sinks, builders) = match self.recording {
+            Recording::Here(recorder) => {
+                let recorder = joined(recorder, site.signals);
+                (recorder.map(|recorder| recorder.sink).into_iter().collect(), vec![self.events])
+            }
+            Recording::Units(units) => units.finish(site),
+        };
         // The boards hang up only now: a connection that ends before the run does is news.
         let emulated = self.boards.map(|(mut boards, sources)| {
             boards.end();
             boards.failures().into_iter().for_each(|message| site.signals.fail(message));
             let totals = boards.totals();
-            close_sender_books(site, self.events, &totals, &sources);
+            close_sender_books(site, (self.events, &builders), &totals, &sources);
             totals
         });
-        EventsTaken { recorder, emulated, look: self.gauges.latest(), events: self.events }
+        EventsTaken { sinks, emulated, look: self.gauges.latest(), builders }
     }
 }
 
+/// The thread that records what the reader has built.
+fn recorder(
+    site: &Site<'_>,
+    events: SourceId,
+    inlet: Downstream<Events>,
+) -> Result<JoinHandle<EventRecorder<EventWriter>>, RunError> {
+    let Site { configuration, ledger, roster, signals, .. } = *site;
+    let files = site.directory.events_of(None);
+    let sink =
+        EventWriter::create(&files, &configuration.record, &roster.names, configuration.build.ordered)?;
+    let open = |source, units: &[Unit]| Ledgered::new(ledger.open(Stage::Record, source, units));
+    let boards = roster.boards.clone();
+    let recorded = boards.clone().map(|board| open(SourceId(board), &[Unit::Fragments, Unit::Bytes]));
+    let recorder = EventRecorder::new(
+        inlet,
+        sink,
+        configuration.record.on_full,
+        open(events, &[Unit::Events]),
+        (boards, recorded.collect()),
+    );
+    spawn("record events", signals, move |signals| recorder.run(signals))
+}
+
 /// Enters what the trigger and the boards count: the first pages of the books of events and fragments.
-fn close_sender_books(site: &Site<'_>, events: SourceId, totals: &TriggeredTotals, sources: &[SourceId]) {
+fn close_sender_books(
+    site: &Site<'_>,
+    (events, builders): (SourceId, &[SourceId]),
+    totals: &TriggeredTotals,
+    sources: &[SourceId],
+) {
     let books = site.ledger.books();
     let output = |stage, source, unit| {
         books.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
@@ -183,9 +216,10 @@ fn close_sender_books(site: &Site<'_>, events: SourceId, totals: &TriggeredTotal
         tally.lost(LossReason::NeverReceived, Unit::Fragments, sent - found);
         site.ledger.open(Stage::Sender, *source, &[Unit::Fragments]).publish(&tally);
     }
-    let seen = books.account(Stage::Build, events).map_or(0, |account| {
-        account.tally.total_output(Unit::Events) + account.tally.total_lost_any(Unit::Events)
-    });
+    let built = builders.iter().filter_map(|builder| books.account(Stage::Build, *builder));
+    let seen: u64 = built
+        .map(|book| book.tally.total_output(Unit::Events) + book.tally.total_lost_any(Unit::Events))
+        .sum();
     let mut tally = Tally::default();
     tally.input(Unit::Events, totals.offered());
     tally.output(Unit::Events, seen.min(totals.accepted()));
@@ -198,8 +232,10 @@ impl EventsTaken {
     /// What is said of the events at the end of the run.
     pub(super) fn summary(&self, site: &Site<'_>) -> EventSummary {
         let books = site.ledger.books();
-        let built =
-            books.account(Stage::Build, self.events).map(|account| account.tally.clone()).unwrap_or_default();
+        let mut built = Tally::default();
+        for book in self.builders.iter().filter_map(|builder| books.account(Stage::Build, *builder)) {
+            built.add_all(&book.tally);
+        }
         let boards = || site.roster.boards.clone().map(SourceId);
         let missing = boards().filter_map(|board| books.account(Stage::Wire, board));
         let lost = boards().filter_map(|board| books.account(Stage::Build, board));

@@ -4,10 +4,12 @@
 //!  Configuration ─► open sources ─► rings and threads ─► watch ─► join ─► books, run.json, Summary
 //! ```
 
+mod event_readers;
 mod events;
 mod hits;
 mod paths;
 mod raw;
+mod unit_threads;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -66,6 +68,9 @@ struct Site<'c> {
     busy: &'c Arc<Busy>,
     clock: RunClock,
 }
+
+/// The number of the run, for machines that refuse what belongs to another: each process is for one.
+const RUN: u32 = 1;
 
 /// A run's files.
 struct Files {

@@ -123,9 +123,9 @@ impl Taken {
     /// What stands in the files.
     pub(super) fn tables(&self) -> Vec<thalweg_record::ipc::file::TableSummary> {
         let collector = self.hits.iter().filter_map(|hits| hits.collector.as_ref());
-        let recorder = self.events.iter().filter_map(|events| events.recorder.as_ref());
+        let sinks = self.events.iter().flat_map(|events| &events.sinks);
         let tables = collector.flat_map(|collector| collector.sink.summaries());
-        let tables = tables.chain(recorder.flat_map(|recorder| recorder.sink.summaries()));
+        let tables = tables.chain(sinks.flat_map(|sink| sink.summaries()));
         tables.chain(self.raw.iter().flat_map(|raw| raw.writer.summaries())).collect()
     }
 }

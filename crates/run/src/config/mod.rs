@@ -25,6 +25,7 @@ pub use schema::json_schema;
 use thalweg_readout::links::{Boards, EmulatedBoards, LinkPlan, LinkSettings};
 
 use crate::format::{EmulateSettings, Format, FormatSettings, HitFormat, keys_of};
+use crate::units::UnitSettings;
 
 /// `[run]`: what the run is called and when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +116,12 @@ pub struct Configuration {
     pub busy: thalweg_readout::busy::BusySettings,
     /// `[build]`.
     pub build: thalweg_build::Settings,
+    /// `[build.units]`.
+    pub unit_rules: thalweg_build::unit::Settings,
+    /// `[[unit]]`: building over several units.
+    pub units: Vec<UnitSettings>,
+    /// The node that this process is; from the command line only. Without it, this process is all of them.
+    pub node: Option<String>,
     /// `[record]`.
     pub record: thalweg_record::Settings,
     /// Where emulated boards write every emitted hit; from the command line only.
@@ -122,6 +129,11 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// Whether this process hosts a unit.
+    pub(crate) fn hosts(&self, unit: &UnitSettings) -> bool {
+        self.node.is_none() || self.node == unit.node
+    }
+
     /// The sources that give hits, with their formats: in the order of their numbers in the ledger.
     pub(crate) fn hit_sources(&self) -> impl Iterator<Item = (&SourceSettings, &HitFormat)> {
         self.sources.iter().filter_map(|source| match &source.format {
@@ -154,12 +166,14 @@ impl Configuration {
         let order = reader.section(top.take("order"))?;
         let trigger = reader.section(top.take("trigger"))?;
         let busy = reader.section(top.take("busy"))?;
-        let build = reader.section(top.take("build"))?;
+        let (build, unit_rules) = reader.build(top.take("build"))?;
+        let units = reader.units(top.take("unit"))?;
         let record = reader.section(top.take("record"))?;
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
             let allowed =
-                "allowed here: [run], [[source]], [order], [trigger], [busy], [build], [record]".to_owned();
+                "allowed here: [run], [[source]], [order], [trigger], [busy], [build], [[unit]], [record]"
+                    .to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
             );
@@ -172,6 +186,9 @@ impl Configuration {
             trigger,
             busy,
             build,
+            unit_rules,
+            units,
+            node: None,
             record,
             truth: None,
             text: String::new(),
@@ -229,6 +246,30 @@ impl<'t> Reader<'t> {
         value: Option<Spanned<DeValue<'t>>>,
     ) -> Result<T, ConfigError> {
         value.map_or_else(|| Ok(T::default()), |value| self.value(value))
+    }
+
+    /// `[build]` and, inside it, `[build.units]`.
+    fn build(
+        &self,
+        value: Option<Spanned<DeValue<'t>>>,
+    ) -> Result<(thalweg_build::Settings, thalweg_build::unit::Settings), ConfigError> {
+        let Some(value) = value else { return Ok(Default::default()) };
+        let span = value.span();
+        let DeValue::Table(table) = value.into_inner() else {
+            return Err(self.at(span.start, "[build] is a table of keys".to_owned()));
+        };
+        let mut entries = Entries(table.into_iter().collect());
+        let units = self.section(entries.take("units"))?;
+        Ok((self.entries(entries, span)?, units))
+    }
+
+    fn units(&self, value: Option<Spanned<DeValue<'t>>>) -> Result<Vec<UnitSettings>, ConfigError> {
+        let Some(value) = value else { return Ok(Vec::new()) };
+        let span = value.span();
+        let DeValue::Array(tables) = value.into_inner() else {
+            return Err(self.at(span.start, "write [[unit]] with two brackets: there are several".to_owned()));
+        };
+        tables.into_iter().map(|table| self.value(table)).collect()
     }
 
     fn entries<T: DeserializeOwned>(

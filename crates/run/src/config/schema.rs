@@ -14,7 +14,12 @@ pub fn json_schema() -> Value {
     let order = section(generator.subschema_for::<thalweg_order::Settings>());
     let trigger = section(generator.subschema_for::<thalweg_frontend::trigger::Settings>());
     let busy = section(generator.subschema_for::<thalweg_readout::busy::BusySettings>());
-    let build = section(generator.subschema_for::<thalweg_build::Settings>());
+    let mut build = thalweg_build::Settings::json_schema(&mut generator).to_value();
+    let rules = section(generator.subschema_for::<thalweg_build::unit::Settings>());
+    if let Some(properties) = build.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("units".to_owned(), rules);
+    }
+    let unit = section(generator.subschema_for::<crate::units::UnitSettings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
     let kinds: Vec<Value> = Format::ALL.iter().map(|format| source_schema(&mut generator, *format)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
@@ -32,6 +37,7 @@ pub fn json_schema() -> Value {
             "trigger": trigger,
             "busy": busy,
             "build": build,
+            "unit": { "type": "array", "items": unit },
             "record": record,
         },
         "$defs": definitions,

@@ -38,6 +38,16 @@ pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
 pub(crate) use replayed_links::ReplayedLinks;
 
+/// Units of this process that have not come to their end.
+#[derive(Debug, Default)]
+struct UnitsLeft {
+    /// Whether there were readout units here: if not, the others go on until they are asked to stop.
+    has_readouts: AtomicBool,
+    readouts: AtomicUsize,
+    builders: AtomicUsize,
+    given_up: AtomicBool,
+}
+
 /// What the supervisor tells the threads, and they tell it.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
@@ -45,6 +55,7 @@ pub(crate) struct Signals {
     snapshot: AtomicU32,
     paused: AtomicBool,
     threads_left: AtomicUsize,
+    units: UnitsLeft,
     failures: Mutex<Vec<String>>,
 }
 
@@ -72,7 +83,7 @@ impl Signals {
         self.paused.load(Ordering::Acquire)
     }
 
-    fn set_paused(&self, paused: bool) {
+    pub(crate) fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Ordering::Release);
     }
 
@@ -85,6 +96,44 @@ impl Signals {
 
     pub(crate) fn failures(&self) -> Vec<String> {
         self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Says before the start how many units of each kind are hosted here.
+    pub(crate) fn expect_units(&self, readouts: usize, builders: usize) {
+        self.units.has_readouts.store(readouts > 0, Ordering::Release);
+        self.units.readouts.store(readouts, Ordering::Release);
+        self.units.builders.store(builders, Ordering::Release);
+    }
+
+    /// A readout unit keeps nothing any more.
+    pub(crate) fn readout_is_over(&self) {
+        self.units.readouts.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// A builder unit has written everything.
+    pub(crate) fn builder_is_over(&self) {
+        self.units.builders.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether nothing comes from readout units any more, as far as this process knows.
+    pub(crate) fn readouts_are_over(&self) -> bool {
+        match self.units.has_readouts.load(Ordering::Acquire) {
+            true => self.units.readouts.load(Ordering::Acquire) == 0,
+            false => self.stop_requested(),
+        }
+    }
+
+    pub(crate) fn builders_are_over(&self) -> bool {
+        self.units.builders.load(Ordering::Acquire) == 0
+    }
+
+    /// Units that have not come to their end are not waited for any longer.
+    pub(crate) fn give_units_up(&self) {
+        self.units.given_up.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn units_given_up(&self) -> bool {
+        self.units.given_up.load(Ordering::Acquire)
     }
 
     pub(crate) fn thread_starts(&self) {
@@ -114,9 +163,14 @@ impl Ledgered {
         Ledgered { account, published_ns: 0 }
     }
 
+    /// Whether it is time to publish, by the arrival mark.
+    pub(crate) fn is_due(&self, mark_ns: u64) -> bool {
+        mark_ns.saturating_sub(self.published_ns) >= Self::EVERY_NS
+    }
+
     /// Publishes when it is time, by the arrival mark.
     pub(crate) fn publish_at(&mut self, mark_ns: u64, tally: &Tally) {
-        if mark_ns.saturating_sub(self.published_ns) >= Self::EVERY_NS {
+        if self.is_due(mark_ns) {
             self.published_ns = mark_ns;
             self.account.publish(tally);
         }

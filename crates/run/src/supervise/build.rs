@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use serde::Serialize;
+use thalweg_build::unit::BuilderUnit;
 use thalweg_build::{Builder, Histogram};
 use thalweg_data::{Closing, Events};
 
@@ -65,6 +66,16 @@ impl BuildGauges {
             busy_share,
             ring_fill,
         };
+    }
+
+    /// Takes a look at a builder unit; of several, the last one that looks is seen.
+    pub(crate) fn look_at(&self, unit: &BuilderUnit, event_bytes: &Histogram, build_ns: &Histogram) {
+        let mut look = self.lock();
+        look.held_bytes = unit.held_bytes();
+        look.busy = unit.is_busy();
+        (look.median_event_bytes, look.median_build_ns) = (event_bytes.quantile(0.5), build_ns.quantile(0.5));
+        look.p99_build_ns = build_ns.quantile(0.99);
+        (look.event_bytes, look.build_ns) = (event_bytes.filled().collect(), build_ns.filled().collect());
     }
 
     /// The latest look.

@@ -39,7 +39,8 @@ fn report(summary: &Summary, json: bool) -> Ended {
 }
 
 pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
-    let configuration = Configuration::read(&options.file)?;
+    let mut configuration = Configuration::read(&options.file)?;
+    configuration.node.clone_from(&options.node);
     if options.explain {
         let plan = thalweg_run::plan::Plan::of(&configuration)?;
         print(&plan, json, ToString::to_string)?;

@@ -1,0 +1,99 @@
+//! The threads that read triggered boards and build their events: one for all sources, or one per readout unit.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use thalweg_build::Builder;
+use thalweg_data::ring::{Downstream, circuit};
+use thalweg_data::{Control, Events, SourceId, Stage, Unit};
+use thalweg_readout::host::triggered::HostedLink;
+use thalweg_record::RawSource;
+
+use super::{RawLinks, Site, spawn};
+use crate::error::RunError;
+use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
+use crate::pipeline::{
+    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, Ledgered, LinkBooks, link_units,
+};
+use crate::supervise::BuildGauges;
+
+/// What one reader is to read.
+pub(super) struct Reading<'r> {
+    /// Of the thread.
+    pub(super) name: &'r str,
+    /// Places of its sources in the configuration.
+    pub(super) sources: &'r [usize],
+    /// Their boards, one after another.
+    pub(super) boards: Range<u16>,
+    /// The account of the events that it builds.
+    pub(super) events: SourceId,
+    pub(super) gauges: Arc<BuildGauges>,
+}
+
+/// A reader that was started: nothing flows before the boards are.
+pub(super) struct StartedReader {
+    pub(super) thread: JoinHandle<()>,
+    /// The other ends of emulated links, and the boards they stand for.
+    pub(super) hosted: Vec<HostedLink>,
+    pub(super) emulated: Vec<SourceId>,
+    pub(super) controls: Vec<Box<dyn Control>>,
+    pub(super) descriptions: Vec<(usize, String)>,
+}
+
+impl Reading<'_> {
+    /// Opens the links and starts the thread; its events come out of the ring.
+    ///
+    /// # Errors
+    /// When a link cannot be opened, or there is no thread.
+    pub(super) fn start(
+        self,
+        site: &Site<'_>,
+        raw: &mut RawLinks,
+    ) -> Result<(StartedReader, Downstream<Events>), RunError> {
+        let Site { configuration, ledger, roster, .. } = *site;
+        let opened = open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy)?;
+        let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
+        let mut builder = Builder::new(&configuration.build, self.boards)?;
+        builder.start_run(super::RUN);
+        let raw_source = |place: &OpenedPlace| RawSource {
+            source: place.link.0,
+            name: roster.names[place.link.index()].clone(),
+            stream: place.stream,
+            block_bytes: place.block_bytes,
+        };
+        let raw_sources: Vec<RawSource> = places.iter().map(raw_source).collect();
+        let (inlet, outlet) = circuit(EVENT_BATCHES, Events::default);
+        let reader = EventReader::new(EventReaderParts {
+            inputs: links,
+            builder,
+            links: places.iter().map(|place| link_books(site, place)).collect(),
+            events_books: Ledgered::new(ledger.open(Stage::Build, self.events, &[Unit::Events])),
+            raw: raw.link(ledger, &raw_sources),
+            outlet: inlet,
+            busy: site.busy.clone(),
+            gauges: self.gauges,
+        });
+        let thread = spawn(self.name, site.signals, move |signals| reader.run(signals))?;
+        Ok((StartedReader { thread, hosted, emulated, controls, descriptions }, outlet))
+    }
+}
+
+fn link_books(site: &Site<'_>, place: &OpenedPlace) -> LinkBooks {
+    let open = |stage, source, units: &[Unit]| Ledgered::new(site.ledger.open(stage, source, units));
+    let one_board = place.boards.len() == 1;
+    let wire: &[Unit] =
+        if place.counts_frames { &[Unit::Fragments, Unit::Frames] } else { &[Unit::Fragments] };
+    let board = |source| BoardBooks {
+        source,
+        unpack: (!one_board).then(|| open(Stage::Unpack, source, &[Unit::Fragments])),
+        wire: open(Stage::Wire, source, wire),
+        build: open(Stage::Build, source, &[Unit::Fragments, Unit::Bytes]),
+    };
+    LinkBooks {
+        receive: open(Stage::Receive, place.link, &link_units(place.stream, false)),
+        unpack: open(Stage::Unpack, place.link, &link_units(place.stream, one_board)),
+        boards: place.boards.clone().map(SourceId).map(board).collect(),
+        drops: place.drops,
+    }
+}

@@ -1,0 +1,241 @@
+//! The threads of the units that this process hosts.
+//!
+//! ```text
+//!  [[unit]] of this node ─► door, machine, work ─► a thread each ─► joined at the end, sinks and books with them
+//! ```
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use thalweg_build::Histogram;
+use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
+use thalweg_data::{EventSink, Events, Pool, SourceId, Stage, Tally, Unit};
+use thalweg_record::EventWriter;
+use thalweg_transport::peer;
+
+use super::event_readers::{Reading, StartedReader};
+use super::{RUN, RawLinks, Site, joined, spawn};
+use crate::error::RunError;
+use crate::pipeline::Ledgered;
+use crate::supervise::BuildGauges;
+use crate::units::{
+    BuilderWork, Door, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings,
+};
+
+/// Blocks for what units receive from each other.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Memory of a unit that receives words and no data.
+const WORDS_BYTES: u64 = 4 << 20;
+/// How long units may take to come to their end once the readers have.
+const END_LIMIT: Duration = Duration::from_secs(20);
+/// Without a word of the event manager for so long, triggers are held back.
+const GATE_SILENCE_NS: u64 = 2_000_000_000;
+
+/// All units of this process.
+pub(super) struct UnitThreads {
+    readouts: Vec<JoinHandle<UnitHost<ReadoutWork>>>,
+    builders: Vec<JoinHandle<UnitHost<BuilderWork>>>,
+    others: Vec<JoinHandle<()>>,
+    /// The accounts of the builder units.
+    accounts: Vec<SourceId>,
+}
+
+/// What is needed to start any unit.
+struct Starting<'s> {
+    site: &'s Site<'s>,
+    plan: Arc<UnitPlan>,
+    incarnation: u64,
+}
+
+impl UnitThreads {
+    /// Starts the units that this node hosts, and the readers of its readout units.
+    ///
+    /// # Errors
+    /// When a link cannot be opened, or a door, a file or a thread cannot be made.
+    pub(super) fn start(
+        site: &Site<'_>,
+        raw: &mut RawLinks,
+        plan: UnitPlan,
+        gauges: &Arc<BuildGauges>,
+    ) -> Result<(Vec<StartedReader>, UnitThreads), RunError> {
+        site.configuration.unit_rules.check()?;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let incarnation = since_epoch.as_nanos() as u64;
+        let starting = Starting { site, plan: Arc::new(plan), incarnation };
+        let plan = starting.plan.clone();
+        let here = |unit: &UnitSettings| site.configuration.hosts(unit);
+        let mut units = UnitThreads {
+            readouts: Vec::new(),
+            builders: Vec::new(),
+            others: Vec::new(),
+            accounts: Vec::new(),
+        };
+        let readouts: Vec<usize> =
+            (0..plan.readouts.len()).filter(|number| here(&plan.readouts[*number].settings)).collect();
+        let builders: Vec<usize> =
+            (0..plan.builders.len()).filter(|number| here(&plan.builders[*number])).collect();
+        site.signals.expect_units(readouts.len(), builders.len());
+        if here(&plan.manager) {
+            units.others.push(starting.manager()?);
+        }
+        for number in builders {
+            units.accounts.push(site.roster.unit(&plan.builders[number].name));
+            units.builders.push(starting.builder(number, gauges)?);
+        }
+        let mut readers = Vec::new();
+        for number in &readouts {
+            let (reader, thread) = starting.readout(*number, raw)?;
+            readers.push(reader);
+            units.readouts.push(thread);
+        }
+        if !readouts.is_empty() {
+            units.others.push(starting.gate()?);
+        }
+        Ok((readers, units))
+    }
+
+    /// Waits until every unit has come to its end; what does not come in time is given up, and said.
+    pub(super) fn finish(self, site: &Site<'_>) -> (Vec<EventWriter>, Vec<SourceId>) {
+        let deadline = Instant::now() + END_LIMIT;
+        let left = || {
+            let readouts = self.readouts.iter().any(|thread| !thread.is_finished());
+            readouts || self.builders.iter().any(|thread| !thread.is_finished())
+        };
+        while left() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if left() {
+            site.signals.fail(format!("units did not come to their end within {} s", END_LIMIT.as_secs()));
+        }
+        // The manager and the gate go when the others are gone; here at the latest.
+        site.signals.give_units_up();
+        for thread in self.readouts {
+            joined(thread, site.signals);
+        }
+        let works: Vec<BuilderWork> = self
+            .builders
+            .into_iter()
+            .filter_map(|thread| joined(thread, site.signals))
+            .map(|host| host.work)
+            .collect();
+        for thread in self.others {
+            joined(thread, site.signals);
+        }
+        close_record_books(site, &works);
+        (works.into_iter().map(|work| work.sink).collect(), self.accounts)
+    }
+}
+
+/// Enters what all builder units of this process have recorded of each source.
+fn close_record_books(site: &Site<'_>, works: &[BuilderWork]) {
+    if works.is_empty() {
+        return;
+    }
+    for source in site.roster.boards.clone().map(SourceId) {
+        let mut tally = Tally::default();
+        works.iter().for_each(|work| tally.add_all(work.sink.source_tally(source)));
+        site.ledger.open(Stage::Record, source, &[Unit::Fragments, Unit::Bytes]).publish(&tally);
+    }
+}
+
+impl Starting<'_> {
+    fn identity(&self, number: usize) -> Identity {
+        Identity { number: number as u16, run: RUN, incarnation: self.incarnation }
+    }
+
+    /// How a unit talks to others, with memory for what it receives.
+    fn peers(&self, name: &str, memory_bytes: u64) -> Result<peer::Settings, RunError> {
+        let blocks = (memory_bytes as usize / BLOCK_BYTES).max(8);
+        Ok(peer::Settings::new(name, Pool::new(blocks, BLOCK_BYTES)?))
+    }
+
+    fn account(&self, stage: Stage, unit: &UnitSettings, units: &[Unit]) -> Ledgered {
+        Ledgered::new(self.site.ledger.open(stage, self.site.roster.unit(&unit.name), units))
+    }
+
+    fn to_manager(&self) -> (Address, String) {
+        (Address::Manager, self.plan.manager.url())
+    }
+
+    fn manager(&self) -> Result<JoinHandle<()>, RunError> {
+        let (site, unit) = (self.site, &self.plan.manager);
+        let door = Door::open(Some(&unit.url()), &[], &self.peers(&unit.name, WORDS_BYTES)?)?;
+        let rules = &site.configuration.unit_rules;
+        let machine = EventManager::new(RUN, self.incarnation, &self.plan.topology, rules, site.clock.mark());
+        let host =
+            UnitHost::new(&unit.name, ManagerWork { unit: machine }, door, self.plan.clone(), site.clock);
+        spawn(&unit.name, site.signals, move |signals| drop(host.run(signals)))
+    }
+
+    fn builder(
+        &self,
+        number: usize,
+        gauges: &Arc<BuildGauges>,
+    ) -> Result<JoinHandle<UnitHost<BuilderWork>>, RunError> {
+        let (site, unit) = (self.site, &self.plan.builders[number]);
+        let Site { configuration, roster, .. } = *site;
+        let door =
+            Door::open(Some(&unit.url()), &[self.to_manager()], &self.peers(&unit.name, unit.memory_bytes)?)?;
+        let files = site.directory.events_of(Some(&unit.name));
+        // Ranges are written as they become whole.
+        let ordered = false;
+        let rules = &configuration.unit_rules;
+        let work = BuilderWork {
+            unit: BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark()),
+            sink: EventWriter::create(&files, &configuration.record, &roster.names, ordered)?,
+            on_full: configuration.record.on_full,
+            batch: Events::default(),
+            failed: false,
+            build: self.account(Stage::Build, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
+            record: self.account(Stage::Record, unit, &[Unit::Events]),
+            gauges: gauges.clone(),
+            event_bytes: Histogram::default(),
+            build_ns: Histogram::default(),
+        };
+        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock);
+        spawn(&unit.name, site.signals, move |signals| host.run(signals))
+    }
+
+    fn readout(
+        &self,
+        number: usize,
+        raw: &mut RawLinks,
+    ) -> Result<(StartedReader, JoinHandle<UnitHost<ReadoutWork>>), RunError> {
+        let (site, readout) = (self.site, &self.plan.readouts[number]);
+        let unit = &readout.settings;
+        let reading = Reading {
+            name: &format!("read {}", unit.name),
+            sources: &readout.sources,
+            boards: self.plan.topology.readouts[number].clone(),
+            events: site.roster.unit(&unit.name),
+            // What is shown of building is what the builder units say.
+            gauges: Arc::default(),
+        };
+        let (reader, inlet) = reading.start(site, raw)?;
+        let builders = self.plan.builders.iter().enumerate();
+        let mut others: Vec<_> =
+            builders.map(|(number, unit)| (Address::Builder(number as u16), unit.url())).collect();
+        others.push(self.to_manager());
+        let door = Door::open(None, &others, &self.peers(&unit.name, WORDS_BYTES)?)?;
+        let rules = &site.configuration.unit_rules;
+        let work = ReadoutWork {
+            unit: ReadoutUnit::new(self.identity(number), self.plan.topology.builders, rules),
+            inlet,
+            waiting: None,
+            ended: false,
+            ship: self.account(Stage::Ship, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
+        };
+        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock);
+        Ok((reader, spawn(&unit.name, site.signals, move |signals| host.run(signals))?))
+    }
+
+    /// The side of the trigger, where boards are.
+    fn gate(&self) -> Result<JoinHandle<()>, RunError> {
+        let site = self.site;
+        let door = Door::open(None, &[self.to_manager()], &self.peers(TRIGGER, WORDS_BYTES)?)?;
+        let work = GateWork::new(Gate::new(RUN, GATE_SILENCE_NS), site.busy.clone());
+        let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock);
+        spawn("gate", site.signals, move |signals| drop(host.run(signals)))
+    }
+}

@@ -1,0 +1,142 @@
+//! Which units there are, checked: every triggered source in one readout unit, one manager, at least one builder.
+
+use thalweg_build::unit::{Address, Topology};
+
+use super::{UnitKind, UnitSettings};
+use crate::config::Configuration;
+use crate::roster::Roster;
+
+/// A readout unit and its sources.
+#[derive(Clone, Debug)]
+pub(crate) struct Readout {
+    pub(crate) settings: UnitSettings,
+    /// Places of its sources in the configuration.
+    pub(crate) sources: Vec<usize>,
+}
+
+/// All units of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct UnitPlan {
+    pub(crate) readouts: Vec<Readout>,
+    pub(crate) builders: Vec<UnitSettings>,
+    pub(crate) manager: UnitSettings,
+    pub(crate) topology: Topology,
+}
+
+/// Units that do not make a system.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("[[unit]]: {0}")]
+pub struct UnitPlanError(String);
+
+fn refuse<T>(message: impl Into<String>) -> Result<T, UnitPlanError> {
+    Err(UnitPlanError(message.into()))
+}
+
+impl UnitPlan {
+    /// The plan; `None` of a configuration without units.
+    ///
+    /// # Errors
+    /// What is missing, doubled or does not fit together.
+    pub(crate) fn of(
+        configuration: &Configuration,
+        roster: &Roster,
+    ) -> Result<Option<UnitPlan>, UnitPlanError> {
+        let units = &configuration.units;
+        if units.is_empty() {
+            return Ok(None);
+        }
+        for (index, unit) in units.iter().enumerate() {
+            if units[..index].iter().any(|other| other.name == unit.name) {
+                return refuse(format!("two units are called \"{}\"; names are unique", unit.name));
+            }
+            if unit.kind != UnitKind::Readout && !unit.sources.is_empty() {
+                return refuse(format!("`sources` of \"{}\" belong to a readout unit", unit.name));
+            }
+        }
+        let of_kind = |kind| units.iter().filter(move |unit| unit.kind == kind).cloned();
+        let mut managers = of_kind(UnitKind::Manager);
+        let (Some(manager), None) = (managers.next(), managers.next()) else {
+            return refuse("there is exactly one unit of kind \"manager\"");
+        };
+        let builders: Vec<UnitSettings> = of_kind(UnitKind::Builder).collect();
+        if builders.is_empty() {
+            return refuse("there is at least one unit of kind \"builder\"");
+        }
+        let mut readouts = Vec::new();
+        for unit in of_kind(UnitKind::Readout) {
+            let sources = sources_of(&unit, configuration, roster)?;
+            readouts.push(Readout { settings: unit, sources });
+        }
+        readouts.sort_by_key(|readout| readout.sources[0]);
+        check_cover(&readouts, roster)?;
+        let range = |readout: &Readout| {
+            let links = |index: &usize| roster.entries[*index].links.clone();
+            let all: Vec<_> = readout.sources.iter().flat_map(links).collect();
+            let start = all.iter().map(|place| place.boards.start).min().unwrap_or(0);
+            start..all.iter().map(|place| place.boards.end).max().unwrap_or(0)
+        };
+        let topology =
+            Topology { readouts: readouts.iter().map(range).collect(), builders: builders.len() as u16 };
+        Ok(Some(UnitPlan { readouts, builders, manager, topology }))
+    }
+
+    /// The unit of a name, as the protocol calls it.
+    pub(crate) fn address(&self, name: &str) -> Option<Address> {
+        if name == TRIGGER {
+            return Some(Address::Trigger);
+        }
+        if name == self.manager.name {
+            return Some(Address::Manager);
+        }
+        let readout = self.readouts.iter().position(|unit| unit.settings.name == name);
+        let builder = self.builders.iter().position(|unit| unit.name == name);
+        (readout.map(|number| Address::Readout(number as u16)))
+            .or(builder.map(|number| Address::Builder(number as u16)))
+    }
+}
+
+/// How the side of the trigger calls itself.
+pub(crate) const TRIGGER: &str = "trigger";
+
+fn sources_of(
+    unit: &UnitSettings,
+    configuration: &Configuration,
+    roster: &Roster,
+) -> Result<Vec<usize>, UnitPlanError> {
+    let mut places = Vec::new();
+    for name in &unit.sources {
+        let place = configuration.sources.iter().position(|source| source.head.name == *name);
+        match place.filter(|place| !roster.entries[*place].links.is_empty()) {
+            Some(place) => places.push(place),
+            None => {
+                return refuse(format!("\"{}\" names \"{name}\", which is no triggered source", unit.name));
+            }
+        }
+    }
+    places.sort_unstable();
+    if places.is_empty() {
+        return refuse(format!("the readout unit \"{}\" has no `sources`", unit.name));
+    }
+    Ok(places)
+}
+
+/// Every triggered source belongs to one readout unit, and those of a unit are neighbours.
+fn check_cover(readouts: &[super::plan::Readout], roster: &Roster) -> Result<(), UnitPlanError> {
+    let triggered = roster.entries.iter().enumerate().filter(|(_, entry)| !entry.links.is_empty());
+    let wanted: Vec<usize> = triggered.map(|(index, _)| index).collect();
+    let given: Vec<usize> = readouts.iter().flat_map(|readout| readout.sources.iter().copied()).collect();
+    if given == wanted {
+        return Ok(());
+    }
+    let name = |index: usize| &roster.entries[index].name;
+    if let Some(missing) = wanted.iter().find(|index| !given.contains(index)) {
+        return refuse(format!("the source \"{}\" belongs to no readout unit", name(*missing)));
+    }
+    if let Some(doubled) = given.iter().find(|index| given.iter().filter(|other| other == index).count() > 1)
+    {
+        return refuse(format!("the source \"{}\" belongs to two readout units", name(*doubled)));
+    }
+    refuse(
+        "the sources of a readout unit stand next to each other in the file; reorder the [[source]] tables",
+    )
+}
