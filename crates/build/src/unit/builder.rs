@@ -528,8 +528,7 @@ impl BuilderUnit {
             _ => {}
         }
         // Twice the credits: those in use, and those that a manager before this one had given away.
-        if self.open.len() >= 2 * self.settings.slots as usize {
-            self.refused.stranger += 1;
+        if self.open.len() >= 2 * self.settings.slots.max(32) as usize {
             return false;
         }
         self.start_building(range, part.head.epoch, false, now);

@@ -53,7 +53,10 @@
 //! builder unit has written is done; what is open at a live builder stays there; the rest is assigned again, with an attempt
 //! one higher. Messages of older epochs are refused. A builder unit that was silent for `dead_ms` is fenced: its ranges go to
 //! others with a higher attempt, and what it still says of them is ignored. It may have written some of them: readers of several files
-//! take the highest attempt of a trigger, and a row of one trigger and attempt is written once.
+//! take the highest attempt of a trigger, and a row of one trigger and attempt is written once. A manager that had to begin
+//! without the reports of some units gives new work a first attempt of 1 until it has heard them. (What it cannot know is what
+//! a builder wrote that has died since, of ranges that every readout unit that knew of them has forgotten as well, when
+//! all this happens twice before every unit has reported once.)
 //!
 //! **Death.** A readout unit that dies takes its boards' fragments of open events along: builders close those events
 //! as [`UnitLost`](thalweg_data::Closing::UnitLost) when it has been gone for `dead_ms`, or at once when it is back and says that it no

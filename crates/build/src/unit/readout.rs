@@ -310,6 +310,8 @@ impl ReadoutUnit {
             }
             self.duties.insert(duty);
         }
+        // A manager that remembers less than this unit does not bring back what is gone from here.
+        let next = if fresh { next } else { next.max(had_until) };
         (self.epoch, self.assigned_until) = (epoch, next);
         let had_it = |trigger: u64| {
             fresh || trigger >= had_until || had.containing(trigger).is_some_and(|duty| !duty.lost)
@@ -347,7 +349,8 @@ impl ReadoutUnit {
             // A hole in the numbers was jumped: nobody else had anything in it.
             let duties = &self.duties;
             let in_hole = |trigger: u64| (had_until..next).contains(&trigger);
-            let lost = self.store.keep_only(in_hole, |trigger| duties.containing(trigger).is_some());
+            let wanted = |trigger: u64| duties.containing(trigger).is_some_and(|duty| !duty.lost);
+            let lost = self.store.keep_only(in_hole, wanted);
             self.count(lost, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
         }
     }

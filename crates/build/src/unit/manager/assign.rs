@@ -42,8 +42,7 @@ impl EventManager {
             }
             let Some(builder) = self.choose(self.next, length, now) else { break };
             let length = length.min(u64::from(self.builders[builder].credits.limit));
-            let (hazard_until, hazard_attempt) = self.hazard;
-            let attempt = if self.next < hazard_until { hazard_attempt } else { 0 };
+            let attempt = self.first_attempt(self.next);
             let assignment = Assignment {
                 start: self.next,
                 length: length as u32,
@@ -125,7 +124,7 @@ impl EventManager {
             if !progress.ended {
                 reach.limit = reach.limit.min(progress.closed_until);
             }
-            let is_current = progress.assigned_until == self.next;
+            let is_current = progress.assigned_until >= self.next;
             reach.lowest = reach.lowest.filter(|_| is_current).map(|low| low.min(nothing_below(&progress)));
         }
         if reach.limit == u64::MAX {

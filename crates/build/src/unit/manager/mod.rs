@@ -124,6 +124,8 @@ pub struct EventManager {
     next: u64,
     /// Triggers below the first may have been written with attempts below the second, by a manager that nobody else remembers.
     hazard: (u64, u8),
+    /// Some unit has not reported yet, and may remember more.
+    blind: bool,
     rotation: usize,
     assigned_at: Mark,
     /// To be told at this poll: `next` has passed a hole, and ranges are new or done.
@@ -151,6 +153,7 @@ impl EventManager {
             orphans: 0,
             next: 0,
             hazard: (0, 0),
+            blind: false,
             rotation: 0,
             assigned_at: Mark(0),
             jumped: false,
@@ -226,6 +229,7 @@ impl EventManager {
             self.recover(now);
         }
         if self.phase == Phase::Running {
+            self.blind &= !self.has_heard_all();
             self.fence_the_dead(now);
             self.assign(now);
             self.tell_readouts(now, outbox);
@@ -330,6 +334,10 @@ impl EventManager {
     ) {
         self.rise_above(epoch);
         let collecting = self.phase != Phase::Running;
+        if !collecting && epoch != self.epoch && epoch > 0 {
+            let attempt = open.iter().map(|range| range.attempt).max().unwrap_or(0);
+            self.note_foreign(progress.assigned_until, attempt);
+        }
         let readout = &mut self.readouts[number];
         (readout.link.reported, readout.link.state_due) = (true, true);
         (readout.progress, readout.busy) = (None, progress.busy);
@@ -366,6 +374,9 @@ impl EventManager {
             self.fence(number);
         }
         let collecting = self.phase != Phase::Running;
+        if !collecting && epoch != self.epoch {
+            ranges.iter().for_each(|range| self.note_foreign(range.end(), range.attempt));
+        }
         let builder = &mut self.builders[number];
         (builder.link.reported, builder.link.state_due) = (true, true);
         (builder.incarnation, builder.credits) = (incarnation, credits);

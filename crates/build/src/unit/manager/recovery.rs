@@ -17,10 +17,28 @@ impl EventManager {
     /// Whether every unit has reported, or enough have and the others have had their time.
     pub(super) fn has_heard_enough(&self, now: Mark) -> bool {
         let Phase::Collecting { since } = self.phase else { return false };
-        let readouts = self.readouts.iter().filter(|unit| unit.link.reported).count();
-        let builders = self.builders.iter().filter(|unit| unit.link.reported).count();
-        let all = readouts == self.readouts.len() && builders == self.builders.len();
-        all || readouts > 0 && builders > 0 && now.since_ns(since) >= self.settings.announce_ns()
+        let any = self.readouts.iter().any(|unit| unit.link.reported)
+            && self.builders.iter().any(|unit| unit.link.reported);
+        self.has_heard_all() || any && now.since_ns(since) >= self.settings.announce_ns()
+    }
+
+    pub(super) fn has_heard_all(&self) -> bool {
+        self.readouts.iter().all(|unit| unit.link.reported)
+            && self.builders.iter().all(|unit| unit.link.reported)
+    }
+
+    /// A unit that comes later than the table was rebuilt, or knows of more than is in it: what it had a part in must not be
+    /// written a second time with the same attempt.
+    pub(super) fn note_foreign(&mut self, until: u64, attempt: u8) {
+        if until > self.next {
+            self.hazard = (self.hazard.0.max(until), self.hazard.1.max(attempt.saturating_add(1)));
+        }
+    }
+
+    /// The first attempt of a range that is assigned now.
+    pub(super) fn first_attempt(&self, start: u64) -> u8 {
+        let known = if start < self.hazard.0 { self.hazard.1 } else { 0 };
+        known.max(u8::from(self.blind))
     }
 
     /// Rebuilds the table from the reports, and begins to assign.
@@ -56,6 +74,10 @@ impl EventManager {
             }
         }
         self.take_claims();
+        if !self.has_heard_all() {
+            // Whoever is missing, or has died, may have had a part in attempts that nobody here knows of.
+            self.blind = true;
+        }
         self.orphans = 0;
         for range in self.open.iter_mut().filter(|range| range.builder == Assignment::NOBODY) {
             range.attempt = range.attempt.saturating_add(1);
@@ -69,6 +91,7 @@ impl EventManager {
 
     /// Leaves with each builder what it has; what it has that is in no table must not be written a second time with the same attempt.
     fn take_claims(&mut self) {
+        let mut foreign = Vec::new();
         for (number, builder) in self.builders.iter_mut().enumerate() {
             for claim in std::mem::take(&mut builder.report.ranges) {
                 match self.open.find(claim.start) {
@@ -77,20 +100,18 @@ impl EventManager {
                         builder.outstanding += u64::from(range.length);
                     }
                     _ => {
-                        let attempt = claim.attempt.saturating_add(1);
                         let touched = self.open.iter_mut().filter(|range| {
                             range.builder == Assignment::NOBODY
                                 && range.start < claim.end()
                                 && claim.start < range.end()
                         });
                         touched.for_each(|range| range.attempt = range.attempt.max(claim.attempt));
-                        if claim.end() > self.next {
-                            self.hazard = (self.hazard.0.max(claim.end()), self.hazard.1.max(attempt));
-                        }
+                        foreign.push(claim);
                     }
                 }
             }
         }
+        foreign.iter().for_each(|claim: &Assignment| self.note_foreign(claim.end(), claim.attempt));
     }
 }
 

@@ -68,7 +68,7 @@ impl Plan {
         let mut random = Random::new(seed);
         let mut settings = Plan::settings();
         settings.range_events = [1, 4, 16, 64][random.below(4) as usize];
-        settings.slots = random.between(u64::from(settings.range_events), 200) as u32;
+        settings.slots = random.between(u64::from(settings.range_events.max(8)), 200) as u32;
         settings.keep_events = random.between(64, 400);
         settings.part_bytes = [40, 500, 1 << 20][random.below(3) as usize];
         settings.ordered = random.once_in(3);

@@ -466,7 +466,7 @@ impl World {
         }
         for unit in self.builders.iter().filter_map(|process| process.unit.as_ref()) {
             slots += settings.slots as usize;
-            if unit.open_ranges() > 2 * settings.slots as usize {
+            if unit.open_ranges() > 3 * settings.slots.max(32) as usize {
                 return Err(format!("a builder unit has {} open ranges", unit.open_ranges()));
             }
         }
