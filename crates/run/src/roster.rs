@@ -179,6 +179,7 @@ mod tests {
     #[test]
     fn a_run_without_triggered_boards_has_no_events() {
         let text = "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n";
-        assert_eq!((roster(text).events, roster(text).boards), (None, 0..0));
+        assert_eq!(roster(text).events, None);
+        assert!(roster(text).boards.is_empty());
     }
 }
