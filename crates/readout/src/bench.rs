@@ -23,7 +23,7 @@ use thalweg_transport::{ReadySet, UdpReceiver, UdpReceiverSettings, thread_cpu_t
 
 use crate::group::{Group, GroupSettings};
 use crate::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
-use crate::links::{Boards, EmulatedBoards, LinkSettings, open_links};
+use crate::links::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, open_links};
 use crate::{RunClock, Settings, SourceUrl};
 
 /// Bytes that one turn receives, about.
@@ -77,10 +77,7 @@ fn measure(work: &Work, repeats: usize) -> Result<Measurement, SourceError> {
     let over = work.over;
     let clock = RunClock::start();
     let mut subject = Subject::open(work, clock)?;
-    let mut bare = match over {
-        Over::Tcp => Bare::streams(work, subject.block_bytes)?,
-        Over::Udp => Bare::datagrams(work, subject.block_bytes)?,
-    };
+    let mut bare = Bare::open(work, 1, subject.block_bytes)?;
     let (mut failure, mut wall) = (None, Duration::ZERO);
     let mut keep = |result: Result<Duration, SourceError>| {
         result.unwrap_or_else(|error| {
@@ -121,7 +118,7 @@ fn measure(work: &Work, repeats: usize) -> Result<Measurement, SourceError> {
 }
 
 /// What one turn has to bring.
-struct Work {
+pub struct Work {
     over: Over,
     boards: u16,
     fragment_bytes: usize,
@@ -133,7 +130,8 @@ struct Work {
 }
 
 impl Work {
-    fn new(over: Over, boards: u16, fragment_bytes: usize) -> Work {
+    /// About 128 MiB of fragments of `fragment_bytes`, header included, of `boards` boards, and at least eight triggers.
+    pub fn new(over: Over, boards: u16, fragment_bytes: usize) -> Work {
         let each = usize::from(boards.max(1)) * fragment_bytes;
         let triggers = (TURN_BYTES / each).max(8) as u64;
         let at_once = match over {
@@ -144,8 +142,30 @@ impl Work {
         Work { over, boards, fragment_bytes, triggers, at_once, rate_hz: None }
     }
 
-    fn fragments(&self) -> u64 {
+    /// Fragments of one turn.
+    pub fn fragments(&self) -> u64 {
         self.triggers * u64::from(self.boards)
+    }
+
+    /// The boards and the links that read them, with memory as a run has it; nothing flows yet.
+    ///
+    /// # Errors
+    /// When sockets cannot be opened, or memory is short.
+    pub fn open_links(&self, clock: RunClock, busy: &Arc<Busy>) -> Result<OpenedLinks, SourceError> {
+        let boards = Boards::Fragment(fragment::Settings {
+            boards: self.boards,
+            longest_fragment_bytes: self.fragment_bytes as u32,
+            ..Default::default()
+        });
+        let emulated = EmulatedBoards::Fragment(self.board());
+        let endpoint = Settings::new(SourceUrl::default());
+        let settings = LinkSettings {
+            endpoint: &endpoint,
+            boards: &boards,
+            emulated: Some(&emulated),
+            first_source: SourceId(0),
+        };
+        open_links(&settings, clock, busy)
     }
 
     fn board(&self) -> fragment::emulate::Settings {
@@ -257,61 +277,101 @@ fn paced_turn(
     Ok(thread_cpu_time() - start)
 }
 
-/// Ours.
-struct Subject {
+/// Boards, and the group that reads them.
+pub struct Subject {
     sender: Sender,
     group: Group,
     block_bytes: usize,
 }
 
 impl Subject {
-    fn open(work: &Work, clock: RunClock) -> Result<Subject, SourceError> {
-        let boards = Boards::Fragment(fragment::Settings {
-            boards: work.boards,
-            longest_fragment_bytes: work.fragment_bytes as u32,
-            ..Default::default()
-        });
-        let emulated = EmulatedBoards::Fragment(work.board());
-        let endpoint = Settings::new(SourceUrl::default());
-        let settings = LinkSettings {
-            endpoint: &endpoint,
-            boards: &boards,
-            emulated: Some(&emulated),
-            first_source: SourceId(0),
-        };
-        let opened = open_links(&settings, clock, &Arc::new(Busy::default()))?;
+    /// Opens the links of `work`.
+    ///
+    /// # Errors
+    /// When sockets cannot be opened, or memory is short.
+    pub fn open(work: &Work, clock: RunClock) -> Result<Subject, SourceError> {
+        let opened = work.open_links(clock, &Arc::new(Busy::default()))?;
         let group = Group::new(opened.links, GroupSettings::default(), clock)?;
         let sender = Sender::new(opened.hosted, work)?;
         Ok(Subject { sender, group, block_bytes: opened.plan.block_bytes })
     }
 
-    fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
-        let group = &mut self.group;
-        turn(work, &mut self.sender, || {
+    /// Bytes of one block of a link.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    /// Receives and splits the fragments of one turn, and lets them go; the processor time that it took.
+    ///
+    /// # Errors
+    /// When something does not arrive.
+    pub fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
+        self.turn_with(work, &mut |group| {
             let mut seen = 0;
             group.turn(WAIT, &mut |_, _, fragments| seen += fragments.fragments.len() as u64)?;
             Ok(seen)
         })
     }
+
+    /// The same with more done to the fragments: `read` takes a turn of the group and says how many fragments are done with.
+    ///
+    /// # Errors
+    /// When something does not arrive, or `read` says so.
+    pub fn turn_with(
+        &mut self,
+        work: &Work,
+        read: &mut dyn FnMut(&mut Group) -> Result<u64, SourceError>,
+    ) -> Result<Duration, SourceError> {
+        let group = &mut self.group;
+        turn(work, &mut self.sender, || read(group))
+    }
 }
 
-/// Nothing but the calls.
-struct Bare {
+/// Boards, and nothing but the calls that read them.
+pub struct Bare {
     sender: Sender,
     read: Box<dyn FnMut() -> Result<u64, SourceError>>,
     /// Bytes that do not make a whole fragment yet.
     rest: u64,
 }
 
-/// Memory of one connection, written through from start to end, as a link's block is.
+/// Memory of one connection, written through block by block from start to end, as a link's blocks are.
 struct Connection {
     stream: TcpStream,
     memory: Vec<u8>,
+    block_bytes: usize,
+    /// The block that is being written, and how far.
+    block: usize,
     used: usize,
 }
 
+impl Connection {
+    fn read(&mut self) -> std::io::Result<usize> {
+        if self.block_bytes - self.used < self.block_bytes / 8 {
+            self.used = 0;
+            self.block = (self.block + 1) % (self.memory.len() / self.block_bytes);
+        }
+        let block = &mut self.memory[self.block * self.block_bytes..][..self.block_bytes];
+        let received = self.stream.read(&mut block[self.used..])?;
+        self.used += received;
+        Ok(received)
+    }
+}
+
 impl Bare {
-    fn streams(work: &Work, block_bytes: usize) -> Result<Bare, SourceError> {
+    /// Opens sockets for the boards of `work`, as many as its links are, each with memory of so many blocks, which is written
+    /// in turn. The datagrams' receiver has a pool as it is.
+    ///
+    /// # Errors
+    /// When sockets cannot be opened.
+    pub fn open(work: &Work, blocks: usize, block_bytes: usize) -> Result<Bare, SourceError> {
+        match work.over {
+            Over::Tcp => Bare::streams(work, blocks, block_bytes),
+            Over::Udp => Bare::datagrams(work, block_bytes),
+        }
+    }
+
+    fn streams(work: &Work, blocks: usize, block_bytes: usize) -> Result<Bare, SourceError> {
         let mut ready = ReadySet::new().map_err(failed)?;
         let (mut connections, mut links) = (Vec::new(), Vec::new());
         let boards = fragment::emulate::boards(0..work.boards, &work.board()).map_err(failed)?;
@@ -323,21 +383,14 @@ impl Bare {
             stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(failed)?;
             ready.add(&stream, key).map_err(failed)?;
             // Touched, as a pool's blocks are.
-            connections.push(Connection { stream, memory: vec![1; block_bytes], used: 0 });
+            let memory = vec![1; blocks.max(1) * block_bytes];
+            connections.push(Connection { stream, memory, block_bytes, block: 0, used: 0 });
             links.push(HostedLink::new(outlet, vec![Box::new(board) as Box<dyn Hosted>]));
         }
         let read = move || {
             let mut bytes = 0;
             for &key in ready.wait(WAIT).map_err(failed)? {
-                let connection = &mut connections[key];
-                if connection.memory.len() - connection.used < connection.memory.len() / 8 {
-                    connection.used = 0;
-                }
-                let Ok(received) = connection.stream.read(&mut connection.memory[connection.used..]) else {
-                    continue;
-                };
-                connection.used += received;
-                bytes += received as u64;
+                bytes += connections[key].read().unwrap_or(0) as u64;
             }
             Ok(bytes)
         };
@@ -367,7 +420,11 @@ impl Bare {
         Ok(Bare { sender: Sender::new(links, work)?, read: Box::new(read), rest: 0 })
     }
 
-    fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
+    /// Reads the bytes of one turn; the processor time that it took.
+    ///
+    /// # Errors
+    /// When something does not arrive.
+    pub fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
         let (read, rest) = (&mut self.read, &mut self.rest);
         turn(work, &mut self.sender, || {
             *rest += read()?;

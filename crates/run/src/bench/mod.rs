@@ -3,9 +3,13 @@
 //! Each is a ratio against a yardstick in the same run, repeated and interleaved; see
 //! [`thalweg_data::measure`]. The parts are measured in the rooms that own them, the whole path here.
 
+mod build;
+mod build_rate;
+mod building;
 mod live;
 mod n2n;
 mod path;
+mod receive_fragments;
 mod sweep;
 
 use std::path::PathBuf;
@@ -134,6 +138,21 @@ pub fn names() -> Vec<Bench> {
             "events of 2 to 512 sources out of fragments in memory, against a bare table",
             build_memory,
         ),
+        bench(
+            "receive-fragments",
+            "fragments of 105 TCP and 265 UDP boards, against a bare receive loop",
+            receive_fragments::receive_fragments,
+        ),
+        bench(
+            "build",
+            "events of 2 to 512 boards over TCP, against our receive and a bare receive loop",
+            build::build,
+        ),
+        bench(
+            "build-rate",
+            "events built of 105 boards by the rate of triggers offered, 50 Hz to 100 kHz",
+            build_rate::build_rate,
+        ),
         bench("n2n", "messages between 2 to 8 processes over loopback TCP, against bare sockets", n2n::n2n),
     ]
 }
@@ -158,6 +177,8 @@ fn build_memory(conditions: &Conditions) -> Result<Measured, BenchError> {
         points,
         shows_ratio: false,
         logarithmic_x: true,
+        logarithmic_y: false,
+        guide: None,
     };
     Ok(sweep.measured())
 }

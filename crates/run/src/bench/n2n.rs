@@ -35,6 +35,8 @@ pub(super) fn n2n(conditions: &Conditions) -> Result<Measured, BenchError> {
         points,
         shows_ratio: true,
         logarithmic_x: true,
+        logarithmic_y: false,
+        guide: None,
     };
     Ok(sweep.measured())
 }

@@ -24,6 +24,10 @@ pub(crate) struct Sweep {
     pub(crate) shows_ratio: bool,
     /// Whether x has equal ratios.
     pub(crate) logarithmic_x: bool,
+    /// Whether y has equal ratios; otherwise it begins at 0.
+    pub(crate) logarithmic_y: bool,
+    /// A line that was not measured, to compare with.
+    pub(crate) guide: Option<Series>,
 }
 
 impl Sweep {
@@ -41,7 +45,7 @@ impl Sweep {
     }
 
     fn chart(&self) -> Chart {
-        let mut series: Vec<Series> = Vec::new();
+        let mut series: Vec<Series> = self.guide.iter().cloned().collect();
         for point in &self.points {
             let name = self.lines.map_or(String::new(), |lines| said(&point.parameters, lines));
             let x = point.parameters.get(self.along).and_then(Value::as_f64).unwrap_or(f64::NAN);
@@ -59,7 +63,7 @@ impl Sweep {
             x_words: self.x_words.to_owned(),
             y_words: if self.shows_ratio { "÷ yardstick".to_owned() } else { unit.to_owned() },
             logarithmic_x: self.logarithmic_x,
-            logarithmic_y: false,
+            logarithmic_y: self.logarithmic_y,
             series,
         }
     }
