@@ -18,18 +18,44 @@ pub(super) fn verified(report: &VerifyReport) -> String {
             si(table.bytes as f64)
         );
     }
-    let _ = writeln!(
-        text,
-        "  time order: {} hits, {} out of order, {} late by their flag",
-        report.hits, report.hits_out_of_order, report.hits_late
-    );
+    let events = &report.events;
+    if events.events > 0 {
+        let _ = writeln!(
+            text,
+            "  events: {}, {} complete; {} fragments, {}B",
+            events.events,
+            events.complete,
+            events.fragments,
+            si(events.payload_bytes as f64)
+        );
+        let _ = writeln!(
+            text,
+            "  trigger order: {} out of order, {} doubled, {} superseded by a later attempt",
+            events.out_of_order, events.doubled, events.superseded
+        );
+    }
     let ledger = &report.ledger;
+    if events.events == 0 || report.hits > 0 {
+        let _ = writeln!(
+            text,
+            "  time order: {} hits, {} out of order, {} late by their flag",
+            report.hits, report.hits_out_of_order, report.hits_late
+        );
+    }
+    let recorded = [
+        (ledger.hits_recorded, ledger.hits_lost, "hits"),
+        (ledger.events_recorded, ledger.events_lost, "events"),
+    ];
+    let recorded: Vec<String> = recorded
+        .into_iter()
+        .filter_map(|(recorded, lost, what)| Some(format!("{} {what} recorded, {lost} lost", recorded?)))
+        .collect();
+    let closed = if ledger.closed { "closed" } else { "NOT CLOSED" };
     let _ = writeln!(
         text,
-        "  ledger: {}, {} hits recorded, {} lost",
-        if ledger.closed { "closed" } else { "NOT CLOSED" },
-        ledger.hits_recorded.map_or("unknown".to_owned(), |hits| hits.to_string()),
-        ledger.hits_lost
+        "  ledger: {closed}{}{}",
+        if recorded.is_empty() { "" } else { ", " },
+        recorded.join("; ")
     );
     for problem in &report.problems {
         let _ = writeln!(text, "  problem: {problem}");
@@ -64,8 +90,31 @@ pub(super) fn inspected(report: &Inspection) -> String {
         let state = report.state.map_or(String::new(), |state| format!("{state:?}").to_lowercase());
         let _ = writeln!(text, "  {state}, started {}, stopped {}", report.started, report.stopped);
     }
-    let _ =
-        writeln!(text, "  {} hits over {:.6} s: {}hits/s", report.hits, report.span_s, si(report.rate_hz));
+    if let Some(events) = &report.events {
+        let _ = writeln!(
+            text,
+            "  {} events over {:.3} s: {}events/s; {} complete, {} fragments, {}B, built within {:.3} ms on average",
+            events.events,
+            events.span_s,
+            si(events.rate_hz),
+            events.complete,
+            events.fragments,
+            si(events.bytes as f64),
+            events.mean_building_ms
+        );
+        for (closing, count) in &events.closings {
+            let _ = writeln!(text, "  closed by {closing:<10} {count:>12}");
+        }
+    }
+    if report.events.is_none() || report.hits > 0 {
+        let _ = writeln!(
+            text,
+            "  {} hits over {:.6} s: {}hits/s",
+            report.hits,
+            report.span_s,
+            si(report.rate_hz)
+        );
+    }
     for channel in &report.channels {
         let mean =
             channel.mean_energy.map_or("no energy".to_owned(), |mean| format!("mean energy {mean:.1}"));
