@@ -5,7 +5,7 @@
 //!              └── refused ◄─────── BUSY: a full FIFO, or the builder ───┘
 //! ```
 //! A system without BUSY builds fewer events the more are offered beyond its limit, or none. Here the yardstick of each rate
-//! is the rate that was offered or, above the limit, the highest one built at any lower rate: a ratio below 1 is a dip or a
+//! is the rate that was offered or, above the limit, the highest one built at this or any lower rate: a ratio below 1 is a dip or a
 //! collapse. Emulated boards that cannot follow the program answer late, and then triggers come at the rate that they can:
 //! `lateness_p99_us` says so. Every trigger that was accepted is built; otherwise the bench fails.
 
@@ -82,14 +82,12 @@ fn at_rate(
         (0..repeats.max(1)).map(|_| once(rate_hz, fragment_bytes, OFFERED)).collect::<Result<_, _>>()?;
     let middle = |of: fn(&Seen) -> f64| median(&mut all.iter().map(of).collect::<Vec<_>>());
     let built_hz = middle(|seen| seen.built_hz);
-    // Nothing was ever built yet: the first rate has to be all there.
-    let possible =
-        if highest_hz > 0.0 && built_hz < 0.99 * rate_hz { highest_hz.min(rate_hz) } else { rate_hz };
+    let possible = highest_hz.max(built_hz).min(rate_hz);
     Ok(Measurement {
         bench: BENCH.to_owned(),
         value: built_hz,
         unit: "events/s".to_owned(),
-        yardstick: "the rate offered or, above what is possible, the highest built at lower rates".to_owned(),
+        yardstick: "the rate offered or, above what is possible, the highest built until then".to_owned(),
         yardstick_value: possible,
         ratio: built_hz / possible,
         cores: 2,

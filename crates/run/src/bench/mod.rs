@@ -84,8 +84,7 @@ pub fn names() -> Vec<Bench> {
     use thalweg_record::Compression;
     use thalweg_record::bench::{EventShape, record_events_in, record_in};
     use thalweg_transport::bench as transport;
-    let bench = |name, about, measure| Bench { name, about, measure };
-    vec![
+    let mut all = vec![
         bench(
             "receive-udp",
             "UDP receive of 8972-byte datagrams into blocks, against a bare receive loop",
@@ -133,6 +132,22 @@ pub fn names() -> Vec<Bench> {
         bench("live-record", "the same, with every hit written to a file", |c| {
             live::live_record(c).map(Measured::from)
         }),
+    ];
+    all.extend(event_benches());
+    all
+}
+
+fn bench(
+    name: &'static str,
+    about: &'static str,
+    measure: fn(&Conditions) -> Result<Measured, BenchError>,
+) -> Bench {
+    Bench { name, about, measure }
+}
+
+/// Those of receiving from many boards and building their events.
+fn event_benches() -> [Bench; 5] {
+    [
         bench(
             "build-memory",
             "events of 2 to 512 sources out of fragments in memory, against a bare table",
