@@ -114,20 +114,28 @@ fn open_live(
 /// The emulated boards of all sources, triggered together.
 ///
 /// # Errors
-/// When the trigger's program cannot be, or a socket cannot be made.
+/// When a socket cannot be made.
 pub(crate) fn host(
     configuration: &Configuration,
     links: Vec<HostedLink>,
+    feed: Feed,
     busy: &Arc<Busy>,
 ) -> Result<HostedBoards, RunError> {
-    let program = Program::new(&trigger(configuration)?)
-        .map_err(|error| not_allowed(configuration, format!("[trigger]: {error}")))?;
     let settings = TriggeredSettings {
         first_number: configuration.trigger.first_number,
         busy: Some(busy.clone()),
-        ..TriggeredSettings::new(links, Feed::Program(program))
+        ..TriggeredSettings::new(links, feed)
     };
     Ok(HostedBoards::new(settings)?)
+}
+
+/// The trigger's program.
+///
+/// # Errors
+/// When there can be no such program.
+pub(crate) fn program(configuration: &Configuration) -> Result<Program, RunError> {
+    let program = Program::new(&trigger(configuration)?);
+    Ok(program.map_err(|error| not_allowed(configuration, format!("[trigger]: {error}")))?)
 }
 
 /// The links of a raw recording, with pools of the same shape.

@@ -14,7 +14,7 @@ use super::{RawLinks, Site, spawn};
 use crate::error::RunError;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, Ledgered, LinkBooks, link_units,
+    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, link_units,
 };
 use crate::supervise::BuildGauges;
 
@@ -29,6 +29,8 @@ pub(super) struct Reading<'r> {
     /// The account of the events that it builds.
     pub(super) events: SourceId,
     pub(super) gauges: Arc<BuildGauges>,
+    /// The board that emulated ones follow, if it is one of these.
+    pub(super) leader: Option<Leader>,
 }
 
 /// A reader that was started: nothing flows before the boards are.
@@ -70,6 +72,7 @@ impl Reading<'_> {
             links: places.iter().map(|place| link_books(site, place)).collect(),
             events_books: Ledgered::new(ledger.open(Stage::Build, self.events, &[Unit::Events])),
             raw: raw.link(ledger, &raw_sources),
+            leader: self.leader,
             outlet: inlet,
             busy: site.busy.clone(),
             gauges: self.gauges,

@@ -16,6 +16,7 @@ use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
 use thalweg_record::EventWriter;
 
 use super::event_readers::Reading;
+use super::leading::Leading;
 use super::unit_threads::UnitThreads;
 use super::{RawLinks, Site, joined, spawn};
 use crate::error::RunError;
@@ -73,6 +74,7 @@ impl EventPath {
             // What was recorded here is built here again.
             Origin::Recorded(_) => None,
         };
+        let mut leading = Leading::of(site)?;
         let (readers, recording) = match plan {
             None => {
                 let triggered = site.roster.entries.iter().enumerate();
@@ -84,12 +86,13 @@ impl EventPath {
                     boards: site.roster.boards.clone(),
                     events,
                     gauges: gauges.clone(),
+                    leader: leading.leader_of(&sources),
                 };
                 let (reader, outlet) = reading.start(site, raw)?;
                 (vec![reader], Recording::Here(recorder(site, events, outlet)?))
             }
             Some(plan) => {
-                let (readers, units) = UnitThreads::start(site, raw, plan, &gauges)?;
+                let (readers, units) = UnitThreads::start(site, raw, plan, &gauges, &mut leading)?;
                 (readers, Recording::Units(units))
             }
         };
@@ -111,7 +114,8 @@ impl EventPath {
             emulated.extend(reader.emulated);
         }
         if !hosted.is_empty() {
-            path.boards = Some((host(site.configuration, hosted, site.busy)?, emulated));
+            let feed = leading.feed(site)?;
+            path.boards = Some((host(site.configuration, hosted, feed, site.busy)?, emulated));
         }
         Ok(Some(path))
     }

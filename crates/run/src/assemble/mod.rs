@@ -7,6 +7,7 @@
 mod event_readers;
 mod events;
 mod hits;
+mod leading;
 mod paths;
 mod raw;
 mod unit_threads;

@@ -15,6 +15,7 @@ use thalweg_record::EventWriter;
 use thalweg_transport::peer;
 
 use super::event_readers::{Reading, StartedReader};
+use super::leading::Leading;
 use super::{RUN, RawLinks, Site, joined, spawn};
 use crate::error::RunError;
 use crate::pipeline::Ledgered;
@@ -58,6 +59,7 @@ impl UnitThreads {
         raw: &mut RawLinks,
         plan: UnitPlan,
         gauges: &Arc<BuildGauges>,
+        leading: &mut Leading,
     ) -> Result<(Vec<StartedReader>, UnitThreads), RunError> {
         site.configuration.unit_rules.check()?;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -85,7 +87,7 @@ impl UnitThreads {
         }
         let mut readers = Vec::new();
         for number in &readouts {
-            let (reader, thread) = starting.readout(*number, raw)?;
+            let (reader, thread) = starting.readout(*number, raw, leading)?;
             readers.push(reader);
             units.readouts.push(thread);
         }
@@ -201,6 +203,7 @@ impl Starting<'_> {
         &self,
         number: usize,
         raw: &mut RawLinks,
+        leading: &mut Leading,
     ) -> Result<(StartedReader, JoinHandle<UnitHost<ReadoutWork>>), RunError> {
         let (site, readout) = (self.site, &self.plan.readouts[number]);
         let unit = &readout.settings;
@@ -211,6 +214,7 @@ impl Starting<'_> {
             events: site.roster.unit(&unit.name),
             // What is shown of building is what the builder units say.
             gauges: Arc::default(),
+            leader: leading.leader_of(&readout.sources),
         };
         let (reader, inlet) = reading.start(site, raw)?;
         let builders = self.plan.builders.iter().enumerate();

@@ -64,6 +64,31 @@ pub struct SourceHead {
     pub loss: f64,
 }
 
+/// `[trigger.follow]`: emulated boards answer what another board, real or replayed, is seen to answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FollowTrigger {
+    /// The `[[source]]` whose first board leads.
+    pub source: String,
+    /// Bits of its trigger number, 1 to 64; it wraps there.
+    #[serde(default = "follow_bits")]
+    pub trigger_bits: u32,
+    /// One count of its time, picoseconds; without it the time of arrival is taken.
+    #[serde(default)]
+    pub tick_ps: Option<f64>,
+    /// Most missing numbers in a row that are filled in; a wider step is a reset.
+    #[serde(default = "follow_gap")]
+    pub longest_gap: u64,
+}
+
+fn follow_bits() -> u32 {
+    32
+}
+
+fn follow_gap() -> u64 {
+    1000
+}
+
 /// One `[[source]]`, every key in its room.
 #[derive(Clone, Debug)]
 pub struct SourceSettings {
@@ -112,6 +137,8 @@ pub struct Configuration {
     pub order: thalweg_order::Settings,
     /// `[trigger]`: what triggers the emulated boards.
     pub trigger: thalweg_frontend::trigger::Settings,
+    /// `[trigger.follow]`.
+    pub follow: Option<FollowTrigger>,
     /// `[busy]`: how a real trigger is told to wait.
     pub busy: thalweg_readout::busy::BusySettings,
     /// `[build]`.
@@ -164,7 +191,7 @@ impl Configuration {
         );
         let run = reader.section(top.take("run"))?;
         let order = reader.section(top.take("order"))?;
-        let trigger = reader.section(top.take("trigger"))?;
+        let (trigger, follow) = reader.trigger(top.take("trigger"))?;
         let busy = reader.section(top.take("busy"))?;
         let (build, unit_rules) = reader.build(top.take("build"))?;
         let units = reader.units(top.take("unit"))?;
@@ -184,6 +211,7 @@ impl Configuration {
             sources,
             order,
             trigger,
+            follow,
             busy,
             build,
             unit_rules,
@@ -253,14 +281,33 @@ impl<'t> Reader<'t> {
         &self,
         value: Option<Spanned<DeValue<'t>>>,
     ) -> Result<(thalweg_build::Settings, thalweg_build::unit::Settings), ConfigError> {
-        let Some(value) = value else { return Ok(Default::default()) };
+        let (build, units) = self.section_with(value, "units")?;
+        Ok((build, self.section(units)?))
+    }
+
+    /// `[trigger]` and, inside it, `[trigger.follow]`.
+    fn trigger(
+        &self,
+        value: Option<Spanned<DeValue<'t>>>,
+    ) -> Result<(thalweg_frontend::trigger::Settings, Option<FollowTrigger>), ConfigError> {
+        let (trigger, follow) = self.section_with(value, "follow")?;
+        Ok((trigger, follow.map(|value| self.value(value)).transpose()?))
+    }
+
+    /// A section whose key `inner` belongs to somebody else.
+    fn section_with<T: DeserializeOwned + Default>(
+        &self,
+        value: Option<Spanned<DeValue<'t>>>,
+        inner: &str,
+    ) -> Result<(T, Option<Spanned<DeValue<'t>>>), ConfigError> {
+        let Some(value) = value else { return Ok((T::default(), None)) };
         let span = value.span();
         let DeValue::Table(table) = value.into_inner() else {
-            return Err(self.at(span.start, "[build] is a table of keys".to_owned()));
+            return Err(self.at(span.start, "this section is a table of keys".to_owned()));
         };
         let mut entries = Entries(table.into_iter().collect());
-        let units = self.section(entries.take("units"))?;
-        Ok((self.entries(entries, span)?, units))
+        let inner = entries.take(inner);
+        Ok((self.entries(entries, span)?, inner))
     }
 
     fn units(&self, value: Option<Spanned<DeValue<'t>>>) -> Result<Vec<UnitSettings>, ConfigError> {

@@ -12,7 +12,11 @@ pub fn json_schema() -> Value {
     let section = |schema: schemars::Schema| schema.to_value();
     let run = section(generator.subschema_for::<RunSettings>());
     let order = section(generator.subschema_for::<thalweg_order::Settings>());
-    let trigger = section(generator.subschema_for::<thalweg_frontend::trigger::Settings>());
+    let mut trigger = thalweg_frontend::trigger::Settings::json_schema(&mut generator).to_value();
+    let follow = section(generator.subschema_for::<super::FollowTrigger>());
+    if let Some(properties) = trigger.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("follow".to_owned(), follow);
+    }
     let busy = section(generator.subschema_for::<thalweg_readout::busy::BusySettings>());
     let mut build = thalweg_build::Settings::json_schema(&mut generator).to_value();
     let rules = section(generator.subschema_for::<thalweg_build::unit::Settings>());

@@ -17,6 +17,7 @@ use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber, Source
 use thalweg_readout::group::{LinkId, News};
 
 use super::lane::wait_for_empty;
+use super::leader::Leader;
 use super::links::Links;
 use super::{Ledgered, Signals};
 use crate::supervise::BuildGauges;
@@ -96,6 +97,7 @@ struct Feed {
     /// Links whose end is to be told once nothing of them is pending.
     ending: Vec<LinkId>,
     raw: Option<Upstream<Frames>>,
+    leader: Option<Leader>,
     /// The raw recording has ended before its time.
     raw_lost: bool,
 }
@@ -124,6 +126,8 @@ pub(crate) struct EventReaderParts {
     pub(crate) links: Vec<LinkBooks>,
     pub(crate) events_books: Ledgered,
     pub(crate) raw: Option<Upstream<Frames>>,
+    /// The board that emulated ones follow, if it is one of these.
+    pub(crate) leader: Option<Leader>,
     pub(crate) outlet: Upstream<Events>,
     pub(crate) busy: Arc<Busy>,
     pub(crate) gauges: Arc<BuildGauges>,
@@ -131,7 +135,8 @@ pub(crate) struct EventReaderParts {
 
 impl EventReader {
     pub(crate) fn new(parts: EventReaderParts) -> EventReader {
-        let EventReaderParts { inputs, builder, links, events_books, raw, outlet, busy, gauges } = parts;
+        let EventReaderParts { inputs, builder, links, events_books, raw, leader, outlet, busy, gauges } =
+            parts;
         let feed = Feed {
             builder,
             pending: links.iter().map(|_| Pending::default()).collect(),
@@ -140,6 +145,7 @@ impl EventReader {
             newly_held: Vec::new(),
             ending: Vec::new(),
             raw,
+            leader,
             raw_lost: false,
         };
         EventReader {
@@ -376,6 +382,9 @@ impl Feed {
         if !frames.slices.is_empty() {
             self.raw_lost |= !self.send_raw(frames, signals);
         }
+        if let Some(leader) = &mut self.leader {
+            leader.look(fragments);
+        }
         let end = frames.header.end;
         let pending = &mut self.pending[link.index()];
         if !fragments.fragments.is_empty() {
@@ -393,6 +402,9 @@ impl Feed {
             }
         }
         if end {
+            if let Some(leader) = &mut self.leader {
+                leader.end(self.links[link.index()].boards.iter().map(|board| board.source));
+            }
             self.ending.push(link);
         }
     }

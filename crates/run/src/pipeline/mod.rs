@@ -17,6 +17,7 @@ mod collector;
 mod event_reader;
 mod event_recorder;
 mod lane;
+mod leader;
 mod links;
 mod raw;
 mod reader;
@@ -33,6 +34,7 @@ pub(crate) use event_reader::{
 };
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use lane::{BATCHES, lanes};
+pub(crate) use leader::{Leader, TRIGGERS_WAITING};
 pub(crate) use links::Links;
 pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};

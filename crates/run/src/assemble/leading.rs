@@ -1,0 +1,66 @@
+//! Who leads the emulated boards of a run: their own program, or a board that they follow.
+
+use thalweg_data::SourceId;
+use thalweg_data::ring::ring;
+use thalweg_frontend::trigger::{FollowSettings, Follower};
+use thalweg_readout::host::triggered::Feed;
+
+use super::Site;
+use crate::config::ConfigError;
+use crate::error::RunError;
+use crate::open_links::program;
+use crate::pipeline::{Leader, TRIGGERS_WAITING};
+
+/// The two ends of what leads: one goes to the reader of the leader, the other to the emulated boards.
+pub(super) struct Leading {
+    /// The leader's place in the configuration, until its reader has taken it.
+    leader: Option<(usize, Leader)>,
+    feed: Option<Feed>,
+}
+
+impl Leading {
+    /// As the configuration has it.
+    ///
+    /// # Errors
+    /// When the leader is no triggered source, or a setting cannot be.
+    pub(super) fn of(site: &Site<'_>) -> Result<Leading, RunError> {
+        let Some(follow) = &site.configuration.follow else {
+            return Ok(Leading { leader: None, feed: None });
+        };
+        let refuse = |message: String| ConfigError::NotAllowed {
+            file: site.configuration.file.clone(),
+            report: format!("[trigger.follow]: {message}"),
+        };
+        let place = site.roster.entries.iter().position(|entry| entry.name == follow.source);
+        let first = place.and_then(|place| Some((place, site.roster.entries[place].links.first()?)));
+        let Some((place, link)) = first else {
+            return Err(refuse(format!("`source = \"{}\"` is no triggered source", follow.source)).into());
+        };
+        let settings = FollowSettings {
+            trigger_bits: follow.trigger_bits,
+            tick_ps: follow.tick_ps,
+            longest_gap: follow.longest_gap,
+        };
+        let source = SourceId(link.boards.start);
+        let follower = Follower::new(source, &settings).map_err(|error| refuse(error.to_string()))?;
+        let (producer, consumer) = ring(TRIGGERS_WAITING);
+        let leader = Leader::new(source, follower, producer);
+        Ok(Leading { leader: Some((place, leader)), feed: Some(Feed::Follow(consumer)) })
+    }
+
+    /// The leader, for the reader that reads it.
+    pub(super) fn leader_of(&mut self, sources: &[usize]) -> Option<Leader> {
+        self.leader.take_if(|(place, _)| sources.contains(place)).map(|(_, leader)| leader)
+    }
+
+    /// Where the emulated boards' triggers come from.
+    ///
+    /// # Errors
+    /// When the trigger's program cannot be.
+    pub(super) fn feed(&mut self, site: &Site<'_>) -> Result<Feed, RunError> {
+        match self.feed.take() {
+            Some(feed) => Ok(feed),
+            None => Ok(Feed::Program(program(site.configuration)?)),
+        }
+    }
+}
