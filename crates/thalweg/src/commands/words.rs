@@ -84,12 +84,7 @@ pub(super) fn recovered(report: &RecoverReport) -> String {
     text
 }
 
-pub(super) fn inspected(report: &Inspection) -> String {
-    let mut text = format!("{}  {}\n", report.path.display(), report.title);
-    if !report.started.is_empty() {
-        let state = report.state.map_or(String::new(), |state| format!("{state:?}").to_lowercase());
-        let _ = writeln!(text, "  {state}, started {}, stopped {}", report.started, report.stopped);
-    }
+fn inspected_events(report: &Inspection, text: &mut String) {
     if let Some(events) = &report.events {
         let _ = writeln!(
             text,
@@ -106,6 +101,15 @@ pub(super) fn inspected(report: &Inspection) -> String {
             let _ = writeln!(text, "  closed by {closing:<10} {count:>12}");
         }
     }
+}
+
+pub(super) fn inspected(report: &Inspection) -> String {
+    let mut text = format!("{}  {}\n", report.path.display(), report.title);
+    if !report.started.is_empty() {
+        let state = report.state.map_or(String::new(), |state| format!("{state:?}").to_lowercase());
+        let _ = writeln!(text, "  {state}, started {}, stopped {}", report.started, report.stopped);
+    }
+    inspected_events(report, &mut text);
     if report.events.is_none() || report.hits > 0 {
         let _ = writeln!(
             text,
