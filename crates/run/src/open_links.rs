@@ -178,7 +178,12 @@ fn open_recorded(
 }
 
 /// The trigger's settings, with the times of its file read.
-fn trigger(configuration: &Configuration) -> Result<thalweg_frontend::trigger::Settings, ConfigError> {
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn trigger(
+    configuration: &Configuration,
+) -> Result<thalweg_frontend::trigger::Settings, ConfigError> {
     let mut settings = configuration.trigger.clone();
     if let Some(file) = &settings.times_file {
         let path = configuration.file.parent().unwrap_or(std::path::Path::new(".")).join(file);

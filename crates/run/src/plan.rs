@@ -170,6 +170,10 @@ fn plan_events(
         Some(units) => plan_units(configuration, &units, threads, budget),
     }
     if emulated {
+        crate::open_links::trigger(configuration)?.check().map_err(|error| ConfigError::NotAllowed {
+            file: configuration.file.clone(),
+            report: format!("[trigger]: {error}"),
+        })?;
         threads.push("triggered boards: emulated, triggered together".to_owned());
     }
     configuration.build.check().map_err(|error| ConfigError::NotAllowed {

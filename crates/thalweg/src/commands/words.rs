@@ -103,6 +103,21 @@ fn inspected_events(report: &Inspection, text: &mut String) {
     }
 }
 
+fn inspected_losses(report: &Inspection, text: &mut String) {
+    for loss in report.losses.as_array().into_iter().flatten() {
+        let word = |key: &str| loss.get(key).and_then(|value| value.as_str()).unwrap_or("?").to_owned();
+        let count = loss.get("count").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "  lost {count} {} of {} at {}: {}",
+            word("unit"),
+            word("source"),
+            word("stage"),
+            word("reason")
+        );
+    }
+}
+
 pub(super) fn inspected(report: &Inspection) -> String {
     let mut text = format!("{}  {}\n", report.path.display(), report.title);
     if !report.started.is_empty() {
@@ -157,18 +172,7 @@ pub(super) fn inspected(report: &Inspection) -> String {
     if let Some(closed) = report.ledger_closed {
         let _ = writeln!(text, "  the books {}", if closed { "close" } else { "DO NOT CLOSE" });
     }
-    for loss in report.losses.as_array().into_iter().flatten() {
-        let word = |key: &str| loss.get(key).and_then(|value| value.as_str()).unwrap_or("?").to_owned();
-        let count = loss.get("count").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        let _ = writeln!(
-            text,
-            "  lost {count} {} of {} at {}: {}",
-            word("unit"),
-            word("source"),
-            word("stage"),
-            word("reason")
-        );
-    }
+    inspected_losses(report, &mut text);
     for problem in &report.problems {
         let _ = writeln!(text, "  problem: {problem}");
     }
