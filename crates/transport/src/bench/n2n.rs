@@ -278,7 +278,8 @@ impl NodeState {
         let mut out = Message::default();
         // All are looked at first: what came behind the hello is told by no descriptor.
         let mut ready: Vec<usize> = (0..self.peers.len()).collect();
-        while sent < total || seen < total || !ready.is_empty() {
+        // To the end, that of what waits in the peers included: nobody moves that on once this turn is over.
+        loop {
             for key in ready.drain(..) {
                 while self.peers[key].receive(&mut came, Duration::ZERO).map_err(failed)? == Received::Data {
                     seen += 1;
