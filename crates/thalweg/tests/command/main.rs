@@ -13,4 +13,5 @@ mod process;
 mod real_files;
 mod replay;
 mod settings;
+mod units;
 mod words;

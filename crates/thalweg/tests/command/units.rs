@@ -1,0 +1,163 @@
+//! Readout units, builder units and an event manager, in one process and in three.
+//!
+//! ```text
+//!  [[unit]] ─► thalweg run FILE            ─► files of both builder units = accepted triggers, each once
+//!          └─► thalweg run FILE --node a|b|c ┘
+//! ```
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+
+const BOARDS: u64 = 4;
+
+/// Two sources of emulated boards, and these units.
+fn configuration(folder: &Folder, triggers: u64, units: &str) -> String {
+    let source = |name: &str| {
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = {BOARDS}\n\
+             profile = \"recbe\"\nnamed_by = \"connection\"\n"
+        )
+    };
+    let text = format!(
+        "{}{}{units}[trigger]\nprogram = \"poisson\"\nrate_hz = 1500.0\ntriggers = {triggers}\n\
+         [build]\nfull = \"hold\"\n[record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n",
+        source("left"),
+        source("right"),
+        folder.at("runs")
+    );
+    folder.file("run.toml", &text)
+}
+
+/// One `[[unit]]`; `more` are its other keys.
+fn unit(name: &str, kind: &str, more: &str) -> String {
+    format!("[[unit]]\nname = \"{name}\"\nkind = \"{kind}\"\n{more}\n")
+}
+
+/// Two readout units and two builder units, without a manager.
+fn readouts_and_builders() -> String {
+    unit("ru-left", "readout", "sources = [\"left\"]")
+        + &unit("ru-right", "readout", "sources = [\"right\"]")
+        + &unit("bu-0", "builder", "")
+        + &unit("bu-1", "builder", "")
+}
+
+/// Events that a builder unit has recorded.
+#[track_caller]
+fn recorded_by(summary: &Value, builder: &str) -> u64 {
+    let ledger = summary["ledger"].as_array().expect("a list");
+    let of_it = ledger
+        .iter()
+        .find(|entry| entry["source"] == builder && entry["stage"] == "record" && entry["unit"] == "events");
+    number(of_it.unwrap_or_else(|| panic!("an account of {builder} in {summary:#}")), "out")
+}
+
+/// Triggers that the boards answered.
+#[track_caller]
+fn accepted(summary: &Value) -> u64 {
+    let events = &summary["events"];
+    number(events, "triggers_offered") - number(events, "triggers_refused")
+}
+
+/// The run went well, and its files are what they say.
+#[track_caller]
+fn went_well(summary: &Value) {
+    assert_books_close(summary);
+    assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
+    // A node without builder units has nothing to verify.
+    if number(&summary["events"], "events_recorded") > 0 {
+        thalweg(&["verify", &run_directory(summary)]).done();
+    }
+}
+
+#[test]
+fn two_readout_units_and_two_builder_units_of_one_process_lose_nothing() {
+    let folder = Folder::new();
+    let units = readouts_and_builders() + &unit("evm", "manager", "");
+    let file = configuration(&folder, 3000, &units);
+    let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
+    went_well(&summary);
+    let (events, accepted) = (&summary["events"], accepted(&summary));
+    assert_eq!(number(events, "triggers_offered"), 3000, "{events:#}");
+    assert_eq!(number(events, "events_recorded"), accepted, "{events:#}");
+    assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
+    assert_eq!(number(events, "fragments_recorded"), 2 * BOARDS * accepted, "{events:#}");
+    let builders = ["bu-0", "bu-1"].map(|builder| recorded_by(&summary, builder));
+    assert!(builders.iter().all(|count| *count > 0), "{builders:?}");
+    assert_eq!(builders.iter().sum::<u64>(), accepted, "{builders:?}");
+}
+
+/// Addresses on loopback that are free at this moment.
+fn free_urls<const N: usize>() -> [String; N] {
+    // All are bound before the first is let go, so that they differ.
+    let sockets = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
+    sockets.map(|socket| format!("tcp://{}", socket.local_addr().expect("bound")))
+}
+
+#[test]
+fn three_processes_record_every_accepted_trigger_once() {
+    let folder = Folder::new();
+    let [first, second, manager] = free_urls();
+    let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
+    let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"a\"")
+        + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"a\"")
+        + &unit("bu-0", "builder", &reached("b", &first))
+        + &unit("bu-1", "builder", &reached("c", &second))
+        + &unit("evm", "manager", &reached("b", &manager));
+    let file = configuration(&folder, 3000, &units);
+    let node = |name| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
+    let (left, right) = (node("b"), node("c"));
+    // It ends by itself once the last trigger's event is written at one of the builder units.
+    let boards = node("a").wait().done().json();
+    left.signal("TERM");
+    right.signal("TERM");
+    let (left, right) = (left.wait().done().json(), right.wait().done().json());
+    [&boards, &left, &right].into_iter().for_each(went_well);
+    let builders = [recorded_by(&left, "bu-0"), recorded_by(&right, "bu-1")];
+    assert_eq!(builders.iter().sum::<u64>(), accepted(&boards), "{builders:?} {:#}", boards["events"]);
+    for summary in [&left, &right] {
+        let events = &summary["events"];
+        assert_eq!(number(events, "events_partial"), 0, "{events:#}");
+        let fragments = 2 * BOARDS * number(events, "events_recorded");
+        assert_eq!(number(events, "fragments_recorded"), fragments, "{events:#}");
+    }
+}
+
+/// Asserts that a run of these units does not begin, and that the message has these words.
+#[track_caller]
+fn refused(units: &str, words: &[&str]) {
+    let folder = Folder::new();
+    let file = configuration(&folder, 10, units);
+    let ended = thalweg(&["run", &file, "--seconds", "1"]);
+    assert!(matches!(ended.code, Some(1 | 2)), "{ended:#?}");
+    for word in words {
+        assert!(ended.error.contains(word), "`{word}` in:\n{}", ended.error);
+    }
+}
+
+#[test]
+fn there_is_one_manager() {
+    let manager = unit("evm", "manager", "");
+    refused(&readouts_and_builders(), &["exactly one", "manager"]);
+    let two = readouts_and_builders() + &manager + &unit("another", "manager", "");
+    refused(&two, &["exactly one", "manager"]);
+}
+
+#[test]
+fn a_source_belongs_to_one_readout_unit() {
+    let others = unit("bu-0", "builder", "") + &unit("evm", "manager", "");
+    let left = unit("ru-left", "readout", "sources = [\"left\"]");
+    refused(&(left.clone() + &others), &["right", "no readout unit"]);
+    let both = unit("ru-both", "readout", "sources = [\"left\", \"right\"]");
+    refused(&(left.clone() + &both + &others), &["left", "two readout units"]);
+    let unknown = unit("ru-right", "readout", "sources = [\"rihgt\"]");
+    refused(&(left + &unknown + &others), &["ru-right", "rihgt"]);
+}
+
+#[test]
+fn names_of_units_are_unique() {
+    let units = readouts_and_builders() + &unit("bu-0", "manager", "");
+    refused(&units, &["bu-0", "unique"]);
+}
