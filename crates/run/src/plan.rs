@@ -107,18 +107,12 @@ fn plan_units(
     threads: &mut Vec<String>,
     budget: &mut Vec<Item>,
 ) {
-    let rules = &configuration.unit_rules;
     for (readout, boards) in units.readouts.iter().zip(&units.topology.readouts) {
         let unit = &readout.settings;
         if configuration.hosts(unit) {
             let sources = unit.sources.join(", ");
             threads.push(format!("read {}: {sources} → receive, find fragments, build", unit.name));
             threads.push(format!("{}: keep events of {} boards, send them", unit.name, boards.len()));
-            budget.push(Item {
-                owner: format!("events kept by {}", unit.name),
-                bytes: 0,
-                reason: format!("in its sources' blocks: at most {} events", rules.keep_events),
-            });
         }
     }
     for unit in units.builders.iter().filter(|unit| configuration.hosts(unit)) {
@@ -203,6 +197,18 @@ fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), C
             "workers = {} is more than the 64 allowed; more than one per core brings nothing",
             source.head.workers
         ));
+    }
+    let head = &source.head;
+    let of_hits = [
+        ("workers", head.workers > 0),
+        ("disorder_ps", head.disorder_ps.is_some()),
+        ("faults", head.faults.is_some()),
+        ("loss", head.loss > 0.0),
+    ];
+    if matches!(source.format, crate::format::FormatSettings::Triggered(_))
+        && let Some((key, _)) = of_hits.iter().find(|(_, set)| *set)
+    {
+        return refuse(format!("`{key}` is for sources of hits; take it out of this triggered one"));
     }
     let has_boards = source.emulate.is_some();
     if has_boards && source.endpoint.url.scheme() != "emulate" {

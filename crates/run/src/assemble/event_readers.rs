@@ -7,11 +7,13 @@ use std::thread::JoinHandle;
 use thalweg_build::Builder;
 use thalweg_data::ring::{Downstream, circuit};
 use thalweg_data::{Control, Events, SourceId, Stage, Unit};
+use thalweg_readout::Boards;
 use thalweg_readout::host::triggered::HostedLink;
 use thalweg_record::RawSource;
 
 use super::{RawLinks, Site, spawn};
 use crate::error::RunError;
+use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
     BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, link_units,
@@ -57,6 +59,9 @@ impl Reading<'_> {
         let opened = open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy)?;
         let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
         let mut builder = Builder::new(&configuration.build, self.boards)?;
+        for (source, bits) in self.sources.iter().flat_map(|index| trigger_bits(site, *index)) {
+            builder.set_trigger_bits(source, bits)?;
+        }
         builder.start_run(super::RUN);
         let raw_source = |place: &OpenedPlace| RawSource {
             source: place.link.0,
@@ -76,10 +81,21 @@ impl Reading<'_> {
             outlet: inlet,
             busy: site.busy.clone(),
             gauges: self.gauges,
+            names: roster.names.clone().into(),
         });
         let thread = spawn(self.name, site.signals, move |signals| reader.run(signals))?;
         Ok((StartedReader { thread, hosted, emulated, controls, descriptions }, outlet))
     }
+}
+
+/// How wide the trigger numbers of a source's boards are, where the format says so.
+fn trigger_bits(site: &Site<'_>, index: usize) -> Vec<(SourceId, u32)> {
+    let bits = match &site.configuration.sources[index].format {
+        FormatSettings::Triggered(Boards::Sitcp(settings)) => settings.profile.trigger_bits(),
+        FormatSettings::Triggered(Boards::Fragment(_)) | FormatSettings::Hits(_) => return Vec::new(),
+    };
+    let links = site.roster.entries[index].links.iter();
+    links.flat_map(|place| place.boards.clone()).map(|board| (SourceId(board), bits)).collect()
 }
 
 fn link_books(site: &Site<'_>, place: &OpenedPlace) -> LinkBooks {

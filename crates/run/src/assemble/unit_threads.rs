@@ -91,7 +91,9 @@ impl UnitThreads {
             readers.push(reader);
             units.readouts.push(thread);
         }
-        if !readouts.is_empty() {
+        // One node tells the trigger: that of the emulated boards, or with a way to tell a real one.
+        let tells = site.configuration.busy.udp.is_some() || site.configuration.busy.http.is_some();
+        if !readouts.is_empty() && (tells || readers.iter().any(|reader| !reader.hosted.is_empty())) {
             units.others.push(starting.gate()?);
         }
         Ok((readers, units))

@@ -113,6 +113,7 @@ pub(crate) struct EventReader {
     batch_since: Option<Mark>,
     busy: BusyShare,
     gauges: Arc<BuildGauges>,
+    names: Arc<[String]>,
     published: Mark,
     /// Time of the latest turn.
     latest: Mark,
@@ -131,12 +132,24 @@ pub(crate) struct EventReaderParts {
     pub(crate) outlet: Upstream<Events>,
     pub(crate) busy: Arc<Busy>,
     pub(crate) gauges: Arc<BuildGauges>,
+    /// Of everything that has an account, by number.
+    pub(crate) names: Arc<[String]>,
 }
 
 impl EventReader {
     pub(crate) fn new(parts: EventReaderParts) -> EventReader {
-        let EventReaderParts { inputs, builder, links, events_books, raw, leader, outlet, busy, gauges } =
-            parts;
+        let EventReaderParts {
+            inputs,
+            builder,
+            links,
+            events_books,
+            raw,
+            leader,
+            outlet,
+            busy,
+            gauges,
+            names,
+        } = parts;
         let feed = Feed {
             builder,
             pending: links.iter().map(|_| Pending::default()).collect(),
@@ -157,6 +170,7 @@ impl EventReader {
             batch_since: None,
             busy: BusyShare { busy, raised: false, since: Mark(0), total_ns: 0 },
             gauges,
+            names,
             published: Mark(0),
             latest: Mark(0),
             snapshot_sent: 0,
@@ -197,11 +211,11 @@ impl EventReader {
         self.hold_and_resume();
         self.follow_busy(turn.mark);
         if let Some(stop) = self.feed.builder.stop() {
+            let first = stop.missing.first().map_or("nobody", |source| &self.names[source.index()]);
             signals.fail(format!(
-                "trigger {} was incomplete and `[build] incomplete` is \"stop\": {} source(s) missing, the first {:?}",
+                "trigger {} is incomplete and `[build] incomplete` is \"stop\": {} source(s) missing, the first is {first}",
                 stop.trigger,
-                stop.missing.len(),
-                stop.missing.first()
+                stop.missing.len()
             ));
             return false;
         }
@@ -369,7 +383,10 @@ impl EventReader {
             pending.clear();
         }
         self.feed.builder.end_run();
-        while self.pull(mark, signals) && !self.feed.builder.is_empty() {}
+        // A builder that was stopped by an incomplete event gives nothing more: what it holds is in its books as held.
+        while self.pull(mark, signals) && !self.feed.builder.is_empty() && self.feed.builder.stop().is_none()
+        {
+        }
         self.pass_on(mark, None, true, signals);
         self.busy.set(false, mark);
         self.publish(mark);

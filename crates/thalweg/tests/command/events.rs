@@ -222,3 +222,31 @@ fn a_recorded_stream_of_a_real_board_is_395_events() {
     assert_eq!(number(&events, "fragments_lost"), 0, "{summary:#}");
     assert!(summary["elapsed_seconds"].as_f64().is_some_and(|seconds| seconds < 30.0), "it ends by itself");
 }
+
+#[test]
+fn a_run_that_insists_on_whole_events_ends_at_the_first_that_is_not() {
+    let folder = Folder::new();
+    let sections = "[source.emulate]\nhits = 5.0\n\n[[source]]\nname = \"weak\"\nformat = \"sitcp\"\nurl = \"emulate://\"\n\
+                    [source.emulate.faults]\nlose_every = 20\n\n[trigger]\nrate_hz = 1000.0\ntriggers = 200\n\n\
+                    [build]\nincomplete = \"stop\"\nage_ms = 50\n";
+    let file = configuration(&folder, "sitcp", "emulate://", "boards = 2", sections);
+    let ended = thalweg(&["run", &file, "--seconds", "20", "--json"]);
+    assert_eq!(ended.code, Some(1));
+    let summary = ended.json();
+    let failures = summary["failures"].to_string();
+    assert!(failures.contains("incomplete") && failures.contains("weak"), "{failures}");
+    assert_books_close(&summary);
+}
+
+#[test]
+fn emulated_boards_follow_a_recorded_one_into_common_events() {
+    let Some(file) = recording("20140604T140414_000002_000.dat") else { return };
+    let folder = Folder::new();
+    let more = "profile = \"adc_sitcp\"\nnamed_by = \"connection\"";
+    let sections = "[[source]]\nname = \"emulated\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 5\n\
+                    [trigger.follow]\nsource = \"boards\"\n[build]\nfull = \"hold\"\n";
+    let url = format!("file://{}", file.display());
+    let (_, events) = built(&configuration(&folder, "sitcp", &url, more, sections));
+    assert_eq!(number(&events["closed"], "complete"), 395, "{events:#}");
+    assert_eq!(number(&events, "fragments_recorded"), 6 * 395);
+}
