@@ -226,7 +226,7 @@ fn a_recorded_stream_of_a_real_board_is_395_events() {
 #[test]
 fn a_run_that_insists_on_whole_events_ends_at_the_first_that_is_not() {
     let folder = Folder::new();
-    let sections = "[source.emulate]\nhits = 5.0\n\n[[source]]\nname = \"weak\"\nformat = \"sitcp\"\nurl = \"emulate://\"\n\
+    let sections = "[source.emulate]\nwindow = 16\n\n[[source]]\nname = \"weak\"\nformat = \"sitcp\"\nurl = \"emulate://\"\n\
                     [source.emulate.faults]\nlose_every = 20\n\n[trigger]\nrate_hz = 1000.0\ntriggers = 200\n\n\
                     [build]\nincomplete = \"stop\"\nage_ms = 50\n";
     let file = configuration(&folder, "sitcp", "emulate://", "boards = 2", sections);
