@@ -351,3 +351,22 @@ fn unpaced_boards_send_as_fast_as_they_are_read() {
     assert_eq!((seen.fragments, seen.steps), (640_000, 0));
     books_close(&group);
 }
+
+#[test]
+fn boards_that_are_stopped_in_full_swing_answer_nothing_twice() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(8, 500, clock);
+    let feed = Feed::Unpaced { triggers: None };
+    let mut hosted = HostedBoards::new(TriggeredSettings::new(hosted, feed)).expect("boards");
+    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    let mut seen = Seen::default();
+    hosted.start();
+    while seen.fragments < 100_000 {
+        group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
+    }
+    hosted.stop();
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    hosted.end();
+    assert_eq!((seen.fragments, seen.steps), (8 * hosted.totals().accepted(), 0));
+    books_close(&group);
+}

@@ -150,6 +150,8 @@ impl Engine {
         };
         if !self.accepted.is_empty() {
             self.answer();
+            // Answered once: after a stop nobody fills it anew.
+            self.accepted.clear();
             return Rest::None;
         }
         self.exhausted = matches!(next, Due::Never);
@@ -166,7 +168,6 @@ impl Engine {
 
     /// Takes the triggers that are due and that every board has room for; the others are refused.
     fn accept(&mut self, now_ns: u64) -> Due {
-        self.accepted.clear();
         let room = self.room();
         let busy = room == 0 || self.busy.as_ref().is_some_and(|busy| busy.is_raised());
         self.supervisor.set_busy(busy, now_ns);
