@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!  [[unit]] ─► thalweg run FILE            ─► files of both builder units = accepted triggers, each once
-//!          └─► thalweg run FILE --node a|b|c ┘
+//!          └─► thalweg run FILE --node a|b|c ┘   also when a node is killed on the way
 //! ```
 
 use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use thalweg_record::EventFiles;
+use thalweg_record::read::MergedEvents;
 
 use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
 
@@ -123,6 +127,86 @@ fn three_processes_record_every_accepted_trigger_once() {
         let fragments = 2 * BOARDS * number(events, "events_recorded");
         assert_eq!(number(events, "fragments_recorded"), fragments, "{events:#}");
     }
+}
+
+/// Two readout units on one node, two builder units and the manager on one each; records often, so that a death costs little.
+fn four_nodes(folder: &Folder, triggers: u64) -> String {
+    let [first, second, manager] = free_urls();
+    let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
+    let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"boards\"")
+        + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"boards\"")
+        + &unit("bu-0", "builder", &reached("first", &first))
+        + &unit("bu-1", "builder", &reached("second", &second))
+        + &unit("evm", "manager", &reached("manager", &manager));
+    let file = configuration(folder, triggers, &units);
+    let text = std::fs::read_to_string(file).expect("just written");
+    folder.file("run.toml", &text.replace("[record]\n", "[record]\nbatch_age_s = 0.05\n"))
+}
+
+/// Every table of events below the runs of a folder.
+fn event_files(folder: &Folder) -> Vec<PathBuf> {
+    let runs = std::fs::read_dir(folder.at("runs")).into_iter().flatten().flatten();
+    let inside = runs.filter_map(|run| std::fs::read_dir(run.path()).ok()).flatten().flatten();
+    let named =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("events"));
+    inside.map(|entry| entry.path()).filter(named).collect()
+}
+
+/// Waits until a unit has written something.
+fn wait_for_rows_of(folder: &Folder, unit: &str) {
+    let until = Instant::now() + Duration::from_secs(30);
+    let written = |path: &PathBuf| {
+        path.to_string_lossy().contains(unit) && path.metadata().is_ok_and(|file| file.len() > 20_000)
+    };
+    while !event_files(folder).iter().any(written) {
+        assert!(Instant::now() < until, "{unit} writes nothing: {:?}", event_files(folder));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Distinct triggers of all files together, and rows of one trigger and attempt that are more than one.
+fn merged(folder: &Folder) -> (u64, u64) {
+    for run in std::fs::read_dir(folder.at("runs")).expect("there were runs").flatten() {
+        thalweg(&["recover", &run.path().to_string_lossy()]);
+    }
+    let files: Vec<EventFiles> = event_files(folder).iter().filter_map(|path| EventFiles::of(path)).collect();
+    let merged = MergedEvents::open(&files).expect("whole files");
+    (merged.count(), merged.doubled())
+}
+
+/// Kills the node of this name in full swing, starts it again, and lets the run end: every accepted trigger is on file once.
+fn survives_the_death_of(killed: &str) {
+    let folder = Folder::new();
+    let file = four_nodes(&folder, 4000);
+    let node = |name: &str| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
+    let mut others: Vec<(&str, Running)> =
+        ["first", "second", "manager"].into_iter().map(|name| (name, node(name))).collect();
+    let boards = node("boards");
+    wait_for_rows_of(&folder, "bu-1");
+    let place = others.iter().position(|(name, _)| *name == killed).expect("one of them");
+    let (_, dying) = others.swap_remove(place);
+    dying.signal("KILL");
+    dying.wait();
+    others.push((killed, node(killed)));
+    let boards = boards.wait().done().json();
+    went_well(&boards);
+    // The manager last: builder units want to tell it what is written.
+    others.sort_by_key(|(name, _)| *name == "manager");
+    for (_, other) in others {
+        other.signal("TERM");
+        went_well(&other.wait().done().json());
+    }
+    assert_eq!(merged(&folder), (accepted(&boards), 0), "{:#}", boards["events"]);
+}
+
+#[test]
+fn a_builder_unit_that_is_killed_costs_no_event_and_doubles_none() {
+    survives_the_death_of("second");
+}
+
+#[test]
+fn an_event_manager_that_is_killed_costs_no_event_and_doubles_none() {
+    survives_the_death_of("manager");
 }
 
 /// Asserts that a run of these units does not begin, and that the message has these words.
