@@ -91,16 +91,37 @@ impl Outcome {
 /// # Panics
 /// When the front end does, or asks to carry more than it was given.
 pub fn stream(unpack: impl Unpack, decode: impl Decode, bytes: &[u8], pieces: &[usize]) -> Outcome {
-    let pool = POOL.with_borrow(Clone::clone);
-    let mut buffer = StreamBuffer::new(pool, 256);
     let mut run = Run::new(unpack, decode);
-    let (mut rest, mut sizes) = (bytes, pieces.iter().copied().cycle());
+    let given_up = feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
+        run.received.clear();
+        buffer.publish(length, &mut run.received);
+        let given = run.received.slices[0].length as usize;
+        (run.step(), given)
+    });
+    run.outcome.given_up += given_up;
+    run.finish()
+}
+
+/// Feeds `bytes` into the blocks of a pool as receive calls would, in pieces of the given sizes over and over. `step` publishes
+/// what a call received and returns how much of it is left over, and how much it was given. Returns how often a unit that no
+/// block can hold was given up.
+///
+/// # Panics
+/// When `step` does, asks to carry more than it was given, or holds every block.
+pub(crate) fn feed_stream(
+    pool: Pool,
+    bytes: &[u8],
+    pieces: &[usize],
+    mut step: impl FnMut(&mut StreamBuffer, usize) -> (usize, usize),
+) -> u64 {
+    let mut buffer = StreamBuffer::new(pool, 256);
+    let (mut rest, mut sizes, mut given_up) = (bytes, pieces.iter().copied().cycle(), 0);
     while !rest.is_empty() {
         let tail = match buffer.room() {
             Room::Tail(tail) => tail,
             Room::UnitTooLarge => {
                 buffer.carry(0);
-                run.outcome.given_up += 1;
+                given_up += 1;
                 continue;
             }
             Room::NoBlock => panic!("the run holds no block beyond its batches"),
@@ -109,13 +130,11 @@ pub fn stream(unpack: impl Unpack, decode: impl Decode, bytes: &[u8], pieces: &[
         let (now, later) = rest.split_at(length);
         tail[..length].copy_from_slice(now);
         rest = later;
-        run.received.clear();
-        buffer.publish(length, &mut run.received);
-        let left_over = run.step();
-        assert!(left_over <= run.received.slices[0].length as usize, "no more is carried than was given");
+        let (left_over, given) = step(&mut buffer, length);
+        assert!(left_over <= given, "no more is carried than was given");
         buffer.carry(left_over);
     }
-    run.finish()
+    given_up
 }
 
 /// Feeds datagrams, five to a batch.

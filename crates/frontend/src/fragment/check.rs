@@ -9,10 +9,10 @@ use std::cell::RefCell;
 
 use thalweg_data::ledger::AccountBook;
 use thalweg_data::pool::BlockWriter;
-use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{Books, Fragment, Fragments, Frames, Mark, Pool, SourceId, Split, Stage, Tally, Unit};
 
 use super::{Checksum, Settings, Splitter, StreamSplitter};
+use crate::check::feed_stream;
 
 /// More than a splitter may hold on to with the settings used here, and those of a batch.
 const BLOCKS: usize = 64;
@@ -171,28 +171,12 @@ pub fn datagrams<'a>(splitter: impl Split, datagrams: impl IntoIterator<Item = &
 /// # Panics
 /// When the splitter does, or asks to carry more than it was given.
 pub fn stream(splitter: impl Split, bytes: &[u8], pieces: &[usize]) -> Outcome {
-    let mut buffer = StreamBuffer::new(POOL.with_borrow(Clone::clone), 256);
     let mut run = Run::new(splitter);
-    let (mut rest, mut sizes) = (bytes, pieces.iter().copied().cycle());
-    while !rest.is_empty() {
-        let tail = match buffer.room() {
-            Room::Tail(tail) => tail,
-            Room::UnitTooLarge => {
-                buffer.carry(0);
-                continue;
-            }
-            Room::NoBlock => panic!("the run holds no block beyond its batches"),
-        };
-        let length = sizes.next().unwrap_or(usize::MAX).max(1).min(rest.len()).min(tail.len());
-        let (now, later) = rest.split_at(length);
-        tail[..length].copy_from_slice(now);
-        rest = later;
+    feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
         buffer.publish(length, &mut run.received);
         let given = run.received.slices[0].length as usize;
-        let left_over = run.step();
-        assert!(left_over <= given, "no more is carried than was given");
-        buffer.carry(left_over);
-    }
+        (run.step(), given)
+    });
     run.finish()
 }
 

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 
 use thalweg_data::ledger::AccountBook;
-use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{
     Books, Fragment, Fragments, Frames, LossReason, Mark, Pool, SourceId, Split, Stage, Tally, Unit,
 };
@@ -15,6 +14,7 @@ use thalweg_data::{
 use super::rbcp::{self, Client, Faults, Operation, Registers};
 use super::settings::{NamedBy, Profile, Settings};
 use super::split::Splitter;
+use crate::check::feed_stream;
 
 const BLOCKS: usize = 4;
 const BLOCK_BYTES: usize = 64 << 10;
@@ -67,27 +67,12 @@ impl Outcome {
 pub fn connections(splitter: &mut Splitter, connections: &[&[u8]], pieces: &[usize]) -> Outcome {
     let mut run = Run::default();
     for bytes in connections {
-        let mut buffer = StreamBuffer::new(POOL.with_borrow(Clone::clone), 256);
-        let (mut rest, mut sizes) = (*bytes, pieces.iter().copied().cycle());
-        while !rest.is_empty() {
-            let tail = match buffer.room() {
-                Room::Tail(tail) => tail,
-                Room::UnitTooLarge => {
-                    buffer.carry(0);
-                    continue;
-                }
-                Room::NoBlock => panic!("the run holds no block beyond its batches"),
-            };
-            let length = sizes.next().unwrap_or(usize::MAX).max(1).min(rest.len()).min(tail.len());
-            let (now, later) = rest.split_at(length);
-            tail[..length].copy_from_slice(now);
-            rest = later;
+        feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
             run.received.clear();
             buffer.publish(length, &mut run.received);
-            let left_over = run.step(splitter);
-            assert!(left_over <= run.received.slices[0].length as usize, "no more is carried than was given");
-            buffer.carry(left_over);
-        }
+            let given = run.received.slices[0].length as usize;
+            (run.step(splitter), given)
+        });
         run.received.clear();
         run.fragments.clear();
         splitter.finish(&mut run.fragments);
