@@ -95,6 +95,11 @@ pub(crate) struct BuilderWork {
 }
 
 impl BuilderWork {
+    fn publish_at(&mut self, now: Mark) {
+        self.build.publish_at(now.0, self.unit.tally());
+        self.record.publish_at(now.0, self.sink.tally());
+    }
+
     fn publish(&self) {
         self.build.publish(self.unit.tally());
         self.record.publish(self.sink.tally());
@@ -141,8 +146,7 @@ impl Work for BuilderWork {
             signals.fail(error.to_string());
         }
         if self.build.is_due(now.0) {
-            self.build.publish_at(now.0, self.unit.tally());
-            self.publish();
+            self.publish_at(now);
             self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         }
         any
