@@ -6,7 +6,8 @@
 //! ```
 //! Each receive call publishes one contiguous slice that begins with what the framing left over. Left-over bytes are moved
 //! when a block is used up, to the start of the next one, and when they are few and nobody reads the block any more: it
-//! then starts over, and its memory is still in the cache. The moved bytes are counted.
+//! then starts over, and its memory is still in the cache. The moved bytes are counted; where units are of one length, a call
+//! receives whole ones, and hardly any are moved.
 
 use crate::batch::Frames;
 use crate::pool::{BlockWriter, Pool};
@@ -34,13 +35,15 @@ pub struct StreamBuffer {
     left_over: usize,
     moved_bytes: u64,
     smallest_tail: usize,
+    /// Length of the units, 0 where it is not known or differs from unit to unit.
+    unit_bytes: usize,
 }
 
 impl StreamBuffer {
     /// A buffer that takes a new block when fewer than `smallest_tail` bytes remain in the old one.
     pub fn new(pool: Pool, smallest_tail: usize) -> StreamBuffer {
         let smallest_tail = smallest_tail.clamp(1, pool.block_size());
-        StreamBuffer { pool, writer: None, left_over: 0, moved_bytes: 0, smallest_tail }
+        StreamBuffer { pool, writer: None, left_over: 0, moved_bytes: 0, smallest_tail, unit_bytes: 0 }
     }
 
     /// Where the next bytes go.
@@ -52,15 +55,36 @@ impl StreamBuffer {
         let enough = self.writer.as_ref().is_some_and(|writer| {
             // A left-over so long that a fresh block would hold little more stays where it is while there is any tail.
             let fresh = self.pool.block_size() - self.left_over;
-            writer.remaining() >= self.smallest_tail.min(fresh)
+            match self.whole_units(writer.remaining()) {
+                // A few bytes more are received sooner than many are moved.
+                Some(bytes) => bytes >= self.smallest_tail.min(fresh) || bytes > 0 && bytes < self.left_over,
+                None => writer.remaining() >= self.smallest_tail.min(fresh),
+            }
         });
         if !enough && !self.next_block() {
             return Room::NoBlock;
         }
+        let whole = self.writer.as_ref().and_then(|writer| self.whole_units(writer.remaining()));
         match &mut self.writer {
-            Some(writer) => Room::Tail(writer.tail()),
+            Some(writer) => {
+                let tail = writer.tail();
+                let length = whole.unwrap_or(tail.len());
+                Room::Tail(&mut tail[..length])
+            }
             None => Room::NoBlock,
         }
+    }
+
+    /// Tells that units have this length (0: several lengths). It saves moving when it is right, and does no harm when not.
+    pub fn expect_units(&mut self, bytes: usize) {
+        self.unit_bytes = bytes;
+    }
+
+    /// How many bytes of so many that are free end with a whole unit; `None` where nothing is known of units.
+    fn whole_units(&self, free: usize) -> Option<usize> {
+        let known = self.unit_bytes > self.left_over && self.unit_bytes <= self.pool.block_size();
+        let whole = || (self.left_over + free) / self.unit_bytes * self.unit_bytes;
+        known.then(|| whole().saturating_sub(self.left_over))
     }
 
     /// Begins the block anew if what is left over is little beside what was received since.
@@ -154,6 +178,48 @@ mod tests {
             frames.clear();
         }
         assert!(buffer.moved_bytes() > 0);
+    }
+
+    /// Receives `calls` times at most `most` bytes; returns how many were received and how many were moved.
+    fn feed(buffer: &mut StreamBuffer, unit: usize, most: usize, calls: usize) -> (usize, u64) {
+        // Everything is kept, as by fragments that wait for others.
+        let (mut kept, mut received) = (crate::pool::Leases::default(), 0);
+        for call in 0..calls {
+            if call % 8 == 0 {
+                kept.clear();
+            }
+            let Room::Tail(tail) = buffer.room() else { panic!("a block is free") };
+            assert!(!tail.is_empty());
+            let length = tail.len().min(most);
+            let mut frames = Frames::default();
+            buffer.publish(length, &mut frames);
+            received += length;
+            kept.add_all(&frames.leases);
+            buffer.carry(frames.slices[0].length as usize % unit);
+        }
+        (received, buffer.moved_bytes())
+    }
+
+    #[test]
+    fn units_of_one_length_are_not_moved() {
+        for unit in [16, 24, 40, 64, 100] {
+            for most in [5, 30, 64, 500] {
+                let mut told = StreamBuffer::new(Pool::new(12, 256).expect("small"), 32);
+                told.expect_units(unit);
+                let (received, moved) = feed(&mut told, unit, most, 400);
+                assert!(4 * moved <= received as u64, "{unit} {most}: {moved} of {received}");
+                assert!(most < 500 || moved == 0, "{unit}: whole blocks");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_word_on_units_costs_nothing_but_moving() {
+        for told in [1, 3, 64, 300, usize::MAX] {
+            let mut buffer = StreamBuffer::new(Pool::new(12, 256).expect("small"), 32);
+            buffer.expect_units(told);
+            assert!(feed(&mut buffer, 50, 256, 200).0 > 200);
+        }
     }
 
     #[test]

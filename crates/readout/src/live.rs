@@ -51,6 +51,11 @@ pub(crate) fn source_error(place: impl ToString, error: &TransportError) -> Sour
 pub trait Live: Source {
     /// What to wait on; `None` of a source that is simply asked, such as a file.
     fn socket(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Tells that units have this length (0: several lengths). A stream then ends its batches with whole ones where it can.
+    fn expect_units(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
 }
 
 impl Live for UdpSource {
@@ -62,6 +67,10 @@ impl Live for UdpSource {
 impl Live for TcpSource {
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.receiver.as_fd())
+    }
+
+    fn expect_units(&mut self, bytes: usize) {
+        self.receiver.expect_units(bytes);
     }
 }
 

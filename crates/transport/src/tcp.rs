@@ -187,6 +187,11 @@ impl TcpReceiver {
         self.buffer.carry(bytes);
     }
 
+    /// Tells that units have this length (0: several lengths), so that a call ends with a whole one where it can.
+    pub fn expect_units(&mut self, bytes: usize) {
+        self.buffer.expect_units(bytes);
+    }
+
     /// Bytes in and out; a call that received some counts as one datagram.
     pub fn tally(&self) -> &Tally {
         &self.tally

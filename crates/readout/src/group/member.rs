@@ -98,6 +98,10 @@ impl Member {
                 fragments.header = frames.header;
                 let left_over = self.split.split(frames, fragments);
                 live.carry(left_over);
+                if let ([slice], false) = (&frames.slices[..], fragments.fragments.is_empty()) {
+                    let bytes = (slice.length as usize).saturating_sub(left_over);
+                    live.expect_units(unit_bytes(bytes, fragments.fragments.len()));
+                }
                 self.latest = frames.header.mark;
                 // A board that takes connections only to drop them is not asked more and more often: data alone count.
                 (self.silent_at, self.retry_wait) = (None, self.first_retry);
@@ -233,4 +237,10 @@ impl Member {
             None => format!("{}: not connected", self.source),
         }
     }
+}
+
+/// Length of the units that so many bytes were split into; 0 when they differ.
+#[inline]
+fn unit_bytes(bytes: usize, units: usize) -> usize {
+    if bytes.is_multiple_of(units) { bytes / units } else { 0 }
 }
