@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
-//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mapping of the [`ledger`], and in the
-//! choice of vector instructions in [`waveform`].
+//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mapping of the [`ledger`], in the
+//! choice of vector instructions in [`waveform`], and in the hint of [`prefetch`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod measure;
 pub mod message;
 pub mod pool;
+pub mod prefetch;
 pub mod ring;
 pub mod room;
 pub mod slice;

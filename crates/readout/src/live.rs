@@ -56,6 +56,9 @@ pub trait Live: Source {
     fn expect_units(&mut self, bytes: usize) {
         let _ = bytes;
     }
+
+    /// Asks the memory for what the next receive call needs.
+    fn prefetch(&self) {}
 }
 
 impl Live for UdpSource {
@@ -71,6 +74,10 @@ impl Live for TcpSource {
 
     fn expect_units(&mut self, bytes: usize) {
         self.receiver.expect_units(bytes);
+    }
+
+    fn prefetch(&self) {
+        self.receiver.prefetch();
     }
 }
 

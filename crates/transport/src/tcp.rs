@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use thalweg_data::batch::Frames;
+use thalweg_data::prefetch::prefetch;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{Pool, Received, Tally, Unit};
 
@@ -190,6 +191,13 @@ impl TcpReceiver {
     /// Tells that units have this length (0: several lengths), so that a call ends with a whole one where it can.
     pub fn expect_units(&mut self, bytes: usize) {
         self.buffer.expect_units(bytes);
+    }
+
+    /// Asks the memory for what the next [`TcpReceiver::receive`] needs.
+    pub fn prefetch(&self) {
+        prefetch(&self.buffer);
+        prefetch(&self.ended);
+        prefetch(&self.stream);
     }
 
     /// Bytes in and out; a call that received some counts as one datagram.

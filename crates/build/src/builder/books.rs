@@ -72,6 +72,15 @@ impl Books {
         &self.sources[source]
     }
 
+    /// Asks the memory for a source's tallies, which are brought up to date soon.
+    #[inline]
+    pub fn prefetch(&self, source: usize) {
+        let Book { build, wire } = &self.sources[source];
+        build.prefetch(Unit::Fragments);
+        build.prefetch(Unit::Bytes);
+        wire.prefetch(Unit::Fragments);
+    }
+
     /// Notes that a source's counts have moved.
     #[inline(always)]
     pub fn touch(&mut self, source: usize, counts: &mut Source) {

@@ -5,6 +5,7 @@
 //!                        └ no: parked, late, out of the window       └ no: a duplicate
 //! ```
 
+use thalweg_data::prefetch::prefetch;
 use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice};
 
 use super::books::index_of;
@@ -43,6 +44,9 @@ impl Builder {
             .iter()
             .map(|fragment| usize::from(fragment.slices))
             .sum();
+        if let Some(fragment) = offered.first() {
+            self.prefetch_behind(fragment);
+        }
         let mut rest = &batch.slices[passed..];
         let mut taken = offered.len();
         for (index, fragment) in offered.iter().enumerate() {
@@ -55,6 +59,16 @@ impl Builder {
         }
         self.update_books();
         taken
+    }
+
+    /// Sources are read one after another, and answer the same triggers: asks the memory for what the next one needs.
+    #[inline]
+    fn prefetch_behind(&self, fragment: &Fragment) {
+        let next = index_of(fragment.source, self.first_source).wrapping_add(1);
+        let Some(counts) = self.sources.get(next) else { return };
+        prefetch(counts);
+        prefetch(self.columns.entry(next, fragment.trigger));
+        self.books.prefetch(next);
     }
 
     /// Counts fragments from `first` on, which were not taken and cannot be held back, as lost.

@@ -1,6 +1,7 @@
 //! The running count of one stage for one source: plain numbers, one writer.
 
 use super::words::{LossReason, Unit};
+use crate::prefetch::prefetch;
 
 /// Places of the entries of one unit within its row.
 pub(super) mod entry {
@@ -69,6 +70,13 @@ impl Tally {
         let index = unit as usize * ROW + entry::HELD;
         self.cells[index] = count;
         self.used[index / 64] |= 1 << (index % 64);
+    }
+
+    /// Asks the memory for the counts of a unit, which are needed soon.
+    #[inline]
+    pub fn prefetch(&self, unit: Unit) {
+        prefetch(&self.cells[unit as usize * ROW]);
+        prefetch(&self.used);
     }
 
     /// Adds all counts of another tally, as of a worker; `held` adds, too.

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Fragments, Frames, Mark, Received, SourceId, Split, Tally};
+use thalweg_data::{Fragments, Frames, Mark, Received, SourceId, Split, Tally, Unit};
 use thalweg_transport::ReadySet;
 
 use super::{Each, GroupSettings, Link, LinkId, Reopen};
@@ -77,6 +77,18 @@ impl Member {
             past: Box::default(),
             failure: None,
         }
+    }
+
+    /// Asks the memory for what the next [`Member::take`] needs; the member itself was asked for before.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        let Some(live) = &self.live else { return };
+        live.prefetch();
+        for tally in [live.tally(), self.split.tally()] {
+            tally.prefetch(Unit::Datagrams);
+            tally.prefetch(Unit::Bytes);
+        }
+        self.split.tally().prefetch(Unit::Fragments);
     }
 
     /// Receives once, splits, hands over. An end leaves the link as [`State::Gone`].

@@ -16,6 +16,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use thalweg_data::prefetch::prefetch;
 use thalweg_data::{Fragments, Frames, Mark, Received, SourceError, SourceId, Split, Tally};
 use thalweg_transport::ReadySet;
 
@@ -204,7 +205,14 @@ impl Group {
         // One look at the clock per turn; a batch has its own mark besides.
         turn.mark = self.clock.mark();
         self.latest = turn.mark;
-        for &key in keys {
+        for (place, &key) in keys.iter().enumerate() {
+            // What is known of the next links has left the cache since their last turn.
+            if let Some(&second) = keys.get(place + 2) {
+                prefetch(&self.members[second]);
+            }
+            if let Some(&next) = keys.get(place + 1) {
+                self.members[next].prefetch();
+            }
             let member = &mut self.members[key];
             match member.take(&mut self.frames, &mut self.fragments, each) {
                 Received::Data => turn.links += 1,
