@@ -19,7 +19,7 @@ use thalweg_data::{Busy, Control, Pool, SourceError, SourceId, Split};
 use thalweg_frontend::sitcp::rbcp::Registers;
 use thalweg_frontend::sitcp::rbcp::map::recbe;
 use thalweg_frontend::{fragment, sitcp};
-use thalweg_transport::UdpReceiverSettings;
+use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
 use crate::clock::RunClock;
 use crate::file::FileSource;
@@ -34,6 +34,8 @@ use crate::url::{Endpoint, HostPort};
 
 /// How long a board may take to be connected to again: one that is not there holds up only other ones that are not.
 const RECONNECT_WAIT: Duration = Duration::from_millis(500);
+/// Files that a run has open beside its links: recordings, threads' wake-ups, standard streams.
+const OTHER_FILES: usize = 32;
 /// Boards that are connected to at the same time.
 const CONNECTING: usize = 16;
 
@@ -151,6 +153,18 @@ impl LinkSettings<'_> {
         SourceId(self.first_source.0 + (link * usize::from(boards_per_link)) as u16)
     }
 
+    /// Sockets that this process has open for the source, those of emulated boards included.
+    fn sockets(&self, plan: &LinkPlan) -> usize {
+        let registers = usize::from(matches!(self.boards, Boards::Sitcp(_)));
+        let per_link = match self.endpoint.url.endpoint() {
+            // Where the board listens, and both ends of the connection.
+            Endpoint::Emulate if self.emulates_streams() => 3 + 2 * registers,
+            Endpoint::Emulate => 2,
+            _ => 1 + registers,
+        };
+        plan.links * per_link
+    }
+
     fn emulates_streams(&self) -> bool {
         match (self.boards, self.emulated) {
             (Boards::Sitcp(_), _) => true,
@@ -244,6 +258,7 @@ pub fn open_links(
     let place = settings.endpoint.url.to_string();
     let failed = |message: String| SourceError { place: place.clone(), message };
     let plan = settings.plan().map_err(failed)?;
+    check_open_files(settings.sockets(&plan), &place)?;
     let policy_busy = (settings.endpoint.policy == Policy::Busy).then(|| busy.clone());
     let mut pools = Vec::with_capacity(plan.links);
     for _ in 0..plan.links {
@@ -268,6 +283,21 @@ pub fn open_links(
         return Err(failed("`parameters` are registers, which these boards do not have".to_owned()));
     }
     Ok(OpenedLinks { links, pools, controls, hosted, plan })
+}
+
+/// Raises the limit of open files, and refuses what needs more sockets than even that.
+fn check_open_files(sockets: usize, place: &str) -> Result<(), SourceError> {
+    // A limit that cannot be read is found out by the socket that cannot be made.
+    let Ok(limit) = raise_open_files() else { return Ok(()) };
+    let needed = (sockets + OTHER_FILES) as u64;
+    if needed <= limit {
+        return Ok(());
+    }
+    let message = format!(
+        "{sockets} sockets are needed and some {OTHER_FILES} files besides, but the hard limit of open files is {limit}: raise \
+         it (`ulimit -Hn {needed}` as root, `LimitNOFILE={needed}` in a systemd unit), or have fewer links"
+    );
+    Err(SourceError { place: place.to_owned(), message })
 }
 
 struct Opened {

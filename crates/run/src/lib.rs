@@ -28,4 +28,5 @@ mod units;
 pub use assemble::{replay, run};
 pub use error::RunError;
 pub use thalweg_data::RunState;
+pub use thalweg_transport::raise_open_files;
 pub use units::{UnitKind, UnitSettings};

@@ -21,6 +21,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_env("THALWEG_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    // Hundreds of boards are more sockets than a shell allows by default; a source that needs more than this says so.
+    if let Err(cause) = thalweg_run::raise_open_files() {
+        tracing::warn!("the limit of open files stays as it is: {cause}");
+    }
     let json = arguments.json;
     let result = match arguments.command {
         Command::Demo(options) => commands::demo(&options, json),

@@ -25,6 +25,7 @@ compile_error!(
 pub mod bench;
 mod control_message;
 mod error;
+mod open_files;
 mod pace;
 pub mod peer;
 mod ready;
@@ -36,6 +37,7 @@ pub mod udp;
 mod witness;
 
 pub use error::TransportError;
+pub use open_files::raise_open_files;
 pub use pace::Pacer;
 pub use ready::ReadySet;
 pub use receive_buffer::ReceiveBuffer;
