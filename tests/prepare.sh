@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need and this machine lacks: a C compiler (for the zstd library), Python's venv module, and the
-# Python packages of tests/python/requirements.txt in a virtual environment.
+# Installs what the tests need and this machine lacks: a C compiler (for the zstd library), `ip` and `tc` (two hosts in one
+# machine; only root can have them, and other users' tests skip them), Python's venv module, and the Python packages of
+# tests/python/requirements.txt in a virtual environment.
 #
 #   prepare.sh VENV
 set -euo pipefail
@@ -9,6 +10,9 @@ venv=$1
 
 missing=()
 command -v cc >/dev/null || missing+=(build-essential)
+if [ "$(id -u)" -eq 0 ] && ! { command -v ip && command -v tc; } >/dev/null; then
+    missing+=(iproute2)
+fi
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 
 if [ ${#missing[@]} -gt 0 ]; then

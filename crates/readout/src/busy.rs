@@ -225,7 +225,7 @@ impl Datagrams {
     }
 }
 
-fn resolve(
+pub(crate) fn resolve(
     key: &'static str,
     found: &str,
     host_port: &str,
@@ -234,6 +234,33 @@ fn resolve(
     let failed = |cause: String| BusyError::Address { key, found: found.to_owned(), cause, expected };
     let mut all = host_port.to_socket_addrs().map_err(|cause| failed(cause.to_string()))?;
     all.next().ok_or_else(|| failed("it has no address".to_owned()))
+}
+
+/// Address, host and path of `http://HOST:PORT/PATH`.
+fn hook_parts(url: &str) -> Result<(SocketAddr, &str, &str), BusyError> {
+    const EXPECTED: &str = "http://HOST:PORT/PATH";
+    let failed = |cause: &str| BusyError::Address {
+        key: "http",
+        found: url.to_owned(),
+        cause: cause.to_owned(),
+        expected: EXPECTED,
+    };
+    let rest = url.strip_prefix("http://").ok_or_else(|| failed("only http:// is spoken"))?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if url.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        return Err(failed("it has blanks"));
+    }
+    let with_port = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        host.to_owned()
+    } else {
+        format!("{host}:80")
+    };
+    Ok((resolve("http", url, &with_port, EXPECTED)?, host, path))
+}
+
+/// Where a hook listens.
+pub(crate) fn hook_address(url: &str) -> Result<SocketAddr, BusyError> {
+    hook_parts(url).map(|(address, ..)| address)
 }
 
 /// An HTTP server that is told of changes.
@@ -247,24 +274,7 @@ struct Hook {
 
 impl Hook {
     fn parse(url: &str, timeout: Duration, shared: Arc<Shared>) -> Result<Hook, BusyError> {
-        const EXPECTED: &str = "http://HOST:PORT/PATH";
-        let failed = |cause: &str| BusyError::Address {
-            key: "http",
-            found: url.to_owned(),
-            cause: cause.to_owned(),
-            expected: EXPECTED,
-        };
-        let rest = url.strip_prefix("http://").ok_or_else(|| failed("only http:// is spoken"))?;
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if url.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-            return Err(failed("it has blanks"));
-        }
-        let with_port = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-            host.to_owned()
-        } else {
-            format!("{host}:80")
-        };
-        let address = resolve("http", url, &with_port, EXPECTED)?;
+        let (address, host, path) = hook_parts(url)?;
         Ok(Hook { address, host: host.to_owned(), path: format!("/{path}"), timeout, shared })
     }
 

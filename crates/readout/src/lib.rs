@@ -16,8 +16,10 @@
 
 pub mod bench;
 pub mod busy;
+mod busy_input;
 pub mod clock;
 pub mod dig2;
+mod emulated;
 pub mod faults;
 pub mod file;
 pub mod group;
@@ -32,7 +34,9 @@ mod url;
 mod url_range;
 
 pub use busy::{BusyError, BusyOutput, BusySettings};
+pub use busy_input::{BusyInput, BusyInputCounts};
 pub use clock::RunClock;
+pub use emulated::other_ends;
 pub use faults::{FaultError, FaultSettings, Faults, Faulty};
 pub use group::{Group, GroupSettings, Link, LinkId, News, Turn};
 pub use links::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, open_links};

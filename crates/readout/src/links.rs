@@ -16,15 +16,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thalweg_data::{Busy, Control, Pool, SourceError, SourceId, Split};
-use thalweg_frontend::sitcp::rbcp::Registers;
-use thalweg_frontend::sitcp::rbcp::map::recbe;
 use thalweg_frontend::{fragment, sitcp};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
 use crate::clock::RunClock;
+use crate::emulated::EmulatedSource;
 use crate::file::FileSource;
 use crate::group::{Link, Reopen};
-use crate::host::triggered::{Hosted, HostedLink, HostedRegisters, Outlet, SharedRegisters, SitcpBoard};
+use crate::host::triggered::{HostedLink, HostedRegisters, Outlet};
 use crate::live::{Asked, Live};
 use crate::open::{CONNECT_WAIT, Opening};
 use crate::pcap::{PcapFilter, PcapSource};
@@ -439,7 +438,7 @@ impl Opener<'_> {
 
     /// Links and the boards at their other end, all on loopback.
     fn emulate(&self) -> Result<OpenedAll, SourceError> {
-        let boards = EmulatedSource::new(self.settings).map_err(|message| self.failed(message))?;
+        let boards = EmulatedSource::new(self.settings, self.plan).map_err(|message| self.failed(message))?;
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         let (mut lives, mut hosted, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for link in 0..self.plan.links {
@@ -468,73 +467,5 @@ impl Opener<'_> {
             hosted.push(end);
         }
         Ok((lives, hosted, ports))
-    }
-}
-
-/// Emulated boards, made once per kind and shared from there.
-enum EmulatedSource {
-    Fragment(Vec<fragment::emulate::Board>),
-    Sitcp { first: Box<sitcp::emulate::Board>, first_board: u16, registers: Option<Box<Registers>> },
-}
-
-impl EmulatedSource {
-    fn new(settings: &LinkSettings<'_>) -> Result<EmulatedSource, String> {
-        match (settings.boards, settings.emulated) {
-            (Boards::Fragment(format), Some(EmulatedBoards::Fragment(board))) => {
-                EmulatedSource::fragments(format, board)
-            }
-            (Boards::Fragment(format), None) => EmulatedSource::fragments(format, &Default::default()),
-            (Boards::Sitcp(format), Some(EmulatedBoards::Sitcp(board))) => {
-                EmulatedSource::sitcp(format, board.clone())
-            }
-            (Boards::Sitcp(format), None) => EmulatedSource::sitcp(format, Default::default()),
-            _ => Err("[source.emulate] describes boards of another format".to_owned()),
-        }
-    }
-
-    fn fragments(
-        format: &fragment::Settings,
-        board: &fragment::emulate::Settings,
-    ) -> Result<EmulatedSource, String> {
-        let end =
-            format.first_board.checked_add(format.boards).ok_or("`boards` leave the numbers below 65536")?;
-        let boards = fragment::emulate::boards(format.first_board..end, board);
-        boards.map(EmulatedSource::Fragment).map_err(text)
-    }
-
-    fn sitcp(format: &sitcp::Settings, board: sitcp::emulate::Settings) -> Result<EmulatedSource, String> {
-        // The format says what the boards send; that it is said twice is no reason for two answers.
-        let board = sitcp::emulate::Settings { profile: format.profile, ..board };
-        let first = sitcp::emulate::Board::new(format.first_board, &board).map_err(text)?;
-        let has_registers = matches!(format.profile, sitcp::Profile::Recbe | sitcp::Profile::Belle2);
-        let registers = has_registers.then(|| {
-            // They begin as the board does, so that setting one of them changes that alone.
-            let mut registers = Registers::recbe(format.first_board as u8, Default::default());
-            let mode = match board.mode {
-                sitcp::emulate::Mode::Raw => recbe::MODE_RAW,
-                sitcp::emulate::Mode::Suppressed => recbe::MODE_SUPPRESSED,
-            };
-            registers.put(recbe::MODE, &[mode]);
-            registers.put(recbe::WINDOW, &[board.window.min(255) as u8]);
-            Box::new(registers)
-        });
-        Ok(EmulatedSource::Sitcp { first: Box::new(first), first_board: format.first_board, registers })
-    }
-
-    /// The boards behind one link, and their registers.
-    fn behind(&self, link: usize, plan: LinkPlan) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
-        let per_link = usize::from(plan.boards_per_link);
-        match self {
-            EmulatedSource::Fragment(boards) => {
-                let own = boards.iter().skip(link * per_link).take(per_link);
-                (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
-            }
-            EmulatedSource::Sitcp { first, first_board, registers } => {
-                let number = first_board.wrapping_add(link as u16);
-                let shared = registers.as_deref().cloned().map(SharedRegisters::new);
-                let board = SitcpBoard::new(first.like(number), shared.clone());
-                (vec![Box::new(board)], shared)
-            }
-        }
     }
 }

@@ -205,13 +205,14 @@ fn check(configuration: &Configuration, source: &SourceSettings) -> Result<(), C
         ("faults", head.faults.is_some()),
         ("loss", head.loss > 0.0),
     ];
-    if matches!(source.format, crate::format::FormatSettings::Triggered(_))
-        && let Some((key, _)) = of_hits.iter().find(|(_, set)| *set)
-    {
+    let is_triggered = matches!(source.format, crate::format::FormatSettings::Triggered(_));
+    if is_triggered && let Some((key, _)) = of_hits.iter().find(|(_, set)| *set) {
         return refuse(format!("`{key}` is for sources of hits; take it out of this triggered one"));
     }
     let has_boards = source.emulate.is_some();
-    if has_boards && source.endpoint.url.scheme() != "emulate" {
+    let scheme = source.endpoint.url.scheme();
+    // Of a triggered source with a network, `thalweg emulate FILE` reads it.
+    if has_boards && scheme != "emulate" && !(is_triggered && matches!(scheme, "tcp" | "udp")) {
         return refuse(format!(
             "[source.emulate] belongs to an emulate:// URL, and this one is {}",
             source.endpoint.url

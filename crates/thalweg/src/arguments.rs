@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Emulated boards alone, for other programs to connect to
     #[command(
-        after_help = "Example:\n  thalweg emulate --boards 2 --address 127.0.0.2 --seconds 30\n  then: url = \"dig2://127.0.0.2\" and \"dig2://127.0.0.3\""
+        after_help = "Examples:\n  thalweg emulate --boards 2 --address 127.0.0.2 --seconds 30\n  then: url = \"dig2://127.0.0.2\" and \"dig2://127.0.0.3\"\n\n  thalweg emulate examples/boards-elsewhere.toml --triggers 10000\n  then, in another terminal: thalweg run examples/boards-elsewhere.toml --seconds 15"
     )]
     Emulate(Emulate),
     /// Run a raw recording again through the same path
@@ -107,6 +107,9 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Emulate {
+    /// A configuration: its triggered boards are emulated at its addresses, for a `run` of the same file to read.
+    #[arg(conflicts_with_all = ["boards", "address", "settings", "loss", "truth"])]
+    pub(crate) file: Option<PathBuf>,
     /// Number of boards.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) boards: u16,
@@ -116,16 +119,19 @@ pub(crate) struct Emulate {
     /// Serve this long; without it, until Ctrl-C.
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
-    /// Send UDP to this address at once, without waiting for a client on the control port.
+    /// Send UDP to this address: at once, without waiting for a client on the control port; with a file, instead of to its own.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) to: Option<std::net::SocketAddr>,
     /// Board settings in TOML, as under `[source.emulate]`.
     #[arg(long)]
     pub(crate) settings: Option<PathBuf>,
-    /// Hits per second and channel.
+    /// Hits per second and channel; with a file, triggers per second.
     #[arg(long)]
     pub(crate) rate: Option<f64>,
-    /// Makes the physics reproducible.
+    /// With a file: trigger so many times, then stay until the clients have gone.
+    #[arg(long, requires = "file")]
+    pub(crate) triggers: Option<u64>,
+    /// Makes the physics reproducible; with a file, the triggers.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Fraction of datagrams dropped before they are sent, by the seed.

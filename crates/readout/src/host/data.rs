@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thalweg_frontend::digitizer2::emulate::settings::Pace;
@@ -10,6 +9,7 @@ use thalweg_frontend::digitizer2::emulate::{Outgoing, State, Truth};
 use thalweg_transport::UdpSender;
 
 use super::loss::{Dropped, Loss};
+use super::threads::Threads;
 use super::{HostError, Place, Shared, TruthSink, network};
 
 /// Bytes put together before they are sent: a few segmented sends.
@@ -25,7 +25,7 @@ pub(super) fn spawn(
     place: Place,
     loss: Loss,
     truth: Option<TruthSink>,
-) -> Result<Vec<JoinHandle<()>>, HostError> {
+) -> Result<Threads, HostError> {
     let pump = Pump::new(shared.clone(), loss, truth);
     match place {
         Place::Stream { to } => {
@@ -34,16 +34,14 @@ pub(super) fn spawn(
                 IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
             };
             let sender = UdpSender::open(SocketAddr::new(any, 0), to)?;
-            Ok(vec![thread("board data", move || pump.stream_to(sender))?])
+            let mut threads = Threads::default();
+            threads.spawn("board data", move || pump.stream_to(sender))?;
+            Ok(threads)
         }
         Place::Network { address, control_port, udp_port } => {
             network::spawn(shared, pump, address, control_port, udp_port)
         }
     }
-}
-
-pub(super) fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, HostError> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(HostError::Thread)
 }
 
 /// Gives datagrams or packets to a socket, all of them, or says why it could not.

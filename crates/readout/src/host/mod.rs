@@ -10,13 +10,13 @@
 mod data;
 mod loss;
 mod network;
+mod threads;
 pub mod triggered;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use thalweg_data::Hit;
@@ -24,6 +24,7 @@ use thalweg_frontend::digitizer2::control::{Action, Tree};
 use thalweg_frontend::digitizer2::emulate::{Board, Settings, SettingsError, State, Totals};
 
 pub use loss::Dropped;
+use threads::{Failures, Threads};
 
 /// Where an emulated board is to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,13 +101,13 @@ pub(crate) struct Shared {
     clock: Instant,
     ending: AtomicBool,
     dropped: Mutex<Dropped>,
-    failures: Mutex<Vec<String>>,
+    failures: Failures,
 }
 
 /// A board that is being emulated. Dropping it ends it.
 pub struct HostedBoard {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 /// What to host.
@@ -142,7 +143,7 @@ impl HostedBoard {
             clock: Instant::now(),
             ending: AtomicBool::new(false),
             dropped: Mutex::new(Dropped::default()),
-            failures: Mutex::new(Vec::new()),
+            failures: Failures::default(),
         });
         let threads = data::spawn(&shared, settings.place, loss, settings.truth)?;
         Ok(HostedBoard { shared, threads })
@@ -177,19 +178,14 @@ impl HostedBoard {
 
     /// What went wrong on the way out.
     pub fn failures(&self) -> Vec<String> {
-        lock(&self.shared.failures).clone()
+        self.shared.failures.list()
     }
 
     /// Ends the threads, after what is due has been sent.
     pub fn end(&mut self) {
         self.stop();
         self.shared.ending.store(true, Ordering::Release);
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                self.shared
-                    .fail("a thread of the emulated board panicked: a defect, please report it".to_owned());
-            }
-        }
+        self.threads.join(&self.shared.failures);
     }
 }
 
@@ -228,11 +224,7 @@ impl Shared {
     }
 
     pub(crate) fn fail(&self, message: String) {
-        tracing::error!("{message}");
-        let mut failures = lock(&self.failures);
-        if failures.len() < 8 {
-            failures.push(message);
-        }
+        self.failures.add(message);
     }
 
     pub(crate) fn add_dropped(&self, more: Dropped) {

@@ -10,7 +10,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thalweg_frontend::digitizer2::control::{Action, Server, Session, Tree};
@@ -18,7 +17,8 @@ use thalweg_frontend::digitizer2::emulate::settings::Transport;
 use thalweg_transport::udp::bind_shared;
 use thalweg_transport::{TcpSender, UdpSender};
 
-use super::data::{Pump, send_datagrams, thread};
+use super::data::{Pump, send_datagrams};
+use super::threads::Threads;
 use super::{HostError, Shared, lock};
 
 /// Between two looks at a quiet socket.
@@ -37,7 +37,7 @@ pub(super) fn spawn(
     address: IpAddr,
     control_port: u16,
     udp_port: u16,
-) -> Result<Vec<JoinHandle<()>>, HostError> {
+) -> Result<Threads, HostError> {
     let listen = |port| {
         let place = SocketAddr::new(address, port);
         let listener = TcpListener::bind(place).map_err(|cause| HostError::Socket { place, cause })?;
@@ -46,13 +46,13 @@ pub(super) fn spawn(
     };
     let control = listen(control_port)?;
     let settings = shared.board().settings().clone();
-    let mut threads = Vec::new();
+    let mut threads = Threads::default();
     let server = match settings.transport {
         Transport::Tcp => {
             let data = listen(0)?;
             let port = data.local_addr().map_or(0, |local| local.port());
             let server = Arc::new(Mutex::new(Server::new(&settings, port)));
-            threads.push(thread("board data", move || serve_tcp(pump, &data))?);
+            threads.spawn("board data", move || serve_tcp(pump, &data))?;
             server
         }
         Transport::Udp => {
@@ -62,20 +62,20 @@ pub(super) fn spawn(
             socket.set_nonblocking(true).map_err(failed)?;
             let server = Arc::new(Mutex::new(Server::new(&settings, 0)));
             let known = server.clone();
-            threads.push(thread("board data", move || serve_udp(pump, &socket, place, &known))?);
+            threads.spawn("board data", move || serve_udp(pump, &socket, place, &known))?;
             server
         }
     };
     let shared = shared.clone();
-    threads.push(thread("board control", move || serve_control(&shared, &control, &server))?);
+    threads.spawn("board control", move || serve_control(&shared, &control, &server))?;
     Ok(threads)
 }
 
 fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, server: &SharedServer) {
     let clients = Arc::new(AtomicUsize::new(0));
-    let mut connections: Vec<JoinHandle<()>> = Vec::new();
+    let mut connections = Threads::default();
     while !shared.is_ending() {
-        connections.retain(|connection| !connection.is_finished());
+        connections.forget_ended();
         match listener.accept() {
             Ok((stream, _)) if clients.load(Ordering::Acquire) < MOST_CLIENTS => {
                 let (board, server, served) = (shared.clone(), server.clone(), clients.clone());
@@ -87,22 +87,15 @@ fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, server: &SharedSe
                     lock(&server).udp_client(0);
                     served.fetch_sub(1, Ordering::AcqRel);
                 };
-                match thread("board client", work) {
-                    Ok(connection) => connections.push(connection),
-                    Err(error) => shared.fail(error.to_string()),
+                if let Err(error) = connections.spawn("board client", work) {
+                    shared.fail(error.to_string());
                 }
             }
             Ok((stream, _)) => drop(stream),
             Err(_) => std::thread::sleep(LOOK),
         }
     }
-    for connection in connections {
-        if connection.join().is_err() {
-            shared.fail(
-                "a control connection of an emulated board panicked: a defect, please report it".to_owned(),
-            );
-        }
-    }
+    connections.join(&shared.failures);
 }
 
 /// One control connection, until the client closes it.

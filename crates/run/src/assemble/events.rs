@@ -252,6 +252,7 @@ impl EventsTaken {
             events_built: built.total_output(Unit::Events),
             events_partial: look.partial(),
             events_dropped: built.total_lost_any(Unit::Events),
+            triggers_unseen: look.unseen(built.total_lost_any(Unit::Events)),
             events_recorded: books.total_output(Stage::Record, Unit::Events),
             fragments_recorded: books.total_output(Stage::Record, Unit::Fragments),
             fragments_missing: missing
@@ -275,7 +276,8 @@ impl EventsTaken {
     }
 }
 
-fn spread_us(times: &thalweg_readout::host::triggered::Times) -> serde_json::Value {
+/// A histogram of times in three numbers, microseconds.
+pub(crate) fn spread_us(times: &thalweg_readout::host::triggered::Times) -> serde_json::Value {
     let us = |share| times.quantile_ns(share) as f64 / 1e3;
     serde_json::json!({ "median": us(0.5), "p99": us(0.99), "highest": us(1.0) })
 }

@@ -32,6 +32,7 @@ use crate::roster::{Entry, Roster};
 use crate::supervise::{
     EndWhen, EventSummary, Gauges, SnapshotAudit, SourceSummary, Summary, Watch, Watched, unplaced_loss,
 };
+pub(crate) use events::spread_us;
 use paths::Paths;
 use raw::RawLinks;
 
@@ -112,7 +113,8 @@ fn take_data_into(
     let roster = Arc::new(roster);
     let signals = Arc::new(Signals::default());
     let busy = Arc::new(Busy::default());
-    // Told to the trigger as long as the run lasts.
+    // Told to the trigger as long as the run lasts; until every link is open, it waits.
+    busy.raise();
     let _busy_output = BusyOutput::open(&configuration.busy, &busy)?;
     let clock = RunClock::start();
     let site = Site {
@@ -126,6 +128,7 @@ fn take_data_into(
         clock,
     };
     let mut paths = Paths::open(&site)?;
+    busy.lower();
     let gauges = paths.gauges();
     let descriptions = paths.descriptions(configuration);
     let started = Instant::now();

@@ -12,6 +12,8 @@ use thalweg_data::{Closing, Events};
 pub struct BuildLook {
     /// Events passed on so far, by why they were closed: complete, age, depth, end, unit lost.
     pub closed: [u64; Closing::ALL.len()],
+    /// Lowest and highest trigger of them.
+    pub numbers: Option<(u64, u64)>,
     /// Triggers with fragments that wait for others.
     pub open_events: usize,
     /// Triggers from the oldest that is open to the newest that was seen.
@@ -44,7 +46,11 @@ impl BuildGauges {
     /// Counts a batch that was passed on.
     pub(crate) fn passed_on(&self, events: &Events) {
         let mut look = self.lock();
-        events.events.iter().for_each(|event| look.closed[event.closing as usize] += 1);
+        for event in &events.events {
+            look.closed[event.closing as usize] += 1;
+            let (lowest, highest) = look.numbers.unwrap_or((event.trigger, event.trigger));
+            look.numbers = Some((lowest.min(event.trigger), highest.max(event.trigger)));
+        }
     }
 
     /// Takes a look at the builder.
@@ -54,6 +60,7 @@ impl BuildGauges {
         let mut look = self.lock();
         *look = BuildLook {
             closed: look.closed,
+            numbers: look.numbers,
             open_events: standing.open_events,
             span: standing.span,
             held_bytes: standing.held_bytes,
@@ -92,6 +99,13 @@ impl BuildLook {
     /// Events passed on so far.
     pub fn events(&self) -> u64 {
         self.closed.iter().sum()
+    }
+
+    /// Triggers between the first and the last event that made none, `dropped` apart: of these, no board was heard. Also those
+    /// that a number which jumped has left out.
+    pub fn unseen(&self, dropped: u64) -> u64 {
+        let (lowest, highest) = self.numbers.map_or((1, 0), |numbers| numbers);
+        (highest.wrapping_sub(lowest).wrapping_add(1)).saturating_sub(self.events() + dropped)
     }
 
     /// Of these, events of which a source was missing.

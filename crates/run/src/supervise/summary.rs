@@ -21,6 +21,8 @@ pub struct EventSummary {
     pub events_partial: u64,
     /// Events that were incomplete and dropped on request.
     pub events_dropped: u64,
+    /// Triggers between the first event and the last of which no board was heard, by their numbers: no book has them.
+    pub triggers_unseen: u64,
     /// Events on file (or built, when nothing is recorded).
     pub events_recorded: u64,
     /// Fragments in them.
@@ -222,6 +224,13 @@ impl EventSummary {
             write!(text, ", {} dropped because they were incomplete", self.events_dropped)?;
         }
         writeln!(text, "; fragments missing {}, lost {}", self.fragments_missing, self.fragments_lost)?;
+        if self.triggers_unseen > 0 {
+            let unseen = self.triggers_unseen;
+            writeln!(
+                text,
+                "  {unseen} trigger numbers between the first event and the last came from no board"
+            )?;
+        }
         writeln!(
             text,
             "  half of them of {} B or less, built within {:.0} µs (99 %: {:.0} µs)",

@@ -1,5 +1,6 @@
 //! The commands that take data: `demo`, `run`, `replay`, `emulate`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -90,6 +91,9 @@ pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
 
 pub(crate) fn emulate(options: &arguments::Emulate, json: bool) -> Ended {
     let stop = stop_on_signal()?;
+    if let Some(file) = &options.file {
+        return emulate_detector(file, options, &stop, json);
+    }
     let emulation = thalweg_run::emulate::Emulation {
         boards: options.boards,
         address: options.address,
@@ -106,5 +110,22 @@ pub(crate) fn emulate(options: &arguments::Emulate, json: bool) -> Ended {
     }
     let totals = hosted.serve(options.seconds, &stop)?;
     print(&totals, json, ToString::to_string)?;
+    Ok(Outcome::Done)
+}
+
+/// The triggered boards of a configuration.
+fn emulate_detector(file: &Path, options: &arguments::Emulate, stop: &AtomicBool, json: bool) -> Ended {
+    let detector = thalweg_run::emulate::Detector {
+        configuration: Configuration::read(file)?,
+        to: options.to,
+        rate_hz: options.rate,
+        seed: options.seed,
+        triggers: options.triggers,
+    };
+    let hosted = detector.start()?;
+    if !json {
+        eprintln!("{}", hosted.story());
+    }
+    print(&hosted.serve(options.seconds, stop), json, ToString::to_string)?;
     Ok(Outcome::Done)
 }

@@ -7,8 +7,11 @@
 mod boards;
 mod damage;
 mod demo;
+mod detector;
 mod events;
 mod losses;
+mod namespaces;
+mod network;
 mod process;
 mod real_files;
 mod replay;

@@ -79,8 +79,14 @@ pub struct Running(Option<Child>);
 
 impl Running {
     pub fn start(arguments: &[&str]) -> Running {
-        let child = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-            .args(arguments)
+        Running::start_as(&[], arguments)
+    }
+
+    /// Starts it through other commands, each of which becomes the next: `ip netns exec NAME`.
+    pub fn start_as(through: &[&str], arguments: &[&str]) -> Running {
+        let words = [through, &[env!("CARGO_BIN_EXE_thalweg")], arguments].concat();
+        let child = Command::new(words[0])
+            .args(&words[1..])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -265,14 +265,17 @@ impl Engine {
             return;
         }
         self.client_look = Instant::now();
+        let mut unattended = 0;
         for (index, link) in self.links.iter_mut().enumerate() {
             if let LinkEnd::Stream(stream) = link {
                 let powered = !self.shared.dead[index].load(Ordering::Relaxed);
                 if let Err(cause) = stream.tend(powered) {
                     self.shared.fail(format!("emulated board {index} takes no client: {cause}"));
                 }
+                unattended += usize::from(!stream.has_client());
             }
         }
+        self.shared.unattended.store(unattended, Ordering::Release);
     }
 
     fn publish(&mut self, now: bool) {

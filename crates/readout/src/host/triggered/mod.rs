@@ -21,15 +21,15 @@ mod stream;
 mod timing;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use thalweg_data::{Busy, LossReason, Tally, Unit};
 use thalweg_frontend::trigger::Answer;
 
-use super::{HostError, data::thread, lock};
+use super::threads::{Failures, Threads};
+use super::{HostError, lock};
 pub use feed::Feed;
 pub use registers::{HostedRegisters, SharedRegisters, SitcpBoard};
 pub use timing::{Spread, Times};
@@ -201,23 +201,21 @@ struct Shared {
     silent: AtomicBool,
     dead: Vec<AtomicBool>,
     totals: Mutex<TriggeredTotals>,
-    failures: Mutex<Vec<String>>,
+    failures: Failures,
+    /// TCP links that have no client now.
+    unattended: AtomicUsize,
 }
 
 impl Shared {
     fn fail(&self, message: String) {
-        tracing::error!("{message}");
-        let mut failures = lock(&self.failures);
-        if failures.len() < 8 {
-            failures.push(message);
-        }
+        self.failures.add(message);
     }
 }
 
 /// Triggered boards that are being emulated. Dropping them ends them.
 pub struct HostedBoards {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 impl HostedBoards {
@@ -226,6 +224,8 @@ impl HostedBoards {
     /// # Errors
     /// When a socket cannot be made.
     pub fn new(mut settings: TriggeredSettings) -> Result<HostedBoards, HostError> {
+        let is_stream = |link: &&HostedLink| !matches!(link.outlet, Outlet::Datagrams(_));
+        let streams = settings.links.iter().filter(is_stream).count();
         let shared = Arc::new(Shared {
             started: Mutex::new(None),
             stopping: AtomicBool::new(false),
@@ -233,21 +233,22 @@ impl HostedBoards {
             silent: AtomicBool::new(false),
             dead: settings.links.iter().map(|_| AtomicBool::new(false)).collect(),
             totals: Mutex::new(TriggeredTotals::default()),
-            failures: Mutex::new(Vec::new()),
+            failures: Failures::default(),
+            unattended: AtomicUsize::new(streams),
         });
         let registers: Vec<_> = settings.links.iter_mut().filter_map(|link| link.registers.take()).collect();
         let engine = engine::Engine::new(settings, shared.clone())?;
-        let mut boards = HostedBoards { shared: shared.clone(), threads: Vec::new() };
+        let mut boards = HostedBoards { shared: shared.clone(), threads: Threads::default() };
         if !registers.is_empty() {
             let server = registers::Server::new(registers)?;
             let (ending, failing) = (shared.clone(), shared.clone());
-            boards.threads.push(thread("board registers", move || {
+            boards.threads.spawn("board registers", move || {
                 if let Err(cause) = server.run(&|| ending.ending.load(Ordering::Acquire)) {
                     failing.fail(format!("the registers of emulated boards: {cause}"));
                 }
-            })?);
+            })?;
         }
-        boards.threads.push(thread("triggered boards", move || engine.run())?);
+        boards.threads.spawn("triggered boards", move || engine.run())?;
         Ok(boards)
     }
 
@@ -271,6 +272,11 @@ impl HostedBoards {
         self.shared.silent.load(Ordering::Acquire)
     }
 
+    /// How many links of boards that send a stream have no client now.
+    pub fn links_without_client(&self) -> usize {
+        self.shared.unattended.load(Ordering::Acquire)
+    }
+
     /// Switches the boards of a link off (their connection is closed, and new ones at once, too) or on again.
     pub fn set_power(&self, link: usize, on: bool) {
         if let Some(dead) = self.shared.dead.get(link) {
@@ -285,19 +291,14 @@ impl HostedBoards {
 
     /// What went wrong on the way out.
     pub fn failures(&self) -> Vec<String> {
-        lock(&self.shared.failures).clone()
+        self.shared.failures.list()
     }
 
     /// Ends the thread; what is in the FIFOs is sent if the clients take it within two seconds.
     pub fn end(&mut self) {
         self.stop();
         self.shared.ending.store(true, Ordering::Release);
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                self.shared
-                    .fail("a thread of emulated boards panicked: a defect, please report it".to_owned());
-            }
-        }
+        self.threads.join(&self.shared.failures);
     }
 }
 

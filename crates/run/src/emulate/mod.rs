@@ -1,4 +1,10 @@
 //! Emulated boards alone: for other programs to connect to, or to stream at them.
+//!
+//! ```text
+//!  Emulation: self-triggered boards, each by itself        Detector: triggered boards of a configuration, together
+//! ```
+
+mod detector;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,6 +20,7 @@ use thalweg_readout::host::{CONTROL_PORT, HostError, HostSettings, HostedBoard, 
 use thalweg_record::{HitsFile, RecordError};
 
 use crate::config::ConfigError;
+pub use detector::{Detector, DetectorReport, EmulatedDetector};
 
 /// Boards that cannot be emulated.
 #[derive(Debug, thiserror::Error)]
