@@ -8,6 +8,9 @@
 //! the hits.
 
 pub mod bench;
+pub mod channels;
+pub mod coincide;
+pub mod cut;
 mod error;
 mod held;
 mod merge;

@@ -1,0 +1,74 @@
+//! What is known of each channel: its name, its group, its time offset, its energy in keV.
+//!
+//! ```text
+//!  [[channel]] ─┐
+//!  a CSV file ──┼─► ChannelMap ─► offsets before time order, groups for coincidence, keV for cuts and spectra
+//!  the sources ─┘
+//! ```
+//! Energies stay as the boards measured them; what they mean in keV is computed where it is asked for, so that there is no
+//! second copy of the data, and a better calibration later needs no other recording.
+
+mod list;
+mod map;
+mod settings;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+pub use list::{ChannelList, Entry, RangeError};
+pub use map::{COEFFICIENTS, Channel, ChannelMap, NO_GROUP, SourceChannels};
+pub use settings::{ChannelSettings, Settings};
+
+/// A description of channels that cannot be meant.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ChannelError {
+    /// Two sources number their channels alike.
+    #[error(
+        "channel {channel} is sent by both \"{first}\" and \"{second}\"; give one of them another `first_channel`"
+    )]
+    Shared {
+        /// The channel.
+        channel: u16,
+        /// The source that had it first.
+        first: String,
+        /// The one that has it, too.
+        second: String,
+    },
+    /// A description of a channel that is not there.
+    #[error("channel {channel} is described, and no source sends it; sent are {sent}")]
+    NobodySends {
+        /// The channel.
+        channel: u16,
+        /// What is sent.
+        sent: String,
+    },
+    /// Two descriptions of one channel.
+    #[error("two [[channel]] have the number {channel}; keep one")]
+    Twice {
+        /// The channel.
+        channel: u16,
+    },
+    /// More channels than numbers.
+    #[error("more than 65535 channels; give the sources fewer")]
+    TooMany,
+    /// A calibration that gives no number.
+    #[error(
+        "channel {channel}: energy_kev = {given:?} is no polynomial; write one to six numbers, constant first"
+    )]
+    Polynomial {
+        /// The channel.
+        channel: u16,
+        /// What was given.
+        given: Vec<f64>,
+    },
+    /// A file that cannot be read as a table.
+    #[error("{file}, line {line}: {message}")]
+    Table {
+        /// The file.
+        file: String,
+        /// Its line, from 1.
+        line: usize,
+        /// What was found, and what to write.
+        message: String,
+    },
+}

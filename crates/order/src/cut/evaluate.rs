@@ -1,0 +1,221 @@
+//! Evaluates an expression for many hits at a time.
+//!
+//! ```text
+//!  256 hits ─► columns of numbers ─► columns of answers ─► pass
+//! ```
+//! Step by step over pieces that stay in the first-level cache: each step is a plain loop over a column, which is what the compiler
+//! turns into wide instructions. Memory is made once.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::field::{Members, Real, fill};
+use super::polygon::Polygon;
+use super::program::{Program, Relation, Step};
+use crate::channels::ChannelMap;
+
+/// Hits at a time: a column of them is 1 or 2 KiB.
+pub(super) const PIECE: usize = 256;
+
+/// What columns can do.
+trait Computes:
+    Real
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + Into<f64>
+{
+}
+impl Computes for f32 {}
+impl Computes for f64 {}
+
+/// The stacks of one precision.
+#[derive(Clone, Debug, Default)]
+struct Stacks<T> {
+    numbers: Vec<[T; PIECE]>,
+    number_count: usize,
+    answers: Vec<[u8; PIECE]>,
+    answer_count: usize,
+}
+
+/// A program with the memory that it works in.
+#[derive(Clone, Debug)]
+pub(super) struct Evaluator {
+    program: Program,
+    short: Stacks<f32>,
+    long: Stacks<f64>,
+}
+
+impl Evaluator {
+    pub fn new(program: Program) -> Evaluator {
+        let (numbers, answers) = (program.deepest_numbers, program.deepest_answers);
+        let mut evaluator = Evaluator { program, short: Stacks::default(), long: Stacks::default() };
+        match evaluator.program.is_long {
+            true => evaluator.long.make(numbers, answers),
+            false => evaluator.short.make(numbers, answers),
+        }
+        evaluator
+    }
+
+    /// Answers for each member, 1 or 0, into `pass`, which is as long as the members.
+    pub fn evaluate(
+        &mut self,
+        members: Members<'_>,
+        polygons: &[Polygon],
+        map: &ChannelMap,
+        pass: &mut [u8],
+    ) {
+        for (index, pass) in pass.chunks_mut(PIECE).enumerate() {
+            let range = index * PIECE..index * PIECE + pass.len();
+            let piece = Members {
+                hits: &members.hits[range.clone()],
+                events: members.events.map(|events| &events[range]),
+            };
+            match self.program.is_long {
+                true => self.long.run(&self.program, piece, polygons, map, pass),
+                false => self.short.run(&self.program, piece, polygons, map, pass),
+            }
+        }
+    }
+}
+
+impl<T: Computes> Stacks<T> {
+    fn make(&mut self, numbers: usize, answers: usize) {
+        self.numbers.resize(numbers, [T::default(); PIECE]);
+        self.answers.resize(answers, [0; PIECE]);
+    }
+
+    fn run(
+        &mut self,
+        program: &Program,
+        members: Members<'_>,
+        polygons: &[Polygon],
+        map: &ChannelMap,
+        pass: &mut [u8],
+    ) {
+        (self.number_count, self.answer_count) = (0, 0);
+        for step in &program.steps {
+            match step {
+                Step::Field(_)
+                | Step::Number(_)
+                | Step::Negate
+                | Step::Arithmetic(_)
+                | Step::ArithmeticConstant(..) => {
+                    self.compute(step, members, map);
+                }
+                Step::Compare(_) | Step::CompareConstant(..) | Step::Within(..) => self.compare(step),
+                Step::Inside(polygon) => self.look_inside(&polygons[*polygon], members, map),
+                Step::Flag(_) | Step::And | Step::Or | Step::Not => self.decide(step, members),
+            }
+        }
+        pass.copy_from_slice(&self.answers[0][..members.hits.len()]);
+    }
+
+    fn compute(&mut self, step: &Step, members: Members<'_>, map: &ChannelMap) {
+        let top = self.number_count;
+        match *step {
+            Step::Field(field) => {
+                fill(field, members, map, &mut self.numbers[top][..members.hits.len()]);
+                self.number_count += 1;
+            }
+            Step::Number(value) => {
+                self.numbers[top].fill(T::of(value));
+                self.number_count += 1;
+            }
+            Step::Negate => self.numbers[top - 1].iter_mut().for_each(|each| *each = -*each),
+            Step::ArithmeticConstant(operation, value) => {
+                let value = T::of(value);
+                self.numbers[top - 1].iter_mut().for_each(|each| *each = operation.of(*each, value));
+            }
+            Step::Arithmetic(operation) => {
+                let (left, right) = self.numbers.split_at_mut(top - 1);
+                let rows = left[top - 2].iter_mut().zip(&right[0]);
+                rows.for_each(|(left, right)| *left = operation.of(*left, *right));
+                self.number_count -= 1;
+            }
+            _ => debug_assert!(false, "a step of numbers"),
+        }
+    }
+
+    fn compare(&mut self, step: &Step) {
+        let (top, answers) = (self.number_count, &mut self.answers[self.answer_count]);
+        let left = &self.numbers[top - 1];
+        match *step {
+            Step::Compare(relation) => {
+                let (left, right) = (&self.numbers[top - 2], left);
+                relate(relation, left, |row| right[row], answers);
+                self.number_count -= 1;
+            }
+            Step::CompareConstant(relation, value) => relate(relation, left, |_| T::of(value), answers),
+            Step::Within(low, high) => {
+                let (low, high) = (T::of(low), T::of(high));
+                let rows = answers.iter_mut().zip(left);
+                rows.for_each(|(answer, each)| *answer = u8::from((*each >= low) & (*each <= high)));
+            }
+            _ => debug_assert!(false, "a step that compares"),
+        }
+        (self.number_count, self.answer_count) = (self.number_count - 1, self.answer_count + 1);
+    }
+
+    fn look_inside(&mut self, polygon: &Polygon, members: Members<'_>, map: &ChannelMap) {
+        let (count, top) = (members.hits.len(), self.number_count);
+        let (x, y) = self.numbers.split_at_mut(top + 1);
+        let (x, y) = (&mut x[top][..count], &mut y[0][..count]);
+        fill(polygon.x, members, map, x);
+        fill(polygon.y, members, map, y);
+        polygon.fill(x, y, &mut self.answers[self.answer_count][..count]);
+        self.answer_count += 1;
+    }
+
+    fn decide(&mut self, step: &Step, members: Members<'_>) {
+        let top = self.answer_count;
+        match *step {
+            Step::Flag(flag) => {
+                let rows = self.answers[top].iter_mut().zip(members.hits);
+                rows.for_each(|(answer, hit)| *answer = u8::from(hit.flags.has(flag)));
+                self.answer_count += 1;
+            }
+            Step::Not => self.answers[top - 1].iter_mut().for_each(|answer| *answer ^= 1),
+            _ => {
+                let (left, right) = self.answers.split_at_mut(top - 1);
+                let rows = left[top - 2].iter_mut().zip(&right[0]);
+                match step {
+                    Step::And => rows.for_each(|(left, right)| *left &= right),
+                    _ => rows.for_each(|(left, right)| *left |= right),
+                }
+                self.answer_count -= 1;
+            }
+        }
+    }
+}
+
+/// One loop per relation, so that none is decided inside it. With what is not a number nothing compares.
+#[inline(always)]
+fn relate<T: Computes>(
+    relation: Relation,
+    left: &[T; PIECE],
+    right: impl Fn(usize) -> T,
+    answers: &mut [u8; PIECE],
+) {
+    match relation {
+        Relation::Less => each(left, right, answers, |left, right| left < right),
+        Relation::LessOrEqual => each(left, right, answers, |left, right| left <= right),
+        Relation::Greater => each(left, right, answers, |left, right| left > right),
+        Relation::GreaterOrEqual => each(left, right, answers, |left, right| left >= right),
+        Relation::Equal => each(left, right, answers, |left, right| left == right),
+        Relation::NotEqual => each(left, right, answers, |left, right| (left < right) | (left > right)),
+    }
+}
+
+#[inline(always)]
+fn each<T: Computes>(
+    left: &[T; PIECE],
+    right: impl Fn(usize) -> T,
+    answers: &mut [u8; PIECE],
+    answer: impl Fn(T, T) -> bool,
+) {
+    for row in 0..PIECE {
+        answers[row] = u8::from(answer(left[row], right(row)));
+    }
+}

@@ -1,0 +1,73 @@
+//! An expression that answers yes or no to a hit.
+
+use thalweg_data::Hit;
+
+use super::error::CutError;
+use super::evaluate::Evaluator;
+use super::field::{EventFacts, Members};
+use super::parse::parse;
+use super::polygon::Polygon;
+use super::settings::Scope;
+use crate::channels::ChannelMap;
+use crate::coincide::HitEvents;
+
+/// A yes or no, asked of many hits at a time.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    text: String,
+    polygons: Vec<Polygon>,
+    evaluator: Evaluator,
+}
+
+impl Expression {
+    /// Reads an expression; `polygons` are those that it may name.
+    ///
+    /// # Errors
+    /// When it cannot be meant: with a mark under the place, and what to write.
+    pub fn parse(text: &str, scope: Scope, polygons: &[Polygon]) -> Result<Expression, CutError> {
+        let program = parse(text, scope, polygons)?;
+        let evaluator = Evaluator::new(program);
+        Ok(Expression { text: text.to_owned(), polygons: polygons.to_vec(), evaluator })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Answers for each hit, 1 or 0.
+    ///
+    /// # Panics
+    /// When `pass` is not as long as the hits.
+    pub fn evaluate_hits(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut [u8]) {
+        self.evaluate(Members { hits, events: None }, map, pass);
+    }
+
+    /// Answers for each member of some events, 1 or 0; `facts` has one entry per member.
+    ///
+    /// # Panics
+    /// When `pass` or `facts` are not as long as the members.
+    pub fn evaluate_members(
+        &mut self,
+        events: &HitEvents,
+        facts: &[EventFacts],
+        map: &ChannelMap,
+        pass: &mut [u8],
+    ) {
+        self.evaluate(Members { hits: &events.members, events: Some(facts) }, map, pass);
+    }
+
+    fn evaluate(&mut self, members: Members<'_>, map: &ChannelMap, pass: &mut [u8]) {
+        assert_eq!(members.hits.len(), pass.len(), "an answer for each hit");
+        self.evaluator.evaluate(members, &self.polygons, map, pass);
+    }
+}
+
+/// What each member's event says of it, into `facts`.
+pub fn gather_facts(events: &HitEvents, map: &ChannelMap, facts: &mut Vec<EventFacts>) {
+    facts.clear();
+    for (event, members) in events.iter() {
+        let of_event = EventFacts::of(event, members, map);
+        facts.extend(std::iter::repeat_n(of_event, members.len()));
+    }
+}

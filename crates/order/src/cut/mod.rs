@@ -1,0 +1,30 @@
+//! Cuts: which hits and which events are kept, by expressions over their fields.
+//!
+//! ```text
+//!  [[cut]] keep = "psd > 0.12 && inside(neutrons)"
+//!     │ parse, once            [[polygon]] neutrons
+//!     ▼                           │
+//!  steps ─── columns of 256 hits ─┴─► pass: one byte per hit, counted by cut and source
+//! ```
+//! [`Cuts`] is the stage, [`Expression`] one of them, [`Field`] what can be asked; `docs/cuts.md` is the language. What a hit does not have
+//! is not a number, and compares with nothing: `psd > 0` and `psd <= 0` are both false of a hit without a short gate.
+
+mod cuts;
+mod error;
+mod evaluate;
+mod expression;
+mod field;
+mod parse;
+pub mod polygon;
+mod program;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub use cuts::{Cuts, Passed};
+pub use error::CutError;
+pub use expression::{Expression, gather_facts};
+pub use field::{EventFacts, FIELDS, Field, Members, Real, fill, psd};
+pub use polygon::Polygon;
+pub use settings::{Quantity, Scope, Settings};
