@@ -16,6 +16,7 @@ mod held;
 mod merge;
 mod repair;
 pub mod settings;
+pub mod spectrum;
 pub mod time_order;
 mod tree;
 mod window;

@@ -1,0 +1,114 @@
+//! One axis of a spectrum: which number, and how it is divided.
+//!
+//! ```text
+//!  low                         high
+//!   │ 0 │ 1 │ 2 │ … │ bins - 1 │        below: underflow, at `high` and above: overflow
+//! ```
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cut::Field;
+
+/// Bins of an axis, at most.
+pub const MOST_BINS: u32 = 1 << 20;
+
+/// An axis as it is described in `[[spectrum]]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AxisSettings {
+    /// Name of a field, as in cuts.
+    pub field: String,
+    /// How many bins.
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub bins: u32,
+    /// Where the first begins.
+    pub low: f64,
+    /// Where the last ends.
+    pub high: f64,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Axis {
+    /// What is written beside it.
+    pub label: String,
+    /// The unit, empty of a pure number.
+    pub unit: &'static str,
+    /// The field that is binned.
+    #[serde(serialize_with = "name")]
+    pub field: Field,
+    /// How many bins.
+    pub bins: u32,
+    /// Where the first begins.
+    pub low: f64,
+    /// Where the last ends.
+    pub high: f64,
+}
+
+fn name<S: serde::Serializer>(field: &Field, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(field.name())
+}
+
+impl Axis {
+    /// An axis of this field.
+    pub fn new(field: Field, bins: u32, low: f64, high: f64) -> Axis {
+        Axis { label: field.name().replace('_', " "), unit: field.unit(), field, bins, low, high }
+    }
+
+    /// An axis as it is described.
+    ///
+    /// # Errors
+    /// What cannot be meant, and what to write.
+    pub fn of(settings: &AxisSettings) -> Result<Axis, String> {
+        let AxisSettings { field: name, bins, low, high } = settings;
+        let field = Field::from_name(name).ok_or_else(|| {
+            let known: Vec<&str> = crate::cut::FIELDS.iter().map(|(_, name, ..)| *name).collect();
+            format!("there is no field \"{name}\"; there are {}", known.join(", "))
+        })?;
+        if !(1..=MOST_BINS).contains(bins) {
+            return Err(format!("bins = {bins}: write 1 to {MOST_BINS}"));
+        }
+        if !(low.is_finite() && high.is_finite() && low < high) {
+            return Err(format!("low = {low}, high = {high}: the first is smaller than the second"));
+        }
+        Ok(Axis::new(field, *bins, *low, *high))
+    }
+
+    /// Number of bins per unit.
+    pub(super) fn scale(&self) -> f64 {
+        f64::from(self.bins) / (self.high - self.low)
+    }
+
+    /// The bin of a value: `-1` below, `bins` above, `None` of what is not a number.
+    #[inline(always)]
+    pub(super) fn bin(&self, value: f64) -> Option<i64> {
+        let place = ((value - self.low) * self.scale()).floor();
+        // A cast of a float saturates.
+        (!value.is_nan()).then(|| (place as i64).clamp(-1, i64::from(self.bins)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bin_begins_where_the_one_before_ends() {
+        let axis = Axis::new(Field::Energy, 4, 0.0, 8.0);
+        let bins = [-0.1, 0.0, 1.9, 2.0, 7.99, 8.0, f64::INFINITY].map(|value| axis.bin(value));
+        assert_eq!(bins, [-1, 0, 0, 1, 3, 4, 4].map(Some));
+        assert_eq!(axis.bin(f64::NAN), None);
+    }
+
+    #[test]
+    fn axes_that_cannot_be_meant_are_refused() {
+        let message = |field: &str, bins, low, high| {
+            Axis::of(&AxisSettings { field: field.into(), bins, low, high }).expect_err("no axis")
+        };
+        assert!(message("enrgy", 1, 0.0, 1.0).contains("there are energy"));
+        assert!(message("energy", 0, 0.0, 1.0).contains("bins = 0"));
+        assert!(message("energy", 1, 1.0, 1.0).contains("smaller"));
+        assert!(message("energy", 1, f64::NAN, 1.0).contains("smaller"));
+    }
+}

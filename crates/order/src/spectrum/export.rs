@@ -1,0 +1,135 @@
+//! Spectra for other programs.
+//!
+//! ```text
+//!  SpectrumSet ─► UHI JSON   boost-histogram, hist, mplhep, uproot
+//!              └► ROOT JSON  JSROOT, and ROOT through TBufferJSON
+//! ```
+//! UHI: the serialisation schema of scikit-hep's Universal Histogram Interface, version 1. ROOT: an object of class `TH1D` or `TH2D` as
+//! TBufferJSON writes it; bins are numbered from 1, and bin 0 and the last are underflow and overflow.
+
+use serde_json::{Value, json};
+
+use super::axis::Axis;
+use super::catalogue::Info;
+use super::set::{SpectrumSet, Totals};
+use super::settings::SpectrumError;
+
+impl SpectrumSet {
+    /// One spectrum as UHI says it.
+    ///
+    /// # Errors
+    /// When there is none of this number.
+    pub fn uhi(&self, id: u32) -> Result<Value, SpectrumError> {
+        let mut counts = Vec::new();
+        let totals = self.read(id, &mut counts)?;
+        let info = self.info(id)?;
+        let has_flow = info.axes.len() == 1;
+        let axis = |axis: &Axis| {
+            json!({
+                "type": "regular", "lower": axis.low, "upper": axis.high, "bins": axis.bins,
+                "underflow": has_flow, "overflow": has_flow, "circular": false,
+                "metadata": { "label": labelled(axis) },
+            })
+        };
+        let values = match info.axes.len() {
+            1 => Value::from_iter(std::iter::once(totals.below).chain(counts).chain([totals.above])),
+            _ => {
+                // UHI counts the last axis fastest, we the first.
+                let (columns, rows) = (info.axes[0].bins as usize, info.axes[1].bins as usize);
+                let column = |x: usize| Value::from_iter((0..rows).map(|y| counts[y * columns + x]));
+                Value::from_iter((0..columns).map(column))
+            }
+        };
+        Ok(json!({
+            "uhi_schema": 1,
+            "writer_info": { "thalweg": { "version": env!("CARGO_PKG_VERSION") } },
+            "axes": info.axes.iter().map(axis).collect::<Vec<_>>(),
+            "storage": { "type": "int", "values": values },
+            "metadata": metadata(info, totals),
+        }))
+    }
+
+    /// Every spectrum that anything was filled into, by name, as UHI says it.
+    pub fn all_uhi(&self) -> Value {
+        let filled =
+            self.spectra().iter().filter(|info| self.totals(info.id).is_ok_and(|totals| totals.entries > 0));
+        let named = |info: &Info| {
+            let place = serde_json::to_value(info.at).ok()?.as_str()?.to_owned();
+            Some((format!("{} ({place})", info.name), self.uhi(info.id).ok()?))
+        };
+        Value::Object(filled.filter_map(named).collect())
+    }
+
+    /// One spectrum as ROOT says it.
+    ///
+    /// # Errors
+    /// When there is none of this number.
+    pub fn root(&self, id: u32) -> Result<Value, SpectrumError> {
+        let mut counts = Vec::new();
+        let totals = self.read(id, &mut counts)?;
+        let info = self.info(id)?;
+        let array = with_flow(info, &counts, totals);
+        let mut histogram = json!({
+            "_typename": if info.axes.len() == 1 { "TH1D" } else { "TH2D" },
+            "fUniqueID": 0, "fBits": 8, "fName": format!("spectrum_{id}"), "fTitle": info.name,
+            "fLineColor": 602, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1001,
+            "fMarkerColor": 1, "fMarkerStyle": 1, "fMarkerSize": 1,
+            "fNcells": array.len(),
+            "fXaxis": root_axis("xaxis", info.axes.first()),
+            "fYaxis": root_axis("yaxis", info.axes.get(1)),
+            "fZaxis": root_axis("zaxis", None),
+            "fBarOffset": 0, "fBarWidth": 1000, "fEntries": totals.entries,
+            "fTsumw": 0, "fTsumw2": 0, "fTsumwx": 0, "fTsumwx2": 0,
+            "fMaximum": -1111, "fMinimum": -1111, "fNormFactor": 0,
+            "fContour": [], "fSumw2": [], "fOption": "",
+            "fFunctions": { "_typename": "TList", "name": "TList", "arr": [], "opt": [] },
+            "fBufferSize": 0, "fBuffer": [], "fBinStatErrOpt": 0, "fStatOverflows": 2,
+            "fArray": array,
+        });
+        if info.axes.len() == 2
+            && let Some(fields) = histogram.as_object_mut()
+        {
+            let more = ["fScalefactor", "fTsumwy", "fTsumwy2", "fTsumwxy"];
+            fields.extend(more.map(|name| (name.to_owned(), json!(u8::from(name == "fScalefactor")))));
+        }
+        Ok(histogram)
+    }
+}
+
+fn labelled(axis: &Axis) -> String {
+    if axis.unit.is_empty() { axis.label.clone() } else { format!("{} [{}]", axis.label, axis.unit) }
+}
+
+fn metadata(info: &Info, totals: Totals) -> Value {
+    json!({
+        "name": info.name, "title": info.name, "kind": info.kind, "at": info.at, "channel": info.channel,
+        "entries": totals.entries, "below": totals.below, "above": totals.above, "beside": totals.beside,
+    })
+}
+
+/// Counts with a bin before and behind each axis.
+fn with_flow(info: &Info, counts: &[u64], totals: Totals) -> Vec<u64> {
+    let columns = info.axes[0].bins as usize;
+    let framed = |row: &[u64]| -> Vec<u64> { [&[0], row, &[0]].concat() };
+    if info.axes.len() == 1 {
+        let mut array = framed(counts);
+        array[0] = totals.below;
+        array[columns + 1] = totals.above;
+        return array;
+    }
+    // What lies outside a plane is known, but not in which direction of the second axis.
+    let empty = vec![0; columns + 2];
+    let rows = counts.chunks(columns).map(framed);
+    std::iter::once(empty.clone()).chain(rows).chain([empty]).flatten().collect()
+}
+
+fn root_axis(name: &str, axis: Option<&Axis>) -> Value {
+    let (bins, low, high) = axis.map_or((1, 0.0, 1.0), |axis| (axis.bins, axis.low, axis.high));
+    json!({
+        "_typename": "TAxis", "fUniqueID": 0, "fBits": 0, "fName": name, "fTitle": axis.map_or_else(String::new, labelled),
+        "fNdivisions": 510, "fAxisColor": 1, "fLabelColor": 1, "fLabelFont": 42, "fLabelOffset": 0.005, "fLabelSize": 0.035,
+        "fTickLength": 0.03, "fTitleOffset": 1, "fTitleSize": 0.035, "fTitleColor": 1, "fTitleFont": 42,
+        "fNbins": bins, "fXmin": low, "fXmax": high, "fXbins": [], "fFirst": 0, "fLast": 0, "fBits2": 0,
+        "fTimeDisplay": false, "fTimeFormat": "", "fLabels": null, "fModLabs": null,
+    })
+}

@@ -1,0 +1,30 @@
+//! Spectra: histograms of one and two dimensions, filled on the data path and read while they grow.
+//!
+//! ```text
+//!  ordered batch, pass ─► Filler ─► bins ◄─ SpectrumSet ─► page, export, run files
+//!  events ──────────────►   │
+//!                  one per thread, no lock; added up by who reads
+//! ```
+//! Every run has the energies of each channel, the plane of energy against pulse shape, and the times of each channel after the reference of
+//! its events; [`SpectrumSettings`] describes more, of any two fields with any cut.
+
+pub mod axis;
+mod catalogue;
+mod custom;
+mod export;
+mod filler;
+mod history;
+mod pack;
+mod set;
+mod settings;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use axis::{Axis, AxisSettings};
+pub use catalogue::{Info, Kind, Path};
+pub use filler::Filler;
+pub use history::{ChannelCounts, History};
+pub use pack::{pack, unpack};
+pub use set::{SpectrumSet, Totals};
+pub use settings::{At, Partner, Settings, SpectrumError, SpectrumSettings};

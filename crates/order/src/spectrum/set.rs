@@ -1,0 +1,189 @@
+//! All spectra of a run, as everybody but their filler sees them.
+//!
+//! ```text
+//!  Filler 0 ─► store 0 ─┐
+//!  Filler 1 ─► store 1 ─┴─ added up ─► read · export         ask to empty ─► each filler, between two batches
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use serde::Serialize;
+
+use super::catalogue::{Catalogue, Info, Path};
+use super::custom::Custom;
+use super::filler::Filler;
+use super::history::History;
+use super::settings::{Settings, SpectrumError, SpectrumSettings};
+use super::store::Store;
+use crate::channels::ChannelMap;
+use crate::cut::polygon;
+
+/// Counts that a reader wants beside the bins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Everything that was binned, outside included.
+    pub entries: u64,
+    /// Below the first axis.
+    pub below: u64,
+    /// At the end of the first axis, and above.
+    pub above: u64,
+    /// Inside the first axis, outside the second.
+    pub beside: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub catalogue: Catalogue,
+    /// One per filler.
+    pub stores: Vec<Store>,
+    /// By filler: it lives, and will empty what is asked.
+    pub filled: Vec<AtomicBool>,
+    /// By spectrum: how often it was asked to be empty.
+    asked: Vec<AtomicU32>,
+    /// Anything was asked: counted, so that a filler need look at one number only.
+    pub asked_at_all: AtomicU32,
+    pub history: History,
+}
+
+/// The spectra of a run. Cheap to clone; every clone is the same spectra.
+#[derive(Clone, Debug)]
+pub struct SpectrumSet(pub(super) Arc<Inner>);
+
+impl SpectrumSet {
+    /// The spectra of a run with these channels, and `fillers` threads that fill them.
+    ///
+    /// # Errors
+    /// When a setting cannot be meant: what was found, and what to write.
+    pub fn new(
+        settings: &Settings,
+        own: &[SpectrumSettings],
+        polygons: &[polygon::Settings],
+        map: &ChannelMap,
+        path: Path,
+        fillers: usize,
+    ) -> Result<(SpectrumSet, Vec<Filler>), SpectrumError> {
+        let catalogue = Catalogue::new(settings, own, map, path)?;
+        let count = catalogue.spectra.len();
+        let mut customs = Vec::new();
+        for _ in 0..fillers {
+            let custom = |(index, settings)| Custom::new(index, settings, &catalogue, polygons, map);
+            customs.push(own.iter().enumerate().map(custom).collect::<Result<Vec<_>, _>>()?);
+        }
+        let inner = Arc::new(Inner {
+            stores: (0..fillers).map(|_| Store::new(catalogue.bins, count)).collect(),
+            filled: (0..fillers).map(|_| AtomicBool::new(true)).collect(),
+            asked: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            asked_at_all: AtomicU32::new(0),
+            history: History::new(map.channels().len()),
+            catalogue,
+        });
+        let set = SpectrumSet(inner);
+        let fillers =
+            customs.into_iter().enumerate().map(|(index, own)| Filler::new(set.clone(), index, own));
+        let fillers = fillers.collect();
+        Ok((set, fillers))
+    }
+
+    /// All of them, by number.
+    pub fn spectra(&self) -> &[Info] {
+        &self.0.catalogue.spectra
+    }
+
+    /// How many channels have spectra.
+    pub(super) fn channels(&self) -> usize {
+        self.0.history.channels()
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// When there is none of this number.
+    pub fn info(&self, id: u32) -> Result<&Info, SpectrumError> {
+        self.spectra().get(id as usize).ok_or(SpectrumError::Unknown(id))
+    }
+
+    /// Its counts, row after row: along the first axis the next bin is the next count.
+    ///
+    /// # Errors
+    /// As for [`SpectrumSet::info`].
+    pub fn read(&self, id: u32, counts: &mut Vec<u64>) -> Result<Totals, SpectrumError> {
+        let info = self.info(id)?;
+        counts.clear();
+        counts.resize(info.bins(), 0);
+        self.0.stores.iter().for_each(|store| store.read(info.range(), counts));
+        self.totals(id)
+    }
+
+    /// What lies outside, and how much was filled.
+    ///
+    /// # Errors
+    /// As for [`SpectrumSet::info`].
+    pub fn totals(&self, id: u32) -> Result<Totals, SpectrumError> {
+        let info = self.info(id)?;
+        let mut sum = Totals::default();
+        for totals in self.0.stores.iter().map(|store| &store.totals[info.id as usize]) {
+            sum.entries += totals.entries.load(Ordering::Relaxed);
+            sum.below += totals.below.load(Ordering::Relaxed);
+            sum.above += totals.above.load(Ordering::Relaxed);
+            sum.beside += totals.beside.load(Ordering::Relaxed);
+        }
+        Ok(sum)
+    }
+
+    /// A number that is another one whenever the counts are others.
+    ///
+    /// # Errors
+    /// As for [`SpectrumSet::info`].
+    pub fn revision(&self, id: u32) -> Result<u64, SpectrumError> {
+        let entries = self.totals(id)?.entries;
+        Ok(u64::from(self.asked_of(id as usize)) << 48 | entries & 0xffff_ffff_ffff)
+    }
+
+    /// Empties one spectrum, or all. The fillers do it before their next batch, and nothing that is filled later is lost by it.
+    ///
+    /// # Errors
+    /// As for [`SpectrumSet::info`].
+    pub fn empty(&self, id: Option<u32>) -> Result<(), SpectrumError> {
+        let spectra = match id {
+            Some(id) => self.info(id)?.id as usize..id as usize + 1,
+            None => 0..self.spectra().len(),
+        };
+        self.0.asked[spectra].iter().for_each(|asked| {
+            asked.fetch_add(1, Ordering::AcqRel);
+        });
+        self.0.asked_at_all.fetch_add(1, Ordering::AcqRel);
+        for (filler, filled) in self.0.filled.iter().enumerate() {
+            // Nobody fills it any more: there is no other writer.
+            if !filled.load(Ordering::Acquire) {
+                self.empty_asked(filler);
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties what was asked, of one filler's store; called by the one who writes it.
+    pub(super) fn empty_asked(&self, filler: usize) {
+        let store = &self.0.stores[filler];
+        for (index, info) in self.spectra().iter().enumerate() {
+            let asked = self.asked_of(index);
+            if store.totals[index].emptied.load(Ordering::Relaxed) != asked {
+                store.clear(index, info.range(), asked);
+            }
+        }
+    }
+
+    fn asked_of(&self, index: usize) -> u32 {
+        self.0.asked[index].load(Ordering::Acquire)
+    }
+
+    /// Rates, and the boards' own times.
+    pub fn history(&self) -> &History {
+        &self.0.history
+    }
+
+    /// Memory of all bins, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.0.catalogue.bins * size_of::<AtomicU32>() * self.0.stores.len()) as u64
+    }
+}

@@ -1,0 +1,116 @@
+//! The bins themselves: written by one thread, read by any, without a lock.
+//!
+//! ```text
+//!  Filler (one thread) ── plain load, add, store ──► bins ◄── plain load ── page, export, plot
+//!                                                       └ a bin that is full carries over
+//! ```
+//! A bin is 32 bits wide, so that twice as many stay in the cache; when one is full, which takes four thousand million hits, the carry is
+//! kept beside. As long as one thread writes, a load and a store are as good as an atomic addition, and cost as little as
+//! plain memory.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Counts that are no bins.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    /// Everything that was binned, outside included.
+    pub entries: AtomicU64,
+    /// Below the first axis, above it, and outside the second.
+    pub below: AtomicU64,
+    pub above: AtomicU64,
+    pub beside: AtomicU64,
+    /// How often it was emptied: a filler's answer to what is asked.
+    pub emptied: AtomicU32,
+}
+
+impl Totals {
+    /// Adds as the only writer.
+    #[inline(always)]
+    pub fn add(counter: &AtomicU64, more: u64) {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        let counters = [&self.entries, &self.below, &self.above, &self.beside];
+        counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+}
+
+/// All bins that one thread fills.
+#[derive(Debug)]
+pub(super) struct Store {
+    bins: Box<[AtomicU32]>,
+    /// By spectrum.
+    pub totals: Box<[Totals]>,
+    /// Full bins: how many times 2³².
+    carried: Mutex<HashMap<usize, u64>>,
+}
+
+impl Store {
+    /// Empty bins.
+    pub fn new(bins: usize, spectra: usize) -> Store {
+        Store {
+            bins: (0..bins).map(|_| AtomicU32::new(0)).collect(),
+            totals: (0..spectra).map(|_| Totals::default()).collect(),
+            carried: Mutex::default(),
+        }
+    }
+
+    /// One more in a bin, as the only writer.
+    #[inline(always)]
+    pub fn count(&self, bin: usize) {
+        let cell = &self.bins[bin];
+        let next = cell.load(Ordering::Relaxed).wrapping_add(1);
+        cell.store(next, Ordering::Relaxed);
+        if next == 0 {
+            self.carry(bin);
+        }
+    }
+
+    #[cold]
+    fn carry(&self, bin: usize) {
+        *self.carried.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).entry(bin).or_default() += 1;
+    }
+
+    /// Adds the counts of some bins to `counts`.
+    pub fn read(&self, bins: std::ops::Range<usize>, counts: &mut [u64]) {
+        for (count, cell) in counts.iter_mut().zip(&self.bins[bins.clone()]) {
+            *count += u64::from(cell.load(Ordering::Relaxed));
+        }
+        let carried = self.carried.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for (bin, times) in carried.iter().filter(|(bin, _)| bins.contains(bin)) {
+            counts[bin - bins.start] += times << 32;
+        }
+    }
+
+    /// Empties one spectrum, as the only writer.
+    pub fn clear(&self, spectrum: usize, bins: std::ops::Range<usize>, asked: u32) {
+        self.bins[bins.clone()].iter().for_each(|cell| cell.store(0, Ordering::Relaxed));
+        let mut carried = self.carried.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        carried.retain(|bin, _| !bins.contains(bin));
+        self.totals[spectrum].clear();
+        self.totals[spectrum].emptied.store(asked, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_bin_carries_over() {
+        let store = Store::new(4, 1);
+        store.bins[2].store(u32::MAX, Ordering::Relaxed);
+        store.count(2);
+        store.count(2);
+        let mut counts = vec![0; 3];
+        store.read(1..4, &mut counts);
+        assert_eq!(counts, [0, (1 << 32) + 1, 0]);
+        store.clear(0, 1..4, 1);
+        let mut counts = vec![0; 3];
+        store.read(1..4, &mut counts);
+        assert_eq!(counts, [0, 0, 0]);
+    }
+}

@@ -1,0 +1,207 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use thalweg_data::{Flags, Hit, Hits, SourceId};
+
+use super::*;
+use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
+use crate::coincide::{Coincidence, HitEvents};
+use crate::cut::psd;
+
+fn map() -> ChannelMap {
+    let board = SourceChannels { source: SourceId(0), name: "board".into(), channels: 4..=7 };
+    let calibrated =
+        ChannelSettings { number: 5, energy_kev: Some(vec![10.0, 0.5]), ..ChannelSettings::default() };
+    ChannelMap::new(&[board], &[calibrated], &[]).expect("valid")
+}
+
+fn hit(time_ps: i64, channel: u16, energy: u16, energy_short: u16) -> Hit {
+    Hit { time_ps, channel, energy, energy_short, flags: Flags::NONE }
+}
+
+fn batch(hits: Vec<Hit>) -> Hits {
+    Hits { hits, ..Hits::default() }
+}
+
+fn one(own: &[SpectrumSettings], path: Path) -> (SpectrumSet, Filler) {
+    let (set, mut fillers) =
+        SpectrumSet::new(&Settings::default(), own, &[], &map(), path, 1).expect("valid");
+    (set, fillers.remove(0))
+}
+
+const ALL: Path = Path { cuts_hits: true, widest_ps: Some(1000) };
+
+fn find(set: &SpectrumSet, kind: Kind, at: At, channel: u16) -> u32 {
+    let is_it = |info: &&Info| info.kind == kind && info.at == at && info.channel == Some(channel);
+    set.spectra().iter().find(is_it).expect("there is one").id
+}
+
+fn counts(set: &SpectrumSet, id: u32) -> (BTreeMap<usize, u64>, Totals) {
+    let mut counts = Vec::new();
+    let totals = set.read(id, &mut counts).expect("known");
+    (counts.into_iter().enumerate().filter(|(_, count)| *count > 0).collect(), totals)
+}
+
+#[test]
+fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
+    let (set, mut filler) = one(&[], ALL);
+    let absent = Hit { flags: Flags::NO_ENERGY_SHORT, ..hit(0, 4, 4096, 0) };
+    filler.fill(&batch(vec![hit(0, 4, 1600, 1200), hit(1, 5, 160, 200), absent]), Some(&[1, 1, 0]), &map());
+    let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 4));
+    assert_eq!((energies, totals.entries), (BTreeMap::from([(100, 1), (256, 1)]), 2));
+    let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Kept, 4));
+    assert_eq!((energies, totals.entries), (BTreeMap::from([(100, 1)]), 1));
+    let (plane, totals) = counts(&set, find(&set, Kind::Plane, At::Received, 4));
+    assert_eq!((plane, totals.entries), (BTreeMap::from([(64 * 256 + 6, 1)]), 1));
+    let (plane, totals) = counts(&set, find(&set, Kind::Plane, At::Kept, 5));
+    assert_eq!(
+        (plane, totals.entries, totals.beside),
+        (BTreeMap::new(), 1, 1),
+        "a negative share is beside the plane"
+    );
+    let (kev, _) = counts(&set, find(&set, Kind::Kev, At::Received, 5));
+    assert_eq!(kev, BTreeMap::from([(90, 1)]));
+    assert_eq!(set.history().channel(0).hits, 2);
+}
+
+#[test]
+fn time_differences_and_pairs_come_from_events() {
+    let axis = |field: &str| AxisSettings { field: field.into(), bins: 16, low: 0.0, high: 16.0 };
+    let pair = SpectrumSettings {
+        name: "pair".into(),
+        x: axis("energy"),
+        y: Some(axis("energy")),
+        cut: Some("multiplicity == 2".into()),
+        at: At::Events,
+        channels: (4..=4).into(),
+        groups: vec![],
+        partner: Some(Partner { channels: (5..=5).into(), groups: vec![] }),
+    };
+    let (set, mut filler) = one(&[pair], ALL);
+    let settings = crate::coincide::Settings { window_ps: 1000, ..Default::default() };
+    let mut stage = Coincidence::new(&settings, &map(), 1).expect("valid");
+    stage.push(&[hit(0, 5, 3, 0), hit(500, 4, 7, 0), hit(90_000, 4, 1, 0)], None, &map());
+    stage.finish(&map());
+    let mut events = HitEvents::default();
+    assert!(stage.pull(&mut events));
+    filler.fill_events(&events, &map());
+    let (differences, _) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 4));
+    assert_eq!(differences, BTreeMap::from([(768, 1)]), "half the window after the reference");
+    let own = set.spectra().last().expect("the pair").id;
+    assert_eq!(counts(&set, own).0, BTreeMap::from([(3 * 16 + 7, 1)]));
+}
+
+#[test]
+fn spectra_are_emptied_by_their_filler_and_without_one() {
+    let (set, mut filler) = one(&[], Path::default());
+    let id = find(&set, Kind::Energy, At::Received, 4);
+    filler.fill(&batch(vec![hit(0, 4, 16, 0)]), None, &map());
+    let before = set.revision(id).expect("known");
+    set.empty(Some(id)).expect("known");
+    filler.fill(&batch(vec![hit(0, 4, 32, 0)]), None, &map());
+    assert_eq!(
+        counts(&set, id).0,
+        BTreeMap::from([(2, 1)]),
+        "what came before is gone, what came later is not"
+    );
+    assert_ne!(set.revision(id).expect("known"), before);
+    drop(filler);
+    set.empty(None).expect("all");
+    assert_eq!(counts(&set, id), (BTreeMap::new(), Totals::default()));
+    assert!(set.empty(Some(9999)).expect_err("no such spectrum").to_string().contains("9999"));
+}
+
+#[test]
+fn several_fillers_are_added_up() {
+    let (set, mut fillers) =
+        SpectrumSet::new(&Settings::default(), &[], &[], &map(), Path::default(), 2).expect("valid");
+    for filler in &mut fillers {
+        filler.fill(&batch(vec![hit(0, 6, 160, 80)]), None, &map());
+    }
+    let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 6));
+    assert_eq!((energies, totals.entries), (BTreeMap::from([(10, 2)]), 2));
+}
+
+#[test]
+fn spectra_that_cannot_be_meant_are_refused() {
+    let axis = |field: &str| AxisSettings { field: field.into(), bins: 16, low: 0.0, high: 16.0 };
+    let own = |name: &str, field: &str| SpectrumSettings {
+        name: name.into(),
+        x: axis(field),
+        y: None,
+        cut: None,
+        at: At::Received,
+        channels: Default::default(),
+        groups: vec![],
+        partner: None,
+    };
+    let message = |own: &[SpectrumSettings], settings: Settings| {
+        SpectrumSet::new(&settings, own, &[], &map(), Path::default(), 1)
+            .expect_err("not possible")
+            .to_string()
+    };
+    let base = Settings::default;
+    assert!(message(&[own("a", "enrgy")], base()).contains("there are energy"));
+    assert!(message(&[own("a", "energy"), own("a", "energy")], base()).contains("unique"));
+    assert!(message(&[own("a", "dt")], base()).contains("at = \"events\""));
+    assert!(
+        message(&[SpectrumSettings { cut: Some("psd >".into()), ..own("a", "energy") }], base())
+            .contains("missing")
+    );
+    assert!(
+        message(&[SpectrumSettings { at: At::Events, ..own("a", "energy") }], base())
+            .contains("[coincidence]")
+    );
+    assert!(
+        message(&[SpectrumSettings { channels: (9..=9).into(), ..own("a", "energy") }], base())
+            .contains("channel 9")
+    );
+    assert!(message(&[], Settings { energy_bins: 100, ..base() }).contains("powers of two"));
+    assert!(message(&[], Settings { time_bins: 1, ..base() }).contains("16 to 65536"));
+}
+
+#[test]
+fn exports_have_the_counts_where_others_look_for_them() {
+    let (set, mut filler) = one(&[], Path::default());
+    filler.fill(&batch(vec![hit(0, 4, 160, 80), hit(0, 4, 160, 80)]), None, &map());
+    let energy = find(&set, Kind::Energy, At::Received, 4);
+    let uhi = set.uhi(energy).expect("known");
+    assert_eq!(uhi["storage"]["values"][1 + 10], 2);
+    assert_eq!(uhi["storage"]["values"].as_array().map(Vec::len), Some(4096 + 2));
+    let root = set.root(energy).expect("known");
+    assert_eq!((root["fArray"][1 + 10].clone(), root["fNcells"].clone()), (2.into(), 4098.into()));
+    let plane = find(&set, Kind::Plane, At::Received, 4);
+    assert_eq!(set.uhi(plane).expect("known")["storage"]["values"][0][128], 2);
+    assert_eq!(set.root(plane).expect("known")["fArray"][(128 + 1) * 258 + 1], 2);
+    assert_eq!(set.all_uhi().as_object().map(serde_json::Map::len), Some(2), "empty ones are left out");
+}
+
+proptest! {
+    #[test]
+    fn every_hit_is_counted_once_in_every_spectrum_that_it_belongs_to(
+        rows in proptest::collection::vec((4u16..8, any::<u16>(), any::<u16>(), any::<u16>(), 0u8..2), 0..900),
+    ) {
+        let map = map();
+        let (set, mut filler) = one(&[], ALL);
+        let hits: Vec<Hit> = rows.iter().map(|(channel, energy, short, flags, _)| Hit {
+            flags: Flags(*flags), ..hit(0, *channel, *energy, *short)
+        }).collect();
+        let pass: Vec<u8> = rows.iter().map(|row| row.4).collect();
+        filler.fill(&batch(hits.clone()), Some(&pass), &map);
+        for at in [At::Received, At::Kept] {
+            for channel in 4..8 {
+                let ours: Vec<&Hit> = hits.iter().zip(&pass).filter(|(hit, pass)| {
+                    hit.channel == channel && (at == At::Received || **pass == 1) && !hit.flags.has(Flags::NO_ENERGY) && !hit.flags.has(Flags::FAKE)
+                }).map(|(hit, _)| hit).collect();
+                let mut expected = BTreeMap::new();
+                ours.iter().for_each(|hit| *expected.entry(usize::from(hit.energy >> 4)).or_insert(0u64) += 1);
+                let (energies, totals) = counts(&set, find(&set, Kind::Energy, at, channel));
+                prop_assert_eq!((energies, totals.entries), (expected, ours.len() as u64));
+                let shaped: Vec<&&Hit> = ours.iter().filter(|hit| !psd(hit).is_nan()).collect();
+                let (plane, totals) = counts(&set, find(&set, Kind::Plane, at, channel));
+                prop_assert_eq!(totals.entries, shaped.len() as u64);
+                prop_assert_eq!(plane.values().sum::<u64>() + totals.beside, totals.entries);
+            }
+        }
+    }
+}
