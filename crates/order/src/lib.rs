@@ -9,11 +9,13 @@
 
 pub mod bench;
 pub mod channels;
+pub mod clocks;
 pub mod coincide;
 pub mod cut;
 mod error;
 mod held;
 mod merge;
+pub mod process;
 mod repair;
 pub mod settings;
 pub mod spectrum;

@@ -1,0 +1,177 @@
+//! What is done with ordered hits before they are recorded: cuts, coincidence, spectra.
+//!
+//! ```text
+//!  ordered batch ─► cuts on hits ─► pass ─► coincidence ─► events ─► cuts on events ─► HitEvents
+//!        │                            │                                                   │
+//!        └────────────────────────────┴──────────── spectra ◄─────────────────────────────┘
+//! ```
+//! [`Processor`] puts the stages of this crate one behind the other and keeps what lies between them. The batch itself flows on
+//! unchanged; what was decided of its hits stands beside it.
+
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use thalweg_data::{Hits, SourceId, Tally, Unit};
+
+pub use settings::{ProcessError, Settings};
+
+use crate::channels::ChannelMap;
+use crate::clocks::{ClockMonitor, ClockState};
+use crate::coincide::{Coincidence, HitEvents};
+use crate::cut::{Cuts, Passed, Scope};
+use crate::spectrum::{Filler, SpectrumSet};
+
+/// Hits that coincidence takes before its events are passed on: what a pathological window can make of them stays small.
+const COINCIDENCE_PIECE: usize = 2048;
+
+/// Cuts, coincidence and spectra of one ordered stream.
+#[derive(Debug)]
+pub struct Processor {
+    map: Arc<ChannelMap>,
+    cuts: Cuts,
+    coincidence: Option<Coincidence>,
+    filler: Filler,
+    clocks: Option<ClockMonitor>,
+    pass: Vec<u8>,
+    events: HitEvents,
+    events_tally: Tally,
+}
+
+impl Processor {
+    /// The stages that are configured, and the spectra that they fill. `sources` are the names of the sources of hits, by number.
+    ///
+    /// # Errors
+    /// When a setting cannot be meant: what was found, and what to write.
+    pub fn new(
+        settings: &Settings,
+        map: &Arc<ChannelMap>,
+        sources: &[String],
+    ) -> Result<(Processor, SpectrumSet), ProcessError> {
+        settings.clocks.check(sources)?;
+        let makes_events = settings.coincidence.is_some();
+        let coincidence = settings
+            .coincidence
+            .as_ref()
+            .map(|each| Coincidence::new(each, map, sources.len()))
+            .transpose()?;
+        let cuts = Cuts::new(&settings.cuts, &settings.polygons, makes_events, map, sources.len())?;
+        let path = settings.path(&cuts);
+        let (set, mut fillers) =
+            SpectrumSet::new(&settings.spectra, &settings.own_spectra, &settings.polygons, map, path, 1)?;
+        let processor = Processor {
+            map: map.clone(),
+            cuts,
+            coincidence,
+            filler: fillers.remove(0),
+            clocks: ClockMonitor::new(&settings.clocks, sources),
+            pass: Vec::new(),
+            events: HitEvents::default(),
+            events_tally: Tally::default(),
+        };
+        Ok((processor, set))
+    }
+
+    /// Whether there is anything to count between time order and recording.
+    pub fn cuts_hits(&self) -> bool {
+        !self.cuts.keep_all_hits()
+    }
+
+    /// Whether it makes events.
+    pub fn makes_events(&self) -> bool {
+        self.coincidence.is_some()
+    }
+
+    /// Takes the next ordered batch; `each` is given the events that are closed by it. Returns which hits pass the cuts, `None` when all do.
+    pub fn process<E>(
+        &mut self,
+        batch: &Hits,
+        mut each: impl FnMut(&HitEvents) -> Result<(), E>,
+    ) -> Result<Option<&[u8]>, E> {
+        let has_cuts = self.cuts_hits();
+        if has_cuts {
+            self.cuts.cut_hits(&batch.hits, &self.map, &mut self.pass);
+        }
+        if let Some(clocks) = &mut self.clocks {
+            clocks.look(&batch.hits, &self.map);
+        }
+        self.filler.fill(batch, has_cuts.then_some(&self.pass), &self.map);
+        if self.coincidence.is_some() {
+            for (index, hits) in batch.hits.chunks(COINCIDENCE_PIECE).enumerate() {
+                let first = index * COINCIDENCE_PIECE;
+                let pass = has_cuts.then(|| &self.pass[first..first + hits.len()]);
+                if let Some(coincidence) = &mut self.coincidence {
+                    coincidence.push(hits, pass, &self.map);
+                }
+                self.pass_on(&mut each)?;
+            }
+        }
+        Ok(has_cuts.then_some(&self.pass))
+    }
+
+    /// Nothing follows: closes what is open.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub fn finish<E>(&mut self, mut each: impl FnMut(&HitEvents) -> Result<(), E>) -> Result<(), E> {
+        if let Some(coincidence) = &mut self.coincidence {
+            coincidence.finish(&self.map);
+        }
+        self.pass_on(&mut each)
+    }
+
+    fn pass_on<E>(&mut self, each: &mut impl FnMut(&HitEvents) -> Result<(), E>) -> Result<(), E> {
+        let Some(coincidence) = &mut self.coincidence else { return Ok(()) };
+        if !coincidence.pull(&mut self.events) {
+            return Ok(());
+        }
+        let made = self.events.events.len() as u64;
+        self.cuts.cut_events(&mut self.events, &self.map);
+        let kept = self.events.events.len() as u64;
+        self.events_tally.input(Unit::Events, made);
+        self.events_tally.output(Unit::Events, kept);
+        self.events_tally.filtered(Unit::Events, made - kept);
+        self.filler.fill_events(&self.events, &self.map);
+        each(&self.events)
+    }
+
+    /// Lets a moment pass without hits: what was asked of the spectra is done.
+    pub fn rest(&mut self) {
+        self.filler.rest();
+    }
+
+    /// Brings the tallies up to what has happened.
+    pub fn settle(&mut self) {
+        self.cuts.settle();
+        if let Some(coincidence) = &mut self.coincidence {
+            coincidence.settle(&self.map);
+        }
+    }
+
+    /// Hits of one source through the cuts; as of the last [`Processor::settle`].
+    pub fn cut_tally(&self, source: SourceId) -> &Tally {
+        self.cuts.tally(source)
+    }
+
+    /// Hits of one source through coincidence, if there is one; as of the last [`Processor::settle`].
+    pub fn coincidence_tally(&self, source: SourceId) -> Option<&Tally> {
+        self.coincidence.as_ref().map(|coincidence| coincidence.tally(source))
+    }
+
+    /// Events made, cut, passed on.
+    pub fn events_tally(&self) -> &Tally {
+        &self.events_tally
+    }
+
+    /// Each cut with how much passed it.
+    pub fn passed(&self) -> impl Iterator<Item = (&str, Scope, Passed)> {
+        self.cuts.passed()
+    }
+
+    /// What is known of the boards' clocks.
+    pub fn clocks(&self) -> Vec<ClockState> {
+        self.clocks.as_ref().map(ClockMonitor::state).unwrap_or_default()
+    }
+}

@@ -1,0 +1,52 @@
+//! All settings of the stages behind time order, together.
+
+use crate::clocks::{self, ClockError};
+use crate::coincide::{self, CoincidenceError, Mode};
+use crate::cut::{self, CutError, Cuts, polygon};
+use crate::spectrum::{self, Path, SpectrumError, SpectrumSettings};
+
+/// What is done with ordered hits; each part is a section of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// `[clocks]`.
+    pub clocks: clocks::Settings,
+    /// `[[cut]]`.
+    pub cuts: Vec<cut::Settings>,
+    /// `[[polygon]]`.
+    pub polygons: Vec<polygon::Settings>,
+    /// `[coincidence]`.
+    pub coincidence: Option<coincide::Settings>,
+    /// `[spectra]`.
+    pub spectra: spectrum::Settings,
+    /// `[[spectrum]]`.
+    pub own_spectra: Vec<SpectrumSettings>,
+}
+
+impl Settings {
+    /// What of the path there is for spectra to be filled from.
+    pub(super) fn path(&self, cuts: &Cuts) -> Path {
+        let widest = |coincidence: &coincide::Settings| {
+            let reference = coincidence.reference.as_ref().filter(|_| coincidence.mode == Mode::Reference);
+            let ends = reference.map(|leg| [leg.from_ps.unwrap_or(0).abs(), leg.to_ps.unwrap_or(0).abs()]);
+            ends.into_iter().flatten().chain([coincidence.window_ps]).max().unwrap_or(0)
+        };
+        Path { cuts_hits: !cuts.keep_all_hits(), widest_ps: self.coincidence.as_ref().map(widest) }
+    }
+}
+
+/// A setting that cannot be meant.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ProcessError {
+    /// Of the clocks.
+    #[error(transparent)]
+    Clocks(#[from] ClockError),
+    /// Of the coincidence.
+    #[error(transparent)]
+    Coincidence(#[from] CoincidenceError),
+    /// Of a cut.
+    #[error(transparent)]
+    Cut(#[from] CutError),
+    /// Of a spectrum.
+    #[error(transparent)]
+    Spectrum(#[from] SpectrumError),
+}

@@ -1,0 +1,92 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use thalweg_data::{Flags, Hit, Hits, SourceId, Unit};
+
+use super::*;
+use crate::channels::SourceChannels;
+use crate::cut;
+use crate::spectrum::{At, Kind};
+
+fn map() -> Arc<ChannelMap> {
+    let board = |number: u16| SourceChannels {
+        source: SourceId(number),
+        name: format!("board {number}"),
+        channels: number * 4..=number * 4 + 3,
+    };
+    Arc::new(ChannelMap::new(&[board(0), board(1)], &[], &[]).expect("valid"))
+}
+
+#[test]
+fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
+    let cut = |name: &str, keep: &str, on| cut::Settings {
+        name: name.into(),
+        keep: keep.into(),
+        on,
+        members: Default::default(),
+    };
+    let settings = Settings {
+        cuts: vec![
+            cut("bright", "energy > 100", Scope::Hit),
+            cut("triples", "multiplicity >= 3", Scope::Event),
+        ],
+        coincidence: Some(crate::coincide::Settings { window_ps: 50, ..Default::default() }),
+        ..Settings::default()
+    };
+    let names = ["left".to_owned(), "right".to_owned()];
+    let (mut processor, set) = Processor::new(&settings, &map(), &names).expect("valid");
+    let hit = |time_ps, channel, energy| Hit {
+        time_ps,
+        channel,
+        energy,
+        energy_short: energy / 2,
+        flags: Flags::NONE,
+    };
+    let hits = vec![
+        hit(0, 0, 200),
+        hit(10, 5, 200),
+        hit(20, 6, 50),
+        hit(1000, 0, 300),
+        hit(1001, 1, 300),
+        hit(1002, 4, 300),
+    ];
+    let batch = Hits { hits, ..Hits::default() };
+    let mut found = Vec::new();
+    let mut each = |events: &HitEvents| {
+        found.extend(events.iter().map(|(event, members)| (event.number, members.len())));
+        Ok::<(), Infallible>(())
+    };
+    let pass = processor.process(&batch, &mut each).expect("infallible").map(<[u8]>::to_vec);
+    assert_eq!(pass.as_deref(), Some(&[1, 1, 0, 1, 1, 1][..]));
+    processor.finish(&mut each).expect("infallible");
+    processor.settle();
+    assert_eq!(found, [(1, 3)], "the pair was cut as an event");
+    let events = processor.events_tally();
+    assert_eq!((events.total_input(Unit::Events), events.total_filtered(Unit::Events)), (2, 1));
+    for source in [SourceId(0), SourceId(1)] {
+        let (cut, coincident) =
+            (processor.cut_tally(source), processor.coincidence_tally(source).expect("there is one"));
+        assert_eq!(
+            cut.total_input(Unit::Hits),
+            cut.total_output(Unit::Hits) + cut.total_filtered(Unit::Hits)
+        );
+        assert_eq!(
+            cut.total_output(Unit::Hits),
+            coincident.total_input(Unit::Hits),
+            "what is kept is looked at"
+        );
+        assert_eq!(coincident.held(Unit::Hits), 0);
+    }
+    let of = |kind, at| set.spectra().iter().filter(move |info| info.kind == kind && info.at == at);
+    let entries =
+        |kind, at| of(kind, at).map(|info| set.totals(info.id).expect("known").entries).sum::<u64>();
+    assert_eq!((entries(Kind::Energy, At::Received), entries(Kind::Energy, At::Kept)), (6, 5));
+    assert_eq!((entries(Kind::Plane, At::Received), entries(Kind::TimeDifference, At::Events)), (6, 2));
+}
+
+#[test]
+fn a_setting_that_cannot_be_meant_is_refused_by_its_room() {
+    let clocks = crate::clocks::Settings { reference: Some("nobody".into()), ..Default::default() };
+    let refused = Processor::new(&Settings { clocks, ..Settings::default() }, &map(), &["left".to_owned()]);
+    assert!(refused.expect_err("no such source").to_string().contains("nobody"));
+}
