@@ -100,7 +100,7 @@ impl Settings {
                 return Err(ClockError::Twice(correction.name.clone()));
             }
             let drift = correction.drift_ppb;
-            if !(drift.abs() <= 1e6) {
+            if drift.is_nan() || drift.abs() > 1e6 {
                 return Err(ClockError::Number {
                     key: "drift_ppb",
                     found: drift,
