@@ -13,10 +13,10 @@ use std::marker::PhantomData;
 use thalweg_data::Message;
 
 use super::part::{Part, PartError};
-use super::{Address, Assignment};
+use super::{Address, Assignment, OnFile};
 
 /// Version of the protocol. Units of different versions refuse each other.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 pub(super) const MAGIC: [u8; 2] = *b"tw";
 pub(super) const HEADER_BYTES: usize = 16;
 
@@ -304,6 +304,8 @@ pub enum Said<'a> {
         incarnation: u64,
         /// The epoch it last had a state of; 0: none.
         epoch: u64,
+        /// What its files have.
+        on_file: OnFile,
         /// What it can take.
         credits: Credits,
         /// What it builds, and what it has written and was not heard of.
@@ -450,11 +452,12 @@ pub fn builder_report(
     run: u32,
     incarnation: u64,
     epoch: u64,
+    on_file: OnFile,
     credits: &Credits,
     ranges: impl Iterator<Item = Assignment>,
 ) {
     Writer::new(message, Kind::BuilderReport, run)
-        .numbers(&[incarnation, epoch])
+        .numbers(&[incarnation, epoch, on_file.until, on_file.attempt.into()])
         .credits(credits)
         .items(ranges);
 }
@@ -596,8 +599,10 @@ fn body(mut reader: Reader<'_>) -> Result<Said<'_>, MessageError> {
             Said::Progress { epoch, progress: reader.progress()? }
         }
         Kind::BuilderReport => {
-            let [incarnation, epoch] = reader.numbers()?;
-            Said::BuilderReport { incarnation, epoch, credits: reader.credits()?, ranges: reader.items()? }
+            let [incarnation, epoch, until, attempt] = reader.numbers()?;
+            let on_file = OnFile { until, attempt: attempt as u8 };
+            let credits = reader.credits()?;
+            Said::BuilderReport { incarnation, epoch, on_file, credits, ranges: reader.items()? }
         }
         Kind::Credits => {
             let [epoch] = reader.numbers()?;

@@ -10,7 +10,7 @@
 //!                                       └─ Busy ─► trigger
 //! ```
 //!
-//! # The protocol, version 1
+//! # The protocol, version 2
 //! A readout unit keeps what its boards sent, one row per trigger, until the event manager releases it. The manager gives
 //! *ranges* of triggers to builder units; one message assigns many ranges, and one message carries a whole range, so that
 //! what is done per message is done once per 16 to 256 events.
@@ -32,10 +32,10 @@
 //! | `Hello` | anyone → anyone | who I am | first on a connection; read by the host |
 //! | `ReadoutReport` | RU → EvM | incarnation, epoch last heard, progress, ranges assigned and not released | once per connection |
 //! | `Progress` | RU → EvM | closed up to, lowest not assigned, assigned up to, busy, ended | when it changes, at most each `progress_us`; heartbeat |
-//! | `BuilderReport` | BU → EvM | incarnation, epoch, credits, ranges open and written | once per connection |
+//! | `BuilderReport` | BU → EvM | incarnation, epoch, what is on file, credits, ranges open and written | once per connection |
 //! | `Credits` | BU → EvM | how many events it takes at a time, busy | when it changes; heartbeat |
 //! | `Done` | BU → EvM | ranges written: attempt, whole and partial events, whose part was not in it | after each write |
-//! | `State` | EvM → RU, BU | epoch, assigned up to, every open range (of a BU: its own) | answer to a report |
+//! | `State` | EvM → RU, BU | epoch, assigned up to, every open range (of a BU: its own; to an RU also those done without it) | answer to a report |
 //! | `Assign` | EvM → RU, BU | ranges, each with builder and attempt; assigned up to | when credits and progress allow |
 //! | `Release` | EvM → RU, BU | ranges that are done | after `Done`; heartbeat |
 //! | `Part` | RU → BU | a range's events: tables in the head, bytes in the payload | when the range is closed at the RU |
@@ -54,9 +54,9 @@
 //! one higher. Messages of older epochs are refused. A builder unit that was silent for `dead_ms` is fenced: its ranges go to
 //! others with a higher attempt, and what it still says of them is ignored. It may have written some of them: readers of several files
 //! take the highest attempt of a trigger, and a row of one trigger and attempt is written once. A manager that had to begin
-//! without the reports of some units gives new work a first attempt of 1 until it has heard them. (What it cannot know is what
-//! a builder wrote that has died since, of ranges that every readout unit that knew of them has forgotten as well, when
-//! all this happens twice before every unit has reported once.)
+//! without the reports of some units gives new work a first attempt of 1 until it has heard them. A builder unit reports what is on
+//! its files ([`OnFile`]), and what nobody else remembers is assigned with an attempt above that. (What cannot be known is what a
+//! builder wrote that has died for good, of ranges that every other unit has forgotten as well.)
 //!
 //! **Death.** A readout unit that dies takes its boards' fragments of open events along: builders close those events
 //! as [`UnitLost`](thalweg_data::Closing::UnitLost) when it has been gone for `dead_ms`, or at once when it is back and says that it no
@@ -86,10 +86,11 @@ mod watermarks;
 use std::fmt;
 use std::ops::Range;
 
-use thalweg_data::{Mark, Message};
+use thalweg_data::{Event, Mark, Message};
 
 pub use builder::BuilderUnit;
 pub use manager::{Counts, EventManager};
+use message::Said;
 pub use outbox::Outbox;
 pub use part::{Part, PartError, PartHead};
 pub use readout::ReadoutUnit;
@@ -152,7 +153,7 @@ pub struct Assignment {
     pub builder: u16,
     /// 0, or how often the range had to be given to another one.
     pub attempt: u8,
-    /// In a builder's report: whether it is written.
+    /// In a builder's report: it is written. In the state for a readout unit: it is done, and the unit's part was not in it.
     pub written: bool,
 }
 
@@ -170,6 +171,24 @@ impl Assignment {
     /// Whether it is the same work: same triggers, same attempt.
     fn is(self, other: Assignment) -> bool {
         (self.start, self.length, self.attempt) == (other.start, other.length, other.attempt)
+    }
+}
+
+/// What the files of a builder unit have, of all its starts that it knows of: by this a system in which every other unit has forgotten
+/// what was assigned does not write a trigger again with an attempt that a reader takes for an older one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OnFile {
+    /// Every trigger on file is below.
+    pub until: u64,
+    /// Highest attempt on file.
+    pub attempt: u8,
+}
+
+impl OnFile {
+    /// Notes an event.
+    pub fn add(&mut self, event: &Event) {
+        self.until = self.until.max(event.trigger.saturating_add(1));
+        self.attempt = self.attempt.max(event.attempt);
     }
 }
 
@@ -229,6 +248,16 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// What a message of `run` says; one that is not understood or is of another run is counted instead.
+    fn hear<'m>(&mut self, run: u32, message: &'m Message) -> Option<Said<'m>> {
+        match message::read(message) {
+            Ok((of, said)) if of == run => return Some(said),
+            Ok(_) => self.wrong_run += 1,
+            Err(_) => self.damaged += 1,
+        }
+        None
+    }
+
     /// All together.
     pub fn total(&self) -> u64 {
         self.damaged + self.wrong_run + self.old_epoch + self.stranger

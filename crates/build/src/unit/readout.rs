@@ -55,6 +55,14 @@ impl Ranged for Duty {
     }
 }
 
+/// What became of an event that a new state of the manager no longer has open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Late,
+    Shipped,
+    Lost,
+}
+
 #[derive(Debug, Default)]
 struct Lane {
     connected: bool,
@@ -201,14 +209,7 @@ impl ReadoutUnit {
 
     /// Takes a message.
     pub fn on_message(&mut self, from: Address, message: &Message, _now: Mark) {
-        let Ok((run, said)) = message::read(message) else {
-            self.refused.damaged += 1;
-            return;
-        };
-        if run != self.identity.run {
-            self.refused.wrong_run += 1;
-            return;
-        }
+        let Some(said) = self.refused.hear(self.identity.run, message) else { return };
         match said {
             _ if from != Address::Manager => self.refused.stranger += 1,
             Said::State { epoch, next, open } if epoch >= self.epoch => self.take_state(epoch, next, open),
@@ -297,7 +298,7 @@ impl ReadoutUnit {
         }
         let (had, had_until) = (std::mem::take(&mut self.duties), self.assigned_until);
         let begun = self.begun;
-        for assignment in open.iter() {
+        for assignment in open.iter().filter(|range| !range.written) {
             let available = match fresh {
                 true => begun.is_some_and(|begun| begun <= assignment.start),
                 false => covers(&had, had_until, assignment),
@@ -320,8 +321,22 @@ impl ReadoutUnit {
         let duties = &self.duties;
         let wanted =
             |trigger: u64| trigger >= next || duties.containing(trigger).is_some_and(|duty| !duty.lost);
-        let shipped = self.store.keep_only(|trigger| had_it(trigger) && sent(trigger), wanted);
-        let lost = self.store.keep_only(|trigger| had_it(trigger) && !sent(trigger), wanted);
+        let without_us =
+            |range: &Assignment| range.written && had.get(range.start).is_some_and(|duty| !duty.lost);
+        let excluded: Vec<Assignment> = open.iter().filter(without_us).collect();
+        let left_out =
+            |trigger: u64| excluded.iter().any(|range| (range.start..range.end()).contains(&trigger));
+        // Each event belongs to one of the three: what is done without this unit, what was sent, what never was.
+        let mut done = |kind: Done| {
+            let kind_of = |trigger: u64| match (left_out(trigger), sent(trigger)) {
+                (true, _) => Done::Late,
+                (false, true) => Done::Shipped,
+                (false, false) => Done::Lost,
+            };
+            self.store.keep_only(|trigger| had_it(trigger) && kind_of(trigger) == kind, wanted)
+        };
+        let (late, shipped, lost) = (done(Done::Late), done(Done::Shipped), done(Done::Lost));
+        self.count(late, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
         self.count(shipped, Tally::output);
         self.count(lost, |tally, unit, count| tally.lost(LossReason::UnitLost, unit, count));
         self.fill_lanes();

@@ -67,10 +67,11 @@ proptest! {
         message::progress(&mut message, 7, one, &told);
         let Said::Progress { epoch, progress } = said(&message) else { panic!() };
         prop_assert_eq!((epoch, progress), (one, told));
-        message::builder_report(&mut message, 7, one, two, &given, ranges.iter().copied());
-        let Said::BuilderReport { incarnation, epoch, credits, ranges: read } = said(&message) else { panic!() };
-        prop_assert_eq!((incarnation, epoch, credits), (one, two, given));
-        prop_assert_eq!(read.iter().collect::<Vec<_>>(), ranges.clone());
+        let on_file = OnFile { until: one, attempt: words.0 as u8 };
+        message::builder_report(&mut message, 7, one, two, on_file, &given, ranges.iter().copied());
+        let Said::BuilderReport { incarnation, epoch, on_file: read, credits, ranges: list } = said(&message) else { panic!() };
+        prop_assert_eq!((incarnation, epoch, credits, read), (one, two, given, on_file));
+        prop_assert_eq!(list.iter().collect::<Vec<_>>(), ranges.clone());
         message::credits(&mut message, 7, one, &given);
         let Said::Credits { credits, .. } = said(&message) else { panic!() };
         prop_assert_eq!(credits, given);

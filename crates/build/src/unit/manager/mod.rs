@@ -11,14 +11,18 @@
 mod assign;
 mod recovery;
 
+use std::collections::VecDeque;
+
 use thalweg_data::{Mark, Message};
 
 use super::message::{self, Credits, Finished, List, Progress, Released, Said};
 use super::ranges::Ranges;
-use super::{Address, Assignment, Outbox, Refused, Settings, Topology};
+use super::{Address, Assignment, OnFile, Outbox, Refused, Settings, Topology};
 
 /// Messages to one unit at a time; beyond, it gets the whole state when there is room again.
 const WORDS_WAITING: usize = 64;
+/// Ranges done without a readout unit's part that are remembered until it has certainly heard so: more than it can have open.
+const MOST_EXCLUDED: usize = 4096;
 
 /// What is known of the connection to a unit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +54,8 @@ struct Readout {
     /// In this epoch.
     progress: Option<Progress>,
     busy: bool,
+    /// Ranges that were done without its part. It may not have heard so: its next state says it again.
+    excluded: VecDeque<Assignment>,
     /// When it last closed a trigger.
     advanced: Mark,
     /// Since when others have closed more.
@@ -77,6 +83,8 @@ impl Builder {
 #[derive(Debug, Default)]
 struct Report {
     epoch: u64,
+    /// Of a builder unit.
+    on_file: OnFile,
     assigned_until: u64,
     ranges: Vec<Assignment>,
 }
@@ -187,14 +195,7 @@ impl EventManager {
 
     /// Takes a message.
     pub fn on_message(&mut self, from: Address, message: &Message, now: Mark) {
-        let Ok((run, said)) = message::read(message) else {
-            self.refused.damaged += 1;
-            return;
-        };
-        if run != self.run {
-            self.refused.wrong_run += 1;
-            return;
-        }
+        let Some(said) = self.refused.hear(self.run, message) else { return };
         match self.link(from) {
             Some(link) => link.heard = now,
             None => {
@@ -209,8 +210,12 @@ impl EventManager {
             (Address::Readout(number), Said::Progress { epoch, progress }) => {
                 self.take_progress(usize::from(number), epoch, progress, now);
             }
-            (Address::Builder(number), Said::BuilderReport { incarnation, epoch, credits, ranges }) => {
-                self.take_builder_report(usize::from(number), incarnation, epoch, credits, ranges);
+            (
+                Address::Builder(number),
+                Said::BuilderReport { incarnation, epoch, on_file, credits, ranges },
+            ) => {
+                let report = Report { epoch, on_file, assigned_until: 0, ranges: ranges.iter().collect() };
+                self.take_builder_report(usize::from(number), incarnation, credits, report);
             }
             (Address::Builder(number), Said::Credits { credits, .. }) => {
                 self.builders[usize::from(number)].credits = credits;
@@ -343,9 +348,12 @@ impl EventManager {
         (readout.progress, readout.busy) = (None, progress.busy);
         (readout.advanced, readout.behind) = (now, None);
         readout.report = Report::default();
+        // What it does not name it has heard of.
+        readout.excluded.retain(|range| open.iter().any(|each| each.is(*range)));
         if collecting {
             let ranges = open.iter().collect();
-            readout.report = Report { epoch, assigned_until: progress.assigned_until, ranges };
+            let (assigned_until, on_file) = (progress.assigned_until, OnFile::default());
+            readout.report = Report { epoch, on_file, assigned_until, ranges };
         }
     }
 
@@ -361,29 +369,22 @@ impl EventManager {
         }
     }
 
-    fn take_builder_report(
-        &mut self,
-        number: usize,
-        incarnation: u64,
-        epoch: u64,
-        credits: Credits,
-        ranges: List<'_, Assignment>,
-    ) {
-        self.rise_above(epoch);
+    fn take_builder_report(&mut self, number: usize, incarnation: u64, credits: Credits, report: Report) {
+        self.rise_above(report.epoch);
         if self.builders[number].incarnation != incarnation {
             self.fence(number);
         }
         let collecting = self.phase != Phase::Running;
-        if !collecting && epoch != self.epoch {
-            ranges.iter().for_each(|range| self.note_foreign(range.end(), range.attempt));
+        if !collecting {
+            self.note_foreign(report.on_file.until, report.on_file.attempt);
+        }
+        if !collecting && report.epoch != self.epoch {
+            report.ranges.iter().for_each(|range| self.note_foreign(range.end(), range.attempt));
         }
         let builder = &mut self.builders[number];
         (builder.link.reported, builder.link.state_due) = (true, true);
         (builder.incarnation, builder.credits) = (incarnation, credits);
-        builder.report = Report::default();
-        if collecting {
-            builder.report = Report { epoch, assigned_until: 0, ranges: ranges.iter().collect() };
-        }
+        builder.report = if collecting { report } else { Report::default() };
     }
 
     fn take_done(&mut self, number: u16, done: Finished) {
@@ -401,6 +402,12 @@ impl EventManager {
         if let Some(range) = self.open.remove(done.start) {
             self.builders[usize::from(number)].outstanding -= u64::from(range.length);
             self.released.push((range.start, number));
+            for (_, readout) in self.absences.iter().filter(|(start, _)| *start == range.start) {
+                if let Some(readout) = self.readouts.get_mut(usize::from(*readout)) {
+                    readout.excluded.truncate(MOST_EXCLUDED - 1);
+                    readout.excluded.push_front(Assignment { written: true, ..range });
+                }
+            }
             self.counts.complete += u64::from(done.complete);
             self.counts.partial += u64::from(done.partial);
         }
@@ -445,7 +452,8 @@ impl EventManager {
             }
             if readout.link.state_due {
                 // What nobody builds goes along: the unit must keep it.
-                message::state(outbox.message(to), run, epoch, next, self.open.iter().copied());
+                let ranges = self.open.iter().chain(&readout.excluded).copied();
+                message::state(outbox.message(to), run, epoch, next, ranges);
                 (readout.link.state_due, readout.link.told, readout.progress) = (false, now, None);
                 continue;
             }

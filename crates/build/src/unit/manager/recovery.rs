@@ -11,7 +11,7 @@
 use thalweg_data::Mark;
 
 use super::{EventManager, Phase, Report};
-use crate::unit::Assignment;
+use crate::unit::{Assignment, OnFile};
 
 impl EventManager {
     /// Whether every unit has reported, or enough have and the others have had their time.
@@ -78,9 +78,12 @@ impl EventManager {
             // Whoever is missing, or has died, may have had a part in attempts that nobody here knows of.
             self.blind = true;
         }
+        let on_file: Vec<OnFile> = self.builders.iter().map(|unit| unit.report.on_file).collect();
+        on_file.iter().for_each(|files| self.note_foreign(files.until, files.attempt));
         self.orphans = 0;
         for range in self.open.iter_mut().filter(|range| range.builder == Assignment::NOBODY) {
-            range.attempt = range.attempt.saturating_add(1);
+            let written = on_file.iter().filter(|files| files.until > range.start).map(|files| files.attempt);
+            range.attempt = written.fold(range.attempt, u8::max).saturating_add(1);
             self.orphans += 1;
         }
         self.readouts.iter_mut().for_each(|unit| unit.report = Report::default());

@@ -14,7 +14,7 @@ use super::network::{Link, Receiver};
 use super::random::Random;
 use super::verdict::Disk;
 use crate::unit::{
-    Address, BuilderUnit, EventManager, Gate, Identity, Machine, Outbox, ReadoutUnit, Topology,
+    Address, BuilderUnit, EventManager, Gate, Identity, Machine, OnFile, Outbox, ReadoutUnit, Topology,
 };
 
 pub(super) const RUN: u32 = 1;
@@ -62,6 +62,8 @@ pub struct World {
     pub(super) builders: Vec<Process<BuilderUnit>>,
     writing: Vec<Writing>,
     pub(super) disk: Disk,
+    /// What each builder unit finds on its files when it starts again.
+    on_file: Vec<OnFile>,
     links: Vec<Link>,
     gate: Gate,
     triggers: u64,
@@ -106,6 +108,7 @@ impl World {
             builders: (0..builders).map(|_| Process::new(&pools[1])).collect(),
             writing: (0..builders).map(|_| Writing::default()).collect(),
             disk: Disk::default(),
+            on_file: vec![OnFile::default(); usize::from(builders)],
             links,
             gate: Gate::new(RUN, 4 * plan.settings.heartbeat_ms * 1_000_000),
             triggers: 0,
@@ -238,6 +241,7 @@ impl World {
                 for (_, _, events) in self.writing[usize::from(number)].batches.drain(..) {
                     if self.random.once_in(2) {
                         self.disk.write(&events);
+                        events.events.iter().for_each(|event| self.on_file[usize::from(number)].add(event));
                     }
                 }
                 unit.is_some()
@@ -314,7 +318,9 @@ impl World {
             if process.unit.is_none() && process.back_at <= now {
                 process.starts += 1;
                 let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
-                process.unit = Some(BuilderUnit::new(identity, topology, settings, mark));
+                let mut unit = BuilderUnit::new(identity, topology, settings, mark);
+                unit.recall(self.on_file[number]);
+                process.unit = Some(unit);
                 process.outbox = Outbox::default();
             }
         }
@@ -432,13 +438,15 @@ impl World {
 
     fn write(&mut self) -> Result<(), String> {
         let mark = self.mark();
-        for (process, writing) in self.builders.iter_mut().zip(&mut self.writing) {
+        let files = self.writing.iter_mut().zip(&mut self.on_file);
+        for (process, (writing, on_file)) in self.builders.iter_mut().zip(files) {
             let Some(unit) = process.unit.as_mut().filter(|_| process.asleep_until <= self.now) else {
                 continue;
             };
             while writing.batches.front().is_some_and(|(due, ..)| *due <= self.now) {
                 if let Some((_, position, events)) = writing.batches.pop_front() {
                     self.disk.write(&events);
+                    events.events.iter().for_each(|event| on_file.add(event));
                     unit.written(position);
                 }
             }

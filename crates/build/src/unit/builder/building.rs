@@ -1,0 +1,151 @@
+//! A range of triggers while it is being built.
+//!
+//! ```text
+//!  parts ─► a share per readout unit: table, standing ─ all settled ─► put_together, trigger by trigger ─► Events
+//! ```
+
+use std::ops::Range;
+
+use thalweg_data::{Closing, Event, Events, Mark, SourceId};
+
+use crate::unit::Assignment;
+use crate::unit::ranges::Ranged;
+use crate::unit::store::{Amount, Table};
+
+/// How one readout unit's part of a range stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Waiting,
+    Whole,
+    Gone(Closing),
+}
+
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) standing: Standing,
+    /// Triggers below are here.
+    pub(super) covered_until: u64,
+    pub(super) table: Table,
+    /// Events already passed on.
+    pub(super) cursor: usize,
+}
+
+/// A range that is being built.
+#[derive(Debug)]
+pub(super) struct Building {
+    pub(super) assignment: Assignment,
+    /// Epoch of the readout unit or manager that it is known by.
+    pub(super) epoch: u64,
+    /// The manager has said that it is ours. Parts can be faster than its word.
+    pub(super) confirmed: bool,
+    pub(super) since: Mark,
+    pub(super) shares: Vec<Share>,
+    pub(super) waiting: usize,
+    /// Fragments and bytes here.
+    pub(super) held: Amount,
+    /// Whole and partial events passed on, and their bytes.
+    pub(super) passed: (u32, u32),
+    pub(super) passed_bytes: u64,
+}
+
+impl Ranged for Building {
+    fn start(&self) -> u64 {
+        self.assignment.start
+    }
+    fn end(&self) -> u64 {
+        self.assignment.end()
+    }
+}
+
+impl Building {
+    pub(super) fn start_over(
+        &mut self,
+        assignment: Assignment,
+        epoch: u64,
+        confirmed: bool,
+        now: Mark,
+        readouts: usize,
+    ) {
+        (self.assignment, self.epoch, self.confirmed, self.since) = (assignment, epoch, confirmed, now);
+        self.shares.resize_with(readouts, || Share {
+            standing: Standing::Waiting,
+            covered_until: 0,
+            table: Table::default(),
+            cursor: 0,
+        });
+        for share in &mut self.shares {
+            share.table.clear();
+            (share.standing, share.covered_until, share.cursor) = (Standing::Waiting, assignment.start, 0);
+        }
+        (self.waiting, self.held) = (readouts, Amount::default());
+        (self.passed, self.passed_bytes) = ((0, 0), 0);
+    }
+
+    pub(super) fn settle(&mut self, readout: usize, standing: Standing) {
+        let share = &mut self.shares[readout];
+        if share.standing == Standing::Waiting {
+            share.standing = standing;
+            self.waiting -= 1;
+        }
+    }
+
+    /// A unit that was given up has come back in time.
+    pub(super) fn revive(&mut self, readout: usize) {
+        let share = &mut self.shares[readout];
+        if matches!(share.standing, Standing::Gone(_)) && self.passed == (0, 0) {
+            share.standing = Standing::Waiting;
+            self.waiting += 1;
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.confirmed && self.waiting == 0
+    }
+}
+
+/// Appends the event of one trigger: what each readout unit has of it, in the order of the units and so of the sources.
+pub(super) fn put_together(
+    building: &mut Building,
+    sources: &[Range<u16>],
+    trigger: u64,
+    events: &mut Events,
+    now: Mark,
+) -> Event {
+    let mut whole = Event {
+        trigger,
+        first_arrival: Mark(u64::MAX),
+        closed: now,
+        first_fragment: events.fragments.len() as u32,
+        first_missing: events.missing.len() as u32,
+        attempt: building.assignment.attempt,
+        ..Event::default()
+    };
+    for (share, sources) in building.shares.iter_mut().zip(sources) {
+        let from = &share.table.events;
+        match from.events.get(share.cursor).filter(|event| event.trigger == trigger) {
+            Some(event) => {
+                let (first, count) = share.table.spans[share.cursor];
+                events.fragments.extend_from_slice(from.fragments_of(event));
+                events.slices.extend_from_slice(&from.slices[first as usize..][..count as usize]);
+                events.missing.extend_from_slice(from.missing_of(event));
+                whole.bytes += event.bytes;
+                whole.first_arrival = whole.first_arrival.min(event.first_arrival);
+                whole.closing = whole.closing.max(event.closing);
+                share.cursor += 1;
+            }
+            None => {
+                let closing = match share.standing {
+                    Standing::Gone(closing) => closing,
+                    // The unit itself has passed the trigger over: none of its boards has answered in time.
+                    _ => Closing::Age,
+                };
+                whole.closing = whole.closing.max(closing);
+                events.missing.extend(sources.clone().map(SourceId));
+            }
+        }
+    }
+    whole.fragments = events.fragments.len() as u32 - whole.first_fragment;
+    whole.missing = events.missing.len() as u32 - whole.first_missing;
+    events.events.push(whole);
+    whole
+}

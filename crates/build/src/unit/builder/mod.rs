@@ -1,0 +1,366 @@
+//! A builder unit: puts the parts of all readout units together, and says when they are written.
+//!
+//! ```text
+//!  Part of RU 0 ─┐  range 0‥64:  [ RU 0 ✓ | RU 1 ✓ | RU 2 … ]      waits
+//!  Part of RU 1 ─┼► range 64‥128: [ ✓ | ✓ | ✓ ] ─ pull ─► Events ─► sink ─ written ─► Done ─► event manager
+//!  Part of RU 2 ─┘                                                                Release ◄─┘
+//! ```
+//! Work is counted per range: a part is appended to the range's table of its readout unit, and events are put together only when
+//! every part is there, or has waited too long, or its unit is gone. Tables go round, so that nothing is allocated per event.
+
+mod building;
+mod parts;
+mod passed;
+mod whole;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use thalweg_data::{Events, LossReason, Mark, Message, Tally, Unit};
+
+use building::Building;
+use passed::Passed;
+
+use super::message::{self, Credits, List, Said};
+use super::ranges::Ranges;
+use super::store::Amount;
+use super::{Address, Assignment, Identity, OnFile, Outbox, Refused, Settings, Topology, Watermarks};
+
+/// Messages to the manager at a time: the rest waits in the lists that they are written from.
+const WORDS_WAITING: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    connected: bool,
+    /// Since when it is connected, or not.
+    since: Mark,
+    /// When its last part came.
+    heard: Mark,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    connected: bool,
+    report_due: bool,
+    /// The manager of this connection has said what is ours.
+    answered: bool,
+    at: Mark,
+    credits: Credits,
+}
+
+/// A builder unit. See the [module](super) for the protocol.
+#[derive(Debug)]
+pub struct BuilderUnit {
+    identity: Identity,
+    settings: Settings,
+    sources: Vec<Range<u16>>,
+    readouts: Vec<Sender>,
+    epoch: u64,
+    told: Told,
+    open: Ranges<Box<Building>>,
+    /// Ranges that can be passed on, in the order in which they became so.
+    ready: VecDeque<u64>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves go round")]
+    spare: Vec<Box<Building>>,
+    passed: VecDeque<Passed>,
+    position: u64,
+    /// Position behind the last range that had any event.
+    filled_position: u64,
+    written_position: u64,
+    byte_marks: Watermarks,
+    on_hold: bool,
+    /// In ranges that are built, and passed on but not written.
+    building: Amount,
+    unwritten: Amount,
+    /// What was passed on since the start, and what earlier starts had on file.
+    on_file: OnFile,
+    swept: Mark,
+    tally: Tally,
+    refused: Refused,
+}
+
+impl BuilderUnit {
+    /// A unit that builds nothing yet.
+    pub fn new(identity: Identity, topology: &Topology, settings: &Settings, now: Mark) -> BuilderUnit {
+        BuilderUnit {
+            identity,
+            sources: topology.readouts.clone(),
+            readouts: vec![Sender { connected: false, since: now, heard: now }; topology.readouts.len()],
+            epoch: 0,
+            told: Told::default(),
+            open: Ranges::default(),
+            ready: VecDeque::new(),
+            spare: Vec::new(),
+            passed: VecDeque::new(),
+            position: 0,
+            filled_position: 0,
+            written_position: 0,
+            byte_marks: settings.marks(settings.builder_bytes),
+            on_hold: false,
+            building: Amount::default(),
+            unwritten: Amount::default(),
+            on_file: OnFile::default(),
+            swept: now,
+            tally: Tally::default(),
+            refused: Refused::default(),
+            settings: settings.clone(),
+        }
+    }
+
+    /// Tells the unit, before its first connection, what an earlier start of it has left on file.
+    pub fn recall(&mut self, on_file: OnFile) {
+        self.on_file = on_file;
+    }
+
+    /// A connection was made: what the other side may have missed will be said again.
+    pub fn connected(&mut self, to: Address, now: Mark) {
+        match to {
+            Address::Manager => {
+                self.told = Told { connected: true, report_due: true, at: now, ..Told::default() };
+                self.passed.iter_mut().for_each(|passed| passed.told = false);
+            }
+            Address::Readout(number) => self.set_readout(number, true, now),
+            _ => {}
+        }
+    }
+
+    /// A connection was lost, and what was on its way.
+    pub fn disconnected(&mut self, from: Address, now: Mark, outbox: &mut Outbox) {
+        outbox.forget(from);
+        match from {
+            Address::Manager => self.told.connected = false,
+            Address::Readout(number) => self.set_readout(number, false, now),
+            _ => {}
+        }
+    }
+
+    fn set_readout(&mut self, number: u16, connected: bool, now: Mark) {
+        if let Some(readout) = self.readouts.get_mut(usize::from(number)) {
+            *readout = Sender { connected, since: now, heard: now };
+        }
+    }
+
+    /// Takes a message.
+    pub fn on_message(&mut self, from: Address, message: &Message, now: Mark) {
+        let Some(said) = self.refused.hear(self.identity.run, message) else { return };
+        match (from, said) {
+            (Address::Readout(number), Said::Part(part)) if number == part.head.readout => {
+                self.take_part(&part, message, now);
+                self.note_held();
+            }
+            (Address::Manager, Said::State { epoch, open, .. }) if epoch >= self.epoch => {
+                self.take_state(epoch, open, now);
+            }
+            (Address::Manager, Said::Assign { epoch, ranges, .. }) if epoch == self.epoch => {
+                let number = self.identity.number;
+                ranges
+                    .iter()
+                    .filter(|range| range.builder == number)
+                    .for_each(|range| self.confirm(range, now));
+            }
+            (Address::Manager, Said::Release { epoch, ranges }) if epoch == self.epoch => {
+                ranges.iter().for_each(|range| self.forget(range.start));
+            }
+            (Address::Manager, Said::State { .. } | Said::Assign { .. } | Said::Release { .. }) => {
+                self.refused.old_epoch += 1;
+            }
+            _ => self.refused.stranger += 1,
+        }
+    }
+
+    /// Appends whole events to `events`, up to about `most_events` in it; returns whether there were any. What was appended is written when the
+    /// host says so: [`BuilderUnit::written`] with the [`BuilderUnit::position`] of now.
+    pub fn pull(&mut self, events: &mut Events, most_events: usize, now: Mark) -> bool {
+        let before = events.events.len();
+        events.header.mark = now;
+        while events.events.len() < most_events {
+            let Some(start) = self.next_ready() else { break };
+            self.pass_on(start, events, most_events, now);
+        }
+        if self.written_position >= self.filled_position {
+            // Ranges in which nobody had anything need no write.
+            self.written(self.position);
+        }
+        self.note_held();
+        events.events.len() > before
+    }
+
+    /// How far [`BuilderUnit::pull`] has come.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Everything that was pulled up to a position is written: credits are free again, and the readout units may forget.
+    pub fn written(&mut self, position: u64) {
+        self.written_position = self.written_position.max(position.min(self.position));
+        let until = self.written_position;
+        let mut amount = Amount::default();
+        for passed in self.passed.iter_mut().filter(|passed| !passed.written && passed.position <= until) {
+            passed.written = true;
+            amount.events += u64::from(passed.complete) + u64::from(passed.partial);
+            amount.bytes += passed.bytes;
+        }
+        self.pass_out(amount.events, amount.bytes);
+        self.passed.retain(|passed| !(passed.written && passed.forgotten));
+        self.note_held();
+    }
+
+    /// The host's word on its sink: on hold, no assignment is taken and BUSY is asked for; as for a disk above its watermark.
+    pub fn hold(&mut self, on_hold: bool) {
+        self.on_hold = on_hold;
+    }
+
+    /// Lets time pass and says what there is to say.
+    pub fn poll(&mut self, now: Mark, outbox: &mut Outbox) {
+        if now.since_ns(self.swept) >= self.settings.heartbeat_ns() / 8 {
+            self.swept = now;
+            self.sweep(now);
+        }
+        self.byte_marks.update(self.held_bytes(), now);
+        self.speak(now, outbox);
+        self.note_held();
+    }
+
+    /// Whether this unit asks the trigger to hold back.
+    pub fn is_busy(&self) -> bool {
+        self.on_hold || self.byte_marks.is_raised()
+    }
+
+    /// How long it has asked so until now because of bytes, in nanoseconds.
+    pub fn busy_ns(&self, now: Mark) -> u64 {
+        self.byte_marks.raised_ns(now)
+    }
+
+    /// Whether it builds nothing and everything written was heard of.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.passed.is_empty()
+    }
+
+    /// Ranges that it builds.
+    pub fn open_ranges(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Bytes that it holds, until they are written.
+    pub fn held_bytes(&self) -> u64 {
+        self.building.bytes + self.unwritten.bytes
+    }
+
+    /// Events in, out and held between pull and write; fragments and bytes in, out, lost, held before.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Messages that were not heard, by reason.
+    pub fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    // ---- the manager's word ------------------------------------------------------------------------------------------
+
+    fn take_state(&mut self, epoch: u64, open: List<'_, Assignment>, now: Mark) {
+        let number = self.identity.number;
+        let ours = |range: Assignment| open.iter().any(|each| each.is(range) && each.builder == number);
+        let mut dropped = Vec::new();
+        self.open.take_where(
+            |building| !ours(building.assignment) && (building.confirmed || building.epoch < epoch),
+            |building| dropped.push(building),
+        );
+        dropped.into_iter().for_each(|building| self.drop_building(building));
+        for passed in &mut self.passed {
+            passed.forgotten |= !ours(passed.assignment);
+            // What the manager still has as open it has not heard of, whatever was said.
+            passed.told = false;
+        }
+        self.passed.retain(|passed| !(passed.written && passed.forgotten));
+        (self.epoch, self.told.answered) = (epoch, true);
+        // Who had not heard of a range hears of it with this state, too: the wait begins anew.
+        self.open.iter_mut().for_each(|building| building.since = now);
+        open.iter().filter(|range| range.builder == number).for_each(|range| self.confirm(range, now));
+    }
+
+    /// A range is ours, whether or not parts of it have come already.
+    fn confirm(&mut self, range: Assignment, now: Mark) {
+        if self.passed.iter().any(|passed| !passed.forgotten && passed.assignment.is(range)) {
+            return;
+        }
+        let epoch = self.epoch;
+        match self.open.find(range.start) {
+            Some(building) if building.assignment.is(range) => {
+                if !building.confirmed {
+                    (building.confirmed, building.since) = (true, now);
+                }
+                building.epoch = epoch;
+                if building.is_ready() {
+                    self.ready.push_back(range.start);
+                }
+            }
+            _ => self.start_building(range, epoch, true, now),
+        }
+    }
+
+    fn forget(&mut self, start: u64) {
+        for passed in self.passed.iter_mut().filter(|passed| passed.assignment.start == start) {
+            passed.forgotten = true;
+        }
+        self.passed.retain(|passed| !(passed.written && passed.forgotten));
+    }
+
+    // ---- what is said ------------------------------------------------------------------------------------------------
+
+    fn credits(&self) -> Credits {
+        Credits {
+            limit: if self.is_busy() { 0 } else { self.settings.slots },
+            held_events: self.unwritten.events,
+            held_bytes: self.held_bytes(),
+            busy: self.is_busy(),
+        }
+    }
+
+    fn speak(&mut self, now: Mark, outbox: &mut Outbox) {
+        if !self.told.connected || outbox.waiting(Address::Manager) >= WORDS_WAITING {
+            return;
+        }
+        let credits = self.credits();
+        let (run, epoch) = (self.identity.run, self.epoch);
+        if self.told.report_due {
+            let open = self.open.iter().filter(|building| building.confirmed);
+            let passed = self.passed.iter().filter(|passed| !passed.forgotten);
+            let ranges = open
+                .map(|building| building.assignment)
+                .chain(passed.map(|passed| Assignment { written: passed.written, ..passed.assignment }));
+            let message = outbox.message(Address::Manager);
+            let (incarnation, on_file) = (self.identity.incarnation, self.on_file);
+            message::builder_report(message, run, incarnation, epoch, on_file, &credits, ranges);
+            self.told = Told { report_due: false, at: now, credits, ..self.told };
+            return;
+        }
+        let told = self.told.credits;
+        if (credits.limit, credits.busy) != (told.limit, told.busy)
+            || now.since_ns(self.told.at) >= self.settings.heartbeat_ns()
+        {
+            message::credits(outbox.message(Address::Manager), run, epoch, &credits);
+            self.told = Told { at: now, credits, ..self.told };
+        }
+        if epoch > 0 && self.passed.iter().any(Passed::is_news) {
+            let finished = self.passed.iter_mut().filter(|passed| passed.is_news()).flat_map(|passed| {
+                passed.told = true;
+                passed.items()
+            });
+            message::done(outbox.message(Address::Manager), run, epoch, finished);
+            self.told.at = now;
+        }
+    }
+
+    fn count_in(&mut self, fragments: u64, bytes: u64) {
+        self.tally.input(Unit::Fragments, fragments);
+        self.tally.input(Unit::Bytes, bytes);
+    }
+
+    fn lose(&mut self, reason: LossReason, fragments: u64, bytes: u64) {
+        if fragments > 0 {
+            self.tally.lost(reason, Unit::Fragments, fragments);
+            self.tally.lost(reason, Unit::Bytes, bytes);
+        }
+    }
+}

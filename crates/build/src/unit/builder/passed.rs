@@ -1,0 +1,38 @@
+//! A range whose events were passed on, until it is written and the manager has heard of it.
+//!
+//! ```text
+//!  finish ─► Passed ─ written ─► Done ─► event manager ─ Release ─► forgotten
+//! ```
+
+use crate::unit::Assignment;
+use crate::unit::message::Finished;
+
+/// A range that was passed on whole.
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub(super) assignment: Assignment,
+    /// It is written when the host says that this position is.
+    pub(super) position: u64,
+    pub(super) complete: u32,
+    pub(super) partial: u32,
+    pub(super) absent: Vec<u16>,
+    pub(super) bytes: u64,
+    pub(super) written: bool,
+    pub(super) told: bool,
+    /// The manager does not want to hear of it any more.
+    pub(super) forgotten: bool,
+}
+
+impl Passed {
+    pub(super) fn is_news(&self) -> bool {
+        self.written && !self.told && !self.forgotten
+    }
+
+    /// As the manager is told: whose parts were not in it, then what was written.
+    pub(super) fn items(&self) -> impl Iterator<Item = Finished> + '_ {
+        let Passed { complete, partial, .. } = *self;
+        let Assignment { start, attempt, .. } = self.assignment;
+        let absent = self.absent.iter().copied().map(Some).chain([None]);
+        absent.map(move |absent| Finished { start, complete, partial, attempt, absent })
+    }
+}

@@ -1,0 +1,104 @@
+//! Whole ranges on their way out.
+//!
+//! ```text
+//!  ready ranges ─ pass_on ─► Events ─► the host's sink            exhausted ─ finish ─► Passed
+//! ```
+
+use thalweg_data::{Closing, Events, Mark, Unit};
+
+use super::BuilderUnit;
+use super::building::{Building, Share, Standing, put_together};
+use super::passed::Passed;
+use crate::unit::store::Amount;
+
+impl BuilderUnit {
+    pub(super) fn next_ready(&mut self) -> Option<u64> {
+        if self.settings.ordered {
+            self.ready.clear();
+            return self
+                .open
+                .iter()
+                .next()
+                .filter(|first| first.is_ready())
+                .map(|first| first.assignment.start);
+        }
+        while let Some(start) = self.ready.front().copied() {
+            if self.open.get(start).is_some_and(|building| building.is_ready()) {
+                return Some(start);
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    /// Passes events of a range on; all of it, or until there are enough.
+    pub(super) fn pass_on(&mut self, start: u64, events: &mut Events, most_events: usize, now: Mark) {
+        let Some(building) = self.open.find(start) else { return };
+        let (before, fragments_before) = (events.events.len(), events.fragments.len());
+        for share in building.shares.iter().filter(|share| share.cursor < share.table.events.events.len()) {
+            events.leases.add_all(&share.table.events.leases);
+        }
+        while events.events.len() < most_events {
+            let heads =
+                building.shares.iter().filter_map(|share| share.table.events.events.get(share.cursor));
+            let Some(trigger) = heads.map(|event| event.trigger).min() else { break };
+            let event = put_together(building, &self.sources, trigger, events, now);
+            match event.closing {
+                Closing::Complete => building.passed.0 += 1,
+                _ => building.passed.1 += 1,
+            }
+        }
+        let passed = &events.events[before..];
+        let amount = Amount {
+            events: passed.len() as u64,
+            fragments: (events.fragments.len() - fragments_before) as u64,
+            bytes: passed.iter().map(|event| event.bytes).sum(),
+        };
+        passed.iter().for_each(|event| self.on_file.add(event));
+        building.held.take(Amount { events: 0, ..amount });
+        building.passed_bytes += amount.bytes;
+        self.building.take(Amount { events: 0, ..amount });
+        self.unwritten.add(Amount { fragments: 0, ..amount });
+        self.tally.input(Unit::Events, amount.events);
+        self.tally.output(Unit::Fragments, amount.fragments);
+        self.tally.output(Unit::Bytes, amount.bytes);
+        let exhausted = building.shares.iter().all(|share| share.cursor == share.table.events.events.len());
+        if exhausted && let Some(building) = self.open.remove(start) {
+            self.finish(building);
+        }
+    }
+
+    fn finish(&mut self, building: Box<Building>) {
+        self.position += 1;
+        let (complete, partial) = building.passed;
+        if complete + partial > 0 {
+            self.filled_position = self.position;
+        }
+        let gone = |share: &Share| matches!(share.standing, Standing::Gone(_));
+        let absent = building.shares.iter().enumerate().filter(|(_, share)| gone(share));
+        self.passed.push_back(Passed {
+            assignment: building.assignment,
+            position: self.position,
+            complete,
+            partial,
+            absent: absent.map(|(readout, _)| readout as u16).collect(),
+            bytes: building.passed_bytes,
+            written: false,
+            told: false,
+            forgotten: false,
+        });
+        self.recycle(building);
+    }
+
+    /// Events that are no longer this unit's.
+    pub(super) fn pass_out(&mut self, events: u64, bytes: u64) {
+        self.unwritten.take(Amount { events, fragments: 0, bytes });
+        self.tally.output(Unit::Events, events);
+    }
+
+    pub(super) fn note_held(&mut self) {
+        self.tally.set_held(Unit::Events, self.unwritten.events);
+        self.tally.set_held(Unit::Fragments, self.building.fragments);
+        self.tally.set_held(Unit::Bytes, self.building.bytes);
+    }
+}
