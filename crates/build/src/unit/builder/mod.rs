@@ -28,6 +28,8 @@ use super::{Address, Assignment, Identity, OnFile, Outbox, Refused, Settings, To
 
 /// Messages to the manager at a time: the rest waits in the lists that they are written from.
 const WORDS_WAITING: usize = 8;
+/// Ranges that are remembered although everybody may have forgotten them.
+const MOST_REMEMBERED: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct Sender {
@@ -63,6 +65,9 @@ pub struct BuilderUnit {
     #[expect(clippy::vec_box, reason = "the boxes themselves go round")]
     spare: Vec<Box<Building>>,
     passed: VecDeque<Passed>,
+    /// The last that were written and released, the latest first. A manager that comes without the word of those who heard of the release
+    /// would have them built again.
+    remembered: VecDeque<Passed>,
     position: u64,
     /// Position behind the last range that had any event.
     filled_position: u64,
@@ -92,6 +97,7 @@ impl BuilderUnit {
             ready: VecDeque::new(),
             spare: Vec::new(),
             passed: VecDeque::new(),
+            remembered: VecDeque::new(),
             position: 0,
             filled_position: 0,
             written_position: 0,
@@ -201,7 +207,7 @@ impl BuilderUnit {
             amount.bytes += passed.bytes;
         }
         self.pass_out(amount.events, amount.bytes);
-        self.passed.retain(|passed| !(passed.written && passed.forgotten));
+        self.remember_forgotten();
         self.note_held();
     }
 
@@ -267,12 +273,17 @@ impl BuilderUnit {
             |building| dropped.push(building),
         );
         dropped.into_iter().for_each(|building| self.drop_building(building));
+        let again = |passed: &Passed| ours(passed.assignment);
+        while let Some(place) = self.remembered.iter().position(again) {
+            let passed = self.remembered.remove(place).into_iter();
+            self.passed.extend(passed.map(|passed| Passed { forgotten: false, ..passed }));
+        }
         for passed in &mut self.passed {
             passed.forgotten |= !ours(passed.assignment);
             // What the manager still has as open it has not heard of, whatever was said.
             passed.told = false;
         }
-        self.passed.retain(|passed| !(passed.written && passed.forgotten));
+        self.remember_forgotten();
         (self.epoch, self.told.answered) = (epoch, true);
         // Who had not heard of a range hears of it with this state, too: the wait begins anew.
         self.open.iter_mut().for_each(|building| building.since = now);
@@ -299,11 +310,23 @@ impl BuilderUnit {
         }
     }
 
+    fn remember_forgotten(&mut self) {
+        let remembered = &mut self.remembered;
+        self.passed.retain(|passed| {
+            let leaves = passed.written && passed.forgotten;
+            if leaves {
+                remembered.push_front(passed.clone());
+            }
+            !leaves
+        });
+        remembered.truncate(MOST_REMEMBERED);
+    }
+
     fn forget(&mut self, start: u64) {
         for passed in self.passed.iter_mut().filter(|passed| passed.assignment.start == start) {
             passed.forgotten = true;
         }
-        self.passed.retain(|passed| !(passed.written && passed.forgotten));
+        self.remember_forgotten();
     }
 
     // ---- what is said ------------------------------------------------------------------------------------------------
@@ -325,7 +348,7 @@ impl BuilderUnit {
         let (run, epoch) = (self.identity.run, self.epoch);
         if self.told.report_due {
             let open = self.open.iter().filter(|building| building.confirmed);
-            let passed = self.passed.iter().filter(|passed| !passed.forgotten);
+            let passed = self.passed.iter().filter(|passed| !passed.forgotten).chain(&self.remembered);
             let ranges = open
                 .map(|building| building.assignment)
                 .chain(passed.map(|passed| Assignment { written: passed.written, ..passed.assignment }));

@@ -8,7 +8,7 @@ use crate::unit::Assignment;
 use crate::unit::message::Finished;
 
 /// A range that was passed on whole.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Passed {
     pub(super) assignment: Assignment,
     /// It is written when the host says that this position is.

@@ -64,7 +64,9 @@ impl EventManager {
         if views.is_empty() {
             // Every readout unit is new. What builders have is all there is.
             for range in self.builders.iter().flat_map(|unit| &unit.report.ranges) {
-                note(&mut table, *range);
+                if !range.written {
+                    note(&mut table, *range);
+                }
                 self.next = self.next.max(range.end());
             }
         }
