@@ -27,6 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&folder, "sitcp", &seeds::sitcp())?;
     write(&folder, "sitcp_registers", &seeds::sitcp_registers())?;
     write(&folder, "recording", &recordings()?)?;
+    write(&folder, "units", &thalweg_build::unit::check::seeds())?;
+    write(&folder, "peer", &thalweg_transport::peer::check::seeds())?;
     write(&folder, "pcap", &[capture()?])?;
     Ok(())
 }

@@ -69,6 +69,7 @@
 //! open range. [`Settings::builder_budget_bytes`] is the sum to plan with.
 
 mod builder;
+pub mod check;
 mod manager;
 pub mod message;
 mod outbox;

@@ -28,6 +28,7 @@
 
 mod assembly;
 mod back_off;
+pub mod check;
 mod connector;
 mod error;
 pub mod frame;

@@ -273,11 +273,6 @@ impl BuilderUnit {
             |building| dropped.push(building),
         );
         dropped.into_iter().for_each(|building| self.drop_building(building));
-        let again = |passed: &Passed| ours(passed.assignment);
-        while let Some(place) = self.remembered.iter().position(again) {
-            let passed = self.remembered.remove(place).into_iter();
-            self.passed.extend(passed.map(|passed| Passed { forgotten: false, ..passed }));
-        }
         for passed in &mut self.passed {
             passed.forgotten |= !ours(passed.assignment);
             // What the manager still has as open it has not heard of, whatever was said.
@@ -292,7 +287,14 @@ impl BuilderUnit {
 
     /// A range is ours, whether or not parts of it have come already.
     fn confirm(&mut self, range: Assignment, now: Mark) {
-        if self.passed.iter().any(|passed| !passed.forgotten && passed.assignment.is(range)) {
+        if let Some(place) = self.remembered.iter().position(|passed| passed.assignment.is(range)) {
+            // It was written long ago, and the manager does not know.
+            let passed = self.remembered.remove(place).into_iter();
+            self.passed.extend(passed.map(|passed| Passed { forgotten: false, told: false, ..passed }));
+        }
+        if let Some(passed) = self.passed.iter_mut().find(|passed| passed.assignment.is(range)) {
+            // Passed on already: not a second time, whatever was thought of it meanwhile.
+            passed.told &= !std::mem::take(&mut passed.forgotten);
             return;
         }
         let epoch = self.epoch;

@@ -97,12 +97,23 @@ impl EventManager {
     /// Leaves with each builder what it has; what it has that is in no table must not be written a second time with the same attempt.
     fn take_claims(&mut self) {
         let mut foreign = Vec::new();
+        let mut outstanding: Vec<u64> = self.builders.iter().map(|builder| builder.outstanding).collect();
         for (number, builder) in self.builders.iter_mut().enumerate() {
             for claim in std::mem::take(&mut builder.report.ranges) {
                 match self.open.find(claim.start) {
                     Some(range) if range.is(claim) && range.builder == Assignment::NOBODY => {
                         range.builder = number as u16;
-                        builder.outstanding += u64::from(range.length);
+                        outstanding[number] += u64::from(range.length);
+                    }
+                    Some(range)
+                        if claim.written && range.length == claim.length && range.attempt < claim.attempt =>
+                    {
+                        // It was assigned again, and is written: who builds an earlier attempt need not go on.
+                        if let Some(before) = outstanding.get_mut(usize::from(range.builder)) {
+                            *before -= u64::from(range.length);
+                        }
+                        *range = Assignment { builder: number as u16, written: false, ..claim };
+                        outstanding[number] += u64::from(range.length);
                     }
                     _ => {
                         let touched = self.open.iter_mut().filter(|range| {
@@ -115,6 +126,9 @@ impl EventManager {
                     }
                 }
             }
+        }
+        for (builder, outstanding) in self.builders.iter_mut().zip(outstanding) {
+            builder.outstanding = outstanding;
         }
         foreign.iter().for_each(|claim: &Assignment| self.note_foreign(claim.end(), claim.attempt));
     }
