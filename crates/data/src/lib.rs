@@ -27,6 +27,7 @@ pub mod measure;
 pub mod message;
 pub mod pool;
 pub mod prefetch;
+pub mod refused;
 pub mod ring;
 pub mod room;
 pub mod slice;
@@ -41,6 +42,7 @@ pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use ledger::{Account, Books, Ledger, LossReason, Quality, Stage, Tally, Unit};
 pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
+pub use refused::{FirstRefused, Refused};
 pub use room::{
     Control, ControlError, Decode, EventSink, Received, Sink, SinkError, Source, SourceError, Split, Unpack,
 };

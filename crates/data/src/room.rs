@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::batch::{Frames, Hits, Mark};
 use crate::event::{Events, Fragments};
 use crate::ledger::Tally;
+use crate::refused::Refused;
 
 /// What one call of [`Source::receive`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +116,11 @@ pub trait Split: Send {
     /// What the boards' own counters say was sent, seen, and never seen, in frames (blocks, as the board counts them):
     /// one tally per board, in the order of their numbers; empty of a format that does not count.
     fn wire_tallies(&self) -> &[Tally] {
+        &[]
+    }
+
+    /// The first few units that were refused, for people to look at; empty of a format that keeps none.
+    fn first_refused(&self) -> &[Refused] {
         &[]
     }
 }

@@ -3,16 +3,20 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 /// Where a run stands. The words are those of the page, the log and the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Settings are read and the plan is resolved; no thread runs.
+    #[default]
     Configured,
     /// Threads run and sources are open; boards are armed.
     Ready,
     /// Hits flow.
     Running,
-    /// The sources stay open, nothing is recorded.
+    /// The sources stay open, and no new data are asked for; what is on its way is still recorded.
     Paused,
     /// What is in flight is being written.
     Stopping,

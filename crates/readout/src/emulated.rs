@@ -123,11 +123,14 @@ impl EmulatedSource {
             Endpoint::Udp { .. } => board.stream = false,
             _ => {}
         }
-        let count = u16::try_from(plan.boards()).ok();
+        // Where boards are left out there is one link, and the numbers of the others stay.
+        let count = u16::try_from(plan.boards() + format.without.len()).ok();
         let end = count.and_then(|count| format.first_board.checked_add(count));
         let end = end.ok_or("`boards` leave the numbers below 65536")?;
-        let boards = fragment::emulate::boards(format.first_board..end, &board);
-        boards.map(EmulatedSource::Fragment).map_err(|error| error.to_string())
+        let all = fragment::emulate::boards(format.first_board..end, &board);
+        let numbered = (format.first_board..).zip(all.map_err(|error| error.to_string())?);
+        let there = numbered.filter(|(number, _)| !format.without.contains(number));
+        Ok(EmulatedSource::Fragment(there.map(|(_, board)| board).collect()))
     }
 
     fn sitcp(format: &sitcp::Settings, board: sitcp::emulate::Settings) -> Result<EmulatedSource, String> {

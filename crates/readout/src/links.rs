@@ -122,6 +122,11 @@ impl LinkSettings<'_> {
             Endpoint::Emulate if self.emulates_streams() => (usize::from(per_link), 1),
             _ => (self.endpoint.url.endpoints().len(), per_link),
         };
+        if links > 1 && !self.boards.offsets().is_empty() {
+            return Err("`without` is for one port with several boards; of a range of links leave the board's own out, \
+                        as in {16..40,42..120}"
+                .to_owned());
+        }
         let (blocks, block_bytes) = self.endpoint.link_pool_shape(links, self.boards.longest_unit())?;
         let plan = LinkPlan { links, boards_per_link, blocks, block_bytes };
         let room = (1 << 16) - usize::from(self.first_source.0);
@@ -176,8 +181,16 @@ impl LinkSettings<'_> {
 impl Boards {
     fn per_link(&self) -> u16 {
         match self {
-            Boards::Fragment(settings) => settings.boards,
+            Boards::Fragment(settings) => settings.boards_there(),
             Boards::Sitcp(settings) => settings.boards,
+        }
+    }
+
+    /// Which boards behind a link there are, counted from the first, where some are left out; empty where none is.
+    pub fn offsets(&self) -> Vec<u16> {
+        match self {
+            Boards::Fragment(settings) if !settings.without.is_empty() => settings.offsets().collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -201,6 +214,8 @@ impl Boards {
     fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Boards, String> {
         let mut own = self.clone();
         let (boards, first_board) = match &mut own {
+            // There is one link, as was checked: its boards stand where they do.
+            Boards::Fragment(settings) if !settings.without.is_empty() => return Ok(own),
             Boards::Fragment(settings) => (&mut settings.boards, &mut settings.first_board),
             Boards::Sitcp(settings) => (&mut settings.boards, &mut settings.first_board),
         };

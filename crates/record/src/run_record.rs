@@ -48,6 +48,8 @@ pub struct RunRecord {
     pub number: u64,
     /// Its title.
     pub title: String,
+    /// Words about it, by whoever started it.
+    pub comment: String,
     /// When it started, UTC, as `2026-11-21T02:18:04.123Z`.
     pub started: String,
     /// When it ended; empty while it runs.

@@ -11,7 +11,7 @@ use thalweg_record::{Inspection, RecordError};
 use crate::assemble::run;
 use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
-use crate::supervise::{EndWhen, Watch};
+use crate::supervise::{EndWhen, RunHandle, Watch};
 
 /// Hits that are listed.
 const FIRST_HITS: usize = 10;
@@ -67,7 +67,8 @@ pub fn inspect(request: &Request) -> Result<Inspection, InspectError> {
     let is_live = !matches!(configuration.sources[0].endpoint.url.scheme(), "file" | "pcap");
     let end = EndWhen { seconds: is_live.then_some(request.seconds), ..EndWhen::default() };
     let never = AtomicBool::new(false);
-    let summary = run(&configuration, end, &mut Watch { show: &mut |_| {}, stop: &never })?;
+    let summary =
+        run(&configuration, end, &mut Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() })?;
     let recorded = summary.run_directory.unwrap_or_else(|| folder.0.clone());
     let mut found = thalweg_record::inspect(&recorded, FIRST_HITS)?;
     found.path = PathBuf::from(&request.what);

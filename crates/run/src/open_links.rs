@@ -35,6 +35,8 @@ pub(crate) struct OpenedPlace {
     /// The boards count what they send.
     pub(crate) counts_frames: bool,
     pub(crate) block_bytes: u64,
+    /// Where its bytes are received.
+    pub(crate) pool: Pool,
 }
 
 /// All triggered sources of a run, and what belongs to them.
@@ -82,7 +84,7 @@ fn open_live(
         let endpoint = located_endpoint(configuration, source);
         let own = links::open_links(&LinkSettings { endpoint: &endpoint, ..settings }, clock, busy)?;
         let plan = own.plan;
-        for (link, place) in own.links.iter().zip(&entry.links) {
+        for ((link, pool), place) in own.links.iter().zip(own.pools).zip(&entry.links) {
             let stream = link.live.is_stream();
             places.push(OpenedPlace {
                 link: place.link,
@@ -91,6 +93,7 @@ fn open_live(
                 drops: !stream && source.endpoint.policy == Policy::Drop,
                 counts_frames: !link.split.wire_tallies().is_empty(),
                 block_bytes: plan.block_bytes as u64,
+                pool,
             });
         }
         let first_link = own.links.first().map(|link| link.live.description()).unwrap_or_default();
@@ -156,7 +159,7 @@ fn open_recorded(
                 message: error.to_string(),
             };
             let pool = Pool::new(plan.blocks, plan.block_bytes).map_err(failed)?;
-            let replay = RawReplay::open(path, place.link, pool)?;
+            let replay = RawReplay::open(path, place.link, pool.clone())?;
             let stream = replay.is_stream();
             let split =
                 settings.split(number, stream).map_err(|message| refused(configuration, source, message))?;
@@ -167,6 +170,7 @@ fn open_recorded(
                 drops: !stream && source.endpoint.policy == Policy::Drop,
                 counts_frames: !split.wire_tallies().is_empty(),
                 block_bytes: plan.block_bytes as u64,
+                pool,
             });
             links.push((place.link, Box::new(replay) as Box<dyn Source>, split));
         }

@@ -7,11 +7,14 @@
 //! A `[[source]]` of hits is one source. A triggered one is one or many links (`tcp://192.168.10.{16..120}:24`), each to one
 //! board, whose number is then the link's, or to several.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use thalweg_data::SourceId;
+use thalweg_data::ledger::{Carrier, Loss};
+use thalweg_data::{Books, SourceId};
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
+use crate::format::FormatSettings;
 
 /// One link of a triggered source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,18 +60,40 @@ impl Roster {
         found.expect("every unit of the configuration is in the roster").1
     }
 
+    /// Every loss, with the advice for how its source's data come: of a board behind a shared link the link knows.
+    pub(crate) fn placed(&self, books: &Books) -> Vec<Loss> {
+        let shared =
+            self.entries.iter().flat_map(|entry| &entry.links).filter(|place| place.boards.len() > 1);
+        let carried: HashMap<&str, Carrier> = shared
+            .flat_map(|place| place.boards.clone().map(move |board| (board, books.carrier(place.link))))
+            .map(|(board, carrier)| (self.names[usize::from(board)].as_str(), carrier))
+            .collect();
+        let place = |loss: Loss| match carried.get(loss.source.as_str()) {
+            Some(carrier) => loss.carried_by(*carrier),
+            None => loss,
+        };
+        books.losses().into_iter().map(place).collect()
+    }
+
+    /// Everyone's numbers by what people speak of: each `[[source]]`, the events, each unit.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &[SourceId])> {
+        let sources = self.entries.iter().map(|entry| (entry.name.as_str(), entry.all.as_slice()));
+        let events = self.events.iter().map(|events| ("events", std::slice::from_ref(events)));
+        let units = self.units.iter().map(|(name, unit)| (name.as_str(), std::slice::from_ref(unit)));
+        sources.chain(events).chain(units)
+    }
+
     /// Gives everyone a number.
     ///
     /// # Errors
     /// When settings do not fit together, or there are more than numbers.
     pub(crate) fn of(configuration: &Configuration) -> Result<Roster, ConfigError> {
         let shapes = configuration.sources.iter().map(|source| shape(configuration, source));
-        let shapes: Vec<Option<(usize, u16)>> = shapes.collect::<Result<_, _>>()?;
+        let shapes: Vec<Option<Shape>> = shapes.collect::<Result<_, _>>()?;
         let hits = shapes.iter().filter(|shape| shape.is_none()).count();
-        let count =
-            |of: fn((usize, u16)) -> usize| shapes.iter().flatten().map(|shape| of(*shape)).sum::<usize>();
-        let boards = count(|(links, boards)| links * usize::from(boards));
-        let shared = count(|(links, boards)| if boards > 1 { links } else { 0 });
+        let count = |of: fn(&Shape) -> usize| shapes.iter().flatten().map(of).sum::<usize>();
+        let boards = count(|shape| shape.links * usize::from(shape.boards));
+        let shared = count(|shape| if shape.boards > 1 { shape.links } else { 0 });
         let all = hits + boards + shared + usize::from(boards > 0) + configuration.units.len();
         if all > usize::from(u16::MAX) {
             let report = format!("{all} sources, boards and links are more than the 65535 that have numbers");
@@ -95,9 +120,9 @@ impl Roster {
         Ok(roster)
     }
 
-    fn add(&mut self, name: &str, shape: Option<(usize, u16)>, next: &mut Next) {
+    fn add(&mut self, name: &str, shape: Option<Shape>, next: &mut Next) {
         let mut entry = Entry { name: name.to_owned(), links: Vec::new(), all: Vec::new() };
-        let Some((links, boards)) = shape else {
+        let Some(Shape { links, boards, offsets }) = shape else {
             entry.all.push(SourceId(take(&mut next.hit, 1).start));
             self.names[entry.all[0].index()] = name.to_owned();
             return self.entries.push(entry);
@@ -109,7 +134,8 @@ impl Roster {
                 _ => LinkPlace { link: SourceId(take(&mut next.shared, 1).start), boards: own },
             };
             let link_name = if links > 1 { format!("{name}-{}", link + 1) } else { name.to_owned() };
-            for (board, source) in place.boards.clone().enumerate() {
+            for (index, source) in place.boards.clone().enumerate() {
+                let board = offsets.get(index).copied().unwrap_or(index as u16);
                 self.names[usize::from(source)] =
                     if boards > 1 { format!("{link_name}/{board}") } else { link_name.clone() };
                 entry.all.push(SourceId(source));
@@ -124,17 +150,26 @@ impl Roster {
     }
 }
 
-/// Links, and boards behind each; `None` of a source of hits.
-fn shape(
-    configuration: &Configuration,
-    source: &SourceSettings,
-) -> Result<Option<(usize, u16)>, ConfigError> {
+/// Links of a triggered source, and the boards behind each.
+struct Shape {
+    links: usize,
+    boards: u16,
+    /// Which of those on the wire they are, where some are left out.
+    offsets: Vec<u16>,
+}
+
+/// The shape of a source; `None` of one of hits.
+fn shape(configuration: &Configuration, source: &SourceSettings) -> Result<Option<Shape>, ConfigError> {
     let plan = source.link_plan().map_err(|message| ConfigError::Source {
         file: configuration.file.clone(),
         source_name: source.head.name.clone(),
         message,
     })?;
-    Ok(plan.map(|plan| (plan.links, plan.boards_per_link)))
+    let offsets = || match &source.format {
+        FormatSettings::Triggered(boards) => boards.offsets(),
+        FormatSettings::Hits(_) => Vec::new(),
+    };
+    Ok(plan.map(|plan| Shape { links: plan.links, boards: plan.boards_per_link, offsets: offsets() }))
 }
 
 struct Next {
@@ -174,6 +209,15 @@ mod tests {
         assert_eq!(roster.entries[0].links[2], LinkPlace { link: SourceId(3), boards: 3..4 });
         assert_eq!(roster.entries[2].links, [LinkPlace { link: SourceId(6), boards: 4..6 }]);
         assert_eq!(roster.entries[1].all, [SourceId(0)]);
+    }
+
+    #[test]
+    fn boards_that_are_left_out_leave_the_names_of_the_others() {
+        let text = "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nboards = 4\nfirst_board = 10\n\
+                    without = [11]\nurl = \"udp://127.0.0.1:0\"\n";
+        let roster = roster(text);
+        assert_eq!(roster.names, ["camera/0", "camera/2", "camera/3", "camera", "events"]);
+        assert_eq!(roster.boards, 0..3);
     }
 
     #[test]

@@ -100,6 +100,9 @@ pub(crate) struct Run {
     /// Host only the units of this node; the others run the same file with their own names.
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
+    /// Print the live state each so many seconds as a line of JSON; the summary at the end is one more.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) states: Option<f64>,
     /// Print the plan (threads, rings, blocks, bytes) and do not run.
     #[arg(long)]
     pub(crate) explain: bool,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg_run::RunState;
-use thalweg_run::supervise::{EventProgress, Progress};
+use thalweg_run::supervise::{EventState, LiveState};
 
 use crate::report::si;
 
@@ -37,7 +37,7 @@ impl Display {
     }
 
     /// Shows the newest state.
-    pub(crate) fn show(&mut self, progress: &Progress) {
+    pub(crate) fn show(&mut self, progress: &LiveState) {
         match self {
             Display::Silent => {}
             Display::Plain { last } => {
@@ -96,7 +96,7 @@ fn line() -> ProgressBar {
     ProgressBar::new_spinner().with_style(style)
 }
 
-fn total_line(progress: &Progress) -> String {
+fn total_line(progress: &LiveState) -> String {
     let mark = match progress.state {
         RunState::Running => "●",
         RunState::Failed | RunState::Paused => "▲",
@@ -121,7 +121,7 @@ fn total_line(progress: &Progress) -> String {
 }
 
 /// The events of a triggered run: how fast, how whole, how long they wait for their last fragment.
-fn event_line(events: &EventProgress) -> String {
+fn event_line(events: &EventState) -> String {
     let incomplete = events.completeness.iter().filter(|board| board.built < board.expected);
     let worst = incomplete.max_by_key(|board| board.expected - board.built);
     let missing = worst.map_or(String::new(), |board| {

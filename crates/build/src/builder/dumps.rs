@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thalweg_data::{LossReason, SourceId};
+use thalweg_data::{LossReason, Mark, Refused, SourceId};
 
 /// A fragment that could not be used: whose, which, why, and how it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +13,14 @@ pub struct Dump {
     pub source: SourceId,
     /// The trigger number that the board gave it.
     pub trigger: u64,
+    /// When it came.
+    pub mark: Mark,
     /// Its length in bytes.
     pub bytes: u64,
+    /// First trigger that had not left at that moment.
+    pub base: u64,
+    /// How many triggers from that one on could be taken.
+    pub room: u64,
     head: [u8; Dump::LONGEST],
     head_length: u8,
 }
@@ -27,6 +33,35 @@ impl Dump {
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_length)]
     }
+
+    /// What would have been taken in its place, in words.
+    pub fn expected(&self) -> String {
+        let Dump { base, room, .. } = self;
+        match self.reason {
+            LossReason::DuplicateFragment => "one fragment of the board for each trigger".to_owned(),
+            LossReason::WrongRun => "a run that is under way".to_owned(),
+            LossReason::UnknownSource => "a source of this builder".to_owned(),
+            LossReason::OutOfWindow if *room == 0 => "a number within `[build] trigger_bits`".to_owned(),
+            _ => format!("triggers {base} to {}", base.wrapping_add(room.saturating_sub(1))),
+        }
+    }
+
+    /// The same in the form of every refused unit.
+    pub fn to_refused(&self) -> Refused {
+        let refused = Refused::new(self.reason, self.mark, self.head(), self.expected());
+        Refused { source: Some(self.source), trigger: Some(self.trigger), bytes: self.bytes, ..refused }
+    }
+}
+
+/// What is known of a fragment that could not be used.
+pub(super) struct Unused {
+    pub reason: LossReason,
+    pub source: SourceId,
+    pub trigger: u64,
+    pub mark: Mark,
+    pub bytes: u64,
+    pub base: u64,
+    pub room: u64,
 }
 
 impl fmt::Display for Dump {
@@ -51,13 +86,8 @@ impl Dumps {
     }
 
     /// Keeps one if there is room; `head` is asked for its bytes only then.
-    pub fn keep<'a>(
-        &mut self,
-        (reason, source): (LossReason, SourceId),
-        trigger: u64,
-        bytes: u64,
-        head: impl FnOnce() -> &'a [u8],
-    ) {
+    pub fn keep<'a>(&mut self, unused: Unused, head: impl FnOnce() -> &'a [u8]) {
+        let Unused { reason, source, trigger, mark, bytes, base, room } = unused;
         if self.kept.len() == MOST {
             return;
         }
@@ -66,7 +96,17 @@ impl Dumps {
             let (bytes_of, mut kept) = (head(), [0; Dump::LONGEST]);
             let length = bytes_of.len().min(Dump::LONGEST);
             kept[..length].copy_from_slice(&bytes_of[..length]);
-            self.kept.push(Dump { reason, source, trigger, bytes, head: kept, head_length: length as u8 });
+            self.kept.push(Dump {
+                reason,
+                source,
+                trigger,
+                mark,
+                bytes,
+                base,
+                room,
+                head: kept,
+                head_length: length as u8,
+            });
         }
     }
 
@@ -87,11 +127,16 @@ mod tests {
     fn the_first_few_of_each_are_kept() {
         let mut dumps = Dumps::new();
         for trigger in 0..10 {
-            dumps.keep((LossReason::LateFragment, SourceId(3)), trigger, 100, || &[0xAB; 100]);
+            let (reason, source, mark) = (LossReason::LateFragment, SourceId(3), Mark(9));
+            let unused = Unused { reason, source, trigger, mark, bytes: 100, base: 50, room: 10 };
+            dumps.keep(unused, || &[0xAB; 100]);
         }
         assert_eq!(dumps.kept().len(), MOST_ALIKE);
         let text = dumps.kept()[1].to_string();
         assert!(text.starts_with("source 3: late_fragment: trigger 1, 100 bytes: ab ab"), "{text}");
         assert_eq!(text.matches(" ab").count(), Dump::LONGEST);
+        let refused = dumps.kept()[1].to_refused();
+        assert_eq!((refused.bytes, refused.trigger, refused.head.len()), (100, Some(1), Dump::LONGEST));
+        assert_eq!(refused.expected, "triggers 50 to 59");
     }
 }

@@ -6,10 +6,11 @@
 //! ```
 
 use thalweg_data::prefetch::prefetch;
-use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice};
+use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice, SourceId};
 
 use super::books::index_of;
 use super::columns::{EMPTY, Entry};
+use super::dumps::Unused;
 use super::parking::Parked;
 use super::rows::CLOSED;
 use super::window::distance;
@@ -265,8 +266,24 @@ impl Builder {
     }
 
     fn keep_dump(&mut self, reason: LossReason, incoming: Incoming) {
-        let Incoming { fragment, slices, leases, bytes, .. } = incoming;
+        let Incoming { fragment, slices, leases, bytes, mark, .. } = incoming;
         let head = || slices.first().map_or(&[][..], |slice| leases.bytes(*slice));
-        self.dumps.keep((reason, fragment.source), fragment.trigger, bytes, head);
+        let unused = self.unused(reason, fragment.source, fragment.trigger, mark, bytes);
+        self.dumps.keep(unused, head);
+    }
+
+    pub(super) fn unused(
+        &self,
+        reason: LossReason,
+        source: SourceId,
+        trigger: u64,
+        mark: Mark,
+        bytes: u64,
+    ) -> Unused {
+        let largest =
+            self.sources.get(index_of(source, self.first_source)).map_or(0, |counts| counts.largest);
+        // A number that the board cannot count to is no matter of where the window is.
+        let room = if trigger > largest { 0 } else { self.room };
+        Unused { reason, source, trigger, mark, bytes, base: self.rows.base, room }
     }
 }

@@ -96,8 +96,9 @@ impl Builder {
 
     /// Counts a parked fragment as lost and lets go of its bytes.
     fn give_up(&mut self, source: usize, parked: Parked, reason: LossReason) {
-        let Parked { raw, slice, bytes, .. } = parked;
-        self.dumps.keep((reason, self.source_id(source)), raw, bytes, || match slice.tag {
+        let Parked { raw, slice, bytes, mark, .. } = parked;
+        let unused = self.unused(reason, self.source_id(source), raw, mark, bytes);
+        self.dumps.keep(unused, || match slice.tag {
             EMPTY => &[],
             _ => self.blocks.bytes(slice),
         });

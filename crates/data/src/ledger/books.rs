@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::advice::Carrier;
 use super::tally::{Tally, entry};
 use super::words::{LossReason, Quality, Stage, Unit};
 use crate::batch::SourceId;
@@ -66,6 +67,21 @@ pub struct Loss {
     pub count: u64,
     /// How well that is known.
     pub quality: Quality,
+    /// What was seen, and what to do about it.
+    pub advice: &'static str,
+}
+
+impl Loss {
+    /// Whether the same loss is counted under its reason elsewhere: missing on the wire, because it was refused here. Sums
+    /// over stages leave it out.
+    pub fn is_echo(&self) -> bool {
+        self.stage == Stage::Wire && !self.reason.is_gap()
+    }
+
+    /// The same with the advice for how its source's data come, where the books alone do not know.
+    pub fn carried_by(self, carrier: Carrier) -> Loss {
+        Loss { advice: self.reason.advice(self.stage, carrier), ..self }
+    }
 }
 
 /// The entries of one unit of one account, named, for files and the page.
@@ -146,7 +162,8 @@ impl AccountBook {
 impl Books {
     /// One account, if it is open.
     pub fn account(&self, stage: Stage, source: SourceId) -> Option<&AccountBook> {
-        self.accounts.iter().find(|account| account.stage == stage && account.source == source)
+        let place = self.accounts.binary_search_by_key(&(source, stage), |book| (book.source, book.stage));
+        place.ok().map(|place| &self.accounts[place])
     }
 
     /// The sum over all sources of what a stage put out.
@@ -164,25 +181,81 @@ impl Books {
         self.accounts.iter().map(|account| account.tally.total_lost_any(unit)).sum()
     }
 
+    fn of_source(&self, source: SourceId) -> &[AccountBook] {
+        let first = self.accounts.partition_point(|account| account.source < source);
+        let end = self.accounts.partition_point(|account| account.source <= source);
+        &self.accounts[first..end]
+    }
+
     fn of_stage(&self, stage: Stage) -> impl Iterator<Item = &AccountBook> {
         self.accounts.iter().filter(move |account| account.stage == stage)
+    }
+
+    /// The books of groups of sources, as if each group were one: `groups` has a name and its sources. For a short look; the
+    /// laws hold of the sources, not of groups.
+    pub fn grouped<'g>(&self, groups: impl IntoIterator<Item = (&'g str, &'g [SourceId])>) -> Books {
+        let mut grouped = Books::default();
+        for (index, (name, sources)) in groups.into_iter().enumerate() {
+            grouped.sources.push(name.to_owned());
+            let first = grouped.accounts.len();
+            for account in sources.iter().flat_map(|source| self.of_source(*source)) {
+                let own = &mut grouped.accounts[first..];
+                match own.iter_mut().find(|own| own.stage == account.stage) {
+                    Some(own) => {
+                        own.units |= account.units;
+                        own.tally.add_all(&account.tally);
+                    }
+                    None => {
+                        let source = SourceId(index as u16);
+                        grouped.accounts.push(AccountBook { source, ..account.clone() });
+                    }
+                }
+            }
+            grouped.accounts[first..].sort_by_key(|account| account.stage);
+        }
+        grouped
     }
 
     /// Every loss, in path order.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = Vec::new();
         for account in &self.accounts {
+            let carrier = self.carrier(account.source);
             for (unit, reason) in
                 Unit::ALL.iter().flat_map(|unit| LossReason::ALL.iter().map(move |reason| (*unit, *reason)))
             {
                 let count = account.tally.total_lost(reason, unit);
                 if count > 0 {
                     let (source, stage) = (self.name(account.source), account.stage);
-                    losses.push(Loss { source, stage, reason, unit, count, quality: reason.quality() });
+                    let (quality, advice) = (reason.quality(), reason.advice(stage, carrier));
+                    losses.push(Loss { source, stage, reason, unit, count, quality, advice });
                 }
             }
         }
         losses
+    }
+
+    /// How the data of a source come, by what its receiver counts. Of one board among several behind a link only the link
+    /// knows.
+    pub fn carrier(&self, source: SourceId) -> Carrier {
+        match self.account(Stage::Receive, source) {
+            Some(account) if account.counts(Unit::Datagrams) => Carrier::Datagrams,
+            Some(account) if account.counts(Unit::Bytes) => Carrier::Stream,
+            _ => Carrier::Unknown,
+        }
+    }
+
+    /// What one source has lost in a unit, every loss counted once: what is missing on the wire because it was refused
+    /// here is left out.
+    pub fn lost_once(&self, source: SourceId, unit: Unit) -> u64 {
+        let of = |account: &AccountBook| match account.stage {
+            Stage::Wire => {
+                let gaps = LossReason::ALL.iter().filter(|reason| reason.is_gap());
+                gaps.map(|reason| account.tally.total_lost(*reason, unit)).sum()
+            }
+            _ => account.tally.total_lost_any(unit),
+        };
+        self.of_source(source).iter().map(of).sum()
     }
 
     /// Every account as named entries.
@@ -380,6 +453,63 @@ mod tests {
                 && loss.count == 2)
         );
         assert!(losses.iter().all(|loss| loss.quality == Quality::Exact));
+    }
+
+    #[test]
+    fn groups_add_what_their_sources_have() {
+        let mut books = books_without(None);
+        let second = books.accounts.clone().into_iter();
+        books.accounts.extend(second.map(|account| AccountBook { source: SourceId(1), ..account }));
+        books.sources.push("right".to_owned());
+        let both = [SourceId(0), SourceId(1)];
+        let grouped = books.grouped([("left", &both[..1]), ("both", &both)]);
+        assert_eq!(grouped.sources, ["left", "both"]);
+        let hits = |source| {
+            let account = grouped.account(Stage::Order, SourceId(source)).expect("counted");
+            (account.tally.total_input(Unit::Hits), account.tally.held(Unit::Hits))
+        };
+        assert_eq!((hits(0), hits(1)), ((50, 3), (100, 6)));
+        assert_eq!(grouped.accounts.len(), 2 * PATH.len());
+    }
+
+    #[test]
+    fn one_entry_is_summed_without_the_books() {
+        let ledger = Ledger::create(None, &["left".to_owned(), "right".to_owned()]).expect("memory");
+        let mut tally = Tally::default();
+        tally.output(Unit::Events, 5);
+        for source in [SourceId(0), SourceId(1)] {
+            ledger.open(Stage::Record, source, &[Unit::Events]).publish(&tally);
+        }
+        assert_eq!(ledger.total_output(Stage::Record, Unit::Events), 10);
+        assert_eq!(ledger.total_output(Stage::Build, Unit::Events), 0);
+    }
+
+    #[test]
+    fn what_was_refused_here_and_so_is_missing_on_the_wire_is_counted_once() {
+        let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+        let (mut wire, mut unpack) = (Tally::default(), Tally::default());
+        wire.lost(LossReason::BadHash, Unit::Fragments, 3);
+        wire.lost(LossReason::MissingFragment, Unit::Fragments, 2);
+        unpack.lost(LossReason::BadHash, Unit::Fragments, 3);
+        ledger.open(Stage::Wire, SourceId(0), &[Unit::Fragments]).publish(&wire);
+        ledger.open(Stage::Unpack, SourceId(0), &[Unit::Fragments]).publish(&unpack);
+        let books = ledger.books();
+        assert_eq!(books.lost_once(SourceId(0), Unit::Fragments), 5);
+        assert_eq!(books.losses().iter().filter(|loss| loss.is_echo()).count(), 1);
+    }
+
+    #[test]
+    fn advice_depends_on_how_the_data_come() {
+        let ledger = Ledger::create(None, &["tcp".to_owned(), "udp".to_owned()]).expect("memory");
+        let mut tally = Tally::default();
+        tally.lost(LossReason::MissingFragment, Unit::Fragments, 1);
+        for (source, units) in [(0, &[Unit::Bytes][..]), (1, &[Unit::Datagrams, Unit::Bytes])] {
+            let _ = ledger.open(Stage::Receive, SourceId(source), units);
+            ledger.open(Stage::Wire, SourceId(source), &[Unit::Fragments]).publish(&tally);
+        }
+        let losses = ledger.books().losses();
+        assert!(losses[0].advice.contains("TCP loses nothing"), "{}", losses[0].advice);
+        assert!(losses[1].advice.contains("switch"), "{}", losses[1].advice);
     }
 
     #[test]

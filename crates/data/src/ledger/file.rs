@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use memmap2::MmapMut;
 
 use super::books::{AccountBook, Books};
-use super::tally::{CELLS, Tally};
+use super::tally::{CELLS, Tally, output_cell};
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
 
@@ -105,6 +105,14 @@ impl Ledger {
         let count = self.0.sources.len();
         let read = |word: usize| self.0.word(word).load(Ordering::Relaxed);
         Books { sources: self.0.sources.clone(), accounts: read_accounts(count, read) }
+    }
+
+    /// What a stage has put out so far, over all sources: a cell of each account, and so cheap enough to ask often.
+    pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
+        let count = self.0.sources.len();
+        let cell = LINE_WORDS + output_cell(unit);
+        let first = (0..count).map(|source| account_word(count, SourceId(source as u16), stage));
+        first.map(|first| self.0.word(first + cell).load(Ordering::Relaxed)).sum()
     }
 
     /// The books of one snapshot, once every open account has passed its marker.

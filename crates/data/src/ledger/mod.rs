@@ -16,13 +16,17 @@
 //!
 //! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
 //! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.
+//! What was refused
+//! here is missing on the wire, too: the wire then counts it under the same reason, and [`Books::lost_once`] counts it once.
 //! Counters lie in a mapped file, so that they survive the process; a [`Tally`] is published between batches.
 
+mod advice;
 mod books;
 mod file;
 mod tally;
 mod words;
 
+pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use file::{Account, Ledger, LedgerError};
 pub use tally::Tally;

@@ -19,6 +19,11 @@ pub(super) const ROW: usize = entry::FIRST_LOSS + LossReason::COUNT;
 pub(super) const CELLS: usize = ROW * Unit::COUNT;
 const MASK_WORDS: usize = CELLS.div_ceil(64);
 
+/// Place of what was passed on in one unit, among the cells of a tally.
+pub(super) const fn output_cell(unit: Unit) -> usize {
+    unit as usize * ROW + entry::OUT
+}
+
 /// What one stage did with one source's data, since the run began. Grows only, but for `held`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
@@ -62,6 +67,17 @@ impl Tally {
     #[inline]
     pub fn lost(&mut self, reason: LossReason, unit: Unit, count: u64) {
         self.add(unit, entry::FIRST_LOSS + reason as usize, count);
+    }
+
+    /// Some of what was lost for one reason was lost for another: it is counted there instead. What is counted here stays
+    /// a sum, and no less than zero.
+    pub fn explain(&mut self, from: LossReason, to: LossReason, unit: Unit, count: u64) -> u64 {
+        let cell = |reason| unit as usize * ROW + entry::FIRST_LOSS + reason as usize;
+        let moved = count.min(self.cells[cell(from)]);
+        self.cells[cell(from)] -= moved;
+        // Also of zero, so that a reason that was published once is published again.
+        self.add_cell(cell(to), moved);
+        moved
     }
 
     /// Is in this stage's containers now, counted from them.
@@ -177,6 +193,16 @@ mod tests {
         assert_eq!(tally.total_input(Unit::Hits), 10);
         assert_eq!(tally.total_lost_any(Unit::Hits), 3);
         assert_eq!(tally.used_cells().count(), 3);
+    }
+
+    #[test]
+    fn a_loss_is_explained_and_the_sum_stays() {
+        let mut tally = Tally::default();
+        tally.lost(LossReason::MissingFragment, Unit::Fragments, 5);
+        let mut explain = |to, count| tally.explain(LossReason::MissingFragment, to, Unit::Fragments, count);
+        assert_eq!((explain(LossReason::BadHash, 3), explain(LossReason::LateFragment, 4)), (3, 2));
+        assert_eq!(tally.total_lost_any(Unit::Fragments), 5);
+        assert_eq!(tally.total_lost(LossReason::MissingFragment, Unit::Fragments), 0);
     }
 
     #[test]

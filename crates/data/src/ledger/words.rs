@@ -184,41 +184,10 @@ impl LossReason {
         }
     }
 
-    /// What an operator can do about it.
-    pub const fn advice(self) -> &'static str {
+    /// Whether sequence numbers alone tell of it: what is missing on the wire under another reason was seen, refused, and is
+    /// counted where that was done.
+    pub const fn is_gap(self) -> bool {
         use LossReason::*;
-        match self {
-            NeverReceived | DatagramGap | BufferGap | FrameGap => {
-                "raise the receive buffer (net.core.rmem_max), pin the receiver, or lower the rate; see the socket's own drop count"
-            }
-            DatagramTooLong => "raise `datagram_bytes` of the source",
-            Stranger => "another host sends to this port; give the board's address in the URL",
-            NoBlock => "raise `memory` of the source, or use `policy = \"hold\"`",
-            CaptureTruncated => "capture with a larger snapshot length (tcpdump -s 0)",
-            FragmentMissing => "use datagrams that fit the network's MTU",
-            DuplicateDatagram => "look for two paths or a mirror port between board and host",
-            BadFraming | BadHash | WrongConstant | BadLength => {
-                "check that `format` names what the board sends, and the cabling"
-            }
-            Resynchronised | Unfinished | ZeroWords | WordCount | UnknownFormat | TruncatedHit
-            | BadSamples => "data were damaged on the way or by the board; see the first kept dump",
-            TooLarge => "raise `block_bytes` of the source",
-            BadChannel => "check `channels` of the source against the board",
-            Late => "raise `disorder` of the source, or keep late hits",
-            OverBudget => "raise `[order] memory`, or lower the stall time-out",
-            LateFragment | Incomplete => "raise `[build] age_ms`, or look for what delays this source",
-            DuplicateFragment => "look for two boards with one number, or a path that doubles datagrams",
-            OutOfWindow => "look whether this board missed the reset at run start, or raise `[build] depth`",
-            WrongRun => "a board or unit still sends data of an earlier run; reset it",
-            UnknownSource => "check the board numbers against `boards` and `first_board` of the source",
-            MissingFragment => {
-                "raise the receive buffer, spread the boards' sending times, and look at the switch's drop counters"
-            }
-            Busy => "the data rate is above what this system can take; see which stage raised busy",
-            UnitLost => "see why the unit ended; its events are in the books as partial",
-            DiskFull => "free disk space",
-            WriteFailed => "check the disk",
-            Abandoned => "see the message of the stage that failed",
-        }
+        matches!(self, NeverReceived | DatagramGap | BufferGap | FrameGap | FragmentMissing | MissingFragment)
     }
 }

@@ -5,10 +5,10 @@
 //!              └ unknown_source └ wrong_run └ too_large └ bad_hash
 //! ```
 
-use thalweg_data::{LossReason, SourceId, Tally};
+use thalweg_data::{LossReason, Mark, Refused, SourceId, Tally};
 
 use super::settings::{Checksum, Settings, SettingsError};
-use super::wire::Header;
+use super::wire::{HEADER_BYTES, Header, MARK, VERSION, checksum};
 
 /// What a header must say.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Admission {
     first_source: u16,
     first_board: u16,
     boards: u16,
+    /// Of boards of which some are left out: the index of each, or [`LEFT_OUT`]. Else empty.
+    indices: Vec<u16>,
     longest_fragment_bytes: u32,
     checksum: Checksum,
     pub run: Option<u32>,
@@ -28,6 +30,7 @@ impl Admission {
             first_source: first_source.0,
             first_board: settings.first_board,
             boards: settings.boards,
+            indices: indices(settings),
             longest_fragment_bytes: settings.longest_fragment_bytes,
             checksum: settings.checksum,
             run: settings.run,
@@ -41,6 +44,11 @@ impl Admission {
         if index >= self.boards {
             return Err(LossReason::UnknownSource);
         }
+        let index = match self.indices.get(usize::from(index)) {
+            None => index,
+            Some(&LEFT_OUT) => return Err(LossReason::UnknownSource),
+            Some(index) => *index,
+        };
         if self.run.is_some_and(|run| run != header.run) {
             return Err(LossReason::WrongRun);
         }
@@ -61,6 +69,68 @@ impl Admission {
         if fine { Ok(()) } else { Err(LossReason::BadHash) }
     }
 
+    /// Whether a refused unit is one of a board that is left out on request.
+    #[cold]
+    pub fn is_left_out(&self, unit: &[u8]) -> bool {
+        let place = Header::read(unit).ok().map(|header| header.board.wrapping_sub(self.first_board));
+        place.is_some_and(|place| self.indices.get(usize::from(place)) == Some(&LEFT_OUT))
+    }
+
+    /// A refused unit as it is kept: whose it says it is, and what would have been taken in its place.
+    #[cold]
+    pub fn refused(&self, reason: LossReason, mark: Mark, unit: &[u8]) -> Refused {
+        let header = Header::read(unit).ok();
+        let place = header.map(|header| header.board.wrapping_sub(self.first_board));
+        let index = place.filter(|place| *place < self.boards);
+        let index = index.map(|place| self.indices.get(usize::from(place)).copied().unwrap_or(place));
+        Refused {
+            source: index.filter(|index| *index != LEFT_OUT).map(|index| self.source(index)),
+            trigger: header.map(|header| header.trigger),
+            ..Refused::new(reason, mark, unit, self.expected(reason, header, unit))
+        }
+    }
+
+    fn expected(&self, reason: LossReason, header: Option<Header>, unit: &[u8]) -> String {
+        let payload = unit.len().saturating_sub(HEADER_BYTES);
+        match (reason, header) {
+            (LossReason::WrongConstant, _) => {
+                format!("{MARK:04x} {VERSION:02x}, which every header begins with")
+            }
+            (LossReason::UnknownSource, Some(header)) => {
+                let last = u32::from(self.first_board) + u32::from(self.boards) - 1;
+                format!("board {} to {last}; this is board {}", self.first_board, header.board)
+            }
+            (LossReason::WrongRun, Some(header)) => {
+                format!("run {}; this is of run {}", self.run.unwrap_or_default(), header.run)
+            }
+            (LossReason::TooLarge, Some(header)) => {
+                format!("a length of at most {}; this is {}", self.longest_fragment_bytes, header.length)
+            }
+            (LossReason::BadHash, Some(header)) => match (header.checksum, checksum(unit)) {
+                (Some(sent), Some(right)) => format!("the checksum {right:08x}; this has {sent:08x}"),
+                _ => "a checksum, which `checksum = \"required\"` asks for; this has none".to_owned(),
+            },
+            (LossReason::BadHash, None) => "a right header check in bytes 38 and 39".to_owned(),
+            (LossReason::BadLength, Some(header)) if header.pieces == 1 => {
+                format!("{} bytes behind the header, as it says; there are {payload}", header.length)
+            }
+            (LossReason::BadLength, Some(header)) => {
+                format!("datagrams of {} bytes together; this one has {payload}", header.length)
+            }
+            (LossReason::BadLength, None) => format!("a header of {HEADER_BYTES} bytes"),
+            (LossReason::DuplicateDatagram, Some(header)) => {
+                format!("any but datagram {} of {}, which has come", header.piece, header.pieces)
+            }
+            (LossReason::BadFraming, Some(header)) => {
+                format!("one datagram, or as many as the others say; this says {}", header.pieces)
+            }
+            (LossReason::BadFraming, None) => {
+                "flags that are known, and a piece of those there are".to_owned()
+            }
+            _ => "a header as docs/formats/fragment.md has it".to_owned(),
+        }
+    }
+
     #[inline]
     pub fn longest_fragment_bytes(&self) -> u32 {
         self.longest_fragment_bytes
@@ -71,6 +141,20 @@ impl Admission {
         // Checked at the start: the last board's source has 16 bits.
         SourceId(self.first_source + index)
     }
+}
+
+/// In the place of the index of a board that is left out.
+const LEFT_OUT: u16 = u16::MAX;
+
+fn indices(settings: &Settings) -> Vec<u16> {
+    if settings.without.is_empty() {
+        return Vec::new();
+    }
+    let mut indices = vec![LEFT_OUT; usize::from(settings.boards)];
+    for (index, offset) in settings.offsets().enumerate() {
+        indices[usize::from(offset)] = index as u16;
+    }
+    indices
 }
 
 /// The fragments of each board, where a link has several.

@@ -185,6 +185,7 @@ pub(crate) fn checked_settings(choice: u8) -> Settings {
     Settings {
         boards: if choice & 2 == 0 { 1 } else { 5 },
         first_board: if choice & 4 == 0 { 0 } else { 700 },
+        without: Vec::new(),
         checksum: [Checksum::IfSent, Checksum::Required, Checksum::Ignored, Checksum::IfSent]
             [usize::from(choice >> 3 & 3)],
         longest_fragment_bytes: if choice & 0x20 == 0 { 2000 } else { 100_000 },

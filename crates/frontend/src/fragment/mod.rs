@@ -14,7 +14,6 @@ pub mod bench;
 pub mod check;
 pub mod emit;
 pub mod emulate;
-mod refused;
 mod settings;
 mod split;
 mod stream;
@@ -23,7 +22,6 @@ mod tests;
 pub mod wire;
 
 pub use check::check;
-pub use refused::Refused;
 pub use settings::{Checksum, Settings, SettingsError};
 pub use split::Splitter;
 pub use stream::StreamSplitter;

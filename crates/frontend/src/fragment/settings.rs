@@ -29,6 +29,9 @@ pub struct Settings {
     pub boards: u16,
     /// Number of the first board, as it sends it; the others follow.
     pub first_board: u16,
+    /// Of several boards that send to one port: numbers of those that are left out, because they are dead. Events are complete
+    /// without them, and what they send is counted as filtered.
+    pub without: Vec<u16>,
     /// What to do about the checksum over the payload.
     pub checksum: Checksum,
     /// Longest payload of a fragment, bytes; a header that promises more is refused.
@@ -46,6 +49,7 @@ impl Default for Settings {
         Settings {
             boards: 1,
             first_board: 0,
+            without: Vec::new(),
             checksum: Checksum::IfSent,
             longest_fragment_bytes: 1 << 20,
             run: None,
@@ -73,6 +77,36 @@ impl Settings {
     /// Most boards of one link.
     pub const MOST_BOARDS: u16 = 4096;
 
+    /// Boards that are there: all but those that are left out.
+    pub fn boards_there(&self) -> u16 {
+        self.boards.saturating_sub(self.without.len() as u16)
+    }
+
+    /// Which they are, counted from the first.
+    pub fn offsets(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.boards).filter(|offset| !self.without.contains(&self.first_board.wrapping_add(*offset)))
+    }
+
+    fn check_without(&self) -> Result<(), SettingsError> {
+        let refused =
+            |found: u16, allowed: String| Err(SettingsError { key: "without", found: found.into(), allowed });
+        for (index, number) in self.without.iter().enumerate() {
+            if number.wrapping_sub(self.first_board) >= self.boards {
+                let last = self.first_board + (self.boards - 1);
+                return refused(*number, format!("a board of this source: {} to {last}", self.first_board));
+            }
+            if self.without[..index].contains(number) {
+                return refused(*number, "each board once".to_owned());
+            }
+        }
+        match self.without.first() {
+            Some(first) if self.boards_there() == 0 => {
+                refused(*first, "to leave one board at least; or leave out the source".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Says whether there can be such a source whose first board is `first_source`.
     ///
     /// # Errors
@@ -80,7 +114,7 @@ impl Settings {
     pub fn check(&self, first_source: SourceId) -> Result<(), SettingsError> {
         let numbers = 1 << 16;
         let last_board = u64::from(self.first_board) + u64::from(self.boards);
-        let last_source = u64::from(first_source.0) + u64::from(self.boards);
+        let last_source = u64::from(first_source.0) + u64::from(self.boards_there());
         let boards = |found: u64, allowed: String| SettingsError { key: "boards", found, allowed };
         for (fine, key, found, allowed) in [
             ((1..=Settings::MOST_BOARDS).contains(&self.boards), "boards", self.boards.into(), "1 to 4096"),
@@ -107,6 +141,6 @@ impl Settings {
             let allowed = format!("at most {}: there are 65536 sources", numbers - u64::from(first_source.0));
             return Err(boards(self.boards.into(), allowed));
         }
-        Ok(())
+        self.check_without()
     }
 }

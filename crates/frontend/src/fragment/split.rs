@@ -9,12 +9,12 @@
 //! A fragment in one datagram costs its header's five words and no more: no copy, no allocation, no atomic.
 
 use thalweg_data::{
-    Fragment, Fragments, Frames, Lease, LossReason, Mark, Slice, SourceId, Split, Tally, Unit,
+    FirstRefused, Fragment, Fragments, Frames, Lease, LossReason, Mark, Refused, Slice, SourceId, Split,
+    Tally, Unit,
 };
 
 use super::admission::{Admission, BoardTallies};
 use super::assembly::Assembly;
-use super::refused::{FirstRefused, Refused};
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header};
 
@@ -43,9 +43,9 @@ impl Splitter {
     pub fn new(first_source: SourceId, settings: &Settings) -> Result<Splitter, SettingsError> {
         Ok(Splitter {
             admission: Admission::new(first_source, settings)?,
-            assembly: Assembly::new(settings.boards, settings.open_fragments, settings.reassembly_ms),
+            assembly: Assembly::new(settings.boards_there(), settings.open_fragments, settings.reassembly_ms),
             link: Tally::default(),
-            boards: BoardTallies::new(settings.boards),
+            boards: BoardTallies::new(settings.boards_there()),
             refused: FirstRefused::default(),
         })
     }
@@ -53,11 +53,6 @@ impl Splitter {
     /// From here on only fragments of this run are taken; of any, with `None`.
     pub fn expect_run(&mut self, run: Option<u32>) {
         self.admission.run = run;
-    }
-
-    /// The first few datagrams that were refused.
-    pub fn first_refused(&self) -> &[Refused] {
-        self.refused.kept()
     }
 
     /// One datagram. Returns whether it was passed on as it is.
@@ -96,9 +91,14 @@ impl Splitter {
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, reason: LossReason, mark: Mark, bytes: &[u8]) {
+        if self.admission.is_left_out(bytes) {
+            self.link.filtered(Unit::Datagrams, 1);
+            self.link.filtered(Unit::Bytes, bytes.len() as u64);
+            return;
+        }
         self.link.lost(reason, Unit::Datagrams, 1);
         self.link.lost(reason, Unit::Bytes, bytes.len() as u64);
-        self.refused.keep(reason, mark, bytes);
+        self.refused.keep(reason, || self.admission.refused(reason, mark, bytes));
     }
 
     #[inline(never)]
@@ -170,5 +170,9 @@ impl Split for Splitter {
 
     fn board_tallies(&self) -> &[Tally] {
         self.boards.several()
+    }
+
+    fn first_refused(&self) -> &[Refused] {
+        self.refused.kept()
     }
 }

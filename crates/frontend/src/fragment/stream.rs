@@ -8,10 +8,11 @@
 //! left out as a whole, and the next one is found without a search. The first byte of a damage is counted under what is
 //! wrong with it, the rest up to the next header as `resynchronised`.
 
-use thalweg_data::{Fragment, Fragments, Frames, LossReason, SourceId, Split, Tally, Unit};
+use thalweg_data::{
+    FirstRefused, Fragment, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally, Unit,
+};
 
 use super::admission::{Admission, BoardTallies};
-use super::refused::{FirstRefused, Refused};
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK};
 use crate::framing::{Piece, StreamAccount};
@@ -39,7 +40,7 @@ impl StreamSplitter {
     pub fn new(first_source: SourceId, settings: &Settings) -> Result<StreamSplitter, SettingsError> {
         let cutter = Cutter {
             admission: Admission::new(first_source, settings)?,
-            boards: BoardTallies::new(settings.boards),
+            boards: BoardTallies::new(settings.boards_there()),
             refused: FirstRefused::default(),
             searching: false,
         };
@@ -49,11 +50,6 @@ impl StreamSplitter {
     /// From here on only fragments of this run are taken; of any, with `None`.
     pub fn expect_run(&mut self, run: Option<u32>) {
         self.cutter.admission.run = run;
-    }
-
-    /// The first few places where the stream was damaged, and the first few fragments that were refused.
-    pub fn first_refused(&self) -> &[Refused] {
-        self.cutter.refused.kept()
     }
 }
 
@@ -76,6 +72,11 @@ impl Split for StreamSplitter {
 
     fn board_tallies(&self) -> &[Tally] {
         self.cutter.boards.several()
+    }
+
+    /// Places where the stream was damaged, and fragments that were refused.
+    fn first_refused(&self) -> &[Refused] {
+        self.cutter.refused.kept()
     }
 }
 
@@ -102,7 +103,7 @@ impl Cutter {
             let header = match self.head(rest) {
                 Ok(header) => header,
                 Err(reason) => {
-                    self.refused.keep(reason, piece.received.header.mark, rest);
+                    self.refuse(reason, piece, rest);
                     account.lose(reason, 1);
                     (at, self.searching) = (at + 1, true);
                     continue;
@@ -117,8 +118,11 @@ impl Cutter {
                     fragments.slices.push(slice.tagged(0));
                     passed += length as u64;
                 }
+                Err(_) if self.admission.is_left_out(unit) => {
+                    account.tally.filtered(Unit::Bytes, length as u64);
+                }
                 Err(reason) => {
-                    self.refused.keep(reason, piece.received.header.mark, unit);
+                    self.refuse(reason, piece, unit);
                     account.lose(reason, length);
                 }
             }
@@ -129,6 +133,12 @@ impl Cutter {
             account.tally.output(Unit::Bytes, passed);
         }
         left_over
+    }
+
+    #[cold]
+    fn refuse(&mut self, reason: LossReason, piece: &Piece<'_>, unit: &[u8]) {
+        let mark = piece.received.header.mark;
+        self.refused.keep(reason, || self.admission.refused(reason, mark, unit));
     }
 
     /// A header whose length can be followed.

@@ -112,11 +112,31 @@ fn the_first_refused_are_kept() {
     };
     feed(&vec![vec![0xAB; 300]; 9]);
     feed(&[cut(&header(9, 1), b"stranger", 1472, false).remove(0)]);
-    let kept = run.first_refused();
+    let kept = thalweg_data::Split::first_refused(&run);
     assert_eq!(kept.len(), 5);
-    assert_eq!((kept[0].reason, kept[0].length, kept[0].head.len()), (LossReason::WrongConstant, 300, 128));
+    assert_eq!((kept[0].reason, kept[0].bytes, kept[0].head.len()), (LossReason::WrongConstant, 300, 128));
     let text = kept[4].to_string();
     assert!(text.starts_with("unknown_source at 0 ns, 48 bytes: 7457010000090001"), "{text}");
+    assert!(text.ends_with("expected: board 0 to 0; this is board 9"), "{text}");
+    assert_eq!((kept[4].source, kept[4].trigger), (None, Some(header(9, 1).trigger)));
+}
+
+#[test]
+fn boards_that_are_left_out_are_filtered_and_the_others_move_up() {
+    let settings = Settings { boards: 4, without: vec![1, 2], ..Settings::default() };
+    let of = |board| cut(&header(board, 1), b"hello", 1472, false).remove(0);
+    let outcome = split_all(&settings, &[of(0), of(1), of(3), of(4)]);
+    let sources: Vec<u16> = outcome.fragments.iter().map(|(fragment, _)| fragment.source.0).collect();
+    assert_eq!(sources[1], sources[0] + 1);
+    assert_eq!(outcome.link.total_filtered(Unit::Datagrams), 1);
+    assert_eq!(lost(&outcome, LossReason::UnknownSource), (1, 45));
+    for (without, word) in
+        [(vec![4], "0 to 3"), (vec![1, 1], "once"), (vec![0, 1, 2, 3], "one board at least")]
+    {
+        let error =
+            Settings { without, ..settings.clone() }.check(thalweg_data::SourceId(0)).expect_err("cannot be");
+        assert!(error.to_string().contains(word), "{error}");
+    }
 }
 
 #[test]

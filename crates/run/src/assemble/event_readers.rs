@@ -16,9 +16,10 @@ use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, link_units,
+    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, RefusedOutlet,
+    link_units,
 };
-use crate::supervise::BuildGauges;
+use crate::supervise::{BuildGauges, Gauges};
 
 /// What one reader is to read.
 pub(super) struct Reading<'r> {
@@ -43,6 +44,8 @@ pub(super) struct StartedReader {
     pub(super) emulated: Vec<SourceId>,
     pub(super) controls: Vec<Box<dyn Control>>,
     pub(super) descriptions: Vec<(usize, String)>,
+    /// By the number of the link.
+    pub(super) gauges: Vec<(SourceId, Arc<Gauges>)>,
 }
 
 impl Reading<'_> {
@@ -70,6 +73,8 @@ impl Reading<'_> {
             block_bytes: place.block_bytes,
         };
         let raw_sources: Vec<RawSource> = places.iter().map(raw_source).collect();
+        let gauges_of = |place: &OpenedPlace| (place.link, Arc::new(Gauges::new(Some(place.pool.clone()))));
+        let gauges: Vec<(SourceId, Arc<Gauges>)> = places.iter().map(gauges_of).collect();
         let (inlet, outlet) = circuit(EVENT_BATCHES, Events::default);
         let reader = EventReader::new(EventReaderParts {
             inputs: links,
@@ -81,10 +86,12 @@ impl Reading<'_> {
             outlet: inlet,
             busy: site.busy.clone(),
             gauges: self.gauges,
+            link_gauges: gauges.iter().map(|(_, gauges)| gauges.clone()).collect(),
+            refused: RefusedOutlet::new(site.refused, self.name),
             names: roster.names.clone().into(),
         });
         let thread = spawn(self.name, site.signals, move |signals| reader.run(signals))?;
-        Ok((StartedReader { thread, hosted, emulated, controls, descriptions }, outlet))
+        Ok((StartedReader { thread, hosted, emulated, controls, descriptions, gauges }, outlet))
     }
 }
 
@@ -110,6 +117,7 @@ fn link_books(site: &Site<'_>, place: &OpenedPlace) -> LinkBooks {
         build: open(Stage::Build, source, &[Unit::Fragments, Unit::Bytes]),
     };
     LinkBooks {
+        source: place.link,
         receive: open(Stage::Receive, place.link, &link_units(place.stream, false)),
         unpack: open(Stage::Unpack, place.link, &link_units(place.stream, one_board)),
         boards: place.boards.clone().map(SourceId).map(board).collect(),

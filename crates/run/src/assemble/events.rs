@@ -23,7 +23,7 @@ use crate::error::RunError;
 use crate::open::Origin;
 use crate::open_links::host;
 use crate::pipeline::{EventRecorder, Ledgered, Signals};
-use crate::supervise::{BuildGauges, BuildLook, EventSummary};
+use crate::supervise::{BuildGauges, BuildLook, EventSummary, Gauges};
 use crate::units::UnitPlan;
 
 /// How long emulated boards may take to send what they have answered, once triggers are stopped.
@@ -34,6 +34,8 @@ pub(super) struct EventPath {
     /// One line per `[[source]]`, by its place in the configuration.
     pub(super) descriptions: Vec<(usize, String)>,
     pub(super) gauges: Arc<BuildGauges>,
+    /// By the number of the link.
+    pub(super) link_gauges: Vec<(SourceId, Arc<Gauges>)>,
     /// The account of what the trigger did.
     events: SourceId,
     /// The emulated boards and the sources they stand for.
@@ -99,6 +101,7 @@ impl EventPath {
         let mut path = EventPath {
             descriptions: Vec::new(),
             gauges,
+            link_gauges: Vec::new(),
             events,
             boards: None,
             controls: Vec::new(),
@@ -110,6 +113,7 @@ impl EventPath {
             path.readers.push(reader.thread);
             path.controls.extend(reader.controls);
             path.descriptions.extend(reader.descriptions);
+            path.link_gauges.extend(reader.gauges);
             hosted.extend(reader.hosted);
             emulated.extend(reader.emulated);
         }
@@ -243,7 +247,10 @@ impl EventsTaken {
         }
         let boards = || site.roster.boards.clone().map(SourceId);
         let missing = boards().filter_map(|board| books.account(Stage::Wire, board));
-        let lost = boards().filter_map(|board| books.account(Stage::Build, board));
+        let lost_at = |stage| -> u64 {
+            let accounts = boards().filter_map(|board| books.account(stage, board));
+            accounts.map(|account| account.tally.total_lost_any(Unit::Fragments)).sum()
+        };
         let look = &self.look;
         let closed = thalweg_data::Closing::ALL.iter().zip(look.closed);
         EventSummary {
@@ -258,7 +265,7 @@ impl EventsTaken {
             fragments_missing: missing
                 .map(|account| account.tally.total_lost(LossReason::MissingFragment, Unit::Fragments))
                 .sum(),
-            fragments_lost: lost.map(|account| account.tally.total_lost_any(Unit::Fragments)).sum(),
+            fragments_lost: lost_at(Stage::Unpack) + lost_at(Stage::Build),
             closed: closed.filter(|(_, count)| *count > 0).map(|(why, count)| (why.word(), count)).collect(),
             median_event_bytes: look.median_event_bytes,
             median_build_us: look.median_build_ns as f64 / 1e3,

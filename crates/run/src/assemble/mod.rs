@@ -14,11 +14,11 @@ mod unit_threads;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use thalweg_data::{Books, Busy, Ledger, SourceId, Stage, Unit};
+use thalweg_data::{Books, Busy, Ledger, RunState, SourceId, Stage, Unit};
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
 use thalweg_record::{RunDirectory, RunRecord, RunRecordState, Table};
@@ -30,7 +30,8 @@ use crate::pipeline::Signals;
 use crate::plan::Plan;
 use crate::roster::{Entry, Roster};
 use crate::supervise::{
-    EndWhen, EventSummary, Gauges, SnapshotAudit, SourceSummary, Summary, Watch, Watched, unplaced_loss,
+    EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, SnapshotAudit,
+    SourceSummary, Summary, Watch, Watched, add_witnesses, unplaced_loss,
 };
 pub(crate) use events::spread_us;
 use paths::Paths;
@@ -68,6 +69,8 @@ struct Site<'c> {
     roster: &'c Roster,
     /// Raised by whoever cannot take more.
     busy: &'c Arc<Busy>,
+    /// Where readers show what was refused first.
+    refused: &'c Arc<RefusedGauges>,
     clock: RunClock,
 }
 
@@ -89,12 +92,21 @@ fn take_data(
     let roster = Roster::of(configuration)?;
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
-    let record = RunRecord::start(&directory, title, &configuration.text, &roster.names);
+    let comment = configuration.run.comment.clone();
+    let record =
+        RunRecord { comment, ..RunRecord::start(&directory, title, &configuration.text, &roster.names) };
     record.write(&directory)?;
     let mut files = Files { directory, record };
     let result = take_data_into(configuration, origin, end, watch, roster, &mut files);
     if let Err(error) = &result {
         files.record.remarks.push(error.to_string());
+        watch.handle.publish(LiveState {
+            state: RunState::Failed,
+            run: files.directory.number(),
+            title: title.clone(),
+            failures: vec![error.to_string()],
+            ..LiveState::default()
+        });
         files.record.stop(RunRecordState::Failed, Vec::new(), None);
         files.record.write(&files.directory)?;
     }
@@ -116,6 +128,7 @@ fn take_data_into(
     // Told to the trigger as long as the run lasts; until every link is open, it waits.
     busy.raise();
     let _busy_output = BusyOutput::open(&configuration.busy, &busy)?;
+    let refused = Arc::new(RefusedGauges::default());
     let clock = RunClock::start();
     let site = Site {
         configuration,
@@ -125,6 +138,7 @@ fn take_data_into(
         signals: &signals,
         roster: &roster,
         busy: &busy,
+        refused: &refused,
         clock,
     };
     let mut paths = Paths::open(&site)?;
@@ -137,10 +151,15 @@ fn take_data_into(
         signals: signals.clone(),
         ledger: ledger.clone(),
         roster: roster.clone(),
-        gauges: gauges.clone(),
+        gauges,
         build: paths.build_gauges(),
+        refused: refused.clone(),
+        busy: busy.clone(),
         directory: files.directory.clone(),
+        title: configuration.run.title.clone(),
         started,
+        handle: watch.handle.clone(),
+        rates: Mutex::new(Rates::default()),
     };
     let audit = watched.until_end(end, &|| paths.are_silent(), watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
@@ -153,13 +172,17 @@ fn take_data_into(
         audit,
         elapsed_seconds,
         first_hit_ms: taken.first_hit_ms(started),
+        refused: watched.refused.all(),
     };
-    let summary = outcome.summary(&files.directory, &roster, &descriptions, &gauges, signals.failures());
+    let summary =
+        outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
     let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
     files.record.remarks.clone_from(&summary.failures);
     files.record.details = details(&summary);
     files.record.stop(state, taken.tables(), Some(&outcome.books));
     files.record.write(&files.directory)?;
+    let last = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
+    watched.tell(last, end, &outcome.audit);
     Ok(summary)
 }
 
@@ -204,6 +227,7 @@ struct Outcome {
     audit: SnapshotAudit,
     elapsed_seconds: f64,
     first_hit_ms: Option<f64>,
+    refused: Vec<RefusedUnit>,
 }
 
 impl Outcome {
@@ -212,7 +236,7 @@ impl Outcome {
         directory: &RunDirectory,
         roster: &Roster,
         descriptions: &[String],
-        gauges: &[Arc<Gauges>],
+        gauges: &GaugesOf,
         failures: Vec<String>,
     ) -> Summary {
         let books = &self.books;
@@ -232,9 +256,7 @@ impl Outcome {
             hits: output(Stage::Decode, Unit::Hits, entry),
             fragments: output(Stage::Unpack, Unit::Fragments, entry),
             bytes: output(Stage::Receive, Unit::Bytes, entry),
-            witnesses: (entry.all.iter().filter_map(|source| gauges.get(source.index())))
-                .flat_map(|gauges| gauges.witnesses())
-                .collect(),
+            witnesses: add_witnesses(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
         });
         Summary {
             state: if failures.is_empty() { "stopped" } else { "failed" },
@@ -249,7 +271,8 @@ impl Outcome {
             snapshots: self.audit.taken,
             first_hit_ms: self.first_hit_ms,
             sources: sources.collect(),
-            losses: books.losses(),
+            losses: roster.placed(books),
+            refused: self.refused.clone(),
             ledger: books.entries(),
             failures,
         }
@@ -258,8 +281,10 @@ impl Outcome {
 
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let sources = serde_json::to_value(&summary.sources).unwrap_or_default();
+    let refused = serde_json::to_value(&summary.refused).unwrap_or_default();
     BTreeMap::from([
         ("sources".to_owned(), sources),
+        ("refused".to_owned(), refused),
         ("hits_sent".to_owned(), summary.hits_sent.into()),
         ("hits_lost".to_owned(), summary.hits_lost.into()),
         ("elapsed_seconds".to_owned(), summary.elapsed_seconds.into()),

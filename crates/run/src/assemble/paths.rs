@@ -12,7 +12,7 @@ use super::{RawLinks, Site, joined, spawn};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::pipeline::RawRecorder;
-use crate::supervise::{BuildGauges, EventSummary, Gauges};
+use crate::supervise::{BuildGauges, EventSummary, GaugesOf};
 
 /// The paths that a run has.
 pub(super) struct Paths {
@@ -44,9 +44,12 @@ impl Paths {
         Ok(Paths { hits, events, raw })
     }
 
-    /// By source of hits.
-    pub(super) fn gauges(&self) -> Vec<Arc<Gauges>> {
-        self.hits.as_ref().map(|hits| hits.gauges.clone()).unwrap_or_default()
+    /// Of sources of hits and of links, by their numbers.
+    pub(super) fn gauges(&self) -> GaugesOf {
+        let hits = self.hits.iter().flat_map(|hits| hits.gauges.iter().cloned().enumerate());
+        let hits = hits.map(|(index, gauges)| (index as u16, gauges));
+        let links = self.events.iter().flat_map(|events| events.link_gauges.iter().cloned());
+        hits.chain(links.map(|(link, gauges)| (link.0, gauges))).collect()
     }
 
     /// The builder's, of a run with triggered sources.

@@ -13,7 +13,7 @@ use thalweg_data::measure::{Measurement, median};
 
 use super::{BenchError, Conditions};
 use crate::config::Configuration;
-use crate::supervise::{EndWhen, Watch};
+use crate::supervise::{EndWhen, RunHandle, Watch};
 
 /// A little above the 40 M hits/s that one board can send over 10 Gb/s Ethernet: the emulated one, which has dead time,
 /// sends half a percent less than it is asked for.
@@ -71,7 +71,7 @@ fn once(folder: &std::path::Path, tables: &str, seconds: f64) -> Result<(f64, f6
     let configuration =
         Configuration::parse(std::path::Path::new("(live)"), text).map_err(|error| error.to_string())?;
     let never = AtomicBool::new(false);
-    let mut watch = Watch { show: &mut |_| {}, stop: &never };
+    let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() };
     let end = EndWhen { seconds: Some(seconds), ..EndWhen::default() };
     let summary = crate::run(&configuration, end, &mut watch).map_err(|error| error.to_string())?;
     if !summary.is_good() {

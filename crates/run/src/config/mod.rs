@@ -33,6 +33,8 @@ use crate::units::UnitSettings;
 pub struct RunSettings {
     /// A title, kept with the recording.
     pub title: String,
+    /// Words about the run, kept with the recording.
+    pub comment: String,
     /// Stop after this many seconds; without it, when the sources end or on a signal.
     pub seconds: Option<f64>,
     /// Stop when this many hits are recorded.

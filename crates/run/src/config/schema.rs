@@ -77,3 +77,30 @@ fn source_schema(generator: &mut SchemaGenerator, format: Format) -> Value {
         "required": required,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use thalweg_data::ledger::Carrier;
+    use thalweg_data::{LossReason, Stage};
+
+    use super::json_schema;
+
+    #[test]
+    fn every_key_that_an_advice_names_is_in_the_configuration() {
+        let schema = json_schema().to_string();
+        let advices = LossReason::ALL.iter().flat_map(|reason| {
+            let stages = Stage::ALL.iter();
+            let carriers = [Carrier::Datagrams, Carrier::Stream, Carrier::Unknown];
+            stages.flat_map(move |stage| carriers.map(move |carrier| reason.advice(*stage, carrier)))
+        });
+        for advice in advices {
+            for quoted in advice.split('`').skip(1).step_by(2) {
+                let key = quoted.split(" = ").next().unwrap_or(quoted);
+                for word in key.trim_start_matches('[').split("] ") {
+                    let found = schema.contains(&format!("\"{}\"", word.trim()));
+                    assert!(found, "`{word}` of \"{advice}\" is no key of the configuration");
+                }
+            }
+        }
+    }
+}

@@ -13,14 +13,16 @@ use std::time::{Duration, Instant};
 
 use thalweg_build::Builder;
 use thalweg_data::ring::Upstream;
-use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber, SourceId, Tally, Unit};
+use thalweg_data::{
+    Busy, Events, Fragments, Frames, LossReason, Mark, SnapshotNumber, SourceId, Stage, Tally, Unit,
+};
 use thalweg_readout::group::{LinkId, News};
 
 use super::lane::wait_for_empty;
 use super::leader::Leader;
 use super::links::Links;
 use super::{Ledgered, Signals};
-use crate::supervise::BuildGauges;
+use crate::supervise::{BuildGauges, Gauges, RefusedGauges, RefusedUnit};
 
 /// Batches of events between builder and recorder.
 pub(crate) const EVENT_BATCHES: usize = 8;
@@ -41,6 +43,8 @@ const DRAIN_LIMIT: Duration = Duration::from_millis(1000);
 
 /// One link's accounts.
 pub(crate) struct LinkBooks {
+    /// Whose account its bytes are in.
+    pub(crate) source: SourceId,
     /// What the socket received.
     pub(crate) receive: Ledgered,
     /// What was found in it.
@@ -113,6 +117,9 @@ pub(crate) struct EventReader {
     batch_since: Option<Mark>,
     busy: BusyShare,
     gauges: Arc<BuildGauges>,
+    /// By link.
+    link_gauges: Vec<Arc<Gauges>>,
+    refused: RefusedOutlet,
     names: Arc<[String]>,
     published: Mark,
     /// Time of the latest turn.
@@ -132,6 +139,9 @@ pub(crate) struct EventReaderParts {
     pub(crate) outlet: Upstream<Events>,
     pub(crate) busy: Arc<Busy>,
     pub(crate) gauges: Arc<BuildGauges>,
+    /// By link.
+    pub(crate) link_gauges: Vec<Arc<Gauges>>,
+    pub(crate) refused: RefusedOutlet,
     /// Of everything that has an account, by number.
     pub(crate) names: Arc<[String]>,
 }
@@ -148,6 +158,8 @@ impl EventReader {
             outlet,
             busy,
             gauges,
+            link_gauges,
+            refused,
             names,
         } = parts;
         let feed = Feed {
@@ -170,6 +182,8 @@ impl EventReader {
             batch_since: None,
             busy: BusyShare { busy, raised: false, since: Mark(0), total_ns: 0 },
             gauges,
+            link_gauges,
+            refused,
             names,
             published: Mark(0),
             latest: Mark(0),
@@ -224,17 +238,17 @@ impl EventReader {
     }
 
     fn tell_news(&self) {
+        let name = |link: &LinkId| &self.names[self.feed.links[link.index()].source.index()];
         for news in self.inputs.news() {
             match news {
                 News::Gone { link, message } => {
-                    tracing::warn!("{}: {message}; it is being opened again", self.inputs.description(*link));
+                    tracing::warn!("{}: {message}; it is being opened again", name(link));
                 }
-                News::Back { link, epoch } => {
-                    tracing::info!("{}: connected again ({epoch})", self.inputs.description(*link));
-                }
-                News::Ended { link } => tracing::info!("{}: ended", self.inputs.description(*link)),
+                News::Back { link, epoch } => tracing::info!("{}: connected again ({epoch})", name(link)),
+                News::Ended { link } => tracing::info!("{}: ended", name(link)),
                 News::Silent { link } => tracing::warn!(
-                    "{}: connected, and not one byte has come; is the board's trigger running?",
+                    "{}: {}: connected, and not one byte has come; is the board's trigger running?",
+                    name(link),
                     self.inputs.description(*link)
                 ),
             }
@@ -299,7 +313,7 @@ impl EventReader {
                     waiting.taken = waiting.batch.fragments.len();
                 }
             }
-            let goes_on = waiting.is_empty() && builder.wants(inputs.source(*link));
+            let goes_on = waiting.is_empty() && builder.wants(links[link.index()].boards[0].source);
             if goes_on {
                 waiting.clear();
                 inputs.resume(*link);
@@ -350,11 +364,12 @@ impl EventReader {
                 && let Some(mut marker) = raw.empty_wait(DRAIN_LIMIT)
             {
                 marker.clear();
-                (marker.header.source, marker.header.snapshot) = (self.inputs.source(link), Some(number));
+                (marker.header.source, marker.header.snapshot) = (books.source, Some(number));
                 raw.send(marker);
             }
         }
         self.events_books.snapshot(number, self.feed.builder.events_tally());
+        self.witness();
     }
 
     fn publish(&mut self, mark: Mark) {
@@ -364,6 +379,14 @@ impl EventReader {
         self.events_books.publish(self.feed.builder.events_tally());
         let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
         self.gauges.look(&self.feed.builder, self.busy.is_raised(), self.busy.share(mark), fill);
+        self.refused.look(&self.inputs, &self.feed, &self.names);
+    }
+
+    /// What the kernel counts, link by link.
+    fn witness(&self) {
+        for (link, gauges) in self.inputs.ids().zip(&self.link_gauges) {
+            gauges.witness(self.inputs.witnesses(link));
+        }
     }
 
     /// The run is over for every link: what waits leaves as it is, and the books are published for the last time.
@@ -390,6 +413,7 @@ impl EventReader {
         self.pass_on(mark, None, true, signals);
         self.busy.set(false, mark);
         self.publish(mark);
+        self.witness();
     }
 }
 
@@ -397,7 +421,7 @@ impl Feed {
     /// One link's share of a turn: received bytes to the raw recording, fragments to the builder.
     fn take(&mut self, link: LinkId, frames: &Frames, fragments: &mut Fragments, signals: &Signals) {
         if !frames.slices.is_empty() {
-            self.raw_lost |= !self.send_raw(frames, signals);
+            self.raw_lost |= !self.send_raw(link, frames, signals);
         }
         if let Some(leader) = &mut self.leader {
             leader.look(fragments);
@@ -433,17 +457,31 @@ impl Feed {
     }
 
     /// Lends the raw writer what was received.
-    fn send_raw(&mut self, frames: &Frames, signals: &Signals) -> bool {
+    fn send_raw(&mut self, link: LinkId, frames: &Frames, signals: &Signals) -> bool {
+        let source = self.links[link.index()].source;
         let Some(raw) = &mut self.raw else { return true };
         let Some(mut batch) = wait_for_empty(raw, signals) else { return false };
         batch.clear();
         batch.header = frames.header;
-        batch.header.snapshot = None;
+        (batch.header.source, batch.header.snapshot) = (source, None);
         batch.carried = frames.carried;
         batch.slices.extend_from_slice(&frames.slices);
         batch.leases.add_all(&frames.leases);
         raw.send(batch);
         true
+    }
+}
+
+/// What is missing on the wire because it was refused here is put under the reason for that: as much as was refused, and no
+/// more than is missing.
+fn explain_missing(wire: &mut Tally, unpack: &Tally, build: &Tally) {
+    use LossReason::{BadHash, BadLength, LateFragment, MissingFragment, OverBudget, TooLarge, Unfinished};
+    let unit = Unit::Fragments;
+    let refused =
+        [BadHash, BadLength, Unfinished, TooLarge].map(|reason| (reason, unpack.total_lost(reason, unit)));
+    let unused = [LateFragment, OverBudget].map(|reason| (reason, build.total_lost(reason, unit)));
+    for (reason, count) in refused.into_iter().chain(unused).filter(|(_, count)| *count > 0) {
+        wire.explain(MissingFragment, reason, unit, count);
     }
 }
 
@@ -458,12 +496,47 @@ impl LinkBooks {
                 tell(account, tally);
             }
             let mut wire = builder.wire_tally(board.source).clone();
+            // A board's own tally; of one board alone it is the link's.
+            let found = split.board_tallies().get(index).unwrap_or(split.tally());
+            explain_missing(&mut wire, found, builder.tally(board.source));
             if let Some(sent) = split.wire_tallies().get(index) {
                 wire.add_all(sent);
             }
             tell(&board.wire, &wire);
             tell(&board.build, builder.tally(board.source));
         }
+    }
+}
+
+/// Where the first refused units are shown, and how many of this thread were shown already.
+pub(crate) struct RefusedOutlet {
+    gauges: Arc<RefusedGauges>,
+    thread: String,
+    shown: usize,
+}
+
+impl RefusedOutlet {
+    pub(crate) fn new(gauges: &Arc<RefusedGauges>, thread: &str) -> RefusedOutlet {
+        RefusedOutlet { gauges: gauges.clone(), thread: thread.to_owned(), shown: 0 }
+    }
+
+    /// Shows what was kept, if there is more of it than the last time.
+    fn look(&mut self, inputs: &Links, feed: &Feed, names: &[String]) {
+        let kept_by_links: usize = inputs.ids().map(|link| inputs.split(link).first_refused().len()).sum();
+        let kept = kept_by_links + feed.builder.dumps().len();
+        if kept == self.shown {
+            return;
+        }
+        self.shown = kept;
+        let mut units = Vec::with_capacity(kept);
+        for link in inputs.ids() {
+            let name = &names[feed.links[link.index()].source.index()];
+            let refused = inputs.split(link).first_refused().iter();
+            units.extend(refused.map(|refused| RefusedUnit::new(Stage::Unpack, refused, names, name)));
+        }
+        let dumps = feed.builder.dumps().iter();
+        units.extend(dumps.map(|dump| RefusedUnit::new(Stage::Build, &dump.to_refused(), names, "?")));
+        self.gauges.set(&self.thread, units);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_data::{SourceError, SourceId, Split, Tally};
+use thalweg_data::{SourceError, Split, Tally};
 use thalweg_readout::group::{Each, Group, LinkId, News, Turn};
 
 use super::replayed_links::ReplayedLinks;
@@ -72,17 +72,18 @@ impl Links {
         (0..links as u32).map(LinkId)
     }
 
-    pub(crate) fn source(&self, link: LinkId) -> SourceId {
-        match self {
-            Links::Live(group) => group.source(link),
-            Links::Replayed(links) => links.source(link),
-        }
-    }
-
     pub(crate) fn receive_tally(&self, link: LinkId) -> Tally {
         match self {
             Links::Live(group) => group.receive_tally(link),
             Links::Replayed(links) => links.receive_tally(link),
+        }
+    }
+
+    /// The kernel's counters of a link; a recording has none.
+    pub(crate) fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
+        match self {
+            Links::Live(group) => group.witnesses(link),
+            Links::Replayed(_) => Vec::new(),
         }
     }
 

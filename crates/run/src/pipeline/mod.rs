@@ -30,7 +30,7 @@ use thalweg_data::{Account, SnapshotNumber, Tally};
 
 pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
 pub(crate) use event_reader::{
-    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, LinkBooks, link_units,
+    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, LinkBooks, RefusedOutlet, link_units,
 };
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use lane::{BATCHES, lanes};
@@ -56,6 +56,7 @@ pub(crate) struct Signals {
     stop: AtomicBool,
     snapshot: AtomicU32,
     paused: AtomicBool,
+    on_hold: AtomicBool,
     threads_left: AtomicUsize,
     units: UnitsLeft,
     failures: Mutex<Vec<String>>,
@@ -87,6 +88,15 @@ impl Signals {
 
     pub(crate) fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Ordering::Release);
+    }
+
+    /// Whether the sources of hits are not to be read for a while.
+    fn is_on_hold(&self) -> bool {
+        self.on_hold.load(Ordering::Acquire) && !self.stop_requested()
+    }
+
+    pub(crate) fn set_on_hold(&self, on_hold: bool) {
+        self.on_hold.store(on_hold, Ordering::Release);
     }
 
     /// One thread has failed for good: the run ends, and everything in flight is still written.

@@ -62,6 +62,11 @@ impl Reader {
         let mut frames = Frames::default();
         let mut drain = Drain::default();
         loop {
+            if signals.is_on_hold() {
+                // Less than a batch waits here, so that a pause decides nothing that a replay would decide otherwise.
+                std::thread::sleep(RECEIVE_WAIT);
+                continue;
+            }
             frames.clear();
             let received = match self.source.receive(&mut frames, RECEIVE_WAIT) {
                 Ok(received) => received,

@@ -81,10 +81,6 @@ impl ReplayedLinks {
         self.links.len()
     }
 
-    pub(crate) fn source(&self, link: LinkId) -> SourceId {
-        self.links[link.index()].source
-    }
-
     pub(crate) fn receive_tally(&self, link: LinkId) -> Tally {
         self.links[link.index()].replay.tally().clone()
     }

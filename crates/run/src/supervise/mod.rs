@@ -6,23 +6,32 @@
 //! ```
 
 mod build;
+mod handle;
 mod progress;
+mod refused;
 mod summary;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Books, Ledger, RunState, Stage, Unit};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thalweg_data::{Busy, Ledger, RunState, Stage, Unit};
 
 pub(crate) use build::BuildGauges;
 pub use build::BuildLook;
-pub use progress::{Completeness, EventProgress, Gauges, Progress, SourceProgress};
+pub use handle::{Command, CommandError, RunHandle};
+pub use progress::{Completeness, EventState, Gauges, LiveState, PausedBy, SourceState};
+pub(crate) use progress::{GaugesOf, add_witnesses};
+pub(crate) use refused::RefusedGauges;
+pub use refused::RefusedUnit;
 pub(crate) use summary::unplaced_loss;
 pub use summary::{EventSummary, SourceSummary, Summary};
 
 use crate::pipeline::Signals;
 use crate::roster::Roster;
-use progress::{LookedAt, Rates};
+use progress::LookedAt;
+pub(crate) use progress::Rates;
 
 /// How often the state is looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -34,9 +43,10 @@ const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 const SNAPSHOT_GIVEN_UP: Duration = Duration::from_secs(5);
 
 /// When a run ends by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct EndWhen {
-    /// After this time.
+    /// After this time since its start, pauses included.
     pub seconds: Option<f64>,
     /// After this many recorded hits.
     pub hits: Option<u64>,
@@ -47,9 +57,11 @@ pub struct EndWhen {
 /// Who watches a run, and may end it.
 pub struct Watch<'w> {
     /// Called a few times a second.
-    pub show: &'w mut dyn FnMut(&Progress),
+    pub show: &'w mut dyn FnMut(&LiveState),
     /// Set, as by a signal handler, to end the run in good order.
     pub stop: &'w std::sync::atomic::AtomicBool,
+    /// For other threads: they look at the run and command it here.
+    pub handle: RunHandle,
 }
 
 /// What the supervisor looks at while the threads work.
@@ -57,10 +69,15 @@ pub(crate) struct Watched {
     pub(crate) signals: Arc<Signals>,
     pub(crate) ledger: Ledger,
     pub(crate) roster: Arc<Roster>,
-    pub(crate) gauges: Vec<Arc<Gauges>>,
+    pub(crate) gauges: GaugesOf,
     pub(crate) build: Option<Arc<BuildGauges>>,
+    pub(crate) refused: Arc<RefusedGauges>,
+    pub(crate) busy: Arc<Busy>,
     pub(crate) directory: thalweg_record::RunDirectory,
+    pub(crate) title: String,
     pub(crate) started: Instant,
+    pub(crate) handle: RunHandle,
+    pub(crate) rates: Mutex<Rates>,
 }
 
 /// Books of one number that did not close while the run went on.
@@ -80,64 +97,126 @@ impl SnapshotAudit {
     }
 }
 
+/// The supervisor's rounds: what it did when.
+struct Rounds {
+    shown: Instant,
+    told: Instant,
+    asked: Instant,
+    /// The snapshot that is waited for, or 0.
+    number: u32,
+    audit: SnapshotAudit,
+    /// A pause that was asked for.
+    pausing: bool,
+}
+
 impl Watched {
     /// Watches until the run ends by itself, by its limits, or because it was asked to.
     /// `silent` says that nothing more will come although nobody has ended.
     pub(crate) fn until_end(
         &self,
-        end: EndWhen,
+        mut end: EndWhen,
         silent: &dyn Fn() -> bool,
         watch: &mut Watch<'_>,
     ) -> SnapshotAudit {
-        let mut rates = Rates::default();
-        let mut audit = SnapshotAudit::default();
-        let (mut shown, mut asked, mut number) = (Instant::now(), Instant::now(), 0);
+        let now = Instant::now();
+        let mut rounds = Rounds {
+            shown: now,
+            told: now,
+            asked: now,
+            number: 0,
+            audit: SnapshotAudit::default(),
+            pausing: false,
+        };
+        self.handle.set_ledger(&self.ledger);
         while self.signals.threads_left() > 0 {
             std::thread::sleep(TICK);
-            let over = end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
-                || end.hits.is_some_and(|hits| recorded(&self.ledger.books()) >= hits)
-                || end.events.is_some_and(|events| {
-                    self.ledger.books().total_output(Stage::Record, Unit::Events) >= events
-                })
-                || watch.stop.load(std::sync::atomic::Ordering::Acquire);
+            let wishes = self.handle.wishes();
+            end = wishes.end.unwrap_or(end);
+            let over =
+                self.is_reached(end) || wishes.stop || watch.stop.load(std::sync::atomic::Ordering::Acquire);
             if over || silent() || self.signals.stop_requested() {
                 break;
             }
-            // A source that has ended passes no more markers: books of that number stay incomplete.
-            if number > 0 && (audit.look(&self.ledger, number) || asked.elapsed() >= SNAPSHOT_GIVEN_UP) {
-                number = 0;
-            }
-            if number == 0 && asked.elapsed() >= SNAPSHOT_EVERY {
-                asked = Instant::now();
-                number = self.signals.request_snapshot();
-            }
-            if shown.elapsed() >= SHOW_EVERY {
-                shown = Instant::now();
-                (watch.show)(&self.progress(&mut rates, self.state()));
+            self.pause(wishes.pause, &mut rounds);
+            self.take_snapshot(&mut rounds);
+            if rounds.told.elapsed() >= LiveState::EVERY {
+                rounds.told = Instant::now();
+                let state = self.tell(self.state(&rounds), end, &rounds.audit);
+                if rounds.shown.elapsed() >= SHOW_EVERY {
+                    rounds.shown = Instant::now();
+                    (watch.show)(&state);
+                }
             }
         }
-        audit
+        self.pause(false, &mut rounds);
+        self.tell(RunState::Stopping, end, &rounds.audit);
+        rounds.audit
     }
 
-    fn state(&self) -> RunState {
-        if self.signals.is_paused() { RunState::Paused } else { RunState::Running }
+    fn is_reached(&self, end: EndWhen) -> bool {
+        let recorded = |unit| self.ledger.total_output(Stage::Record, unit);
+        end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
+            || end.hits.is_some_and(|hits| recorded(Unit::Hits) >= hits)
+            || end.events.is_some_and(|events| recorded(Unit::Events) >= events)
     }
 
-    fn progress(&self, rates: &mut Rates, state: RunState) -> Progress {
-        let books = self.ledger.books();
-        rates.progress(LookedAt {
-            books: &books,
+    /// Holds the trigger and the readers of hits back, or lets them go on.
+    fn pause(&self, wanted: bool, rounds: &mut Rounds) {
+        match (wanted, std::mem::replace(&mut rounds.pausing, wanted)) {
+            (true, false) => self.busy.raise(),
+            (false, true) => self.busy.lower(),
+            _ => return,
+        }
+        self.signals.set_on_hold(wanted);
+    }
+
+    fn take_snapshot(&self, rounds: &mut Rounds) {
+        let Rounds { number, asked, audit, .. } = rounds;
+        // A source that has ended passes no more markers: books of that number stay incomplete.
+        if *number > 0 && (audit.look(&self.ledger, *number) || asked.elapsed() >= SNAPSHOT_GIVEN_UP) {
+            *number = 0;
+        }
+        if *number == 0 && asked.elapsed() >= SNAPSHOT_EVERY {
+            *asked = Instant::now();
+            *number = self.signals.request_snapshot();
+        }
+    }
+
+    fn state(&self, rounds: &Rounds) -> RunState {
+        match rounds.pausing || self.signals.is_paused() {
+            true => RunState::Paused,
+            false => RunState::Running,
+        }
+    }
+
+    /// Puts the state of now together, and tells it to everyone who holds the run.
+    pub(crate) fn tell(&self, state: RunState, end: EndWhen, audit: &SnapshotAudit) -> Arc<LiveState> {
+        let disk = self.signals.is_paused();
+        let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
+        let known = LiveState {
+            state,
+            paused_by: (state == RunState::Paused).then_some(paused_by),
+            run: self.directory.number(),
+            title: self.title.clone(),
+            run_directory: self.directory.path().display().to_string(),
+            elapsed_seconds: self.started.elapsed().as_secs_f64(),
+            end,
+            busy: self.busy.is_raised(),
+            refused: self.refused.all(),
+            snapshots: audit.taken,
+            discrepancies: audit.open.clone(),
+            failures: self.signals.failures(),
+            disk_free_bytes: self.directory.bytes_left().unwrap_or(0),
+            ..LiveState::default()
+        };
+        let mut rates = self.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = rates.state(LookedAt {
+            books: &self.ledger.books(),
             roster: &self.roster,
             gauges: &self.gauges,
             build: self.build.as_ref().map(|gauges| gauges.latest()),
-            state,
-            elapsed_seconds: self.started.elapsed().as_secs_f64(),
-            recorded: recorded(&books),
-            disk_free_bytes: self.directory.bytes_left().unwrap_or(0),
-        })
+            known,
+        });
+        self.handle.publish(state)
     }
-}
-
-fn recorded(books: &Books) -> u64 {
-    books.total_output(Stage::Record, Unit::Hits)
 }

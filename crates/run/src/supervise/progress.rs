@@ -1,13 +1,23 @@
-//! What can be said of a run while it goes on.
+//! The state of a run at one moment: what the terminal shows, what a page draws, what a server sends.
+//!
+//! ```text
+//!  ledger, gauges, roster, disk ─ supervisor, each 50 ms ─► LiveState ─► terminal · JSON · page
+//! ```
+//! One type for runs of hits, of events, and of both. Units are in the names: `_hz` per second, `_ns`, `_bytes`, `_seconds`;
+//! a `fill` or `share` is 0 to 1. Rates are those of the last two and a half seconds, counts those since the start.
 
-use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use thalweg_data::ledger::{Entries, Loss};
 use thalweg_data::{Books, Pool, RunState, SourceId, Stage, Unit};
 
+use super::EndWhen;
 use super::build::BuildLook;
+use super::refused::RefusedUnit;
 use crate::roster::{Entry, Roster};
 
 /// Fill levels and the kernel's counters of one source: written by its reader, read by anyone.
@@ -17,6 +27,9 @@ pub struct Gauges {
     pool: Option<Pool>,
     witnesses: Mutex<Vec<(&'static str, u64)>>,
 }
+
+/// The gauges of every source or link that has some, by its number.
+pub(crate) type GaugesOf = BTreeMap<u16, Arc<Gauges>>;
 
 impl Gauges {
     /// Gauges of a source that receives into `pool`.
@@ -44,80 +57,150 @@ impl Gauges {
     fn pool_fill(&self) -> f64 {
         self.pool.as_ref().map_or(0.0, |pool| 1.0 - pool.free_count() as f64 / pool.block_count() as f64)
     }
+
+    fn pool_bytes(&self) -> u64 {
+        self.pool.as_ref().map_or(0, |pool| pool.block_count() as u64 * pool.block_size() as u64)
+    }
 }
 
-/// One `[[source]]`'s line: all its links and boards together.
+/// The witnesses of several links, those of one name added.
+pub(crate) fn add_witnesses<'g>(
+    gauges: impl Iterator<Item = &'g Arc<Gauges>>,
+) -> BTreeMap<&'static str, u64> {
+    let mut sum = BTreeMap::new();
+    for (name, count) in gauges.flat_map(|gauges| gauges.witnesses()) {
+        *sum.entry(name).or_default() += count;
+    }
+    sum
+}
+
+/// One `[[source]]`: all its links and boards together.
 #[derive(Clone, Debug, Serialize)]
-pub struct SourceProgress {
+pub struct SourceState {
     /// Its name.
     pub name: String,
     /// Links of a triggered source; 0 of one that gives hits.
     pub links: usize,
-    /// Hits decoded per second, of late.
+    /// Boards of a triggered source; 0 of one that gives hits.
+    pub boards: usize,
+    /// Hits decoded since the start.
+    pub hits: u64,
+    /// Fragments found since the start.
+    pub fragments: u64,
+    /// Bytes received since the start.
+    pub bytes: u64,
+    /// Hits decoded per second.
     pub hit_rate_hz: f64,
-    /// Fragments found per second, of late.
+    /// Fragments found per second.
     pub fragment_rate_hz: f64,
-    /// Bytes received per second, of late.
+    /// Bytes received per second.
     pub byte_rate_hz: f64,
-    /// Lost so far, in the finest unit that is known: hits, fragments, else frames, else datagrams.
+    /// Lost since the start, in the finest unit that is known: hits, fragments, else frames, else datagrams.
     pub lost: u64,
-    /// Fullest ring behind the receiver, 0 to 1.
+    /// Fullest ring behind the receiver.
     pub ring_fill: f64,
-    /// Blocks on loan, 0 to 1.
+    /// Blocks on loan: share of its fullest pool.
     pub pool_fill: f64,
+    /// Memory of its pools, bytes.
+    pub pool_bytes: u64,
+    /// The kernel's counters and the like, which place losses and are added to nothing.
+    pub witnesses: BTreeMap<&'static str, u64>,
 }
 
-/// The line of the events.
+/// The events of a run with triggered sources.
 #[derive(Clone, Debug, Serialize)]
-pub struct EventProgress {
-    /// Events passed on per second, of late.
+pub struct EventState {
+    /// Events passed on per second.
     pub event_rate_hz: f64,
-    /// Events recorded so far.
+    /// Events passed on since the start, complete or not.
+    pub events_built: u64,
+    /// Of these, events to which a source had not answered.
+    pub events_partial: u64,
+    /// Events recorded since the start.
     pub events_recorded: u64,
-    /// Fragments that were missing so far, by board: the expected, the built. In the order of the boards.
+    /// Who answered and who did not, in the order of the boards.
     pub completeness: Vec<Completeness>,
     /// The builder's state.
     #[serde(flatten)]
     pub look: BuildLook,
 }
 
-/// One board's fragments, of late.
+/// One board's answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Completeness {
     /// The board's name.
     pub name: String,
-    /// Events that were closed.
+    /// Events that were closed in the last two and a half seconds.
     pub expected: u64,
-    /// Those to which it had answered.
+    /// Of these, events to which it had answered.
     pub built: u64,
+    /// Events since the start to which it had not answered.
+    pub missing: u64,
 }
 
-/// The whole run's line, and its sources'.
-#[derive(Clone, Debug, Serialize)]
-pub struct Progress {
+/// Why a run is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PausedBy {
+    /// Somebody asked for it.
+    Command,
+    /// The recording waits for disk space.
+    Disk,
+}
+
+/// Everything that is said of a run while it goes on, and after its end.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LiveState {
+    /// Counts the states of a run: a higher one is newer. 0 before the first.
+    pub sequence: u64,
     /// Where the run stands.
-    #[serde(serialize_with = "word")]
     pub state: RunState,
-    /// Since its start.
+    /// Of a paused run.
+    pub paused_by: Option<PausedBy>,
+    /// The run's number; 0 before it has one.
+    pub run: u64,
+    /// Its title.
+    pub title: String,
+    /// Where it is recorded.
+    pub run_directory: String,
+    /// Since the first data could come.
     pub elapsed_seconds: f64,
-    /// By source.
-    pub sources: Vec<SourceProgress>,
-    /// Hits recorded per second, of late.
+    /// When it ends by itself.
+    pub end: EndWhen,
+    /// By `[[source]]`, in the order of the configuration.
+    pub sources: Vec<SourceState>,
+    /// Hits recorded per second.
     pub recorded_rate_hz: f64,
-    /// Hits recorded so far.
+    /// Hits recorded since the start.
     pub hits_recorded: u64,
     /// Of a run with triggered sources.
-    pub events: Option<EventProgress>,
+    pub events: Option<EventState>,
+    /// Whether the trigger is asked to wait now, for whatever reason.
+    pub busy: bool,
     /// Sum of the sources' losses.
     pub lost: u64,
-    /// Free space where the run is recorded.
+    /// Every loss by `[[source]]`, place and reason. Those of each board are in the books.
+    pub losses: Vec<Loss>,
+    /// The books by `[[source]]`; `events` and units have lines of their own. Counts of stages that follow each other are
+    /// of moments up to a tenth of a second apart.
+    pub ledger: Vec<Entries>,
+    /// The first units that were refused.
+    pub refused: Vec<RefusedUnit>,
+    /// Snapshots of the books that were checked on the way, and what was wrong with them: nothing.
+    pub snapshots: u64,
+    /// What did not close in them.
+    pub discrepancies: Vec<String>,
+    /// What has gone wrong: the run ends by it.
+    pub failures: Vec<String>,
+    /// Free space where the run is recorded, bytes.
     pub disk_free_bytes: u64,
-    /// How long that lasts at the present rate.
+    /// How long that lasts at the mean rate of the run; `None` while nothing is written.
     pub disk_left_seconds: Option<f64>,
 }
 
-fn word<S: Serializer>(state: &RunState, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.word())
+impl LiveState {
+    /// How often there is a new one while data are taken.
+    pub const EVERY: Duration = Duration::from_millis(50);
 }
 
 /// Rates are taken over this time: longer than a record batch waits, so that they do not flicker.
@@ -141,19 +224,18 @@ struct Counts {
     hits: u64,
     fragments: u64,
     bytes: u64,
+    /// In the finest unit that is known.
+    lost: u64,
 }
 
 /// What a look is taken at.
 pub(crate) struct LookedAt<'l> {
     pub(crate) books: &'l Books,
     pub(crate) roster: &'l Roster,
-    /// By source of hits.
-    pub(crate) gauges: &'l [std::sync::Arc<Gauges>],
+    pub(crate) gauges: &'l GaugesOf,
     pub(crate) build: Option<BuildLook>,
-    pub(crate) state: RunState,
-    pub(crate) elapsed_seconds: f64,
-    pub(crate) recorded: u64,
-    pub(crate) disk_free_bytes: u64,
+    /// What is known already: where the run stands, its name, its end.
+    pub(crate) known: LiveState,
 }
 
 /// Rates over the looks of the last seconds.
@@ -164,58 +246,48 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    pub(crate) fn progress(&mut self, at: LookedAt<'_>) -> Progress {
-        let LookedAt { books, roster, elapsed_seconds, recorded, disk_free_bytes, .. } = at;
+    /// Completes what is known with counts and rates.
+    pub(crate) fn state(&mut self, at: LookedAt<'_>) -> LiveState {
+        let LookedAt { books, roster, gauges, build, known } = at;
+        let by_source = books.grouped(roster.groups());
         let now = Look {
-            elapsed_seconds,
-            recorded,
-            events: at.build.as_ref().map_or(0, BuildLook::events),
-            sources: roster.entries.iter().map(|entry| counts(books, entry)).collect(),
+            elapsed_seconds: known.elapsed_seconds,
+            recorded: books.total_output(Stage::Record, Unit::Hits),
+            events: build.as_ref().map_or(0, BuildLook::events),
+            sources: (0..roster.entries.len()).map(|index| counts(&by_source, index)).collect(),
             boards: roster.boards.clone().map(|board| expected_and_built(books, SourceId(board))).collect(),
         };
         let before = self.before(&now);
-        let seconds = (elapsed_seconds - before.elapsed_seconds).max(1e-3);
+        let seconds = (now.elapsed_seconds - before.elapsed_seconds).max(1e-3);
         let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-        let line = |(index, entry): (usize, &Entry)| {
-            let (now, before) = (now.sources[index], before.sources[index]);
-            let gauges = entry.all.iter().filter_map(|source| at.gauges.get(source.index()));
-            let fullest =
-                |of: fn(&Gauges) -> f64| gauges.clone().map(|gauges| of(gauges)).fold(0.0, f64::max);
-            SourceProgress {
-                name: entry.name.clone(),
-                links: entry.links.len(),
-                hit_rate_hz: per_second(now.hits, before.hits),
-                fragment_rate_hz: per_second(now.fragments, before.fragments),
-                byte_rate_hz: per_second(now.bytes, before.bytes),
-                lost: entry.all.iter().map(|source| lost_of(books, *source)).sum(),
-                ring_fill: fullest(Gauges::ring_fill),
-                pool_fill: fullest(Gauges::pool_fill),
-            }
-        };
-        let sources: Vec<SourceProgress> = roster.entries.iter().enumerate().map(line).collect();
-        let used = self.free_at_start.get_or_insert(disk_free_bytes).saturating_sub(disk_free_bytes);
-        let disk_left_seconds = (used > 0).then(|| disk_free_bytes as f64 * elapsed_seconds / used as f64);
-        let completeness = roster.boards.clone().enumerate().map(|(index, board)| Completeness {
-            name: roster.names[usize::from(board)].clone(),
-            expected: now.boards[index].0.saturating_sub(before.boards[index].0),
-            built: now.boards[index].1.saturating_sub(before.boards[index].1),
-        });
-        let events = at.build.map(|look| EventProgress {
-            event_rate_hz: per_second(now.events, before.events),
-            events_recorded: books.total_output(Stage::Record, Unit::Events),
-            completeness: completeness.collect(),
-            look,
-        });
-        Progress {
-            state: at.state,
-            elapsed_seconds,
+        let entries = roster.entries.iter().enumerate();
+        let sources: Vec<SourceState> = entries
+            .map(|(index, entry)| SourceState {
+                hit_rate_hz: per_second(now.sources[index].hits, before.sources[index].hits),
+                fragment_rate_hz: per_second(now.sources[index].fragments, before.sources[index].fragments),
+                byte_rate_hz: per_second(now.sources[index].bytes, before.sources[index].bytes),
+                ..source_state(entry, now.sources[index], gauges)
+            })
+            .collect();
+        let free = known.disk_free_bytes;
+        let used = self.free_at_start.get_or_insert(free).saturating_sub(free);
+        LiveState {
             lost: sources.iter().map(|source| source.lost).sum(),
             sources,
-            recorded_rate_hz: per_second(recorded, before.recorded),
-            hits_recorded: recorded,
-            events,
-            disk_free_bytes,
-            disk_left_seconds,
+            recorded_rate_hz: per_second(now.recorded, before.recorded),
+            hits_recorded: now.recorded,
+            events: build.map(|look| EventState {
+                event_rate_hz: per_second(now.events, before.events),
+                events_built: look.events(),
+                events_partial: look.partial(),
+                events_recorded: books.total_output(Stage::Record, Unit::Events),
+                completeness: completeness(roster, &now, &before),
+                look,
+            }),
+            losses: by_source.losses(),
+            ledger: by_source.entries(),
+            disk_left_seconds: (used > 0).then(|| free as f64 * now.elapsed_seconds / used as f64),
+            ..known
         }
     }
 
@@ -238,16 +310,48 @@ impl Rates {
     }
 }
 
-fn counts(books: &Books, entry: &Entry) -> Counts {
-    let total = |stage, unit| {
-        let of =
-            |source: &SourceId| books.account(stage, *source).map_or(0, |book| book.tally.total_output(unit));
-        entry.all.iter().map(of).sum()
+fn source_state(entry: &Entry, counts: Counts, gauges: &GaugesOf) -> SourceState {
+    let own = || entry.all.iter().filter_map(|source| gauges.get(&source.0));
+    let fullest = |of: fn(&Gauges) -> f64| own().map(|gauges| of(gauges)).fold(0.0, f64::max);
+    SourceState {
+        name: entry.name.clone(),
+        links: entry.links.len(),
+        boards: entry.links.iter().map(|link| link.boards.len()).sum(),
+        hits: counts.hits,
+        fragments: counts.fragments,
+        bytes: counts.bytes,
+        hit_rate_hz: 0.0,
+        fragment_rate_hz: 0.0,
+        byte_rate_hz: 0.0,
+        lost: counts.lost,
+        ring_fill: fullest(Gauges::ring_fill),
+        pool_fill: fullest(Gauges::pool_fill),
+        pool_bytes: own().map(|gauges| gauges.pool_bytes()).sum(),
+        witnesses: add_witnesses(own()),
+    }
+}
+
+fn completeness(roster: &Roster, now: &Look, before: &Look) -> Vec<Completeness> {
+    let boards = roster.boards.clone().zip(now.boards.iter().zip(&before.boards));
+    let of_board = |(board, (now, before)): (u16, (&(u64, u64), &(u64, u64)))| Completeness {
+        name: roster.names[usize::from(board)].clone(),
+        expected: now.0.saturating_sub(before.0),
+        built: now.1.saturating_sub(before.1),
+        missing: now.0.saturating_sub(now.1),
     };
+    boards.map(of_board).collect()
+}
+
+/// What a `[[source]]` has given, from the books by source.
+fn counts(by_source: &Books, index: usize) -> Counts {
+    let source = SourceId(index as u16);
+    let total =
+        |stage, unit| by_source.account(stage, source).map_or(0, |account| account.tally.total_output(unit));
     Counts {
         hits: total(Stage::Decode, Unit::Hits),
         fragments: total(Stage::Unpack, Unit::Fragments),
         bytes: total(Stage::Receive, Unit::Bytes),
+        lost: lost_of(by_source, source),
     }
 }
 
@@ -258,17 +362,6 @@ fn expected_and_built(books: &Books, board: SourceId) -> (u64, u64) {
 }
 
 fn lost_of(books: &Books, source: SourceId) -> u64 {
-    let of = |unit| -> u64 {
-        books
-            .accounts
-            .iter()
-            .filter(|account| account.source == source)
-            .map(|account| account.tally.total_lost_any(unit))
-            .sum()
-    };
-    [Unit::Hits, Unit::Fragments, Unit::Frames, Unit::Datagrams]
-        .into_iter()
-        .map(of)
-        .find(|lost| *lost > 0)
-        .unwrap_or(0)
+    let units = [Unit::Hits, Unit::Fragments, Unit::Frames, Unit::Datagrams];
+    units.into_iter().map(|unit| books.lost_once(source, unit)).find(|lost| *lost > 0).unwrap_or(0)
 }

@@ -8,6 +8,8 @@ use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss};
 use thalweg_data::{Books, Quality, Unit};
 
+use super::refused::{RefusedUnit, write_first};
+
 /// The events of a run at its end.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventSummary {
@@ -92,6 +94,8 @@ pub struct Summary {
     pub sources: Vec<SourceSummary>,
     /// Every loss, with place, reason and quality.
     pub losses: Vec<Loss>,
+    /// The first units that were refused: whose, which, why, what was expected, how they begin.
+    pub refused: Vec<RefusedUnit>,
     /// The books, line by line.
     pub ledger: Vec<Entries>,
     /// Why the run failed.
@@ -147,6 +151,7 @@ impl Summary {
                 groups.len() - LOSSES_SHOWN
             )?;
         }
+        write_first(&self.refused, text)?;
         if self.ledger_closed {
             writeln!(text, "the books close ({} snapshots on the way)", self.snapshots)?;
         } else {
@@ -177,7 +182,7 @@ impl LossGroup<'_> {
     fn of(losses: &[Loss]) -> Vec<LossGroup<'_>> {
         let mut groups: Vec<LossGroup<'_>> = Vec::new();
         let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
-        for loss in losses {
+        for loss in losses.iter().filter(|loss| !loss.is_echo()) {
             let told = loss.unit == Unit::Bytes
                 && losses.iter().any(|other| {
                     alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source
@@ -199,7 +204,7 @@ impl LossGroup<'_> {
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
-        let Loss { source, stage, reason, unit, count: most, quality } = self.most;
+        let Loss { source, stage, reason, unit, count: most, quality, advice } = self.most;
         let quality = match quality {
             Quality::Exact => "",
             Quality::AtLeast => "at least ",
@@ -209,7 +214,7 @@ impl LossGroup<'_> {
             1 => source.clone(),
             sources => format!("{sources} sources, most of {source} ({most})"),
         };
-        let (count, advice) = (self.count, reason.advice());
+        let count = self.count;
         writeln!(text, "  lost {quality}{count} {unit} of {whose} at {stage}: {reason} — {advice}")
     }
 }

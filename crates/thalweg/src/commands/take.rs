@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use thalweg_run::config::Configuration;
-use thalweg_run::supervise::{EndWhen, Progress, Summary, Watch};
+use thalweg_run::supervise::{EndWhen, LiveState, RunHandle, Summary, Watch};
 
 use super::Ended;
 use crate::arguments;
@@ -24,12 +24,22 @@ fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
 
 fn watched<E: Into<Failure>>(
     json: bool,
+    states: Option<f64>,
     work: impl FnOnce(&mut Watch<'_>) -> Result<Summary, E>,
 ) -> Result<Summary, Failure> {
     let stop = stop_on_signal()?;
     let mut display = Display::new(json);
-    let mut show = |progress: &Progress| display.show(progress);
-    let result = work(&mut Watch { show: &mut show, stop: &stop });
+    let mut told = std::time::Instant::now();
+    let mut show = |state: &LiveState| {
+        display.show(state);
+        if let (Some(every), Ok(line)) = (states, serde_json::to_string(state))
+            && told.elapsed().as_secs_f64() >= every
+        {
+            told = std::time::Instant::now();
+            println!("{line}");
+        }
+    };
+    let result = work(&mut Watch { show: &mut show, stop: &stop, handle: RunHandle::new() });
     display.finish();
     result.map_err(Into::into)
 }
@@ -55,7 +65,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
         hits: configuration.run.hits,
         events: configuration.run.events,
     };
-    let summary = watched(json, |watch| thalweg_run::run(&configuration, end, watch))?;
+    let summary = watched(json, options.states, |watch| thalweg_run::run(&configuration, end, watch))?;
     report(&summary, json)
 }
 
@@ -73,7 +83,7 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool) -> Ended {
         eprintln!("{}", demo.story());
     }
     let end = EndWhen { seconds: Some(options.seconds), ..EndWhen::default() };
-    let summary = watched(json, |watch| thalweg_run::run(&configuration, end, watch))?;
+    let summary = watched(json, None, |watch| thalweg_run::run(&configuration, end, watch))?;
     let ended = report(&summary, json)?;
     if let (Some(run), false) = (&summary.run_directory, json) {
         let plot = thalweg_run::spectra::plot_run(run, None)?;
@@ -85,7 +95,7 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool) -> Ended {
 }
 
 pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
-    let summary = watched(json, |watch| thalweg_run::replay(&options.run, &options.directory, watch))?;
+    let summary = watched(json, None, |watch| thalweg_run::replay(&options.run, &options.directory, watch))?;
     report(&summary, json)
 }
 

@@ -15,6 +15,7 @@ mod network;
 mod overload;
 mod process;
 mod real_files;
+mod refused;
 mod replay;
 mod settings;
 mod strangers;

@@ -52,3 +52,26 @@ fn a_run_without_raw_bytes_says_so_when_it_is_replayed() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.error.contains("raw"), "{}", ended.error);
 }
+
+#[test]
+fn several_boards_behind_one_port_are_replayed_into_the_same_events() {
+    let folder = Folder::new();
+    let text = format!(
+        "[[source]]\nname = \"lab\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 4\n\
+         [trigger]\nrate_hz = 500.0\ntriggers = 200\n[record]\ndirectory = \"{}\"\n\
+         tables = [\"events\", \"fragments\", \"raw\"]\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let first = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
+    assert_books_close(&first);
+    let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
+    let again = again.done().json();
+    assert_books_close(&again);
+    let recorded = |summary: &serde_json::Value| {
+        let events = &summary["events"];
+        (number(events, "events_recorded"), number(events, "fragments_recorded"))
+    };
+    assert!(recorded(&first).0 > 100, "{first:#}");
+    assert_eq!(recorded(&first), recorded(&again));
+}

@@ -59,7 +59,9 @@ impl State {
             if let Stop::Short = stop {
                 return piece.bytes.len() - end;
             }
-            self.damaged(account);
+            let expected =
+                "the header of a block of this profile, no longer than `longest_block_bytes` allows";
+            self.damaged(piece, end, expected, account);
             account.lose(LossReason::Resynchronised, 1);
             at = end + 1;
         }
@@ -107,6 +109,7 @@ impl State {
                 last = Some((at, board));
             } else {
                 last = None;
+                self.stranger(piece, at..at + head.total_bytes, &head);
                 account.lose(LossReason::UnknownSource, head.total_bytes);
                 account.tally.lost(LossReason::UnknownSource, Unit::Fragments, 1);
             }

@@ -61,6 +61,11 @@ impl Boards {
         }
     }
 
+    /// Numbers of the first and the last of them, as they send them.
+    pub fn numbers(&self) -> (u32, u32) {
+        (self.first_number, self.first_number + self.boards.len().saturating_sub(1) as u32)
+    }
+
     /// The place of the board with this number, if it is one of ours.
     #[inline]
     pub fn index(&self, number: u32) -> Option<usize> {

@@ -13,6 +13,9 @@ use super::super::wire::str_tdc::{DELIMITER_BYTES, Kind, WORD_BYTES, Word};
 use super::{Found, State};
 use crate::framing::{Piece, StreamAccount};
 
+/// What a damaged frame is held against.
+const EXPECTED: &str = "words of known types, and two delimiters before the frame is longer than allowed";
+
 impl State {
     /// Cuts a piece of a stream; returns the number of bytes left over.
     pub(super) fn frames(
@@ -40,7 +43,7 @@ impl State {
             let data_end = start + self.scanned + inside_bytes(&bytes[start + self.scanned..]);
             if data_end + DELIMITER_BYTES - start > self.longest {
                 self.scanned = 0;
-                self.damaged(account);
+                self.damaged(piece, start, EXPECTED, account);
                 continue;
             }
             self.scanned = data_end - start;
@@ -56,7 +59,7 @@ impl State {
                 }
             }
             self.scanned = 0;
-            self.damaged(account);
+            self.damaged(piece, start, EXPECTED, account);
         };
         if passed_bytes > 0 {
             fragments.leases.add_for(piece.slice, &piece.received.leases);

@@ -18,10 +18,11 @@ mod blocks;
 mod boards;
 mod frames;
 
-use thalweg_data::{Fragments, Frames, LossReason, SourceId, Split, Tally, Unit};
+use thalweg_data::{FirstRefused, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally, Unit};
 
 use self::boards::Boards;
 use super::settings::{Profile, Settings, SettingsError};
+use super::wire::Head;
 use super::wire::adc_sitcp::AdcSitcp;
 use super::wire::recbe::{Belle2, Recbe};
 use crate::framing::{Piece, StreamAccount};
@@ -45,6 +46,7 @@ struct State {
     scanned: usize,
     damages: u64,
     unsent_bytes: u64,
+    refused: FirstRefused,
 }
 
 impl Splitter {
@@ -61,6 +63,7 @@ impl Splitter {
             scanned: 0,
             damages: 0,
             unsent_bytes: 0,
+            refused: FirstRefused::default(),
         };
         Ok(Splitter { account: StreamAccount::default(), profile: settings.profile, state })
     }
@@ -114,6 +117,11 @@ impl Split for Splitter {
     fn wire_tallies(&self) -> &[Tally] {
         self.state.boards.wire_tallies()
     }
+
+    /// Places where the stream was damaged, and blocks of boards that are not ours.
+    fn first_refused(&self) -> &[Refused] {
+        self.state.refused.kept()
+    }
 }
 
 impl State {
@@ -127,11 +135,28 @@ impl State {
         }
     }
 
-    /// A block that cannot be: what follows it has to be searched for.
-    fn damaged(&mut self, account: &mut StreamAccount) {
+    /// A block that cannot be, at a place of the piece: what follows it has to be searched for.
+    fn damaged(&mut self, piece: &Piece<'_>, at: usize, expected: &str, account: &mut StreamAccount) {
         account.tally.lost(LossReason::BadFraming, Unit::Fragments, 1);
         self.searching = true;
         self.damages += 1;
+        let mark = piece.received.header.mark;
+        self.refused.keep(LossReason::BadFraming, || {
+            Refused::new(LossReason::BadFraming, mark, &piece.bytes[at..], expected.to_owned())
+        });
+    }
+
+    /// A block of a board that is not one of ours.
+    #[cold]
+    fn stranger(&mut self, piece: &Piece<'_>, range: std::ops::Range<usize>, head: &Head) {
+        let reason = LossReason::UnknownSource;
+        let mark = piece.received.header.mark;
+        let (first, last) = self.boards.numbers();
+        self.refused.keep(reason, || {
+            let expected = format!("board {first} to {last}; this is board {}", head.board);
+            let trigger = Some(u64::from(head.trigger));
+            Refused { trigger, ..Refused::new(reason, mark, &piece.bytes[range], expected) }
+        });
     }
 }
 

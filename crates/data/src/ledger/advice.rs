@@ -1,0 +1,178 @@
+//! What an operator can do about a loss: by its reason, the place where it was counted, and how the data come.
+//!
+//! ```text
+//!  reason + stage + carrier ─► what was seen; what to do
+//! ```
+//! The same word means different things: of a TCP board a gap was made in the board, of a UDP board more often on the way.
+
+use serde::Serialize;
+
+use super::words::{LossReason, Stage};
+
+/// How the data of a source come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Carrier {
+    /// In datagrams, which the network may lose, double and swap.
+    Datagrams,
+    /// In a stream, of which nothing is lost between its ends.
+    Stream,
+    /// Not known here.
+    #[default]
+    Unknown,
+}
+
+impl LossReason {
+    /// What was seen, and what an operator can do about it.
+    pub const fn advice(self, stage: Stage, carrier: Carrier) -> &'static str {
+        use LossReason::*;
+        match self {
+            NeverReceived | DatagramGap | BufferGap | FrameGap | MissingFragment | Unfinished => {
+                gap(self, stage, carrier)
+            }
+            OverBudget | LateFragment | DuplicateFragment | OutOfWindow | Incomplete | TooLarge
+            | UnknownSource | WrongRun | Abandoned => in_building(self, stage, carrier),
+            DatagramTooLong => {
+                "datagrams are longer than the room for them: raise `datagram_bytes` of the source"
+            }
+            Stranger => "another host sends to this port: give the board's address in the URL",
+            NoBlock => {
+                "all memory of the source was in use: raise its `memory_bytes`, or use `policy = \"hold\"`; see which stage is slow"
+            }
+            CaptureTruncated => {
+                "the capture holds only beginnings: capture with a larger length (tcpdump -s 0)"
+            }
+            FragmentMissing => "parts of IP packets are not there: use datagrams that fit the network's MTU",
+            DuplicateDatagram => {
+                "the same datagram came twice: look for two paths or a mirror port between board and host"
+            }
+            BadFraming | WrongConstant | BadLength => {
+                "headers are not what they should be: see the dumps, check that `format` and `profile` name what the board sends"
+            }
+            BadHash => {
+                "a checksum is wrong: bytes were damaged by the board, its cable or a switch; see the dumps, and whether one board has them all"
+            }
+            Resynchronised | ZeroWords | WordCount | UnknownFormat | TruncatedHit | BadSamples => {
+                "data were damaged on the way or by the board: see which source has them, and the loss before it on its path"
+            }
+            BadChannel => {
+                "a channel number is beyond the board's: check `channels` of the source against the board"
+            }
+            Late => {
+                "hits came after their place in the time order had passed: raise `disorder_ps` of the source, or keep late hits"
+            }
+            Busy => {
+                "triggers came while BUSY was raised, and were not taken: the rate is above what this system can take; see which stage is full"
+            }
+            UnitLost => {
+                "a unit ended with these on their way: see its own log; the events are in the books as partial"
+            }
+            DiskFull => "the disk was full: free space, or set `[record] directory` to another disk",
+            WriteFailed => "the disk or file failed: see the message of the run, and the system's log",
+        }
+    }
+}
+
+/// Something is missing by somebody's count.
+const fn gap(reason: LossReason, stage: Stage, carrier: Carrier) -> &'static str {
+    use LossReason::*;
+    match (reason, stage, carrier) {
+        (Unfinished, _, Carrier::Datagrams) => {
+            "some datagrams of a fragment came and others did not: look at the socket's drop count and the switch's, or raise `reassembly_ms`"
+        }
+        (Unfinished, ..) => "a stream ended in the middle of a unit: the board or its connection went away",
+        (NeverReceived, Stage::Trigger, _) => {
+            "triggers were accepted, and no board's answer came: look whether the boards are running"
+        }
+        (NeverReceived, _, Carrier::Stream) => {
+            "boards sent more than was found in their streams: see what was refused, and connections that ended"
+        }
+        (NeverReceived, ..) => {
+            "boards sent more than came: what the socket dropped, the gaps on the wire and what was refused say where it went"
+        }
+        (MissingFragment, _, Carrier::Stream) => {
+            "this board did not answer triggers that others answered, and TCP loses nothing: look at its trigger cable, its buffers and its connection; if it is only slow, raise `[build] age_ms`"
+        }
+        (MissingFragment, ..) => {
+            "others answered these triggers and nothing came from this board: if the socket dropped datagrams raise `receive_buffer_bytes`, else look at the switch's drop counters and spread the boards' sending times; a board that is dead is left out with `without`"
+        }
+        (FrameGap, _, Carrier::Stream) => {
+            "the board's own counter jumped, and TCP loses nothing: the board dropped these when its buffer was full; lower the rate or the data per trigger"
+        }
+        (FrameGap, ..) => {
+            "the board's own counter jumped: if the socket dropped datagrams raise `receive_buffer_bytes`, else look at the switch, and whether the board's buffer was full"
+        }
+        _ => {
+            "numbers of datagrams jumped: if the socket dropped some raise `receive_buffer_bytes` (and net.core.rmem_max), pin the receiver, or lower the rate; else look at the switch's drop counters"
+        }
+    }
+}
+
+/// Something came, and had no place.
+const fn in_building(reason: LossReason, stage: Stage, carrier: Carrier) -> &'static str {
+    use LossReason::*;
+    match (reason, stage, carrier) {
+        (OverBudget, Stage::Build, _) => {
+            "the builder had no room, and datagrams cannot wait: raise `[build] memory_bytes` and `depth`, and look for a board that is behind the others"
+        }
+        (OverBudget, ..) => {
+            "the memory for time order was full: raise `[order] memory_bytes`, or lower `stall_ms`"
+        }
+        (LateFragment, ..) => {
+            "they came after their event had left: raise `[build] age_ms`, or look for what delays this board"
+        }
+        (Incomplete, ..) => {
+            "they were whole, but another board had not answered and `incomplete = \"drop\"`: see who has missing fragments"
+        }
+        (DuplicateFragment, ..) => {
+            "a board answered a trigger twice: look for two boards with one number, or a path that doubles datagrams"
+        }
+        (OutOfWindow, ..) => {
+            "trigger numbers are far from those of the other boards, or beyond `[build] trigger_bits`: see the dumps; reset the board at run start, or set `trigger_bits` to what the boards count (64 for `format = \"fragment\"` beyond 32 bits)"
+        }
+        (TooLarge, Stage::Unpack, Carrier::Unknown) | (TooLarge, Stage::Decode | Stage::Order, _) => {
+            "a unit was larger than the memory for it: raise `block_bytes` of the source"
+        }
+        (TooLarge, ..) => {
+            "a fragment was longer than allowed: raise `longest_fragment_bytes` (`longest_block_bytes` of SiTCP boards), or see the dumps for a damaged length"
+        }
+        (WrongRun, ..) => {
+            "a board still sends fragments of another run: reset it, or set `run` of the source to what the boards send"
+        }
+        (UnknownSource, ..) => {
+            "board numbers are not those configured: see the dumps, and check `boards`, `first_board` and `named_by` of the source"
+        }
+        (Abandoned, Stage::Sender, _) => {
+            "boards had answered and were stopped before they had sent it: their connection was too slow, or was held back"
+        }
+        _ => {
+            "a stage ended before it had taken everything: see the run's message about the stage that failed"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_advice_says_what_was_seen_and_what_to_do() {
+        for reason in LossReason::ALL {
+            for stage in Stage::ALL {
+                for carrier in [Carrier::Datagrams, Carrier::Stream, Carrier::Unknown] {
+                    let advice = reason.advice(*stage, carrier);
+                    assert!(advice.contains(": "), "{reason} at {stage}: {advice}");
+                    let network = advice.contains("switch") || advice.contains("receive_buffer");
+                    let about_gaps = matches!(
+                        reason,
+                        LossReason::FrameGap | LossReason::MissingFragment | LossReason::NeverReceived
+                    );
+                    assert!(
+                        !(about_gaps && carrier == Carrier::Stream && network),
+                        "TCP loses nothing: {advice}"
+                    );
+                }
+            }
+        }
+    }
+}

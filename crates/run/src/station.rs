@@ -1,0 +1,162 @@
+//! One configuration, run after run: what a server holds to start, watch, command and end runs.
+//!
+//! ```text
+//!  start(title, comment, end) ─► a thread: run ─► summary ─┐ until somebody starts the next one
+//!         ▲ refused while there is one                     ▼
+//!  run() ─► RunHandle: state, commands             last() ─► how it ended
+//! ```
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thalweg_data::RunState;
+
+use crate::config::Configuration;
+use crate::supervise::{Command, CommandError, EndWhen, RunHandle, Summary, Watch};
+
+/// Between two looks at whether a run has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What is said of a run before it is started. As JSON: `{"title": "with source", "comment": "…", "seconds": 600}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct NewRun {
+    /// Its title; without it, that of the configuration.
+    pub title: Option<String>,
+    /// Words about it, kept with the recording.
+    pub comment: Option<String>,
+    /// When it ends by itself; without any, as the configuration says.
+    #[serde(flatten)]
+    pub end: EndWhen,
+}
+
+/// How a run ended: its summary, or why there is none.
+pub type Ended = Result<Summary, String>;
+
+#[derive(Default)]
+struct Standing {
+    run: RunHandle,
+    thread: Option<JoinHandle<Ended>>,
+    last: Option<Arc<Ended>>,
+}
+
+/// Runs of one configuration, one at a time. Shared by reference between threads; dropping it ends the run in good order.
+pub struct Station {
+    configuration: Configuration,
+    standing: Mutex<Standing>,
+}
+
+impl Station {
+    /// A station that is ready to start runs. Nothing is opened yet.
+    pub fn new(configuration: Configuration) -> Station {
+        Station { configuration, standing: Mutex::default() }
+    }
+
+    /// The run that is there, or was there last; before the first, one whose state is `configured`.
+    pub fn run(&self) -> RunHandle {
+        self.settled().run.clone()
+    }
+
+    /// How the last run ended, once it has.
+    pub fn last(&self) -> Option<Arc<Ended>> {
+        self.settled().last.clone()
+    }
+
+    /// Starts the next run. Returns at once; whether its sources can be opened is seen in its state.
+    ///
+    /// # Errors
+    /// While there is a run.
+    pub fn start(&self, new: &NewRun) -> Result<RunHandle, CommandError> {
+        let mut standing = self.settled();
+        let refused = |state, advice| Err(CommandError { command: "start", state, advice });
+        if standing.thread.is_some() {
+            return refused(standing.run.state().state, "`stop` it first");
+        }
+        let mut configuration = self.configuration.clone();
+        let run = &mut configuration.run;
+        run.title = new.title.clone().unwrap_or(std::mem::take(&mut run.title));
+        run.comment = new.comment.clone().unwrap_or(std::mem::take(&mut run.comment));
+        let own = EndWhen { seconds: run.seconds, hits: run.hits, events: run.events };
+        let end = if new.end == EndWhen::default() { own } else { new.end };
+        let handle = standing.run.successor();
+        let held = handle.clone();
+        let work = move || {
+            let never = AtomicBool::new(false);
+            let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: held };
+            crate::run(&configuration, end, &mut watch).map_err(|error| {
+                watch.handle.failed(&error.to_string());
+                error.to_string()
+            })
+        };
+        match std::thread::Builder::new().name("run".to_owned()).spawn(work) {
+            Ok(thread) => standing.thread = Some(thread),
+            Err(_) => {
+                return refused(RunState::Configured, "the system has no thread left; end other programs");
+            }
+        }
+        standing.run = handle.clone();
+        Ok(handle)
+    }
+
+    /// Asks the present run for something.
+    ///
+    /// # Errors
+    /// When there is none, or it is where that makes no sense.
+    pub fn command(&self, command: &Command) -> Result<(), CommandError> {
+        let standing = self.settled();
+        match standing.thread {
+            Some(_) => standing.run.command(command),
+            None => Err(CommandError {
+                command: command.word(),
+                state: standing.run.state().state,
+                advice: "start a run first",
+            }),
+        }
+    }
+
+    /// Waits for the end of the present run, if there is one.
+    pub fn wait(&self) -> Option<Arc<Ended>> {
+        loop {
+            let standing = self.settled();
+            if standing.thread.is_none() {
+                return standing.last.clone();
+            }
+            drop(standing);
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// What stands, after a run that has ended was put away.
+    fn settled(&self) -> MutexGuard<'_, Standing> {
+        let mut standing = locked(&self.standing);
+        standing.settle(false);
+        standing
+    }
+}
+
+impl Standing {
+    fn settle(&mut self, wait: bool) {
+        if let Some(thread) = self.thread.take_if(|thread| wait || thread.is_finished()) {
+            let ended =
+                thread.join().unwrap_or_else(|_| Err("the run's thread panicked: a defect".to_owned()));
+            self.last = Some(Arc::new(ended));
+        }
+    }
+}
+
+impl Drop for Station {
+    fn drop(&mut self) {
+        let standing = self.standing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Of a run that has ended, or ends, there is nothing to ask.
+        let _over = standing.run.command(&Command::Stop);
+        standing.settle(true);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

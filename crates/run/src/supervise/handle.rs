@@ -1,0 +1,224 @@
+//! A run as a server holds it: look at it, and command it, from any thread and without touching the data path.
+//!
+//! ```text
+//!  server, page ─ command ─► RunHandle ─ each 20 ms ─► supervisor ─► threads, trigger
+//!               ◄─ state ──            ◄─ each 50 ms ─ LiveState
+//! ```
+//! Looking takes the latest state that the supervisor has put together, by a pointer: the number of those who look costs
+//! the run nothing.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thalweg_data::{Books, Ledger, RunState};
+
+use super::{EndWhen, LiveState};
+
+/// What can be asked of a run. As JSON: `{"command": "stop"}`, `{"command": "end_when", "seconds": 60}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// End in good order: boards and triggers are stopped, and everything on its way is written.
+    Stop,
+    /// Take no new data for a while. Triggers are held back by BUSY; self-triggered boards are not read, so that streams
+    /// wait, and datagrams overflow in the kernel, where they are counted as gaps.
+    Pause,
+    /// Go on.
+    Resume,
+    /// End by itself, in place of what the configuration said.
+    EndWhen(EndWhen),
+}
+
+impl Command {
+    /// The word of it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Command::Stop => "stop",
+            Command::Pause => "pause",
+            Command::Resume => "resume",
+            Command::EndWhen(_) => "end_when",
+        }
+    }
+}
+
+/// A command that makes no sense now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[error("`{command}`: the run is {state}; {advice}")]
+pub struct CommandError {
+    /// What was asked.
+    pub command: &'static str,
+    /// Where the run stands.
+    pub state: RunState,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+/// What was asked of a run and is to be done by its supervisor.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Wishes {
+    pub stop: bool,
+    pub pause: bool,
+    pub end: Option<EndWhen>,
+}
+
+#[derive(Default)]
+struct Shared {
+    latest: Mutex<Arc<LiveState>>,
+    newer: Condvar,
+    wishes: Mutex<Wishes>,
+    ledger: OnceLock<Ledger>,
+}
+
+/// One run, from before its start until long after its end. Clones are the same run.
+#[derive(Clone, Default)]
+pub struct RunHandle(Arc<Shared>);
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunHandle({})", self.state().state)
+    }
+}
+
+impl RunHandle {
+    /// Of a run that is going to be: hand it over in [`Watch`](super::Watch).
+    pub fn new() -> RunHandle {
+        RunHandle::default()
+    }
+
+    /// Of the run after this one: its states are numbered on, so that who waits for newer ones sees both.
+    pub fn successor(&self) -> RunHandle {
+        let next = RunHandle::default();
+        *locked(&next.0.latest) =
+            Arc::new(LiveState { sequence: self.state().sequence, ..LiveState::default() });
+        next
+    }
+
+    /// Says that the run could not be started, if nobody has.
+    pub(crate) fn failed(&self, message: &str) {
+        if self.state().state != RunState::Failed {
+            let failures = vec![message.to_owned()];
+            self.publish(LiveState { state: RunState::Failed, failures, ..LiveState::default() });
+        }
+    }
+
+    /// The latest state: at most [`LiveState::EVERY`] old while data are taken. Costs a pointer.
+    pub fn state(&self) -> Arc<LiveState> {
+        locked(&self.0.latest).clone()
+    }
+
+    /// The next state behind the one with number `sequence`, waited for; `None` when there is none within `wait`. For those
+    /// who pass on every state once.
+    pub fn newer_than(&self, sequence: u64, wait: Duration) -> Option<Arc<LiveState>> {
+        let until = Instant::now() + wait;
+        let mut latest = locked(&self.0.latest);
+        while latest.sequence <= sequence {
+            let left = until.checked_duration_since(Instant::now())?;
+            latest = self.0.newer.wait_timeout(latest, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Some(latest.clone())
+    }
+
+    /// Every account of every board, now: more than the state has, and more to copy. `None` before the run has a ledger.
+    pub fn books(&self) -> Option<Books> {
+        self.0.ledger.get().map(Ledger::books)
+    }
+
+    /// Asks the run for something. It is done within some twenty milliseconds, and seen in [`LiveState::state`].
+    ///
+    /// # Errors
+    /// When the run is where that makes no sense.
+    pub fn command(&self, command: &Command) -> Result<(), CommandError> {
+        let mut wishes = locked(&self.0.wishes);
+        let state = self.state().state;
+        let refuse = |advice| Err(CommandError { command: command.word(), state, advice });
+        match (command, state) {
+            (_, RunState::Stopped | RunState::Failed) => return refuse("start another one"),
+            (Command::Stop, _) => wishes.stop = true,
+            (_, RunState::Stopping) => return refuse("wait for its end"),
+            (Command::EndWhen(end), _) => wishes.end = Some(*end),
+            (Command::Pause, _) if wishes.pause => return refuse("`resume` it first"),
+            (Command::Pause, _) => wishes.pause = true,
+            (Command::Resume, _) if wishes.pause => wishes.pause = false,
+            (Command::Resume, RunState::Paused) => {
+                return refuse("the recording waits for disk space; free some, and it goes on by itself");
+            }
+            (Command::Resume, _) => return refuse("it was not asked to pause"),
+        }
+        Ok(())
+    }
+
+    pub(super) fn wishes(&self) -> Wishes {
+        *locked(&self.0.wishes)
+    }
+
+    pub(super) fn set_ledger(&self, ledger: &Ledger) {
+        // A handle is for one run: of a second one only the states are seen.
+        let _ = self.0.ledger.set(ledger.clone());
+    }
+
+    /// Puts a newer state in the place of the latest.
+    pub(crate) fn publish(&self, state: LiveState) -> Arc<LiveState> {
+        let mut latest = locked(&self.0.latest);
+        let state = Arc::new(LiveState { sequence: latest.sequence + 1, ..state });
+        latest.clone_from(&state);
+        self.0.newer.notify_all();
+        state
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(state: RunState) -> RunHandle {
+        let handle = RunHandle::new();
+        handle.publish(LiveState { state, ..LiveState::default() });
+        handle
+    }
+
+    #[test]
+    fn commands_are_taken_where_they_make_sense() {
+        let run = at(RunState::Running);
+        assert_eq!(run.command(&Command::Pause), Ok(()));
+        assert!(run.wishes().pause);
+        assert_eq!(run.command(&Command::Pause).map_err(|error| error.advice), Err("`resume` it first"));
+        assert_eq!(run.command(&Command::Resume), Ok(()));
+        assert!(run.command(&Command::Resume).is_err() && !run.wishes().pause);
+        let end = EndWhen { events: Some(5), ..EndWhen::default() };
+        assert_eq!(run.command(&Command::EndWhen(end)), Ok(()));
+        assert_eq!(run.wishes().end, Some(end));
+        assert_eq!(run.command(&Command::Stop), Ok(()));
+        assert!(run.wishes().stop);
+        let over = at(RunState::Stopped).command(&Command::Stop).expect_err("over");
+        assert_eq!(over.to_string(), "`stop`: the run is stopped; start another one");
+        assert!(at(RunState::Paused).command(&Command::Resume).is_err(), "it waits for the disk");
+    }
+
+    #[test]
+    fn commands_are_plain_json() {
+        let parse = |text: &str| serde_json::from_str::<Command>(text).ok();
+        assert_eq!(parse(r#"{"command": "pause"}"#), Some(Command::Pause));
+        let end = EndWhen { seconds: Some(60.0), ..EndWhen::default() };
+        assert_eq!(parse(r#"{"command": "end_when", "seconds": 60}"#), Some(Command::EndWhen(end)));
+        assert_eq!(parse(r#"{"command": "jump"}"#), None);
+    }
+
+    #[test]
+    fn the_next_state_is_waited_for() {
+        let run = at(RunState::Running);
+        let first = run.state();
+        assert!(first.sequence == 1 && run.newer_than(1, Duration::from_millis(1)).is_none());
+        let other = run.clone();
+        let waiting = std::thread::spawn(move || other.newer_than(1, Duration::from_secs(20)));
+        run.publish(LiveState { state: RunState::Stopping, ..LiveState::default() });
+        let next = waiting.join().expect("no panic").expect("published");
+        assert_eq!((next.sequence, next.state), (2, RunState::Stopping));
+    }
+}

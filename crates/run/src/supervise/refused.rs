@@ -1,0 +1,153 @@
+//! The first units that were refused, as people see them: whose, which, why, what was expected, and the bytes.
+//!
+//! ```text
+//!  splitters: first_refused ─┐                              ┌─► summary, run.json
+//!  builders: dumps ──────────┴─► RefusedGauges ─ by time ───┴─► live state
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Mutex;
+
+use serde::Serialize;
+use thalweg_data::{LossReason, Refused, Stage};
+
+/// A datagram, block or fragment that was refused, one of the first of its kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RefusedUnit {
+    /// Name of the board; of the link, where the board cannot be told.
+    pub source: String,
+    /// Where: `unpack` (framing) or `build`.
+    pub stage: Stage,
+    /// Why.
+    pub reason: LossReason,
+    /// The trigger number that it gave, if that could be read.
+    pub trigger: Option<u64>,
+    /// When it came, seconds since the clock of the run was started.
+    pub seconds: f64,
+    /// Its length; of a damaged stream, how much there was behind the damage. Bytes.
+    pub bytes: u64,
+    /// What would have been taken in its place.
+    pub expected: String,
+    /// Its first bytes, two hexadecimal digits each.
+    pub head: String,
+}
+
+impl RefusedUnit {
+    /// As it was kept, with the name of its board; `link` is told where the board is not known.
+    pub(crate) fn new(stage: Stage, refused: &Refused, names: &[String], link: &str) -> RefusedUnit {
+        let name = refused.source.and_then(|source| names.get(source.index()));
+        RefusedUnit {
+            source: name.map_or_else(|| link.to_owned(), Clone::clone),
+            stage,
+            reason: refused.reason,
+            trigger: refused.trigger,
+            seconds: refused.mark.0 as f64 / 1e9,
+            bytes: refused.bytes,
+            expected: refused.expected.clone(),
+            head: refused.head.iter().fold(String::new(), |mut text, byte| {
+                let _ = write!(text, "{byte:02x}");
+                text
+            }),
+        }
+    }
+
+    /// A line of words, and the bytes below it.
+    pub(super) fn write(&self, text: &mut String) -> std::fmt::Result {
+        let RefusedUnit { source, stage, reason, seconds, bytes, expected, .. } = self;
+        let trigger = self.trigger.map_or(String::new(), |trigger| format!("trigger {trigger}, "));
+        writeln!(
+            text,
+            "  {source} at {stage}: {reason}: {trigger}{bytes} bytes after {seconds:.3} s; expected {expected}"
+        )?;
+        for (line, digits) in self.head.as_bytes().chunks(2 * LINE_BYTES).take(LINES_SHOWN).enumerate() {
+            write!(text, "    {:04x} ", line * LINE_BYTES)?;
+            for (index, pair) in digits.chunks(2).enumerate() {
+                let space = if index % 4 == 0 { " " } else { "" };
+                write!(text, "{space}{}", String::from_utf8_lossy(pair))?;
+            }
+            text.push('\n');
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in a line of a dump.
+const LINE_BYTES: usize = 16;
+/// Lines of a dump that the text has: the header of every format. `run.json` has more.
+const LINES_SHOWN: usize = 3;
+/// Dumps in the text: one of each place and reason, and no more than these.
+const DUMPS_SHOWN: usize = 6;
+
+/// Writes the first of each place and reason, and how many more there are.
+pub(super) fn write_first(units: &[RefusedUnit], text: &mut String) -> std::fmt::Result {
+    let mut shown: Vec<&RefusedUnit> = Vec::new();
+    for unit in units {
+        let alike = |other: &&RefusedUnit| (other.stage, other.reason) == (unit.stage, unit.reason);
+        if shown.len() < DUMPS_SHOWN && !shown.iter().any(alike) {
+            shown.push(unit);
+        }
+    }
+    if shown.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "refused, the first of each kind:")?;
+    shown.iter().try_for_each(|unit| unit.write(text))?;
+    match units.len() - shown.len() {
+        0 => Ok(()),
+        more => writeln!(text, "  … and {more} more dumps in run.json"),
+    }
+}
+
+/// What the reading threads have kept; each writes its own when there is more of it, anyone reads.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedGauges(Mutex<BTreeMap<String, Vec<RefusedUnit>>>);
+
+impl RefusedGauges {
+    /// Puts what one thread has kept in the place of what it had before.
+    pub(crate) fn set(&self, thread: &str, units: Vec<RefusedUnit>) {
+        self.lock().insert(thread.to_owned(), units);
+    }
+
+    /// All of them, in the order in which they came.
+    pub(crate) fn all(&self) -> Vec<RefusedUnit> {
+        let mut all: Vec<RefusedUnit> = self.lock().values().flatten().cloned().collect();
+        all.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+        all
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Vec<RefusedUnit>>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_data::{Mark, SourceId};
+
+    use super::*;
+
+    #[test]
+    fn the_text_has_one_of_each_kind_with_its_bytes() {
+        let names = ["left".to_owned(), "right".to_owned()];
+        let refused = Refused::new(LossReason::BadHash, Mark(2_000_000), &[0x74; 40], "others".to_owned());
+        let of_board = Refused { source: Some(SourceId(1)), trigger: Some(17), ..refused.clone() };
+        let gauges = RefusedGauges::default();
+        let unit = |refused: &Refused| RefusedUnit::new(Stage::Unpack, refused, &names, "link");
+        gauges.set("one", vec![unit(&Refused { mark: Mark(5_000_000), ..of_board.clone() })]);
+        gauges.set("two", vec![unit(&refused), unit(&of_board)]);
+        let all = gauges.all();
+        assert_eq!(
+            all.iter().map(|unit| unit.source.as_str()).collect::<Vec<_>>(),
+            ["link", "right", "right"]
+        );
+        let mut text = String::new();
+        write_first(&all, &mut text).expect("a string takes everything");
+        assert!(
+            text.contains("  link at unpack: bad_hash: 40 bytes after 0.002 s; expected others\n"),
+            "{text}"
+        );
+        assert!(text.contains("    0000  74747474 74747474 74747474 74747474\n"), "{text}");
+        assert!(text.ends_with("    0020  74747474 74747474\n  … and 2 more dumps in run.json\n"), "{text}");
+    }
+}

@@ -1,0 +1,195 @@
+//! A run held by its handle: looked at, paused, resumed, and ended by command, from another thread.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use thalweg_run::RunState;
+use thalweg_run::config::Configuration;
+use thalweg_run::station::{NewRun, Station};
+use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A run of emulated boards on a thread of its own.
+struct Run {
+    handle: RunHandle,
+    thread: std::thread::JoinHandle<Summary>,
+    _folder: tempfile::TempDir,
+}
+
+fn start(sections: &str) -> Run {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let record = folder.path().join("runs");
+    let text = format!("[run]\ntitle = \"held\"\n{sections}\n[record]\ndirectory = {record:?}\n");
+    let configuration = Configuration::parse(Path::new("held.toml"), text).expect("valid");
+    let handle = RunHandle::new();
+    let held = handle.clone();
+    let thread = std::thread::spawn(move || {
+        let never = AtomicBool::new(false);
+        let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: held };
+        let end = EndWhen { seconds: Some(LIMIT.as_secs_f64()), ..EndWhen::default() };
+        thalweg_run::run(&configuration, end, &mut watch).expect("it starts")
+    });
+    Run { handle, thread, _folder: folder }
+}
+
+impl Run {
+    /// The first state of which `wanted` holds.
+    fn until(&self, what: &str, wanted: impl Fn(&LiveState) -> bool) -> std::sync::Arc<LiveState> {
+        let (from, mut seen) = (Instant::now(), 0);
+        while from.elapsed() < LIMIT {
+            if let Some(state) = self.handle.newer_than(seen, Duration::from_secs(1)) {
+                seen = state.sequence;
+                if wanted(&state) {
+                    return state;
+                }
+            }
+        }
+        panic!("never {what}: {:#?}", self.handle.state())
+    }
+
+    fn command(&self, command: Command) {
+        self.handle.command(&command).expect("makes sense now");
+    }
+
+    fn end(self) -> Summary {
+        let summary = self.thread.join().expect("no panic");
+        assert!(summary.is_good(), "{:#?}", summary.failures);
+        summary
+    }
+}
+
+const BOARDS: &str = "[[source]]\nname = \"boards\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 3\n\
+                      [trigger]\nprogram = \"constant\"\nrate_hz = 1000.0\n";
+
+fn built(state: &LiveState) -> u64 {
+    state.events.as_ref().map_or(0, |events| events.events_built)
+}
+
+#[test]
+fn a_triggered_run_is_paused_by_busy_and_goes_on() {
+    let run = start(BOARDS);
+    let state = run.until("building", |state| built(state) > 100);
+    assert_eq!((state.state, state.title.as_str(), state.run), (RunState::Running, "held", 1));
+    assert!(state.end.seconds.is_some() && !state.busy && state.paused_by.is_none());
+    run.command(Command::Pause);
+    let paused = run.until("paused", |state| state.state == RunState::Paused);
+    assert!(paused.busy && paused.paused_by.is_some());
+    std::thread::sleep(Duration::from_millis(300));
+    let still = built(&run.handle.state());
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(built(&run.handle.state()), still, "nothing is built while the trigger is held back");
+    run.command(Command::Resume);
+    run.until("going on", |state| state.state == RunState::Running && built(state) > still + 100);
+    run.command(Command::Stop);
+    let events = run.end().events.expect("it builds events");
+    assert!(events.triggers_refused.is_some_and(|refused| refused > 300), "{events:#?}");
+    assert_eq!(events.events_partial, 0, "{events:#?}");
+}
+
+#[test]
+fn a_counted_end_can_be_asked_for_while_the_run_goes_on() {
+    let run = start(BOARDS);
+    run.until("building", |state| built(state) > 10);
+    run.command(Command::EndWhen(EndWhen { events: Some(500), ..EndWhen::default() }));
+    let last = run.until("over", |state| state.state == RunState::Stopped);
+    assert!(last.events.as_ref().is_some_and(|events| events.events_recorded >= 500));
+    assert!(run.handle.command(&Command::Stop).is_err(), "it is over");
+    assert!(run.end().elapsed_seconds < LIMIT.as_secs_f64() / 2.0);
+}
+
+#[test]
+fn the_state_has_everything_that_a_page_draws() {
+    let run = start(BOARDS);
+    let state = run.until("recording", |state| {
+        let events = state.events.as_ref();
+        events.is_some_and(|events| events.events_recorded > 300 && !events.look.build_ns.is_empty())
+    });
+    let json = serde_json::to_value(&*state).expect("plain data");
+    let source = &json["sources"][0];
+    let counted = (&source["name"], &source["links"], &source["boards"]);
+    assert_eq!(counted, (&"boards".into(), &3.into(), &3.into()));
+    assert!(source["pool_bytes"].as_u64() > Some(0), "{json:#}");
+    assert!(source["byte_rate_hz"].as_f64() > Some(0.0), "{json:#}");
+    let events = &json["events"];
+    assert_eq!(events["completeness"].as_array().map(Vec::len), Some(3), "{events:#}");
+    assert!(events["event_bytes"][0][1].as_u64() > Some(0) && events["event_rate_hz"].as_f64() > Some(0.0));
+    let lines = json["ledger"].as_array().expect("a list");
+    let line = |source: &str, stage: &str| {
+        let found = lines.iter().find(|line| line["source"] == source && line["stage"] == stage);
+        found.unwrap_or_else(|| panic!("{source} at {stage} in {lines:#?}")).clone()
+    };
+    assert!(line("boards", "build")["out"].as_u64() >= Some(900));
+    assert!(line("events", "record")["out"].is_u64());
+    assert!(json["disk_free_bytes"].as_u64() > Some(0) && json["refused"].as_array().is_some());
+    assert!(run.handle.books().is_some_and(|books| books.sources.len() == 4), "three boards and the events");
+    run.command(Command::Stop);
+    run.end();
+}
+
+#[test]
+fn a_run_of_hits_is_paused_by_not_reading() {
+    let run = start(
+        "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         [source.emulate]\ntransport = \"tcp\"\n",
+    );
+    run.until("recording", |state| state.hits_recorded > 0);
+    run.command(Command::Pause);
+    run.until("paused", |state| state.state == RunState::Paused);
+    std::thread::sleep(Duration::from_millis(300));
+    let received = |run: &Run| run.handle.state().sources[0].bytes;
+    let still = received(&run);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(received(&run), still, "nothing is read");
+    run.command(Command::Resume);
+    run.until("going on", |state| state.sources.first().is_some_and(|source| source.bytes > still));
+    run.command(Command::Stop);
+    assert!(run.end().hits_recorded > 0);
+}
+
+#[test]
+fn a_station_starts_one_run_after_another() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let record = folder.path().join("runs");
+    let text = format!("[run]\ntitle = \"plain\"\n{BOARDS}[record]\ndirectory = {record:?}\n");
+    let station = Station::new(Configuration::parse(Path::new("station.toml"), text).expect("valid"));
+    assert_eq!(station.run().state().state, RunState::Configured);
+    assert!(station.command(&Command::Stop).is_err(), "there is no run yet");
+    let new: NewRun =
+        serde_json::from_str(r#"{"comment": "with source", "events": 200}"#).expect("plain JSON");
+    let first = station.start(&new).expect("none before");
+    assert!(station.start(&new).is_err(), "one at a time");
+    let directory = match station.wait().as_deref() {
+        Some(Ok(summary)) => summary.run_directory.clone().expect("recorded"),
+        other => panic!("{other:?}"),
+    };
+    let run = std::fs::read_to_string(directory.join("run.json")).expect("there");
+    assert!(run.contains("\"comment\": \"with source\"") && run.contains("\"title\": \"plain\""), "{run}");
+    let last = first.state();
+    assert_eq!(last.state, RunState::Stopped);
+    let second =
+        station.start(&NewRun { title: Some("again".to_owned()), ..new }).expect("the first is over");
+    let state = second.newer_than(last.sequence, LIMIT).expect("states go on");
+    assert!(state.sequence > last.sequence && state.title == "again" && state.run == last.run + 1);
+    station.command(&Command::Stop).expect("it runs");
+    assert!(station.wait().is_some_and(|ended| ended.as_ref().as_ref().is_ok_and(Summary::is_good)));
+}
+
+#[test]
+fn a_run_that_cannot_start_is_seen_to_have_failed() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let record = folder.path().join("runs");
+    let text = format!(
+        "[[source]]\nname = \"b\"\nformat = \"fragment\"\nurl = \"tcp://127.0.9.9:1\"\n\
+         [record]\ndirectory = {record:?}\n"
+    );
+    let configuration = Configuration::parse(Path::new("held.toml"), text).expect("valid");
+    let handle = RunHandle::new();
+    let never = AtomicBool::new(false);
+    let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: handle.clone() };
+    assert!(thalweg_run::run(&configuration, EndWhen::default(), &mut watch).is_err());
+    let state = handle.state();
+    assert_eq!(state.state, RunState::Failed);
+    assert!(state.failures[0].contains("127.0.9.9"), "{:?}", state.failures);
+}
