@@ -129,26 +129,6 @@ fn the_state_has_everything_that_a_page_draws() {
 }
 
 #[test]
-fn a_run_of_hits_is_paused_by_not_reading() {
-    let run = start(
-        "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
-         [source.emulate]\ntransport = \"tcp\"\n",
-    );
-    run.until("recording", |state| state.hits_recorded > 0);
-    run.command(Command::Pause);
-    run.until("paused", |state| state.state == RunState::Paused);
-    std::thread::sleep(Duration::from_millis(300));
-    let received = |run: &Run| run.handle.state().sources[0].bytes;
-    let still = received(&run);
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(received(&run), still, "nothing is read");
-    run.command(Command::Resume);
-    run.until("going on", |state| state.sources.first().is_some_and(|source| source.bytes > still));
-    run.command(Command::Stop);
-    assert!(run.end().hits_recorded > 0);
-}
-
-#[test]
 fn a_station_starts_one_run_after_another() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let record = folder.path().join("runs");
