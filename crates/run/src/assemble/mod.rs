@@ -21,6 +21,7 @@ use std::time::Instant;
 use thalweg_data::{Books, Busy, Ledger, RunState, SourceId, Stage, Unit};
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
+use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{RunDirectory, RunRecord, RunRecordState, Table};
 
 use crate::config::Configuration;
@@ -81,6 +82,17 @@ const RUN: u32 = 1;
 struct Files {
     directory: RunDirectory,
     record: RunRecord,
+}
+
+impl Files {
+    /// Writes how the run ended.
+    fn close(&mut self, summary: &Summary, tables: Vec<TableSummary>, books: &Books) -> Result<(), RunError> {
+        let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
+        self.record.remarks.clone_from(&summary.failures);
+        self.record.details = details(summary);
+        self.record.stop(state, tables, Some(books));
+        Ok(self.record.write(&self.directory)?)
+    }
 }
 
 fn take_data(
@@ -176,11 +188,7 @@ fn take_data_into(
     };
     let summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
-    let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
-    files.record.remarks.clone_from(&summary.failures);
-    files.record.details = details(&summary);
-    files.record.stop(state, taken.tables(), Some(&outcome.books));
-    files.record.write(&files.directory)?;
+    files.close(&summary, taken.tables(), &outcome.books)?;
     let last = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
     watched.tell(last, end, &outcome.audit);
     Ok(summary)

@@ -332,14 +332,16 @@ fn source_state(entry: &Entry, counts: Counts, gauges: &GaugesOf) -> SourceState
 }
 
 fn completeness(roster: &Roster, now: &Look, before: &Look) -> Vec<Completeness> {
-    let boards = roster.boards.clone().zip(now.boards.iter().zip(&before.boards));
-    let of_board = |(board, (now, before)): (u16, (&(u64, u64), &(u64, u64)))| Completeness {
-        name: roster.names[usize::from(board)].clone(),
-        expected: now.0.saturating_sub(before.0),
-        built: now.1.saturating_sub(before.1),
-        missing: now.0.saturating_sub(now.1),
-    };
-    boards.map(of_board).collect()
+    let boards = roster.boards.clone().enumerate().map(|(index, board)| {
+        let (now, before) = (now.boards[index], before.boards[index]);
+        Completeness {
+            name: roster.names[usize::from(board)].clone(),
+            expected: now.0.saturating_sub(before.0),
+            built: now.1.saturating_sub(before.1),
+            missing: now.0.saturating_sub(now.1),
+        }
+    });
+    boards.collect()
 }
 
 /// What a `[[source]]` has given, from the books by source.
