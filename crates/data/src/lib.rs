@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
-//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mapping of the [`ledger`], in the
-//! choice of vector instructions in [`waveform`], and in the hint of [`prefetch`].
+//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mapping of the [`ledger`], in the one system
+//! call of [`memory`], in the choice of vector instructions in [`waveform`], and in the hint of [`prefetch`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -24,6 +24,7 @@ pub mod event;
 pub mod hit;
 pub mod ledger;
 pub mod measure;
+pub mod memory;
 pub mod message;
 pub mod pool;
 pub mod prefetch;
@@ -40,6 +41,7 @@ pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
 pub use event::{Closing, Event, Events, Fragment, Fragments};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use ledger::{Account, Books, Ledger, LossReason, Quality, Stage, Tally, Unit};
+pub use memory::{HugePages, Memory};
 pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
 pub use refused::{FirstRefused, Refused};

@@ -13,6 +13,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicU32 as StdAtomicU32;
 
+use crate::memory::{HUGE_PAGE_BYTES, HugePages, Memory, Refused, resident};
 use crate::slice::{BlockId, Slice};
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -39,6 +40,32 @@ pub enum PoolError {
         blocks: usize,
         /// Bytes per block asked for.
         block_size: usize,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// Not enough huge pages are reserved.
+    #[error(
+        "no huge pages for {blocks} blocks of {block_size} bytes: {cause}; reserve {needed} more of 2 MiB \
+         (`sysctl vm.nr_hugepages`), or write `huge_pages = \"try\"`"
+    )]
+    HugePages {
+        /// Blocks asked for.
+        blocks: usize,
+        /// Bytes per block asked for.
+        block_size: usize,
+        /// Huge pages that this pool takes.
+        needed: usize,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// The memory cannot be on that node.
+    #[error(
+        "no memory on NUMA node {node}: {cause}; take `numa_node` out, or name a node that `numactl --hardware` shows \
+         (in a container `mbind` may be forbidden)"
+    )]
+    Node {
+        /// The node asked for.
+        node: u32,
         /// What the system said.
         cause: std::io::Error,
     },
@@ -105,16 +132,29 @@ impl Pool {
     /// # Errors
     /// When the sizes cannot be named or the memory is not there.
     pub fn new(blocks: usize, block_size: usize) -> Result<Pool, PoolError> {
+        Pool::of(blocks, block_size, Memory::default())
+    }
+
+    /// As [`Pool::new`], of this memory.
+    ///
+    /// # Errors
+    /// When the sizes cannot be named, or there is no such memory.
+    pub fn of(blocks: usize, block_size: usize, memory: Memory) -> Result<Pool, PoolError> {
         let possible = (1..=BlockId::MAX_BLOCKS).contains(&blocks)
             && (64..=1 << 30).contains(&block_size)
             && block_size.is_multiple_of(64);
         if !possible {
             return Err(PoolError::Size { blocks, block_size });
         }
-        let memory = resident_memory(blocks * block_size).map_err(|cause| PoolError::Memory {
-            blocks,
-            block_size,
-            cause,
+        let memory = resident(blocks * block_size, memory).map_err(|refused| match refused {
+            Refused::Node(node, cause) => PoolError::Node { node, cause },
+            Refused::Bytes(cause) if memory.huge_pages == HugePages::Require => PoolError::HugePages {
+                blocks,
+                block_size,
+                needed: memory.huge_pages.occupied(blocks * block_size) / HUGE_PAGE_BYTES,
+                cause,
+            },
+            Refused::Bytes(cause) => PoolError::Memory { blocks, block_size, cause },
         })?;
         let number = pool_number().ok_or(PoolError::TooMany)?;
         let headers = (0..blocks as u32)
@@ -169,19 +209,6 @@ impl fmt::Debug for Pool {
             self.block_size()
         )
     }
-}
-
-/// Anonymous memory, with large pages where the system has them, touched so that no page fault is left for the run.
-fn resident_memory(bytes: usize) -> std::io::Result<memmap2::MmapRaw> {
-    let map = memmap2::MmapOptions::new().len(bytes).map_anon()?;
-    #[cfg(target_os = "linux")]
-    if bytes >= 2 << 20 {
-        // A hint only: without large pages the pool works the same.
-        let _ = map.advise(memmap2::Advice::HugePage);
-    }
-    let mut map = map;
-    map.iter_mut().step_by(4096).for_each(|byte| *byte = 0);
-    Ok(map.into())
 }
 
 impl Shared {

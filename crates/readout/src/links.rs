@@ -276,7 +276,8 @@ pub fn open_links(
     let policy_busy = (settings.endpoint.policy == Policy::Busy).then(|| busy.clone());
     let mut pools = Vec::with_capacity(plan.links);
     for _ in 0..plan.links {
-        pools.push(Pool::new(plan.blocks, plan.block_bytes).map_err(|error| failed(error.to_string()))?);
+        let pool = Pool::of(plan.blocks, plan.block_bytes, settings.endpoint.memory());
+        pools.push(pool.map_err(|error| failed(error.to_string()))?);
     }
     let opener = Opener { settings, plan, clock, busy: policy_busy, pools: &pools, place: &place };
     let (lives, hosted, register_ports) = opener.open_all()?;

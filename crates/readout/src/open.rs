@@ -56,7 +56,7 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
         ));
     }
     let (blocks, block_bytes) = settings.pool_shape();
-    let pool = Pool::new(blocks, block_bytes).map_err(|error| failed(error.to_string()))?;
+    let pool = Pool::of(blocks, block_bytes, settings.memory()).map_err(|error| failed(error.to_string()))?;
     let busy = (settings.policy == Policy::Busy).then(|| busy.clone());
     let opening = Opening { settings, pool: pool.clone(), clock, busy, place: &place };
     let (mut control, mut address) = (None, None);

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thalweg_data::{HugePages, Memory};
 use thalweg_transport::udp::MESSAGE_ROOM_BYTES;
 
 use crate::url::SourceUrl;
@@ -65,6 +66,13 @@ pub struct Settings {
     /// Bytes of all blocks of this source.
     #[serde(default = "default_memory_bytes")]
     pub memory_bytes: u64,
+    /// Whether that memory is made of large pages: `"try"` where the system has them, `"require"` those that were reserved
+    /// (`vm.nr_hugepages`), or `"off"`.
+    #[serde(default)]
+    pub huge_pages: HugePages,
+    /// The NUMA node that this memory is on; without it, that of the core which reads the source.
+    #[serde(default)]
+    pub numa_node: Option<u32>,
     /// Longest datagram that is taken, bytes.
     #[serde(default = "default_datagram_bytes")]
     pub datagram_bytes: u32,
@@ -109,6 +117,8 @@ impl Settings {
             receive_buffer_bytes: None,
             block_bytes: default_block_bytes(),
             memory_bytes: default_memory_bytes(),
+            huge_pages: HugePages::default(),
+            numa_node: None,
             datagram_bytes: default_datagram_bytes(),
             continuations: Vec::new(),
             parameters: Vec::new(),
@@ -147,6 +157,11 @@ impl Settings {
             ));
         }
         Ok((blocks, block_bytes))
+    }
+
+    /// Which memory the blocks are made of.
+    pub fn memory(&self) -> Memory {
+        Memory { huge_pages: self.huge_pages, numa_node: self.numa_node }
     }
 
     /// Number of blocks, and bytes of each.

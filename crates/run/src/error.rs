@@ -38,6 +38,9 @@ pub enum RunError {
     /// Emulated boards could not be hosted.
     #[error(transparent)]
     Host(#[from] thalweg_readout::host::HostError),
+    /// The system does not let a thread stand where it is to.
+    #[error("[threads]: {0}")]
+    Place(#[from] thalweg_transport::placement::PlaceError),
     /// The ledger could not be made.
     #[error(transparent)]
     Ledger(#[from] thalweg_data::ledger::LedgerError),

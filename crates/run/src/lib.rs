@@ -1,7 +1,7 @@
 //! Composes the rooms: settings into a plan, the plan into threads, threads into a run with closed books.
 //!
 //! ```text
-//!  config ─► plan ─► assemble ─► pipeline (threads, rings) ─► supervise ─► Summary
+//!  config ─► plan, placement ─► assemble ─► pipeline (threads, rings) ─► supervise ─► Summary
 //! ```
 //! The only code that wires: rooms never know their neighbours.
 
@@ -23,11 +23,13 @@ mod error;
 mod open;
 mod open_links;
 mod pipeline;
+mod placement;
 mod roster;
 mod units;
 
-pub use assemble::{replay, run};
+pub use assemble::{replay, run, run_planned};
 pub use error::RunError;
+pub use placement::{PlaceSettings, PlacedSettings, ThreadSettings};
 pub use thalweg_data::RunState;
 pub use thalweg_transport::raise_open_files;
 pub use units::{UnitKind, UnitSettings};

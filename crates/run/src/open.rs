@@ -18,6 +18,7 @@ use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
 use crate::format::{EmulateSettings, HitFormat};
+use crate::placement::Placement;
 
 /// Where the bytes come from.
 pub(crate) enum Origin {
@@ -53,17 +54,19 @@ pub(crate) struct OpenedAll {
 pub(crate) fn open_all(
     configuration: &Configuration,
     origin: &Origin,
-    clock: RunClock,
+    (clock, placement): (RunClock, &Placement),
     busy: &Arc<Busy>,
 ) -> Result<OpenedAll, RunError> {
     let truth = configuration.truth.as_deref().map(TruthFile::create).transpose()?;
     let mut sources = Vec::new();
     for (index, (settings, format)) in configuration.hit_sources().enumerate() {
-        let given = Given { configuration, settings, format, id: SourceId(index as u16) };
-        sources.push(match origin {
-            Origin::Configured => given.configured(clock, busy, truth.as_ref())?,
-            Origin::Recorded(path) => given.recorded(path)?,
-        });
+        let given = Given { configuration, settings, format, id: SourceId(index as u16), placement };
+        let open = || match origin {
+            Origin::Configured => given.configured(clock, busy, truth.as_ref()),
+            Origin::Recorded(path) => given.recorded(path),
+        };
+        // Its blocks are near the core that will read it.
+        sources.push(placement.near(&settings.head.name, open)??);
     }
     Ok(OpenedAll { sources, truth })
 }
@@ -74,6 +77,7 @@ struct Given<'c> {
     settings: &'c SourceSettings,
     format: &'c HitFormat,
     id: SourceId,
+    placement: &'c Placement,
 }
 
 impl Given<'_> {
@@ -108,13 +112,14 @@ impl Given<'_> {
         let first_channel = self.format.channels().0;
         let truth = truth.map(|file| file.sink(first_channel));
         let host = HostSettings { board, place: Place::Stream { to }, loss: self.settings.head.loss, truth };
-        HostedBoard::new(host).map_err(|error| self.refused(error.to_string()))
+        let hosted = self.placement.near("emulate", || HostedBoard::new(host))?;
+        hosted.map_err(|error| self.refused(error.to_string()))
     }
 
     /// One source of a raw recording, with a pool of the same shape, so that units are cut where they were.
     fn recorded(&self, path: &Path) -> Result<Opened, RunError> {
         let (blocks, block_bytes) = self.settings.endpoint.pool_shape();
-        let pool = Pool::new(blocks, block_bytes)
+        let pool = Pool::of(blocks, block_bytes, self.settings.endpoint.memory())
             .map_err(|error| SourceError { place: path.display().to_string(), message: error.to_string() })?;
         let replay = RawReplay::open(path, self.id, pool.clone())?;
         self.framed(Box::new(replay), pool)

@@ -158,7 +158,7 @@ fn open_recorded(
                 place: path.display().to_string(),
                 message: error.to_string(),
             };
-            let pool = Pool::new(plan.blocks, plan.block_bytes).map_err(failed)?;
+            let pool = Pool::of(plan.blocks, plan.block_bytes, source.endpoint.memory()).map_err(failed)?;
             let replay = RawReplay::open(path, place.link, pool.clone())?;
             let stream = replay.is_stream();
             let split =

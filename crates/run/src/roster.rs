@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use thalweg_data::ledger::{Carrier, Loss};
 use thalweg_data::{Books, SourceId};
+use thalweg_readout::links::LinkPlan;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::format::FormatSettings;
@@ -42,6 +43,8 @@ pub(crate) struct Roster {
     pub(crate) names: Vec<String>,
     /// In the order of the configuration.
     pub(crate) entries: Vec<Entry>,
+    /// Of the triggered sources, what their links are, by place in the configuration.
+    pub(crate) links: Vec<Option<LinkPlan>>,
     /// The boards of all triggered sources.
     pub(crate) boards: Range<u16>,
     /// The account of the events themselves, of a run that has triggered sources.
@@ -88,8 +91,10 @@ impl Roster {
     /// # Errors
     /// When settings do not fit together, or there are more than numbers.
     pub(crate) fn of(configuration: &Configuration) -> Result<Roster, ConfigError> {
-        let shapes = configuration.sources.iter().map(|source| shape(configuration, source));
-        let shapes: Vec<Option<Shape>> = shapes.collect::<Result<_, _>>()?;
+        let links = configuration.sources.iter().map(|source| link_plan(configuration, source));
+        let links: Vec<Option<LinkPlan>> = links.collect::<Result<_, _>>()?;
+        let shapes = configuration.sources.iter().zip(&links);
+        let shapes: Vec<Option<Shape>> = shapes.map(|(source, plan)| plan.map(|plan| shape(source, plan))).collect();
         let hits = shapes.iter().filter(|shape| shape.is_none()).count();
         let count = |of: fn(&Shape) -> usize| shapes.iter().flatten().map(of).sum::<usize>();
         let boards = count(|shape| shape.links * usize::from(shape.boards));
@@ -103,6 +108,7 @@ impl Roster {
             names: vec![String::new(); all],
             boards: hits as u16..(hits + boards) as u16,
             events: (boards > 0).then(|| SourceId((hits + boards + shared) as u16)),
+            links,
             ..Roster::default()
         };
         if let Some(events) = roster.events {
@@ -158,18 +164,24 @@ struct Shape {
     offsets: Vec<u16>,
 }
 
-/// The shape of a source; `None` of one of hits.
-fn shape(configuration: &Configuration, source: &SourceSettings) -> Result<Option<Shape>, ConfigError> {
-    let plan = source.link_plan().map_err(|message| ConfigError::Source {
-        file: configuration.file.clone(),
-        source_name: source.head.name.clone(),
-        message,
-    })?;
-    let offsets = || match &source.format {
+fn shape(source: &SourceSettings, plan: LinkPlan) -> Shape {
+    let offsets = match &source.format {
         FormatSettings::Triggered(boards) => boards.offsets(),
         FormatSettings::Hits(_) => Vec::new(),
     };
-    Ok(plan.map(|plan| Shape { links: plan.links, boards: plan.boards_per_link, offsets: offsets() }))
+    Shape { links: plan.links, boards: plan.boards_per_link, offsets }
+}
+
+/// The links of a triggered source; `None` of a source of hits.
+fn link_plan(
+    configuration: &Configuration,
+    source: &SourceSettings,
+) -> Result<Option<LinkPlan>, ConfigError> {
+    source.link_plan().map_err(|message| ConfigError::Source {
+        file: configuration.file.clone(),
+        source_name: source.head.name.clone(),
+        message,
+    })
 }
 
 struct Next {

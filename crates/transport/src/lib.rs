@@ -28,6 +28,7 @@ mod error;
 mod open_files;
 mod pace;
 pub mod peer;
+pub mod placement;
 mod ready;
 mod receive_buffer;
 pub mod ring;

@@ -4,10 +4,12 @@
 //!  socket, &mut [u8]  ─► recvmsg · recvmmsg ─► lengths, notes, sender
 //!  socket, &[&[u8]]   ─► sendmmsg           ─► how many went
 //!  socket, wait       ─► ppoll              ─► readable or not
+//!  cores, priority    ─► sched_set…         ─► where the calling thread runs
 //! ```
 
 pub(crate) mod epoll;
 pub(crate) mod packet_ring;
+pub(crate) mod scheduling;
 pub(crate) mod shared_memory;
 
 use std::io;

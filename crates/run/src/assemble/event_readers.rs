@@ -11,7 +11,7 @@ use thalweg_readout::Boards;
 use thalweg_readout::host::triggered::HostedLink;
 use thalweg_record::RawSource;
 
-use super::{RawLinks, Site, spawn};
+use super::{RawLinks, Site};
 use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
@@ -59,7 +59,8 @@ impl Reading<'_> {
         raw: &mut RawLinks,
     ) -> Result<(StartedReader, Downstream<Events>), RunError> {
         let Site { configuration, ledger, roster, .. } = *site;
-        let opened = open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy)?;
+        let open = || open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy);
+        let opened = site.placement.near(self.name, open)??;
         let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
         let mut builder = Builder::new(&configuration.build, self.boards)?;
         for (source, bits) in self.sources.iter().flat_map(|index| trigger_bits(site, *index)) {
@@ -90,7 +91,7 @@ impl Reading<'_> {
             refused: RefusedOutlet::new(site.refused, self.name),
             names: roster.names.clone().into(),
         });
-        let thread = spawn(self.name, site.signals, move |signals| reader.run(signals))?;
+        let thread = site.spawn(self.name, move |signals| reader.run(signals))?;
         Ok((StartedReader { thread, hosted, emulated, controls, descriptions, gauges }, outlet))
     }
 }

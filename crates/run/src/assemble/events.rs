@@ -18,7 +18,7 @@ use thalweg_record::EventWriter;
 use super::event_readers::Reading;
 use super::leading::Leading;
 use super::unit_threads::UnitThreads;
-use super::{RawLinks, Site, joined, spawn};
+use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::open::Origin;
 use crate::open_links::host;
@@ -83,7 +83,7 @@ impl EventPath {
                 let sources: Vec<usize> =
                     triggered.filter(|(_, entry)| !entry.links.is_empty()).map(|(index, _)| index).collect();
                 let reading = Reading {
-                    name: "build events",
+                    name: "build",
                     sources: &sources,
                     boards: site.roster.boards.clone(),
                     events,
@@ -119,7 +119,9 @@ impl EventPath {
         }
         if !hosted.is_empty() {
             let feed = leading.feed(site)?;
-            path.boards = Some((host(site.configuration, hosted, feed, site.busy)?, emulated));
+            let boards =
+                site.placement.near("emulate", || host(site.configuration, hosted, feed, site.busy))??;
+            path.boards = Some((boards, emulated));
         }
         Ok(Some(path))
     }
@@ -186,10 +188,11 @@ fn recorder(
     events: SourceId,
     inlet: Downstream<Events>,
 ) -> Result<JoinHandle<EventRecorder<EventWriter>>, RunError> {
-    let Site { configuration, ledger, roster, signals, .. } = *site;
+    let Site { configuration, ledger, roster, .. } = *site;
     let files = site.directory.events_of(None);
-    let sink =
-        EventWriter::create(&files, &configuration.record, &roster.names, configuration.build.ordered)?;
+    let ordered = configuration.build.ordered;
+    let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
+    let sink = site.placement.near("compress", create)??;
     let open = |source, units: &[Unit]| Ledgered::new(ledger.open(Stage::Record, source, units));
     let boards = roster.boards.clone();
     let recorded = boards.clone().map(|board| open(SourceId(board), &[Unit::Fragments, Unit::Bytes]));
@@ -200,7 +203,7 @@ fn recorder(
         open(events, &[Unit::Events]),
         (boards, recorded.collect()),
     );
-    spawn("record events", signals, move |signals| recorder.run(signals))
+    site.spawn("record", move |signals| recorder.run(signals))
 }
 
 /// Enters what the trigger and the boards count: the first pages of the books of events and fragments.

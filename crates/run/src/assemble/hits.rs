@@ -13,7 +13,7 @@ use thalweg_order::TimeOrder;
 use thalweg_readout::host::HostedBoard;
 use thalweg_record::{HitWriter, RawSource};
 
-use super::{RawLinks, Site, joined, spawn};
+use super::{RawLinks, Site, joined};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
 use crate::open::{Opened, OpenedAll, open_all};
@@ -50,7 +50,7 @@ impl HitPath {
             return Ok(None);
         }
         let OpenedAll { sources: mut opened, truth } =
-            open_all(site.configuration, site.origin, site.clock, site.busy)?;
+            open_all(site.configuration, site.origin, (site.clock, site.placement), site.busy)?;
         let descriptions = opened.iter().map(|source| source.source.description()).collect();
         let gauges: Vec<Arc<Gauges>> =
             opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
@@ -102,11 +102,12 @@ fn start_threads(
     gauges: &[Arc<Gauges>],
     raw: &mut RawLinks,
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
-    let Site { configuration, ledger, signals, .. } = *site;
+    let Site { configuration, ledger, .. } = *site;
     let mut order = TimeOrder::new(&configuration.order, opened.len(), OUTPUT_HITS);
     let names: Vec<String> =
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
-    let sink = HitWriter::create(site.directory.path(), &configuration.record, &names)?;
+    let create = || HitWriter::create(site.directory.path(), &configuration.record, &names);
+    let sink = site.placement.near("compress", create)??;
     let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (source, (settings, _))) in opened.into_iter().zip(configuration.hit_sources()).enumerate() {
         let id = SourceId(index as u16);
@@ -140,17 +141,19 @@ fn start_threads(
             accounts,
             gauges: gauges[index].clone(),
         };
-        work.extend(workers.into_iter().map(|worker| (format!("decode {}", settings.head.name), worker)));
-        readers.push((format!("read {}", settings.head.name), reader));
+        let group = format!("{}-decode", settings.head.name);
+        work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
+        readers.push((settings.head.name.clone(), reader));
     }
     let collector = Collector::new(inlets, order, sink, configuration.record.on_full);
-    let collector = spawn("collect", signals, move |signals| collector.run(signals))?;
+    let collector = site.spawn("order", move |signals| collector.run(signals))?;
     let mut handles = Vec::new();
-    for (name, worker) in work {
-        handles.push(spawn(&name, signals, move |signals| worker.run(signals))?);
+    for (group, number, worker) in work {
+        let name = format!("{group}-{number}");
+        handles.push(site.spawn_one_of(&group, &name, move |signals| worker.run(signals))?);
     }
     for (name, reader) in readers {
-        handles.push(spawn(&name, signals, move |signals| reader.run(signals))?);
+        handles.push(site.spawn(&name, move |signals| reader.run(signals))?);
     }
     Ok((handles, collector))
 }

@@ -24,10 +24,11 @@ use thalweg_readout::busy::BusyOutput;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{RunDirectory, RunRecord, RunRecordState, Table};
 
-use crate::config::Configuration;
+use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
 use crate::open::Origin;
 use crate::pipeline::Signals;
+use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::roster::{Entry, Roster};
 use crate::supervise::{
@@ -36,15 +37,34 @@ use crate::supervise::{
 };
 pub(crate) use events::spread_us;
 use paths::Paths;
+pub(crate) use raw::RAW_BATCHES;
 use raw::RawLinks;
+pub(crate) use unit_threads::{BLOCK_BYTES as UNIT_BLOCK_BYTES, WORDS_BYTES, blocks as unit_blocks};
 
 /// Takes data as configured until the end is reached, everything in flight is written, and the books are closed.
 ///
 /// # Errors
 /// When the run cannot be started. What goes wrong later is in the summary, and what was written verifies.
 pub fn run(configuration: &Configuration, end: EndWhen, watch: &mut Watch<'_>) -> Result<Summary, RunError> {
-    Plan::of(configuration)?;
-    take_data(configuration, &Origin::Configured, end, watch)
+    run_planned(configuration, Plan::of(configuration)?, end, watch)
+}
+
+/// As [`run`], where the plan of the configuration is known already.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_planned(
+    configuration: &Configuration,
+    plan: Plan,
+    end: EndWhen,
+    watch: &mut Watch<'_>,
+) -> Result<Summary, RunError> {
+    let Plan { roster, placement, .. } = plan;
+    placement.try_out().map_err(|message| ConfigError::NotAllowed {
+        file: configuration.file.clone(),
+        report: format!("[threads]: {message}"),
+    })?;
+    take_data(configuration, &Origin::Configured, (roster, placement), end, watch)
 }
 
 /// Runs a raw recording again through the same path, into a new run in `parent`.
@@ -57,7 +77,12 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
     configuration.record.directory = parent.to_owned();
     configuration.record.tables.retain(|table| *table != Table::Raw);
     configuration.run.title = format!("replay of {}", record.title);
-    take_data(&configuration, &Origin::Recorded(recorded.to_owned()), EndWhen::default(), watch)
+    // The cores and nodes are those of the machine that recorded.
+    for source in &mut configuration.sources {
+        (source.endpoint.numa_node, source.endpoint.huge_pages) = Default::default();
+    }
+    let everyone = (Roster::of(&configuration)?, Placement::default());
+    take_data(&configuration, &Origin::Recorded(recorded.to_owned()), everyone, EndWhen::default(), watch)
 }
 
 /// Where a run takes place: what both paths need to open.
@@ -73,6 +98,36 @@ struct Site<'c> {
     /// Where readers show what was refused first.
     refused: &'c Arc<RefusedGauges>,
     clock: RunClock,
+    placement: &'c Placement,
+}
+
+impl Site<'_> {
+    /// Starts a thread where `[threads]` has one of this name.
+    fn spawn<R: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
+    ) -> Result<JoinHandle<R>, RunError> {
+        self.spawn_one_of(name, name, work)
+    }
+
+    /// Starts a thread of its own `name`, one of several that stand where `[threads]` has `group`.
+    fn spawn_one_of<R: Send + 'static>(
+        &self,
+        group: &str,
+        name: &str,
+        work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
+    ) -> Result<JoinHandle<R>, RunError> {
+        let signals = self.signals;
+        signals.thread_starts();
+        let counted = Counted(signals.clone());
+        let run = move || work(&counted.0);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        self.placement.at(group, || thread.spawn(run))?.map_err(|cause| {
+            signals.request_stop();
+            RunError::Thread { name: name.to_owned(), cause }
+        })
+    }
 }
 
 /// The number of the run, for machines that refuse what belongs to another: each process is for one.
@@ -98,10 +153,12 @@ impl Files {
 fn take_data(
     configuration: &Configuration,
     origin: &Origin,
+    (roster, placement): (Roster, Placement),
     end: EndWhen,
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
-    let roster = Roster::of(configuration)?;
+    // What is not named stands with the others: this thread first, then whatever it makes.
+    let _standing = placement.begin()?;
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
@@ -109,7 +166,7 @@ fn take_data(
         RunRecord { comment, ..RunRecord::start(&directory, title, &configuration.text, &roster.names) };
     record.write(&directory)?;
     let mut files = Files { directory, record };
-    let result = take_data_into(configuration, origin, end, watch, roster, &mut files);
+    let result = take_data_into(configuration, origin, (roster, &placement), end, watch, &mut files);
     if let Err(error) = &result {
         files.record.remarks.push(error.to_string());
         watch.handle.publish(LiveState {
@@ -128,9 +185,9 @@ fn take_data(
 fn take_data_into(
     configuration: &Configuration,
     origin: &Origin,
+    (roster, placement): (Roster, &Placement),
     end: EndWhen,
     watch: &mut Watch<'_>,
-    roster: Roster,
     files: &mut Files,
 ) -> Result<Summary, RunError> {
     let ledger = Ledger::create(Some(&files.directory.ledger()), &roster.names)?;
@@ -152,6 +209,7 @@ fn take_data_into(
         busy: &busy,
         refused: &refused,
         clock,
+        placement,
     };
     let mut paths = Paths::open(&site)?;
     busy.lower();
@@ -192,20 +250,6 @@ fn take_data_into(
     let last = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
     watched.tell(last, end, &outcome.audit);
     Ok(summary)
-}
-
-fn spawn<R: Send + 'static>(
-    name: &str,
-    signals: &Arc<Signals>,
-    work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
-) -> Result<JoinHandle<R>, RunError> {
-    signals.thread_starts();
-    let counted = Counted(signals.clone());
-    let run = move || work(&counted.0);
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|cause| {
-        signals.request_stop();
-        RunError::Thread { name: name.to_owned(), cause }
-    })
 }
 
 /// A thread that is counted while it lives; should it panic, the run ends.

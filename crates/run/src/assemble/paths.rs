@@ -8,7 +8,7 @@ use thalweg_record::Table;
 
 use super::events::{EventPath, EventsTaken};
 use super::hits::{HitPath, HitsTaken};
-use super::{RawLinks, Site, joined, spawn};
+use super::{RawLinks, Site, joined};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::pipeline::RawRecorder;
@@ -38,9 +38,7 @@ impl Paths {
         let hits = HitPath::open(site, &mut raw)?;
         let events = EventPath::open(site, &mut raw)?;
         let raw = raw.recorder(site)?;
-        let raw = raw
-            .map(|recorder| spawn("raw", site.signals, move |signals| recorder.run(signals)))
-            .transpose()?;
+        let raw = raw.map(|recorder| site.spawn("raw", move |signals| recorder.run(signals))).transpose()?;
         Ok(Paths { hits, events, raw })
     }
 

@@ -9,7 +9,7 @@ use crate::error::RunError;
 use crate::pipeline::{Ledgered, RawRecorder};
 
 /// Receive calls that may wait for the raw writer, of each thread that receives.
-const RAW_BATCHES: usize = 64;
+pub(crate) const RAW_BATCHES: usize = 64;
 
 /// The readers' ends of the raw recording, while sources are being opened.
 pub(super) struct RawLinks {
@@ -50,7 +50,8 @@ impl RawLinks {
             return Ok(None);
         }
         let path = site.directory.table(Table::Raw);
-        let writer = RawWriter::create(&path, &site.configuration.record, &self.described)?;
+        let create = || RawWriter::create(&path, &site.configuration.record, &self.described);
+        let writer = site.placement.near("compress", create)??;
         Ok(Some(RawRecorder::new(self.inlets, self.accounts, writer)))
     }
 }

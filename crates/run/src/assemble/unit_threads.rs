@@ -16,7 +16,7 @@ use thalweg_transport::peer;
 
 use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
-use super::{RUN, RawLinks, Site, joined, spawn};
+use super::{RUN, RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
@@ -25,13 +25,18 @@ use crate::units::{
 };
 
 /// Blocks for what units receive from each other.
-const BLOCK_BYTES: usize = 256 << 10;
+pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// Memory of a unit that receives words and no data.
-const WORDS_BYTES: u64 = 4 << 20;
+pub(crate) const WORDS_BYTES: u64 = 4 << 20;
 /// How long units may take to come to their end once the readers have.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// Without a word of the event manager for so long, triggers are held back.
 const GATE_SILENCE_NS: u64 = 2_000_000_000;
+
+/// How many of those blocks so many bytes are; a peer needs some to begin with.
+pub(crate) fn blocks(memory_bytes: u64) -> usize {
+    (memory_bytes as usize / BLOCK_BYTES).max(8)
+}
 
 /// All units of this process.
 pub(super) struct UnitThreads {
@@ -150,8 +155,8 @@ impl Starting<'_> {
 
     /// How a unit talks to others, with memory for what it receives.
     fn peers(&self, name: &str, memory_bytes: u64) -> Result<peer::Settings, RunError> {
-        let blocks = (memory_bytes as usize / BLOCK_BYTES).max(8);
-        Ok(peer::Settings::new(name, Pool::new(blocks, BLOCK_BYTES)?))
+        let pool = self.site.placement.near(name, || Pool::new(blocks(memory_bytes), BLOCK_BYTES))??;
+        Ok(peer::Settings::new(name, pool))
     }
 
     fn account(&self, stage: Stage, unit: &UnitSettings, units: &[Unit]) -> Ledgered {
@@ -169,7 +174,7 @@ impl Starting<'_> {
         let machine = EventManager::new(RUN, self.incarnation, &self.plan.topology, rules, site.clock.mark());
         let host =
             UnitHost::new(&unit.name, ManagerWork { unit: machine }, door, self.plan.clone(), site.clock);
-        spawn(&unit.name, site.signals, move |signals| drop(host.run(signals)))
+        site.spawn(&unit.name, move |signals| drop(host.run(signals)))
     }
 
     fn builder(
@@ -184,10 +189,11 @@ impl Starting<'_> {
         let files = site.directory.events_of(Some(&unit.name));
         // Ranges are written as they become whole.
         let ordered = false;
+        let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
         let rules = &configuration.unit_rules;
         let work = BuilderWork {
             unit: BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark()),
-            sink: EventWriter::create(&files, &configuration.record, &roster.names, ordered)?,
+            sink: site.placement.near("compress", create)??,
             on_full: configuration.record.on_full,
             batch: Events::default(),
             failed: false,
@@ -198,7 +204,7 @@ impl Starting<'_> {
             build_ns: Histogram::default(),
         };
         let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock);
-        spawn(&unit.name, site.signals, move |signals| host.run(signals))
+        site.spawn(&unit.name, move |signals| host.run(signals))
     }
 
     fn readout(
@@ -210,7 +216,7 @@ impl Starting<'_> {
         let (site, readout) = (self.site, &self.plan.readouts[number]);
         let unit = &readout.settings;
         let reading = Reading {
-            name: &format!("read {}", unit.name),
+            name: &format!("{}-read", unit.name),
             sources: &readout.sources,
             boards: self.plan.topology.readouts[number].clone(),
             events: site.roster.unit(&unit.name),
@@ -233,7 +239,7 @@ impl Starting<'_> {
             ship: self.account(Stage::Ship, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
         };
         let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock);
-        Ok((reader, spawn(&unit.name, site.signals, move |signals| host.run(signals))?))
+        Ok((reader, site.spawn(&unit.name, move |signals| host.run(signals))?))
     }
 
     /// The side of the trigger, where boards are.
@@ -242,6 +248,6 @@ impl Starting<'_> {
         let door = Door::open(None, &[self.to_manager()], &self.peers(TRIGGER, WORDS_BYTES)?)?;
         let work = GateWork::new(Gate::new(RUN, GATE_SILENCE_NS), site.busy.clone());
         let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock);
-        spawn("gate", site.signals, move |signals| drop(host.run(signals)))
+        site.spawn("gate", move |signals| drop(host.run(signals)))
     }
 }

@@ -25,6 +25,7 @@ pub use schema::json_schema;
 use thalweg_readout::links::{Boards, EmulatedBoards, LinkPlan, LinkSettings};
 
 use crate::format::{EmulateSettings, Format, FormatSettings, HitFormat, keys_of};
+use crate::placement::ThreadSettings;
 use crate::units::UnitSettings;
 
 /// `[run]`: what the run is called and when it ends.
@@ -151,6 +152,8 @@ pub struct Configuration {
     pub units: Vec<UnitSettings>,
     /// The node that this process is; from the command line only. Without it, this process is all of them.
     pub node: Option<String>,
+    /// `[threads]`: on which cores the run's threads run.
+    pub threads: ThreadSettings,
     /// `[record]`.
     pub record: thalweg_record::Settings,
     /// Where emulated boards write every emitted hit; from the command line only.
@@ -197,11 +200,12 @@ impl Configuration {
         let busy = reader.section(top.take("busy"))?;
         let (build, unit_rules) = reader.build(top.take("build"))?;
         let units = reader.units(top.take("unit"))?;
+        let threads = reader.section(top.take("threads"))?;
         let record = reader.section(top.take("record"))?;
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
             let allowed =
-                "allowed here: [run], [[source]], [order], [trigger], [busy], [build], [[unit]], [record]"
+                "allowed here: [run], [[source]], [order], [trigger], [busy], [build], [[unit]], [threads], [record]"
                     .to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
@@ -219,6 +223,7 @@ impl Configuration {
             unit_rules,
             units,
             node: None,
+            threads,
             record,
             truth: None,
             text: String::new(),

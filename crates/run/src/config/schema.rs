@@ -24,6 +24,7 @@ pub fn json_schema() -> Value {
         properties.insert("units".to_owned(), rules);
     }
     let unit = section(generator.subschema_for::<crate::units::UnitSettings>());
+    let threads = section(generator.subschema_for::<crate::placement::ThreadSettings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
     let kinds: Vec<Value> = Format::ALL.iter().map(|format| source_schema(&mut generator, *format)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
@@ -42,6 +43,7 @@ pub fn json_schema() -> Value {
             "busy": busy,
             "build": build,
             "unit": { "type": "array", "items": unit },
+            "threads": threads,
             "record": record,
         },
         "$defs": definitions,

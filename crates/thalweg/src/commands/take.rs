@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use thalweg_run::config::Configuration;
+use thalweg_run::plan::Plan;
 use thalweg_run::supervise::{EndWhen, LiveState, RunHandle, Summary, Watch};
 
 use super::Ended;
@@ -52,20 +53,20 @@ fn report(summary: &Summary, json: bool) -> Ended {
 pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
     let mut configuration = Configuration::read(&options.file)?;
     configuration.node.clone_from(&options.node);
+    let plan = Plan::of(&configuration)?;
     if options.explain {
-        let plan = thalweg_run::plan::Plan::of(&configuration)?;
         print(&plan, json, ToString::to_string)?;
         return Ok(Outcome::Done);
     }
     if !json {
-        eprintln!("{}", thalweg_run::plan::Plan::of(&configuration)?);
+        eprintln!("{plan}");
     }
     let end = EndWhen {
         seconds: options.seconds.or(configuration.run.seconds),
         hits: configuration.run.hits,
         events: configuration.run.events,
     };
-    let summary = watched(json, options.states, |watch| thalweg_run::run(&configuration, end, watch))?;
+    let summary = watched(json, options.states, |watch| thalweg_run::run_planned(&configuration, plan, end, watch))?;
     report(&summary, json)
 }
 

@@ -1,0 +1,111 @@
+//! What cannot work, found before anything is opened.
+//!
+//! ```text
+//!  each source: keys, blocks, node · [trigger] · [build] ─► the first that cannot be, and what could
+//! ```
+
+use thalweg_data::Pool;
+use thalweg_readout::links::LinkPlan;
+use thalweg_record::Table;
+use thalweg_transport::placement::Machine;
+
+use super::Resolved;
+use crate::config::{ConfigError, SourceSettings};
+use crate::format::FormatSettings;
+
+/// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
+const BLOCKS_IN_USE: usize = 4;
+
+/// Finds what cannot work.
+pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), ConfigError> {
+    let configuration = resolved.configuration;
+    for (source, plan) in configuration.sources.iter().zip(&resolved.roster.links) {
+        let checked = keys(source)
+            .and_then(|()| node(source, machine))
+            .and_then(|()| blocks(resolved, source, plan.as_ref()));
+        checked.map_err(|message| ConfigError::Source {
+            file: configuration.file.clone(),
+            source_name: source.head.name.clone(),
+            message,
+        })?;
+    }
+    let not_allowed = |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+    if resolved.triggered().any(|(source, _)| source.endpoint.url.scheme() == "emulate") {
+        let trigger = crate::open_links::trigger(configuration)?;
+        trigger.check().map_err(|error| not_allowed(format!("[trigger]: {error}")))?;
+    }
+    if resolved.roster.events.is_some() {
+        configuration.build.check().map_err(|error| not_allowed(format!("[build]: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Keys that do not belong together.
+fn keys(source: &SourceSettings) -> Result<(), String> {
+    let head = &source.head;
+    if head.workers > 64 {
+        return Err(format!(
+            "workers = {} is more than the 64 allowed; more than one per core brings nothing",
+            head.workers
+        ));
+    }
+    let of_hits = [
+        ("workers", head.workers > 0),
+        ("disorder_ps", head.disorder_ps.is_some()),
+        ("faults", head.faults.is_some()),
+        ("loss", head.loss > 0.0),
+    ];
+    let is_triggered = matches!(source.format, FormatSettings::Triggered(_));
+    if is_triggered && let Some((key, _)) = of_hits.iter().find(|(_, set)| *set) {
+        return Err(format!("`{key}` is for sources of hits; take it out of this triggered one"));
+    }
+    let scheme = source.endpoint.url.scheme();
+    // Of a triggered source with a network, `thalweg emulate FILE` reads it.
+    if source.emulate.is_some() && scheme != "emulate" && !(is_triggered && matches!(scheme, "tcp" | "udp")) {
+        return Err(format!(
+            "[source.emulate] belongs to an emulate:// URL, and this one is {}",
+            source.endpoint.url
+        ));
+    }
+    Ok(())
+}
+
+/// Whether there is such a node, and memory can be bound to it.
+fn node(source: &SourceSettings, machine: &Machine) -> Result<(), String> {
+    let Some(wanted) = source.endpoint.numa_node else { return Ok(()) };
+    if !machine.nodes.iter().any(|node| node.number == wanted) {
+        let nodes: Vec<String> = machine.nodes.iter().map(|node| node.number.to_string()).collect();
+        return Err(format!(
+            "`numa_node = {wanted}`: this machine has no such node, only {}; take the key out",
+            nodes.join(", ")
+        ));
+    }
+    let memory = thalweg_data::Memory { numa_node: Some(wanted), ..thalweg_data::Memory::default() };
+    Pool::of(1, 4096, memory).map(drop).map_err(|error| error.to_string())
+}
+
+/// Whether the source has more blocks than the recording keeps.
+fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPlan>) -> Result<(), String> {
+    let record = &resolved.configuration.record;
+    let (links, blocks, block_bytes) = match plan {
+        Some(plan) => (plan.links, plan.blocks, plan.block_bytes),
+        None => {
+            let (blocks, block_bytes) = source.endpoint.pool_shape();
+            (1, blocks, block_bytes)
+        }
+    };
+    let of_events = plan.is_some() && resolved.keeps(Table::Fragments);
+    let boards = resolved.roster.boards.len();
+    let held_by_events = if of_events { record.event_blocks_held(boards, block_bytes) } else { 0 };
+    let held_raw = if resolved.keeps(Table::Raw) { record.raw_blocks_held(block_bytes) } else { 0 };
+    let held = held_raw + held_by_events;
+    // Of a triggered source, one block is being filled, and others wait for fragments of other boards.
+    if blocks < held + BLOCKS_IN_USE {
+        let needed = (held + BLOCKS_IN_USE) * block_bytes * links;
+        return Err(format!(
+            "memory_bytes gives {blocks} blocks of {block_bytes} B, and {held} wait for the recording; \
+             write memory_bytes = {needed} or more, or smaller block_bytes"
+        ));
+    }
+    Ok(())
+}

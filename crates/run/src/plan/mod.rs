@@ -1,0 +1,305 @@
+//! What a configuration will take: threads and their cores, rings, memory, files; resolved before anything is opened.
+//!
+//! ```text
+//!  Configuration ─► check each source ─► threads, rings ─► memory, item by item ─► Plan ─► run · --explain
+//! ```
+//! The whole memory budget is a sum whose every addend names its owner. After the start nothing grows beyond it.
+
+mod check;
+mod memory;
+mod page;
+mod threads;
+
+use serde::Serialize;
+use thalweg_data::{Hit, HugePages};
+use thalweg_readout::links::LinkPlan;
+use thalweg_record::Table;
+use thalweg_transport::placement::Machine;
+
+use crate::config::{ConfigError, Configuration, SourceSettings};
+use crate::pipeline::BATCH_BYTES;
+use crate::placement::Placement;
+use crate::roster::Roster;
+use crate::units::UnitPlan;
+
+pub(crate) use page::spelled;
+
+/// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
+pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
+/// Bytes of the memory of such a batch.
+const HIT_BATCH_BYTES: usize = HITS_PER_BATCH * size_of::<Hit>();
+
+/// One thread of the run, or several that do the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Thread {
+    /// The key in `[threads]`.
+    pub name: String,
+    /// How many there are.
+    pub count: usize,
+    /// What it does.
+    pub does: String,
+    /// What it reads or listens at, if anything.
+    pub url: Option<String>,
+    /// The cores it may run on; empty: any that the process may use.
+    pub cores: Vec<usize>,
+    /// Its real-time priority.
+    pub priority: Option<u8>,
+}
+
+impl Thread {
+    pub(crate) fn new(name: impl Into<String>, does: impl Into<String>) -> Thread {
+        Thread {
+            name: name.into(),
+            count: 1,
+            does: does.into(),
+            url: None,
+            cores: Vec::new(),
+            priority: None,
+        }
+    }
+}
+
+/// What lies between two threads: so many batches that go round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ring {
+    /// The thread that fills batches.
+    pub from: String,
+    /// The thread that empties them.
+    pub to: String,
+    /// What is in them.
+    pub carries: &'static str,
+    /// How many there are.
+    pub batches: usize,
+    /// What happens when all of them are under way.
+    pub full: &'static str,
+}
+
+/// Blocks for received bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockPool {
+    /// The source or unit whose they are.
+    pub owner: String,
+    /// So many pools of equal shape: one per link.
+    pub pools: usize,
+    /// Blocks of each.
+    pub blocks: usize,
+    /// Bytes of each block.
+    pub block_bytes: usize,
+    /// The thread whose core is near it, unless a node is named.
+    pub near: String,
+    /// The NUMA node it will be on; none: wherever that thread is when it touches it first.
+    pub numa_node: Option<u32>,
+    /// The size of its pages.
+    pub huge_pages: HugePages,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+/// One addend of the budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Whose memory it is.
+    pub owner: String,
+    /// How much.
+    pub bytes: u64,
+    /// How it comes about.
+    pub reason: String,
+}
+
+/// What of the machine matters to a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cores {
+    /// Cores that there are.
+    pub all: Vec<usize>,
+    /// Those that this process may use.
+    pub allowed: Vec<usize>,
+    /// NUMA nodes with their cores.
+    pub nodes: Vec<(u32, Vec<usize>)>,
+}
+
+/// The plan of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// The run's title.
+    pub title: String,
+    /// What each thread does, and where.
+    pub threads: Vec<Thread>,
+    /// What lies between them.
+    pub rings: Vec<Ring>,
+    /// Where received bytes lie: part of the budget.
+    pub pools: Vec<BlockPool>,
+    /// The memory, item by item.
+    pub budget: Vec<Item>,
+    /// The sum of the budget.
+    pub total_bytes: u64,
+    /// The directory that the run's own will be in.
+    pub directory: String,
+    /// The files of the run, in its directory.
+    pub files: Vec<String>,
+    /// The cores of this machine.
+    pub cores: Cores,
+    #[serde(skip)]
+    pub(crate) placement: Placement,
+    #[serde(skip)]
+    pub(crate) roster: Roster,
+}
+
+/// A configuration with everything that is derived from it, once.
+struct Resolved<'c> {
+    configuration: &'c Configuration,
+    roster: Roster,
+    units: Option<UnitPlan>,
+}
+
+impl Plan {
+    /// Resolves a configuration.
+    ///
+    /// # Errors
+    /// When values do not fit together or this machine.
+    pub fn of(configuration: &Configuration) -> Result<Plan, ConfigError> {
+        let not_allowed =
+            |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+        let machine = Machine::this().map_err(|cause| not_allowed(format!("[threads]: {cause}")))?;
+        let resolved = Resolved::of(configuration)?;
+        check::check(&resolved, &machine)?;
+        let mut threads = threads::threads(&resolved);
+        let placement = Placement::of(&configuration.threads, &threads, &machine)
+            .map_err(|message| not_allowed(format!("[threads]: {message}")))?;
+        for thread in &mut threads {
+            let place = placement.place_of(&thread.name);
+            thread.cores.clone_from(&place.cores);
+            thread.priority = place.priority;
+        }
+        let pools = memory::pools(&resolved, &placement, &machine);
+        let budget = memory::budget(&resolved, &pools);
+        Ok(Plan {
+            title: configuration.run.title.clone(),
+            rings: threads::rings(&resolved),
+            threads,
+            total_bytes: budget.iter().map(|item| item.bytes).sum(),
+            pools,
+            budget,
+            directory: configuration.record.directory.display().to_string(),
+            files: resolved.files(),
+            cores: Cores {
+                nodes: machine.nodes.into_iter().map(|node| (node.number, node.cores)).collect(),
+                all: machine.cores,
+                allowed: machine.allowed,
+            },
+            placement,
+            roster: resolved.roster,
+        })
+    }
+}
+
+impl<'c> Resolved<'c> {
+    fn of(configuration: &'c Configuration) -> Result<Resolved<'c>, ConfigError> {
+        let roster = Roster::of(configuration)?;
+        let units = UnitPlan::of(configuration, &roster).map_err(|error| ConfigError::NotAllowed {
+            file: configuration.file.clone(),
+            report: error.to_string(),
+        })?;
+        Ok(Resolved { configuration, roster, units })
+    }
+
+    fn keeps(&self, table: Table) -> bool {
+        self.configuration.record.keeps(table)
+    }
+
+    fn has_hits(&self) -> bool {
+        self.configuration.hit_sources().next().is_some()
+    }
+
+    /// Whether one thread builds all events and one records them.
+    fn builds_here(&self) -> bool {
+        self.units.is_none() && self.triggered().next().is_some()
+    }
+
+    /// The triggered sources that this process reads, with their links.
+    fn triggered(&self) -> impl Iterator<Item = (&'c SourceSettings, LinkPlan)> {
+        let read_here = |index: usize| match &self.units {
+            None => true,
+            Some(units) => (units.readouts.iter()).any(|readout| {
+                readout.sources.contains(&index) && self.configuration.hosts(&readout.settings)
+            }),
+        };
+        let sources = self.configuration.sources.iter().zip(&self.roster.links).enumerate();
+        sources
+            .filter_map(move |(index, (source, plan))| Some((source, (*plan)?)).filter(|_| read_here(index)))
+    }
+
+    /// The thread that reads a triggered source.
+    fn reader_of(&self, source: &SourceSettings) -> String {
+        let reads = |sources: &[usize]| {
+            sources.iter().any(|index| self.configuration.sources[*index].head.name == source.head.name)
+        };
+        let mut readouts = self.units.iter().flat_map(|units| &units.readouts);
+        match readouts.find(|readout| reads(&readout.sources)) {
+            Some(readout) => format!("{}-read", readout.settings.name),
+            None => "build".to_owned(),
+        }
+    }
+
+    /// Whether emulated boards run beside it.
+    fn emulates(&self) -> bool {
+        let hits = self.configuration.hit_sources().map(|(source, _)| source);
+        let all = hits.chain(self.triggered().map(|(source, _)| source));
+        all.into_iter().any(|source| source.endpoint.url.scheme() == "emulate")
+    }
+
+    /// The units of this process that record.
+    fn builders(&self) -> impl Iterator<Item = &crate::units::UnitSettings> {
+        let builders = self.units.iter().flat_map(|units| &units.builders);
+        builders.filter(|unit| self.configuration.hosts(unit))
+    }
+
+    /// The threads that receive.
+    fn readers(&self) -> Vec<String> {
+        let mut readers: Vec<String> =
+            self.configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
+        readers.extend(self.triggered().map(|(source, _)| self.reader_of(source)));
+        readers.dedup();
+        readers
+    }
+
+    /// The threads that build events, and of how many boards.
+    fn builders_of_events(&self) -> Vec<(String, usize)> {
+        let Some(units) = &self.units else {
+            let here = self.builds_here().then(|| ("build".to_owned(), self.roster.boards.len()));
+            return here.into_iter().collect();
+        };
+        let readouts = units.readouts.iter().zip(&units.topology.readouts);
+        let here = readouts.filter(|(readout, _)| self.configuration.hosts(&readout.settings));
+        here.map(|(readout, boards)| (format!("{}-read", readout.settings.name), boards.len())).collect()
+    }
+
+    /// How many writers of tables have threads that compress.
+    fn writers(&self) -> usize {
+        let raw = self.keeps(Table::Raw) && !self.readers().is_empty();
+        usize::from(self.has_hits())
+            + usize::from(self.builds_here())
+            + self.builders().count()
+            + usize::from(raw)
+    }
+
+    /// The files of the run.
+    fn files(&self) -> Vec<String> {
+        let mut files = vec!["run.json".to_owned(), "ledger.bin".to_owned()];
+        let hits = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
+        let of_hits = hits.into_iter().filter(|table| self.has_hits() && self.keeps(*table));
+        files.extend(of_hits.map(|table| table.file_name()));
+        let events = [Table::Events, Table::Fragments].into_iter().filter(|table| self.keeps(*table));
+        for table in events {
+            if self.builds_here() {
+                files.push(table.file_name());
+            }
+            files.extend(self.builders().map(|unit| format!("{}-{}.arrows", table.word(), unit.name)));
+        }
+        if self.keeps(Table::Raw) && (self.has_hits() || self.triggered().next().is_some()) {
+            files.push(Table::Raw.file_name());
+        }
+        files
+    }
+}

@@ -1,0 +1,173 @@
+//! Which threads a run has, and the rings between them.
+//!
+//! ```text
+//!  sources of hits ─► NAME ══► (NAME-decode ══►) order
+//!  triggered ones ──► build ══► record        or      UNIT-read ══► UNIT (readout) … UNIT (builder, manager), gate
+//!  received bytes ══► raw                     beside them: compress, emulate
+//! ```
+
+use thalweg_readout::Policy;
+use thalweg_record::{Compression, Table};
+
+use super::{Resolved, Ring, Thread};
+use crate::assemble::RAW_BATCHES;
+use crate::config::SourceSettings;
+use crate::pipeline::{BATCHES, EVENT_BATCHES, TRIGGERS_WAITING};
+use crate::units::UnitPlan;
+
+/// All threads, in path order.
+pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
+    let configuration = resolved.configuration;
+    let mut threads = Vec::new();
+    for (source, _) in configuration.hit_sources() {
+        of_hits(source, &mut threads);
+    }
+    if resolved.has_hits() {
+        threads.push(Thread::new("order", "puts the hits of all sources into time order, records them"));
+    }
+    match &resolved.units {
+        None if resolved.builds_here() => {
+            let (mut names, mut links) = (Vec::new(), 0);
+            for (source, plan) in resolved.triggered() {
+                names.push(&source.head.name[..]);
+                links += plan.links;
+            }
+            let boards = resolved.roster.boards.len();
+            threads.push(Thread::new(
+                "build",
+                format!(
+                    "reads {links} link(s) of {}, builds events of {boards} boards",
+                    super::spelled(&names)
+                ),
+            ));
+            threads.push(Thread::new("record", "records the events"));
+        }
+        None => {}
+        Some(units) => of_units(resolved, units, &mut threads),
+    }
+    if resolved.keeps(Table::Raw) && reads(resolved) {
+        threads.push(Thread::new("raw", "records received bytes"));
+    }
+    let record = &configuration.record;
+    if record.compression != Compression::None {
+        let count = record.compression_workers * resolved.writers();
+        threads.push(Thread { count, ..Thread::new("compress", "compresses what is recorded") });
+    }
+    if resolved.emulates() {
+        threads.push(Thread::new("emulate", "the emulated boards, and what triggers them"));
+    }
+    threads
+}
+
+fn of_hits(source: &SourceSettings, threads: &mut Vec<Thread>) {
+    let (name, workers) = (&source.head.name, source.head.workers);
+    let does = if workers == 0 { "receives, finds units, decodes" } else { "receives, finds units" };
+    threads.push(Thread { url: Some(source.endpoint.url.to_string()), ..Thread::new(name, does) });
+    if workers > 0 {
+        threads.push(Thread { count: workers, ..Thread::new(format!("{name}-decode"), "decodes in turn") });
+    }
+}
+
+/// Those of the units that this process hosts.
+fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>) {
+    let configuration = resolved.configuration;
+    let mut reads = false;
+    for (readout, boards) in units.readouts.iter().zip(&units.topology.readouts) {
+        let unit = &readout.settings;
+        if configuration.hosts(unit) {
+            reads = true;
+            let names: Vec<&str> = unit.sources.iter().map(|name| &name[..]).collect();
+            let does = format!("reads {}, builds events of {} boards", super::spelled(&names), boards.len());
+            threads.push(Thread::new(format!("{}-read", unit.name), does));
+            threads.push(Thread::new(&unit.name, "keeps those events, sends them to builder units"));
+        }
+    }
+    for unit in resolved.builders() {
+        let does = "puts the parts of events together, records them";
+        threads.push(Thread { url: Some(unit.url()), ..Thread::new(&unit.name, does) });
+    }
+    if configuration.hosts(&units.manager) {
+        let manager = &units.manager;
+        let does = "assigns events to builder units";
+        threads.push(Thread { url: Some(manager.url()), ..Thread::new(&manager.name, does) });
+    }
+    let tells = configuration.busy.udp.is_some() || configuration.busy.http.is_some();
+    if reads && (tells || resolved.emulates()) {
+        threads.push(Thread::new("gate", "holds triggers back while the manager says BUSY"));
+    }
+}
+
+fn reads(resolved: &Resolved<'_>) -> bool {
+    resolved.has_hits() || resolved.triggered().next().is_some()
+}
+
+/// All rings, in path order.
+pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
+    let configuration = resolved.configuration;
+    let mut rings = Vec::new();
+    for (source, _) in configuration.hit_sources() {
+        let (name, workers) = (&source.head.name, source.head.workers);
+        let full = when_full(source);
+        let decode = format!("{name}-decode");
+        let ring = |from: &str, to: &str, carries, full| Ring {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            carries,
+            batches: BATCHES * workers.max(1),
+            full,
+        };
+        if workers == 0 {
+            rings.push(ring(name, "order", "hits", full));
+        } else {
+            rings.push(ring(name, &decode, "units", full));
+            rings.push(ring(&decode, "order", "hits", "it waits"));
+        }
+    }
+    let built = |from: String, to: &str| Ring {
+        from,
+        to: to.to_owned(),
+        carries: "events",
+        batches: EVENT_BATCHES,
+        full: "BUSY; it waits, and boards are not read",
+    };
+    if resolved.builds_here() {
+        rings.push(built("build".to_owned(), "record"));
+    }
+    for readout in resolved.units.iter().flat_map(|units| &units.readouts) {
+        let unit = &readout.settings;
+        if configuration.hosts(unit) {
+            rings.push(built(format!("{}-read", unit.name), &unit.name));
+        }
+    }
+    if resolved.keeps(Table::Raw) {
+        rings.extend(resolved.readers().into_iter().map(|from| Ring {
+            from,
+            to: "raw".to_owned(),
+            carries: "received bytes",
+            batches: RAW_BATCHES,
+            full: "it waits",
+        }));
+    }
+    if let Some(follow) = &configuration.follow
+        && let Some((source, _)) = resolved.triggered().find(|(source, _)| source.head.name == follow.source)
+    {
+        rings.push(Ring {
+            from: resolved.reader_of(source),
+            to: "emulate".to_owned(),
+            carries: "triggers",
+            batches: TRIGGERS_WAITING,
+            full: "triggers are refused, and counted",
+        });
+    }
+    rings
+}
+
+/// What a reader does that cannot pass a batch on.
+fn when_full(source: &SourceSettings) -> &'static str {
+    match (source.endpoint.url.scheme(), source.endpoint.policy) {
+        (_, Policy::Busy) => "it waits; BUSY when its blocks are used up",
+        ("tcp", _) => "it waits, and so does the board",
+        ("file" | "pcap", _) => "it waits",
+        _ => "it waits; the kernel's buffer overflows, counted",
+    }
+}
