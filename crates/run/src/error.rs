@@ -17,6 +17,9 @@ pub enum RunError {
     /// The recording could not be started or closed.
     #[error(transparent)]
     Record(#[from] thalweg_record::RecordError),
+    /// Time cannot be cut like that.
+    #[error(transparent)]
+    Slices(#[from] thalweg_build::slices::SliceError),
     /// The builder cannot be like that.
     #[error("[build]: {0}")]
     Build(#[from] thalweg_build::BuildError),

@@ -1,8 +1,9 @@
 //! Who is who in a run: the numbers and names of everything that has an account in the ledger.
 //!
 //! ```text
-//!  hits' sources │ boards of triggered sources          │ links to several boards │ events │ units
-//!  0 …           │ one after another: a builder's range │                         │        │
+//!  hits' sources │ boards of triggered sources,         │ links to several boards │ events │ units
+//!  0 …           │ or the time slices of hits' sources: │                         │        │
+//!                │ one after another, a builder's range │                         │        │
 //! ```
 //! A `[[source]]` of hits is one source. A triggered one is one or many links (`tcp://192.168.10.{16..120}:24`), each to one
 //! board, whose number is then the link's, or to several.
@@ -45,9 +46,10 @@ pub(crate) struct Roster {
     pub(crate) entries: Vec<Entry>,
     /// Of the triggered sources, what their links are, by place in the configuration.
     pub(crate) links: Vec<Option<LinkPlan>>,
-    /// The boards of all triggered sources.
+    /// Those whose fragments events are built of: the boards of all triggered sources, or what sources of hits have in each time
+    /// slice, which is in books of its own.
     pub(crate) boards: Range<u16>,
-    /// The account of the events themselves, of a run that has triggered sources.
+    /// The account of the events themselves, of a run that has some.
     pub(crate) events: Option<SourceId>,
     /// The accounts of the units, in the order of the configuration.
     pub(crate) units: Vec<(String, SourceId)>,
@@ -94,20 +96,23 @@ impl Roster {
         let links = configuration.sources.iter().map(|source| link_plan(configuration, source));
         let links: Vec<Option<LinkPlan>> = links.collect::<Result<_, _>>()?;
         let shapes = configuration.sources.iter().zip(&links);
-        let shapes: Vec<Option<Shape>> = shapes.map(|(source, plan)| plan.map(|plan| shape(source, plan))).collect();
+        let shapes: Vec<Option<Shape>> =
+            shapes.map(|(source, plan)| plan.map(|plan| shape(source, plan))).collect();
         let hits = shapes.iter().filter(|shape| shape.is_none()).count();
         let count = |of: fn(&Shape) -> usize| shapes.iter().flatten().map(of).sum::<usize>();
         let boards = count(|shape| shape.links * usize::from(shape.boards));
         let shared = count(|shape| if shape.boards > 1 { shape.links } else { 0 });
-        let all = hits + boards + shared + usize::from(boards > 0) + configuration.units.len();
+        let sliced = if boards == 0 && configuration.slices.is_some() { hits } else { 0 };
+        let builds = boards + sliced > 0;
+        let all = hits + sliced + boards + shared + usize::from(builds) + configuration.units.len();
         if all > usize::from(u16::MAX) {
             let report = format!("{all} sources, boards and links are more than the 65535 that have numbers");
             return Err(ConfigError::NotAllowed { file: configuration.file.clone(), report });
         }
         let mut roster = Roster {
             names: vec![String::new(); all],
-            boards: hits as u16..(hits + boards) as u16,
-            events: (boards > 0).then(|| SourceId((hits + boards + shared) as u16)),
+            boards: hits as u16..(hits + boards + sliced) as u16,
+            events: builds.then(|| SourceId((hits + sliced + boards + shared) as u16)),
             links,
             ..Roster::default()
         };
@@ -119,18 +124,24 @@ impl Roster {
             roster.names[id.index()].clone_from(&unit.name);
             roster.units.push((unit.name.clone(), id));
         }
+        let sliced = sliced > 0;
         let mut next = Next { hit: 0, board: hits as u16, shared: (hits + boards) as u16 };
         for (source, shape) in configuration.sources.iter().zip(shapes) {
-            roster.add(&source.head.name, shape, &mut next);
+            roster.add(&source.head.name, shape, sliced, &mut next);
         }
         Ok(roster)
     }
 
-    fn add(&mut self, name: &str, shape: Option<Shape>, next: &mut Next) {
+    fn add(&mut self, name: &str, shape: Option<Shape>, sliced: bool, next: &mut Next) {
         let mut entry = Entry { name: name.to_owned(), links: Vec::new(), all: Vec::new() };
         let Some(Shape { links, boards, offsets }) = shape else {
             entry.all.push(SourceId(take(&mut next.hit, 1).start));
             self.names[entry.all[0].index()] = name.to_owned();
+            if sliced {
+                let slices = SourceId(take(&mut next.board, 1).start);
+                self.names[slices.index()] = format!("{name}/slices");
+                entry.all.push(slices);
+            }
             return self.entries.push(entry);
         };
         for link in 0..links {
@@ -236,6 +247,8 @@ mod tests {
     fn a_run_without_triggered_boards_has_no_events() {
         let text = "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n";
         assert_eq!(roster(text).events, None);
-        assert!(roster(text).boards.is_empty());
+        let cut = roster(&format!("{text}[slices]\n"));
+        assert_eq!((cut.boards, cut.events), (1..2, Some(SourceId(2))), "hits that are cut are built");
+        assert_eq!(cut.names, ["ge", "ge/slices", "events"]);
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_data::{BlockWriter, Flags, Fragments, Hit, Hits, Mark, Pool, SourceId, Tally, Unit};
+use thalweg_data::{BlockWriter, Flags, Fragments, Hit, Hits, Pool, SourceId, Unit};
 
 use super::timeline::{Place, Timeline};
 use super::{Settings, SliceError};
@@ -103,31 +103,19 @@ impl HitCutter {
         self.left = self.timeline.slices_left();
     }
 
-    /// Tells that nothing before `time_ps` will come any more, such as from a board's heartbeat: slices before it leave, empty
-    /// or not. Returns whether all of them could; if not, `out` is full.
-    pub fn pass(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> bool {
-        out.header.mark = mark;
-        let all = self.timeline.pass(time_ps, out);
-        self.timeline.count_held();
-        all
+    /// Which slices are open, and what became of the hits.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
     }
 
-    /// Tells that nothing more will come: every slice leaves up to that of the latest hit. Returns whether all of them could;
-    /// if not, `out` is full.
-    pub fn finish(&mut self, out: &mut Fragments) -> bool {
-        let all = self.timeline.finish(out);
-        self.timeline.count_held();
-        all
+    /// To tell how far the source has come, and that it has ended.
+    pub fn timeline_mut(&mut self) -> &mut Timeline {
+        &mut self.timeline
     }
 
-    /// Hits: came in, left in slices, lost, held.
-    pub fn tally(&self) -> &Tally {
-        &self.timeline.tally
-    }
-
-    /// Slices that have left: one fragment each.
-    pub fn slices(&self) -> u64 {
-        self.timeline.slices_left()
+    /// Whether there is a block for hits that no writer has room for.
+    pub fn has_free_block(&self) -> bool {
+        self.pool.free_count() > 0
     }
 
     /// Bytes that were copied: the one copy that cutting costs.

@@ -19,7 +19,8 @@ mod timeline;
 
 pub use fragments::FragmentCutter;
 pub use hits::{HIT_BYTES, HitCutter, read_hits};
-pub use settings::{Settings, SliceError};
+pub use settings::{HIT_BLOCK_BYTES, Settings, SliceError};
+pub use timeline::Timeline;
 
 /// Most fragments that one call of a cutter appends: a source that was silent for long has many empty slices to tell of.
 pub const MOST_AT_ONCE: usize = 1024;

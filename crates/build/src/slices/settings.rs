@@ -15,13 +15,25 @@ pub struct Settings {
     /// comes later still is lost as late.
     pub disorder_ps: u64,
     /// How far after its arrival a time may lie, in milliseconds: what lies later is damaged, and would move its source on
-    /// for good. Left out where times have nothing to do with the arrival, as in a file.
-    pub ahead_ms: Option<u64>,
+    /// for good. 0 where times have nothing to do with the arrival, as in a file.
+    pub ahead_ms: u64,
+    /// A source from which nothing has come for so long, in milliseconds, has had nothing to say: its slices leave empty. With 0
+    /// they wait for its next word, and are incomplete at `[build] age_ms`.
+    pub silence_ms: u64,
+    /// Memory for hits that wait for other sources and for the recording, in bytes, over all sources. Fragments lie in their
+    /// sources' blocks.
+    pub memory_bytes: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { slice_ps: 10_000_000_000, disorder_ps: 1_000_000_000, ahead_ms: Some(1000) }
+        Settings {
+            slice_ps: 10_000_000_000,
+            disorder_ps: 1_000_000_000,
+            ahead_ms: 1000,
+            silence_ms: 200,
+            memory_bytes: 256 << 20,
+        }
     }
 }
 
@@ -49,7 +61,29 @@ pub enum SliceError {
     },
 }
 
+/// Bytes of the blocks that hits are copied into.
+pub const HIT_BLOCK_BYTES: usize = 64 << 10;
+
 impl Settings {
+    /// Blocks for the hits of each of so many sources.
+    pub fn hit_blocks(&self, sources: usize) -> usize {
+        (self.memory_bytes / sources.max(1) as u64) as usize / HIT_BLOCK_BYTES
+    }
+
+    /// The builder of slices: their numbers begin at 0 with the run and never come round, and there are rows for all that may
+    /// be open, with the margin that one source may be ahead of the others.
+    pub fn builder(&self, build: &crate::Settings) -> crate::Settings {
+        let open =
+            build.age_ms.saturating_add(self.silence_ms).saturating_mul(1_000_000_000) / self.slice_ps.max(1);
+        let depth = open.saturating_mul(4).clamp(16, 1 << 20).next_power_of_two() as usize;
+        crate::Settings {
+            depth: build.depth.max(depth),
+            trigger_bits: 64,
+            first_trigger: Some(0),
+            ..build.clone()
+        }
+    }
+
     /// Whether time can be cut so.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::*;
 use crate::{Builder, Settings as BuildSettings};
 
 fn settings(slice_ps: u64, disorder_ps: u64) -> Settings {
-    Settings { slice_ps, disorder_ps, ahead_ms: None }
+    Settings { slice_ps, disorder_ps, ahead_ms: 0, silence_ms: 0, ..Settings::default() }
 }
 
 fn hit(time_ps: i64, channel: u16) -> Hit {
@@ -40,31 +40,31 @@ fn hits_are_cut_by_time_and_empty_slices_are_told_of() {
     let batch = Hits { hits: hits.clone(), ..Hits::default() };
     assert_eq!(cutter.cut(&batch, 0, &mut out), 7);
     assert_eq!(read(&out), [(0, vec![hits[0], hits[1], hits[3]]), (1, vec![hits[2], hits[4]]), (2, vec![])]);
-    assert_eq!((cutter.tally().held(Unit::Hits), cutter.copied_bytes()), (2, 7 * 16));
+    assert_eq!((cutter.timeline().tally().held(Unit::Hits), cutter.copied_bytes()), (2, 7 * 16));
     out.clear();
-    assert!(cutter.pass(5200, Mark(0), &mut out));
+    assert!(cutter.timeline_mut().pass(5200, Mark(0), &mut out));
     assert_eq!(read(&out), [(3, vec![hits[5], hits[6]]), (4, vec![])]);
     let late = Hits { hits: vec![hit(4999, 9), hit(-1, 9), hit(5000, 9)], ..Hits::default() };
     assert_eq!(cutter.cut(&late, 0, &mut out), 3);
-    assert_eq!(cutter.tally().total_lost(LossReason::Late, Unit::Hits), 1);
-    assert_eq!(cutter.tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
-    check(cutter.tally(), Unit::Hits);
+    assert_eq!(cutter.timeline().tally().total_lost(LossReason::Late, Unit::Hits), 1);
+    assert_eq!(cutter.timeline().tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
+    check(cutter.timeline().tally(), Unit::Hits);
     out.clear();
-    assert!(cutter.finish(&mut out));
-    assert_eq!((read(&out), cutter.slices()), (vec![(5, vec![hit(5000, 9)])], 6));
+    assert!(cutter.timeline_mut().finish(Mark(0), &mut out));
+    assert_eq!((read(&out), cutter.timeline().slices_left()), (vec![(5, vec![hit(5000, 9)])], 6));
 }
 
 #[test]
 fn a_damaged_time_does_not_move_the_source_on() {
     let pool = Pool::new(8, 4096).expect("small");
-    let settings = Settings { ahead_ms: Some(1), ..settings(1000, 0) };
+    let settings = Settings { ahead_ms: 1, ..settings(1000, 0) };
     let mut cutter = HitCutter::new(SourceId(0), &settings, &pool).expect("possible");
     let mut batch = Hits { hits: vec![hit(500, 0), hit(1 << 60, 0), hit(700, 0)], ..Hits::default() };
     batch.header.mark = Mark(1);
     let mut out = Fragments::default();
     assert_eq!(cutter.cut(&batch, 0, &mut out), 3);
-    assert_eq!((out.fragments.len(), cutter.tally().held(Unit::Hits)), (0, 2));
-    assert_eq!(cutter.tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
+    assert_eq!((out.fragments.len(), cutter.timeline().tally().held(Unit::Hits)), (0, 2));
+    assert_eq!(cutter.timeline().tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_long_silence_is_told_of_in_portions() {
         out.clear();
     }
     assert_eq!(told + out.fragments.len(), 3000);
-    check(cutter.tally(), Unit::Hits);
+    check(cutter.timeline().tally(), Unit::Hits);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn without_a_free_block_hits_wait() {
     let mut out = Fragments::default();
     assert_eq!(cutter.cut(&batch, 0, &mut out), 4);
     assert_eq!((cutter.cut(&batch, 4, &mut out), out.fragments.len()), (0, 0));
-    check(cutter.tally(), Unit::Hits);
+    check(cutter.timeline().tally(), Unit::Hits);
 }
 
 #[test]
@@ -102,11 +102,42 @@ fn settings_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn a_silent_source_has_had_nothing_to_say_by_its_own_clock() {
+    let pool = Pool::new(8, 4096).expect("small");
+    let settings = Settings { silence_ms: 1, slice_ps: 1_000_000_000, ..settings(1, 0) };
+    let mut cutter = HitCutter::new(SourceId(0), &settings, &pool).expect("possible");
+    let mut out = Fragments::default();
+    assert!(cutter.timeline_mut().advance(Mark(50_000_000), &mut out));
+    assert!(out.fragments.is_empty(), "one that never spoke has no clock");
+    // Its clock is 40 ms behind the arrival, as of a board that was started late.
+    let mut batch = Hits { hits: vec![hit(10_500_000_000, 0)], ..Hits::default() };
+    batch.header.mark = Mark(50_500_000);
+    assert_eq!(cutter.cut(&batch, 0, &mut out), 1);
+    assert_eq!(out.fragments.len(), 10);
+    assert!(cutter.timeline_mut().advance(Mark(51_400_000), &mut out));
+    assert_eq!(out.fragments.len(), 10, "not silent for long enough");
+    assert!(cutter.timeline_mut().advance(Mark(53_600_000), &mut out));
+    assert_eq!(out.fragments.len(), 12, "2.1 ms beyond its latest hit, slices 10 and 11 are over");
+    batch.hits[0].time_ps = 13_900_000_000;
+    batch.header.mark = Mark(53_900_000);
+    assert_eq!(cutter.cut(&batch, 0, &mut out), 1);
+    assert_eq!(cutter.timeline().tally().total_lost_any(Unit::Hits), 0);
+}
+
+#[test]
+fn the_builder_of_slices_has_rows_for_all_that_are_open() {
+    let build = BuildSettings { age_ms: 1000, depth: 16, ..BuildSettings::default() };
+    let wide = Settings::default().builder(&build);
+    assert_eq!((wide.depth, wide.trigger_bits, wide.first_trigger), (512, 64, Some(0)));
+    assert_eq!(Settings { slice_ps: 1_000_000, ..Settings::default() }.builder(&build).depth, 1 << 20);
+}
+
+#[test]
 fn fragments_are_cut_without_copying() {
     let pool = Pool::new(8, 4096).expect("small");
     let mut writer = pool.take().expect("free");
     let tick = Tick::from_ps(100).expect("not zero");
-    let mut cutter = FragmentCutter::new(SourceId(4), &settings(1000, 0), tick).expect("possible");
+    let mut cutter = FragmentCutter::new(4..5, &settings(1000, 0), tick).expect("possible");
     let mut batch = Fragments::default();
     for (source, ticks) in [(4, 0), (4, 9), (4, 10), (4, 8), (5, 10), (4, 40)] {
         batch.slices.push(writer.append(&[ticks as u8; 3]).expect("fits"));
@@ -115,14 +146,14 @@ fn fragments_are_cut_without_copying() {
     batch.leases.add(writer.lease());
     let mut out = Fragments::default();
     assert_eq!(cutter.cut(&batch, 0, &mut out), 6);
-    assert!(cutter.finish(&mut out));
+    assert!(cutter.finish(Mark(0), &mut out));
     let read: Vec<(u64, u16, u32)> =
         out.fragments.iter().map(|fragment| (fragment.trigger, fragment.slices, fragment.bytes)).collect();
     assert_eq!(read, [(0, 1, 6), (1, 1, 3), (2, 0, 0), (3, 0, 0), (4, 1, 3)]);
     assert_eq!(out.leases.bytes(out.slices[0]), [0, 0, 0, 9, 9, 9]);
-    assert_eq!(cutter.tally().total_lost(LossReason::Late, Unit::Fragments), 1);
-    assert_eq!(cutter.tally().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
-    check(cutter.tally(), Unit::Fragments);
+    assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::Late, Unit::Fragments), 1);
+    assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
+    check(cutter.timelines()[0].tally(), Unit::Fragments);
 }
 
 /// Hands what a cutter gave to the builder and clears it; the hits of every event that leaves.
@@ -184,15 +215,15 @@ proptest! {
                 let mut taken = 0;
                 while taken < batch.hits.len() {
                     taken += cutter.cut(&batch, taken, &mut out);
-                    check(cutter.tally(), Unit::Hits);
+                    check(cutter.timeline().tally(), Unit::Hits);
                     build(&mut builder, &mut out, &mut built);
                 }
             }
         }
         for cutter in &mut cutters {
-            prop_assert!(cutter.pass(end_ps + 300 + slice_ps as i64, Mark(0), &mut out));
-            prop_assert_eq!(cutter.tally().total_lost_any(Unit::Hits), 0);
-            prop_assert_eq!(cutter.tally().held(Unit::Hits), 0);
+            prop_assert!(cutter.timeline_mut().pass(end_ps + 300 + slice_ps as i64, Mark(0), &mut out));
+            prop_assert_eq!(cutter.timeline().tally().total_lost_any(Unit::Hits), 0);
+            prop_assert_eq!(cutter.timeline().tally().held(Unit::Hits), 0);
             build(&mut builder, &mut out, &mut built);
         }
         prop_assert!(builder.is_empty());

@@ -61,24 +61,26 @@ pub(super) enum Place {
     Full,
 }
 
-/// The slices of one source.
-pub(super) struct Timeline {
+/// The slices of one source: what is open, when each leaves, and what became of what was cut.
+pub struct Timeline {
     settings: Settings,
     source: SourceId,
     /// The first slice that has not left.
     next: u64,
     latest_ps: i64,
+    /// The latest time that something had, and when that arrived.
+    heard: Option<(i64, Mark)>,
     open: VecDeque<Open>,
-    pub tally: Tally,
+    pub(super) tally: Tally,
     /// What is cut: hits, or fragments.
     unit: Unit,
 }
 
 impl Timeline {
     /// Most slices that are open at once.
-    pub const MOST_OPEN: u64 = 64;
+    pub(super) const MOST_OPEN: u64 = 64;
 
-    pub fn new(source: SourceId, settings: &Settings, unit: Unit) -> Result<Timeline, SliceError> {
+    pub(super) fn new(source: SourceId, settings: &Settings, unit: Unit) -> Result<Timeline, SliceError> {
         settings.check()?;
         let open = settings.disorder_ps / settings.slice_ps + 2;
         Ok(Timeline {
@@ -86,6 +88,7 @@ impl Timeline {
             source,
             next: 0,
             latest_ps: i64::MIN,
+            heard: None,
             open: (0..open).map(|_| Open::default()).collect(),
             tally: Tally::default(),
             unit,
@@ -93,45 +96,65 @@ impl Timeline {
     }
 
     /// How many slices are open at once: the first is that which leaves next.
-    pub fn open_slices(&self) -> usize {
+    pub(super) fn open_slices(&self) -> usize {
         self.open.len()
     }
 
     /// The number of the slice that is at this index.
-    pub fn number(&self, index: usize) -> u64 {
+    pub(super) fn number(&self, index: usize) -> u64 {
         self.next + index as u64
     }
 
-    pub fn open(&mut self, index: usize) -> &mut Open {
+    pub(super) fn open(&mut self, index: usize) -> &mut Open {
         &mut self.open[index]
     }
 
     /// The slice of a time: negative before the run.
-    pub fn slice_of(&self, time_ps: i64) -> i64 {
+    pub(super) fn slice_of(&self, time_ps: i64) -> i64 {
         time_ps.div_euclid(self.settings.slice_ps as i64)
     }
 
     /// Finds where something of this time belongs. Slices that it proves to be over leave.
-    pub fn place(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> Place {
+    pub(super) fn place(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> Place {
         let number = self.slice_of(time_ps);
         if number < self.next as i64 {
             return Place::Lost(if number < 0 { LossReason::OutOfWindow } else { LossReason::Late });
         }
         if time_ps > self.latest_ps {
-            let ahead_ns = self.settings.ahead_ms.map(|ms| ms.saturating_mul(1_000_000));
-            let latest_ns = ahead_ns.map(|ahead_ns| mark.0.saturating_add(ahead_ns));
-            if latest_ns.is_some_and(|latest_ns| time_ps as u64 / 1000 > latest_ns) {
+            let latest_ns = mark.0.saturating_add(self.settings.ahead_ms.saturating_mul(1_000_000));
+            if self.settings.ahead_ms > 0 && time_ps as u64 / 1000 > latest_ns {
                 return Place::Lost(LossReason::OutOfWindow);
             }
-            if !self.pass(time_ps, out) {
+            if !self.leave_before(time_ps, out) {
                 return Place::Full;
             }
+            self.heard = Some((time_ps, mark));
         }
         Place::Open((number as u64 - self.next) as usize)
     }
 
-    /// Notes that the source has come to this time. Slices that are over leave; returns whether all of them could.
-    pub fn pass(&mut self, time_ps: i64, out: &mut Fragments) -> bool {
+    /// Tells that nothing before `time_ps` will come any more, such as from a board's heartbeat: slices before it leave, empty
+    /// or not. Returns whether all of them could; if not, `out` is full, and is to be built and cleared.
+    pub fn pass(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> bool {
+        (out.header.source, out.header.mark) = (self.source, mark);
+        let all = self.leave_before(time_ps, out);
+        self.count_held();
+        all
+    }
+
+    /// Tells what time it is: a source that has been silent for longer than `silence_ms` is taken to have had nothing to say
+    /// until so long ago by its own clock, which runs on. Returns as [`Timeline::pass`] does.
+    pub fn advance(&mut self, mark: Mark, out: &mut Fragments) -> bool {
+        let silence_ns = self.settings.silence_ms.saturating_mul(1_000_000);
+        let Some((time_ps, heard)) = self.heard.filter(|_| silence_ns > 0) else { return true };
+        match mark.since_ns(heard).checked_sub(silence_ns).and_then(|ns| i64::try_from(ns).ok()) {
+            None | Some(0) => true,
+            Some(silent_ns) => self.pass(time_ps.saturating_add(silent_ns.saturating_mul(1000)), mark, out),
+        }
+    }
+
+    /// Slices that end before this time, as far as times may be out of order, leave.
+    fn leave_before(&mut self, time_ps: i64, out: &mut Fragments) -> bool {
         let over = self.slice_of(time_ps.saturating_sub(self.settings.disorder_ps as i64)).max(0) as u64;
         while self.next < over {
             if out.fragments.len() >= MOST_AT_ONCE {
@@ -144,19 +167,33 @@ impl Timeline {
     }
 
     /// Whether something of this time proves no slice to be over.
-    pub fn moves_nothing(&self, time_ps: i64) -> bool {
+    pub(super) fn moves_nothing(&self, time_ps: i64) -> bool {
         time_ps <= self.latest_ps
     }
 
-    /// All open slices leave up to that of the latest time. Returns whether all of them could.
-    pub fn finish(&mut self, out: &mut Fragments) -> bool {
-        while (self.next as i64) <= self.slice_of(self.latest_ps) {
-            if out.fragments.len() >= MOST_AT_ONCE {
-                return false;
+    /// Tells that nothing more will come: every slice leaves up to that of the latest time. Returns as [`Timeline::pass`] does.
+    pub fn finish(&mut self, mark: Mark, out: &mut Fragments) -> bool {
+        (out.header.source, out.header.mark) = (self.source, mark);
+        let mut all = true;
+        while all && (self.next as i64) <= self.slice_of(self.latest_ps) {
+            all = out.fragments.len() < MOST_AT_ONCE;
+            if all {
+                self.leave(out);
             }
-            self.leave(out);
         }
-        true
+        self.count_held();
+        all
+    }
+
+    /// Counts what was not cut, because there was no room for it or nobody to take it.
+    pub fn lose(&mut self, reason: LossReason, count: u64) {
+        self.tally.input(self.unit, count);
+        self.tally.lost(reason, self.unit, count);
+    }
+
+    /// What is cut: came in, left in slices, lost, held.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     fn leave(&mut self, out: &mut Fragments) {
@@ -185,11 +222,11 @@ impl Timeline {
     }
 
     /// Brings what is held up to date, from the open slices.
-    pub fn count_held(&mut self) {
+    pub(super) fn count_held(&mut self) {
         self.tally.set_held(self.unit, self.open.iter().map(|open| open.entries).sum());
     }
 
-    /// Slices that have left.
+    /// Slices that have left: one fragment each.
     pub fn slices_left(&self) -> u64 {
         self.next
     }

@@ -110,7 +110,7 @@ pub struct Entries {
 }
 
 /// What must agree between neighbours: `(unit, from, to)`: out of `from` = into `to`.
-const LINKS: [(Unit, Stage, Stage); 12] = [
+const LINKS: [(Unit, Stage, Stage); 14] = [
     (Unit::Datagrams, Stage::Receive, Stage::Unpack),
     (Unit::Bytes, Stage::Receive, Stage::Unpack),
     (Unit::Bytes, Stage::Receive, Stage::Raw),
@@ -119,6 +119,8 @@ const LINKS: [(Unit, Stage, Stage); 12] = [
     (Unit::Frames, Stage::Unpack, Stage::Decode),
     (Unit::Hits, Stage::Decode, Stage::Order),
     (Unit::Hits, Stage::Order, Stage::Record),
+    (Unit::Hits, Stage::Decode, Stage::TimeSlice),
+    (Unit::Fragments, Stage::Unpack, Stage::TimeSlice),
     (Unit::Fragments, Stage::Unpack, Stage::Build),
     (Unit::Fragments, Stage::Build, Stage::Record),
     (Unit::Events, Stage::Build, Stage::Ship),
@@ -296,7 +298,12 @@ impl Books {
             self.check_inside(account, &mut found);
         }
         for source in (0..self.sources.len()).map(|index| SourceId(index as u16)) {
+            let is_cut = self.account(Stage::TimeSlice, source).is_some();
             for (unit, from, to) in LINKS {
+                // What is cut by time is built slice by slice: another kind of fragment.
+                if is_cut && (unit, from, to) == (Unit::Fragments, Stage::Unpack, Stage::Build) {
+                    continue;
+                }
                 let law = || format!("{unit} out of {from} = into {to}");
                 self.check_pair(source, unit, (from, entry::OUT), (to, entry::IN), law, &mut found);
             }

@@ -56,6 +56,8 @@ vocabulary! {
         Decode = "decode",
         /// Time order.
         Order = "order",
+        /// Hits or fragments cut into slices of time, which are then built.
+        TimeSlice = "time_slice",
         /// Events out of fragments.
         Build = "build",
         /// Events on their way to another unit.

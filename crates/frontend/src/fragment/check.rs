@@ -183,6 +183,7 @@ pub fn stream(splitter: impl Split, bytes: &[u8], pieces: &[usize]) -> Outcome {
 /// Settings that the first byte of a fuzzed input chooses: boards, checksum, run, length.
 pub(crate) fn checked_settings(choice: u8) -> Settings {
     Settings {
+        tick_ps: None,
         boards: if choice & 2 == 0 { 1 } else { 5 },
         first_board: if choice & 4 == 0 { 0 } else { 700 },
         without: Vec::new(),

@@ -38,6 +38,8 @@ pub struct Settings {
     pub longest_fragment_bytes: u32,
     /// The run's number, as the boards send it; fragments of another run are refused. Without it any is taken.
     pub run: Option<u32>,
+    /// Length of one count of the boards' clock in picoseconds: for time slices.
+    pub tick_ps: Option<u64>,
     /// Of fragments in several datagrams: how many of one board may be incomplete at a time. The oldest gives way.
     pub open_fragments: u8,
     /// Of fragments in several datagrams: how long the rest is waited for, milliseconds.
@@ -53,6 +55,7 @@ impl Default for Settings {
             checksum: Checksum::IfSent,
             longest_fragment_bytes: 1 << 20,
             run: None,
+            tick_ps: None,
             open_fragments: 4,
             reassembly_ms: 100,
         }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use thalweg_build::Builder;
+use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::{Downstream, circuit};
-use thalweg_data::{Control, Events, SourceId, Stage, Unit};
+use thalweg_data::{Control, Events, SourceId, Stage, Tick, Unit};
 use thalweg_readout::Boards;
 use thalweg_readout::host::triggered::HostedLink;
 use thalweg_record::RawSource;
 
 use super::{RawLinks, Site};
+use crate::config::ConfigError;
 use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
@@ -62,8 +64,11 @@ impl Reading<'_> {
         let open = || open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy);
         let opened = site.placement.near(self.name, open)??;
         let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
-        let mut builder = Builder::new(&configuration.build, self.boards)?;
-        for (source, bits) in self.sources.iter().flat_map(|index| trigger_bits(site, *index)) {
+        let slices = configuration.slices.as_ref();
+        let settings = slices.map(|slices| slices.builder(&configuration.build));
+        let mut builder = Builder::new(settings.as_ref().unwrap_or(&configuration.build), self.boards)?;
+        let widths = self.sources.iter().filter(|_| slices.is_none());
+        for (source, bits) in widths.flat_map(|index| trigger_bits(site, *index)) {
             builder.set_trigger_bits(source, bits)?;
         }
         builder.start_run(super::RUN);
@@ -84,6 +89,7 @@ impl Reading<'_> {
             events_books: Ledgered::new(ledger.open(Stage::Build, self.events, &[Unit::Events])),
             raw: raw.link(ledger, &raw_sources),
             leader: self.leader,
+            cutters: cutters(site, self.sources)?,
             outlet: inlet,
             busy: site.busy.clone(),
             gauges: self.gauges,
@@ -94,6 +100,28 @@ impl Reading<'_> {
         let thread = site.spawn(self.name, move |signals| reader.run(signals))?;
         Ok((StartedReader { thread, hosted, emulated, controls, descriptions, gauges }, outlet))
     }
+}
+
+/// What cuts the fragments of each link by time; nothing in a run without time slices.
+fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, RunError> {
+    let Some(slices) = &site.configuration.slices else { return Ok(Vec::new()) };
+    let no_clock = || ConfigError::NotAllowed {
+        file: site.configuration.file.clone(),
+        report: "[slices]: `tick_ps` of a source is missing or 0".to_owned(),
+    };
+    let mut cutters = Vec::new();
+    for index in sources {
+        let FormatSettings::Triggered(Boards::Fragment(settings)) =
+            &site.configuration.sources[*index].format
+        else {
+            continue;
+        };
+        let tick = settings.tick_ps.and_then(Tick::from_ps).ok_or_else(no_clock)?;
+        for place in &site.roster.entries[*index].links {
+            cutters.push(FragmentCutter::new(place.boards.clone(), slices, tick)?);
+        }
+    }
+    Ok(cutters)
 }
 
 /// How wide the trigger numbers of a source's boards are, where the format says so.
@@ -115,6 +143,11 @@ fn link_books(site: &Site<'_>, place: &OpenedPlace) -> LinkBooks {
         source,
         unpack: (!one_board).then(|| open(Stage::Unpack, source, &[Unit::Fragments])),
         wire: open(Stage::Wire, source, wire),
+        slices: site
+            .configuration
+            .slices
+            .as_ref()
+            .map(|_| open(Stage::TimeSlice, source, &[Unit::Fragments])),
         build: open(Stage::Build, source, &[Unit::Fragments, Unit::Bytes]),
     };
     LinkBooks {

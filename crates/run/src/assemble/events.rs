@@ -69,7 +69,8 @@ impl EventPath {
     /// # Errors
     /// When a link cannot be opened, or a file, a connection or a thread cannot be made.
     pub(super) fn open(site: &Site<'_>, raw: &mut RawLinks) -> Result<Option<EventPath>, RunError> {
-        let Some(events) = site.roster.events else { return Ok(None) };
+        let has_links = site.roster.links.iter().flatten().next().is_some();
+        let Some(events) = site.roster.events.filter(|_| has_links) else { return Ok(None) };
         let gauges = Arc::new(BuildGauges::default());
         let plan = match site.origin {
             Origin::Configured => UnitPlan::of(site.configuration, site.roster)?,
@@ -183,7 +184,7 @@ impl EventPath {
 }
 
 /// The thread that records what the reader has built.
-fn recorder(
+pub(super) fn recorder(
     site: &Site<'_>,
     events: SourceId,
     inlet: Downstream<Events>,
@@ -227,6 +228,10 @@ fn close_sender_books(
         tally.lost(LossReason::NeverReceived, Unit::Fragments, sent - found);
         site.ledger.open(Stage::Sender, *source, &[Unit::Fragments]).publish(&tally);
     }
+    if site.configuration.slices.is_some() {
+        // What is built has nothing to do with how often the trigger fired.
+        return;
+    }
     let built = builders.iter().filter_map(|builder| books.account(Stage::Build, *builder));
     let built =
         built.map(|book| book.tally.total_output(Unit::Events) + book.tally.total_lost_any(Unit::Events));
@@ -241,6 +246,16 @@ fn close_sender_books(
 }
 
 impl EventsTaken {
+    /// What one recorder and the builder before it have done with time slices of hits.
+    pub(super) fn of_slices(
+        recorder: Option<EventRecorder<EventWriter>>,
+        look: BuildLook,
+        events: SourceId,
+    ) -> EventsTaken {
+        let sinks = recorder.map(|recorder| recorder.sink).into_iter().collect();
+        EventsTaken { sinks, emulated: None, look, builders: vec![events] }
+    }
+
     /// What is said of the events at the end of the run.
     pub(super) fn summary(&self, site: &Site<'_>) -> EventSummary {
         let books = site.ledger.books();

@@ -2,24 +2,32 @@
 //!
 //! ```text
 //!  [[source]] ─► reader (one per source) ══hits══► collector: time order ─► record
+//!                        ║              └► time slices ══events══► recorder, if hits are cut
 //!                        ╚══frames══► raw recorder, if received bytes are kept
 //! ```
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use thalweg_data::{Control, Ledger, LossReason, SourceId, Stage, Tally, Unit};
+use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
+use thalweg_build::{Builder, Full, Settings};
+use thalweg_data::ring::circuit;
+use thalweg_data::{Control, Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_order::TimeOrder;
 use thalweg_readout::host::HostedBoard;
-use thalweg_record::{HitWriter, RawSource};
+use thalweg_record::{EventWriter, HitWriter, RawSource};
 
+use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
 use crate::open::{Opened, OpenedAll, open_all};
-use crate::pipeline::{Collector, Inlet, Ledgered, OUTPUT_HITS, Reader, ReaderAccounts, Signals, lanes};
+use crate::pipeline::{
+    Collector, Cut, EVENT_BATCHES, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS, Reader,
+    ReaderAccounts, Signals, Slicer, lanes,
+};
 use crate::plan::HITS_PER_BATCH;
-use crate::supervise::Gauges;
+use crate::supervise::{BuildGauges, Gauges};
 
 /// The hits' sources and threads while a run is under way.
 pub(super) struct HitPath {
@@ -30,6 +38,14 @@ pub(super) struct HitPath {
     truth: Option<TruthFile>,
     readers: Vec<JoinHandle<()>>,
     collector: JoinHandle<Collector>,
+    slices: Option<SliceRecorder>,
+}
+
+/// Where the time slices of a run go.
+struct SliceRecorder {
+    thread: JoinHandle<EventRecorder<EventWriter>>,
+    gauges: Arc<BuildGauges>,
+    events: SourceId,
 }
 
 /// What is left of it.
@@ -38,6 +54,8 @@ pub(super) struct HitsTaken {
     pub(super) collector: Option<Collector>,
     /// Hits that the senders count, where all of them tell.
     pub(super) sent: Option<u64>,
+    /// Of a run with time slices.
+    pub(super) slices: Option<EventsTaken>,
 }
 
 impl HitPath {
@@ -56,8 +74,14 @@ impl HitPath {
             opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
         let controls = opened.iter_mut().filter_map(|source| source.control.take()).collect();
         let boards = opened.iter_mut().map(|source| source.board.take()).collect();
-        let (readers, collector) = start_threads(site, opened, &gauges, raw)?;
-        Ok(Some(HitPath { descriptions, gauges, controls, boards, truth, readers, collector }))
+        let (slicer, slices) = slices(site)?.unzip();
+        let (readers, collector) = start_threads(site, opened, (&gauges, slicer), raw)?;
+        Ok(Some(HitPath { descriptions, gauges, controls, boards, truth, readers, collector, slices }))
+    }
+
+    /// Of a run with time slices, what their builder shows.
+    pub(super) fn build_gauges(&self) -> Option<Arc<BuildGauges>> {
+        self.slices.as_ref().map(|slices| slices.gauges.clone())
     }
 
     /// Lets hits flow.
@@ -89,17 +113,59 @@ impl HitPath {
             joined(reader, site.signals);
         }
         let collector = joined(self.collector, site.signals);
+        let slices = self.slices.map(|slices| {
+            let recorder = joined(slices.thread, site.signals);
+            EventsTaken::of_slices(recorder, slices.gauges.latest(), slices.events)
+        });
         let sent = close_sender_books(site.ledger, &self.boards, site.signals);
         drop(self.boards);
         self.truth.map(TruthFile::finish).transpose()?;
-        Ok(HitsTaken { collector, sent })
+        Ok(HitsTaken { collector, sent, slices })
     }
+}
+
+/// What cuts hits into time slices, and the thread that records them; `None` of a run without.
+fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> {
+    let Site { configuration, ledger, roster, placement, .. } = *site;
+    let (Some(slices), Some(events)) = (&configuration.slices, roster.events) else { return Ok(None) };
+    let build = Settings {
+        // Batches come in the order of their arrival: to hold one source back would hold all others.
+        full: Full::Close,
+        ..slices.builder(&configuration.build)
+    };
+    let mut builder = Builder::new(&build, roster.boards.clone())?;
+    builder.start_run(super::RUN);
+    let open = |stage, source, units: &[Unit]| Ledgered::new(ledger.open(stage, source, units));
+    let mut sources = Vec::new();
+    for (index, (settings, _)) in configuration.hit_sources().enumerate() {
+        let (source, own_slices) = (SourceId(index as u16), SourceId(roster.boards.start + index as u16));
+        let blocks = slices.hit_blocks(roster.boards.len());
+        let pool = placement.near("order", || Pool::new(blocks, HIT_BLOCK_BYTES))??;
+        let own = match settings.endpoint.url.scheme() {
+            // Times in a file have nothing to do with when it is read.
+            "file" => slices::Settings { ahead_ms: 0, silence_ms: 0, ..slices.clone() },
+            _ => slices.clone(),
+        };
+        sources.push(Cut {
+            cutter: HitCutter::new(own_slices, &own, &pool)?,
+            slices: open(Stage::TimeSlice, source, &[Unit::Hits]),
+            wire: open(Stage::Wire, own_slices, &[Unit::Fragments]),
+            build: open(Stage::Build, own_slices, &[Unit::Fragments, Unit::Bytes]),
+        });
+    }
+    let (inlet, outlet) = circuit(EVENT_BATCHES, Events::default);
+    let gauges = Arc::new(BuildGauges::default());
+    let outlet_of_builder = EventOutlet::new(inlet, gauges.clone());
+    let books = open(Stage::Build, events, &[Unit::Events]);
+    let slicer = Slicer::new(sources, builder, (outlet_of_builder, gauges.clone()), books);
+    let thread = recorder(site, events, outlet)?;
+    Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
 }
 
 fn start_threads(
     site: &Site<'_>,
     opened: Vec<Opened>,
-    gauges: &[Arc<Gauges>],
+    (gauges, slicer): (&[Arc<Gauges>], Option<Slicer>),
     raw: &mut RawLinks,
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
     let Site { configuration, ledger, .. } = *site;
@@ -145,7 +211,7 @@ fn start_threads(
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
         readers.push((settings.head.name.clone(), reader));
     }
-    let collector = Collector::new(inlets, order, sink, configuration.record.on_full);
+    let collector = Collector::new(inlets, order, (sink, configuration.record.on_full), slicer);
     let collector = site.spawn("order", move |signals| collector.run(signals))?;
     let mut handles = Vec::new();
     for (group, number, worker) in work {

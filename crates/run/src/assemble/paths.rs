@@ -50,9 +50,10 @@ impl Paths {
         hits.chain(links.map(|(link, gauges)| (link.0, gauges))).collect()
     }
 
-    /// The builder's, of a run with triggered sources.
+    /// The builder's, of a run that builds events.
     pub(super) fn build_gauges(&self) -> Option<Arc<BuildGauges>> {
-        self.events.as_ref().map(|events| events.gauges.clone())
+        let of_hits = self.hits.as_ref().and_then(HitPath::build_gauges);
+        self.events.as_ref().map(|events| events.gauges.clone()).or(of_hits)
     }
 
     /// One line on how each `[[source]]` was set up, in the order of the configuration.
@@ -98,8 +99,9 @@ impl Paths {
     /// # Errors
     /// When the truth cannot be written to its end.
     pub(super) fn finish(self, site: &Site<'_>) -> Result<Taken, RunError> {
-        let hits = self.hits.map(|hits| hits.finish(site)).transpose()?;
-        let events = self.events.map(|events| events.finish(site));
+        let mut hits = self.hits.map(|hits| hits.finish(site)).transpose()?;
+        let slices = hits.as_mut().and_then(|hits| hits.slices.take());
+        let events = self.events.map(|events| events.finish(site)).or(slices);
         let raw = self.raw.and_then(|raw| joined(raw, site.signals));
         Ok(Taken { hits, events, raw })
     }

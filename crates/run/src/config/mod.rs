@@ -148,6 +148,8 @@ pub struct Configuration {
     pub build: thalweg_build::Settings,
     /// `[build.units]`.
     pub unit_rules: thalweg_build::unit::Settings,
+    /// `[slices]`: what takes the place of triggers where there are none.
+    pub slices: Option<thalweg_build::slices::Settings>,
     /// `[[unit]]`: building over several units.
     pub units: Vec<UnitSettings>,
     /// The node that this process is; from the command line only. Without it, this process is all of them.
@@ -199,13 +201,14 @@ impl Configuration {
         let (trigger, follow) = reader.trigger(top.take("trigger"))?;
         let busy = reader.section(top.take("busy"))?;
         let (build, unit_rules) = reader.build(top.take("build"))?;
+        let slices = top.take("slices").map(|value| reader.value(value)).transpose()?;
         let units = reader.units(top.take("unit"))?;
         let threads = reader.section(top.take("threads"))?;
         let record = reader.section(top.take("record"))?;
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
             let allowed =
-                "allowed here: [run], [[source]], [order], [trigger], [busy], [build], [[unit]], [threads], [record]"
+                "allowed here: [run], [[source]], [order], [trigger], [busy], [slices], [build], [[unit]], [threads], [record]"
                     .to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
@@ -221,6 +224,7 @@ impl Configuration {
             busy,
             build,
             unit_rules,
+            slices,
             units,
             node: None,
             threads,

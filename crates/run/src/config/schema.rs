@@ -23,6 +23,7 @@ pub fn json_schema() -> Value {
     if let Some(properties) = build.get_mut("properties").and_then(Value::as_object_mut) {
         properties.insert("units".to_owned(), rules);
     }
+    let slices = section(generator.subschema_for::<thalweg_build::slices::Settings>());
     let unit = section(generator.subschema_for::<crate::units::UnitSettings>());
     let threads = section(generator.subschema_for::<crate::placement::ThreadSettings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
@@ -41,6 +42,7 @@ pub fn json_schema() -> Value {
             "order": order,
             "trigger": trigger,
             "busy": busy,
+            "slices": slices,
             "build": build,
             "unit": { "type": "array", "items": unit },
             "threads": threads,

@@ -13,6 +13,7 @@ use thalweg_data::{Hits, Mark, Sink, SinkError, SourceId, Tally};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::{HitWriter, OnFull};
 
+use super::slicer::Slicer;
 use super::{Ledgered, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
@@ -93,13 +94,20 @@ pub(crate) struct Collector {
     order: TimeOrder,
     pub(crate) sink: HitWriter,
     on_full: OnFull,
+    /// Beside time order, of a run with time slices.
+    slicer: Option<Slicer>,
     sink_failed: bool,
     first_hit: Option<Instant>,
 }
 
 impl Collector {
-    pub(crate) fn new(inlets: Vec<Inlet>, order: TimeOrder, sink: HitWriter, on_full: OnFull) -> Collector {
-        Collector { inlets, order, sink, on_full, sink_failed: false, first_hit: None }
+    pub(crate) fn new(
+        inlets: Vec<Inlet>,
+        order: TimeOrder,
+        (sink, on_full): (HitWriter, OnFull),
+        slicer: Option<Slicer>,
+    ) -> Collector {
+        Collector { inlets, order, sink, on_full, slicer, sink_failed: false, first_hit: None }
     }
 
     /// When the first hit was on file, from the start of the sources.
@@ -119,6 +127,9 @@ impl Collector {
             inlet.lanes[lane].give_back(batch);
         }
         self.pull(&mut merged, signals);
+        if let Some(slicer) = &mut self.slicer {
+            slicer.end(signals);
+        }
         if let Err(error) = self.sink.finish()
             && !self.sink_failed
         {
@@ -126,6 +137,8 @@ impl Collector {
         }
         self.note_first_hit();
         self.publish_last();
+        // Its end of the ring: the recorder ends when this is gone.
+        self.slicer = None;
         self
     }
 
@@ -159,6 +172,9 @@ impl Collector {
             inlet.decode.snapshot(number, &inlet.sum_of_lanes());
         } else if inlet.lanes.len() == 1 {
             inlet.decode.publish_at(header.mark.0, &inlet.decoded[0]);
+        }
+        if let Some(slicer) = &mut self.slicer {
+            slicer.take(index, batch, signals);
         }
         loop {
             match self.order.push(batch) {

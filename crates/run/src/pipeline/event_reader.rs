@@ -12,57 +12,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_build::Builder;
+use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::Upstream;
-use thalweg_data::{
-    Busy, Events, Fragments, Frames, LossReason, Mark, SnapshotNumber, SourceId, Stage, Tally, Unit,
-};
+use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber};
 use thalweg_readout::group::{LinkId, News};
 
+use super::busy_share::BusyShare;
+use super::event_outlet::{EVENT_BATCHES, EventOutlet};
 use super::lane::wait_for_empty;
 use super::leader::Leader;
+use super::link_books::LinkBooks;
 use super::links::Links;
+use super::refused_outlet::RefusedOutlet;
 use super::{Ledgered, Signals};
-use crate::supervise::{BuildGauges, Gauges, RefusedGauges, RefusedUnit};
+use crate::supervise::{BuildGauges, Gauges};
 
-/// Batches of events between builder and recorder.
-pub(crate) const EVENT_BATCHES: usize = 8;
 /// Idle or not, a turn ends within this.
 const TURN_WAIT: Duration = Duration::from_micros(500);
-/// A batch is passed on with so many events, …
-const EVENTS_PER_BATCH: usize = 256;
-/// … or so much payload, …
-const BATCH_BYTES: u64 = 1 << 20;
-/// … or at this age at the latest.
-const BATCH_AGE_NS: u64 = 20_000_000;
 /// How often the books are published.
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
+/// How often boards that are silent are looked for, of a run with time slices.
+const TELL_CUTTERS_EVERY_NS: u64 = 5_000_000;
 /// After a stop, sources that stay silent this long have said everything.
 const DRAIN_SILENCE: Duration = Duration::from_millis(100);
 /// After a stop, nobody is listened to for longer.
 const DRAIN_LIMIT: Duration = Duration::from_millis(1000);
-
-/// One link's accounts.
-pub(crate) struct LinkBooks {
-    /// Whose account its bytes are in.
-    pub(crate) source: SourceId,
-    /// What the socket received.
-    pub(crate) receive: Ledgered,
-    /// What was found in it.
-    pub(crate) unpack: Ledgered,
-    /// The boards behind it, the link itself if it is one board.
-    pub(crate) boards: Vec<BoardBooks>,
-    /// What does not fit is refused instead of held.
-    pub(crate) drops: bool,
-}
-
-/// One board's accounts.
-pub(crate) struct BoardBooks {
-    pub(crate) source: SourceId,
-    /// Of one board among several on a link: its fragments.
-    pub(crate) unpack: Option<Ledgered>,
-    pub(crate) wire: Ledgered,
-    pub(crate) build: Ledgered,
-}
 
 /// Fragments that the builder has not taken yet.
 #[derive(Default)]
@@ -102,6 +76,12 @@ struct Feed {
     ending: Vec<LinkId>,
     raw: Option<Upstream<Frames>>,
     leader: Option<Leader>,
+    /// By link, of a run with time slices.
+    cutters: Vec<FragmentCutter>,
+    /// What was cut and is not offered to the builder yet; empty between batches.
+    cut: Fragments,
+    /// When the cutters were last told the time.
+    told_cutters: Mark,
     /// The raw recording has ended before its time.
     raw_lost: bool,
 }
@@ -112,9 +92,7 @@ pub(crate) struct EventReader {
     feed: Feed,
     /// The account of the events themselves.
     events_books: Ledgered,
-    outlet: Upstream<Events>,
-    batch: Events,
-    batch_since: Option<Mark>,
+    outlet: EventOutlet,
     busy: BusyShare,
     gauges: Arc<BuildGauges>,
     /// By link.
@@ -136,6 +114,8 @@ pub(crate) struct EventReaderParts {
     pub(crate) raw: Option<Upstream<Frames>>,
     /// The board that emulated ones follow, if it is one of these.
     pub(crate) leader: Option<Leader>,
+    /// By link, of a run with time slices; empty of one without.
+    pub(crate) cutters: Vec<FragmentCutter>,
     pub(crate) outlet: Upstream<Events>,
     pub(crate) busy: Arc<Busy>,
     pub(crate) gauges: Arc<BuildGauges>,
@@ -155,6 +135,7 @@ impl EventReader {
             events_books,
             raw,
             leader,
+            cutters,
             outlet,
             busy,
             gauges,
@@ -171,16 +152,17 @@ impl EventReader {
             ending: Vec::new(),
             raw,
             leader,
+            cutters,
+            cut: Fragments::default(),
+            told_cutters: Mark(0),
             raw_lost: false,
         };
         EventReader {
             inputs,
             feed,
             events_books,
-            outlet,
-            batch: Events::default(),
-            batch_since: None,
-            busy: BusyShare { busy, raised: false, since: Mark(0), total_ns: 0 },
+            outlet: EventOutlet::new(outlet, gauges.clone()),
+            busy: BusyShare::new(busy),
             gauges,
             link_gauges,
             refused,
@@ -220,6 +202,7 @@ impl EventReader {
             self.inputs.close();
         }
         self.tell_news();
+        self.feed.tell_cutters(turn.mark);
         self.feed.builder.advance(turn.mark);
         let passed_on = self.pull(turn.mark, signals);
         self.hold_and_resume();
@@ -257,22 +240,9 @@ impl EventReader {
 
     /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more.
     fn pull(&mut self, mark: Mark, signals: &Signals) -> bool {
-        loop {
-            let room = EVENTS_PER_BATCH - self.batch.events.len();
-            let pulled = self.feed.builder.pull(&mut self.batch, room);
-            if pulled {
-                self.batch_since.get_or_insert(mark);
-            }
-            let bytes: u64 = self.batch.events.iter().map(|event| event.bytes).sum();
-            let full = self.batch.events.len() >= EVENTS_PER_BATCH || bytes >= BATCH_BYTES;
-            let aged = self.batch_since.is_some_and(|since| mark.since_ns(since) >= BATCH_AGE_NS);
-            if (full || aged) && !self.pass_on(mark, None, false, signals) {
-                return false;
-            }
-            if !full {
-                return true;
-            }
-        }
+        let busy = &mut self.busy;
+        // The recorder is behind: whoever triggers is told to wait.
+        self.outlet.pull(&mut self.feed.builder, mark, &mut || busy.set(true, mark), signals)
     }
 
     fn pass_on(
@@ -282,19 +252,8 @@ impl EventReader {
         end: bool,
         signals: &Signals,
     ) -> bool {
-        self.batch.header = thalweg_data::batch::Header { source: SourceId(0), mark, snapshot, end };
-        self.batch_since = None;
-        let next = self.outlet.empty().or_else(|| {
-            // The recorder is behind: whoever triggers is told to wait.
-            self.busy.set(true, mark);
-            wait_for_empty(&mut self.outlet, signals)
-        });
-        let Some(mut next) = next else { return false };
-        next.clear();
-        std::mem::swap(&mut next, &mut self.batch);
-        self.gauges.passed_on(&next);
-        self.outlet.send(next);
-        true
+        let busy = &mut self.busy;
+        self.outlet.pass_on(mark, snapshot, end, &mut || busy.set(true, mark), signals)
     }
 
     fn hold_and_resume(&mut self) {
@@ -334,7 +293,7 @@ impl EventReader {
         let recorder_behind = self.outlet.in_flight() + 1 >= EVENT_BATCHES;
         let recorder_caught_up = self.outlet.in_flight() <= EVENT_BATCHES / 2;
         let builder_busy = self.feed.builder.is_busy();
-        match self.busy.raised {
+        match self.busy.is_raised() {
             false if builder_busy || recorder_behind => self.busy.set(true, mark),
             true if !builder_busy && recorder_caught_up => self.busy.set(false, mark),
             _ => {}
@@ -357,9 +316,8 @@ impl EventReader {
 
     fn snapshot(&mut self, number: SnapshotNumber) {
         for (link, books) in self.inputs.ids().zip(&self.feed.links) {
-            books.each(&self.inputs, &self.feed.builder, link, |account, tally| {
-                account.snapshot(number, tally)
-            });
+            let tallies = (&self.inputs, self.feed.cutters.get(link.index()), &self.feed.builder);
+            books.each(link, tallies, |account, tally| account.snapshot(number, tally));
             if let Some(raw) = &mut self.feed.raw
                 && let Some(mut marker) = raw.empty_wait(DRAIN_LIMIT)
             {
@@ -374,12 +332,13 @@ impl EventReader {
 
     fn publish(&mut self, mark: Mark) {
         for (link, books) in self.inputs.ids().zip(&self.feed.links) {
-            books.each(&self.inputs, &self.feed.builder, link, |account, tally| account.publish(tally));
+            let tallies = (&self.inputs, self.feed.cutters.get(link.index()), &self.feed.builder);
+            books.each(link, tallies, |account, tally| account.publish(tally));
         }
         self.events_books.publish(self.feed.builder.events_tally());
         let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
         self.gauges.look(&self.feed.builder, self.busy.is_raised(), self.busy.share(mark), fill);
-        self.refused.look(&self.inputs, &self.feed, &self.names);
+        self.refused.look(&self.inputs, &self.feed.links, &self.feed.builder, &self.names);
     }
 
     /// What the kernel counts, link by link.
@@ -427,6 +386,58 @@ impl Feed {
             leader.look(fragments);
         }
         let end = frames.header.end;
+        match self.cutters.is_empty() {
+            true => self.offer(link, fragments),
+            false => self.cut(link, fragments),
+        }
+        if end {
+            if let Some(leader) = &mut self.leader {
+                leader.end(self.links[link.index()].boards.iter().map(|board| board.source));
+            }
+            self.drain_cutter(link, |cutter, cut| cutter.finish(frames.header.mark, cut));
+            self.ending.push(link);
+        }
+    }
+
+    /// Cuts a link's fragments by time, and offers the slices that have left.
+    fn cut(&mut self, link: LinkId, fragments: &Fragments) {
+        let mut first = 0;
+        self.drain_cutter(link, |cutter, cut| {
+            first += cutter.cut(fragments, first, cut);
+            first == fragments.fragments.len()
+        });
+    }
+
+    /// Tells the cutters what time it is, so that slices of silent boards leave, too.
+    fn tell_cutters(&mut self, mark: Mark) {
+        if self.cutters.is_empty() || mark.since_ns(self.told_cutters) < TELL_CUTTERS_EVERY_NS {
+            return;
+        }
+        self.told_cutters = mark;
+        for link in 0..self.cutters.len() as u32 {
+            self.drain_cutter(LinkId(link), |cutter, cut| cutter.advance(mark, cut));
+        }
+    }
+
+    /// Has a link's cutter work until it says that it is done, and offers each time what it gave.
+    fn drain_cutter(
+        &mut self,
+        link: LinkId,
+        mut work: impl FnMut(&mut FragmentCutter, &mut Fragments) -> bool,
+    ) {
+        let mut cut = std::mem::take(&mut self.cut);
+        let mut done = false;
+        while !done {
+            let Some(cutter) = self.cutters.get_mut(link.index()) else { break };
+            done = work(cutter, &mut cut);
+            self.offer(link, &mut cut);
+            cut.clear();
+        }
+        self.cut = cut;
+    }
+
+    /// Offers a link's fragments to the builder; what it does not take waits.
+    fn offer(&mut self, link: LinkId, fragments: &mut Fragments) {
         let pending = &mut self.pending[link.index()];
         if !fragments.fragments.is_empty() {
             if pending.is_empty() {
@@ -441,12 +452,6 @@ impl Feed {
             if !pending.is_empty() || !self.builder.wants(self.links[link.index()].boards[0].source) {
                 self.hold(link);
             }
-        }
-        if end {
-            if let Some(leader) = &mut self.leader {
-                leader.end(self.links[link.index()].boards.iter().map(|board| board.source));
-            }
-            self.ending.push(link);
         }
     }
 
@@ -472,111 +477,6 @@ impl Feed {
     }
 }
 
-/// What is missing on the wire because it was refused here is put under the reason for that: as much as was refused, and no
-/// more than is missing.
-fn explain_missing(wire: &mut Tally, unpack: &Tally, build: &Tally) {
-    use LossReason::{BadHash, BadLength, LateFragment, MissingFragment, OverBudget, TooLarge, Unfinished};
-    let unit = Unit::Fragments;
-    let refused =
-        [BadHash, BadLength, Unfinished, TooLarge].map(|reason| (reason, unpack.total_lost(reason, unit)));
-    let unused = [LateFragment, OverBudget].map(|reason| (reason, build.total_lost(reason, unit)));
-    for (reason, count) in refused.into_iter().chain(unused).filter(|(_, count)| *count > 0) {
-        wire.explain(MissingFragment, reason, unit, count);
-    }
-}
-
-impl LinkBooks {
-    /// Every account of the link with its tally of now.
-    fn each(&self, inputs: &Links, builder: &Builder, link: LinkId, mut tell: impl FnMut(&Ledgered, &Tally)) {
-        let split = inputs.split(link);
-        tell(&self.receive, &inputs.receive_tally(link));
-        tell(&self.unpack, split.tally());
-        for (index, board) in self.boards.iter().enumerate() {
-            if let (Some(account), Some(tally)) = (&board.unpack, split.board_tallies().get(index)) {
-                tell(account, tally);
-            }
-            let mut wire = builder.wire_tally(board.source).clone();
-            // A board's own tally; of one board alone it is the link's.
-            let found = split.board_tallies().get(index).unwrap_or(split.tally());
-            explain_missing(&mut wire, found, builder.tally(board.source));
-            if let Some(sent) = split.wire_tallies().get(index) {
-                wire.add_all(sent);
-            }
-            tell(&board.wire, &wire);
-            tell(&board.build, builder.tally(board.source));
-        }
-    }
-}
-
-/// Where the first refused units are shown, and how many of this thread were shown already.
-pub(crate) struct RefusedOutlet {
-    gauges: Arc<RefusedGauges>,
-    thread: String,
-    shown: usize,
-}
-
-impl RefusedOutlet {
-    pub(crate) fn new(gauges: &Arc<RefusedGauges>, thread: &str) -> RefusedOutlet {
-        RefusedOutlet { gauges: gauges.clone(), thread: thread.to_owned(), shown: 0 }
-    }
-
-    /// Shows what was kept, if there is more of it than the last time.
-    fn look(&mut self, inputs: &Links, feed: &Feed, names: &[String]) {
-        let kept_by_links: usize = inputs.ids().map(|link| inputs.split(link).first_refused().len()).sum();
-        let kept = kept_by_links + feed.builder.dumps().len();
-        if kept == self.shown {
-            return;
-        }
-        self.shown = kept;
-        let mut units = Vec::with_capacity(kept);
-        for link in inputs.ids() {
-            let name = &names[feed.links[link.index()].source.index()];
-            let refused = inputs.split(link).first_refused().iter();
-            units.extend(refused.map(|refused| RefusedUnit::new(Stage::Unpack, refused, names, name)));
-        }
-        let dumps = feed.builder.dumps().iter();
-        units.extend(dumps.map(|dump| RefusedUnit::new(Stage::Build, &dump.to_refused(), names, "?")));
-        self.gauges.set(&self.thread, units);
-    }
-}
-
-/// This thread's part in BUSY, and how long it was raised.
-struct BusyShare {
-    busy: Arc<Busy>,
-    raised: bool,
-    since: Mark,
-    total_ns: u64,
-}
-
-impl BusyShare {
-    fn set(&mut self, raised: bool, mark: Mark) {
-        if raised == self.raised {
-            return;
-        }
-        match raised {
-            true => {
-                self.busy.raise();
-                self.since = mark;
-            }
-            false => {
-                self.busy.lower();
-                self.total_ns += mark.since_ns(self.since);
-            }
-        }
-        self.raised = raised;
-    }
-
-    fn is_raised(&self) -> bool {
-        self.raised
-    }
-
-    /// Share of the run so far, 0 to 1.
-    fn share(&self, mark: Mark) -> f64 {
-        let now = if self.raised { mark.since_ns(self.since) } else { 0 };
-        (self.total_ns + now) as f64 / mark.0.max(1) as f64
-    }
-}
-
 /// Listening on after a stop.
 #[derive(Default)]
 struct Drain {
@@ -598,10 +498,4 @@ impl Drain {
         let silent_since = self.heard.map_or(since, |heard| heard.max(since));
         now - silent_since >= DRAIN_SILENCE || now - since >= DRAIN_LIMIT
     }
-}
-
-/// The units of a link's accounts: a stream has no datagrams to count.
-pub(crate) fn link_units(stream: bool, one_board: bool) -> Vec<Unit> {
-    let received = if stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
-    received.iter().copied().chain(one_board.then_some(Unit::Fragments)).collect()
 }

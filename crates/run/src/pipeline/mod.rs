@@ -3,7 +3,7 @@
 //! ```text
 //!  reader (one per source)              collector (one)
 //!  receive ─► unpack ─► decode ══hits══► time order ─► record
-//!     ║            ╚═units═► worker ═hits═╝
+//!     ║            ╚═units═► worker ═hits═╝   └► time slices ══events══► event recorder
 //!     ╚══frames══► raw writer (one)
 //!
 //!  event reader (one)                   event recorder (one)
@@ -13,15 +13,20 @@
 //! sender waits (`hold`): what then overflows does so in the kernel's buffer, where it is counted. Nothing here knows
 //! a format or opens a file.
 
+mod busy_share;
 mod collector;
+mod event_outlet;
 mod event_reader;
 mod event_recorder;
 mod lane;
 mod leader;
+mod link_books;
 mod links;
 mod raw;
 mod reader;
+mod refused_outlet;
 mod replayed_links;
+mod slicer;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -29,16 +34,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use thalweg_data::{Account, SnapshotNumber, Tally};
 
 pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
-pub(crate) use event_reader::{
-    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, LinkBooks, RefusedOutlet, link_units,
-};
+pub(crate) use event_outlet::{EVENT_BATCHES, EventOutlet};
+pub(crate) use event_reader::{EventReader, EventReaderParts};
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use leader::{Leader, TRIGGERS_WAITING};
+pub(crate) use link_books::{BoardBooks, LinkBooks, link_units};
 pub(crate) use links::Links;
 pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
+pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::ReplayedLinks;
+pub(crate) use slicer::{Cut, Slicer};
 
 /// Units of this process that have not come to their end.
 #[derive(Debug, Default)]

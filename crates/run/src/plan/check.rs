@@ -5,7 +5,7 @@
 //! ```
 
 use thalweg_data::Pool;
-use thalweg_readout::links::LinkPlan;
+use thalweg_readout::links::{Boards, LinkPlan};
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 
@@ -34,10 +34,65 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         let trigger = crate::open_links::trigger(configuration)?;
         trigger.check().map_err(|error| not_allowed(format!("[trigger]: {error}")))?;
     }
+    if let Some(slices) = &configuration.slices {
+        check_slices(resolved, slices).map_err(|message| not_allowed(format!("[slices]: {message}")))?;
+    }
     if resolved.roster.events.is_some() {
         configuration.build.check().map_err(|error| not_allowed(format!("[build]: {error}")))?;
     }
     Ok(())
+}
+
+/// Whether what these sources give can be cut by time, and is recorded.
+fn check_slices(resolved: &Resolved<'_>, slices: &thalweg_build::slices::Settings) -> Result<(), String> {
+    let configuration = resolved.configuration;
+    slices.check().map_err(|error| error.to_string())?;
+    if !resolved.keeps(Table::Events) && !resolved.keeps(Table::Fragments) {
+        return Err(
+            "slices are recorded in the tables events and fragments; add them to [record] tables".to_owned()
+        );
+    }
+    if !configuration.units.is_empty() {
+        return Err("slices are built on one thread; take the [[unit]] tables out".to_owned());
+    }
+    let hits = configuration.hit_sources().count();
+    if hits > 0 && hits < configuration.sources.len() {
+        return Err("slices are of sources of hits or of fragments; this run has both".to_owned());
+    }
+    for source in &configuration.sources {
+        let name = &source.head.name;
+        match &source.format {
+            FormatSettings::Hits(_) => {}
+            FormatSettings::Triggered(Boards::Fragment(settings)) if settings.tick_ps.is_some() => {}
+            FormatSettings::Triggered(Boards::Fragment(_)) => {
+                return Err(format!(
+                    "the clock of \"{name}\" is not known; write `tick_ps`, the length of one of its counts"
+                ));
+            }
+            FormatSettings::Triggered(_) => {
+                return Err(format!(
+                    "fragments of \"{name}\" carry no time that goes on over the run; they are built by number"
+                ));
+            }
+        }
+    }
+    let (blocks, least) = (slices.hit_blocks(hits), least_hit_blocks(resolved, slices, hits));
+    if hits > 0 && blocks < least {
+        let needed = least * hits * thalweg_build::slices::HIT_BLOCK_BYTES;
+        return Err(format!(
+            "memory_bytes = {} gives each source {blocks} blocks, and {least} are open or wait for the recording; \
+             write memory_bytes = {needed} or more",
+            slices.memory_bytes
+        ));
+    }
+    Ok(())
+}
+
+/// Blocks of a source that may be in use at once: its open slices, what the recording keeps, and some to go on with.
+fn least_hit_blocks(resolved: &Resolved<'_>, slices: &thalweg_build::slices::Settings, hits: usize) -> usize {
+    let open = (slices.disorder_ps / slices.slice_ps.max(1)) as usize + 2;
+    let record = &resolved.configuration.record;
+    open + record.event_blocks_held(hits, thalweg_build::slices::HIT_BLOCK_BYTES) + BLOCKS_IN_USE
 }
 
 /// Keys that do not belong together.

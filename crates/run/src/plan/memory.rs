@@ -5,6 +5,7 @@
 //! ```
 
 use thalweg_build::Budget;
+use thalweg_build::slices::HIT_BLOCK_BYTES;
 use thalweg_data::HugePages;
 use thalweg_transport::placement::Machine;
 
@@ -20,7 +21,8 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
         let mut nodes: Vec<_> =
             placement.place_of(&near).cores.iter().map(|core| machine.node_of(*core)).collect();
         nodes.dedup();
-        let by_core = if let [node] = nodes[..] { node } else { None };
+        let only = if let [node] = &machine.nodes[..] { Some(node.number) } else { None };
+        let by_core = if let [node] = nodes[..] { node } else { only };
         let bytes = pool.huge_pages.occupied(pool.blocks * pool.block_bytes) * pool.pools;
         BlockPool { numa_node: pool.numa_node.or(by_core), near, bytes: bytes as u64, ..pool }
     };
@@ -42,6 +44,7 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
         let pool = of_source(source, plan.links, (plan.blocks, plan.block_bytes));
         all.push(placed(resolved.reader_of(source), pool));
     }
+    all.extend(slices(resolved).map(|pool| placed("order".to_owned(), pool)));
     for (name, memory_bytes) in unit_memory(resolved) {
         let pool = BlockPool {
             owner: name.clone(),
@@ -56,6 +59,22 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
         all.push(placed(name, pool));
     }
     all
+}
+
+/// Where hits of time slices lie.
+fn slices(resolved: &Resolved<'_>) -> Option<BlockPool> {
+    let hits = resolved.configuration.hit_sources().count();
+    let slices = resolved.configuration.slices.as_ref().filter(|_| hits > 0)?;
+    Some(BlockPool {
+        owner: "time slices".to_owned(),
+        pools: hits,
+        blocks: slices.hit_blocks(hits),
+        block_bytes: HIT_BLOCK_BYTES,
+        near: String::new(),
+        numa_node: None,
+        huge_pages: HugePages::default(),
+        bytes: 0,
+    })
 }
 
 /// The units of this process, with the memory for what each receives.
@@ -84,24 +103,25 @@ pub(super) fn budget(resolved: &Resolved<'_>, pools: &[BlockPool]) -> Vec<Item> 
     }
     if resolved.has_hits() {
         budget.push(Item {
-            purpose: "time order",
+            purpose: "waiting hits",
             owner: "order".to_owned(),
             bytes: configuration.order.memory_bytes,
             reason: "[order] memory_bytes".to_owned(),
         });
         budget.extend(recording("order", configuration.record.budget()));
     }
+    let build = resolved.build_settings();
     for (reader, boards) in resolved.builders_of_events() {
         budget.push(Item {
-            purpose: "building",
+            purpose: "event table",
             owner: reader,
             // Payload that waits lies in the sources' blocks.
-            bytes: Budget::of(&configuration.build, boards).own(),
-            reason: format!("[build] depth = {}, {boards} boards", configuration.build.depth),
+            bytes: Budget::of(&build, boards).own(),
+            reason: format!("[build] depth = {}, {boards} boards", build.depth),
         });
     }
     let recorders = resolved.builders().map(|unit| unit.name.clone());
-    for recorder in recorders.chain(resolved.builds_here().then(|| "record".to_owned())) {
+    for recorder in recorders.chain(resolved.records_events().then(|| "record".to_owned())) {
         budget.extend(recording(&recorder, configuration.record.event_budget()));
     }
     budget
@@ -111,7 +131,7 @@ fn blocks(pool: &BlockPool) -> Item {
     let kibibytes = pool.block_bytes as f64 / 1024.0;
     let reason = match pool.pools {
         1 => format!("{} × {kibibytes} KiB", pool.blocks),
-        links => format!("{links} links × {} × {kibibytes} KiB", pool.blocks),
+        pools => format!("{pools} × {} × {kibibytes} KiB", pool.blocks),
     };
     Item { purpose: "blocks", owner: pool.owner.clone(), bytes: pool.bytes, reason }
 }
@@ -120,4 +140,39 @@ fn recording(owner: &str, items: Vec<(&'static str, u64)>) -> impl Iterator<Item
     let item =
         |(purpose, bytes)| Item { purpose, owner: owner.to_owned(), bytes, reason: "[record]".to_owned() };
     items.into_iter().filter(|(_, bytes)| *bytes > 0).map(item)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use thalweg_transport::placement::Node;
+
+    use super::*;
+    use crate::config::Configuration;
+    use crate::plan::threads::threads;
+
+    #[test]
+    fn blocks_are_on_the_node_of_their_readers_cores() {
+        let source = |name: &str, keys: &str| {
+            format!(
+                "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n{keys}\n"
+            )
+        };
+        let text = source("left", "")
+            + &source("right", "numa_node = 0")
+            + &source("wide", "")
+            + &source("free", "");
+        let text = text + "[threads]\nleft = 5\nright = 6\nwide = [3, 4]\n";
+        let configuration = Configuration::parse(Path::new("run.toml"), text).expect("valid");
+        let nodes =
+            vec![Node { number: 0, cores: (0..4).collect() }, Node { number: 1, cores: (4..8).collect() }];
+        let machine = Machine { cores: (0..8).collect(), allowed: (0..8).collect(), nodes };
+        let resolved = Resolved::of(&configuration).expect("valid");
+        let placement = Placement::of(&configuration.threads, &threads(&resolved), &machine)
+            .expect("there are such cores");
+        let found: Vec<_> =
+            pools(&resolved, &placement, &machine).iter().map(|pool| pool.numa_node).collect();
+        assert_eq!(found, [Some(1), Some(0), None, None], "by its core, as named, and wherever it is");
+    }
 }

@@ -217,6 +217,22 @@ impl<'c> Resolved<'c> {
         self.units.is_none() && self.triggered().next().is_some()
     }
 
+    /// Whether hits are cut into time slices.
+    fn slices_hits(&self) -> bool {
+        self.configuration.slices.is_some() && self.has_hits()
+    }
+
+    /// Whether one thread records all events.
+    fn records_events(&self) -> bool {
+        self.builds_here() || self.slices_hits()
+    }
+
+    /// The settings of the builder: with time slices, those that they need.
+    fn build_settings(&self) -> thalweg_build::Settings {
+        let build = &self.configuration.build;
+        self.configuration.slices.as_ref().map_or_else(|| build.clone(), |slices| slices.builder(build))
+    }
+
     /// The triggered sources that this process reads, with their links.
     fn triggered(&self) -> impl Iterator<Item = (&'c SourceSettings, LinkPlan)> {
         let read_here = |index: usize| match &self.units {
@@ -267,7 +283,8 @@ impl<'c> Resolved<'c> {
     /// The threads that build events, and of how many boards.
     fn builders_of_events(&self) -> Vec<(String, usize)> {
         let Some(units) = &self.units else {
-            let here = self.builds_here().then(|| ("build".to_owned(), self.roster.boards.len()));
+            let thread = if self.slices_hits() { "order" } else { "build" };
+            let here = self.records_events().then(|| (thread.to_owned(), self.roster.boards.len()));
             return here.into_iter().collect();
         };
         let readouts = units.readouts.iter().zip(&units.topology.readouts);
@@ -279,7 +296,7 @@ impl<'c> Resolved<'c> {
     fn writers(&self) -> usize {
         let raw = self.keeps(Table::Raw) && !self.readers().is_empty();
         usize::from(self.has_hits())
-            + usize::from(self.builds_here())
+            + usize::from(self.records_events())
             + self.builders().count()
             + usize::from(raw)
     }
@@ -292,7 +309,7 @@ impl<'c> Resolved<'c> {
         files.extend(of_hits.map(|table| table.file_name()));
         let events = [Table::Events, Table::Fragments].into_iter().filter(|table| self.keeps(*table));
         for table in events {
-            if self.builds_here() {
+            if self.records_events() {
                 files.push(table.file_name());
             }
             files.extend(self.builders().map(|unit| format!("{}-{}.arrows", table.word(), unit.name)));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thalweg_transport::placement::list_text;
 
-use super::{BlockPool, Item, Plan, Ring, Thread};
+use super::{BlockPool, Cores, Item, Plan, Ring, Thread};
 
 /// Names on one line: all of a few, the ends of many.
 pub(crate) fn spelled(names: &[&str]) -> String {
@@ -41,20 +41,15 @@ fn table(f: &mut fmt::Formatter<'_>, lines: &[Line], right: &[usize]) -> fmt::Re
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes = self.cores.nodes.len();
-        writeln!(
-            f,
-            "threads (this process may use cores {} of {nodes} NUMA node(s))",
-            list_text(&self.cores.allowed)
-        )?;
-        let mut lines = vec![words(["name", "cores", ""])];
+        writeln!(f, "threads, on {}", self.cores)?;
+        let mut lines = vec![words(["name", "cores", "what it does"])];
         let alike = |a: &Thread, b: &Thread| {
             (&a.does, a.count, &a.cores, a.priority) == (&b.does, b.count, &b.cores, b.priority)
         };
         lines.extend(self.threads.chunk_by(alike).map(thread_line));
         table(f, &lines, &[])?;
 
-        writeln!(f, "rings between them")?;
+        writeln!(f, "\nrings between them")?;
         let mut lines = vec![words(["from", "to", "carries", "batches", "when all are under way"])];
         let alike = |a: &Ring, b: &Ring| {
             (&a.to, a.carries, a.batches, a.full) == (&b.to, b.carries, b.batches, b.full)
@@ -62,7 +57,7 @@ impl fmt::Display for Plan {
         lines.extend(self.rings.chunk_by(alike).map(ring_line));
         table(f, &lines, &[3])?;
 
-        writeln!(f, "blocks for received bytes")?;
+        writeln!(f, "\nblocks for received bytes")?;
         let mut lines = vec![words(["of", "blocks", "NUMA node", "huge pages"])];
         let alike = |a: &BlockPool, b: &BlockPool| {
             (a.pools, a.blocks, a.block_bytes, a.numa_node, a.huge_pages)
@@ -71,15 +66,31 @@ impl fmt::Display for Plan {
         lines.extend(self.pools.chunk_by(alike).map(pool_line));
         table(f, &lines, &[])?;
 
-        writeln!(f, "memory, MiB")?;
+        writeln!(f, "\nmemory, MiB")?;
         let alike = |a: &Item, b: &Item| (a.purpose, a.bytes, &a.reason) == (b.purpose, b.bytes, &b.reason);
         let mut lines: Vec<Line> = self.budget.chunk_by(alike).map(item_line).collect();
         lines.push(words([&mebibytes(self.total_bytes), "in all", ""]));
         table(f, &lines, &[0])?;
 
-        writeln!(f, "files in {}/NNNNNN-…", self.directory)?;
+        writeln!(f, "\nfiles in {}/NNNNNN-…", self.directory)?;
         let names: Vec<&str> = self.files.iter().map(|file| &file[..]).collect();
         write!(f, "  {}", names.join("  "))
+    }
+}
+
+impl fmt::Display for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cores {}", list_text(&self.allowed))?;
+        if self.allowed != self.all {
+            write!(f, " of {} (what this process may use)", list_text(&self.all))?;
+        }
+        if let [_, _, ..] = self.nodes[..] {
+            let node =
+                |(number, cores): &(u32, Vec<usize>)| format!("NUMA node {number}: {}", list_text(cores));
+            let nodes: Vec<String> = self.nodes.iter().map(node).collect();
+            write!(f, "; {}", nodes.join(", "))?;
+        }
+        Ok(())
     }
 }
 

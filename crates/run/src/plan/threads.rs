@@ -23,7 +23,9 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
         of_hits(source, &mut threads);
     }
     if resolved.has_hits() {
-        threads.push(Thread::new("order", "puts the hits of all sources into time order, records them"));
+        let cuts = if resolved.slices_hits() { "; cuts and builds time slices" } else { "" };
+        let does = format!("puts the hits of all sources into time order, records them{cuts}");
+        threads.push(Thread::new("order", does));
     }
     match &resolved.units {
         None if resolved.builds_here() => {
@@ -33,17 +35,20 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
                 links += plan.links;
             }
             let boards = resolved.roster.boards.len();
+            let what = match configuration.slices {
+                None => "builds events",
+                Some(_) => "cuts and builds time slices",
+            };
             threads.push(Thread::new(
                 "build",
-                format!(
-                    "reads {links} link(s) of {}, builds events of {boards} boards",
-                    super::spelled(&names)
-                ),
+                format!("reads {links} link(s) of {}, {what} of {boards} boards", super::spelled(&names)),
             ));
-            threads.push(Thread::new("record", "records the events"));
         }
         None => {}
         Some(units) => of_units(resolved, units, &mut threads),
+    }
+    if resolved.records_events() {
+        threads.push(Thread::new("record", "records the events"));
     }
     if resolved.keeps(Table::Raw) && reads(resolved) {
         threads.push(Thread::new("raw", "records received bytes"));
@@ -132,6 +137,10 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
     };
     if resolved.builds_here() {
         rings.push(built("build".to_owned(), "record"));
+    }
+    if resolved.slices_hits() {
+        let full = "it waits, and so do its sources";
+        rings.push(Ring { full, ..built("order".to_owned(), "record") });
     }
     for readout in resolved.units.iter().flat_map(|units| &units.readouts) {
         let unit = &readout.settings;

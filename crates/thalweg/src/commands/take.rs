@@ -66,7 +66,8 @@ pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
         hits: configuration.run.hits,
         events: configuration.run.events,
     };
-    let summary = watched(json, options.states, |watch| thalweg_run::run_planned(&configuration, plan, end, watch))?;
+    let summary =
+        watched(json, options.states, |watch| thalweg_run::run_planned(&configuration, plan, end, watch))?;
     report(&summary, json)
 }
 

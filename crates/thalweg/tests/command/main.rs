@@ -18,6 +18,8 @@ mod real_files;
 mod refused;
 mod replay;
 mod settings;
+mod slices;
 mod strangers;
+mod threads;
 mod units;
 mod words;

@@ -1,0 +1,51 @@
+//! One thread's part in BUSY.
+//!
+//! ```text
+//!  raise, lower ─► Busy, shared by all ─► the trigger
+//!        └─► how long it was raised ─► share of the run
+//! ```
+
+use std::sync::Arc;
+
+use thalweg_data::{Busy, Mark};
+
+/// This thread's part in BUSY, and how long it was raised.
+pub(super) struct BusyShare {
+    busy: Arc<Busy>,
+    raised: bool,
+    since: Mark,
+    total_ns: u64,
+}
+
+impl BusyShare {
+    pub(super) fn new(busy: Arc<Busy>) -> BusyShare {
+        BusyShare { busy, raised: false, since: Mark(0), total_ns: 0 }
+    }
+
+    pub(super) fn set(&mut self, raised: bool, mark: Mark) {
+        if raised == self.raised {
+            return;
+        }
+        match raised {
+            true => {
+                self.busy.raise();
+                self.since = mark;
+            }
+            false => {
+                self.busy.lower();
+                self.total_ns += mark.since_ns(self.since);
+            }
+        }
+        self.raised = raised;
+    }
+
+    pub(super) fn is_raised(&self) -> bool {
+        self.raised
+    }
+
+    /// Share of the run so far, 0 to 1.
+    pub(super) fn share(&self, mark: Mark) -> f64 {
+        let now = if self.raised { mark.since_ns(self.since) } else { 0 };
+        (self.total_ns + now) as f64 / mark.0.max(1) as f64
+    }
+}

@@ -1,0 +1,94 @@
+//! The end of the ring through which built events leave, on the side of the builder.
+//!
+//! ```text
+//!  Builder ─ pull ─► the batch in the making ─ full, large or old ─► ring ══► recorder
+//! ```
+
+use std::sync::Arc;
+
+use thalweg_build::Builder;
+use thalweg_data::ring::Upstream;
+use thalweg_data::{Events, Mark, SnapshotNumber, SourceId};
+
+use super::Signals;
+use super::lane::wait_for_empty;
+use crate::supervise::BuildGauges;
+
+/// Batches of events between builder and recorder.
+pub(crate) const EVENT_BATCHES: usize = 8;
+/// A batch is passed on with so many events, …
+const EVENTS_PER_BATCH: usize = 256;
+/// … or so much payload, …
+const BATCH_BYTES: u64 = 1 << 20;
+/// … or at this age at the latest.
+const BATCH_AGE_NS: u64 = 20_000_000;
+
+/// Where built events go.
+pub(crate) struct EventOutlet {
+    ring: Upstream<Events>,
+    batch: Events,
+    /// Payload of the batch in the making.
+    bytes: u64,
+    since: Option<Mark>,
+    gauges: Arc<BuildGauges>,
+}
+
+impl EventOutlet {
+    pub(crate) fn new(ring: Upstream<Events>, gauges: Arc<BuildGauges>) -> EventOutlet {
+        EventOutlet { ring, batch: Events::default(), bytes: 0, since: None, gauges }
+    }
+
+    /// Batches under way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.ring.in_flight()
+    }
+
+    /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more. `waits` is told before
+    /// the recorder is waited for.
+    pub(crate) fn pull(
+        &mut self,
+        builder: &mut Builder,
+        mark: Mark,
+        waits: &mut dyn FnMut(),
+        signals: &Signals,
+    ) -> bool {
+        loop {
+            let before = self.batch.events.len();
+            if builder.pull(&mut self.batch, EVENTS_PER_BATCH - before) {
+                self.since.get_or_insert(mark);
+            }
+            self.bytes += self.batch.events[before..].iter().map(|event| event.bytes).sum::<u64>();
+            let full = self.batch.events.len() >= EVENTS_PER_BATCH || self.bytes >= BATCH_BYTES;
+            let aged = self.since.is_some_and(|since| mark.since_ns(since) >= BATCH_AGE_NS);
+            if (full || aged) && !self.pass_on(mark, None, false, waits, signals) {
+                return false;
+            }
+            if !full {
+                return true;
+            }
+        }
+    }
+
+    /// Passes the batch on as it is, with what follows it. `false` when nobody takes it.
+    pub(crate) fn pass_on(
+        &mut self,
+        mark: Mark,
+        snapshot: Option<SnapshotNumber>,
+        end: bool,
+        waits: &mut dyn FnMut(),
+        signals: &Signals,
+    ) -> bool {
+        self.batch.header = thalweg_data::batch::Header { source: SourceId(0), mark, snapshot, end };
+        (self.since, self.bytes) = (None, 0);
+        let next = self.ring.empty().or_else(|| {
+            waits();
+            wait_for_empty(&mut self.ring, signals)
+        });
+        let Some(mut next) = next else { return false };
+        next.clear();
+        std::mem::swap(&mut next, &mut self.batch);
+        self.gauges.passed_on(&next);
+        self.ring.send(next);
+        true
+    }
+}

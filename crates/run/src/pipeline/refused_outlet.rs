@@ -1,0 +1,45 @@
+//! Shows the first units that were refused, while the run goes on.
+//!
+//! ```text
+//!  splitters, builder ─ first refused ─► RefusedOutlet ─► live state, summary
+//! ```
+
+use std::sync::Arc;
+
+use thalweg_build::Builder;
+use thalweg_data::Stage;
+
+use super::{LinkBooks, Links};
+use crate::supervise::{RefusedGauges, RefusedUnit};
+
+/// Where the first refused units are shown, and how many of this thread were shown already.
+pub(crate) struct RefusedOutlet {
+    gauges: Arc<RefusedGauges>,
+    thread: String,
+    shown: usize,
+}
+
+impl RefusedOutlet {
+    pub(crate) fn new(gauges: &Arc<RefusedGauges>, thread: &str) -> RefusedOutlet {
+        RefusedOutlet { gauges: gauges.clone(), thread: thread.to_owned(), shown: 0 }
+    }
+
+    /// Shows what was kept, if there is more of it than the last time.
+    pub(super) fn look(&mut self, inputs: &Links, links: &[LinkBooks], builder: &Builder, names: &[String]) {
+        let kept_by_links: usize = inputs.ids().map(|link| inputs.split(link).first_refused().len()).sum();
+        let kept = kept_by_links + builder.dumps().len();
+        if kept == self.shown {
+            return;
+        }
+        self.shown = kept;
+        let mut units = Vec::with_capacity(kept);
+        for link in inputs.ids() {
+            let name = &names[links[link.index()].source.index()];
+            let refused = inputs.split(link).first_refused().iter();
+            units.extend(refused.map(|refused| RefusedUnit::new(Stage::Unpack, refused, names, name)));
+        }
+        let dumps = builder.dumps().iter();
+        units.extend(dumps.map(|dump| RefusedUnit::new(Stage::Build, &dump.to_refused(), names, "?")));
+        self.gauges.set(&self.thread, units);
+    }
+}
