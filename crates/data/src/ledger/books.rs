@@ -110,7 +110,7 @@ pub struct Entries {
 }
 
 /// What must agree between neighbours: `(unit, from, to)`: out of `from` = into `to`.
-const LINKS: [(Unit, Stage, Stage); 14] = [
+const LINKS: [(Unit, Stage, Stage); 19] = [
     (Unit::Datagrams, Stage::Receive, Stage::Unpack),
     (Unit::Bytes, Stage::Receive, Stage::Unpack),
     (Unit::Bytes, Stage::Receive, Stage::Raw),
@@ -119,6 +119,11 @@ const LINKS: [(Unit, Stage, Stage); 14] = [
     (Unit::Frames, Stage::Unpack, Stage::Decode),
     (Unit::Hits, Stage::Decode, Stage::Order),
     (Unit::Hits, Stage::Order, Stage::Record),
+    (Unit::Hits, Stage::Order, Stage::Cut),
+    (Unit::Hits, Stage::Order, Stage::Coincide),
+    (Unit::Hits, Stage::Cut, Stage::Coincide),
+    (Unit::Events, Stage::Coincide, Stage::Cut),
+    (Unit::Events, Stage::Cut, Stage::Record),
     (Unit::Hits, Stage::Decode, Stage::TimeSlice),
     (Unit::Fragments, Stage::Unpack, Stage::TimeSlice),
     (Unit::Fragments, Stage::Unpack, Stage::Build),
@@ -137,12 +142,13 @@ const AGREEMENTS: [(Unit, Stage, Stage); 5] = [
 ];
 
 /// Where a unit comes into being: nothing comes in there, so law 1 has nothing to say.
-const ORIGINS: [(Unit, Stage); 5] = [
+const ORIGINS: [(Unit, Stage); 6] = [
     (Unit::Frames, Stage::Unpack),
     (Unit::Hits, Stage::Decode),
     (Unit::Frames, Stage::Receive),
     (Unit::Fragments, Stage::Unpack),
     (Unit::Events, Stage::Build),
+    (Unit::Events, Stage::Coincide),
 ];
 
 impl AccountBook {
@@ -298,10 +304,16 @@ impl Books {
             self.check_inside(account, &mut found);
         }
         for source in (0..self.sources.len()).map(|index| SourceId(index as u16)) {
-            let is_cut = self.account(Stage::TimeSlice, source).is_some();
+            let passes = |stage| self.account(stage, source).is_some();
             for (unit, from, to) in LINKS {
-                // What is cut by time is built slice by slice: another kind of fragment.
-                if is_cut && (unit, from, to) == (Unit::Fragments, Stage::Unpack, Stage::Build) {
+                let is_passed_by = match (unit, from, to) {
+                    // What is sliced by time is built slice by slice: another kind of fragment.
+                    (Unit::Fragments, Stage::Unpack, Stage::Build) => passes(Stage::TimeSlice),
+                    // Where there are cuts, coincidence is given what they keep.
+                    (Unit::Hits, Stage::Order, Stage::Coincide) => passes(Stage::Cut),
+                    _ => false,
+                };
+                if is_passed_by {
                     continue;
                 }
                 let law = || format!("{unit} out of {from} = into {to}");

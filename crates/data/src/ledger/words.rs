@@ -56,6 +56,10 @@ vocabulary! {
         Decode = "decode",
         /// Time order.
         Order = "order",
+        /// Cuts: what is kept of hits, and of the events that are made of them.
+        Cut = "cut",
+        /// Coincidence: which hits belong together.
+        Coincide = "coincide",
         /// Hits or fragments cut into slices of time, which are then built.
         TimeSlice = "time_slice",
         /// Events out of fragments.

@@ -14,7 +14,6 @@
 mod admission;
 mod chain;
 mod error;
-mod events;
 mod gap;
 mod held;
 mod opened;
@@ -25,10 +24,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use thalweg_data::{Flags, Hit, SourceId, Tally, Unit};
+use thalweg_data::{Flags, Hit, HitEvents, SourceId, Tally, Unit};
 
 pub use error::CoincidenceError;
-pub use events::{HitEvent, HitEvents};
 pub use settings::{Distinct, Grouping, Leg, Mode, Settings, WIDEST_PS};
 
 use crate::channels::ChannelMap;

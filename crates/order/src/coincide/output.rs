@@ -7,9 +7,9 @@
 
 use thalweg_data::{Tally, Unit};
 
-use super::events::{HitEvent, HitEvents};
 use super::held::{Distinct, Held, Waiting};
 use crate::channels::ChannelMap;
+use thalweg_data::{HitEvent, HitEvents};
 
 /// Closed events, and what became of the hits.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::field::EventFacts;
 use super::polygon::{self, Polygon};
 use super::settings::{Quantity, Scope, Settings};
 use crate::channels::ChannelMap;
-use crate::coincide::HitEvents;
+use thalweg_data::HitEvents;
 
 /// How many came to one cut, and how many it kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::parse::parse;
 use super::polygon::Polygon;
 use super::settings::Scope;
 use crate::channels::ChannelMap;
-use crate::coincide::HitEvents;
+use thalweg_data::HitEvents;
 
 /// A yes or no, asked of many hits at a time.
 #[derive(Clone, Debug)]

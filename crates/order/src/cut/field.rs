@@ -8,7 +8,7 @@
 use thalweg_data::{Flags, Hit};
 
 use crate::channels::ChannelMap;
-use crate::coincide::HitEvent;
+use thalweg_data::HitEvent;
 
 /// A quantity of a hit, or of the event that it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

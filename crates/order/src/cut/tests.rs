@@ -3,7 +3,9 @@ use thalweg_data::{Flags, Hit, SourceId, Unit};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
-use crate::coincide::{Coincidence, HitEvents};
+use thalweg_data::HitEvents;
+
+use crate::coincide::Coincidence;
 
 fn map() -> ChannelMap {
     let board = |number: u16| SourceChannels {

@@ -20,7 +20,9 @@ pub use settings::{ProcessError, Settings};
 
 use crate::channels::ChannelMap;
 use crate::clocks::{ClockMonitor, ClockState};
-use crate::coincide::{Coincidence, HitEvents};
+use thalweg_data::HitEvents;
+
+use crate::coincide::Coincidence;
 use crate::cut::{Cuts, Passed, Scope};
 use crate::spectrum::{Filler, SpectrumSet};
 

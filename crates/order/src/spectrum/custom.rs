@@ -11,8 +11,8 @@ use super::catalogue::Catalogue;
 use super::settings::{At, SpectrumError, SpectrumSettings};
 use super::store::{Store, Totals};
 use crate::channels::{ChannelList, ChannelMap};
-use crate::coincide::HitEvents;
 use crate::cut::{EventFacts, Expression, Members, Polygon, Scope, fill, polygon};
+use thalweg_data::HitEvents;
 
 const PIECE: usize = 256;
 

@@ -17,8 +17,8 @@ use super::set::SpectrumSet;
 use super::settings::At;
 use super::store::{Store, Totals};
 use crate::channels::ChannelMap;
-use crate::coincide::HitEvents;
 use crate::cut::{EventFacts, gather_facts};
+use thalweg_data::HitEvents;
 
 /// Hits at a time: their places are a few KiB.
 const PIECE: usize = 256;

@@ -5,7 +5,9 @@ use thalweg_data::{Flags, Hit, Hits, SourceId};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
-use crate::coincide::{Coincidence, HitEvents};
+use thalweg_data::HitEvents;
+
+use crate::coincide::Coincidence;
 use crate::cut::psd;
 
 fn map() -> ChannelMap {

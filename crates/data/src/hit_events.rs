@@ -1,11 +1,11 @@
-//! What a coincidence gives: events of hits.
+//! What a coincidence of self-triggered hits gives: events of hits.
 //!
 //! ```text
 //!  members  [ hit hit | hit hit hit | hit hit ]
 //!  events     #0 first 0 count 2 │ #1 first 2 count 3 │ #2 …
 //! ```
 
-use thalweg_data::Hit;
+use crate::hit::Hit;
 
 /// Hits that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -46,8 +46,8 @@ impl HitEvents {
         &self.members[event.first as usize..][..event.count as usize]
     }
 
-    /// Gives up the hits of events that were taken away.
-    pub(crate) fn close_ranks(&mut self) {
+    /// Gives up the hits of events that were taken away from `events`.
+    pub fn close_ranks(&mut self) {
         let mut end = 0;
         for event in &mut self.events {
             let (first, count) = (event.first as usize, event.count as usize);
