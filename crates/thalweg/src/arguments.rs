@@ -51,7 +51,10 @@ pub(crate) enum Command {
     Bench(Bench),
     /// One process of a bench that needs several
     #[command(name = thalweg_run::bench::NODE, hide = true)]
-    Node,
+    Node {
+        /// The bench.
+        kind: Option<String>,
+    },
     /// Print the configuration's JSON Schema
     Schema,
     /// Print shell completions

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Command::Inspect(options) => commands::inspect(&options, json),
         Command::Plot(options) => commands::plot(&options, json),
         Command::Bench(options) => commands::bench(&options, json),
-        Command::Node => commands::node(),
+        Command::Node { kind } => commands::node(kind.as_deref()),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Manual => commands::manual(),

@@ -137,7 +137,7 @@ impl<'a> PartWriter<'a> {
             self.payload += u64::from(fragment.bytes);
         }
         missing.iter().for_each(|source| head.extend_from_slice(&source.0.to_le_bytes()));
-        self.message.slices.extend_from_slice(slices);
+        slices.iter().for_each(|slice| append_slice(&mut self.message.slices, *slice));
         self.events += 1;
         self.fragments += fragments.len() as u32;
     }
@@ -165,6 +165,20 @@ impl<'a> PartWriter<'a> {
         head[64..66].copy_from_slice(&readout.to_le_bytes());
         head[66] = range.attempt;
         head[67] = (LAST * u8::from(last)) | (LOST * u8::from(lost));
+    }
+}
+
+/// Appends a slice, to the last one where it goes on there: fragments that were received one behind the other leave in one piece, and
+/// the head says how it is divided.
+fn append_slice(slices: &mut Vec<Slice>, slice: Slice) {
+    if let Some(last) = slices.last_mut()
+        && (last.block, last.tag) == (slice.block, slice.tag)
+        && last.end() == slice.offset as usize
+        && let Some(length) = last.length.checked_add(slice.length)
+    {
+        last.length = length;
+    } else {
+        slices.push(slice);
     }
 }
 

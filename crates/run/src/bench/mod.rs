@@ -6,6 +6,8 @@
 mod build;
 mod build_rate;
 mod building;
+mod evb;
+mod evb_node;
 mod live;
 mod n2n;
 mod path;
@@ -146,7 +148,7 @@ fn bench(
 }
 
 /// Those of receiving from many boards and building their events.
-fn event_benches() -> [Bench; 5] {
+fn event_benches() -> [Bench; 6] {
     [
         bench(
             "build-memory",
@@ -169,6 +171,11 @@ fn event_benches() -> [Bench; 5] {
             build_rate::build_rate,
         ),
         bench("n2n", "messages between 2 to 8 processes over loopback TCP, against bare sockets", n2n::n2n),
+        bench(
+            "evb",
+            "readout and builder units in 2 and 4 processes, against messages between the same",
+            evb::evb,
+        ),
     ]
 }
 

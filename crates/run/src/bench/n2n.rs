@@ -41,11 +41,14 @@ pub(super) fn n2n(conditions: &Conditions) -> Result<Measured, BenchError> {
     Ok(sweep.measured())
 }
 
-/// Runs this process as a node, until its standard input ends.
+/// Runs this process as a node of the bench that `kind` names, `n2n` without one, until its standard input ends.
 ///
 /// # Errors
 /// When the other nodes are gone.
-pub fn node() -> io::Result<()> {
+pub fn node(kind: Option<&str>) -> io::Result<()> {
+    if kind == Some(super::evb::KIND) {
+        return super::evb::node();
+    }
     n2n_node(io::stdin().lock(), io::stdout().lock())
 }
 

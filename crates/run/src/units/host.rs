@@ -82,21 +82,35 @@ impl<W: Work> UnitHost<W> {
     /// Works until there is nothing left to do.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) -> UnitHost<W> {
         while !self.work.is_over(signals) {
-            let now = self.clock.mark();
-            self.meet(now);
-            let mut busy = self.hear(now);
-            busy |= self.work.step(now, signals);
-            self.work.machine().poll(now, &mut self.outbox);
-            busy |= self.speak(now);
-            if !busy {
-                std::thread::sleep(IDLE);
-            }
+            self.tick(signals);
         }
         self.work.finish(signals);
         for connection in &mut self.connections {
             connection.peer.close(GOOD_BYE);
         }
         self
+    }
+
+    /// Does what there is to do, or sleeps.
+    pub(crate) fn tick(&mut self, signals: &Signals) {
+        if !self.advance(signals) {
+            self.rest();
+        }
+    }
+
+    /// Does what there is to do once; whether there was anything.
+    pub(crate) fn advance(&mut self, signals: &Signals) -> bool {
+        let now = self.clock.mark();
+        self.meet(now);
+        let mut busy = self.hear(now);
+        busy |= self.work.step(now, signals);
+        self.work.machine().poll(now, &mut self.outbox);
+        busy | self.speak(now)
+    }
+
+    /// Sleeps for a moment.
+    pub(crate) fn rest(&mut self) {
+        std::thread::sleep(IDLE);
     }
 
     /// Takes new connections, of others and to others.

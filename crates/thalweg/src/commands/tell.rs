@@ -68,8 +68,8 @@ fn figure(m: &Measurement) -> String {
 }
 
 /// Runs as one process of a bench that needs several.
-pub(crate) fn node() -> Ended {
-    bench::node()?;
+pub(crate) fn node(kind: Option<&str>) -> Ended {
+    bench::node(kind)?;
     Ok(Outcome::Done)
 }
 
