@@ -21,7 +21,7 @@ use crate::error::RunError;
 use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BuilderWork, Door, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings,
+    BuilderWork, Door, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, gate,
 };
 
 /// Blocks for what units receive from each other.
@@ -96,9 +96,7 @@ impl UnitThreads {
             readers.push(reader);
             units.readouts.push(thread);
         }
-        // One node tells the trigger: that of the emulated boards, or with a way to tell a real one.
-        let tells = site.configuration.busy.udp.is_some() || site.configuration.busy.http.is_some();
-        if !readouts.is_empty() && (tells || readers.iter().any(|reader| !reader.hosted.is_empty())) {
+        if gate(&plan.readouts, site.configuration).is_some_and(|number| readouts.contains(&number)) {
             units.others.push(starting.gate()?);
         }
         Ok((readers, units))

@@ -42,6 +42,7 @@ impl UnitPlan {
         roster: &Roster,
     ) -> Result<Option<UnitPlan>, UnitPlanError> {
         let units = &configuration.units;
+        check_nodes(configuration)?;
         if units.is_empty() {
             return Ok(None);
         }
@@ -69,6 +70,7 @@ impl UnitPlan {
         }
         readouts.sort_by_key(|readout| readout.sources[0]);
         check_cover(&readouts, roster)?;
+        check_trigger(&readouts, configuration)?;
         let range = |readout: &Readout| {
             let links = |index: &usize| roster.entries[*index].links.clone();
             let all: Vec<_> = readout.sources.iter().flat_map(links).collect();
@@ -92,6 +94,77 @@ impl UnitPlan {
         let builder = self.builders.iter().position(|unit| unit.name == name);
         (readout.map(|number| Address::Readout(number as u16)))
             .or(builder.map(|number| Address::Builder(number as u16)))
+    }
+}
+
+/// The place of the readout unit whose node tells the trigger to wait: emulated boards have theirs with them, and of real ones the first
+/// node tells it, so that no two contradict each other. `None` where nobody is to be told.
+pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<usize> {
+    let tells = configuration.busy.udp.is_some() || configuration.busy.http.is_some();
+    let emulated = readouts.iter().position(|readout| has_emulated(readout, configuration));
+    emulated.or(tells.then_some(0))
+}
+
+/// Whether this process tells the trigger to wait: alone, or as the node that [`gate`] names.
+///
+/// # Errors
+/// As of [`UnitPlan::of`].
+pub(crate) fn tells_trigger(configuration: &Configuration, roster: &Roster) -> Result<bool, UnitPlanError> {
+    let Some(plan) = UnitPlan::of(configuration, roster)? else { return Ok(true) };
+    let place = gate(&plan.readouts, configuration);
+    Ok(place.is_some_and(|place| configuration.hosts(&plan.readouts[place].settings)))
+}
+
+fn has_emulated(readout: &Readout, configuration: &Configuration) -> bool {
+    let is_emulated = |index: &usize| configuration.sources[*index].endpoint.url.scheme() == "emulate";
+    readout.sources.iter().any(is_emulated)
+}
+
+/// Emulated boards are triggered together, which two processes cannot do. One process that hosts all nodes can.
+fn check_trigger(readouts: &[Readout], configuration: &Configuration) -> Result<(), UnitPlanError> {
+    if configuration.node.is_none() {
+        return Ok(());
+    }
+    let mut nodes = readouts.iter().filter(|readout| has_emulated(readout, configuration));
+    let Some(first) = nodes.next() else { return Ok(()) };
+    match nodes.find(|other| other.settings.node != first.settings.node) {
+        None => Ok(()),
+        Some(other) => refuse(format!(
+            "\"{}\" and \"{}\" have emulated boards on two nodes, which would be triggered by two programs whose numbers part; \
+             give both units the same `node`",
+            first.settings.name, other.settings.name
+        )),
+    }
+}
+
+/// A node is one that a unit names, and its units can be reached by those of others.
+fn check_nodes(configuration: &Configuration) -> Result<(), UnitPlanError> {
+    let Some(node) = &configuration.node else { return Ok(()) };
+    let units = &configuration.units;
+    let mut nodes: Vec<&str> = units.iter().filter_map(|unit| unit.node.as_deref()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    if !nodes.contains(&node.as_str()) {
+        let known = if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") };
+        return refuse(format!(
+            "no unit has `node = \"{node}\"`, as `--node {node}` asks for; nodes of this file: {known}"
+        ));
+    }
+    if let Some(unit) = units.iter().find(|unit| unit.node.is_none()) {
+        return refuse(format!(
+            "\"{}\" has no `node`, so that no `--node` hosts it; write which of {} does",
+            unit.name,
+            nodes.join(", ")
+        ));
+    }
+    let is_alone = nodes.len() == 1;
+    let hidden = |unit: &&UnitSettings| unit.kind != UnitKind::Readout && unit.listen.is_none();
+    match units.iter().find(hidden).filter(|_| !is_alone) {
+        Some(unit) => refuse(format!(
+            "\"{}\" is reached by units of other nodes: give it `listen = \"tcp://HOST:PORT\"`",
+            unit.name
+        )),
+        None => Ok(()),
     }
 }
 
@@ -121,7 +194,7 @@ fn sources_of(
 }
 
 /// Every triggered source belongs to one readout unit, and those of a unit are neighbours.
-fn check_cover(readouts: &[super::plan::Readout], roster: &Roster) -> Result<(), UnitPlanError> {
+fn check_cover(readouts: &[Readout], roster: &Roster) -> Result<(), UnitPlanError> {
     let triggered = roster.entries.iter().enumerate().filter(|(_, entry)| !entry.links.is_empty());
     let wanted: Vec<usize> = triggered.map(|(index, _)| index).collect();
     let given: Vec<usize> = readouts.iter().flat_map(|readout| readout.sources.iter().copied()).collect();
