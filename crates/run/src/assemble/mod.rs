@@ -35,7 +35,7 @@ use crate::supervise::{
     EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, SnapshotAudit,
     SourceSummary, Summary, Watch, Watched, add_witnesses, unplaced_loss,
 };
-use crate::units::tells_trigger;
+use crate::units::busy_told;
 pub(crate) use events::spread_us;
 use paths::Paths;
 pub(crate) use raw::RAW_BATCHES;
@@ -197,9 +197,7 @@ fn take_data_into(
     let busy = Arc::new(Busy::default());
     // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
     busy.raise();
-    let told =
-        if tells_trigger(configuration, &roster)? { configuration.busy.clone() } else { Default::default() };
-    let _busy_output = BusyOutput::open(&told, &busy)?;
+    let _busy_output = BusyOutput::open(&busy_told(configuration, &roster)?, &busy)?;
     let refused = Arc::new(RefusedGauges::default());
     let clock = RunClock::start();
     let site = Site {

@@ -15,7 +15,7 @@ mod work;
 
 pub(crate) use host::{Door, UnitHost};
 pub use plan::UnitPlanError;
-pub(crate) use plan::{Readout, TRIGGER, UnitPlan, gate, tells_trigger};
+pub(crate) use plan::{Readout, TRIGGER, UnitPlan, busy_told, gate};
 pub(crate) use work::{BuilderWork, GateWork, ManagerWork, ReadoutWork, Work};
 
 use schemars::JsonSchema;

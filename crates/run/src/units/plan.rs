@@ -1,6 +1,7 @@
 //! Which units there are, checked: every triggered source in one readout unit, one manager, at least one builder.
 
 use thalweg_build::unit::{Address, Topology};
+use thalweg_readout::busy::BusySettings;
 
 use super::{UnitKind, UnitSettings};
 use crate::config::Configuration;
@@ -105,14 +106,20 @@ pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Optio
     emulated.or(tells.then_some(0))
 }
 
-/// Whether this process tells the trigger to wait: alone, or as the node that [`gate`] names.
+/// How this process tells the trigger to wait: as configured if it is alone or the node that [`gate`] names, else not at all.
 ///
 /// # Errors
 /// As of [`UnitPlan::of`].
-pub(crate) fn tells_trigger(configuration: &Configuration, roster: &Roster) -> Result<bool, UnitPlanError> {
-    let Some(plan) = UnitPlan::of(configuration, roster)? else { return Ok(true) };
-    let place = gate(&plan.readouts, configuration);
-    Ok(place.is_some_and(|place| configuration.hosts(&plan.readouts[place].settings)))
+pub(crate) fn busy_told(
+    configuration: &Configuration,
+    roster: &Roster,
+) -> Result<BusySettings, UnitPlanError> {
+    let hosts = |plan: UnitPlan| {
+        let place = gate(&plan.readouts, configuration);
+        place.is_some_and(|place| configuration.hosts(&plan.readouts[place].settings))
+    };
+    let tells = UnitPlan::of(configuration, roster)?.is_none_or(hosts);
+    Ok(if tells { configuration.busy.clone() } else { BusySettings::default() })
 }
 
 fn has_emulated(readout: &Readout, configuration: &Configuration) -> bool {

@@ -212,9 +212,20 @@ fn an_event_manager_that_is_killed_costs_no_event_and_doubles_none() {
 /// Asserts that a run of these units does not begin, and that the message has these words.
 #[track_caller]
 fn refused(units: &str, words: &[&str]) {
+    refused_with(&[], units, words);
+}
+
+/// The same, hosting one node.
+#[track_caller]
+fn refused_at(node: &str, units: &str, words: &[&str]) {
+    refused_with(&["--node", node], units, words);
+}
+
+#[track_caller]
+fn refused_with(flags: &[&str], units: &str, words: &[&str]) {
     let folder = Folder::new();
     let file = configuration(&folder, 10, units);
-    let ended = thalweg(&["run", &file, "--seconds", "1"]);
+    let ended = thalweg(&[&["run", &file, "--seconds", "1"], flags].concat());
     assert!(matches!(ended.code, Some(1 | 2)), "{ended:#?}");
     for word in words {
         assert!(ended.error.contains(word), "`{word}` in:\n{}", ended.error);
@@ -244,4 +255,37 @@ fn a_source_belongs_to_one_readout_unit() {
 fn names_of_units_are_unique() {
     let units = readouts_and_builders() + &unit("bu-0", "manager", "");
     refused(&units, &["bu-0", "unique"]);
+}
+
+/// All units on the nodes "boards" and "events"; `builder` and `right` are more keys of one builder and one readout unit.
+fn on_two_nodes(builder: &str, right: &str) -> String {
+    unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"boards\"")
+        + &unit("ru-right", "readout", &format!("sources = [\"right\"]\n{right}"))
+        + &unit("bu-0", "builder", builder)
+        + &unit("evm", "manager", "node = \"events\"\nlisten = \"tcp://127.0.0.1:7099\"")
+}
+
+#[test]
+fn a_node_is_one_that_a_unit_names() {
+    let units = on_two_nodes("node = \"events\"\nlisten = \"tcp://127.0.0.1:7098\"", "node = \"boards\"");
+    refused_at("bords", &units, &["bords", "nodes of this file: boards, events"]);
+    refused_at("boards", &(readouts_and_builders() + &unit("evm", "manager", "")), &["boards", "none"]);
+}
+
+#[test]
+fn every_unit_is_hosted_by_a_node() {
+    let units = on_two_nodes("node = \"events\"\nlisten = \"tcp://127.0.0.1:7098\"", "");
+    refused_at("events", &units, &["ru-right", "has no `node`"]);
+}
+
+#[test]
+fn a_builder_unit_of_another_node_says_where_it_is_reached() {
+    refused_at("events", &on_two_nodes("node = \"events\"", "node = \"boards\""), &["bu-0", "`listen ="]);
+}
+
+#[test]
+fn emulated_boards_are_on_one_node() {
+    let builder = "node = \"events\"\nlisten = \"tcp://127.0.0.1:7098\"";
+    let units = on_two_nodes(builder, "node = \"elsewhere\"");
+    refused_at("boards", &units, &["ru-left", "ru-right", "emulated boards on two nodes"]);
 }
