@@ -68,8 +68,7 @@ pub fn receive_fragments_at(
     fragment_bytes: usize,
     repeats: usize,
 ) -> Result<Measurement, SourceError> {
-    let triggers = (rate_hz * PACED_TURN.as_secs_f64()).max(1.0) as u64;
-    let work = Work { triggers, rate_hz: Some(rate_hz), ..Work::new(Over::Tcp, boards, fragment_bytes) };
+    let work = Work::new(Over::Tcp, boards, fragment_bytes).at_rate(rate_hz);
     measure(&work, repeats).map(|measured| measured.with("rate_hz", rate_hz))
 }
 
@@ -127,6 +126,8 @@ pub struct Work {
     at_once: u64,
     /// Triggers per second; without it as fast as they are read.
     rate_hz: Option<f64>,
+    /// Share of the payload's bytes that are random; the rest is 0.
+    random_share: f64,
 }
 
 impl Work {
@@ -139,7 +140,23 @@ impl Work {
             // The kernel counts some 2.3 times the bytes of datagrams of 1 kB.
             Over::Udp => ((8 << 20) / (3 * each)).max(1) as u64,
         };
-        Work { over, boards, fragment_bytes, triggers, at_once, rate_hz: None }
+        Work { over, boards, fragment_bytes, triggers, at_once, rate_hz: None, random_share: 1.0 }
+    }
+
+    /// The same boards triggered at a rate, for half a second per turn.
+    pub fn at_rate(self, rate_hz: f64) -> Work {
+        let triggers = (rate_hz * PACED_TURN.as_secs_f64()).max(1.0) as u64;
+        Work { triggers, rate_hz: Some(rate_hz), ..self }
+    }
+
+    /// The same with a payload of which so much is random; the rest is 0, and can be compressed.
+    pub fn with_random_share(self, random_share: f64) -> Work {
+        Work { random_share, ..self }
+    }
+
+    /// Bytes of each fragment, header included.
+    pub fn fragment_bytes(&self) -> usize {
+        self.fragment_bytes
     }
 
     /// Fragments of one turn.
@@ -173,6 +190,7 @@ impl Work {
         fragment::emulate::Settings {
             payload_bytes: bytes.saturating_sub(HEADER_BYTES) as u32,
             stream: self.over == Over::Tcp,
+            random_share: self.random_share,
             datagram_bytes: (bytes as u32).clamp(1024, 65_507),
             ..Default::default()
         }

@@ -1,7 +1,7 @@
-//! Reads many links and builds their events, as a run does, and lets the events go at once.
+//! Reads many links and builds their events, as a run does, and lets the events go at once, or passes them on.
 //!
 //! ```text
-//!  Group ─ turn ─► fragments ─ insert ─► Builder ─ pull ─► Events ─► cleared
+//!  Group ─ turn ─► fragments ─ insert ─► Builder ─ pull ─► Events ─► cleared, or whatever is done with them
 //!    ▲  └ what is not taken waits, its link is not read ┘
 //! ```
 
@@ -31,6 +31,8 @@ pub(super) struct Building {
     held: Vec<LinkId>,
     newly_held: Vec<LinkId>,
     events: Events,
+    /// Events that leave at a time.
+    pub(super) events_per_batch: usize,
     /// Events that have left.
     pub(super) built: u64,
     /// Most blocks that fragments which wait have ever kept.
@@ -56,6 +58,7 @@ impl Building {
             held: Vec::new(),
             newly_held: Vec::new(),
             events: Events::default(),
+            events_per_batch: EVENTS_PER_BATCH,
             built: 0,
             most_blocks: 0,
         })
@@ -63,14 +66,23 @@ impl Building {
 
     /// One turn of the group; returns how many fragments left in whole events.
     pub(super) fn turn(&mut self, group: &mut Group) -> Result<u64, SourceError> {
+        self.turn_with(group, &mut Events::clear)
+    }
+
+    /// The same; `leave` is given each batch of events, and leaves it empty.
+    pub(super) fn turn_with(
+        &mut self,
+        group: &mut Group,
+        leave: &mut dyn FnMut(&mut Events),
+    ) -> Result<u64, SourceError> {
         let turn = group.turn(WAIT, &mut |link, _, fragments| self.take(link, fragments))?;
         self.builder.advance(turn.mark);
         self.most_blocks = self.most_blocks.max(self.builder.standing().blocks);
         let mut fragments = 0;
-        while self.builder.pull(&mut self.events, EVENTS_PER_BATCH) {
+        while self.builder.pull(&mut self.events, self.events_per_batch) {
             self.built += self.events.events.len() as u64;
             fragments += self.events.fragments.len() as u64;
-            self.events.clear();
+            leave(&mut self.events);
         }
         self.hold_and_resume(group);
         Ok(fragments)

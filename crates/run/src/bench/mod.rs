@@ -5,6 +5,7 @@
 
 mod build;
 mod build_rate;
+mod build_record;
 mod building;
 mod evb;
 mod evb_node;
@@ -12,6 +13,7 @@ mod live;
 mod n2n;
 mod path;
 mod receive_fragments;
+mod recorder;
 mod sweep;
 
 use std::path::PathBuf;
@@ -148,7 +150,7 @@ fn bench(
 }
 
 /// Those of receiving from many boards and building their events.
-fn event_benches() -> [Bench; 6] {
+fn event_benches() -> [Bench; 8] {
     [
         bench(
             "build-memory",
@@ -169,6 +171,16 @@ fn event_benches() -> [Bench; 6] {
             "build-rate",
             "events built of 105 boards by the rate of triggers offered, 50 Hz to 100 kHz",
             build_rate::build_rate,
+        ),
+        bench(
+            "build-record",
+            "105 boards over TCP: received, built, recorded, recorded with lz4, against building alone",
+            build_record::build_record,
+        ),
+        bench(
+            "build-record-paced",
+            "events recorded at 0.8 of what the disk takes, against building alone",
+            build_record::build_record_paced,
         ),
         bench("n2n", "messages between 2 to 8 processes over loopback TCP, against bare sockets", n2n::n2n),
         bench(
