@@ -93,6 +93,42 @@ fn two_readout_units_and_two_builder_units_of_one_process_lose_nothing() {
     assert_eq!(builders.iter().sum::<u64>(), accepted, "{builders:?}");
 }
 
+/// Front-end builders of 21 boards each, and a back end of one builder unit or several that puts their events together.
+#[test]
+fn events_of_five_times_21_boards_are_built_in_two_levels() {
+    const LEVELS: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let source = |name: &str| {
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 21\n\
+             profile = \"recbe\"\nnamed_by = \"connection\"\nmemory_bytes = 16777216\n"
+        )
+    };
+    for builders in [1, 2] {
+        let folder = Folder::new();
+        let sources: String = LEVELS.map(source).concat();
+        let front =
+            LEVELS.map(|name| unit(&format!("ru-{name}"), "readout", &format!("sources = [\"{name}\"]")));
+        let back: String = (0..builders).map(|number| unit(&format!("bu-{number}"), "builder", "")).collect();
+        let file = folder.file(
+            "run.toml",
+            &format!(
+                "{sources}{}{back}{}[trigger]\nprogram = \"poisson\"\nrate_hz = 400.0\ntriggers = 600\n\
+                 [build]\nfull = \"hold\"\n[record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n",
+                front.concat(),
+                unit("evm", "manager", ""),
+                folder.at("runs")
+            ),
+        );
+        let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
+        went_well(&summary);
+        let (events, accepted) = (&summary["events"], accepted(&summary));
+        assert_eq!(number(events, "triggers_offered"), 600, "{events:#}");
+        assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
+        assert_eq!(number(events, "events_recorded"), accepted, "{events:#}");
+        assert_eq!(number(events, "fragments_recorded"), 105 * accepted, "{events:#}");
+    }
+}
+
 /// Addresses on loopback that are free at this moment.
 fn free_urls<const N: usize>() -> [String; N] {
     // All are bound before the first is let go, so that they differ.
