@@ -11,6 +11,7 @@ pub mod demo;
 pub mod emulate;
 pub mod format;
 pub mod inspect;
+pub mod observed;
 pub mod plan;
 pub mod plot;
 pub mod recording;
@@ -24,6 +25,7 @@ mod open;
 mod open_links;
 mod pipeline;
 mod placement;
+mod processing;
 mod roster;
 mod units;
 

@@ -1,9 +1,9 @@
 //! Who is who in a run: the numbers and names of everything that has an account in the ledger.
 //!
 //! ```text
-//!  hits' sources │ boards of triggered sources,         │ links to several boards │ events │ units
-//!  0 …           │ or the time slices of hits' sources: │                         │        │
-//!                │ one after another, a builder's range │                         │        │
+//!  hits' sources │ boards of triggered sources,         │ links to several boards │ events │ coincidences │ units
+//!  0 …           │ or the time slices of hits' sources: │                         │        │              │
+//!                │ one after another, a builder's range │                         │        │              │
 //! ```
 //! A `[[source]]` of hits is one source. A triggered one is one or many links (`tcp://192.168.10.{16..120}:24`), each to one
 //! board, whose number is then the link's, or to several.
@@ -17,6 +17,9 @@ use thalweg_readout::links::LinkPlan;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::format::FormatSettings;
+
+/// What the events that are made of hits are called in the books.
+const COINCIDENCES: &str = "coincidences";
 
 /// One link of a triggered source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +54,8 @@ pub(crate) struct Roster {
     pub(crate) boards: Range<u16>,
     /// The account of the events themselves, of a run that has some.
     pub(crate) events: Option<SourceId>,
+    /// The account of the events that are made of hits, of a run with coincidence.
+    pub(crate) coincidences: Option<SourceId>,
     /// The accounts of the units, in the order of the configuration.
     pub(crate) units: Vec<(String, SourceId)>,
 }
@@ -84,8 +89,10 @@ impl Roster {
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &[SourceId])> {
         let sources = self.entries.iter().map(|entry| (entry.name.as_str(), entry.all.as_slice()));
         let events = self.events.iter().map(|events| ("events", std::slice::from_ref(events)));
+        let coincidences =
+            self.coincidences.iter().map(|account| (COINCIDENCES, std::slice::from_ref(account)));
         let units = self.units.iter().map(|(name, unit)| (name.as_str(), std::slice::from_ref(unit)));
-        sources.chain(events).chain(units)
+        sources.chain(events).chain(coincidences).chain(units)
     }
 
     /// Gives everyone a number.
@@ -104,7 +111,9 @@ impl Roster {
         let shared = count(|shape| if shape.boards > 1 { shape.links } else { 0 });
         let sliced = if boards == 0 && configuration.slices.is_some() { hits } else { 0 };
         let builds = boards + sliced > 0;
-        let all = hits + sliced + boards + shared + usize::from(builds) + configuration.units.len();
+        let coincides = hits > 0 && configuration.process.coincidence.is_some();
+        let without_units = hits + sliced + boards + shared + usize::from(builds) + usize::from(coincides);
+        let all = without_units + configuration.units.len();
         if all > usize::from(u16::MAX) {
             let report = format!("{all} sources, boards and links are more than the 65535 that have numbers");
             return Err(ConfigError::NotAllowed { file: configuration.file.clone(), report });
@@ -113,9 +122,13 @@ impl Roster {
             names: vec![String::new(); all],
             boards: hits as u16..(hits + boards + sliced) as u16,
             events: builds.then(|| SourceId((hits + sliced + boards + shared) as u16)),
+            coincidences: coincides.then(|| SourceId((without_units - 1) as u16)),
             links,
             ..Roster::default()
         };
+        if let Some(coincidences) = roster.coincidences {
+            roster.names[coincidences.index()] = COINCIDENCES.to_owned();
+        }
         if let Some(events) = roster.events {
             roster.names[events.index()] = "events".to_owned();
         }

@@ -17,7 +17,7 @@ pub const COEFFICIENTS: usize = 6;
 /// The group of channels that belong to none.
 pub const NO_GROUP: u16 = 0;
 /// A channel that has no row.
-const NO_ROW: u16 = u16::MAX;
+const NO_ROW: u32 = u32::MAX;
 
 /// What is known of one channel of the experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ pub struct SourceChannels {
 /// Every channel of the experiment, found by its number.
 #[derive(Clone, Debug)]
 pub struct ChannelMap {
-    row_of: Box<[u16]>,
+    row_of: Box<[u32]>,
     channels: Vec<Channel>,
     groups: Vec<String>,
 }
@@ -98,9 +98,7 @@ impl ChannelMap {
     ) -> Result<(), ChannelError> {
         let nothing = ChannelSettings::default();
         let described = described.unwrap_or(&nothing);
-        // 65 535 channels at most: the last number is taken as "no row".
-        let row = u16::try_from(self.channels.len()).ok().filter(|row| *row != NO_ROW);
-        self.row_of[usize::from(number)] = row.ok_or(ChannelError::TooMany)?;
+        self.row_of[usize::from(number)] = self.channels.len() as u32;
         let group = described.group.as_deref().map_or(NO_GROUP, |name| self.group_or_new(name));
         self.channels.push(Channel {
             number,
@@ -125,13 +123,13 @@ impl ChannelMap {
     /// One channel; `None` of one that no source sends.
     #[inline]
     pub fn get(&self, channel: u16) -> Option<&Channel> {
-        self.channels.get(usize::from(self.row_of[usize::from(channel)]))
+        self.channels.get(self.row_of[usize::from(channel)] as usize)
     }
 
     /// Place of a channel among all that are sent, in the order of the sources; tables by channel are indexed by it.
     #[inline]
     pub fn row(&self, channel: u16) -> Option<usize> {
-        Some(self.row_of[usize::from(channel)]).filter(|row| *row != NO_ROW).map(usize::from)
+        Some(self.row_of[usize::from(channel)]).filter(|row| *row != NO_ROW).map(|row| row as usize)
     }
 
     /// All channels, by row.

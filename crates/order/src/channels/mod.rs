@@ -48,9 +48,6 @@ pub enum ChannelError {
         /// The channel.
         channel: u16,
     },
-    /// More channels than numbers.
-    #[error("more than 65535 channels; give the sources fewer")]
-    TooMany,
     /// A calibration that gives no number.
     #[error(
         "channel {channel}: energy_kev = {given:?} is no polynomial; write one to six numbers, constant first"

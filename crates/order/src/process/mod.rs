@@ -39,7 +39,9 @@ pub struct Processor {
     clocks: Option<ClockMonitor>,
     pass: Vec<u8>,
     events: HitEvents,
-    events_tally: Tally,
+    /// Events that coincidence made, and what the cuts on events kept of them.
+    made_tally: Tally,
+    kept_tally: Tally,
 }
 
 impl Processor {
@@ -71,7 +73,8 @@ impl Processor {
             clocks: ClockMonitor::new(&settings.clocks, sources),
             pass: Vec::new(),
             events: HitEvents::default(),
-            events_tally: Tally::default(),
+            made_tally: Tally::default(),
+            kept_tally: Tally::default(),
         };
         Ok((processor, set))
     }
@@ -132,9 +135,10 @@ impl Processor {
         let made = self.events.events.len() as u64;
         self.cuts.cut_events(&mut self.events, &self.map);
         let kept = self.events.events.len() as u64;
-        self.events_tally.input(Unit::Events, made);
-        self.events_tally.output(Unit::Events, kept);
-        self.events_tally.filtered(Unit::Events, made - kept);
+        self.made_tally.output(Unit::Events, made);
+        self.kept_tally.input(Unit::Events, made);
+        self.kept_tally.output(Unit::Events, kept);
+        self.kept_tally.filtered(Unit::Events, made - kept);
         self.filler.fill_events(&self.events, &self.map);
         each(&self.events)
     }
@@ -162,9 +166,14 @@ impl Processor {
         self.coincidence.as_ref().map(|coincidence| coincidence.tally(source))
     }
 
-    /// Events made, cut, passed on.
-    pub fn events_tally(&self) -> &Tally {
-        &self.events_tally
+    /// Events: as coincidence makes them, and as the cuts on events keep them.
+    pub fn events_tallies(&self) -> (&Tally, &Tally) {
+        (&self.made_tally, &self.kept_tally)
+    }
+
+    /// Events that were closed because they had grown too long.
+    pub fn cut_short(&self) -> u64 {
+        self.coincidence.as_ref().map_or(0, Coincidence::cut_short)
     }
 
     /// Each cut with how much passed it.

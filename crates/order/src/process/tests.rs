@@ -61,7 +61,7 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
     processor.finish(&mut each).expect("infallible");
     processor.settle();
     assert_eq!(found, [(1, 3)], "the pair was cut as an event");
-    let events = processor.events_tally();
+    let (_, events) = processor.events_tallies();
     assert_eq!((events.total_input(Unit::Events), events.total_filtered(Unit::Events)), (2, 1));
     for source in [SourceId(0), SourceId(1)] {
         let (cut, coincident) =

@@ -114,6 +114,7 @@ impl Catalogue {
             differences: None,
             own: 0..0,
         };
+        let settings = &fitting(settings, map, path);
         if settings.enabled && !map.channels().is_empty() {
             catalogue.received = Some(catalogue.standard(settings, map, At::Received));
             if path.cuts_hits {
@@ -207,6 +208,20 @@ impl Catalogue {
         }
         self.add(settings.name.clone(), Kind::Own, settings.at, None, axes);
         Ok(())
+    }
+}
+
+/// The settings without what does not fit in the memory that they allow.
+fn fitting(settings: &Settings, map: &ChannelMap, path: Path) -> Settings {
+    let places = 1 + u64::from(path.cuts_hits);
+    let kinds = 1 + u64::from(map.is_calibrated());
+    let bytes = |bins: u64| bins * places * map.channels().len() as u64 * 4;
+    let energies = bytes(u64::from(settings.energy_bins) * kinds);
+    let planes = bytes(settings.plane_bins.into_iter().map(u64::from).product());
+    Settings {
+        enabled: settings.enabled && energies <= settings.memory_bytes,
+        planes: settings.planes && energies + planes <= settings.memory_bytes,
+        ..settings.clone()
     }
 }
 

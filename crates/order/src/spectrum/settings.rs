@@ -31,6 +31,9 @@ pub struct Settings {
     pub time_bins: u32,
     /// Where the calibrated spectra end, keV.
     pub highest_kev: f64,
+    /// Most memory for those that every run has, bytes: where the planes of all channels do not fit, there are none, and where their
+    /// energies do not fit, there are none of them either.
+    pub memory_bytes: u64,
 }
 
 impl Default for Settings {
@@ -42,6 +45,7 @@ impl Default for Settings {
             plane_bins: [256, 256],
             time_bins: 1024,
             highest_kev: 4096.0,
+            memory_bytes: 512 << 20,
         }
     }
 }

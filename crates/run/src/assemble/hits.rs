@@ -1,7 +1,7 @@
 //! The path of self-triggered boards, from their sources to recorded hits.
 //!
 //! ```text
-//!  [[source]] ─► reader (one per source) ══hits══► collector: time order ─► record
+//!  [[source]] ─► reader (one per source) ══hits══► collector: align, time order, cuts, coincidence, spectra ─► record
 //!                        ║              └► time slices ══events══► recorder, if hits are cut
 //!                        ╚══frames══► raw recorder, if received bytes are kept
 //! ```
@@ -19,14 +19,17 @@ use thalweg_record::{EventWriter, HitWriter, RawSource};
 
 use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
+use crate::config::ConfigError;
 use crate::emulate::TruthFile;
 use crate::error::RunError;
+use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, open_all};
 use crate::pipeline::{
-    Collector, Cut, EVENT_BATCHES, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS, Reader,
-    ReaderAccounts, Signals, Slicer, lanes,
+    Collector, Cut, EVENT_BATCHES, EventBooks, EventOutlet, EventRecorder, HitBooks, Inlet, Ledgered,
+    OUTPUT_HITS, Reader, ReaderAccounts, Signals, Slicer, Stages, lanes,
 };
 use crate::plan::HITS_PER_BATCH;
+use crate::processing::Processing;
 use crate::supervise::{BuildGauges, Gauges};
 
 /// The hits' sources and threads while a run is under way.
@@ -39,6 +42,8 @@ pub(super) struct HitPath {
     readers: Vec<JoinHandle<()>>,
     collector: JoinHandle<Collector>,
     slices: Option<SliceRecorder>,
+    /// What can be looked at while hits flow.
+    pub(super) observed: Option<Observed>,
 }
 
 /// Where the time slices of a run go.
@@ -75,8 +80,20 @@ impl HitPath {
         let controls = opened.iter_mut().filter_map(|source| source.control.take()).collect();
         let boards = opened.iter_mut().map(|source| source.board.take()).collect();
         let (slicer, slices) = slices(site)?.unzip();
-        let (readers, collector) = start_threads(site, opened, (&gauges, slicer), raw)?;
-        Ok(Some(HitPath { descriptions, gauges, controls, boards, truth, readers, collector, slices }))
+        let stages = stages(site)?;
+        let observed = stages.as_ref().map(|stages| stages.observed().clone());
+        let (readers, collector) = start_threads(site, opened, (&gauges, stages, slicer), raw)?;
+        Ok(Some(HitPath {
+            descriptions,
+            gauges,
+            controls,
+            boards,
+            truth,
+            readers,
+            collector,
+            slices,
+            observed,
+        }))
     }
 
     /// Of a run with time slices, what their builder shows.
@@ -162,10 +179,33 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
     Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
 }
 
+/// The stages around time order with their accounts; `None` where channels cannot be told apart.
+fn stages(site: &Site<'_>) -> Result<Option<Stages>, RunError> {
+    let Site { configuration, ledger, roster, .. } = *site;
+    let processing = site.placement.near("order", || Processing::of(configuration))?;
+    let not_allowed = |report| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+    let Some(processing) = processing.map_err(not_allowed)? else { return Ok(None) };
+    let observed = Observed::new(&processing.map, &processing.spectra);
+    let open = |stage, source, unit: Unit| Ledgered::new(ledger.open(stage, source, &[unit]));
+    let makes_events = processing.processor.makes_events();
+    let has_books = makes_events || processing.processor.cuts_hits();
+    let books = |source| HitBooks {
+        cut: open(Stage::Cut, source, Unit::Hits),
+        coincide: makes_events.then(|| open(Stage::Coincide, source, Unit::Hits)),
+    };
+    let sources = configuration.hit_sources().count() as u16;
+    let hits = if has_books { (0..sources).map(SourceId).map(books).collect() } else { Vec::new() };
+    let events = roster.coincidences.map(|account| EventBooks {
+        coincide: open(Stage::Coincide, account, Unit::Events),
+        cut: open(Stage::Cut, account, Unit::Events),
+    });
+    Ok(Some(Stages::new(processing, hits, events, observed)))
+}
+
 fn start_threads(
     site: &Site<'_>,
     opened: Vec<Opened>,
-    (gauges, slicer): (&[Arc<Gauges>], Option<Slicer>),
+    (gauges, stages, slicer): (&[Arc<Gauges>], Option<Stages>, Option<Slicer>),
     raw: &mut RawLinks,
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
     let Site { configuration, ledger, .. } = *site;
@@ -177,9 +217,9 @@ fn start_threads(
     let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (source, (settings, _))) in opened.into_iter().zip(configuration.hit_sources()).enumerate() {
         let id = SourceId(index as u16);
-        if let Some(disorder_ps) = source.disorder_ps {
-            order.set_disorder_ps(id, disorder_ps);
-        }
+        let own_ps = source.disorder_ps.unwrap_or(configuration.order.disorder_ps);
+        let offsets_ps = stages.as_ref().map_or(0, |stages| stages.disorder_ps(id));
+        order.set_disorder_ps(id, own_ps.saturating_add(offsets_ps));
         let (lanes, workers, outlets) = lanes(source.decoders, settings.head.workers, HITS_PER_BATCH);
         let open = |stage, units: &[Unit]| Ledgered::new(ledger.open(stage, id, units));
         inlets.push(Inlet::new(
@@ -211,7 +251,7 @@ fn start_threads(
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
         readers.push((settings.head.name.clone(), reader));
     }
-    let collector = Collector::new(inlets, order, (sink, configuration.record.on_full), slicer);
+    let collector = Collector::new(inlets, order, (sink, configuration.record.on_full), (stages, slicer));
     let collector = site.spawn("order", move |signals| collector.run(signals))?;
     let mut handles = Vec::new();
     for (group, number, worker) in work {

@@ -216,6 +216,7 @@ fn take_data_into(
     busy.lower();
     let gauges = paths.gauges();
     let descriptions = paths.descriptions(configuration);
+    paths.observed().into_iter().for_each(|observed| watch.handle.set_observed(observed));
     let started = Instant::now();
     paths.start(&site);
     let watched = Watched {

@@ -11,6 +11,7 @@ use super::hits::{HitPath, HitsTaken};
 use super::{RawLinks, Site, joined};
 use crate::config::Configuration;
 use crate::error::RunError;
+use crate::observed::Observed;
 use crate::pipeline::RawRecorder;
 use crate::supervise::{BuildGauges, EventSummary, GaugesOf};
 
@@ -66,6 +67,11 @@ impl Paths {
         let empty = lines.iter_mut().filter(|line| line.is_empty());
         empty.for_each(|line| *line = of_hits.next().unwrap_or_default());
         lines
+    }
+
+    /// What can be looked at while hits flow.
+    pub(super) fn observed(&self) -> Option<&Observed> {
+        self.hits.as_ref()?.observed.as_ref()
     }
 
     /// Lets data flow.

@@ -138,6 +138,12 @@ pub struct Configuration {
     pub sources: Vec<SourceSettings>,
     /// `[order]`.
     pub order: thalweg_order::Settings,
+    /// `[channels]`.
+    pub channels: thalweg_order::channels::Settings,
+    /// `[[channel]]`: what is known of single channels.
+    pub channel: Vec<thalweg_order::channels::ChannelSettings>,
+    /// `[clocks]`, `[[cut]]`, `[[polygon]]`, `[coincidence]`, `[spectra]`, `[[spectrum]]`: what is done with ordered hits.
+    pub process: thalweg_order::process::Settings,
     /// `[trigger]`: what triggers the emulated boards.
     pub trigger: thalweg_frontend::trigger::Settings,
     /// `[trigger.follow]`.
@@ -198,17 +204,22 @@ impl Configuration {
         );
         let run = reader.section(top.take("run"))?;
         let order = reader.section(top.take("order"))?;
+        let channels = reader.section(top.take("channels"))?;
+        let channel = reader.tables("channel", top.take("channel"))?;
+        let process = reader.process(&mut top)?;
         let (trigger, follow) = reader.trigger(top.take("trigger"))?;
         let busy = reader.section(top.take("busy"))?;
         let (build, unit_rules) = reader.build(top.take("build"))?;
         let slices = top.take("slices").map(|value| reader.value(value)).transpose()?;
-        let units = reader.units(top.take("unit"))?;
+        let units = reader.tables("unit", top.take("unit"))?;
         let threads = reader.section(top.take("threads"))?;
         let record = reader.section(top.take("record"))?;
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
             let allowed =
-                "allowed here: [run], [[source]], [order], [trigger], [busy], [slices], [build], [[unit]], [threads], [record]"
+                "allowed here: [run], [[source]], [order], [channels], [[channel]], [clocks], [[cut]], [[polygon]], \
+                           [coincidence], [spectra], [[spectrum]], [trigger], [busy], [slices], [build], [[unit]], \
+                           [threads], [record]"
                     .to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
@@ -219,6 +230,9 @@ impl Configuration {
             run,
             sources,
             order,
+            channels,
+            channel,
+            process,
             trigger,
             follow,
             busy,
@@ -321,11 +335,29 @@ impl<'t> Reader<'t> {
         Ok((self.entries(entries, span)?, inner))
     }
 
-    fn units(&self, value: Option<Spanned<DeValue<'t>>>) -> Result<Vec<UnitSettings>, ConfigError> {
+    /// What is done with ordered hits: sections of its own, in the order of the path.
+    fn process(&self, top: &mut Entries<'t>) -> Result<thalweg_order::process::Settings, ConfigError> {
+        Ok(thalweg_order::process::Settings {
+            clocks: self.section(top.take("clocks"))?,
+            cuts: self.tables("cut", top.take("cut"))?,
+            polygons: self.tables("polygon", top.take("polygon"))?,
+            coincidence: top.take("coincidence").map(|value| self.value(value)).transpose()?,
+            spectra: self.section(top.take("spectra"))?,
+            own_spectra: self.tables("spectrum", top.take("spectrum"))?,
+        })
+    }
+
+    /// Tables of which there may be several.
+    fn tables<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        value: Option<Spanned<DeValue<'t>>>,
+    ) -> Result<Vec<T>, ConfigError> {
         let Some(value) = value else { return Ok(Vec::new()) };
         let span = value.span();
         let DeValue::Array(tables) = value.into_inner() else {
-            return Err(self.at(span.start, "write [[unit]] with two brackets: there are several".to_owned()));
+            let message = format!("write [[{name}]] with two brackets: there may be several");
+            return Err(self.at(span.start, message));
         };
         tables.into_iter().map(|table| self.value(table)).collect()
     }

@@ -12,6 +12,7 @@ pub fn json_schema() -> Value {
     let section = |schema: schemars::Schema| schema.to_value();
     let run = section(generator.subschema_for::<RunSettings>());
     let order = section(generator.subschema_for::<thalweg_order::Settings>());
+    let processing = processing(&mut generator);
     let mut trigger = thalweg_frontend::trigger::Settings::json_schema(&mut generator).to_value();
     let follow = section(generator.subschema_for::<super::FollowTrigger>());
     if let Some(properties) = trigger.get_mut("properties").and_then(Value::as_object_mut) {
@@ -29,7 +30,7 @@ pub fn json_schema() -> Value {
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
     let kinds: Vec<Value> = Format::ALL.iter().map(|format| source_schema(&mut generator, *format)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
-    json!({
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "thalweg configuration",
         "description": "One file from front-end boards to recorded hits and events; the sections follow the data.",
@@ -49,7 +50,29 @@ pub fn json_schema() -> Value {
             "record": record,
         },
         "$defs": definitions,
-    })
+    });
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.extend(processing);
+    }
+    schema
+}
+
+/// What is done with ordered hits.
+fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
+    use thalweg_order::{channels, clocks, coincide, cut, spectrum};
+    let one = |schema: schemars::Schema| schema.to_value();
+    let many = |schema: schemars::Schema| json!({ "type": "array", "items": schema.to_value() });
+    let sections = [
+        ("channels", one(generator.subschema_for::<channels::Settings>())),
+        ("channel", many(generator.subschema_for::<channels::ChannelSettings>())),
+        ("clocks", one(generator.subschema_for::<clocks::Settings>())),
+        ("cut", many(generator.subschema_for::<cut::Settings>())),
+        ("polygon", many(generator.subschema_for::<cut::polygon::Settings>())),
+        ("coincidence", one(generator.subschema_for::<coincide::Settings>())),
+        ("spectra", one(generator.subschema_for::<spectrum::Settings>())),
+        ("spectrum", many(generator.subschema_for::<spectrum::SpectrumSettings>())),
+    ];
+    sections.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
 
 /// One kind of source: the run's keys, the endpoint's and the format's, side by side.

@@ -14,7 +14,7 @@ use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::{HitWriter, OnFull};
 
 use super::slicer::Slicer;
-use super::{Ledgered, Signals};
+use super::{Ledgered, Signals, Stages};
 
 const WAIT: Duration = Duration::from_millis(20);
 /// Hits in a batch behind time order: half of a second-level cache.
@@ -94,6 +94,8 @@ pub(crate) struct Collector {
     order: TimeOrder,
     pub(crate) sink: HitWriter,
     on_full: OnFull,
+    /// Around time order.
+    stages: Option<Stages>,
     /// Beside time order, of a run with time slices.
     slicer: Option<Slicer>,
     sink_failed: bool,
@@ -105,9 +107,9 @@ impl Collector {
         inlets: Vec<Inlet>,
         order: TimeOrder,
         (sink, on_full): (HitWriter, OnFull),
-        slicer: Option<Slicer>,
+        (stages, slicer): (Option<Stages>, Option<Slicer>),
     ) -> Collector {
-        Collector { inlets, order, sink, on_full, slicer, sink_failed: false, first_hit: None }
+        Collector { inlets, order, sink, on_full, stages, slicer, sink_failed: false, first_hit: None }
     }
 
     /// When the first hit was on file, from the start of the sources.
@@ -127,6 +129,9 @@ impl Collector {
             inlet.lanes[lane].give_back(batch);
         }
         self.pull(&mut merged, signals);
+        if let Some(stages) = &mut self.stages {
+            stages.finish();
+        }
         if let Some(slicer) = &mut self.slicer {
             slicer.end(signals);
         }
@@ -173,6 +178,9 @@ impl Collector {
         } else if inlet.lanes.len() == 1 {
             inlet.decode.publish_at(header.mark.0, &inlet.decoded[0]);
         }
+        if let Some(stages) = &self.stages {
+            stages.align(batch);
+        }
         if let Some(slicer) = &mut self.slicer {
             slicer.take(index, batch, signals);
         }
@@ -201,6 +209,9 @@ impl Collector {
             if let Some(number) = merged.header.snapshot {
                 let source = merged.header.source;
                 self.inlets[source.index()].record.snapshot(number, self.sink.tally(source));
+                if let Some(stages) = &mut self.stages {
+                    stages.snapshot(source, number);
+                }
             }
             merged.clear();
         }
@@ -208,6 +219,10 @@ impl Collector {
 
     /// A batch that the sink refuses is counted as lost there; whether the run goes on is configured.
     fn write(&mut self, merged: &Hits, signals: &Signals) {
+        if let Some(stages) = &mut self.stages {
+            stages.process(merged);
+            stages.publish_at(merged.header.mark.0);
+        }
         let sink = &mut self.sink;
         let result = if merged.is_empty() { sink.advance(merged.header.mark) } else { sink.write(merged) };
         match result {

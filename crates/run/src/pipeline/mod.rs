@@ -27,6 +27,7 @@ mod reader;
 mod refused_outlet;
 mod replayed_links;
 mod slicer;
+mod stages;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -46,6 +47,7 @@ pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::ReplayedLinks;
 pub(crate) use slicer::{Cut, Slicer};
+pub(crate) use stages::{EventBooks, HitBooks, Stages};
 
 /// Units of this process that have not come to their end.
 #[derive(Debug, Default)]

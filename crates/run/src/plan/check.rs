@@ -30,6 +30,11 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         })?;
     }
     let not_allowed = |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+    if !resolved.has_hits() && crate::processing::asks_for_anything(configuration) {
+        let report = "channels, clocks, cuts, coincidences and spectra are of hits, and no source gives any"
+            .to_owned();
+        return Err(not_allowed(report));
+    }
     if resolved.triggered().any(|(source, _)| source.endpoint.url.scheme() == "emulate") {
         let trigger = crate::open_links::trigger(configuration)?;
         trigger.check().map_err(|error| not_allowed(format!("[trigger]: {error}")))?;

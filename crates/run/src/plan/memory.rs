@@ -14,6 +14,7 @@ use crate::assemble::{UNIT_BLOCK_BYTES, WORDS_BYTES, unit_blocks};
 use crate::config::SourceSettings;
 use crate::pipeline::BATCHES;
 use crate::placement::Placement;
+use crate::processing::Processing;
 
 /// The pools of all sources and units.
 pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Machine) -> Vec<BlockPool> {
@@ -89,7 +90,11 @@ fn unit_memory(resolved: &Resolved<'_>) -> Vec<(String, u64)> {
 }
 
 /// The whole budget: first what lies in pools.
-pub(super) fn budget(resolved: &Resolved<'_>, pools: &[BlockPool]) -> Vec<Item> {
+pub(super) fn budget(
+    resolved: &Resolved<'_>,
+    pools: &[BlockPool],
+    processing: Option<&Processing>,
+) -> Vec<Item> {
     let configuration = resolved.configuration;
     let mut budget: Vec<Item> = pools.iter().map(blocks).collect();
     for (source, _) in configuration.hit_sources() {
@@ -108,6 +113,7 @@ pub(super) fn budget(resolved: &Resolved<'_>, pools: &[BlockPool]) -> Vec<Item> 
             bytes: configuration.order.memory_bytes,
             reason: "[order] memory_bytes".to_owned(),
         });
+        budget.extend(processing.map(spectra));
         budget.extend(recording("order", configuration.record.budget()));
     }
     let build = resolved.build_settings();
@@ -134,6 +140,12 @@ fn blocks(pool: &BlockPool) -> Item {
         pools => format!("{pools} × {} × {kibibytes} KiB", pool.blocks),
     };
     Item { purpose: "blocks", owner: pool.owner.clone(), bytes: pool.bytes, reason }
+}
+
+fn spectra(processing: &Processing) -> Item {
+    let (spectra, bytes) = (processing.spectra.spectra().len(), processing.spectra.memory_bytes());
+    let reason = format!("{spectra} spectra; [spectra], [[spectrum]]");
+    Item { purpose: "spectra", owner: "order".to_owned(), bytes, reason }
 }
 
 fn recording(owner: &str, items: Vec<(&'static str, u64)>) -> impl Iterator<Item = Item> {

@@ -19,6 +19,7 @@ use thalweg_transport::placement::Machine;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::pipeline::BATCH_BYTES;
 use crate::placement::Placement;
+use crate::processing::Processing;
 use crate::roster::Roster;
 use crate::units::UnitPlan;
 
@@ -173,7 +174,8 @@ impl Plan {
             thread.priority = place.priority;
         }
         let pools = memory::pools(&resolved, &placement, &machine);
-        let budget = memory::budget(&resolved, &pools);
+        let processing = Processing::of(configuration).map_err(not_allowed)?;
+        let budget = memory::budget(&resolved, &pools, processing.as_ref());
         Ok(Plan {
             title: configuration.run.title.clone(),
             rings: threads::rings(&resolved),

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::{Books, Ledger, RunState};
 
 use super::{EndWhen, LiveState};
+use crate::observed::Observed;
 
 /// What can be asked of a run. As JSON: `{"command": "stop"}`, `{"command": "end_when", "seconds": 60}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +71,7 @@ struct Shared {
     newer: Condvar,
     wishes: Mutex<Wishes>,
     ledger: OnceLock<Ledger>,
+    observed: OnceLock<Observed>,
 }
 
 /// One run, from before its start until long after its end. Clones are the same run.
@@ -126,6 +128,11 @@ impl RunHandle {
         self.0.ledger.get().map(Ledger::books)
     }
 
+    /// Spectra and the like, of a run with hits. `None` before it has begun.
+    pub fn observed(&self) -> Option<&Observed> {
+        self.0.observed.get()
+    }
+
     /// Asks the run for something. It is done within some twenty milliseconds, and seen in [`LiveState::state`].
     ///
     /// # Errors
@@ -157,6 +164,11 @@ impl RunHandle {
     pub(super) fn set_ledger(&self, ledger: &Ledger) {
         // A handle is for one run: of a second one only the states are seen.
         let _ = self.0.ledger.set(ledger.clone());
+    }
+
+    pub(crate) fn set_observed(&self, observed: &Observed) {
+        // As for the ledger.
+        let _ = self.0.observed.set(observed.clone());
     }
 
     /// Puts a newer state in the place of the latest.

@@ -1,0 +1,100 @@
+//! What is done with hits between decoding and recording, resolved against the sources of a run.
+//!
+//! ```text
+//!  [channels], [[channel]], sources ─► ChannelMap ─┬─► Aligner ─► time order
+//!  [clocks], [[cut]], [coincidence], [spectra] ────┴─► Processor ─► spectra, events
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use thalweg_data::SourceId;
+use thalweg_order::channels::{ChannelError, ChannelMap, SourceChannels, table};
+use thalweg_order::clocks::Aligner;
+use thalweg_order::process::Processor;
+use thalweg_order::spectrum::SpectrumSet;
+
+use crate::config::Configuration;
+
+/// The stages of one run.
+pub(crate) struct Processing {
+    pub(crate) map: Arc<ChannelMap>,
+    pub(crate) aligner: Aligner,
+    pub(crate) processor: Processor,
+    pub(crate) spectra: SpectrumSet,
+}
+
+impl Processing {
+    /// Makes the stages; `None` of a run without hits, and of one whose sources number their channels alike, if nothing is asked of
+    /// them: which channel is whose cannot be told then, but hits can be recorded.
+    ///
+    /// # Errors
+    /// What cannot be meant, and what to write.
+    pub(crate) fn of(configuration: &Configuration) -> Result<Option<Processing>, String> {
+        let names: Vec<String> =
+            configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
+        let map = match channel_map(configuration) {
+            _ if names.is_empty() => return Ok(None),
+            Err(Refused::Channels(ChannelError::Shared { .. })) if !asks_for_anything(configuration) => {
+                return Ok(None);
+            }
+            map => Arc::new(map.map_err(|error| error.to_string())?),
+        };
+        let aligner = Aligner::new(&configuration.process.clocks, &names, &map);
+        let (processor, spectra) =
+            Processor::new(&configuration.process, &map, &names).map_err(|error| error.to_string())?;
+        Ok(Some(Processing { map, aligner, processor, spectra }))
+    }
+}
+
+/// Why there is no channel map.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error(transparent)]
+    Channels(#[from] ChannelError),
+    #[error(
+        "[channels] file = \"{file}\": {cause}; give the path of a readable table, relative to the configuration"
+    )]
+    File { file: String, cause: std::io::Error },
+}
+
+fn channel_map(configuration: &Configuration) -> Result<ChannelMap, Refused> {
+    let sources: Vec<SourceChannels> = configuration
+        .hit_sources()
+        .enumerate()
+        .map(|(index, (source, format))| {
+            let (first, count) = format.channels();
+            SourceChannels {
+                source: SourceId(index as u16),
+                name: source.head.name.clone(),
+                channels: first..=first.saturating_add(count.saturating_sub(1)),
+            }
+        })
+        .collect();
+    let rows = match &configuration.channels.file {
+        Some(file) => read_table(&configuration.file, file)?,
+        None => Vec::new(),
+    };
+    Ok(ChannelMap::new(&sources, &configuration.channel, &rows)?)
+}
+
+fn read_table(
+    configuration: &Path,
+    file: &Path,
+) -> Result<Vec<thalweg_order::channels::ChannelSettings>, Refused> {
+    let path = configuration.parent().unwrap_or(Path::new("")).join(file);
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(&path).map_err(|cause| Refused::File { file: name.clone(), cause })?;
+    Ok(table::read(&name, &text)?)
+}
+
+/// Whether anything is configured that needs to know which channel is whose.
+pub(crate) fn asks_for_anything(configuration: &Configuration) -> bool {
+    let process = &configuration.process;
+    !configuration.channel.is_empty()
+        || configuration.channels.file.is_some()
+        || !process.cuts.is_empty()
+        || process.coincidence.is_some()
+        || !process.own_spectra.is_empty()
+        || process.clocks != Default::default()
+}
