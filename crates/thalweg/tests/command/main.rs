@@ -5,6 +5,7 @@
 //! ```
 
 mod boards;
+mod coincidence;
 mod damage;
 mod demo;
 mod detector;
