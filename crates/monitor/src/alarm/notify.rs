@@ -1,0 +1,385 @@
+//! `[notify]`: who is told of alarms.
+//!
+//! ```text
+//!  Change ─► log
+//!     └─► queue of 64 ─► thread ─┬► webhook: POST, a few times
+//!                                └► command: the text on its standard input
+//! ```
+//! Telling never waits: when the queue is full, the change is in the log and on the page, and it is counted that nobody else heard.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::rule::{AlarmError, Level};
+use super::watch::Change;
+use super::webhook;
+
+/// Changes that may wait to be told.
+const QUEUE: usize = 64;
+/// How often the thread looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// What is still in the queue at the end is told for no longer than this.
+const AT_END: Duration = Duration::from_secs(5);
+
+/// Who is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NotifySettings {
+    /// A plain-http address that each change is posted to, as JSON.
+    pub webhook: Option<String>,
+    /// A program and its arguments; it gets the text on its standard input, as `["mail", "-s", "thalweg", "shift@lab.example"]`.
+    pub command: Vec<String>,
+    /// Changes of a lower level are not told.
+    pub level: Level,
+    /// One attempt takes at most so long, seconds.
+    #[schemars(range(min = 0.1, max = 60.0))]
+    pub timeout_s: f64,
+    /// Attempts to post or to run the command.
+    #[schemars(range(min = 1, max = 10))]
+    pub attempts: u32,
+    /// The pause before the second attempt, seconds; it doubles from one to the next.
+    #[schemars(range(min = 0.0, max = 60.0))]
+    pub pause_s: f64,
+}
+
+impl Default for NotifySettings {
+    fn default() -> NotifySettings {
+        let (level, timeout_s) = (Level::Warning, 5.0);
+        NotifySettings { webhook: None, command: Vec::new(), level, timeout_s, attempts: 3, pause_s: 1.0 }
+    }
+}
+
+impl NotifySettings {
+    /// Whether these can be meant.
+    ///
+    /// # Errors
+    /// What was found, and what to write.
+    pub fn check(&self) -> Result<(), AlarmError> {
+        if let Some(webhook) = &self.webhook {
+            webhook::parse(webhook).map_err(AlarmError::Notify)?;
+        }
+        let refuse = |message: &str| Err(AlarmError::Notify(message.to_owned()));
+        if self.command.first().is_some_and(String::is_empty) {
+            return refuse("command begins with the name of a program");
+        }
+        if !(0.1..=60.0).contains(&self.timeout_s) || !(0.0..=60.0).contains(&self.pause_s) {
+            return refuse("timeout_s is 0.1 to 60 and pause_s 0 to 60");
+        }
+        match (1..=10).contains(&self.attempts) {
+            true => Ok(()),
+            false => refuse("attempts is 1 to 10"),
+        }
+    }
+}
+
+/// How telling went.
+#[derive(Debug, Default)]
+struct Counts {
+    told: AtomicU64,
+    failed: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// Tells of alarms, on a thread of its own.
+#[derive(Debug)]
+pub struct Notifier {
+    level: Level,
+    queue: Option<SyncSender<Change>>,
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Notifier {
+    /// A notifier; without webhook and command it only writes the log.
+    ///
+    /// # Errors
+    /// When the settings cannot be meant, or the thread cannot be started.
+    pub fn start(settings: &NotifySettings) -> Result<Notifier, AlarmError> {
+        settings.check()?;
+        let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
+        let url = settings.webhook.as_deref().map(webhook::parse).transpose().map_err(AlarmError::Notify)?;
+        let mut notifier = Notifier { level: settings.level, queue: None, counts, stop, thread: None };
+        if url.is_none() && settings.command.is_empty() {
+            return Ok(notifier);
+        }
+        let (queue, changes) = sync_channel(QUEUE);
+        let teller = Teller {
+            url,
+            settings: settings.clone(),
+            counts: notifier.counts.clone(),
+            stop: notifier.stop.clone(),
+        };
+        let spawned =
+            std::thread::Builder::new().name("alarms".to_owned()).spawn(move || teller.run(&changes));
+        let failed =
+            |cause| AlarmError::Notify(format!("the thread that tells could not be started: {cause}"));
+        notifier.thread = Some(spawned.map_err(failed)?);
+        notifier.queue = Some(queue);
+        Ok(notifier)
+    }
+
+    /// Tells of a change. Never waits.
+    pub fn tell(&self, change: &Change) {
+        match (change.raised, change.alarm.level) {
+            (true, Level::Error) => tracing::error!("{change}"),
+            (true, Level::Warning) => tracing::warn!("{change}"),
+            _ => tracing::info!("{change}"),
+        }
+        if change.alarm.level < self.level {
+            return;
+        }
+        if let Some(queue) = &self.queue
+            && queue.try_send(change.clone()).is_err()
+        {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!("{QUEUE} changes of alarms wait to be told; this one is not: {change}");
+        }
+    }
+
+    /// Changes that were told, failed to be told, and were not told because too many waited.
+    pub fn counts(&self) -> [u64; 3] {
+        let Counts { told, failed, dropped } = &*self.counts;
+        [told, failed, dropped].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        drop(self.queue.take());
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that tells of alarms had failed");
+        }
+    }
+}
+
+struct Teller {
+    url: Option<Url>,
+    settings: NotifySettings,
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Teller {
+    fn run(&self, changes: &Receiver<Change>) {
+        let mut ends_at = None;
+        loop {
+            if ends_at.is_none() && self.stop.load(Ordering::Acquire) {
+                ends_at = Some(Instant::now() + AT_END);
+            }
+            let change = match changes.recv_timeout(LOOK) {
+                Ok(change) => change,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            match ends_at.is_some_and(|end| Instant::now() > end) {
+                true => _ = self.counts.dropped.fetch_add(1, Ordering::Relaxed),
+                false => self.tell(&change),
+            }
+        }
+    }
+
+    fn tell(&self, change: &Change) {
+        let timeout = Duration::from_secs_f64(self.settings.timeout_s);
+        let mut outcome = Ok(());
+        if let Some(url) = &self.url {
+            let body = serde_json::to_vec(change).unwrap_or_default();
+            outcome = self.several_times(|| webhook::post(url, &body, timeout));
+        }
+        if !self.settings.command.is_empty() {
+            let text = format!("{change}\n");
+            outcome = self.several_times(|| run(&self.settings.command, &text, change, timeout)).and(outcome);
+        }
+        match outcome {
+            Ok(()) => _ = self.counts.told.fetch_add(1, Ordering::Relaxed),
+            Err(failure) => {
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::error!("nobody could be told of an alarm: {failure}; see [notify]");
+            }
+        }
+    }
+
+    fn several_times(&self, mut attempt: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+        let mut pause = Duration::from_secs_f64(self.settings.pause_s);
+        let mut left = self.settings.attempts;
+        loop {
+            left -= 1;
+            match attempt() {
+                Ok(()) => return Ok(()),
+                Err(failure) if left == 0 || self.stop.load(Ordering::Acquire) => return Err(failure),
+                Err(_) => {}
+            }
+            let until = Instant::now() + pause;
+            while Instant::now() < until && !self.stop.load(Ordering::Acquire) {
+                std::thread::sleep(LOOK.min(pause));
+            }
+            pause *= 2;
+        }
+    }
+}
+
+/// Runs the command with the text on its standard input, and waits for it.
+fn run(command: &[String], text: &str, change: &Change, timeout: Duration) -> Result<(), String> {
+    let program = &command[0];
+    let mut child = Command::new(program)
+        .args(&command[1..])
+        .env("THALWEG_ALARM", &change.alarm.name)
+        .env("THALWEG_ALARM_RAISED", if change.raised { "1" } else { "0" })
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|cause| format!("{program}: {cause}"))?;
+    if let Some(mut input) = child.stdin.take() {
+        // A rule's texts are far shorter than what a pipe takes (64 KiB), so this does not wait; a program may close it unread.
+        let _ = input.write_all(&text.as_bytes()[..text.floor_char_boundary(16 << 10)]);
+    }
+    let deadline = Instant::now() + timeout;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("{program}: {status}")),
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
+            Ok(None) => return Err(format!("{program}: not done in time, and ended{}", end(&mut child))),
+            Err(cause) => return Err(format!("{program}: {cause}")),
+        }
+    }
+}
+
+fn end(child: &mut Child) -> String {
+    match child.kill().and_then(|()| child.wait()) {
+        Ok(_) => String::new(),
+        Err(cause) => format!("; it could not be ended: {cause}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read};
+    use std::net::TcpListener;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::alarm::{Alarms, Rule};
+
+    fn change() -> Change {
+        let rule = json!({ "name": "loss", "quantity": "lost", "above": 0, "level": "error" });
+        let rule: Rule = serde_json::from_value(rule).expect("a rule");
+        let state = json!({ "state": "running", "sources": [{ "name": "a", "lost": 5 }] });
+        Alarms::new(&[rule]).expect("meant").look(0.0, "2026-11-21T02:18:04Z", &state).remove(0)
+    }
+
+    fn settings(change: impl FnOnce(&mut NotifySettings)) -> NotifySettings {
+        let mut settings = NotifySettings { pause_s: 0.01, timeout_s: 0.5, ..NotifySettings::default() };
+        change(&mut settings);
+        settings
+    }
+
+    fn wait(notifier: &Notifier, wanted: [u64; 3]) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while notifier.counts() != wanted {
+            assert!(Instant::now() < deadline, "{:?} is not {wanted:?}", notifier.counts());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_webhook_is_posted_to_until_it_accepts() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/hook?a=b", listener.local_addr().expect("bound"));
+        let server = std::thread::spawn(move || {
+            let mut bodies = Vec::new();
+            for answer in ["HTTP/1.1 500 No\r\n\r\n", "HTTP/1.1 204 Yes\r\n\r\n"] {
+                let (stream, _) = listener.accept().expect("a caller");
+                let mut reader = BufReader::new(stream);
+                let mut length = 0;
+                for line in reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty())
+                {
+                    assert!(!line.starts_with("POST ") || line == "POST /hook?a=b HTTP/1.1", "{line}");
+                    length = line
+                        .strip_prefix("Content-Length: ")
+                        .map_or(length, |text| text.parse().expect("a number"));
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).expect("a body");
+                reader.get_mut().write_all(answer.as_bytes()).expect("taken");
+                bodies.push(body);
+            }
+            bodies
+        });
+        let notifier = Notifier::start(&settings(|settings| settings.webhook = Some(url))).expect("started");
+        notifier.tell(&change());
+        wait(&notifier, [1, 0, 0]);
+        let bodies = server.join().expect("served");
+        let said: Value = serde_json::from_slice(&bodies[1]).expect("JSON");
+        assert_eq!(
+            (&said["name"], &said["raised"], &said["value"]),
+            (&json!("loss"), &json!(true), &json!(5.0))
+        );
+    }
+
+    #[test]
+    fn a_webhook_that_says_nothing_holds_nobody_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let webhook = Some(format!("http://{}/", listener.local_addr().expect("bound")));
+        let quick = settings(|settings| {
+            (settings.webhook, settings.attempts, settings.timeout_s) = (webhook, 1, 0.2)
+        });
+        let notifier = Notifier::start(&quick).expect("started");
+        let start = Instant::now();
+        (0..200).for_each(|_| notifier.tell(&change()));
+        assert!(start.elapsed() < Duration::from_millis(500));
+        assert!(notifier.counts()[2] > 100);
+        wait(&notifier, [0, 1, notifier.counts()[2]]);
+        drop(notifier);
+        assert!(start.elapsed() < AT_END + Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_command_gets_the_text() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = folder.path().join("mail");
+        let script = format!("cat > {0}.new; echo $THALWEG_ALARM >> {0}.new; mv {0}.new {0}", file.display());
+        let command = vec!["sh".to_owned(), "-c".to_owned(), script];
+        let notifier = Notifier::start(&settings(|settings| settings.command = command)).expect("started");
+        notifier.tell(&change());
+        drop(notifier);
+        let text = std::fs::read_to_string(file).expect("written");
+        assert!(text.starts_with("raised alarm \"loss\": lost is 5") && text.ends_with("loss\n"), "{text}");
+    }
+
+    #[test]
+    fn a_command_that_hangs_or_is_not_there_is_a_failure() {
+        let with = |command: &[&str]| {
+            let command = command.iter().map(|word| (*word).to_owned()).collect();
+            let settings = settings(|settings| (settings.command, settings.attempts) = (command, 2));
+            let notifier = Notifier::start(&settings).expect("started");
+            notifier.tell(&change());
+            wait(&notifier, [0, 1, 0]);
+        };
+        with(&["sleep", "100"]);
+        with(&["/nonexistent/program"]);
+        with(&["false"]);
+    }
+
+    #[test]
+    fn settings_that_cannot_be_meant_are_refused() {
+        let message =
+            |change: fn(&mut NotifySettings)| settings(change).check().expect_err("refused").to_string();
+        assert!(message(|settings| settings.webhook = Some("https://x/".into())).contains("curl"));
+        assert!(message(|settings| settings.webhook = Some("x".into())).contains("http://"));
+        assert!(message(|settings| settings.attempts = 0).contains("attempts"));
+        assert!(message(|settings| settings.timeout_s = f64::NAN).contains("timeout_s"));
+        assert!(NotifySettings::default().check().is_ok());
+    }
+}

@@ -1,0 +1,48 @@
+//! Start, stop, pause, resume.
+//!
+//! ```text
+//!  POST /api/run/start {title, seconds} ─► Command::Start ─► 200 {state}, or 409 {error, advice}
+//! ```
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use serde_json::json;
+
+use super::runs::Nothing;
+use super::told::Told;
+use super::{Answer, Shared};
+use crate::experiment::{Command, StartRun};
+use crate::refusal::Refusal;
+
+async fn command(shared: &Shared, command: Command) -> Answer {
+    let state = shared.ask(move |experiment| experiment.command(command)).await??;
+    Ok(Json(json!({ "state": state.word() })).into_response())
+}
+
+pub(super) async fn start(State(shared): State<Arc<Shared>>, Told(start): Told<StartRun>) -> Answer {
+    if start.seconds.is_some_and(|seconds| !(seconds.is_finite() && seconds > 0.0)) {
+        return Err(Refusal::bad("seconds is not a time", "write a positive number, or leave it out"));
+    }
+    if [start.hits, start.events].contains(&Some(0)) {
+        return Err(Refusal::bad(
+            "a run of nothing is not a run",
+            "write hits and events above 0, or leave them out",
+        ));
+    }
+    command(&shared, Command::Start(start)).await
+}
+
+pub(super) async fn stop(State(shared): State<Arc<Shared>>, Told(Nothing {}): Told<Nothing>) -> Answer {
+    command(&shared, Command::Stop).await
+}
+
+pub(super) async fn pause(State(shared): State<Arc<Shared>>, Told(Nothing {}): Told<Nothing>) -> Answer {
+    command(&shared, Command::Pause).await
+}
+
+pub(super) async fn resume(State(shared): State<Arc<Shared>>, Told(Nothing {}): Told<Nothing>) -> Answer {
+    command(&shared, Command::Resume).await
+}

@@ -1,0 +1,72 @@
+//! The state of the run, its configuration, the host, and the metrics.
+//!
+//! ```text
+//!  Hub ─► /api/state, /api/events        books, state ─► /metrics
+//! ```
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::{Answer, Shared};
+use crate::hub::Frame;
+use crate::metrics;
+use crate::refusal::Refusal;
+
+pub(super) const OPENAPI: &str = include_str!("../openapi.json");
+
+const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
+
+async fn frame(shared: &Shared) -> Result<Arc<Frame>, Refusal> {
+    shared.hub.frame().await.ok_or_else(|| {
+        let advice = "look into the log of the program; taking data goes on";
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the state cannot be told", advice)
+    })
+}
+
+pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Answer {
+    let frame = frame(&shared).await?;
+    Ok(([JSON], frame.json.clone()).into_response())
+}
+
+pub(super) async fn events(State(shared): State<Arc<Shared>>) -> Response {
+    let Some(events) = shared.hub.watch() else {
+        let refusal = Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "all streams are taken",
+            "close pages that are not looked at, or raise [monitor] streams; /api/state can still be asked",
+        );
+        return ([(header::CONNECTION, "close"), (header::RETRY_AFTER, "5")], refusal).into_response();
+    };
+    // Proxies that gather answers would hold events back.
+    let headers = [(header::CONTENT_TYPE.as_str(), "text/event-stream"), ("x-accel-buffering", "no")];
+    (headers, Body::from_stream(events)).into_response()
+}
+
+pub(super) async fn configuration(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(Json(shared.ask(|experiment| experiment.configuration()).await?).into_response())
+}
+
+pub(super) async fn system(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(Json(shared.ask(|experiment| experiment.system()).await?).into_response())
+}
+
+pub(super) async fn openapi() -> impl IntoResponse {
+    ([JSON], OPENAPI)
+}
+
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
+    let frame = frame(&shared).await?;
+    let own = metrics::Own {
+        streams: shared.hub.streams() as u64,
+        answers: shared.traffic.answers().collect(),
+        refused_connections: shared.traffic.refused_connections(),
+    };
+    let text =
+        shared.ask(move |experiment| metrics::text(experiment.books().as_ref(), &frame.value, &own)).await?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}

@@ -1,0 +1,102 @@
+//! Recorded runs: their list, one of them, its files, its comment.
+//!
+//! ```text
+//!  /api/runs/run-000017/files/hits.arrows ─► listing ─► download
+//! ```
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::download::Download;
+use super::told::Told;
+use super::{Answer, Shared};
+use crate::experiment::{Experiment, Refused};
+use crate::listing;
+use crate::refusal::Refusal;
+
+fn no_run(name: &str) -> Refusal {
+    Refusal::not_found(format!("there is no run \"{name}\""), "/api/runs lists those that there are")
+}
+
+/// Asks about a run that is there. The experiment hears names of the listing only.
+async fn ask_of_run<T: Send + 'static>(
+    shared: &Shared,
+    name: String,
+    question: impl FnOnce(&dyn Experiment, &str) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refusal> {
+    let answer = shared.ask(move |experiment| {
+        match experiment.runs_directory().is_some_and(|runs| listing::has_run(&runs, &name)) {
+            true => question(experiment, &name).map_err(Refusal::from),
+            false => Err(no_run(&name)),
+        }
+    });
+    answer.await?
+}
+
+pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(Json(shared.ask(|experiment| experiment.runs()).await??).into_response())
+}
+
+pub(super) async fn one(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> Answer {
+    let refusal = no_run(&name);
+    let run = ask_of_run(&shared, name, |experiment, name| experiment.run(name)).await?;
+    Ok(Json(run.ok_or(refusal)?).into_response())
+}
+
+pub(super) async fn file(
+    State(shared): State<Arc<Shared>>,
+    Path((name, file)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let place = shared.downloads.clone().try_acquire_owned().map_err(|_| {
+        let advice =
+            "wait until one of them is done; large files are copied faster from the directory itself";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many files are being sent", advice)
+    })?;
+    let missing = Refusal::not_found(
+        format!("there is no file \"{file}\" of a run \"{name}\""),
+        "/api/runs lists what there is",
+    );
+    let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok()).map(str::to_owned);
+    let opened = shared.ask({
+        let file = file.clone();
+        move |experiment| listing::open(&experiment.runs_directory()?, &name, &file)
+    });
+    let (opened, length) = opened.await?.ok_or(missing)?;
+    Download { name: file, file: opened, length, place }.respond(range.as_deref())
+}
+
+/// A comment.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Comment {
+    text: String,
+}
+
+pub(super) async fn comment(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    Told(comment): Told<Comment>,
+) -> Answer {
+    ask_of_run(&shared, name, move |experiment, name| experiment.comment(name, &comment.text)).await?;
+    Ok(Json(json!({})).into_response())
+}
+
+/// Nothing has to be said.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+pub(super) async fn verify(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    Told(Nothing {}): Told<Nothing>,
+) -> Answer {
+    Ok(Json(ask_of_run(&shared, name, |experiment, name| experiment.verify(name)).await?).into_response())
+}

@@ -1,0 +1,148 @@
+//! What the page shows and moves, as the program that runs it hands it over.
+//!
+//! ```text
+//!  run ── impl Experiment ──► Monitor ──► browsers
+//!   ▲                            │
+//!   └────── Command, … ──────────┘
+//! ```
+//! Nothing here knows how data are taken. Every method may be called from any thread and may take its time: the server calls them where
+//! waiting delays nobody else. None may wait for the data path.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thalweg_data::{Books, RunState};
+use thalweg_order::spectrum::SpectrumSet;
+
+/// One line for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Rises by one from message to message.
+    pub number: u64,
+    /// When, UTC, as `2026-11-21T02:18:04.123Z`.
+    pub time: String,
+    /// `info`, `warning` or `error`.
+    pub level: String,
+    /// What happened.
+    pub text: String,
+    /// What can be done about it; may be empty.
+    pub advice: String,
+}
+
+/// Why something that was asked is not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// What is in the way.
+    pub error: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Refused {
+    /// A refusal of these words.
+    pub fn new(error: impl Into<String>, advice: impl Into<String>) -> Refused {
+        Refused { error: error.into(), advice: advice.into() }
+    }
+}
+
+/// What a new run is to be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StartRun {
+    /// Its title.
+    pub title: String,
+    /// A comment, kept with it.
+    pub comment: String,
+    /// It ends after so many seconds.
+    pub seconds: Option<f64>,
+    /// It ends when so many hits are recorded.
+    pub hits: Option<u64>,
+    /// It ends when so many events are recorded.
+    pub events: Option<u64>,
+}
+
+/// What can be asked of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Begin a new one.
+    Start(StartRun),
+    /// End it: what is in flight is recorded.
+    Stop,
+    /// Record nothing until told otherwise.
+    Pause,
+    /// Record again.
+    Resume,
+}
+
+/// What the page is about. Implemented by the program that runs it, and by tests.
+pub trait Experiment: Send + Sync + 'static {
+    /// The state, as `/api/state` gives it. Called as often as `update_hz` while anybody watches, and not otherwise.
+    fn state(&self) -> Value;
+
+    /// Messages of a higher number, oldest first; at most the last hundred.
+    fn messages_after(&self, number: u64) -> Vec<Message>;
+
+    /// The books as they stand; `None` before the first run.
+    fn books(&self) -> Option<Books>;
+
+    /// The spectra of the run, or of the last one.
+    fn spectra(&self) -> Option<SpectrumSet>;
+
+    /// Name of the source that a channel belongs to.
+    fn source_of(&self, channel: u16) -> Option<String>;
+
+    /// Channels that have pulses: `[{channel, name, pulses, …}]`.
+    fn pulse_channels(&self) -> Value;
+
+    /// The latest pulses of a channel, at most `count`, newest first.
+    ///
+    /// # Errors
+    /// When the channel has none, and why.
+    fn pulses(&self, channel: u16, count: usize) -> Result<Value, Refused>;
+
+    /// Keeps only pulses of a channel for which the expression holds; an empty one keeps all.
+    ///
+    /// # Errors
+    /// When the expression cannot be meant.
+    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), Refused>;
+
+    /// The recorded runs, newest first.
+    ///
+    /// # Errors
+    /// When they cannot be listed: as when the directory has vanished.
+    fn runs(&self) -> Result<Vec<Value>, Refused>;
+
+    /// One run, with everything that is known of it; `None` when there is none of this name.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn run(&self, name: &str) -> Result<Option<Value>, Refused>;
+
+    /// The directory that holds the directories of runs: the only one from which files are served.
+    fn runs_directory(&self) -> Option<PathBuf>;
+
+    /// Replaces the comment of a run. The name is one of the listing.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn comment(&self, run: &str, text: &str) -> Result<(), Refused>;
+
+    /// Checks the files of a run against its record. The name is one of the listing.
+    ///
+    /// # Errors
+    /// When they cannot be read, or the run is being recorded.
+    fn verify(&self, run: &str) -> Result<Value, Refused>;
+
+    /// Moves the run; gives the state after it.
+    ///
+    /// # Errors
+    /// When it cannot be moved so from where it stands.
+    fn command(&self, command: Command) -> Result<RunState, Refused>;
+
+    /// The configuration: its text, and the plan that follows from it.
+    fn configuration(&self) -> Value;
+
+    /// The host, threads, memory, kernel and network counters.
+    fn system(&self) -> Value;
+}

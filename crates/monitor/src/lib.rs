@@ -1,0 +1,34 @@
+//! The live page, its API, metrics and alarms: what people and programs see of a run while it goes on.
+//!
+//! ```text
+//!  run ── Experiment ──► Monitor ──┬► /            the page, part of the binary
+//!   ▲                     1 thread ├► /api/…       state, spectra, pulses, runs; as JSON, events, packed counts
+//!   └─ start, stop, comment ◄──────┤
+//!                                  └► /metrics     OpenMetrics
+//!  state ──► Alarms ──► raised, cleared ──► Notifier ──► log · webhook · command
+//! ```
+//! Serving only: nothing here takes part in taking data, and nothing on the data path waits for anything here. What is served comes
+//! through [`Experiment`], so that the whole crate can be tried with a made-up one. `docs/monitor.md` is for those who use it.
+
+pub mod alarm;
+mod api;
+mod error;
+mod experiment;
+mod guard;
+mod hub;
+mod listing;
+mod metrics;
+mod page;
+mod refusal;
+mod server;
+mod settings;
+mod stall;
+mod tls;
+mod token;
+mod traffic;
+
+pub use error::MonitorError;
+pub use experiment::{Command, Experiment, Message, Refused, StartRun};
+pub use server::Monitor;
+pub use settings::Settings;
+pub use token::Token;

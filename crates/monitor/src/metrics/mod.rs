@@ -1,0 +1,54 @@
+//! Metrics for Prometheus and its like: the books, and what the state says.
+//!
+//! ```text
+//!  Books ─► thalweg_lost_hits_total{stage, source, unit, reason}, …
+//!  state ─► thalweg_source_hit_rate_hertz{source}, …              ─► OpenMetrics text
+//!  server ► thalweg_monitor_streams, …
+//! ```
+//! The names are a contract: `docs/monitor.md` lists them, the dashboard in `examples/grafana` uses them.
+
+mod exposition;
+mod ledger;
+mod state;
+
+use serde_json::Value;
+use thalweg_data::Books;
+
+use exposition::{Exposition, Kind};
+
+/// The content type of the text.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the server says of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Own {
+    /// How many watch the state now.
+    pub streams: u64,
+    /// Answers, by class.
+    pub answers: Vec<(&'static str, u64)>,
+    /// Connections for which there was no place.
+    pub refused_connections: u64,
+}
+
+/// All metrics.
+pub(crate) fn text(books: Option<&Books>, state: &Value, own: &Own) -> String {
+    let mut exposition = Exposition::default();
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    exposition.family("thalweg_program", Kind::Info, "", "The program.").sample(&version, 1.0);
+    if let Some(books) = books {
+        ledger::write(&mut exposition, &books.entries());
+    }
+    state::write(&mut exposition, state);
+    let streams = "Browsers and programs that watch the state.";
+    exposition.family("thalweg_monitor_streams", Kind::Gauge, "", streams).sample(&[], own.streams as f64);
+    let mut answers =
+        exposition.family("thalweg_monitor_answers", Kind::Counter, "", "Answers of the page's server.");
+    for (class, count) in &own.answers {
+        answers.sample(&[("class", class)], *count as f64);
+    }
+    let refused = "Connections for which there was no place.";
+    exposition
+        .family("thalweg_monitor_refused_connections", Kind::Counter, "", refused)
+        .sample(&[], own.refused_connections as f64);
+    exposition.finish()
+}

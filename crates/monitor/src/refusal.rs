@@ -1,0 +1,48 @@
+//! An answer that says no, and what to do about it.
+//!
+//! ```text
+//!  Refusal { status, error, advice } ─► {"error": "…", "advice": "…"}
+//! ```
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::experiment::Refused;
+
+/// Why a request is not answered as asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub status: StatusCode,
+    pub words: Refused,
+}
+
+impl Refusal {
+    /// A refusal of these words.
+    pub fn new(status: StatusCode, error: impl Into<String>, advice: impl Into<String>) -> Refusal {
+        Refusal { status, words: Refused::new(error, advice) }
+    }
+
+    /// What was asked for is not there.
+    pub fn not_found(what: impl Into<String>, advice: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, what, advice)
+    }
+
+    /// The request cannot be meant.
+    pub fn bad(error: impl Into<String>, advice: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, error, advice)
+    }
+}
+
+impl From<Refused> for Refusal {
+    /// The experiment's no: the request is fine, and not possible as things stand.
+    fn from(words: Refused) -> Refusal {
+        Refusal { status: StatusCode::CONFLICT, words }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(self.words)).into_response()
+    }
+}

@@ -1,0 +1,234 @@
+//! The server: one thread, one socket, a bounded number of connections.
+//!
+//! ```text
+//!  listener ─► connection ─ TLS? ─► Watched ─► HTTP/1 ─► guard ─► api · metrics · page
+//!      └ all places taken: 503 and closed
+//! ```
+//! What may take time (the experiment's answers, files) is done on a few more threads that the runtime keeps for it.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use futures_util::future::select;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_rustls::TlsAcceptor;
+
+use crate::api::{Shared, router};
+use crate::error::MonitorError;
+use crate::experiment::Experiment;
+use crate::guard::Guard;
+use crate::settings::Settings;
+use crate::stall::Watched;
+
+/// A request's head must come within this time; a connection that asks nothing is closed after it.
+const HEAD_WITHIN: Duration = Duration::from_secs(20);
+/// And a TLS handshake within this.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+/// Longest head of a request, bytes.
+const LONGEST_HEAD: usize = 32 << 10;
+/// What the kernel keeps for one who reads slowly, bytes.
+const SEND_BUFFER: usize = 512 << 10;
+/// Connections beyond the limit that are told so at once; the others are closed.
+const TOLD: usize = 32;
+/// Threads for what takes time: more than may be asked for at once, so that the state is never behind them.
+const THREADS: usize = 16;
+
+/// The page, as long as this lives.
+#[derive(Debug)]
+pub struct Monitor {
+    address: SocketAddr,
+    is_secure: bool,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Monitor {
+    /// Serves the page until the monitor is dropped.
+    ///
+    /// # Errors
+    /// When the settings cannot be meant, certificate or token cannot be read, or the address cannot be listened at.
+    pub fn start(settings: &Settings, experiment: Arc<dyn Experiment>) -> Result<Monitor, MonitorError> {
+        let checked = settings.checked()?;
+        let tls = match &checked.tls {
+            Some((certificate, key)) => Some(crate::tls::acceptor(certificate, key)?),
+            None => None,
+        };
+        let listener = listen(checked.address)?;
+        let address = listener.local_addr().unwrap_or(checked.address);
+        let guard = Guard {
+            token: checked.token,
+            is_loopback: address.ip().is_loopback(),
+            is_secure: tls.is_some(),
+            port: address.port(),
+            hosts: settings.hosts.clone(),
+        };
+        let is_secure = tls.is_some();
+        let shared = Shared::new(experiment, guard, settings);
+        let server = Server {
+            shared,
+            tls,
+            stall: Duration::from_secs_f64(settings.stall_s),
+            connections: Arc::new(Semaphore::new(settings.connections)),
+            told: Arc::new(Semaphore::new(TOLD)),
+        };
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(THREADS)
+            .thread_keep_alive(Duration::from_secs(10))
+            .thread_name("monitor-asks")
+            .build()
+            .map_err(MonitorError::Thread)?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || serve(runtime, server, listener, stopped))
+            .map_err(MonitorError::Thread)?;
+        Ok(Monitor { address, is_secure, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it is: to be shown, and opened in a browser on this host.
+    pub fn url(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        match self.address.ip().is_unspecified() {
+            true => format!("{scheme}://localhost:{}/", self.address.port()),
+            false => format!("{scheme}://{}/", self.address),
+        }
+    }
+
+    /// Address and port that are listened at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // The thread is gone if it does not hear this.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the page's thread had failed");
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
+    let open = || {
+        let domain = socket2::Domain::for_address(address);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        // Inherited by every connection.
+        socket.set_send_buffer_size(SEND_BUFFER)?;
+        socket.bind(&address.into())?;
+        socket.listen(128)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket.into())
+    };
+    open().map_err(|cause: std::io::Error| match cause.kind() {
+        ErrorKind::AddrInUse => MonitorError::Busy { address },
+        _ => MonitorError::Listen { address, cause },
+    })
+}
+
+struct Server {
+    shared: Arc<Shared>,
+    tls: Option<TlsAcceptor>,
+    stall: Duration,
+    connections: Arc<Semaphore>,
+    told: Arc<Semaphore>,
+}
+
+fn serve(runtime: Runtime, server: Server, listener: TcpListener, stopped: oneshot::Receiver<()>) {
+    runtime.block_on(async move {
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(cause) => return tracing::error!("the page's socket is not usable: {cause}"),
+        };
+        let shared = server.shared.clone();
+        let ticking = tokio::spawn(async move { shared.hub.tick().await });
+        let accepting = std::pin::pin!(accept(server, listener));
+        // Either the word to stop, or the end of the one who would say it.
+        select(accepting, stopped).await;
+        ticking.abort();
+    });
+    // What still asks a disk or the experiment is not waited for.
+    runtime.shutdown_background();
+}
+
+async fn accept(server: Server, listener: tokio::net::TcpListener) {
+    let router = router(server.shared.clone());
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(cause) => {
+                // As when no file descriptor is left: those who have one give it back some time.
+                tracing::warn!("the page could not take a connection: {cause}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = server.connections.clone().try_acquire_owned() else {
+            server.shared.traffic.refused_connection();
+            if let (Ok(place), None) = (server.told.clone().try_acquire_owned(), &server.tls) {
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(Duration::from_millis(500), tell_full(stream)).await;
+                    drop(place);
+                });
+            }
+            continue;
+        };
+        let (router, tls, stall) = (router.clone(), server.tls.clone(), server.stall);
+        tokio::spawn(async move {
+            connection(stream, tls, stall, router).await;
+            drop(place);
+        });
+    }
+}
+
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, stall: Duration, router: Router) {
+    // Without it small answers wait for acknowledgements; with neither, the page still works.
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => speak(stream, stall, router).await,
+        Some(tls) => {
+            if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, tls.accept(stream)).await {
+                speak(stream, stall, router).await;
+            }
+        }
+    }
+}
+
+async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    stall: Duration,
+    router: Router,
+) {
+    let io = TokioIo::new(Watched::new(stream, stall));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(LONGEST_HEAD);
+    // Whatever ends a connection is the other end's affair.
+    let _ = http.serve_connection(io, TowerToHyperService::new(router)).await;
+}
+
+/// Says that there is no place, to one who has asked.
+async fn tell_full(mut stream: TcpStream) -> std::io::Result<()> {
+    const BODY: &str = r#"{"error":"all connections are taken","advice":"close pages that are not looked at, or raise [monitor] connections"}"#;
+    // What was asked is read, so that closing does not take the answer back.
+    let _read = stream.read(&mut [0; 4096]).await?;
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        BODY.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(BODY.as_bytes()).await?;
+    stream.shutdown().await
+}

@@ -1,0 +1,112 @@
+//! Clients that misbehave: nothing falls, and the others are served.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::client::Answer;
+use super::{Served, serve, serve_with};
+
+fn still_serves(served: &Served) {
+    assert_eq!(served.client().get("/api/state").status, 200);
+}
+
+#[test]
+fn malformed_requests_are_refused() {
+    let served = serve();
+    let host = format!("host: {}\r\n", served.monitor.address());
+    let long = format!("GET /{} HTTP/1.1\r\n{host}\r\n", "a".repeat(100_000));
+    let many = format!("GET / HTTP/1.1\r\n{host}{}\r\n", "a: b\r\n".repeat(5000));
+    let smuggled =
+        format!("POST /api/run/stop HTTP/1.1\r\n{host}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}");
+    let both =
+        format!("POST /api/run/stop HTTP/1.1\r\n{host}transfer-encoding: x\r\ncontent-length: 3\r\n\r\n{{}}");
+    let tries: [&[u8]; 9] = [
+        b"\r\n\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 1000],
+        long.as_bytes(),
+        many.as_bytes(),
+        smuggled.as_bytes(),
+        both.as_bytes(),
+    ];
+    for bytes in tries {
+        let mut stream = served.client().connect();
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard);
+        if let Some(answer) = Answer::read(&heard) {
+            assert_eq!(
+                answer.status / 100,
+                4,
+                "{:?}",
+                String::from_utf8_lossy(&bytes[..bytes.len().min(60)])
+            );
+        }
+    }
+    assert!(served.fake.was_told().is_empty());
+    still_serves(&served);
+}
+
+#[test]
+fn bodies_are_bounded() {
+    let served = serve();
+    let long = format!("{{\"title\": \"{}\"}}", "x".repeat(1 << 20));
+    let heard = served.client().say(
+        format!(
+            "POST /api/run/start HTTP/1.1\r\nhost: localhost\r\nx-thalweg: 1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{long}",
+            long.len()
+        )
+        .as_bytes(),
+    );
+    // The answer may be overtaken by the end of the connection; what counts is that nothing was done.
+    assert!(Answer::read(&heard).is_none_or(|answer| answer.status == 413));
+    let deep = format!("{{\"title\": {}", "[".repeat(60_000));
+    assert_eq!(served.client().post("/api/run/start", &deep).status, 400);
+    assert!(served.fake.was_told().is_empty());
+    still_serves(&served);
+}
+
+#[test]
+fn a_connection_that_asks_nothing_does_not_keep_others_out() {
+    let served = serve_with(|settings| settings.connections = 8);
+    let silent: Vec<_> = (0..8).map(|_| served.client().connect()).collect();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let heard =
+            served.client().say(b"GET /api/state HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        match Answer::read(&heard) {
+            Some(answer) if answer.status == 503 => {
+                break assert!(answer.text().contains("[monitor] connections"));
+            }
+            _ => assert!(Instant::now() < deadline, "the ninth connection is told that there is no place"),
+        }
+    }
+    drop(silent);
+    while Answer::read(
+        &served.client().say(b"GET /api/state HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"),
+    )
+    .is_none_or(|answer| answer.status != 200)
+    {
+        assert!(Instant::now() < deadline, "places are given back");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    #[test]
+    fn no_bytes_make_the_server_fall(start in "(GET|POST|\\PC{0,5}) \\PC{0,10} HTTP/1.1\r\n", rest in proptest::collection::vec(any::<u8>(), 0..200)) {
+        static SERVED: std::sync::OnceLock<Served> = std::sync::OnceLock::new();
+        let served = SERVED.get_or_init(serve);
+        let mut stream = served.client().connect();
+        let _ = stream.write_all(&[start.as_bytes(), &rest].concat());
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+        still_serves(served);
+    }
+}
