@@ -76,15 +76,15 @@ pub(super) async fn file(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Comment {
-    text: String,
+    comment: String,
 }
 
 pub(super) async fn comment(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
-    Told(comment): Told<Comment>,
+    Told(told): Told<Comment>,
 ) -> Answer {
-    ask_of_run(&shared, name, move |experiment, name| experiment.comment(name, &comment.text)).await?;
+    ask_of_run(&shared, name, move |experiment, name| experiment.comment(name, &told.comment)).await?;
     Ok(Json(json!({})).into_response())
 }
 

@@ -9,17 +9,17 @@ use thalweg_data::RunState;
 
 use super::exposition::{Exposition, Kind};
 
-/// A family of one number: name, kind, unit, help, where it is in the state, and what it is multiplied with.
+/// A family of one number: name, kind, unit, help, where it is in the state (or where else), and what it is multiplied with.
 type Single = (&'static str, Kind, &'static str, &'static str, &'static str, f64);
 
 const SINGLES: [Single; 17] = [
-    ("thalweg_run_number", Kind::Gauge, "", "Number of the run.", "/run/number", 1.0),
+    ("thalweg_run_number", Kind::Gauge, "", "Number of the run.", "/run/number /run", 1.0),
     (
         "thalweg_run_elapsed_seconds",
         Kind::Gauge,
         "seconds",
         "Since the start of the run.",
-        "/run/elapsed_seconds",
+        "/run/elapsed_seconds /elapsed_seconds",
         1.0,
     ),
     ("thalweg_recorded_hits", Kind::Counter, "hits", "Hits recorded.", "/hits_recorded", 1.0),
@@ -230,7 +230,7 @@ pub(super) fn write(exposition: &mut Exposition, state: &Value) {
         }
     }
     for (name, kind, unit, help, place, scale) in SINGLES {
-        let value = state.pointer(place).and_then(number);
+        let value = place.split(' ').find_map(|place| state.pointer(place).and_then(number));
         exposition.family(name, kind, unit, help).maybe(&[], value.map(|value| value * scale));
     }
     for Listed { list, labels, families } in LISTS {

@@ -1,6 +1,7 @@
 //! The page's server over real sockets, asked by a client that can also misbehave, about a made-up experiment.
 
 mod client;
+mod dashboard;
 mod fake;
 mod hostile;
 mod metrics;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::serve;
 
 /// Names of all samples, and how many of each.
-fn read(text: &str) -> Result<BTreeMap<String, usize>, String> {
+pub fn read(text: &str) -> Result<BTreeMap<String, usize>, String> {
     let text = text.strip_suffix("# EOF\n").ok_or("the last line is # EOF")?;
     let (mut families, mut samples) = (BTreeSet::new(), BTreeMap::new());
     let mut seen = BTreeSet::new();

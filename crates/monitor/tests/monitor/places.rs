@@ -109,7 +109,7 @@ fn runs_are_listed_commented_verified_and_sent() {
     let client = served.client();
     assert_eq!(client.get("/api/runs").json()[0]["name"], "run-000017");
     assert_eq!(client.get("/api/runs/run-000017").json()["name"], "run-000017");
-    assert_eq!(client.post("/api/runs/run-000017/comment", r#"{"text": "good"}"#).status, 200);
+    assert_eq!(client.post("/api/runs/run-000017/comment", r#"{"comment": "good"}"#).status, 200);
     assert_eq!(client.post("/api/runs/run-000017/verify", "{}").json()["verified"], true);
     assert_eq!(served.fake.was_told(), ["run run-000017", "comment run-000017 good", "verify run-000017"]);
     let whole = client.get("/api/runs/run-000017/files/hits.arrows");

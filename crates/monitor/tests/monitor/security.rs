@@ -116,7 +116,7 @@ fn no_path_leads_out_of_the_runs() {
         assert!(!answer.text().contains("root:"), "{path}");
     }
     for path in ["/api/runs/..%2f/verify", "/api/runs/%2e/comment", "/api/runs/run-9/verify"] {
-        assert_eq!(client.post(path, r#"{"text": "x"}"#).status / 100, 4, "{path}");
+        assert_eq!(client.post(path, r#"{"comment": "x"}"#).status / 100, 4, "{path}");
     }
     assert!(served.fake.was_told().is_empty(), "the experiment hears names of the listing only");
 }
