@@ -1,7 +1,7 @@
 //! The page's files, part of the binary.
 //!
 //! ```text
-//!  /app.js ─► ("app.js", bytes) ─► content type, entity tag, perhaps the compressed one
+//!  /app.js ─► ("app.js", bytes) ─► content type, entity tag
 //!  /runs/17 ─► index.html            a screen of the page: it reads the place itself
 //! ```
 //! A path from a URL is compared with the names of a list; no file is opened.
@@ -19,7 +19,7 @@ pub(crate) async fn file(uri: Uri, headers: HeaderMap) -> Result<Response, Refus
     let is_screen =
         !asked.starts_with("api/") && !asked.rsplit('/').next().is_some_and(|last| last.contains('.'));
     let name = if is_screen && find(asked).is_none() { "index.html" } else { asked };
-    let Some(plain) = find(name) else {
+    let Some(bytes) = find(name) else {
         let advice = if asked.starts_with("api/") {
             "/api/openapi.json says what there is"
         } else {
@@ -27,10 +27,6 @@ pub(crate) async fn file(uri: Uri, headers: HeaderMap) -> Result<Response, Refus
         };
         return Err(Refusal::not_found(format!("there is no /{asked}"), advice));
     };
-    let accepts = |header: &HeaderValue| header.to_str().is_ok_and(|text| text.contains("gzip"));
-    let packed =
-        find(&format!("{name}.gz")).filter(|_| headers.get(header::ACCEPT_ENCODING).is_some_and(accepts));
-    let bytes = packed.unwrap_or(plain);
     let tag = format!("\"{:016x}\"", fingerprint(bytes));
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response = match is_known {
@@ -39,12 +35,8 @@ pub(crate) async fn file(uri: Uri, headers: HeaderMap) -> Result<Response, Refus
     };
     let answer = response.headers_mut();
     answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         answer.insert(header::ETAG, tag);
-    }
-    if packed.is_some() {
-        answer.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     Ok(response)
 }

@@ -5,7 +5,7 @@
 //! ```
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -83,6 +83,14 @@ impl Settings {
         match self.enabled {
             true => self.checked().map(|_| ()),
             false => Ok(()),
+        }
+    }
+
+    /// Takes paths as they are meant in a configuration file: relative to its folder.
+    pub fn relative_to(&mut self, folder: &Path) {
+        for path in [&mut self.token_file, &mut self.tls_certificate, &mut self.tls_key].into_iter().flatten()
+        {
+            *path = folder.join(&*path);
         }
     }
 
@@ -192,6 +200,11 @@ mod tests {
         std::fs::write(file.path(), "0123456789abcdef\nmore\n").expect("written");
         let settings = Settings { token_file: Some(file.path().into()), ..Settings::default() };
         assert_eq!(settings.checked().expect("usable").token, Some(Token::new("0123456789abcdef")));
+        let folder = file.path().parent().expect("a folder");
+        let mut relative =
+            Settings { token_file: file.path().file_name().map(Into::into), ..Settings::default() };
+        relative.relative_to(folder);
+        assert_eq!(relative, settings);
         let both = Settings { token: Some(Token::new("x")), ..settings };
         assert!(message(&both).contains("both"));
         let missing = Settings { token_file: Some("/nonexistent".into()), ..Settings::default() };

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::{Answer, Shared};
+use super::{Answer, Shared, WAIT};
 use crate::hub::Frame;
 use crate::metrics;
 use crate::refusal::Refusal;
@@ -21,11 +21,16 @@ pub(super) const OPENAPI: &str = include_str!("../openapi.json");
 
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
 
+/// The state, if it can be told in time.
 async fn frame(shared: &Shared) -> Result<Arc<Frame>, Refusal> {
-    shared.hub.frame().await.ok_or_else(|| {
+    let refuse = |error: &str| {
         let advice = "look into the log of the program; taking data goes on";
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the state cannot be told", advice)
-    })
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error, advice)
+    };
+    match tokio::time::timeout(WAIT, shared.hub.frame()).await {
+        Ok(frame) => frame.ok_or_else(|| refuse("the state cannot be told")),
+        Err(_) => Err(refuse("the state is not told in time")),
+    }
 }
 
 pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Answer {
