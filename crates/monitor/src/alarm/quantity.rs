@@ -30,7 +30,7 @@ pub enum Quantity {
     LostRateHz,
     /// Lost since the start of the run.
     Lost,
-    /// Seconds since anything came from a source.
+    /// Seconds since anything came from a source; of the whole, since something last came from all of them.
     SilentS,
     /// Fullest ring behind the receiver, 0 to 1.
     RingFill,
