@@ -31,7 +31,7 @@ demo: ## Emulated boards → UDP → ordered hits → a recording and its plot (
 # and the Python tests, so that the product is compiled once. Every parser is fuzzed for a few seconds among the Rust
 # tests, on the stable toolchain; `make fuzz` is the long run.
 .PHONY: test
-test: prepare lint test-rust test-models test-python ## Everything that must hold before a change lands
+test: prepare lint test-rust test-models test-python test-page ## Everything that must hold before a change lands
 	@echo "make test: everything passed"
 
 .PHONY: prepare
@@ -57,6 +57,22 @@ test-models: ## The pool and the rings under the loom model checker
 test-python: ## Other programs read the recordings; the command end to end
 	$(CARGO) build --locked -p thalweg
 	THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 900 $(PYTHON) -m pytest -q tests/python
+
+.PHONY: page
+page: web/node_modules/.package-lock.json ## Build the live page into crates/monitor/page, which is committed
+	cd web && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --ignore-scripts
+
+# The page is part of the binary by what is committed; this says whether that is what its sources give. With a binary that
+# serves it (THALWEG_BINARY and THALWEG_PAGE_ARGUMENTS, or THALWEG_PAGE_URL), the browser looks at that one.
+.PHONY: test-page
+test-page: web/node_modules/.package-lock.json ## The live page: types, fits and drawings, the committed build, a real browser
+	cd web && npm run --silent check
+	cd web && timeout 120 npm run --silent unit
+	cd web && npm run --silent check-build
+	cd web && timeout 600 npm run --silent browser
 
 .PHONY: bench
 bench: ## Measure against the yardsticks; JSON in target/bench (BENCH=decode for one)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (for the zstd library), `ip` and `tc` (two hosts in one
-# machine; only root can have them, and other users' tests skip them), Python's venv module, and the Python packages of
-# tests/python/requirements.txt in a virtual environment.
+# machine; only root can have them, and other users' tests skip them), Node and Chromium for the page, Python's venv module, the
+# Python packages of tests/python/requirements.txt in a virtual environment, and the packages of web/package-lock.json.
 #
 #   prepare.sh VENV
 set -euo pipefail
@@ -13,6 +13,9 @@ command -v cc >/dev/null || missing+=(build-essential)
 if [ "$(id -u)" -eq 0 ] && ! { command -v ip && command -v tc; } >/dev/null; then
     missing+=(iproute2)
 fi
+command -v node >/dev/null || missing+=(nodejs)
+command -v npm >/dev/null || missing+=(npm)
+[ -n "${CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 
 if [ ${#missing[@]} -gt 0 ]; then
@@ -34,4 +37,9 @@ stamp=$venv/requirements.installed
 if ! cmp -s tests/python/requirements.txt "$stamp"; then
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
     cp tests/python/requirements.txt "$stamp"
+fi
+
+# Scripts of packages are not run: esbuild's program comes as a package of its own, Chromium from Debian.
+if [ ! -e web/node_modules/.package-lock.json ] || [ web/package-lock.json -nt web/node_modules/.package-lock.json ]; then
+    (cd web && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error)
 fi

@@ -1,0 +1,82 @@
+// Boards × channels, one cell each: colour is the rate, a hollow cell is silent.
+
+import { rate } from "../figures/quantity.js";
+import { h, Keyed, set, set_text } from "../parts/element.js";
+import type { Channel, Source } from "../live/state.js";
+import { cividis_style, place_on } from "./colours.js";
+
+interface Row {
+  name: string;
+  channels: Channel[];
+}
+
+/** The grid of channels; each cell leads to its spectrum. */
+export class ChannelCells {
+  readonly root = h("div", { class: "cells", role: "table", "aria-label": "Rate of each channel" });
+  readonly #rows: Keyed<Row>;
+  readonly #cells = new WeakMap<Element, Keyed<Channel>>();
+  #most = 0;
+
+  constructor(private readonly address: (channel: number) => string) {
+    this.#rows = new Keyed<Row>(this.root, ({ name }) => name, ({ name }) => this.#make_row(name), (element, { channels }) => this.#fill(element, channels));
+  }
+
+  /** Shows these sources; answers the highest rate of a channel. */
+  show(sources: readonly Source[]): number {
+    const rows = sources.filter(({ channels }) => (channels?.length ?? 0) > 0).map(({ name, channels = [] }) => ({ name, channels }));
+    this.#most = Math.max(0, ...rows.flatMap(({ channels }) => channels.map(({ rate_hz = 0 }) => rate_hz)));
+    this.#rows.show(rows);
+    return this.#most;
+  }
+
+  #fill(row: Element, channels: readonly Channel[]): void {
+    this.#cells.get(row)?.show(channels);
+    const cells = row.lastElementChild;
+    if (cells instanceof HTMLElement) cells.style.setProperty("--columns", String(Math.min(Math.max(channels.length, 16), 64)));
+  }
+
+  #make_row(name: string): Element {
+    const cells = h("div", { class: "row-cells" });
+    const row = h("div", { class: "row", role: "row" }, h("span", { class: "row-name", role: "rowheader", title: name }, name), cells);
+    this.#cells.set(row, new Keyed<Channel>(cells, ({ channel }) => String(channel), (channel) => this.#make_cell(channel), (cell, channel) => this.#show_cell(cell as HTMLElement, channel)));
+    return row;
+  }
+
+  #make_cell({ channel }: Channel): Element {
+    return h("a", { class: "cell", role: "cell", href: this.address(channel) });
+  }
+
+  #show_cell(cell: HTMLElement, { channel, name, group, rate_hz }: Channel): void {
+    const is_silent = !rate_hz;
+    // Three decades: below that a channel counts as nearly silent.
+    const colour = is_silent ? "" : cividis_style(0.04 + 0.96 * place_on(rate_hz, this.#most / 1000, this.#most, true));
+    if (cell.style.backgroundColor !== colour) cell.style.backgroundColor = colour;
+    cell.classList.toggle("silent", is_silent);
+    const called = name && name !== String(channel) ? `${name} (channel ${channel})` : `channel ${channel}`;
+    const hint = `${called}${group !== undefined && group !== null && group !== "" ? `, group ${group}` : ""}: ${rate_hz === undefined ? "rate not known" : is_silent ? "silent" : rate(rate_hz)}`;
+    set(cell, "title", hint);
+    set(cell, "aria-label", hint);
+  }
+}
+
+/** The bar that says what the colours of the cells mean. */
+export class RateBar {
+  readonly root = h("div", { class: "ratebar", "aria-hidden": "true" });
+  readonly #low = h("span");
+  readonly #high = h("span");
+
+  constructor() {
+    const steps = Array.from({ length: 24 }, (_, index) => {
+      const step = h("i");
+      step.style.backgroundColor = cividis_style(index / 23);
+      return step;
+    });
+    this.root.append(h("span", { class: "key-silent" }), "silent", this.#low, h("span", { class: "steps" }, ...steps), this.#high);
+  }
+
+  /** The ends of the scale. */
+  show(most: number): void {
+    set_text(this.#low, most > 0 ? rate(most / 1000) : "");
+    set_text(this.#high, most > 0 ? rate(most) : "");
+  }
+}

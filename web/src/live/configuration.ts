@@ -1,0 +1,25 @@
+// The configuration as the server tells it: its text, or its parts.
+
+/** The text as it was written, or all that is told. */
+export function text_of(told: unknown): string {
+  const text = typeof told === "object" && told !== null && "text" in told ? told.text : undefined;
+  return typeof text === "string" ? text : JSON.stringify(told, null, 2);
+}
+
+/** How far apart hits in coincidence may be, picoseconds; `null` when nothing is said of it. */
+export function coincidence_window_ps(told: unknown): number | null {
+  const table = text_of(told).match(/^\s*\[coincidence\]([^]*?)(?=^\s*\[|$(?![^]))/m)?.[1] ?? "";
+  const written = table.match(/^\s*window_ps\s*=\s*([\d_]+)/m)?.[1];
+  if (written !== undefined) return Number(written.replaceAll("_", ""));
+  return found_in(told);
+}
+
+function found_in(told: unknown): number | null {
+  if (typeof told !== "object" || told === null) return null;
+  for (const [name, value] of Object.entries(told)) {
+    if (name === "coincidence" && typeof value === "object" && value !== null && "window_ps" in value && typeof value.window_ps === "number") return value.window_ps;
+    const deeper = found_in(value);
+    if (deeper !== null) return deeper;
+  }
+  return null;
+}

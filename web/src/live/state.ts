@@ -1,0 +1,162 @@
+// The live state as the server tells it, ten times a second. Every field may be absent: what is not said is greyed out.
+
+/** Why something was lost, where, and what helps. */
+export interface Loss {
+  reason: string;
+  source?: string | null;
+  count: number;
+  quality?: "exact" | "at_least" | "unknown";
+  advice?: string;
+}
+
+/** One stage of the path: its line in the books, in units of `unit`. */
+export interface Stage {
+  stage: string;
+  unit?: string;
+  in_rate_hz?: number;
+  out_rate_hz?: number;
+  in?: number;
+  out?: number;
+  filtered?: number;
+  held?: number;
+  lost?: number;
+  losses?: Loss[];
+  /** How full the ring behind it is, 0 to 1. */
+  ring_fill?: number | null;
+}
+
+/** A channel of a source. */
+export interface Channel {
+  channel: number;
+  name?: string;
+  group?: string | number | null;
+  rate_hz?: number;
+}
+
+/** One `[[source]]`. */
+export interface Source {
+  name: string;
+  kind?: "hits" | "triggered";
+  links?: number;
+  hit_rate_hz?: number;
+  fragment_rate_hz?: number;
+  byte_rate_hz?: number;
+  lost?: number;
+  ring_fill?: number;
+  pool_fill?: number;
+  channels?: Channel[];
+}
+
+/** Fragments of one board, of late. */
+export interface Completeness {
+  name: string;
+  expected: number;
+  built: number;
+}
+
+/** How often each value was seen: the smallest value of each bin, and how many. */
+export type Distribution = [low: number, count: number][];
+
+/** Event building of triggered sources. */
+export interface Events {
+  event_rate_hz?: number;
+  events_recorded?: number;
+  completeness?: Completeness[];
+  event_bytes?: Distribution;
+  event_size_bytes?: Distribution;
+  build_ns?: Distribution;
+  latency_us?: Distribution;
+  median_event_bytes?: number;
+  median_build_ns?: number;
+  p99_build_ns?: number;
+  open_events?: number;
+  held_bytes?: number;
+  busy?: boolean;
+  busy_share?: number;
+  triggers_refused?: number;
+  closed?: number[];
+}
+
+/** One source's clock against another's. */
+export interface Clock {
+  source: string;
+  reference: string;
+  offset_ps?: number | null;
+  offset_error_ps?: number | null;
+  drift_ppb?: number | null;
+  locked: boolean;
+}
+
+/** Something to be told, with what to do. */
+export interface Message {
+  /** Rises by one from message to message. */
+  number?: number;
+  time?: string | number;
+  level?: string;
+  text: string;
+  advice?: string;
+}
+
+/** A rule that watches a number. */
+export interface Alarm {
+  name: string;
+  /** The source, clock or board; empty of the whole. */
+  subject?: string;
+  level?: string;
+  active?: boolean;
+  since?: string | number | null;
+  value?: number | null;
+  threshold?: number;
+  text?: string;
+}
+
+/** What ends a run by itself. */
+export interface Limits {
+  seconds?: number | null;
+  hits?: number | null;
+  events?: number | null;
+}
+
+/** Everything. */
+export interface State {
+  state?: string;
+  run?: {
+    number?: number; name?: string; title?: string; comment?: string;
+    started?: string | number; elapsed_seconds?: number; limits?: Limits;
+  } | null;
+  elapsed_seconds?: number;
+  sources?: Source[];
+  flow?: Stage[];
+  hits_recorded?: number;
+  recorded_rate_hz?: number;
+  bytes_recorded?: number;
+  byte_rate_hz?: number;
+  lost?: number;
+  disk_free_bytes?: number;
+  disk_left_seconds?: number | null;
+  cuts?: { name: string; on?: string; in?: number; kept?: number }[];
+  clocks?: Clock[];
+  events?: Events | null;
+  coincidences?: { rate_hz?: number; events?: number; multiplicity?: number[] } | null;
+  alarms?: Alarm[];
+  messages?: Message[];
+  system?: unknown;
+}
+
+/** Seconds since the run began. */
+export function elapsed_seconds(state: State): number | undefined {
+  return state.run?.elapsed_seconds ?? state.elapsed_seconds;
+}
+
+/** What was lost, by reason, the most first. Equal reasons of several stages stay apart: the place tells where to look. */
+export function losses(state: State): (Loss & { stage: string; unit: string })[] {
+  const all = (state.flow ?? []).flatMap((stage) =>
+    (stage.losses ?? []).map((loss) => ({ ...loss, stage: stage.stage, unit: stage.unit ?? "" })),
+  );
+  return all.filter((loss) => loss.count > 0 || loss.quality === "unknown").sort((a, b) => b.count - a.count);
+}
+
+/** Whether anything is being taken now. */
+export function is_taking(state: State): boolean {
+  return state.state === "running" || state.state === "paused";
+}

@@ -1,0 +1,25 @@
+// The live page: opens the stream of states and hands it to the frame, which shows one screen at a time.
+//
+//   live/     what the server tells       figures/  numbers, fits, regions: no page needed
+//   draw/     pictures                    parts/    pieces of the page          screens/  one file per question
+
+import { Frame } from "./frame.js";
+import { Connection } from "./live/connection.js";
+import { begin_theme } from "./parts/theme.js";
+import { events_screen, note_busy } from "./screens/events.js";
+import { pulses_screen } from "./screens/pulses.js";
+import { note_rates, run_screen } from "./screens/run.js";
+import { runs_screen } from "./screens/runs.js";
+import { spectra_screen } from "./screens/spectra.js";
+import { system_screen } from "./screens/system.js";
+
+begin_theme();
+const connection = new Connection();
+connection.listen(({ state, age_seconds }) => {
+  // What is old is not noted again as if it were new.
+  if (age_seconds > 0.5) return;
+  note_rates(state);
+  note_busy(state);
+});
+new Frame(connection, { run: run_screen, spectra: spectra_screen, pulses: pulses_screen, events: events_screen, runs: runs_screen, system: system_screen });
+connection.open();

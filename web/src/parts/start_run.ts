@@ -1,0 +1,59 @@
+// Starting and stopping: one small form, one question.
+
+import { in_words, post } from "../live/requests.js";
+import { notice } from "./controls.js";
+import { h } from "./element.js";
+
+/** Asks for title, comment and limits of a new run, and starts it. */
+export function ask_for_run(): void {
+  document.querySelector("dialog.start")?.remove();
+  const title = h("input", { type: "text", name: "title", maxlength: 200, autofocus: true });
+  const comment = h("textarea", { name: "comment", rows: 3 });
+  const seconds = h("input", { type: "number", name: "seconds", min: 0, step: "any", placeholder: "no limit" });
+  const hits = h("input", { type: "number", name: "hits", min: 0, placeholder: "no limit" });
+  const events = h("input", { type: "number", name: "events", min: 0, placeholder: "no limit" });
+  const refusal = h("output", { class: "refusal" });
+  const start = h("button", { type: "submit", class: "main" }, "start");
+  const field = (text: string, input: HTMLElement) => h("label", {}, h("span", {}, text), input);
+  const form = h("form", { method: "dialog" }, h("h2", {}, "New run"), field("title", title), field("comment", comment),
+    h("fieldset", {}, h("legend", {}, "stop by itself after"), field("seconds", seconds), field("hits", hits), field("events", events)),
+    refusal, h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "not now")));
+  const dialog = h("dialog", { class: "start", "aria-label": "New run" }, form);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const limit = (name: string, { value }: HTMLInputElement) => (Number(value) > 0 ? { [name]: Number(value) } : {});
+    const wanted = { title: title.value, comment: comment.value, ...limit("seconds", seconds), ...limit("hits", hits), ...limit("events", events) };
+    start.disabled = true;
+    post("/api/run/start", wanted).then(() => dialog.close(), (error: unknown) => {
+      refusal.textContent = in_words(error);
+      start.disabled = false;
+    });
+  });
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** Says what stopping does, and stops. */
+export function ask_to_stop(run: string): void {
+  document.querySelector("dialog.stop")?.remove();
+  const dialog = h("dialog", { class: "stop", "aria-label": "Stop the run" }, h("form", { method: "dialog" },
+    h("h2", {}, `Stop ${run}?`),
+    h("p", {}, "What is in flight is written, the books are closed, and the run cannot be continued. The boards stay configured; a new run can start at once."),
+    h("div", { class: "tools" }, h("button", { type: "submit", value: "stop", class: "main", autofocus: true }, "stop"), h("button", { type: "submit", value: "" }, "go on"))));
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (dialog.returnValue === "stop") void ask("/api/run/stop");
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** Asks for a change of the run's state; a refusal is told. */
+export async function ask(path: "/api/run/stop" | "/api/run/pause" | "/api/run/resume"): Promise<void> {
+  try {
+    await post(path);
+  } catch (error) {
+    notice(in_words(error), true);
+  }
+}

@@ -1,0 +1,98 @@
+// Events: triggered runs. Which board is missing, how large events are, how long they are built, how often the trigger waits.
+
+import { Plot } from "../draw/plot.js";
+import { count, quantity, rate, share } from "../figures/quantity.js";
+import { ago, AGO_STEPS } from "../figures/time.js";
+import { logarithmic_ticks, tick, unit_tick } from "../figures/ticks.js";
+import { History } from "../live/history.js";
+import type { Distribution, Events, State } from "../live/state.js";
+import { Boards } from "../parts/boards.js";
+import { Facts, panel } from "../parts/controls.js";
+import { h, set_text, show } from "../parts/element.js";
+import type { MakeScreen } from "./screen.js";
+
+const busy = new History();
+// In the order in which the builder counts them.
+const CLOSED = ["complete", "too old", "too many open", "at the end", "unit lost"];
+
+/** Notes what is drawn over time; called with every state, whatever screen is shown. */
+export function note_busy({ events }: State): void {
+  if (!events) return;
+  busy.note(Date.now() / 1000, new Map([["busy", (events.busy_share ?? 0) * 100]]));
+}
+
+/** Makes the screen. */
+export const events_screen: MakeScreen = () => {
+  const boards = new Boards();
+  const facts = new Facts();
+  const unit_plot = (label: string, unit: string) =>
+    new Plot({ label, along_x: (power) => unit_tick(10 ** power, unit), ticks: logarithmic_ticks, height: 200, empty: "no event has been built yet" });
+  const sizes = unit_plot("Event sizes", "B");
+  const latency = unit_plot("Time to build an event", "s");
+  const multiplicity = new Plot({ label: "Multiplicity of coincidences", along_x: tick, height: 200, empty: "no coincidence yet" });
+  const busy_plot = new Plot({ label: "Busy share, last ten minutes", along_x: ago, steps: AGO_STEPS, along_y: (percent) => `${tick(percent)} %`, height: 200, empty: "no busy yet" });
+  const none = h("p", { class: "empty" }, "no events are built: this configuration has neither triggered sources nor [coincidence]");
+  const multiplicity_panel = panel("Multiplicity of coincidences", "", [multiplicity.readout], multiplicity.root);
+  const triggered = [
+    panel("Boards by completeness", "wide boards-panel", [boards.summary], boards.root), panel("Now", "", [], facts.root),
+    panel("Event size", "", [sizes.readout], sizes.root), panel("Time to build", "", [latency.readout], latency.root), panel("Busy", "", [busy_plot.readout], busy_plot.root),
+  ];
+  let last_drawn = 0;
+  return {
+    root: h("div", { class: "screen events-screen" }, none, ...triggered, multiplicity_panel),
+    update({ state }) {
+      const { events, coincidences } = state;
+      show(none, !events && !coincidences);
+      triggered.forEach((each) => show(each, !!events));
+      show(multiplicity_panel, !!coincidences);
+      if (events) {
+        boards.show(events.completeness ?? []);
+        facts.show(event_facts(events));
+      }
+      if (performance.now() - last_drawn < 480) return;
+      last_drawn = performance.now();
+      if (events) draw(events, sizes, latency, busy_plot);
+      const seen = coincidences?.multiplicity ?? [];
+      const last = seen.findLastIndex((n) => n > 0);
+      if (last >= 0) multiplicity.set(Array.from({ length: last + 2 }, (_, hits) => hits), [{ name: "events", values: [...seen.slice(0, last + 1), 0], style: "steps" }]);
+      set_text(none, none.textContent ?? "");
+    },
+    leave: () => [sizes, latency, multiplicity, busy_plot].forEach((plot) => plot.destroy()),
+  };
+};
+
+function draw(events: Events, sizes: Plot, latency: Plot, busy_plot: Plot): void {
+  distribution(sizes, events.event_bytes ?? events.event_size_bytes ?? [], 1);
+  distribution(latency, events.build_ns ?? events.latency_us ?? [], events.build_ns ? 1e-9 : 1e-6);
+  const [times, ...lines] = busy.columns();
+  const latest = times.at(-1) ?? 0;
+  busy_plot.set(times.map((time) => time - latest), lines.map((values) => ({ name: "busy", values, style: "curve" as const, colour: 5 })));
+}
+
+// Bins grow with the value, so they are drawn over its logarithm, as counts per bin.
+function distribution(plot: Plot, bins: Distribution, scale: number): void {
+  const filled = bins.filter(([low]) => low > 0);
+  if (filled.length === 0) return;
+  const x = filled.map(([low]) => Math.log10(low * scale));
+  const width = x.length > 1 ? Math.min(...x.slice(1).map((each, index) => each - (x[index] ?? 0))) : 0.05;
+  const padded_x = [(x[0] ?? 0) - 3 * width, ...x, (x.at(-1) ?? 0) + width, (x.at(-1) ?? 0) + 4 * width];
+  plot.set(padded_x, [{ name: "events", values: [0, ...filled.map(([, n]) => n), 0, 0], style: "steps" }]);
+}
+
+function event_facts(events: Events): (readonly [string, string])[] {
+  const closed = events.closed ?? [];
+  const built = closed.reduce((sum, n) => sum + n, 0);
+  return [
+    ["events", rate(events.event_rate_hz)], ["recorded", count(events.events_recorded)],
+    ["complete", built > 0 ? share((closed[0] ?? 0) / built) : "–"],
+    ["size, median", quantity(events.median_event_bytes, "B")],
+    ["built within, median", seconds(events.median_build_ns)], ["99 % within", seconds(events.p99_build_ns)],
+    ["open now", count(events.open_events)], ["held", quantity(events.held_bytes, "B")],
+    ["busy", `${events.busy ? "▲ now, " : ""}${share(events.busy_share)}`], ["triggers refused", count(events.triggers_refused)],
+    ...closed.slice(1).map((n, index) => [`closed ${CLOSED[index + 1] ?? index + 1}`, count(n)] as const).filter(([, n]) => n !== "0"),
+  ];
+}
+
+function seconds(ns: number | undefined): string {
+  return quantity(ns === undefined ? undefined : ns * 1e-9, "s");
+}

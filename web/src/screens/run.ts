@@ -1,0 +1,111 @@
+// Run: is it all right? The books as a flow, the channels by rate, the boards over time, and what the system has to say.
+
+import { ChannelCells, RateBar } from "../draw/cells.js";
+import { FlowDrawing } from "../draw/flow.js";
+import { Plot } from "../draw/plot.js";
+import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
+import { ago, AGO_STEPS } from "../figures/time.js";
+import { written } from "../figures/address.js";
+import { FlowMeter, source_rate } from "../live/flow_meter.js";
+import { History } from "../live/history.js";
+import type { Clock, State } from "../live/state.js";
+import { Facts, panel } from "../parts/controls.js";
+import { h, set_text, show } from "../parts/element.js";
+import { Boards } from "../parts/boards.js";
+import { Messages } from "../parts/messages.js";
+import type { MakeScreen } from "./screen.js";
+
+/** Rates of the boards, kept while other screens are shown. */
+const rates = new History();
+const meter = new FlowMeter();
+
+// More lines than this cannot be told apart: of more boards, the fastest and the slowest are drawn.
+const MOST_LINES = 8;
+
+/** Notes what is drawn over time; called with every state, whatever screen is shown. */
+export function note_rates(state: State): void {
+  const now = new Map((state.sources ?? []).map((source) => [source.name, source_rate(source)]));
+  if (now.size > 0) rates.note(Date.now() / 1000, now);
+}
+
+/** Makes the screen. */
+export const run_screen: MakeScreen = () => {
+  const flow_panel = panel("From the boards to the disk", "wide", []);
+  const flow = new FlowDrawing(flow_panel);
+  const bar = new RateBar();
+  const cells = new ChannelCells((channel) => written({ screen: "spectra", shown: { channel: String(channel) } }));
+  const cells_panel = panel("Channels", "left cells-panel", [bar.root], cells.root);
+  const boards = new Boards();
+  const boards_panel = panel("Boards by completeness", "boards-panel", [boards.summary], boards.root);
+  const plot = new Plot({
+    label: "Rate of each board, last ten minutes", along_x: ago, steps: AGO_STEPS,
+    ends: true, height: 210, empty: "no source is running",
+  });
+  const messages = new Messages();
+  const facts = new Facts();
+  const clocks = new Facts();
+  const clocks_panel = panel("Clocks", "one-column", [], clocks.root);
+  const root = h("div", { class: "screen run-screen" },
+    flow_panel, boards_panel, cells_panel, panel("Messages", "right messages-panel", [], messages.root),
+    panel("Rate of each board", "left", [plot.readout], plot.root),
+    h("div", { class: "right column" }, panel("Now", "", [], facts.root), clocks_panel),
+  );
+  let last_drawn = 0;
+  return {
+    root,
+    update({ state }) {
+      const now = performance.now();
+      flow.show(meter.flow(state, now));
+      messages.show(state);
+      facts.show(now_facts(state));
+      show(boards_panel, (state.events?.completeness?.length ?? 0) > 0);
+      boards.show(state.events?.completeness ?? []);
+      clocks.show((state.clocks ?? []).map(clock_fact));
+      show(clocks_panel, (state.clocks?.length ?? 0) > 0);
+      if (now - last_drawn < 480) return;
+      last_drawn = now;
+      show(cells_panel, (state.sources ?? []).some(({ channels }) => (channels?.length ?? 0) > 0));
+      bar.show(cells.show(state.sources ?? []));
+      draw_rates(plot);
+    },
+    leave: () => plot.destroy(),
+  };
+};
+
+function draw_rates(plot: Plot): void {
+  const [times, ...lines] = rates.columns();
+  const latest = times.at(-1) ?? 0;
+  const names = rates.names();
+  const named = lines.map((values, index) => ({ name: names[index] ?? "", values, colour: index }));
+  const by_rate = named.length > MOST_LINES ? named.toSorted((a, b) => (b.values.at(-1) ?? 0) - (a.values.at(-1) ?? 0)) : named;
+  const drawn = by_rate.length > MOST_LINES ? [...by_rate.slice(0, MOST_LINES / 2), ...by_rate.slice(-MOST_LINES / 2)] : by_rate;
+  plot.set(times.map((time) => time - latest), drawn.map((line, index) => ({ ...line, colour: named.length > MOST_LINES ? index : line.colour })));
+}
+
+function now_facts(state: State): (readonly [string, string])[] {
+  const facts: (readonly [string, string])[] = [
+    ["hits recorded", count(state.hits_recorded)],
+    ["recorded rate", rate(state.recorded_rate_hz)],
+    ["written", quantity(state.bytes_recorded, "B")],
+    ["disk free", quantity(state.disk_free_bytes, "B")],
+  ];
+  if (state.coincidences) facts.push(["coincidences", `${rate(state.coincidences.rate_hz)}`]);
+  const { events } = state;
+  if (events) {
+    facts.push(["events", rate(events.event_rate_hz)], ["event size, median", quantity(events.median_event_bytes, "B")]);
+    facts.push(["built within, median", quantity(events.median_build_ns === undefined ? undefined : events.median_build_ns * 1e-9, "s")], ["busy", share(events.busy_share)]);
+  }
+  for (const { name, in: into, kept } of state.cuts ?? []) facts.push([`cut ${name}`, into ? `keeps ${share((kept ?? 0) / into)}` : "–"]);
+  return facts;
+}
+
+function clock_fact({ source, reference, offset_ps, offset_error_ps, drift_ppb, locked }: Clock): readonly [string, string] {
+  const offset = offset_ps === null || offset_ps === undefined ? "no peak found" : measured_as(offset_ps * 1e-12, (offset_error_ps ?? 0) * 1e-12, "s");
+  const drift = drift_ppb === null || drift_ppb === undefined ? "" : `, drifts ${plain(Number(drift_ppb.toPrecision(3)))} ppb`;
+  return [`${source} − ${reference}`, `${locked ? "●" : "▲ not locked,"} ${offset}${drift}`];
+}
+
+/** Kept for the title of the page: the state in a word. */
+export function title_of(state: State, element: Element): void {
+  set_text(element, state.run?.number === undefined ? "thalweg" : `run ${state.run.number} · ${state.state ?? ""} · thalweg`);
+}

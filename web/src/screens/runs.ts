@@ -1,0 +1,218 @@
+// Runs: what was recorded? A table to search, and beside it one run with its files, its words and its spectra in miniature.
+
+import { draw_spark } from "../draw/spark.js";
+import { count, exact, quantity, rate } from "../figures/quantity.js";
+import { day, lasting } from "../figures/time.js";
+import { get, in_words, post } from "../live/requests.js";
+import { button, copy, Facts, notice, panel } from "../parts/controls.js";
+import { h, Keyed, set, set_text, show } from "../parts/element.js";
+import { ask_for_run } from "../parts/start_run.js";
+import type { MakeScreen, Scene, Screen } from "./screen.js";
+import { inner_counts, saved_spectra } from "./saved_spectra.js";
+
+/** A recorded run, as far as it is told. */
+interface Run {
+  name: string;
+  number?: number;
+  title?: string;
+  comment?: string;
+  started?: string | number;
+  stopped?: string | number | null;
+  seconds?: number | null;
+  hits?: number | null;
+  events?: number | null;
+  lost?: number | null;
+  ledger_closed?: boolean | null;
+  bytes?: number | null;
+  state?: string;
+  path?: string;
+  /** A small spectrum of everything. */
+  preview?: number[];
+  files?: (string | { name: string; bytes?: number })[];
+}
+
+const LIST_EVERY_MS = 3000;
+const MINIATURES = 12;
+
+/** Makes the screen. */
+export const runs_screen: MakeScreen = (scene) => new RunsScreen(scene);
+
+class RunsScreen implements Screen {
+  readonly root: HTMLElement;
+  readonly #search = h("input", { type: "search", placeholder: "search number, title, comment", "aria-label": "Search runs", oninput: () => this.#searched() });
+  readonly #rows = h("tbody");
+  readonly #table: Keyed<Run>;
+  readonly #empty = h("p", { class: "empty" }, "asking for the list of runs …");
+  readonly #detail = h("div", { class: "run-detail" });
+  readonly #timer: number;
+  #runs: Run[] = [];
+  #detailed = "";
+
+  constructor(private readonly scene: Scene) {
+    this.#search.value = scene.shown.search ?? "";
+    this.#table = new Keyed<Run>(this.#rows, ({ name }) => name, (run) => this.#make(run), (row, run) => this.#update(row, run));
+    const heads = ["", "run", "title", "started", "lasted", "hits", "events", "rate", "size", "lost"];
+    const table = h("table", { class: "runs" }, h("thead", {}, h("tr", {}, ...heads.map((text, index) => h("th", { scope: "col", class: index > 3 ? "number" : "" }, text)))), this.#rows);
+    this.root = h("div", { class: "screen runs-screen" },
+      panel("Runs", "wide", [this.#search, button("new run …", ask_for_run, { class: "main", key: "n" })], h("div", { class: "scroll" }, table), this.#empty), this.#detail);
+    void this.#ask();
+    this.#timer = window.setInterval(() => void this.#ask(), LIST_EVERY_MS);
+  }
+
+  update(): void {}
+
+  moved(): void {
+    this.#show_table();
+    void this.#open(this.scene.shown.run ?? "");
+  }
+
+  key(key: string): boolean {
+    if (key === "/") this.#search.focus();
+    else if (key === "n") ask_for_run();
+    else if (key === "Escape") this.#choose("");
+    else return false;
+    return true;
+  }
+
+  leave(): void {
+    clearInterval(this.#timer);
+  }
+
+  #searched(): void {
+    this.scene.show({ search: this.#search.value });
+    this.#show_table();
+  }
+
+  #choose(run: string): void {
+    this.scene.show({ run });
+    this.moved();
+  }
+
+  async #ask(): Promise<void> {
+    try {
+      this.#runs = await get<Run[]>("/api/runs");
+      set_text(this.#empty, "no run has been recorded yet: “new run …” starts one");
+    } catch (error) {
+      set_text(this.#empty, `no list of runs: ${in_words(error)}`);
+    }
+    this.moved();
+  }
+
+  #show_table(): void {
+    const words = this.#search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = this.#runs.filter((run) => {
+      const text = `${run.name} ${run.number ?? ""} ${run.title ?? ""} ${run.comment ?? ""} ${run.state ?? ""}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    found.sort((a, b) => (b.number ?? 0) - (a.number ?? 0) || b.name.localeCompare(a.name));
+    this.#table.show(found);
+    show(this.#empty, found.length === 0);
+    if (found.length === 0 && this.#runs.length > 0) set_text(this.#empty, `none of ${this.#runs.length} runs has “${this.#search.value}”`);
+  }
+
+  #make({ name }: Run): Element {
+    const cells = Array.from({ length: 10 }, (_, index) => h("td", { class: index > 3 ? "number" : "" }));
+    cells[1]?.append(h("button", { type: "button", class: "link", onclick: () => this.#choose(name) }));
+    cells[9]?.append(h("span"));
+    const canvas = h("canvas", { class: "miniature", "aria-hidden": "true" });
+    cells[0]?.append(h("span", { class: "run-state" }), canvas);
+    return h("tr", { onclick: (event: Event) => event.target instanceof HTMLButtonElement || this.#choose(name) }, ...cells);
+  }
+
+  #update(row: Element, run: Run): void {
+    const cells = [...row.children];
+    row.classList.toggle("chosen", run.name === this.scene.shown.run);
+    const is_taken = run.state === "running" || run.state === "paused";
+    const [sign, canvas] = cells[0]?.children ?? [];
+    if (sign) set_text(sign, is_taken ? "●" : run.state === "failed" ? "▲" : "■");
+    if (sign) set(sign, "title", run.state ?? "");
+    if (canvas instanceof HTMLCanvasElement) {
+      show(canvas, !!run.preview);
+      if (run.preview) draw_spark(canvas, run.preview, Math.max(...run.preview), true);
+    }
+    const link = cells[1]?.firstElementChild;
+    if (link) set_text(link, run.number === undefined ? run.name : String(run.number));
+    const seconds = run.seconds;
+    [run.title ?? "", day(run.started), lasting(seconds), count(run.hits), count(run.events), seconds ? rate((run.hits || run.events || 0) / seconds) : "–", quantity(run.bytes, "B")]
+      .forEach((text, index) => cells[index + 2] && set_text(cells[index + 2] as Element, text));
+    const lost = cells[9]?.firstElementChild;
+    if (!lost) return;
+    set_text(lost, run.lost === undefined || run.lost === null ? "–" : run.lost > 0 ? count(run.lost) : run.ledger_closed === false && !is_taken ? "books open" : "0");
+    set(lost, "class", (run.lost ?? 0) > 0 ? "lost" : "");
+  }
+
+  async #open(name: string): Promise<void> {
+    if (name === this.#detailed) return;
+    this.#detailed = name;
+    this.#detail.replaceChildren();
+    const listed = this.#runs.find((run) => run.name === name);
+    if (name === "") return;
+    try {
+      const run = { ...listed, ...(await get<Run>(`/api/runs/${encodeURIComponent(name)}`)) };
+      if (this.#detailed === name) this.#detail.replaceChildren(details(run));
+    } catch (error) {
+      this.#detailed = "";
+      this.#detail.replaceChildren(h("p", { class: "empty" }, `run ${name}: ${in_words(error)}`));
+    }
+  }
+}
+
+function details(run: Run): HTMLElement {
+  const name = encodeURIComponent(run.name);
+  const facts = new Facts();
+  facts.show([
+    ["started", day(run.started)], ["lasted", lasting(run.seconds)], ["hits", exact(run.hits)], ["events", exact(run.events)], ["size", quantity(run.bytes, "B")],
+    ["lost", exact(run.lost)], ["books", typeof run.ledger_closed !== "boolean" ? "–" : run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed"],
+  ]);
+  const comment = h("textarea", { rows: 3, "aria-label": "Comment", placeholder: "what happened in this run" });
+  comment.value = run.comment ?? "";
+  const answer = h("output", { class: "readout" });
+  const keep = button("save comment", () => void told(post(`/api/runs/${name}/comment`, { comment: comment.value }), () => notice("comment saved")));
+  const verify = button("verify", () => {
+    set_text(answer, "reading every file …");
+    void told(post(`/api/runs/${name}/verify`), (found) => set_text(answer, verdict(found)), () => set_text(answer, ""));
+  }, { title: "read every file back and compare with the books" });
+  const files = (run.files ?? []).map((file) => (typeof file === "string" ? { name: file } : file));
+  const links = files.map((file) => h("li", {},
+    h("a", { href: `/api/runs/${name}/files/${encodeURIComponent(file.name)}`, download: file.name.replace(/^.*\//, "") }, file.name),
+    h("span", { class: "quiet" }, "bytes" in file && file.bytes !== undefined ? ` ${quantity(file.bytes, "B")}` : "")));
+  const path = run.path ? h("p", { class: "path" }, h("code", {}, run.path), " ", button("copy path", () => void copy(run.path ?? "", "path"))) : null;
+  const miniatures = h("div", { class: "stamps" });
+  if (files.some((file) => file.name === "spectra.json")) void show_miniatures(miniatures, run.name);
+  return h("div", { class: "run-panels" },
+    panel(`Run ${run.number ?? run.name}${run.title ? `: ${run.title}` : ""}`, "", [], facts.root, comment, h("div", { class: "tools" }, keep, verify, answer)),
+    panel("Files", "", [], ...(path ? [path] : []), h("ul", { class: "files" }, ...(links.length > 0 ? links : [h("li", { class: "quiet" }, "no files are told")]))),
+    panel("Spectra of this run", "wide", [], miniatures));
+}
+
+async function told(answer: Promise<unknown>, then: (found: unknown) => void, refused: () => void = () => {}): Promise<void> {
+  try {
+    then(await answer);
+  } catch (error) {
+    refused();
+    notice(in_words(error), true);
+  }
+}
+
+function verdict(found: unknown): string {
+  if (typeof found !== "object" || found === null) return "verified";
+  const { ok, verified, text, message, error } = found as Record<string, unknown>;
+  const words = [text, message, error].find((each) => typeof each === "string");
+  return typeof words === "string" ? words : ok === false || verified === false ? "does not verify" : "verified: every file is whole";
+}
+
+async function show_miniatures(holder: HTMLElement, run: string): Promise<void> {
+  try {
+    const found = Object.entries(await saved_spectra(run)).filter(([, { metadata }]) => metadata?.kind === "energy" || metadata?.kind === "kev").slice(0, MINIATURES);
+    for (const [name, histogram] of found) {
+      const counts = inner_counts(histogram);
+      if (!counts) continue;
+      const canvas = h("canvas", { "aria-hidden": "true" });
+      holder.append(h("div", { class: "stamp", title: name }, h("span", { class: "stamp-name" }, name.replace(/: .*$/, "")), h("span", { class: "entries" }, count(histogram.metadata?.entries)), canvas));
+      draw_spark(canvas, counts, Math.max(...counts), true);
+    }
+    if (found.length === 0) holder.append(h("p", { class: "empty" }, "nothing was filled in this run"));
+  } catch (error) {
+    holder.append(h("p", { class: "empty" }, in_words(error)));
+  }
+}

@@ -1,0 +1,146 @@
+// Spectra: what do I see? Three views of the same hits, and the one large picture that a click opens.
+//
+//   view = grid │ planes │ times        channel = … opens the large one of that view
+
+import { spectra, type Spectrum } from "../live/spectra.js";
+import { in_words } from "../live/requests.js";
+import { segments } from "../parts/controls.js";
+import { h } from "../parts/element.js";
+import { Grid } from "./spectra_grid.js";
+import { LargePlane } from "./large_plane.js";
+import { LargeSpectrum } from "./large_spectrum.js";
+import type { MakeScreen, Screen, Scene } from "./screen.js";
+
+/** What the views are called in the address and on the page. */
+const VIEWS = [["energy", "Energy"], ["plane", "Pulse shape"], ["time", "Time difference"], ["own", "Own"]] as const;
+type View = (typeof VIEWS)[number][0];
+
+/** A picture that fills the screen: a grid, or one spectrum. */
+export interface Picture {
+  readonly root: HTMLElement;
+  moved(): void;
+  key(key: string): boolean;
+  leave(): void;
+}
+
+/** Which view a spectrum belongs to. */
+export function view_of({ what, axes, channel }: Spectrum): View {
+  if (channel === null || what === "own") return "own";
+  if (axes.length === 2) return "plane";
+  return axes[0]?.field === "dt" ? "time" : "energy";
+}
+
+// The list changes with a run's configuration only; asked now and then, it follows by itself.
+const LIST_EVERY_MS = 4000;
+
+/** Makes the screen. */
+export const spectra_screen: MakeScreen = (scene) => new SpectraScreen(scene);
+
+class SpectraScreen implements Screen {
+  readonly root = h("div", { class: "screen spectra-screen" });
+  readonly #scene: Scene;
+  readonly #tabs: { root: HTMLElement; set(choice: View): void };
+  readonly #body = h("div", { class: "spectra-body" });
+  #picture: Picture | null = null;
+  #pictured = "";
+  #list: Spectrum[] = [];
+  #known = "";
+  readonly #timer: number;
+  #run = "";
+
+  constructor(scene: Scene) {
+    this.#scene = scene;
+    this.#tabs = segments<View>("What of the hits", VIEWS, this.#view(), (view) => {
+      const gone = { channel: "", id: "", x: "", y: "", region: "", shape: "", overlay: "", with: "", window: "" };
+      scene.show({ ...gone, view: view === "energy" ? "" : view });
+      this.moved();
+    });
+    this.root.append(h("nav", { class: "tabs", "aria-label": "Views" }, this.#tabs.root), this.#body);
+    this.#body.append(h("p", { class: "empty" }, "asking for the list of spectra …"));
+    void this.#ask();
+    this.#timer = window.setInterval(() => void this.#ask(), LIST_EVERY_MS);
+  }
+
+  update({ state }: { state: { run?: { name?: string } | null } }): void {
+    const run = state.run?.name ?? "";
+    if (run === this.#run) return;
+    this.#run = run;
+    void this.#ask();
+  }
+
+  moved(): void {
+    this.#tabs.set(this.#view());
+    const pictured = `${this.#view()} ${this.#scene.shown.channel ?? ""} ${this.#scene.shown.id ?? ""} ${this.#scene.shown.at ?? ""} ${this.#scene.shown.raw ?? ""} ${this.#known}`;
+    if (pictured === this.#pictured) {
+      this.#picture?.moved();
+      return;
+    }
+    this.#pictured = pictured;
+    this.#picture?.leave();
+    this.#picture = this.#make();
+    if (this.#picture) this.#body.replaceChildren(this.#picture.root);
+  }
+
+  key(key: string): boolean {
+    return this.#picture?.key(key) ?? false;
+  }
+
+  leave(): void {
+    clearInterval(this.#timer);
+    this.#picture?.leave();
+  }
+
+  #view(): View {
+    return VIEWS.find(([view]) => view === this.#scene.shown.view)?.[0] ?? "energy";
+  }
+
+  async #ask(): Promise<void> {
+    try {
+      const list = await spectra();
+      const known = JSON.stringify(list.map(({ id, name, axes }) => [id, name, axes]));
+      if (known === this.#known) return;
+      [this.#list, this.#known] = [list, known];
+      this.moved();
+    } catch (error) {
+      if (this.#list.length === 0) this.#body.replaceChildren(h("p", { class: "empty" }, `no spectra: ${in_words(error)}`));
+    }
+  }
+
+  #make(): Picture | null {
+    const view = this.#view();
+    const { shown } = this.#scene;
+    const of_view = this.#list.filter((spectrum) => view_of(spectrum) === view);
+    if (of_view.length === 0) {
+      this.#body.replaceChildren(h("p", { class: "empty" }, why_empty(view, this.#list.length)));
+      return null;
+    }
+    const candidates = narrowed(of_view, shown.at, shown.raw !== "1");
+    const chosen = shown.id ? of_view.find(({ id }) => String(id) === shown.id) : candidates.find(({ channel }) => String(channel) === shown.channel);
+    if (!chosen) return new Grid(this.#scene, candidates, of_view);
+    const back = () => {
+      this.#scene.show({ channel: "", id: "", x: "", y: "", region: "", shape: "", overlay: "", with: "", window: "" });
+      this.moved();
+    };
+    const moved = () => this.moved();
+    return chosen.axes.length === 2
+      ? new LargePlane(this.#scene, chosen, of_view, back, moved)
+      : new LargeSpectrum(this.#scene, chosen, of_view, back, moved);
+  }
+}
+
+function why_empty(view: View, others: number): string {
+  if (others === 0) return "there are no spectra: they begin with a run, and [spectra] enabled = false leaves them out";
+  if (view === "time") return "there are no time differences: they need [coincidence] in the configuration";
+  if (view === "plane") return "there are no planes: [spectra] planes = false leaves them out";
+  return view === "own" ? "there are no spectra of your own: describe them with [[spectrum]] in the configuration" : "there are no energy spectra";
+}
+
+/** Of the spectra of a view, those filled at one place, in one unit of energy. */
+export function narrowed(list: readonly Spectrum[], at: string | undefined, calibrated: boolean): Spectrum[] {
+  const places = new Set(list.map((each) => each.at));
+  const place = at && places.has(at) ? at : (["received", "events", "kept"].find((each) => places.has(each)) ?? "");
+  const there = list.filter((each) => each.at === place);
+  const has_kev = there.some(({ axes }) => axes[0]?.field === "keV");
+  const wanted = (field: string | undefined) => (field === "keV") === (calibrated && has_kev);
+  return there.every(({ axes, channel }) => channel !== null && axes.length === 1 && axes[0]?.field !== "dt") ? there.filter(({ axes }) => wanted(axes[0]?.field)) : there;
+}
