@@ -36,6 +36,9 @@ pub struct RunSettings {
     pub title: String,
     /// Words about the run, kept with the recording.
     pub comment: String,
+    /// What the nodes of one run have in common and those of another run do not, such as its number; a unit that was started with another
+    /// identity is refused. Without it nodes are told apart by their configuration only.
+    pub identity: String,
     /// Stop after this many seconds; without it, when the sources end or on a signal.
     pub seconds: Option<f64>,
     /// Stop when this many hits are recorded.

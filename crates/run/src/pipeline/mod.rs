@@ -115,6 +115,16 @@ impl Signals {
         self.request_stop();
     }
 
+    /// Something is wrong with which the run goes on: once, however often it is seen.
+    pub(crate) fn note_failure(&self, message: String) {
+        const MOST: usize = 32;
+        tracing::warn!("{message}");
+        let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if failures.len() < MOST && !failures.contains(&message) {
+            failures.push(message);
+        }
+    }
+
     pub(crate) fn failures(&self) -> Vec<String> {
         self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }

@@ -69,6 +69,35 @@ pub enum PeerError {
         /// Ours.
         ours: (u16, u16),
     },
+    /// The other end was started with another configuration.
+    #[error(
+        "{place}: unit `{name}` was started with another configuration (digest {theirs:016x}, this one {ours:016x}); \
+         start all nodes of a run from the same file"
+    )]
+    Configuration {
+        /// The URL.
+        place: String,
+        /// The other unit.
+        name: String,
+        /// Digest of its configuration.
+        theirs: u64,
+        /// Ours.
+        ours: u64,
+    },
+    /// The other end belongs to another run.
+    #[error(
+        "{place}: unit `{name}` belongs to the run \"{theirs}\", this one to \"{ours}\"; end the nodes of the older run"
+    )]
+    Run {
+        /// The URL.
+        place: String,
+        /// The other unit.
+        name: String,
+        /// Its run.
+        theirs: String,
+        /// Ours.
+        ours: String,
+    },
     /// The other end does not talk to us.
     #[error("{place}: refused: {words}")]
     Refused {
@@ -127,6 +156,11 @@ pub enum PeerError {
 }
 
 impl PeerError {
+    /// Whether a unit is there that this one cannot work with: of another version, configuration or run.
+    pub fn is_mismatch(&self) -> bool {
+        matches!(self, PeerError::Version { .. } | PeerError::Configuration { .. } | PeerError::Run { .. })
+    }
+
     /// Whether trying again is of no use before somebody changes something.
     pub fn is_final(&self) -> bool {
         matches!(
@@ -134,6 +168,8 @@ impl PeerError {
             PeerError::Url { .. }
                 | PeerError::Settings(_)
                 | PeerError::Version { .. }
+                | PeerError::Configuration { .. }
+                | PeerError::Run { .. }
                 | PeerError::Refused { .. }
                 | PeerError::Transport(TransportError::Settings(_))
         )

@@ -50,6 +50,7 @@ use thalweg_data::{Message, Received};
 pub use back_off::BackOff;
 pub use connector::Connector;
 pub use error::PeerError;
+pub use hello::RunIdentity;
 pub use listener::Listener;
 pub use settings::{Endpoint, Settings};
 

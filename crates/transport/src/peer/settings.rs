@@ -12,7 +12,7 @@ use thalweg_data::{Message, Pool};
 
 use super::assembly::Assembly;
 use super::error::PeerError;
-use super::hello::{LONGEST_NAME, is_name};
+use super::hello::{LONGEST_NAME, RunIdentity, is_name};
 
 /// Where a unit listens, or is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,8 @@ impl fmt::Display for Endpoint {
 pub struct Settings {
     /// This unit's name, which the other end is told: at most 200 bytes without control characters.
     pub name: String,
+    /// To whom this unit belongs: one that belongs elsewhere is refused. Not asked within a process.
+    pub identity: RunIdentity,
     /// Where received payloads go. Of a pool that several connections share, each may hold one unfinished message: give it
     /// as many blocks as all of these together take, or they wait for each other.
     pub pool: Pool,
@@ -112,6 +114,7 @@ impl Settings {
     pub fn new(name: &str, pool: Pool) -> Settings {
         Settings {
             name: name.to_owned(),
+            identity: RunIdentity::default(),
             pool,
             queue_messages: 256,
             queue_bytes: 8 << 20,
@@ -144,6 +147,12 @@ impl Settings {
             return wrong(format!(
                 "`{}` is no name for a unit: at most {LONGEST_NAME} bytes, no control characters",
                 self.name.escape_debug()
+            ));
+        }
+        if !is_name(&self.identity.run) {
+            return wrong(format!(
+                "`{}` is no name for a run: at most {LONGEST_NAME} bytes, no control characters",
+                self.identity.run.escape_debug()
             ));
         }
         if self.pool.block_count() < 3 {

@@ -14,7 +14,7 @@ use thalweg_data::{Message, Received};
 use super::assembly::{Assembly, Found};
 use super::error::PeerError;
 use super::frame::Kind;
-use super::hello::{Hello, VERSIONS};
+use super::hello::{Hello, RunIdentity, VERSIONS};
 use super::queue::SendQueue;
 use super::settings::Settings;
 use super::wire::Wire;
@@ -77,7 +77,7 @@ impl<W: Wire> StreamPeer<W> {
         let longest = settings.longest_payload();
         let mut queue = SendQueue::new(settings.queue_messages, settings.queue_bytes);
         let mut hello = Vec::new();
-        Hello::of(&settings.name, longest).encode(&mut hello);
+        ours(&settings).encode(&mut hello);
         queue.push_control(Kind::Hello, &hello);
         let now = Instant::now();
         StreamPeer {
@@ -223,7 +223,7 @@ impl<W: Wire> StreamPeer<W> {
     }
 
     fn agree(&mut self) -> Result<(), PeerError> {
-        let ours = Hello::of(&self.settings.name, self.settings.longest_payload());
+        let ours = ours(&self.settings);
         let place = self.place.clone();
         let Some(theirs) = Hello::decode(self.assembly.head()).filter(|_| self.state == State::Greeting)
         else {
@@ -241,6 +241,9 @@ impl<W: Wire> StreamPeer<W> {
                 ours: ours_range,
             }));
         };
+        if theirs.identity != ours.identity {
+            return Err(self.refuse(mismatch(place, theirs, ours.identity)));
+        }
         self.queue.agree(version);
         self.assembly.agree(version);
         self.other = theirs;
@@ -256,6 +259,14 @@ impl<W: Wire> StreamPeer<W> {
                 "`{}` speaks versions {} to {}, you {} to {}; install the same version on both hosts",
                 self.settings.name, ours.0, ours.1, theirs.0, theirs.1
             ),
+            PeerError::Configuration { theirs, ours, .. } => format!(
+                "`{}` was started with another configuration (digest {ours:016x}, yours {theirs:016x}); start all nodes of a run from \
+                 the same file",
+                self.settings.name
+            ),
+            PeerError::Run { theirs, ours, .. } => {
+                format!("`{}` belongs to the run \"{ours}\", you to \"{theirs}\"", self.settings.name)
+            }
             PeerError::Frame { problem, .. } => problem.to_string(),
             other => other.to_string(),
         };
@@ -297,6 +308,21 @@ impl<W: Wire> StreamPeer<W> {
         let for_room = !self.queue.is_empty();
         self.wire.wait(for_room, wait).map_err(|cause: io::Error| self.lost(cause))
     }
+}
+
+/// What this end says of itself.
+fn ours(settings: &Settings) -> Hello {
+    let hello = Hello::of(&settings.name, settings.longest_payload());
+    Hello { identity: settings.identity.clone(), ..hello }
+}
+
+/// Why a unit that belongs elsewhere is not talked to.
+fn mismatch(place: String, theirs: Hello, ours: RunIdentity) -> PeerError {
+    let (name, theirs) = (theirs.name, theirs.identity);
+    if theirs.configuration == ours.configuration {
+        return PeerError::Run { place, name, theirs: theirs.run, ours: ours.run };
+    }
+    PeerError::Configuration { place, name, theirs: theirs.configuration, ours: ours.configuration }
 }
 
 impl<W: Wire> Greeting for StreamPeer<W> {
