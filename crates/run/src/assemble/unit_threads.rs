@@ -12,16 +12,17 @@ use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::{EventSink, Events, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_record::EventWriter;
-use thalweg_transport::peer;
+use thalweg_transport::peer::{self, RunIdentity};
 
 use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
-use super::{RUN, RawLinks, Site, joined};
+use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
 use crate::units::{
     BuilderWork, Door, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, gate,
+    identity, run_number,
 };
 
 /// Blocks for what units receive from each other.
@@ -52,6 +53,8 @@ struct Starting<'s> {
     site: &'s Site<'s>,
     plan: Arc<UnitPlan>,
     incarnation: u64,
+    identity: RunIdentity,
+    run: u32,
 }
 
 impl UnitThreads {
@@ -69,7 +72,9 @@ impl UnitThreads {
         site.configuration.unit_rules.check()?;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let incarnation = since_epoch.as_nanos() as u64;
-        let starting = Starting { site, plan: Arc::new(plan), incarnation };
+        let identity = identity(site.configuration, site.roster, &plan);
+        let run = run_number(&identity.run);
+        let starting = Starting { site, plan: Arc::new(plan), incarnation, identity, run };
         let plan = starting.plan.clone();
         let here = |unit: &UnitSettings| site.configuration.hosts(unit);
         let mut units = UnitThreads {
@@ -148,13 +153,13 @@ fn close_record_books(site: &Site<'_>, works: &[BuilderWork]) {
 
 impl Starting<'_> {
     fn identity(&self, number: usize) -> Identity {
-        Identity { number: number as u16, run: RUN, incarnation: self.incarnation }
+        Identity { number: number as u16, run: self.run, incarnation: self.incarnation }
     }
 
     /// How a unit talks to others, with memory for what it receives.
     fn peers(&self, name: &str, memory_bytes: u64) -> Result<peer::Settings, RunError> {
         let pool = self.site.placement.near(name, || Pool::new(blocks(memory_bytes), BLOCK_BYTES))??;
-        Ok(peer::Settings::new(name, pool))
+        Ok(peer::Settings { identity: self.identity.clone(), ..peer::Settings::new(name, pool) })
     }
 
     fn account(&self, stage: Stage, unit: &UnitSettings, units: &[Unit]) -> Ledgered {
@@ -169,9 +174,10 @@ impl Starting<'_> {
         let (site, unit) = (self.site, &self.plan.manager);
         let door = Door::open(Some(&unit.url()), &[], &self.peers(&unit.name, WORDS_BYTES)?)?;
         let rules = &site.configuration.unit_rules;
-        let machine = EventManager::new(RUN, self.incarnation, &self.plan.topology, rules, site.clock.mark());
+        let machine =
+            EventManager::new(self.run, self.incarnation, &self.plan.topology, rules, site.clock.mark());
         let host =
-            UnitHost::new(&unit.name, ManagerWork { unit: machine }, door, self.plan.clone(), site.clock);
+            UnitHost::new(&unit.name, ManagerWork { unit: machine }, door, self.plan.clone(), site.clock)?;
         site.spawn(&unit.name, move |signals| drop(host.run(signals)))
     }
 
@@ -201,7 +207,7 @@ impl Starting<'_> {
             event_bytes: Histogram::default(),
             build_ns: Histogram::default(),
         };
-        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock);
+        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
         site.spawn(&unit.name, move |signals| host.run(signals))
     }
 
@@ -236,7 +242,7 @@ impl Starting<'_> {
             ended: false,
             ship: self.account(Stage::Ship, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
         };
-        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock);
+        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
         Ok((reader, site.spawn(&unit.name, move |signals| host.run(signals))?))
     }
 
@@ -244,8 +250,8 @@ impl Starting<'_> {
     fn gate(&self) -> Result<JoinHandle<()>, RunError> {
         let site = self.site;
         let door = Door::open(None, &[self.to_manager()], &self.peers(TRIGGER, WORDS_BYTES)?)?;
-        let work = GateWork::new(Gate::new(RUN, GATE_SILENCE_NS), site.busy.clone());
-        let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock);
+        let work = GateWork::new(Gate::new(self.run, GATE_SILENCE_NS), site.busy.clone());
+        let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock)?;
         site.spawn("gate", move |signals| drop(host.run(signals)))
     }
 }

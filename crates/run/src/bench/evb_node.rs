@@ -215,7 +215,7 @@ impl Node {
             let door = open(None, &others, &peers(&name, WORDS_BYTES)?)?;
             let work =
                 Generate { unit, message: message.clone(), next: 0, until: 0, batch: Events::default() };
-            units = Units::Readout(Box::new(UnitHost::new(&name, work, door, plan, clock)));
+            units = Units::Readout(Box::new(host_of(&name, work, door, plan, clock)?));
             let to = |(_, url): &(String, String)| {
                 peer::connect(url, peers(&name, WORDS_BYTES)?).map_err(io::Error::other)
             };
@@ -227,12 +227,14 @@ impl Node {
             let door = open(Some(unit_url.as_str()), &[to_manager], &memory)?;
             let unit = BuilderUnit::new(identity, &plan.topology, &settings, clock.mark());
             let work = Discard { unit, batch: Events::default() };
-            let host = UnitHost::new(&name, work, door, plan.clone(), clock);
+            let mut host = host_of(&name, work, door, plan.clone(), clock)?;
             let manager = match role.number {
                 0 => {
                     let door = open(Some(role.manager.as_str()), &[], &peers("evm", WORDS_BYTES)?)?;
                     let unit = EventManager::new(RUN, 1, &plan.topology, &settings, clock.mark());
-                    Some(Box::new(UnitHost::new("evm", ManagerWork { unit }, door, plan, clock)))
+                    let manager = host_of("evm", ManagerWork { unit }, door, plan, clock)?;
+                    host.rest_with(&manager)?;
+                    Some(Box::new(manager))
                 }
                 _ => None,
             };
@@ -320,6 +322,16 @@ impl Node {
         }
         Ok(())
     }
+}
+
+fn host_of<W: Work>(
+    name: &str,
+    work: W,
+    door: Door,
+    plan: Arc<UnitPlan>,
+    clock: RunClock,
+) -> io::Result<UnitHost<W>> {
+    UnitHost::new(name, work, door, plan, clock).map_err(io::Error::other)
 }
 
 fn accepted(mut listener: Listener, count: u16) -> io::Result<Vec<Box<dyn Peer>>> {

@@ -4,21 +4,26 @@
 //!  others ─► Listener ─┐                    ┌─ on_message ─► machine ─ poll ─► outbox ─┐
 //!  Connector ─► others ┴─► peers ─ receive ─┘                  ▲ work: data in and out └─ send ─► peers
 //! ```
-//! A peer that is lost is told to the machine and, where this side had connected, connected to again; no other is touched.
+//! A peer that is lost is told to the machine and, where this side had connected, connected to again; no other is touched. With nothing to
+//! do the thread sleeps until a peer has something, or for [`Work::rest`].
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_build::unit::{Address, Outbox};
 use thalweg_data::{Mark, Message, Received};
 use thalweg_readout::RunClock;
+use thalweg_transport::ReadySet;
 use thalweg_transport::peer::{self, Connector, Listener, Peer, PeerError, Sent};
 
 use super::{UnitPlan, Work};
 use crate::pipeline::Signals;
 
-/// How long a unit sleeps when there is nothing to do.
-const IDLE: Duration = Duration::from_micros(100);
+/// How long a unit sleeps when something waits of which no descriptor tells: room for what is to be sent, a free block.
+const HOLD_STEP: Duration = Duration::from_micros(100);
+/// How often connections are made and taken, nanoseconds: each look is a system call or more.
+const MEET_EVERY_NS: u64 = 1_000_000;
 /// How long the other side of a connection is waited for at the end.
 const GOOD_BYE: Duration = Duration::from_millis(200);
 /// Messages of one peer that are taken in a row.
@@ -63,11 +68,38 @@ pub(crate) struct UnitHost<W> {
     outbox: Outbox,
     message: Message,
     clock: RunClock,
+    /// Peers that may have something to read or take something more.
+    ready: ReadySet,
+    /// Whether something waits of which no descriptor tells.
+    holds: bool,
+    met: Option<Mark>,
+    /// Connections that the listener had refused when it was last asked.
+    refused: u64,
+    /// Why the last connection to another unit was refused.
+    refusal: String,
 }
 
 impl<W: Work> UnitHost<W> {
-    pub(crate) fn new(name: &str, work: W, door: Door, plan: Arc<UnitPlan>, clock: RunClock) -> UnitHost<W> {
-        UnitHost {
+    /// A unit without connections.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub(crate) fn new(
+        name: &str,
+        work: W,
+        door: Door,
+        plan: Arc<UnitPlan>,
+        clock: RunClock,
+    ) -> Result<UnitHost<W>, PeerError> {
+        let failed = |call| {
+            let place = name.to_owned();
+            move |cause| PeerError::System { place, call, cause }
+        };
+        let mut ready = ReadySet::new().map_err(failed("epoll_create1"))?;
+        if let Some(listener) = &door.listener {
+            ready.add(listener, 0).map_err(failed("epoll_ctl"))?;
+        }
+        Ok(UnitHost {
             work,
             name: name.to_owned(),
             plan,
@@ -76,7 +108,12 @@ impl<W: Work> UnitHost<W> {
             outbox: Outbox::default(),
             message: Message::default(),
             clock,
-        }
+            ready,
+            holds: false,
+            met: None,
+            refused: 0,
+            refusal: String::new(),
+        })
     }
 
     /// Works until there is nothing left to do.
@@ -101,20 +138,36 @@ impl<W: Work> UnitHost<W> {
     /// Does what there is to do once; whether there was anything.
     pub(crate) fn advance(&mut self, signals: &Signals) -> bool {
         let now = self.clock.mark();
-        self.meet(now);
+        self.holds = false;
+        if self.met.is_none_or(|met| now.since_ns(met) >= MEET_EVERY_NS) {
+            self.met = Some(now);
+            self.meet(now, signals);
+        }
         let mut busy = self.hear(now);
         busy |= self.work.step(now, signals);
         self.work.machine().poll(now, &mut self.outbox);
         busy | self.speak(now)
     }
 
-    /// Sleeps for a moment.
+    /// Sleeps until a peer has something to say or takes more, at most for a moment.
     pub(crate) fn rest(&mut self) {
-        std::thread::sleep(IDLE);
+        let wait = self.work.rest();
+        // A peer that is held back stays ready, and would be found so again and again.
+        if self.holds || self.ready.wait(wait).is_err() {
+            std::thread::sleep(wait.min(HOLD_STEP));
+        }
+    }
+
+    /// Lets this unit's rest end for the other as well: for two units of one thread.
+    ///
+    /// # Errors
+    /// When the system takes no more.
+    pub(crate) fn rest_with<V>(&mut self, other: &UnitHost<V>) -> io::Result<()> {
+        self.ready.add(&other.ready, 0)
     }
 
     /// Takes new connections, of others and to others.
-    fn meet(&mut self, now: Mark) {
+    fn meet(&mut self, now: Mark, signals: &Signals) {
         let accepted = self.door.listener.as_mut().map(|listener| listener.accept(Duration::ZERO));
         match accepted {
             Some(Ok(Some(peer))) => match self.plan.address(peer.name()) {
@@ -124,6 +177,7 @@ impl<W: Work> UnitHost<W> {
             Some(Err(error)) => tracing::warn!("{}: {error}", self.name),
             Some(Ok(None)) | None => {}
         }
+        self.note_refused(signals);
         for index in 0..self.door.connectors.len() {
             let (address, connector) = &mut self.door.connectors[index];
             let address = *address;
@@ -133,8 +187,35 @@ impl<W: Work> UnitHost<W> {
             match connector.poll(Duration::ZERO) {
                 Ok(Some(peer)) => self.connected(address, peer, now),
                 Ok(None) => {}
-                Err(error) => tracing::debug!("{}: {error}", self.name),
+                Err(error) => self.refused_by(&error, signals),
             }
+        }
+    }
+
+    /// Says who was not let in: those who are units, but not of ours, in the run's failures as well.
+    fn note_refused(&mut self, signals: &Signals) {
+        let Some(listener) = &self.door.listener else { return };
+        if let Some(error) = listener.last_refusal().filter(|_| listener.refused() != self.refused) {
+            let words = error.to_string();
+            match error.is_mismatch() {
+                // Each try comes from another port.
+                true => signals.note_failure(format!(
+                    "{}: {}",
+                    self.name,
+                    words.split_once(": ").map_or("", |(_, words)| words)
+                )),
+                false => tracing::warn!("{}: a connection was refused: {words}", self.name),
+            }
+        }
+        self.refused = listener.refused();
+    }
+
+    /// Says once that another unit does not talk to this one; it is tried again, for it may be started anew.
+    fn refused_by(&mut self, error: &PeerError, signals: &Signals) {
+        let words = format!("{}: {error}", self.name);
+        if words != self.refusal {
+            signals.note_failure(words.clone());
+            self.refusal = words;
         }
     }
 
@@ -145,6 +226,9 @@ impl<W: Work> UnitHost<W> {
             self.lost(index, now, "it has connected again");
         }
         self.work.machine().connected(address, now);
+        if let Err(error) = self.ready.add(peer.descriptor(), 0) {
+            tracing::warn!("{}: {address} is not waited for but looked at: {error}", self.name);
+        }
         self.connections.push(Connection { address, peer });
     }
 
@@ -156,6 +240,8 @@ impl<W: Work> UnitHost<W> {
 
     fn gone(&mut self, index: usize, now: Mark) {
         let connection = self.connections.swap_remove(index);
+        // One that was never in it is no matter.
+        let _ = self.ready.remove(connection.peer.descriptor());
         self.work.machine().disconnected(connection.address, now, &mut self.outbox);
     }
 
@@ -171,7 +257,11 @@ impl<W: Work> UnitHost<W> {
                         self.work.machine().on_message(*address, &self.message, now);
                         self.message.clear();
                     }
-                    Ok(Received::Idle | Received::Full) => break,
+                    Ok(Received::Idle) => break,
+                    Ok(Received::Full) => {
+                        self.holds = true;
+                        break;
+                    }
                     Ok(Received::End) => {
                         tracing::info!("{}: {address} has closed its connection", self.name);
                         self.gone(index, now);
@@ -190,7 +280,7 @@ impl<W: Work> UnitHost<W> {
 
     /// Sends what waits, as far as the others take it; whether anything went.
     fn speak(&mut self, now: Mark) -> bool {
-        let (mut any, mut index) = (false, 0);
+        let (mut any, mut index, mut waits) = (false, 0, false);
         while index < self.connections.len() {
             let Connection { address, peer } = &mut self.connections[index];
             let mut failure = None;
@@ -200,7 +290,11 @@ impl<W: Work> UnitHost<W> {
                         any = true;
                         self.outbox.sent(*address);
                     }
-                    Ok(Sent::Full) => break,
+                    Ok(Sent::Full) => {
+                        // Of TCP and shared memory the descriptor tells.
+                        waits |= peer.place().starts_with("inproc:");
+                        break;
+                    }
                     Err(error) => {
                         failure = Some(error.to_string());
                         break;
@@ -213,6 +307,7 @@ impl<W: Work> UnitHost<W> {
                 None => index += 1,
             }
         }
+        self.holds |= waits;
         any
     }
 }

@@ -10,10 +10,12 @@
 //! [`thalweg_build::unit`]; here are threads and connections.
 
 mod host;
+mod identity;
 mod plan;
 mod work;
 
 pub(crate) use host::{Door, UnitHost};
+pub(crate) use identity::{identity, run_number};
 pub use plan::UnitPlanError;
 pub(crate) use plan::{Readout, TRIGGER, UnitPlan, busy_told, gate};
 pub(crate) use work::{BuilderWork, GateWork, ManagerWork, ReadoutWork, Work};

@@ -1,6 +1,7 @@
 //! What each kind of unit does beside talking: take events in, write events out, hold the trigger back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Machine, Outbox, ReadoutUnit};
@@ -24,6 +25,10 @@ pub(crate) trait Work: Send {
     fn is_over(&self, signals: &Signals) -> bool;
     /// The last thing it does.
     fn finish(&mut self, signals: &Signals);
+    /// How long it may be left alone when no peer says anything.
+    fn rest(&self) -> Duration {
+        Duration::from_millis(1)
+    }
 }
 
 /// A readout unit: events of its own builder come in by a ring.
@@ -61,6 +66,11 @@ impl Work for ReadoutWork {
         }
         self.ship.publish_at(now.0, self.unit.tally());
         any
+    }
+
+    fn rest(&self) -> Duration {
+        // The ring of events has no descriptor.
+        Duration::from_micros(100)
     }
 
     fn is_over(&self, signals: &Signals) -> bool {

@@ -5,13 +5,14 @@
 //!          └─► thalweg run FILE --node a|b|c ┘   also when a node is killed on the way
 //! ```
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use thalweg_record::EventFiles;
-use thalweg_record::read::MergedEvents;
+use thalweg_record::read::{MergedEvents, RecordedEvent};
 
 use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
 
@@ -235,6 +236,77 @@ fn survives_the_death_of(killed: &str) {
     assert_eq!(merged(&folder), (accepted(&boards), 0), "{:#}", boards["events"]);
 }
 
+/// Why the events of all files together were closed, by their triggers.
+fn closings(folder: &Folder) -> BTreeMap<u64, &'static str> {
+    let files: Vec<EventFiles> = event_files(folder).iter().filter_map(|path| EventFiles::of(path)).collect();
+    let mut merged = MergedEvents::open(&files).expect("whole files");
+    let (mut closings, mut event) = (BTreeMap::new(), RecordedEvent::default());
+    while merged.next_event(&mut event).expect("whole files") {
+        closings.insert(event.trigger, event.closing.word());
+    }
+    closings
+}
+
+/// Two sources of boards in a process of their own, a readout node each, and a node for builder unit and manager.
+fn boards_elsewhere(folder: &Folder) -> String {
+    let urls = free_urls::<6>();
+    let ports: Vec<&str> = urls.iter().filter_map(|url| url.rsplit_once(':')).map(|(_, port)| port).collect();
+    let source = |name: &str, ports: &[&str]| {
+        let ports = ports.join(",");
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"fragment\"\nurl = \"tcp://127.0.0.1:{{{ports}}}\"\n[source.emulate]\n"
+        )
+    };
+    let reached = |url: &str| format!("node = \"events\"\nlisten = \"{url}\"");
+    let text = source("left", &ports[..2])
+        + &source("right", &ports[2..4])
+        + &unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"left\"")
+        + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"right\"")
+        + &unit("bu-0", "builder", &reached(&urls[4]))
+        + &unit("evm", "manager", &reached(&urls[5]))
+        + "[trigger]\nrate_hz = 1000.0\n[build]\nage_ms = 200\n[record]\nbatch_age_s = 0.05\n"
+        + &format!("directory = \"{}\"\ntables = [\"events\", \"fragments\"]\n", folder.at("runs"));
+    folder.file("run.toml", &text)
+}
+
+#[test]
+fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
+    const TRIGGERS: u64 = 7000;
+    let folder = Folder::new();
+    let file = boards_elsewhere(&folder);
+    let triggers = TRIGGERS.to_string();
+    let boards = Running::start(&["emulate", &file, "--triggers", &triggers, "--seconds", "60", "--json"]);
+    std::thread::sleep(Duration::from_millis(400));
+    let node = |name: &str| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
+    let (events, left, dying) = (node("events"), node("left"), node("right"));
+    wait_for_rows_of(&folder, "bu-0");
+    dying.signal("KILL");
+    dying.wait();
+    // Long enough for it to be taken for dead, and for events to be built without it.
+    std::thread::sleep(Duration::from_millis(2000));
+    let right = node("right");
+    // Boards end when their clients have gone; their last trigger is at the latest then.
+    std::thread::sleep(Duration::from_millis(6000));
+    for readout in [left, right] {
+        readout.signal("TERM");
+        went_well(&readout.wait().done().json());
+    }
+    events.signal("TERM");
+    went_well(&events.wait().done().json());
+    let sent = boards.wait().done().json();
+    let closings = closings(&folder);
+    assert_eq!(merged(&folder), (closings.len() as u64, 0));
+    let count = |word: &str| closings.values().filter(|closing| **closing == word).count() as u64;
+    let (complete, lost) = (count("complete"), count("unit_lost"));
+    assert_eq!(
+        closings.len() as u64,
+        number(&sent, "triggers_accepted"),
+        "complete {complete}, lost {lost}: {sent:#}"
+    );
+    assert!(lost > 500 && complete > 500, "complete {complete}, lost {lost}, of {}", closings.len());
+    assert_eq!(closings.values().next_back(), Some(&"complete"), "it is back at the end");
+}
+
 #[test]
 fn a_builder_unit_that_is_killed_costs_no_event_and_doubles_none() {
     survives_the_death_of("second");
@@ -243,6 +315,44 @@ fn a_builder_unit_that_is_killed_costs_no_event_and_doubles_none() {
 #[test]
 fn an_event_manager_that_is_killed_costs_no_event_and_doubles_none() {
     survives_the_death_of("manager");
+}
+
+/// What a run said went wrong, as one text.
+fn failures(summary: &Value) -> String {
+    summary["failures"].to_string()
+}
+
+/// Starts the boards of a run with one file and everything else with another, and lets both say what they think of each other: the words
+/// that both must have in their failures.
+fn refuse_each_other(change: impl Fn(&str) -> String, words: &str) {
+    let folder = Folder::new();
+    let [builder, manager] = free_urls();
+    let reached = |url: &str| format!("node = \"events\"\nlisten = \"{url}\"");
+    let units = unit("ru-both", "readout", "sources = [\"left\", \"right\"]\nnode = \"boards\"")
+        + &unit("bu-0", "builder", &reached(&builder))
+        + &unit("evm", "manager", &reached(&manager));
+    let file = configuration(&folder, 50, &units);
+    let text = std::fs::read_to_string(&file).expect("just written");
+    let other = folder.file("other.toml", &change(&text));
+    assert_ne!(text, change(&text));
+    let node = |file: &str, name| Running::start(&["run", file, "--node", name, "--seconds", "3", "--json"]);
+    let (events, boards) = (node(&file, "events"), node(&other, "boards"));
+    for summary in [boards.wait().json(), events.wait().json()] {
+        assert!(failures(&summary).contains(words), "`{words}` in {summary:#}");
+        assert_eq!(number(&summary["events"], "events_recorded"), 0, "{summary:#}");
+        assert_books_close(&summary);
+    }
+}
+
+#[test]
+fn nodes_of_different_configurations_refuse_each_other() {
+    let change = |text: &str| text.replace("[build]\n", "[build]\ndepth = 4096\n");
+    refuse_each_other(change, "was started with another configuration");
+}
+
+#[test]
+fn nodes_of_different_runs_refuse_each_other() {
+    refuse_each_other(|text| format!("{text}[run]\nidentity = \"42\"\n"), "belongs to the run");
 }
 
 /// Asserts that a run of these units does not begin, and that the message has these words.
