@@ -260,11 +260,12 @@ function get(experiment, url, json, response) {
 }
 
 function system() {
-  const busy = (name, core, share) => ({ name, core, busy_share: share, switches_per_second: Math.round(share * 900) });
+  const busy = (name, core, share) => ({ name, core, ran_seconds: share * (Date.now() % 1e6) / 1e3, waited_seconds: share * 11 });
   return {
     host: "daq-01", kernel: "6.12.48", processor: "16 cores, 2 nodes", memory_bytes: 1.3e11, uptime_seconds: 911_000, version: "0.4.0",
     threads: [...Array.from({ length: 8 }, (_, board) => busy(`receive digitizer ${board}`, board, 0.21 + 0.03 * Math.sin(board))), busy("order", 8, 0.63), busy("process", 9, 0.71), busy("record", 10, 0.34), busy("monitor", 11, 0.008)],
-    memory: { receive_pool: 2.1e9, rings: 2.7e8, time_order: 5.4e8, coincidence: 3.2e7, spectra: 6.1e8, record_buffers: 5.1e8 },
+    memory: { resident_bytes: 4.31e9, host_bytes: 1.3e11, host_available_bytes: 9.7e10 },
+    plan: { title: "8 sources, 128 channels", total_bytes: 4.06e9, budget: Object.entries({ "receive pools": 2.1e9, rings: 2.7e8, "time order": 5.4e8, coincidence: 3.2e7, spectra: 6.1e8, "record buffers": 5.1e8 }).map(([purpose, bytes]) => ({ purpose, owner: "run", bytes, reason: "" })), rings: [{ from: "receive", to: "order", carries: "batches of hits", batches: 256, full: "hold" }, { from: "order", to: "record", carries: "ordered batches", batches: 64, full: "hold" }] },
     checks: [{ check: "receive buffer", ok: true, found: "64 MiB" }, { check: "huge pages", ok: true, found: "1024 × 2 MiB" }, { check: "frequency governor", ok: false, found: "powersave", advice: "cpupower frequency-set -g performance" }],
     counters: [{ name: "UdpRcvbufErrors", total: 0, rate_hz: 0 }, { name: "ens1f0 rx_missed_errors", total: 1824, rate_hz: 0.3 }, { name: "softnet dropped", total: 0, rate_hz: 0 }],
   };

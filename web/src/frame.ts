@@ -135,8 +135,8 @@ class Bar {
     const [sign, level] = alarmed && word === "running" ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
     set_text(this.#state, `${sign} ${alarmed && word === "running" ? "running, alarm" : word || "unknown"}`);
     set(this.#state, "class", `run-state ${level}`);
-    this.#name = state.run?.number === undefined ? "the run" : `run ${state.run.number}`;
-    set_text(this.#run, state.run ? `${this.#name}${state.run.title ? ` · ${state.run.title}` : ""}` : "no run");
+    this.#name = state.run?.number ? `run ${state.run.number}` : "the run";
+    set_text(this.#run, state.run?.number ? `${this.#name}${state.run.title ? ` · ${state.run.title}` : ""}` : "no run");
     set(this.#run, "title", state.run?.comment ?? "");
     set_text(this.#elapsed, elapsed(elapsed_seconds(state)));
     set_text(this.#rate, accepted(state));

@@ -12,7 +12,7 @@ interface Row {
 
 /** The grid of channels; each cell leads to its spectrum. */
 export class ChannelCells {
-  readonly root = h("div", { class: "cells", role: "table", "aria-label": "Rate of each channel" });
+  readonly root = h("div", { class: "cells", role: "group", "aria-label": "Rate of each channel", onkeydown: (event: KeyboardEvent) => this.#move(event) });
   readonly #rows: Keyed<Row>;
   readonly #cells = new WeakMap<Element, Keyed<Channel>>();
   #most = 0;
@@ -26,7 +26,23 @@ export class ChannelCells {
     const rows = sources.filter(({ channels }) => (channels?.length ?? 0) > 0).map(({ name, channels = [] }) => ({ name, channels }));
     this.#most = Math.max(0, ...rows.flatMap(({ channels }) => channels.map(({ rate_hz = 0 }) => rate_hz)));
     this.#rows.show(rows);
+    if (!this.root.querySelector(".cell[tabindex='0']")) this.root.querySelector(".cell")?.setAttribute("tabindex", "0");
     return this.#most;
+  }
+
+  // The grid is one stop on the way through the page; arrows go from cell to cell.
+  #move(event: KeyboardEvent): void {
+    const at = document.activeElement;
+    const row = at?.parentElement?.parentElement;
+    if (!at || !row) return;
+    const column = [...(at.parentElement?.children ?? [])].indexOf(at);
+    const beside = (other: Element | null | undefined) => other?.lastElementChild?.children[column];
+    const next = { ArrowRight: at.nextElementSibling, ArrowLeft: at.previousElementSibling, ArrowDown: beside(row.nextElementSibling), ArrowUp: beside(row.previousElementSibling) }[event.key];
+    if (!(next instanceof HTMLElement)) return;
+    event.preventDefault();
+    at.setAttribute("tabindex", "-1");
+    next.tabIndex = 0;
+    next.focus();
   }
 
   #fill(row: Element, channels: readonly Channel[]): void {
@@ -37,13 +53,13 @@ export class ChannelCells {
 
   #make_row(name: string): Element {
     const cells = h("div", { class: "row-cells" });
-    const row = h("div", { class: "row", role: "row" }, h("span", { class: "row-name", role: "rowheader", title: name }, name), cells);
+    const row = h("div", { class: "row", role: "group", "aria-label": name }, h("span", { class: "row-name", "aria-hidden": "true", title: name }, name), cells);
     this.#cells.set(row, new Keyed<Channel>(cells, ({ channel }) => String(channel), (channel) => this.#make_cell(channel), (cell, channel) => this.#show_cell(cell as HTMLElement, channel)));
     return row;
   }
 
   #make_cell({ channel }: Channel): Element {
-    return h("a", { class: "cell", role: "cell", href: this.address(channel) });
+    return h("a", { class: "cell", href: this.address(channel), tabindex: -1 });
   }
 
   #show_cell(cell: HTMLElement, { channel, name, group, rate_hz }: Channel): void {

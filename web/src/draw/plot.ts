@@ -54,6 +54,7 @@ export class Plot {
   readonly root: HTMLElement;
   readonly readout = h("output", { class: "readout" });
   readonly #holder = h("div", { class: "plot" });
+  readonly #legend = h("div", { class: "legend" });
   readonly #empty: HTMLElement;
   readonly #options: PlotOptions;
   #plot: uPlot | null = null;
@@ -71,7 +72,7 @@ export class Plot {
     this.#options = options;
     this.#empty = h("p", { class: "empty" }, options.empty);
     if (options.height) this.#holder.style.height = `${options.height}px`;
-    this.#holder.append(this.#empty);
+    this.#holder.append(this.#empty, this.#legend);
     this.root = h("figure", { class: "figure", role: "img", "aria-label": options.label }, this.#holder);
     const observer = on_resize(this.#holder, (width, height) => {
       this.#size = [width, height];
@@ -152,6 +153,7 @@ export class Plot {
     this.#plot = null;
     if (this.#lines.length === 0 || this.#x.length === 0 || width === 0) return;
     this.#plot = new uPlot(this.#settings(width, height), this.#data(), this.#holder);
+    this.#draw_legend();
   }
 
   #settings(width: number, height: number): uPlot.Options {
@@ -190,11 +192,22 @@ export class Plot {
     };
   }
 
+  // Where lines end in each other, their names stand above; of one line, the title says it.
+  #draw_legend(): void {
+    const named = this.#lines.filter(({ style }) => style !== "faint");
+    show(this.#legend, !this.#options.ends && named.length > 1);
+    this.#legend.replaceChildren(...named.map((line) => {
+      const key = h("i", { class: line.style === "dashed" ? "dashed" : "" });
+      key.style.borderColor = of_line(line.colour ?? this.#lines.indexOf(line));
+      return h("span", {}, key, line.name);
+    }));
+  }
+
   #series(line: Line, index: number): uPlot.Series {
     const stroke = of_line(line.colour ?? index);
     const stepped = uPlot.paths.stepped?.({ align: 1 });
     const drawn: uPlot.Series = { label: line.name, stroke, width: 1.5, points: { show: false }, spanGaps: false };
-    if ((line.style ?? "curve") === "steps" && stepped) return { ...drawn, paths: stepped, width: 1.2, fill: `color-mix(in srgb, ${stroke} 14%, transparent)` };
+    if ((line.style ?? "curve") === "steps" && stepped) return { ...drawn, paths: stepped, width: 1.2, ...(index === 0 ? { fill: `color-mix(in srgb, ${stroke} 14%, transparent)` } : {}) };
     if (line.style === "faint") return { ...drawn, width: 1, alpha: 0.35 };
     if (line.style === "dashed") return { ...drawn, dash: [5, 4] };
     return { ...drawn, width: 2 };

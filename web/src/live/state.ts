@@ -52,6 +52,8 @@ export interface Completeness {
   name: string;
   expected: number;
   built: number;
+  /** Since the start. */
+  missing?: number;
 }
 
 /** How often each value was seen: the smallest value of each bin, and how many. */
@@ -60,6 +62,8 @@ export type Distribution = [low: number, count: number][];
 /** Event building of triggered sources. */
 export interface Events {
   event_rate_hz?: number;
+  events_built?: number;
+  events_partial?: number;
   events_recorded?: number;
   completeness?: Completeness[];
   event_bytes?: Distribution;

@@ -23,7 +23,7 @@ export class Boards {
     return h("div", { class: "board", role: "listitem" }, h("i"), h("span", { class: "board-name" }, name), h("b"));
   }
 
-  #update(cell: Element, { name, expected, built }: Completeness): void {
+  #update(cell: Element, { name, expected, built, missing }: Completeness): void {
     const part = expected > 0 ? built / expected : NaN;
     const [level, , value] = cell.children;
     if (!(level instanceof HTMLElement) || !value) return;
@@ -32,6 +32,6 @@ export class Boards {
     cell.classList.toggle("unknown", Number.isNaN(part));
     cell.classList.toggle("missing", part < 1);
     set_text(value, Number.isNaN(part) ? "no triggers" : share(part));
-    set(cell, "title", `${name}: ${count(built)} of ${count(expected)} fragments came in the last seconds`);
+    set(cell, "title", `${name}: ${count(built)} of ${count(expected)} fragments came in the last seconds${missing === undefined ? "" : `, ${count(missing)} are missing since the start`}`);
   }
 }

@@ -84,7 +84,7 @@ function event_facts(events: Events): (readonly [string, string])[] {
   const built = closed.reduce((sum, n) => sum + n, 0);
   return [
     ["events", rate(events.event_rate_hz)], ["recorded", count(events.events_recorded)],
-    ["complete", built > 0 ? share((closed[0] ?? 0) / built) : "–"],
+    ["complete", built > 0 ? share((closed[0] ?? 0) / built) : "–"], ["partial", count(events.events_partial)],
     ["size, median", quantity(events.median_event_bytes, "B")],
     ["built within, median", seconds(events.median_build_ns)], ["99 % within", seconds(events.p99_build_ns)],
     ["open now", count(events.open_events)], ["held", quantity(events.held_bytes, "B")],

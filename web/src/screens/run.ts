@@ -107,5 +107,5 @@ function clock_fact({ source, reference, offset_ps, offset_error_ps, drift_ppb, 
 
 /** Kept for the title of the page: the state in a word. */
 export function title_of(state: State, element: Element): void {
-  set_text(element, state.run?.number === undefined ? "thalweg" : `run ${state.run.number} · ${state.state ?? ""} · thalweg`);
+  set_text(element, !state.run?.number ? "thalweg" : `run ${state.run.number} · ${state.state ?? ""} · thalweg`);
 }

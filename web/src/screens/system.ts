@@ -26,10 +26,9 @@ export const system_screen: MakeScreen = () => {
     panel("Rings and pools", "wide", [], rings.root), parts,
     panel("Log", "messages-panel", [], messages.root),
     panel("Configuration", "wide", [button("copy", () => void copy(configuration.textContent ?? "", "configuration"))], configuration));
-  get<unknown>("/api/configuration").then((told) => set_text(configuration, text_of(told)), (error: unknown) => set_text(configuration, in_words(error)));
-  const look = () => get<Fields>("/api/system").then((told) => draw(parts, told), (error: unknown) => {
-    if (parts.children.length === 0) parts.replaceChildren(h("p", { class: "empty" }, `nothing is told of the system: ${in_words(error)}`));
-  });
+  get<unknown>("/api/configuration").then((answer) => set_text(configuration, text_of(answer)), (error: unknown) => set_text(configuration, in_words(error)));
+  const told = new Parts(parts);
+  const look = () => get<Fields>("/api/system").then((now) => told.show(now), (error: unknown) => told.none(`nothing is told of the system: ${in_words(error)}`));
   void look();
   const timer = window.setInterval(() => void look(), EVERY_MS);
   return {
@@ -42,21 +41,65 @@ export const system_screen: MakeScreen = () => {
   };
 };
 
-// Redrawn as a whole, twice a minute at most visible: the words change, the places do not.
-function draw(parts: HTMLElement, told: Fields): void {
-  const scalars = Object.entries(told).filter(([, value]) => typeof value !== "object" || value === null);
-  const others = Object.entries(told).filter(([, value]) => typeof value === "object" && value !== null);
-  const panels = others.map(([name, value]) => panel(title(name), name, [], known(name, value)));
-  if (scalars.length > 0) panels.unshift(panel("Host", "", [], list(Object.fromEntries(scalars))));
-  parts.replaceChildren(...panels);
+// One panel per part; of these, only those are made anew whose words have changed.
+class Parts {
+  readonly #list: Keyed<readonly [string, unknown]>;
+  readonly #written = new WeakMap<Element, string>();
+  #before: { at_ms: number; ran: Map<string, number> } | null = null;
+
+  constructor(private readonly holder: HTMLElement) {
+    this.#list = new Keyed<readonly [string, unknown]>(holder, ([name]) => name, ([name, value]) => panel(title(name), is_wide(value) ? "wide" : "", [], h("div")), (element, part) => this.#update(element, part));
+  }
+
+  /** Shows what is told. */
+  show(told: Fields): void {
+    const { plan, ...rest } = told;
+    const planned = typeof plan === "object" && plan !== null ? Object.entries(plan as Fields).map(([name, value]) => [`plan: ${name}`, value] as const) : [];
+    const all = [...Object.entries({ ...rest, threads: this.#with_busy(rest.threads) }), ...planned];
+    const scalars = all.filter(([, value]) => value !== undefined && (typeof value !== "object" || value === null));
+    const others = all.filter(([, value]) => typeof value === "object" && value !== null && (!Array.isArray(value) || value.length > 0));
+    this.#list.show([["host", Object.fromEntries(scalars)], ...others]);
+  }
+
+  /** Says that nothing is told. */
+  none(why: string): void {
+    if (this.holder.children.length === 0) this.holder.append(h("p", { class: "empty" }, why));
+  }
+
+  #update(element: Element, [name, value]: readonly [string, unknown]): void {
+    const written = JSON.stringify(value);
+    if (this.#written.get(element) === written) return;
+    this.#written.set(element, written);
+    element.lastElementChild?.replaceWith(known(name, value));
+  }
+
+  // Threads tell how long they ran since they began; how busy they are is seen from two looks.
+  #with_busy(threads: unknown): unknown {
+    if (!Array.isArray(threads) || !threads.every((each: Fields | null) => typeof each?.ran_seconds === "number")) return threads;
+    const now = { at_ms: performance.now(), ran: new Map<string, number>() };
+    const before = this.#before;
+    const lines = (threads as Fields[]).map(({ ran_seconds, ...rest }, index) => {
+      const key = `${index} ${String(rest.name)}`;
+      now.ran.set(key, Number(ran_seconds));
+      const earlier = before?.ran.get(key);
+      const busy_share = before && earlier !== undefined ? Math.max(Number(ran_seconds) - earlier, 0) / ((now.at_ms - before.at_ms) / 1000) : null;
+      return { ...rest, busy_share: busy_share === null ? null : Math.round(busy_share * 1000) / 1000, ran_seconds };
+    });
+    this.#before = now;
+    return lines;
+  }
 }
 
 function title(name: string): string {
   return name.replaceAll("_", " ").replace(/^./, (first) => first.toUpperCase());
 }
 
+function is_wide(value: unknown): boolean {
+  return Array.isArray(value) && value.some((each) => typeof each === "object" && each !== null && Object.keys(each as Fields).length > 4);
+}
+
 function known(name: string, value: unknown): HTMLElement {
-  if (name === "memory" || name === "budget") {
+  if (/budget$/.test(name)) {
     const budget = as_budget(value);
     if (budget) return budget_bar(budget);
   }
@@ -64,14 +107,15 @@ function known(name: string, value: unknown): HTMLElement {
   return list(value as Fields);
 }
 
-// Memory as a list of named parts, or as an object of them.
+// Memory as a list of named parts, or as an object of them. Parts with one purpose are one.
 function as_budget(value: unknown): [string, number][] | null {
-  if (Array.isArray(value)) {
-    const parts = value.map((each: Fields): [string, number] => [String(each.name ?? ""), Number(each.bytes)]);
-    return parts.every(([, bytes]) => Number.isFinite(bytes)) ? parts : null;
-  }
-  const parts = Object.entries(value as Fields);
-  return parts.every(([, bytes]) => typeof bytes === "number") ? (parts as [string, number][]) : null;
+  const parts = Array.isArray(value)
+    ? value.map((each: Fields): [string, number] => [String(each.purpose ?? each.name ?? ""), Number(each.bytes)])
+    : Object.entries(value as Fields).map(([name, bytes]): [string, number] => [name, Number(bytes)]);
+  if (parts.length === 0 || !parts.every(([, bytes]) => Number.isFinite(bytes))) return null;
+  const sums = new Map<string, number>();
+  for (const [name, bytes] of parts) sums.set(name, (sums.get(name) ?? 0) + bytes);
+  return [...sums].sort(([, a], [, b]) => b - a);
 }
 
 function budget_bar(budget: readonly [string, number][]): HTMLElement {
