@@ -68,7 +68,7 @@ web/node_modules/.package-lock.json: web/package-lock.json
 # The page is part of the binary by what is committed; this says whether that is what its sources give. With a binary that
 # serves it (THALWEG_BINARY and THALWEG_PAGE_ARGUMENTS, or THALWEG_PAGE_URL), the browser looks at that one.
 .PHONY: test-page
-test-page: web/node_modules/.package-lock.json ## The live page: types, fits and drawings, the committed build, a real browser
+test-page: web/node_modules/.package-lock.json ## The live page: format and types, fits and drawings, the committed build, a real browser
 	cd web && npm run --silent check
 	cd web && timeout 120 npm run --silent unit
 	cd web && npm run --silent check-build

@@ -18,12 +18,23 @@ const BUDGET_BYTES = 150_000;
 await mkdir(into, { recursive: true });
 await build({
   entryPoints: [{ in: join(here, "src/main.ts"), out: "app" }],
-  bundle: true, minify: true, format: "esm", target: ["chrome111", "firefox115", "safari16.4"], outdir: into, legalComments: "none", charset: "utf8",
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["chrome111", "firefox115", "safari16.4"],
+  outdir: into,
+  legalComments: "none",
+  charset: "utf8",
   banner: { js: "// Contains uPlot (MIT licence, © Leon Sorokin)." },
 });
 await build({
   entryPoints: [{ in: join(here, "src/styles.css"), out: "app" }],
-  bundle: true, minify: true, outdir: into, target: ["chrome111", "firefox115", "safari16.4"], charset: "utf8", loader: { ".css": "css" },
+  bundle: true,
+  minify: true,
+  outdir: into,
+  target: ["chrome111", "firefox115", "safari16.4"],
+  charset: "utf8",
+  loader: { ".css": "css" },
 });
 await copyFile(join(here, "src/index.html"), join(into, "index.html"));
 

@@ -11,13 +11,19 @@ import { start_server } from "./server.mjs";
 
 const PICTURES = process.env.THALWEG_PAGE_PICTURES;
 const WAIT_MS = 15_000;
-const skip = chromium_path() === null ? "no Chromium: install the package chromium, or say where it is in CHROMIUM" : false;
+const skip =
+  chromium_path() === null ? "no Chromium: install the package chromium, or say where it is in CHROMIUM" : false;
 
 /** Waits until an element's text is as it should be, and gives it. */
 async function text_when(page, selector, is_right) {
   const end = Date.now() + WAIT_MS;
   for (;;) {
-    const text = (await page.locator(selector).first().textContent().catch(() => "")) ?? "";
+    const text =
+      (await page
+        .locator(selector)
+        .first()
+        .textContent()
+        .catch(() => "")) ?? "";
     if (is_right(text)) return text;
     if (Date.now() > end) assert.fail(`${selector} is "${text}"`);
     await page.waitForTimeout(50);
@@ -29,7 +35,10 @@ async function go(page, hash) {
 }
 
 function value_beside(page, name) {
-  return page.locator(".facts div", { has: page.locator("dt", { hasText: new RegExp(`^${name}$`) }) }).locator("dd").first();
+  return page
+    .locator(".facts div", { has: page.locator("dt", { hasText: new RegExp(`^${name}$`) }) })
+    .locator("dd")
+    .first();
 }
 
 async function number_beside(page, name) {
@@ -54,7 +63,11 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
   });
 
   it("draws its first picture in time", async () => {
-    const painted = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime, null, { timeout: WAIT_MS });
+    const painted = await page.waitForFunction(
+      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
+      null,
+      { timeout: WAIT_MS },
+    );
     const ms = await painted.jsonValue();
     console.log(`first picture after ${Math.round(ms)} ms`);
     // 300 ms on a machine of its own; here others compile beside it.
@@ -132,21 +145,36 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await page.waitForFunction(() => document.querySelector(".facts"), null, { timeout: WAIT_MS });
     await page.keyboard.press("p");
     const box = await canvas.boundingBox();
-    for (const [x, y] of [[0.12, 0.95], [0.12, 0.4], [0.5, 0.4], [0.5, 0.95]]) {
+    for (const [x, y] of [
+      [0.12, 0.95],
+      [0.12, 0.4],
+      [0.5, 0.4],
+      [0.5, 0.95],
+    ]) {
       await page.mouse.click(box.x + box.width * x, box.y + box.height * y);
     }
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => location.hash.includes("shape="), null, { timeout: WAIT_MS });
     await page.locator("input[aria-label='Name of the region']").fill("drawn here");
     const lines = await text_when(page, "pre.configuration", (text) => text.includes("drawn_here"));
-    assert.match(lines, /\[\[polygon\]\]\nname = "drawn_here"\nx = "energy"\ny = "psd"\npoints = \[\[.*\]\]\n\n\[\[cut\]\]\nname = "drawn_here"\nkeep = "inside\(drawn_here\)"/);
+    assert.match(
+      lines,
+      /\[\[polygon\]\]\nname = "drawn_here"\nx = "energy"\ny = "psd"\npoints = \[\[.*\]\]\n\n\[\[cut\]\]\nname = "drawn_here"\nkeep = "inside\(drawn_here\)"/,
+    );
     assert.ok((await number_beside(page, "inside")) > 0);
     assert.ok((await number_beside(page, "inside")) <= (await number_beside(page, "counts")));
   });
 
   it("is worked by keys", async () => {
     await page.locator("body").press("Escape");
-    for (const [key, screen] of [["5", "runs"], ["6", "system"], ["4", "events"], ["3", "pulses"], ["2", "spectra"], ["1", "run"]]) {
+    for (const [key, screen] of [
+      ["5", "runs"],
+      ["6", "system"],
+      ["4", "events"],
+      ["3", "pulses"],
+      ["2", "spectra"],
+      ["1", "run"],
+    ]) {
       await page.locator("body").press(key);
       await page.waitForFunction((name) => location.hash.startsWith(`#/${name}`), screen, { timeout: WAIT_MS });
     }
@@ -205,8 +233,15 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
 // Triggered runs are looked at on a server of their own. `{channel}` is the first one that has a spectrum.
 const SCREENS = {
   hits: {
-    run: "#/run", spectra: "#/spectra", spectrum: "#/spectra?channel={channel}", plane: "#/spectra?view=plane&channel={channel}&shape=3000,0.22;30000,0.2;30000,0.36;3000,0.42",
-    time: "#/spectra?view=time&channel={channel}", pulses: "#/pulses", persistence: "#/pulses?persistence=1", runs: "#/runs", system: "#/system",
+    run: "#/run",
+    spectra: "#/spectra",
+    spectrum: "#/spectra?channel={channel}",
+    plane: "#/spectra?view=plane&channel={channel}&shape=3000,0.22;30000,0.2;30000,0.36;3000,0.42",
+    time: "#/spectra?view=time&channel={channel}",
+    pulses: "#/pulses",
+    persistence: "#/pulses?persistence=1",
+    runs: "#/runs",
+    system: "#/system",
   },
   triggered: { triggered: "#/run", events: "#/events" },
 };
@@ -217,10 +252,17 @@ const OF_THE_MOCK = { spectrum: "#/spectra?channel=7&x=900~1500&region=1125~1225
 async function take_data(address) {
   const headers = { "content-type": "application/json", "x-thalweg": "1" };
   const state = await (await fetch(new URL("/api/state", address))).json();
-  if (state.state !== "running") await fetch(new URL("/api/run/start", address), { method: "POST", headers, body: JSON.stringify({ title: "every screen" }) });
+  if (state.state !== "running")
+    await fetch(new URL("/api/run/start", address), {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ title: "every screen" }),
+    });
   for (const end = Date.now() + WAIT_MS; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 200))) {
     const spectra = await (await fetch(new URL("/api/spectra", address))).json();
-    const filled = spectra.find(({ channel, entries }) => channel !== null && entries > 0) ?? spectra.find(({ channel }) => channel !== null);
+    const filled =
+      spectra.find(({ channel, entries }) => channel !== null && entries > 0) ??
+      spectra.find(({ channel }) => channel !== null);
     if (filled) return filled.channel;
   }
   return 0;
@@ -241,14 +283,27 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
       await server?.close();
     });
 
-    for (const [words, theme, width, height] of [["light", "light", 1440, 900], ["dark", "dark", 1440, 900], ["phone", "light", 390, 844]]) {
+    for (const [words, theme, width, height] of [
+      ["light", "light", 1440, 900],
+      ["dark", "dark", 1440, 900],
+      ["phone", "light", 390, 844],
+    ]) {
       it(`draws, fits and complains of nothing: ${words}`, async () => {
         const { page, complaints, close } = await open_page(browser, server.address, { theme, width, height });
         for (const [name, hash] of Object.entries(screens)) {
           await go(page, ((server.is_real ? null : OF_THE_MOCK[name]) ?? hash).replace("{channel}", channel));
-          await page.locator(":is(.screen .panel, .screen .stamp, .screen .empty):visible").first().waitFor({ timeout: WAIT_MS });
+          await page
+            .locator(":is(.screen .panel, .screen .stamp, .screen .empty):visible")
+            .first()
+            .waitFor({ timeout: WAIT_MS });
           await page.waitForTimeout(PICTURES ? 4000 : 300);
-          const wider = await page.evaluate(() => Math.max(...[document.documentElement, document.querySelector("main")].map((each) => each.scrollWidth - each.clientWidth)));
+          const wider = await page.evaluate(() =>
+            Math.max(
+              ...[document.documentElement, document.querySelector("main")].map(
+                (each) => each.scrollWidth - each.clientWidth,
+              ),
+            ),
+          );
           assert.ok(wider <= 1, `${name} is ${wider} pixels wider than the window`);
           if (PICTURES) await page.screenshot({ path: join(PICTURES, `page-${name}-${words}.png`) });
         }

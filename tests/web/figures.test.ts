@@ -5,7 +5,14 @@ import { test } from "node:test";
 import { corners, from_corners, from_range, parsed, range, written } from "../../web/src/figures/address.js";
 import { coincidence_window_ps, text_of } from "../../web/src/live/configuration.js";
 import { value_in_words } from "../../web/src/figures/named_value.js";
-import { as_name, configuration, crosses_itself, is_inside, rectangle, type Point } from "../../web/src/figures/polygon.js";
+import {
+  as_name,
+  configuration,
+  crosses_itself,
+  is_inside,
+  rectangle,
+  type Point,
+} from "../../web/src/figures/polygon.js";
 import { Persistence } from "../../web/src/figures/pulse.js";
 import { count, exact, measured, measured_as, quantity, rate, share } from "../../web/src/figures/quantity.js";
 import { background, bins_of, projections, rebinned, type Axis } from "../../web/src/figures/spectrum.js";
@@ -27,7 +34,8 @@ test("three significant digits, prefix, unit", () => {
   assert.equal(count(9999), "9999");
   assert.equal(count(12_345), "12.3 k");
   assert.equal(exact(1_234_567), "1\u202f234\u202f567");
-  for (let power = -14; power < 19; power++) assert.match(quantity(1.2345 * 10 ** power, ""), /^(1\.23|12\.3|123)( [fpnµmkMGTPE])?$/);
+  for (let power = -14; power < 19; power++)
+    assert.match(quantity(1.2345 * 10 ** power, ""), /^(1\.23|12\.3|123)( [fpnµmkMGTPE])?$/);
 });
 
 test("shares, and a share of nearly all is not all", () => {
@@ -44,7 +52,14 @@ test("a measured number has two digits of its error", () => {
 });
 
 test("times", () => {
-  assert.deepEqual([4.21, 59.9, 187, 4327, 90_000, 86_400 * 9.2].map(lasting), ["4.2 s", "59 s", "3 m 07 s", "1 h 12 m", "1 day 1 h", "9 days 4 h"]);
+  assert.deepEqual([4.21, 59.9, 187, 4327, 90_000, 86_400 * 9.2].map(lasting), [
+    "4.2 s",
+    "59 s",
+    "3 m 07 s",
+    "1 h 12 m",
+    "1 day 1 h",
+    "9 days 4 h",
+  ]);
   assert.equal(elapsed(4327), "1:12:07");
   assert.deepEqual([0, -30, -120, -150].map(ago), ["now", "−30 s", "−2 m", "−2 m 30 s"]);
 });
@@ -54,9 +69,15 @@ test("ticks are round", () => {
   assert.deepEqual(ticks(-1, 1, 4), [-1, -0.5, 0, 0.5, 1]);
   assert.deepEqual(ticks(1, 1, 4), []);
   assert.deepEqual(decades(0.5, 1000), [1, 10, 100, 1000]);
-  assert.deepEqual(logarithmic_ticks(0, 1).map((each) => Math.round(10 ** each)), [1, 2, 5, 10]);
+  assert.deepEqual(
+    logarithmic_ticks(0, 1).map((each) => Math.round(10 ** each)),
+    [1, 2, 5, 10],
+  );
   assert.deepEqual([20_000, 1_500_000, 0.2, 0, 100].map(tick), ["20 k", "1.5 M", "0.2", "0", "100"]);
-  assert.deepEqual([-40_000, 0, 1e6].map((ps) => along(ps, "ps")), ["−40 ns", "0 s", "1 µs"]);
+  assert.deepEqual(
+    [-40_000, 0, 1e6].map((ps) => along(ps, "ps")),
+    ["−40 ns", "0 s", "1 µs"],
+  );
 });
 
 test("values say their unit by their name", () => {
@@ -68,14 +89,40 @@ test("values say their unit by their name", () => {
 });
 
 test("an address restores what is shown", () => {
-  const address = { screen: "spectra" as const, shown: { channel: "3", x: "100~500", shape: "1,2;3,4;5,6", condition: "energy in [200, 300] && !pile_up", log: "1" } };
+  const address = {
+    screen: "spectra" as const,
+    shown: {
+      channel: "3",
+      x: "100~500",
+      shape: "1,2;3,4;5,6",
+      condition: "energy in [200, 300] && !pile_up",
+      log: "1",
+    },
+  };
   assert.deepEqual(parsed(written(address)), address);
-  assert.equal(written({ screen: "spectra", shown: { x: from_range([100, 500.25]), shape: from_corners([[1, 2], [3, 4.5]]), gone: "" } }), "#/spectra?x=100~500.25&shape=1,2;3,4.5");
+  assert.equal(
+    written({
+      screen: "spectra",
+      shown: {
+        x: from_range([100, 500.25]),
+        shape: from_corners([
+          [1, 2],
+          [3, 4.5],
+        ]),
+        gone: "",
+      },
+    }),
+    "#/spectra?x=100~500.25&shape=1,2;3,4.5",
+  );
   assert.deepEqual(parsed("#/nowhere?x=1"), { screen: "run", shown: { x: "1" } });
   assert.deepEqual(parsed(""), { screen: "run", shown: {} });
   assert.deepEqual(range("100~500"), [100, 500]);
   for (const wrong of ["", undefined, "5", "5~1", "a~b", "1~2~3", "~5"]) assert.equal(range(wrong), null);
-  assert.deepEqual(corners("1,2;3,4;5,6"), [[1, 2], [3, 4], [5, 6]]);
+  assert.deepEqual(corners("1,2;3,4;5,6"), [
+    [1, 2],
+    [3, 4],
+    [5, 6],
+  ]);
   assert.deepEqual(corners("1,2;3"), []);
 });
 
@@ -83,10 +130,28 @@ test("inside and outside, and regions side by side share no point", () => {
   const square = rectangle([2, 1], [0, 0]);
   assert.ok(is_inside(square, [1, 0.5]));
   assert.ok(is_inside(square, [0, 0]) && !is_inside(square, [2, 0.5]) && !is_inside(square, [1, 1]));
-  const hook: Point[] = [[0, 0], [4, 0], [4, 4], [3, 4], [3, 1], [0, 1]];
+  const hook: Point[] = [
+    [0, 0],
+    [4, 0],
+    [4, 4],
+    [3, 4],
+    [3, 1],
+    [0, 1],
+  ];
   assert.ok(is_inside(hook, [3.5, 3]) && !is_inside(hook, [1, 3]));
   const random = chance(9);
-  const diagonal: [Point[], Point[]] = [[[0, 0], [1, 0], [0, 1]], [[1, 0], [1, 1], [0, 1]]];
+  const diagonal: [Point[], Point[]] = [
+    [
+      [0, 0],
+      [1, 0],
+      [0, 1],
+    ],
+    [
+      [1, 0],
+      [1, 1],
+      [0, 1],
+    ],
+  ];
   for (let round = 0; round < 2000; round++) {
     const point: Point = [Math.floor(random() * 8) / 8, Math.floor(random() * 8) / 8];
     assert.equal(diagonal.filter((each) => is_inside(each, point)).length, 1, String(point));
@@ -94,14 +159,46 @@ test("inside and outside, and regions side by side share no point", () => {
 });
 
 test("regions whose sides cross are found", () => {
-  assert.ok(crosses_itself([[0, 0], [1, 1], [1, 0], [0, 1]]));
-  assert.ok(!crosses_itself([[0, 0], [1, 0], [1, 1], [0, 1]]));
-  assert.ok(!crosses_itself([[0, 0], [1, 0], [0, 1]]));
+  assert.ok(
+    crosses_itself([
+      [0, 0],
+      [1, 1],
+      [1, 0],
+      [0, 1],
+    ]),
+  );
+  assert.ok(
+    !crosses_itself([
+      [0, 0],
+      [1, 0],
+      [1, 1],
+      [0, 1],
+    ]),
+  );
+  assert.ok(
+    !crosses_itself([
+      [0, 0],
+      [1, 0],
+      [0, 1],
+    ]),
+  );
 });
 
 test("the lines for the configuration", () => {
-  assert.equal(configuration("neutrons", "energy", "psd", [[200.004, 0.2], [3000, 0.15], [3000, 0.4]], false),
-    '[[polygon]]\nname = "neutrons"\nx = "energy"\ny = "psd"\npoints = [[200, 0.2], [3000, 0.15], [3000, 0.4]]\n\n[[cut]]\nname = "neutrons"\nkeep = "!inside(neutrons)"\n');
+  assert.equal(
+    configuration(
+      "neutrons",
+      "energy",
+      "psd",
+      [
+        [200.004, 0.2],
+        [3000, 0.15],
+        [3000, 0.4],
+      ],
+      false,
+    ),
+    '[[polygon]]\nname = "neutrons"\nx = "energy"\ny = "psd"\npoints = [[200, 0.2], [3000, 0.15], [3000, 0.4]]\n\n[[cut]]\nname = "neutrons"\nkeep = "!inside(neutrons)"\n',
+  );
   assert.deepEqual(["n γ!", "7 up", "", "ok_1"].map(as_name), ["n", "region_7_up", "region", "ok_1"]);
 });
 
@@ -126,22 +223,41 @@ test("the background passes under a peak", () => {
 
 test("projections of a part of a plane", () => {
   const { along_x, along_y } = projections([1, 2, 3, 4, 5, 6], 3, [1, 3], [0, 2]);
-  assert.deepEqual([[...along_x], [...along_y]], [[7, 9], [5, 11]]);
+  assert.deepEqual(
+    [[...along_x], [...along_y]],
+    [
+      [7, 9],
+      [5, 11],
+    ],
+  );
 });
 
 test("persistence counts every sample once, and grows where pulses leave it", () => {
   const laid = new Persistence();
-  const pulse = (time_ps: number, top: number) => ({ time_ps, ns_per_sample: 2, analog: [[100, 100, top, 100]], digital: [] });
+  const pulse = (time_ps: number, top: number) => ({
+    time_ps,
+    ns_per_sample: 2,
+    analog: [[100, 100, top, 100]],
+    digital: [],
+  });
   laid.add([pulse(2, 200), pulse(1, 180)]);
   laid.add([pulse(3, 5000), pulse(2, 200)]);
   const plane = laid.plane();
   assert.equal(laid.pulses, 3);
-  assert.equal(plane?.counts.reduce((sum, n) => sum + n, 0), 12);
+  assert.equal(
+    plane?.counts.reduce((sum, n) => sum + n, 0),
+    12,
+  );
   assert.ok((plane?.y.high ?? 0) > 5000);
 });
 
 test("the window of the coincidence is found in text and in parts", () => {
-  assert.equal(coincidence_window_ps({ text: "[run]\nname = \"a\"\n\n[coincidence]\nmode = \"any_pair\"\nwindow_ps = 40_000\n\n[record]\n" }), 40_000);
+  assert.equal(
+    coincidence_window_ps({
+      text: '[run]\nname = "a"\n\n[coincidence]\nmode = "any_pair"\nwindow_ps = 40_000\n\n[record]\n',
+    }),
+    40_000,
+  );
   assert.equal(coincidence_window_ps({ text: "[coincidence]\nwindow_ps = 7" }), 7);
   assert.equal(coincidence_window_ps({ text: "[veto]\nwindow_ps = 7" }), null);
   assert.equal(coincidence_window_ps({ plan: { coincidence: { window_ps: 12 } } }), 12);

@@ -22,7 +22,8 @@ function spectrum(random: () => number, area: number, level: number, slope: numb
 function pulls(area: number, level: number, slope: number): Record<string, { mean: number; width: number }> {
   const random = chance(11);
   const found: Record<string, number[]> = { area: [], centroid: [], fwhm: [] };
-  const note = (name: string, { value, deviation }: Measured, truth: number) => found[name]?.push((value - truth) / deviation);
+  const note = (name: string, { value, deviation }: Measured, truth: number) =>
+    found[name]?.push((value - truth) / deviation);
   for (let round = 0; round < 400; round++) {
     const peak = fit_peak({ counts: spectrum(random, area, level, slope), low: LOW, bin_width: 1 });
     assert.ok(peak, "a peak of this size is always found");
@@ -30,14 +31,20 @@ function pulls(area: number, level: number, slope: number): Record<string, { mea
     note("centroid", peak.centroid, TRUE.centroid);
     note("fwhm", peak.fwhm, TRUE.sigma * FWHM_PER_SIGMA);
   }
-  return Object.fromEntries(Object.entries(found).map(([name, values]) => {
-    const mean = values.reduce((sum, each) => sum + each, 0) / values.length;
-    const width = Math.sqrt(values.reduce((sum, each) => sum + (each - mean) ** 2, 0) / (values.length - 1));
-    return [name, { mean, width }];
-  }));
+  return Object.fromEntries(
+    Object.entries(found).map(([name, values]) => {
+      const mean = values.reduce((sum, each) => sum + each, 0) / values.length;
+      const width = Math.sqrt(values.reduce((sum, each) => sum + (each - mean) ** 2, 0) / (values.length - 1));
+      return [name, { mean, width }];
+    }),
+  );
 }
 
-for (const [words, area, level, slope] of [["many counts", 20_000, 120, 60], ["few counts", 900, 6, -4], ["nearly no background", 300, 0.4, 0]] as const) {
+for (const [words, area, level, slope] of [
+  ["many counts", 20_000, 120, 60],
+  ["few counts", 900, 6, -4],
+  ["nearly no background", 300, 0.4, 0],
+] as const) {
   test(`a peak's errors are those of repeated measurements: ${words}`, () => {
     for (const [name, { mean, width }] of Object.entries(pulls(area, level, slope))) {
       // 400 spectra: the mean of true pulls lies within 0.05, their width within 0.035; few counts leave a bias well below one error.
@@ -70,14 +77,22 @@ test("where no peak is, none is told, and nothing hangs", () => {
   assert.equal(fit_peak({ counts: [5, 3, 4], low: 0, bin_width: 1 }), null);
   const random = chance(8);
   for (let round = 0; round < 200; round++) {
-    const counts = Array.from({ length: 8 + Math.floor(random() * 40) }, () => (random() < 0.5 ? 0 : Math.floor(10 ** (random() * 6))));
+    const counts = Array.from({ length: 8 + Math.floor(random() * 40) }, () =>
+      random() < 0.5 ? 0 : Math.floor(10 ** (random() * 6)),
+    );
     const peak = fit_peak({ counts, low: -3, bin_width: 0.5 });
     assert.ok(!peak || [peak.centroid.value, peak.fwhm.value, peak.net_area.value].every(Number.isFinite));
   }
 });
 
 test("the integral of the normal distribution", () => {
-  for (const [at, integral] of [[0, 0.5], [1, 0.841344746], [-1.959963985, 0.025], [3, 0.998650102], [-5, 2.866516e-7]] as const) {
+  for (const [at, integral] of [
+    [0, 0.5],
+    [1, 0.841344746],
+    [-1.959963985, 0.025],
+    [3, 0.998650102],
+    [-5, 2.866516e-7],
+  ] as const) {
     assert.ok(Math.abs(normal_integral(at) - integral) < 2e-7 * Math.max(integral, 1e-3) + 1e-10, String(at));
   }
 });

@@ -11,7 +11,7 @@ function pack(counts: readonly number[]): number[] {
     for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
     bytes.push(value);
   };
-  for (let at = 0; at < counts.length; ) {
+  for (let at = 0; at < counts.length;) {
     const count = counts[at] ?? 0;
     let end = at + 1;
     put(count);
@@ -45,7 +45,9 @@ test("the server's own examples are read", () => {
 test("what is packed is unpacked", () => {
   const random = chance(1);
   for (let round = 0; round < 300; round++) {
-    const counts = Array.from({ length: Math.floor(random() * 200) }, () => (random() < 0.6 ? 0 : Math.floor(2 ** (random() * 52))));
+    const counts = Array.from({ length: Math.floor(random() * 200) }, () =>
+      random() < 0.6 ? 0 : Math.floor(2 ** (random() * 52)),
+    );
     assert.deepEqual([...unpacked(Uint8Array.from(pack(counts)), counts.length)], counts);
   }
 });

@@ -26,7 +26,10 @@ async function start_binary(binary, typed) {
   const ended = new Promise((resolve) => child.once("exit", resolve));
   let told = "";
   const address = await new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`${binary} ${typed.join(" ")} told no address in ${LONGEST_START_MS} ms:\n${told}`)), LONGEST_START_MS);
+    const timer = setTimeout(
+      () => reject(new Error(`${binary} ${typed.join(" ")} told no address in ${LONGEST_START_MS} ms:\n${told}`)),
+      LONGEST_START_MS,
+    );
     const hear = (piece) => {
       told += piece;
       const found = told.match(ADDRESS);

@@ -12,8 +12,21 @@ const { buildSync } = createRequire(new URL("../../web/package.json", import.met
 const names = readdirSync(here).filter((name) => name.endsWith(".test.ts"));
 const built = mkdtempSync(join(tmpdir(), "thalweg-page-"));
 try {
-  buildSync({ entryPoints: names.map((name) => join(here, name)), bundle: true, platform: "node", format: "esm", outdir: built, outExtension: { ".js": ".mjs" }, sourcemap: "inline", logLevel: "error" });
-  const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...names.map((name) => join(built, name.replace(/ts$/, "mjs")))], { stdio: "inherit" });
+  buildSync({
+    entryPoints: names.map((name) => join(here, name)),
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    outdir: built,
+    outExtension: { ".js": ".mjs" },
+    sourcemap: "inline",
+    logLevel: "error",
+  });
+  const { status } = spawnSync(
+    process.execPath,
+    ["--enable-source-maps", "--test", ...names.map((name) => join(built, name.replace(/ts$/, "mjs")))],
+    { stdio: "inherit" },
+  );
   process.exitCode = status ?? 1;
 } finally {
   rmSync(built, { recursive: true });

@@ -13,7 +13,14 @@ import { is_dark, on_theme, toggle_theme } from "./parts/theme.js";
 import type { MakeScreen, Screen } from "./screens/screen.js";
 import { title_of } from "./screens/run.js";
 
-const NAMES: Record<ScreenName, string> = { run: "Run", spectra: "Spectra", pulses: "Pulses", events: "Events", runs: "Runs", system: "System" };
+const NAMES: Record<ScreenName, string> = {
+  run: "Run",
+  spectra: "Spectra",
+  pulses: "Pulses",
+  events: "Events",
+  runs: "Runs",
+  system: "System",
+};
 
 // An hour: after that a shifter has to do something tonight.
 const DISK_SHORT_SECONDS = 3600;
@@ -27,7 +34,10 @@ export class Frame {
   #name: ScreenName | null = null;
   #shown: Record<string, string> = {};
 
-  constructor(private readonly connection: Connection, private readonly screens: Record<ScreenName, MakeScreen>) {
+  constructor(
+    private readonly connection: Connection,
+    private readonly screens: Record<ScreenName, MakeScreen>,
+  ) {
     const links = SCREENS.map((name, index) => {
       const link = h("a", { href: `#/${name}`, title: `${NAMES[name]} (${index + 1})` }, NAMES[name]);
       this.#links.set(name, link);
@@ -86,12 +96,22 @@ export class Frame {
     if (screen) location.hash = written({ screen, shown: {} });
     else if (key === "?") help();
     else if (key === "t") toggle_theme();
-    else if (!(key === "Enter" && target instanceof HTMLElement && target.matches("a, button")) && this.#screen?.key?.(key)) event.preventDefault();
+    else if (
+      !(key === "Enter" && target instanceof HTMLElement && target.matches("a, button")) &&
+      this.#screen?.key?.(key)
+    )
+      event.preventDefault();
   }
 }
 
 const SHAPES: Record<string, readonly [sign: string, level: string]> = {
-  running: ["●", "good"], paused: ["‖", "waiting"], stopping: ["◐", "waiting"], ready: ["■", ""], configured: ["■", ""], stopped: ["■", ""], failed: ["▲", "trouble"],
+  running: ["●", "good"],
+  paused: ["‖", "waiting"],
+  stopping: ["◐", "waiting"],
+  ready: ["■", ""],
+  configured: ["■", ""],
+  stopped: ["■", ""],
+  failed: ["▲", "trouble"],
 };
 
 /** The bar at the top. */
@@ -114,11 +134,27 @@ class Bar {
   #name = "the run";
 
   constructor() {
-    const value = (name: string, text: string, ...children: HTMLElement[]) => h("div", { class: `value ${name}` }, h("span", {}, text), ...children);
-    this.root = h("header", { class: "bar" },
+    const value = (name: string, text: string, ...children: HTMLElement[]) =>
+      h("div", { class: `value ${name}` }, h("span", {}, text), ...children);
+    this.root = h(
+      "header",
+      { class: "bar" },
       h("div", { class: "identity" }, this.#state, this.#run),
-      value("elapsed", "elapsed", this.#elapsed), value("rate", "accepted", this.#rate), value("losses", "lost", this.#lost, this.#why), value("disk", "disk left", this.#disk),
-      h("div", { class: "commands" }, this.#start, this.#pause, this.#stop, this.#theme, button("?", help, { class: "quiet-button", title: "keys" })), this.#age);
+      value("elapsed", "elapsed", this.#elapsed),
+      value("rate", "accepted", this.#rate),
+      value("losses", "lost", this.#lost, this.#why),
+      value("disk", "disk left", this.#disk),
+      h(
+        "div",
+        { class: "commands" },
+        this.#start,
+        this.#pause,
+        this.#stop,
+        this.#theme,
+        button("?", help, { class: "quiet-button", title: "keys" }),
+      ),
+      this.#age,
+    );
     const show_theme = () => {
       set_text(this.#theme, is_dark() ? "☀" : "☾");
       set(this.#theme, "title", `${is_dark() ? "light" : "dark"} (t)`);
@@ -136,12 +172,20 @@ class Bar {
     set_text(this.#state, `${sign} ${alarmed && word === "running" ? "running, alarm" : word || "unknown"}`);
     set(this.#state, "class", `run-state ${level}`);
     this.#name = state.run?.number ? `run ${state.run.number}` : "the run";
-    set_text(this.#run, state.run?.number ? `${this.#name}${state.run.title ? ` · ${state.run.title}` : ""}` : "no run");
+    set_text(
+      this.#run,
+      state.run?.number ? `${this.#name}${state.run.title ? ` · ${state.run.title}` : ""}` : "no run",
+    );
     set(this.#run, "title", state.run?.comment ?? "");
     set_text(this.#elapsed, elapsed(elapsed_seconds(state)));
     set_text(this.#rate, accepted(state));
     this.#show_losses(state);
-    set_text(this.#disk, state.disk_left_seconds === null || state.disk_left_seconds === undefined ? "–" : lasting(state.disk_left_seconds));
+    set_text(
+      this.#disk,
+      state.disk_left_seconds === null || state.disk_left_seconds === undefined
+        ? "–"
+        : lasting(state.disk_left_seconds),
+    );
     this.#disk.classList.toggle("short", (state.disk_left_seconds ?? Infinity) < DISK_SHORT_SECONDS);
     this.#is_paused = word === "paused";
     set_text(this.#pause, this.#is_paused ? "go on" : "pause");
@@ -150,7 +194,11 @@ class Bar {
     show(this.#stop, is_taking(state));
     const is_stale = age_seconds > STALE_SECONDS;
     show(this.#age, is_stale);
-    if (is_stale) set_text(this.#age, `${connected ? "nothing heard" : "not connected"} for ${lasting(Math.floor(age_seconds)).replace(".0", "")}${refusal ? `: ${refusal}` : ""} – trying again by itself`);
+    if (is_stale)
+      set_text(
+        this.#age,
+        `${connected ? "nothing heard" : "not connected"} for ${lasting(Math.floor(age_seconds)).replace(".0", "")}${refusal ? `: ${refusal}` : ""} – trying again by itself`,
+      );
     title_of(state, this.#title);
   }
 
@@ -160,7 +208,10 @@ class Bar {
     set_text(this.#lost, count(lost));
     this.#lost.parentElement?.classList.toggle("lost", lost > 0);
     const worst = found[0];
-    set_text(this.#why, lost > 0 && worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "");
+    set_text(
+      this.#why,
+      lost > 0 && worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "",
+    );
     set(this.#why, "title", found.map(in_words).join("\n"));
   }
 }
@@ -171,14 +222,35 @@ function accepted(state: State): string {
 }
 
 const KEYS = [
-  ["1 – 6", "screens"], ["l", "linear or logarithmic"], ["z", "zoom out"], ["m", "mark a peak or a window"], ["p, r", "polygon, rectangle (planes)"],
-  ["← →", "neighbouring spectrum"], ["f, p", "freeze, persistence (pulses)"], ["n, /", "new run, search (runs)"], ["t", "light or dark"], ["Esc", "back"], ["?", "this"],
+  ["1 – 6", "screens"],
+  ["l", "linear or logarithmic"],
+  ["z", "zoom out"],
+  ["m", "mark a peak or a window"],
+  ["p, r", "polygon, rectangle (planes)"],
+  ["← →", "neighbouring spectrum"],
+  ["f, p", "freeze, persistence (pulses)"],
+  ["n, /", "new run, search (runs)"],
+  ["t", "light or dark"],
+  ["Esc", "back"],
+  ["?", "this"],
 ] as const;
 
 function help(): void {
-  const dialog = h("dialog", { "aria-label": "Keys" }, h("form", { method: "dialog" }, h("h2", {}, "Keys"),
-    h("dl", { class: "facts keys" }, ...KEYS.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))),
-    h("div", { class: "tools" }, h("button", { type: "submit", autofocus: true }, "close"))));
+  const dialog = h(
+    "dialog",
+    { "aria-label": "Keys" },
+    h(
+      "form",
+      { method: "dialog" },
+      h("h2", {}, "Keys"),
+      h(
+        "dl",
+        { class: "facts keys" },
+        ...KEYS.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what))),
+      ),
+      h("div", { class: "tools" }, h("button", { type: "submit", autofocus: true }, "close")),
+    ),
+  );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

@@ -1,5 +1,8 @@
 // The live page: opens the stream of states and hands it to the frame, which shows one screen at a time.
 //
+// No framework: a handful of elements change ten times a second, each in its place, and pictures draw themselves; that takes
+// the forty lines of parts/element.ts.
+//
 //   live/     what the server tells       figures/  numbers, fits, regions: no page needed
 //   draw/     pictures                    parts/    pieces of the page          screens/  one file per question
 
@@ -21,5 +24,12 @@ connection.listen(({ state, age_seconds }) => {
   note_rates(state);
   note_busy(state);
 });
-new Frame(connection, { run: run_screen, spectra: spectra_screen, pulses: pulses_screen, events: events_screen, runs: runs_screen, system: system_screen });
+new Frame(connection, {
+  run: run_screen,
+  spectra: spectra_screen,
+  pulses: pulses_screen,
+  events: events_screen,
+  runs: runs_screen,
+  system: system_screen,
+});
 connection.open();

@@ -12,21 +12,34 @@ interface Row {
 
 /** The grid of channels; each cell leads to its spectrum. */
 export class ChannelCells {
-  readonly root = h("div", { class: "cells", role: "group", "aria-label": "Rate of each channel", onkeydown: (event: KeyboardEvent) => this.#move(event) });
+  readonly root = h("div", {
+    class: "cells",
+    role: "group",
+    "aria-label": "Rate of each channel",
+    onkeydown: (event: KeyboardEvent) => this.#move(event),
+  });
   readonly #rows: Keyed<Row>;
   readonly #cells = new WeakMap<Element, Keyed<Channel>>();
   #most = 0;
 
   constructor(private readonly address: (channel: number) => string) {
-    this.#rows = new Keyed<Row>(this.root, ({ name }) => name, ({ name }) => this.#make_row(name), (element, { channels }) => this.#fill(element, channels));
+    this.#rows = new Keyed<Row>(
+      this.root,
+      ({ name }) => name,
+      ({ name }) => this.#make_row(name),
+      (element, { channels }) => this.#fill(element, channels),
+    );
   }
 
   /** Shows these sources; answers the highest rate of a channel. */
   show(sources: readonly Source[]): number {
-    const rows = sources.filter(({ channels }) => (channels?.length ?? 0) > 0).map(({ name, channels = [] }) => ({ name, channels }));
+    const rows = sources
+      .filter(({ channels }) => (channels?.length ?? 0) > 0)
+      .map(({ name, channels = [] }) => ({ name, channels }));
     this.#most = Math.max(0, ...rows.flatMap(({ channels }) => channels.map(({ rate_hz = 0 }) => rate_hz)));
     this.#rows.show(rows);
-    if (!this.root.querySelector(".cell[tabindex='0']")) this.root.querySelector(".cell")?.setAttribute("tabindex", "0");
+    if (!this.root.querySelector(".cell[tabindex='0']"))
+      this.root.querySelector(".cell")?.setAttribute("tabindex", "0");
     return this.#most;
   }
 
@@ -37,7 +50,12 @@ export class ChannelCells {
     if (!at || !row) return;
     const column = [...(at.parentElement?.children ?? [])].indexOf(at);
     const beside = (other: Element | null | undefined) => other?.lastElementChild?.children[column];
-    const next = { ArrowRight: at.nextElementSibling, ArrowLeft: at.previousElementSibling, ArrowDown: beside(row.nextElementSibling), ArrowUp: beside(row.previousElementSibling) }[event.key];
+    const next = {
+      ArrowRight: at.nextElementSibling,
+      ArrowLeft: at.previousElementSibling,
+      ArrowDown: beside(row.nextElementSibling),
+      ArrowUp: beside(row.previousElementSibling),
+    }[event.key];
     if (!(next instanceof HTMLElement)) return;
     event.preventDefault();
     at.setAttribute("tabindex", "-1");
@@ -48,13 +66,27 @@ export class ChannelCells {
   #fill(row: Element, channels: readonly Channel[]): void {
     this.#cells.get(row)?.show(channels);
     const cells = row.lastElementChild;
-    if (cells instanceof HTMLElement) cells.style.setProperty("--columns", String(Math.min(Math.max(channels.length, 16), 64)));
+    if (cells instanceof HTMLElement)
+      cells.style.setProperty("--columns", String(Math.min(Math.max(channels.length, 16), 64)));
   }
 
   #make_row(name: string): Element {
     const cells = h("div", { class: "row-cells" });
-    const row = h("div", { class: "row", role: "group", "aria-label": name }, h("span", { class: "row-name", "aria-hidden": "true", title: name }, name), cells);
-    this.#cells.set(row, new Keyed<Channel>(cells, ({ channel }) => String(channel), (channel) => this.#make_cell(channel), (cell, channel) => this.#show_cell(cell as HTMLElement, channel)));
+    const row = h(
+      "div",
+      { class: "row", role: "group", "aria-label": name },
+      h("span", { class: "row-name", "aria-hidden": "true", title: name }, name),
+      cells,
+    );
+    this.#cells.set(
+      row,
+      new Keyed<Channel>(
+        cells,
+        ({ channel }) => String(channel),
+        (channel) => this.#make_cell(channel),
+        (cell, channel) => this.#show_cell(cell as HTMLElement, channel),
+      ),
+    );
     return row;
   }
 
@@ -87,7 +119,13 @@ export class RateBar {
       step.style.backgroundColor = cividis_style(index / 23);
       return step;
     });
-    this.root.append(h("span", { class: "key-silent" }), "silent", this.#low, h("span", { class: "steps" }, ...steps), this.#high);
+    this.root.append(
+      h("span", { class: "key-silent" }),
+      "silent",
+      this.#low,
+      h("span", { class: "steps" }, ...steps),
+      this.#high,
+    );
   }
 
   /** The ends of the scale. */

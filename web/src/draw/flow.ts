@@ -37,12 +37,22 @@ export class FlowDrawing {
     const bands = [...picture.bands].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
     keep(this.#bands, bands, () => svg("path", {}, svg("title")), show_band);
     keep(this.#gates, picture.gates, () => svg("rect", { class: "gate", rx: 1.5 }), show_gate);
-    keep(this.#gauges, picture.gauges, () => svg("g", { class: "gauge" }, svg("title"), svg("rect", { rx: 3 }), svg("rect", { rx: 3, class: "level" })), show_gauge);
+    keep(
+      this.#gauges,
+      picture.gauges,
+      () => svg("g", { class: "gauge" }, svg("title"), svg("rect", { rx: 3 }), svg("rect", { rx: 3, class: "level" })),
+      show_gauge,
+    );
     keep(this.#labels, picture.labels, () => svg("text"), show_label);
   }
 }
 
-function keep<T>(parent: SVGGElement, items: readonly T[], make: () => SVGElement, show: (element: Element, item: T) => void): void {
+function keep<T>(
+  parent: SVGGElement,
+  items: readonly T[],
+  make: () => SVGElement,
+  show: (element: Element, item: T) => void,
+): void {
   while (parent.children.length > items.length) parent.lastElementChild?.remove();
   while (parent.children.length < items.length) parent.append(make());
   items.forEach((item, index) => {
@@ -68,7 +78,10 @@ function show_gauge(element: Element, gauge: Gauge): void {
   show_gate(frame, gauge);
   const { x, y, width, height, upright } = gauge;
   const part = Math.min(Math.max(gauge.fill, 0), 1);
-  show_gate(level, upright ? { x, y: y + height * (1 - part), width, height: height * part } : { x, y, width: width * part, height });
+  show_gate(
+    level,
+    upright ? { x, y: y + height * (1 - part), width, height: height * part } : { x, y, width: width * part, height },
+  );
 }
 
 function show_label(element: Element, { kind, x, y, anchor, text }: Label): void {
@@ -80,5 +93,8 @@ function show_label(element: Element, { kind, x, y, anchor, text }: Label): void
 }
 
 function spoken({ labels }: FlowPicture): string {
-  return `Flow from the boards to the disk: ${labels.map(({ text }) => text).filter(Boolean).join(", ")}`;
+  return `Flow from the boards to the disk: ${labels
+    .map(({ text }) => text)
+    .filter(Boolean)
+    .join(", ")}`;
 }

@@ -55,9 +55,23 @@ export interface FlowPicture {
 
 /** What a stage has done to what comes out of it. */
 const DONE: Record<string, string> = {
-  sender: "sent", wire: "on the wire", receive: "received", raw: "kept raw", unpack: "framed", decode: "decoded", align: "aligned",
-  order: "ordered", coincidence: "coincident", coincide: "coincident", cut: "cut", cuts: "cut", hit_cuts: "hits cut", event_cuts: "events cut",
-  build: "built", ship: "shipped", record: "recorded",
+  sender: "sent",
+  wire: "on the wire",
+  receive: "received",
+  raw: "kept raw",
+  unpack: "framed",
+  decode: "decoded",
+  align: "aligned",
+  order: "ordered",
+  coincidence: "coincident",
+  coincide: "coincident",
+  cut: "cut",
+  cuts: "cut",
+  hit_cuts: "hits cut",
+  event_cuts: "events cut",
+  build: "built",
+  ship: "shipped",
+  record: "recorded",
 };
 
 /** The word of a stage on the page. */
@@ -123,7 +137,13 @@ export function thicknesses(flow: Flow): Thickness[] {
   return found;
 }
 
-function round_about(stages: readonly FlowStage[], found: readonly Thickness[], stage: FlowStage, index: number, into: number): { width: number; from: number } | null {
+function round_about(
+  stages: readonly FlowStage[],
+  found: readonly Thickness[],
+  stage: FlowStage,
+  index: number,
+  into: number,
+): { width: number; from: number } | null {
   const before = stages[index - 1];
   if (!before || before.unit !== stage.unit || !(stage.in_hz > before.out_hz * 1.05)) return null;
   for (let from = index - 2; from >= 0; from--) {
@@ -145,16 +165,20 @@ function at({ down }: Plan, along: number, across: number): string {
 function ribbon(plan: Plan, from: readonly [number, number, number], to: readonly [number, number, number]): string {
   const [[a, a1, a2], [b, b1, b2]] = [from, to];
   const middle = (a + b) / 2;
-  return `M${at(plan, a, a1)}C${at(plan, middle, a1)} ${at(plan, middle, b1)} ${at(plan, b, b1)}` +
-    `L${at(plan, b, b2)}C${at(plan, middle, b2)} ${at(plan, middle, a2)} ${at(plan, a, a2)}Z`;
+  return (
+    `M${at(plan, a, a1)}C${at(plan, middle, a1)} ${at(plan, middle, b1)} ${at(plan, b, b1)}` +
+    `L${at(plan, b, b2)}C${at(plan, middle, b2)} ${at(plan, middle, a2)} ${at(plan, a, a2)}Z`
+  );
 }
 
 // What peels off: bends away from the band, and ends across it, as deep as `depth`.
 function branch(plan: Plan, along: number, across: number, width: number, depth: number): string {
   const bend = Math.max(plan.step * 0.14, 12);
   const [inner, outer] = [along + bend, along + bend + width];
-  return `M${at(plan, along, across)}C${at(plan, outer, across)} ${at(plan, outer, across)} ${at(plan, outer, depth)}` +
-    `L${at(plan, inner, depth)}C${at(plan, inner, across + width)} ${at(plan, inner, across + width)} ${at(plan, along, across + width)}Z`;
+  return (
+    `M${at(plan, along, across)}C${at(plan, outer, across)} ${at(plan, outer, across)} ${at(plan, outer, depth)}` +
+    `L${at(plan, inner, depth)}C${at(plan, inner, across + width)} ${at(plan, inner, across + width)} ${at(plan, along, across + width)}Z`
+  );
 }
 
 function place(plan: Plan, index: number): number {
@@ -174,11 +198,20 @@ function boards(picture: FlowPicture, flow: Flow, plan: Plan, into: number): voi
     const is_silent = rate_hz === 0;
     const shown = is_silent ? 1.5 : wide;
     const path = ribbon(plan, [from, start, start + shown], [to, end, end + (is_silent ? 1 : wide)]);
-    picture.bands.push({ kind: is_silent ? "silent" : "pass", path, title: `${name}: ${is_silent ? "silent" : rate(rate_hz)}` });
+    picture.bands.push({
+      kind: is_silent ? "silent" : "pass",
+      path,
+      title: `${name}: ${is_silent ? "silent" : rate(rate_hz)}`,
+    });
     start += wide + (plan.down ? 0 : gap);
     end += wide;
   }
-  if (count_of === 0) picture.bands.push({ kind: "silent", path: ribbon(plan, [from, plan.edge, plan.edge + into], [to, plan.edge, plan.edge + into]), title: "no source" });
+  if (count_of === 0)
+    picture.bands.push({
+      kind: "silent",
+      path: ribbon(plan, [from, plan.edge, plan.edge + into], [to, plan.edge, plan.edge + into]),
+      title: "no source",
+    });
   head(picture, plan, 0, `${count_of} ${count_of === 1 ? "source" : "sources"}`, rate(total), "");
 }
 
@@ -195,7 +228,14 @@ function head(picture: FlowPicture, plan: Plan, index: number, name: string, val
   }
 }
 
-function place_stage(picture: FlowPicture, plan: Plan, stage: FlowStage, index: number, thick: readonly Thickness[], stages: readonly FlowStage[]): void {
+function place_stage(
+  picture: FlowPicture,
+  plan: Plan,
+  stage: FlowStage,
+  index: number,
+  thick: readonly Thickness[],
+  stages: readonly FlowStage[],
+): void {
   const here = thick[index];
   if (!here) return;
   const along = place(plan, index + 1);
@@ -203,24 +243,39 @@ function place_stage(picture: FlowPicture, plan: Plan, stage: FlowStage, index: 
   head(picture, plan, index + 1, done(stage.stage), rate(stage.out_hz), stage.unit);
   if (here.bypass) go_round(picture, plan, here, index, stages);
   picture.bands.push({
-    kind: stage.in_hz > 0 ? "pass" : "idle", path: ribbon(plan, [along, edge, edge + here.out], [place(plan, index + 2), edge, edge + here.out]),
+    kind: stage.in_hz > 0 ? "pass" : "idle",
+    path: ribbon(plan, [along, edge, edge + here.out], [place(plan, index + 2), edge, edge + here.out]),
     title: `${done(stage.stage)}: ${rate(stage.out_hz)} ${stage.unit}, of ${rate(stage.in_hz)}`,
   });
   const [gate_along, gate_across] = [along - 1.5, edge - 7];
   const deep = here.in + 14;
-  picture.gates.push(plan.down ? { x: gate_across, y: gate_along, width: deep, height: 3 } : { x: gate_along, y: gate_across, width: 3, height: deep });
+  picture.gates.push(
+    plan.down
+      ? { x: gate_across, y: gate_along, width: deep, height: 3 }
+      : { x: gate_along, y: gate_across, width: 3, height: deep },
+  );
   gauge(picture, plan, stage, along, here);
   leave(picture, plan, stage, along, here);
 }
 
-function go_round(picture: FlowPicture, plan: Plan, here: Thickness, index: number, stages: readonly FlowStage[]): void {
+function go_round(
+  picture: FlowPicture,
+  plan: Plan,
+  here: Thickness,
+  index: number,
+  stages: readonly FlowStage[],
+): void {
   if (!here.bypass) return;
   const [from, to] = [place(plan, here.bypass.from + 1), place(plan, index + 1)];
   const { width } = here.bypass;
   const inner = plan.edge + here.in - width;
   // In the band's own shadow: the part that the stages between have put aside is still recorded.
   const path = `M${at(plan, from, inner)}L${at(plan, to, inner)}L${at(plan, to, inner + width)}L${at(plan, from, inner + width)}Z`;
-  picture.bands.unshift({ kind: "bypass", path, title: `all that was ${done(stages[here.bypass.from]?.stage ?? "")} goes to the recording` });
+  picture.bands.unshift({
+    kind: "bypass",
+    path,
+    title: `all that was ${done(stages[here.bypass.from]?.stage ?? "")} goes to the recording`,
+  });
 }
 
 function gauge(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness): void {
@@ -230,9 +285,11 @@ function gauge(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number
   const middle = along + plan.step * (here.out > 16 ? 0.5 : 0.66);
   // In the band where it is wide enough, else beside it.
   const across = here.out > 16 ? plan.edge + here.out / 2 : plan.edge + here.out + 12;
-  picture.gauges.push(plan.down
-    ? { x: across - 3, y: middle - long / 2, width: 6, height: long, fill: stage.ring_fill, upright: true, title }
-    : { x: middle - long / 2, y: across - 3, width: long, height: 6, fill: stage.ring_fill, upright: false, title });
+  picture.gauges.push(
+    plan.down
+      ? { x: across - 3, y: middle - long / 2, width: 6, height: long, fill: stage.ring_fill, upright: true, title }
+      : { x: middle - long / 2, y: across - 3, width: long, height: 6, fill: stage.ring_fill, upright: false, title },
+  );
 }
 
 function leave(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness): void {
@@ -252,12 +309,21 @@ function leave(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number
 function words_below(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness): void {
   const aside = stage.filtered_hz > 0 ? `${rate(stage.filtered_hz)} ${put_aside(stage.stage)}` : "";
   const worst = [...stage.losses].sort((a, b) => b.count - a.count)[0];
-  const lost = here.lost > 0 ? `${worst?.quality === "at_least" ? "≥ " : ""}${count(stage.lost)} lost${stage.lost_hz > 0 ? `, ${rate(stage.lost_hz)}` : ""}` : "0 lost";
+  const lost =
+    here.lost > 0
+      ? `${worst?.quality === "at_least" ? "≥ " : ""}${count(stage.lost)} lost${stage.lost_hz > 0 ? `, ${rate(stage.lost_hz)}` : ""}`
+      : "0 lost";
   const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
-  const rows: [Label["kind"], string][] = [["filtered", aside], [here.lost > 0 ? "lost" : "quiet", lost], ["lost", here.lost > 0 ? why : ""]];
+  const rows: [Label["kind"], string][] = [
+    ["filtered", aside],
+    [here.lost > 0 ? "lost" : "quiet", lost],
+    ["lost", here.lost > 0 ? why : ""],
+  ];
   if (plan.down) {
     const written = rows.filter(([, text]) => text !== "");
-    written.forEach(([kind, text], row) => picture.labels.push({ kind, x: 96, y: along + 20 + row * 15, anchor: "start", text }));
+    written.forEach(([kind, text], row) =>
+      picture.labels.push({ kind, x: 96, y: along + 20 + row * 15, anchor: "start", text }),
+    );
     return;
   }
   const across = [192, 222, 237];
@@ -269,8 +335,17 @@ function words_below(picture: FlowPicture, plan: Plan, stage: FlowStage, along: 
 }
 
 /** A loss as a sentence. */
-export function in_words(loss: { reason: string; source?: string | null; count: number; quality?: string; advice?: string }): string {
-  const many = loss.quality === "unknown" ? "an unknown number" : `${loss.quality === "at_least" ? "at least " : ""}${count(loss.count)}`;
+export function in_words(loss: {
+  reason: string;
+  source?: string | null;
+  count: number;
+  quality?: string;
+  advice?: string;
+}): string {
+  const many =
+    loss.quality === "unknown"
+      ? "an unknown number"
+      : `${loss.quality === "at_least" ? "at least " : ""}${count(loss.count)}`;
   const where = loss.source ? ` at ${loss.source}` : "";
   return `${many} lost: ${loss.reason.replaceAll("_", " ")}${where}${loss.advice ? ` – ${loss.advice}` : ""}`;
 }
@@ -281,5 +356,7 @@ function disk(picture: FlowPicture, flow: Flow, plan: Plan, into: number): void 
   const bytes = flow.byte_rate_hz === undefined ? "" : `${rate(flow.byte_rate_hz).replace("/s", "B/s")}`;
   head(picture, plan, index, "disk", bytes || "–", "");
   const [across, deep] = [plan.edge - 3, into + 6];
-  picture.gates.push(plan.down ? { x: across, y: along, width: deep, height: 8 } : { x: along, y: across, width: 8, height: deep });
+  picture.gates.push(
+    plan.down ? { x: across, y: along, width: deep, height: 8 } : { x: along, y: across, width: 8, height: deep },
+  );
 }

@@ -62,12 +62,19 @@ export class HeatMap {
   #waiting = false;
   #is_down = false;
 
-  constructor(label: string, private readonly pointer: Pointer, private readonly with_projections = true) {
+  constructor(
+    label: string,
+    private readonly pointer: Pointer,
+    private readonly with_projections = true,
+  ) {
     this.#canvas.setAttribute("aria-label", label);
     this.#canvas.setAttribute("role", "img");
     this.root = h("figure", { class: "heat" }, this.#canvas);
     const observer = on_resize(this.root, () => this.draw());
-    this.#ended.push(() => observer.disconnect(), on_theme(() => this.draw()));
+    this.#ended.push(
+      () => observer.disconnect(),
+      on_theme(() => this.draw()),
+    );
     const at = (event: PointerEvent | MouseEvent) => this.#value_at(event);
     this.#canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
@@ -136,8 +143,15 @@ export class HeatMap {
 
   #box(): Box {
     const [width, height] = [this.root.clientWidth, this.root.clientHeight];
-    const [beside, above] = this.with_projections ? [Math.min(110, width * 0.16), Math.min(72, height * 0.16)] : [0, 16];
-    return { left: LEFT_PX, top: above + 6, width: Math.max(width - LEFT_PX - beside - HEAT_RIGHT_PX, 40), height: Math.max(height - above - 6 - 34, 40) };
+    const [beside, above] = this.with_projections
+      ? [Math.min(110, width * 0.16), Math.min(72, height * 0.16)]
+      : [0, 16];
+    return {
+      left: LEFT_PX,
+      top: above + 6,
+      width: Math.max(width - LEFT_PX - beside - HEAT_RIGHT_PX, 40),
+      height: Math.max(height - above - 6 - 34, 40),
+    };
   }
 
   #shown(plane: Plane): View {
@@ -181,14 +195,17 @@ export class HeatMap {
     const [columns, rows] = [x2 - x1, y2 - y1];
     this.#most = 0;
     for (let row = y1; row < y2; row++) {
-      for (let column = x1; column < x2; column++) this.#most = Math.max(this.#most, counts[row * x.bins + column] ?? 0);
+      for (let column = x1; column < x2; column++)
+        this.#most = Math.max(this.#most, counts[row * x.bins + column] ?? 0);
     }
     const pixels = new ImageData(columns, rows);
     const words = new Uint32Array(pixels.data.buffer);
     for (let row = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++) {
         const n = counts[(y1 + row) * x.bins + x1 + column] ?? 0;
-        if (n > 0) words[(rows - 1 - row) * columns + column] = CIVIDIS_PIXELS[Math.round(place_on(n, 0.7, this.#most, this.#log) * 255)] ?? 0;
+        if (n > 0)
+          words[(rows - 1 - row) * columns + column] =
+            CIVIDIS_PIXELS[Math.round(place_on(n, 0.7, this.#most, this.#log) * 255)] ?? 0;
       }
     }
     this.#picture.width = columns;
@@ -223,24 +240,34 @@ export class HeatMap {
     context.fillStyle = colour("ink-2");
     context.textBaseline = "top";
     context.textAlign = "center";
-    for (const value of ticks(...shown.x, box.width / 80)) context.fillText(along(value, plane.x.unit), place.x(value), box.top + box.height + 5);
+    for (const value of ticks(...shown.x, box.width / 80))
+      context.fillText(along(value, plane.x.unit), place.x(value), box.top + box.height + 5);
     context.textAlign = "right";
     context.fillText(labelled(plane.x), box.left + box.width, box.top + box.height + 20);
     context.textBaseline = "middle";
-    for (const value of ticks(...shown.y, box.height / 44)) context.fillText(along(value, plane.y.unit), box.left - 5, place.y(value));
+    for (const value of ticks(...shown.y, box.height / 44))
+      context.fillText(along(value, plane.y.unit), box.left - 5, place.y(value));
     context.textAlign = "left";
     context.fillText(labelled(plane.y), 0, box.top - 10);
   }
 
-  #draw_projections(context: CanvasRenderingContext2D, { x, y, counts }: Plane, shown: View, box: Box, width: number): void {
+  #draw_projections(
+    context: CanvasRenderingContext2D,
+    { x, y, counts }: Plane,
+    shown: View,
+    box: Box,
+    width: number,
+  ): void {
     const [range_x, range_y] = [bins_of(x, ...shown.x), bins_of(y, ...shown.y)];
     const { along_x, along_y } = projections(counts, x.bins, range_x, range_y);
     const place = places(shown, box);
     const [most_x, most_y] = [along_x.reduce((a, b) => Math.max(a, b), 0), along_y.reduce((a, b) => Math.max(a, b), 0)];
     const high = box.top - 12;
     const wide = Math.max(width - HEAT_RIGHT_PX - box.left - box.width - 8, 10);
-    const edge_x = (bin: number) => Math.round(place.x(Math.min(Math.max(x.low + (range_x[0] + bin) * bin_width(x), shown.x[0]), shown.x[1])));
-    const edge_y = (bin: number) => Math.round(place.y(Math.min(Math.max(y.low + (range_y[0] + bin) * bin_width(y), shown.y[0]), shown.y[1])));
+    const edge_x = (bin: number) =>
+      Math.round(place.x(Math.min(Math.max(x.low + (range_x[0] + bin) * bin_width(x), shown.x[0]), shown.x[1])));
+    const edge_y = (bin: number) =>
+      Math.round(place.y(Math.min(Math.max(y.low + (range_y[0] + bin) * bin_width(y), shown.y[0]), shown.y[1])));
     context.fillStyle = colour("projection");
     along_x.forEach((n, bin) => {
       const tall = place_on(n, 0.7, most_x, this.#log) * high;
@@ -290,7 +317,10 @@ export class HeatMap {
     context.clip();
     // Two strokes: one of them is seen on every colour.
     const outlined = (dashed: boolean) => {
-      for (const [stroke, wide] of [["#000000b0", 4], ["#ffffff", 1.8]] as const) {
+      for (const [stroke, wide] of [
+        ["#000000b0", 4],
+        ["#ffffff", 1.8],
+      ] as const) {
         context.setLineDash(dashed ? [6, 4] : []);
         context.strokeStyle = stroke;
         context.lineWidth = wide;
@@ -298,7 +328,12 @@ export class HeatMap {
       }
     };
     if (this.#band) {
-      const [left, right, top, bottom] = [place.x(this.#band.x[0]), place.x(this.#band.x[1]), place.y(this.#band.y[1]), place.y(this.#band.y[0])];
+      const [left, right, top, bottom] = [
+        place.x(this.#band.x[0]),
+        place.x(this.#band.x[1]),
+        place.y(this.#band.y[1]),
+        place.y(this.#band.y[0]),
+      ];
       context.beginPath();
       context.rect(left, top, right - left, bottom - top);
       outlined(true);

@@ -78,7 +78,10 @@ export class Plot {
       this.#size = [width, height];
       this.#plot ? this.#plot.setSize({ width, height }) : this.#draw();
     });
-    this.#ended.push(() => observer.disconnect(), on_theme(() => this.#rebuild()));
+    this.#ended.push(
+      () => observer.disconnect(),
+      on_theme(() => this.#rebuild()),
+    );
   }
 
   /** Draws these lines over `x`. */
@@ -124,7 +127,8 @@ export class Plot {
   }
 
   #data(): uPlot.AlignedData {
-    const floored = (values: ArrayLike<number | null>) => Array.from(values, (each) => (each === null ? null : Math.max(each, LOG_FLOOR)));
+    const floored = (values: ArrayLike<number | null>) =>
+      Array.from(values, (each) => (each === null ? null : Math.max(each, LOG_FLOOR)));
     const lines = this.#lines.map(({ values }) => (this.#log ? floored(values) : Array.from(values)));
     return [Array.from(this.#x), ...lines];
   }
@@ -158,10 +162,16 @@ export class Plot {
 
   #settings(width: number, height: number): uPlot.Options {
     const { along_x, along_y = tick, ends, steps, ticks } = this.#options;
-    const axis = { stroke: colour("ink-2"), grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1, size: 4 }, font: "11px system-ui, sans-serif" };
+    const axis = {
+      stroke: colour("ink-2"),
+      grid: { stroke: colour("grid"), width: 1 },
+      ticks: { stroke: colour("grid"), width: 1, size: 4 },
+      font: "11px system-ui, sans-serif",
+    };
     const longest = Math.max(0, ...this.#lines.map(({ name }) => name.length));
     return {
-      width, height,
+      width,
+      height,
       padding: [10, ends ? Math.min(longest * 6.6 + 12, 130) : PLOT_RIGHT_PX, 0, 0],
       legend: { show: false },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
@@ -169,16 +179,33 @@ export class Plot {
         x: { time: false, range: (_, low, high) => this.#view ?? (low === high ? [low - 1, high + 1] : [low, high]) },
         y: {
           distr: this.#log ? 3 : 1,
-          range: (_, low, high) => (this.#log ? [LOG_FLOOR, Math.max((high ?? 1) * 2, 10)] : [Math.min(low ?? 0, 0), high > 0 ? high * 1.06 : 1]),
+          range: (_, low, high) =>
+            this.#log
+              ? [LOG_FLOOR, Math.max((high ?? 1) * 2, 10)]
+              : [Math.min(low ?? 0, 0), high > 0 ? high * 1.06 : 1],
         },
       },
       axes: [
-        { ...axis, size: 30, gap: 4, space: 64, ...(steps ? { incrs: steps } : {}),
-          ...(ticks ? { splits: (_: uPlot, __: number, low: number, high: number) => ticks(low, high) } : {}),
-          values: (_, splits) => splits.map(along_x) },
         {
-          ...axis, size: 52, gap: 4, space: 40,
-          ...(this.#log ? { splits: (_: uPlot, __: number, low: number, high: number) => decades(low, high), filter: (_: uPlot, splits: number[]) => splits } : {}),
+          ...axis,
+          size: 30,
+          gap: 4,
+          space: 64,
+          ...(steps ? { incrs: steps } : {}),
+          ...(ticks ? { splits: (_: uPlot, __: number, low: number, high: number) => ticks(low, high) } : {}),
+          values: (_, splits) => splits.map(along_x),
+        },
+        {
+          ...axis,
+          size: 52,
+          gap: 4,
+          space: 40,
+          ...(this.#log
+            ? {
+                splits: (_: uPlot, __: number, low: number, high: number) => decades(low, high),
+                filter: (_: uPlot, splits: number[]) => splits,
+              }
+            : {}),
           values: (_, splits) => splits.map(along_y),
         },
       ],
@@ -196,18 +223,26 @@ export class Plot {
   #draw_legend(): void {
     const named = this.#lines.filter(({ style }) => style !== "faint");
     show(this.#legend, !this.#options.ends && named.length > 1);
-    this.#legend.replaceChildren(...named.map((line) => {
-      const key = h("i", { class: line.style === "dashed" ? "dashed" : "" });
-      key.style.borderColor = of_line(line.colour ?? this.#lines.indexOf(line));
-      return h("span", {}, key, line.name);
-    }));
+    this.#legend.replaceChildren(
+      ...named.map((line) => {
+        const key = h("i", { class: line.style === "dashed" ? "dashed" : "" });
+        key.style.borderColor = of_line(line.colour ?? this.#lines.indexOf(line));
+        return h("span", {}, key, line.name);
+      }),
+    );
   }
 
   #series(line: Line, index: number): uPlot.Series {
     const stroke = of_line(line.colour ?? index);
     const stepped = uPlot.paths.stepped?.({ align: 1 });
     const drawn: uPlot.Series = { label: line.name, stroke, width: 1.5, points: { show: false }, spanGaps: false };
-    if ((line.style ?? "curve") === "steps" && stepped) return { ...drawn, paths: stepped, width: 1.2, ...(index === 0 ? { fill: `color-mix(in srgb, ${stroke} 14%, transparent)` } : {}) };
+    if ((line.style ?? "curve") === "steps" && stepped)
+      return {
+        ...drawn,
+        paths: stepped,
+        width: 1.2,
+        ...(index === 0 ? { fill: `color-mix(in srgb, ${stroke} 14%, transparent)` } : {}),
+      };
     if (line.style === "faint") return { ...drawn, width: 1, alpha: 0.35 };
     if (line.style === "dashed") return { ...drawn, dash: [5, 4] };
     return { ...drawn, width: 2 };
@@ -229,10 +264,12 @@ export class Plot {
       return;
     }
     const { along_x, along_y = tick } = this.#options;
-    const values = this.#lines.filter(({ style }) => style !== "faint").map(({ name, values }) => {
-      const value = values[index];
-      return `${this.#lines.length > 1 ? `${name} ` : ""}${value === null || value === undefined ? "–" : along_y(value)}`;
-    });
+    const values = this.#lines
+      .filter(({ style }) => style !== "faint")
+      .map(({ name, values }) => {
+        const value = values[index];
+        return `${this.#lines.length > 1 ? `${name} ` : ""}${value === null || value === undefined ? "–" : along_y(value)}`;
+      });
     set_text(this.readout, `${along_x(this.#x[index] ?? 0)}: ${values.slice(0, 4).join(" · ")}`);
   }
 
@@ -262,10 +299,17 @@ export class Plot {
     const { left, top, width, height } = plot.bbox;
     const { ctx } = plot;
     const line_height = 13 * devicePixelRatio;
-    const names = this.#lines.map((line, index) => {
-      const last = Array.from(line.values).findLast((value) => value !== null && value !== undefined);
-      return { name: line.name, colour: of_line(line.colour ?? index), y: last === undefined || last === null ? NaN : plot.valToPos(last, "y", true) };
-    }).filter(({ y }) => Number.isFinite(y)).sort((a, b) => a.y - b.y);
+    const names = this.#lines
+      .map((line, index) => {
+        const last = Array.from(line.values).findLast((value) => value !== null && value !== undefined);
+        return {
+          name: line.name,
+          colour: of_line(line.colour ?? index),
+          y: last === undefined || last === null ? NaN : plot.valToPos(last, "y", true),
+        };
+      })
+      .filter(({ y }) => Number.isFinite(y))
+      .sort((a, b) => a.y - b.y);
     let lowest = top;
     for (const each of names) lowest = (each.y = Math.max(each.y, lowest)) + line_height;
     let highest = top + height;

@@ -8,7 +8,8 @@ export function draw_spark(canvas: HTMLCanvasElement, counts: ArrayLike<number>,
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   if (!context || width === 0) return;
   const ratio = devicePixelRatio;
-  if (canvas.width !== Math.round(width * ratio)) [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== Math.round(width * ratio))
+    [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   const columns = Math.max(Math.floor(width), 1);
@@ -32,6 +33,7 @@ export function draw_spark(canvas: HTMLCanvasElement, counts: ArrayLike<number>,
 
 function highest(counts: ArrayLike<number>, from: number, to: number): number {
   let most = 0;
-  for (let bin = Math.floor(from); bin < Math.max(to, Math.floor(from) + 1) && bin < counts.length; bin++) most = Math.max(most, counts[bin] ?? 0);
+  for (let bin = Math.floor(from); bin < Math.max(to, Math.floor(from) + 1) && bin < counts.length; bin++)
+    most = Math.max(most, counts[bin] ?? 0);
   return most;
 }

@@ -6,7 +6,13 @@ import { CIVIDIS_PIXELS, place_on } from "./colours.js";
 const PIXELS = 96;
 
 /** Draws a plane; the canvas is stretched by its style. */
-export function draw_stamp(canvas: HTMLCanvasElement, counts: ArrayLike<number>, columns: number, rows: number, most: number): void {
+export function draw_stamp(
+  canvas: HTMLCanvasElement,
+  counts: ArrayLike<number>,
+  columns: number,
+  rows: number,
+  most: number,
+): void {
   const [wide, high] = [Math.min(columns, PIXELS), Math.min(rows, PIXELS)];
   canvas.width = wide;
   canvas.height = high;

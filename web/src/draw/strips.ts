@@ -54,7 +54,7 @@ export class Strips {
       context.fillText(`digital ${index + 1}`, LEFT_PX - 5, (top + low) / 2, LEFT_PX - 6);
       context.fillStyle = of_line(index + 2);
       context.fillRect(LEFT_PX, low - 1, wide, 1);
-      for (let sample = 0; sample < probe.length; ) {
+      for (let sample = 0; sample < probe.length;) {
         let end = sample;
         while (end < probe.length && (probe[end] ?? 0) > 0) end++;
         if (end > sample) context.fillRect(at(sample), top, Math.max(at(end) - at(sample), 1), low - top);

@@ -21,8 +21,11 @@ export function parsed(fragment: string): Address {
 
 /** The fragment of an address. Characters that may stand there stay readable. */
 export function written({ screen, shown }: Address): string {
-  const readable = (text: string) => encodeURIComponent(text).replace(/%2C/g, ",").replace(/%3B/g, ";").replace(/%20/g, "+");
-  const parts = Object.entries(shown).filter(([, value]) => value !== "").map(([name, value]) => `${readable(name)}=${readable(value)}`);
+  const readable = (text: string) =>
+    encodeURIComponent(text).replace(/%2C/g, ",").replace(/%3B/g, ";").replace(/%20/g, "+");
+  const parts = Object.entries(shown)
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => `${readable(name)}=${readable(value)}`);
   return `#/${screen}${parts.length > 0 ? `?${parts.join("&")}` : ""}`;
 }
 

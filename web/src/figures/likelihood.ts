@@ -70,7 +70,8 @@ function information(expected: Float64Array, derivatives: Float64Array, size: nu
     for (let row = 0; row < size; row++) {
       const left = (derivatives[bin * size + row] ?? 0) * weight;
       for (let column = 0; column < size; column++) {
-        matrix[row * size + column] = (matrix[row * size + column] ?? 0) + left * (derivatives[bin * size + column] ?? 0);
+        matrix[row * size + column] =
+          (matrix[row * size + column] ?? 0) + left * (derivatives[bin * size + column] ?? 0);
       }
     }
   }

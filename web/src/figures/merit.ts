@@ -19,7 +19,9 @@ export interface Merit {
 export function figure_of_merit(region: Region): Merit | null {
   const start = two_peaks(region);
   if (!start) return null;
-  const found = climb(region.counts, start, (parameters, expected, derivatives) => two(region, parameters, expected, derivatives));
+  const found = climb(region.counts, start, (parameters, expected, derivatives) =>
+    two(region, parameters, expected, derivatives),
+  );
   if (!found) return null;
   const [, c1 = 0, s1 = 0, , c2 = 0, s2 = 0] = found.parameters;
   const [area_1 = 0, , , area_2 = 0] = found.parameters;
@@ -29,12 +31,16 @@ export function figure_of_merit(region: Region): Merit | null {
   const sign = Math.sign(c2 - c1);
   const by = [0, -sign / widths, -figure / (s1 + s2), 0, sign / widths, -figure / (s1 + s2)];
   let variance = 0;
-  by.forEach((left, row) => by.forEach((right, column) => (variance += left * right * (found.covariance[row * 6 + column] ?? 0))));
+  by.forEach((left, row) =>
+    by.forEach((right, column) => (variance += left * right * (found.covariance[row * 6 + column] ?? 0))),
+  );
   const curve = new Float64Array(region.counts.length);
   two(region, found.parameters, curve, new Float64Array(curve.length * 6));
   return {
     figure: { value: figure, deviation: Math.sqrt(Math.max(variance, 0)) },
-    centroids: [c1, c2], fwhms: [s1 * FWHM_PER_SIGMA, s2 * FWHM_PER_SIGMA], curve,
+    centroids: [c1, c2],
+    fwhms: [s1 * FWHM_PER_SIGMA, s2 * FWHM_PER_SIGMA],
+    curve,
   };
 }
 
@@ -64,13 +70,21 @@ function two_peaks({ counts, low, bin_width }: Region): number[] | null {
   return [area(left), place(left), sigma, area(right), place(right), sigma];
 }
 
-function two({ low, bin_width }: Region, parameters: readonly number[], expected: Float64Array, derivatives: Float64Array): boolean {
+function two(
+  { low, bin_width }: Region,
+  parameters: readonly number[],
+  expected: Float64Array,
+  derivatives: Float64Array,
+): boolean {
   const [a1 = 0, c1 = 0, s1 = 0, a2 = 0, c2 = 0, s2 = 0] = parameters;
   if (!(s1 > bin_width / 5 && s2 > bin_width / 5)) return false;
   for (let bin = 0; bin < expected.length; bin++) {
     const x = low + (bin + 0.5) * bin_width;
     expected[bin] = 0.01;
-    [[a1, c1, s1], [a2, c2, s2]].forEach(([area = 0, centroid = 0, sigma = 1], index) => {
+    [
+      [a1, c1, s1],
+      [a2, c2, s2],
+    ].forEach(([area = 0, centroid = 0, sigma = 1], index) => {
       const at = (x - centroid) / sigma;
       const density = (Math.exp(-0.5 * at * at) * bin_width) / (sigma * Math.sqrt(2 * Math.PI));
       const row = bin * 6 + index * 3;

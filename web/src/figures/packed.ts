@@ -22,11 +22,13 @@ const MOST_BINS = 1 << 24;
 export function frames(buffer: ArrayBuffer): Frame[] {
   const view = new DataView(buffer);
   const found: Frame[] = [];
-  for (let at = 0; at < view.byteLength; ) {
-    if (at + HEADER_BYTES > view.byteLength) throw new Error(`spectra: ${view.byteLength - at} bytes where a header should be`);
+  for (let at = 0; at < view.byteLength;) {
+    if (at + HEADER_BYTES > view.byteLength)
+      throw new Error(`spectra: ${view.byteLength - at} bytes where a header should be`);
     const [bins, bytes] = [view.getUint32(at + 20, true), view.getUint32(at + 24, true)];
     const begin = at + HEADER_BYTES;
-    if (begin + bytes > view.byteLength) throw new Error(`spectra: ${bytes} bytes of counts promised, ${view.byteLength - begin} there`);
+    if (begin + bytes > view.byteLength)
+      throw new Error(`spectra: ${bytes} bytes of counts promised, ${view.byteLength - begin} there`);
     found.push({
       id: view.getUint32(at, true),
       revision: view.getBigUint64(at + 4, true),

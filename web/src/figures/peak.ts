@@ -74,7 +74,12 @@ function first_guess({ counts, low, bin_width }: Region): number[] | null {
   return [net, centroid, Math.max(sigma, bin_width / 2), Math.max((left + right) / 2, 0.01), right - left];
 }
 
-function shape(region: Region, parameters: readonly number[], expected: Float64Array, derivatives: Float64Array): boolean {
+function shape(
+  region: Region,
+  parameters: readonly number[],
+  expected: Float64Array,
+  derivatives: Float64Array,
+): boolean {
   const [area = 0, centroid = 0, sigma = 0, level = 0, slope = 0] = parameters;
   const { low, bin_width } = region;
   const [bins, size] = [expected.length, parameters.length];
@@ -106,7 +111,10 @@ function gaussian(at: number): { at: number; density: number; integral: number }
 export function normal_integral(at: number): number {
   const z = Math.abs(at) / Math.SQRT2;
   const t = 2 / (2 + z);
-  const series = [-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277];
+  const series = [
+    -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223,
+    0.17087277,
+  ];
   const sum = series.reduceRight((rest, each) => each + t * rest, 0);
   const half_tail = (t * Math.exp(-z * z + sum)) / 2;
   return at > 0 ? 1 - half_tail : half_tail;
@@ -129,10 +137,19 @@ function told(region: Region, found: Likeliest): Peak {
   const background = new Float64Array(region.counts.length);
   const unused = new Float64Array(region.counts.length * size);
   shape(region, parameters, curve, unused);
-  shape(region, parameters.map((each, index) => (index === 0 ? 0 : each)), background, unused);
+  shape(
+    region,
+    parameters.map((each, index) => (index === 0 ? 0 : each)),
+    background,
+    unused,
+  );
   const [net_area, centroid, fwhm] = [of(0), of(1), of(2, FWHM_PER_SIGMA)];
   return {
-    centroid, fwhm, net_area, curve, background,
+    centroid,
+    fwhm,
+    net_area,
+    curve,
+    background,
     resolution: fwhm.value / Math.abs(centroid.value),
     deviance_per_degree: found.deviance / found.degrees_of_freedom,
   };

@@ -16,7 +16,10 @@ export function is_inside(points: readonly Point[], [x, y]: Point): boolean {
 
 /** Whether any two sides cross: such a region is refused by the configuration. */
 export function crosses_itself(points: readonly Point[]): boolean {
-  const side = (index: number): [Point, Point] => [points[index] ?? [0, 0], points[(index + 1) % points.length] ?? [0, 0]];
+  const side = (index: number): [Point, Point] => [
+    points[index] ?? [0, 0],
+    points[(index + 1) % points.length] ?? [0, 0],
+  ];
   for (let one = 0; one < points.length; one++) {
     for (let other = one + 2; other < points.length; other++) {
       const neighbours = one === 0 && other === points.length - 1;
@@ -27,19 +30,28 @@ export function crosses_itself(points: readonly Point[]): boolean {
 }
 
 function cross([a, b]: [Point, Point], [c, d]: [Point, Point]): boolean {
-  const turn = (p: Point, q: Point, r: Point) => Math.sign((q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]));
+  const turn = (p: Point, q: Point, r: Point) =>
+    Math.sign((q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]));
   return turn(a, b, c) !== turn(a, b, d) && turn(c, d, a) !== turn(c, d, b);
 }
 
 /** A rectangle by two opposite corners. */
 export function rectangle([x1, y1]: Point, [x2, y2]: Point): Point[] {
   const [left, right, low, high] = [Math.min(x1, x2), Math.max(x1, x2), Math.min(y1, y2), Math.max(y1, y2)];
-  return [[left, low], [right, low], [right, high], [left, high]];
+  return [
+    [left, low],
+    [right, low],
+    [right, high],
+    [left, high],
+  ];
 }
 
 /** A name that an expression can call: letters, digits, underscores. */
 export function as_name(text: string): string {
-  const cleaned = text.trim().replace(/[^A-Za-z0-9_]+/g, "_").replace(/^_+|_+$/g, "");
+  const cleaned = text
+    .trim()
+    .replace(/[^A-Za-z0-9_]+/g, "_")
+    .replace(/^_+|_+$/g, "");
   return /^[A-Za-z]/.test(cleaned) ? cleaned : cleaned === "" ? "region" : `region_${cleaned}`;
 }
 
@@ -48,7 +60,15 @@ export function configuration(name: string, x: string, y: string, points: readon
   const number = (value: number) => String(Number(value.toPrecision(5)));
   const corners = points.map(([a, b]) => `[${number(a)}, ${number(b)}]`).join(", ");
   return [
-    "[[polygon]]", `name = "${name}"`, `x = "${x}"`, `y = "${y}"`, `points = [${corners}]`, "",
-    "[[cut]]", `name = "${name}"`, `keep = "${kept ? "" : "!"}inside(${name})"`, "",
+    "[[polygon]]",
+    `name = "${name}"`,
+    `x = "${x}"`,
+    `y = "${y}"`,
+    `points = [${corners}]`,
+    "",
+    "[[cut]]",
+    `name = "${name}"`,
+    `keep = "${kept ? "" : "!"}inside(${name})"`,
+    "",
   ].join("\n");
 }

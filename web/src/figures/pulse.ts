@@ -48,7 +48,14 @@ export class Persistence {
   /** The plane; `null` as long as there is no pulse. */
   plane(): { x: Axis; y: Axis; counts: Float64Array } | null {
     if (this.pulses === 0) return null;
-    const x = { label: "time", field: "time", unit: "ps", bins: this.#columns, low: 0, high: this.#columns * this.#ns_per_sample * 1000 };
+    const x = {
+      label: "time",
+      field: "time",
+      unit: "ps",
+      bins: this.#columns,
+      low: 0,
+      high: this.#columns * this.#ns_per_sample * 1000,
+    };
     const y = { label: "height", field: "sample", unit: "", bins: ROWS, low: this.#low, high: this.#high };
     return { x, y, counts: this.#counts };
   }
@@ -59,7 +66,10 @@ export class Persistence {
     const fits = this.pulses > 0 && columns === this.#columns && lowest >= this.#low && highest < this.#high;
     if (fits) return;
     const margin = Math.max((highest - lowest) * 0.15, 8);
-    const [low, high] = this.pulses > 0 ? [Math.min(this.#low, lowest - margin), Math.max(this.#high, highest + margin)] : [lowest - margin, highest + margin];
+    const [low, high] =
+      this.pulses > 0
+        ? [Math.min(this.#low, lowest - margin), Math.max(this.#high, highest + margin)]
+        : [lowest - margin, highest + margin];
     const grown = new Float64Array(columns * ROWS);
     this.#counts.forEach((n, at) => {
       if (n === 0) return;

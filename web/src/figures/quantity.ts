@@ -48,7 +48,10 @@ export function count(value: number | null | undefined): string {
 /** Every digit of a count, in groups of three: for tables and hints where books must balance. */
 export function exact(value: number | null | undefined): string {
   if (value === null || value === undefined) return UNKNOWN;
-  return Math.round(value).toString().replace("-", "−").replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+  return Math.round(value)
+    .toString()
+    .replace("-", "−")
+    .replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
 /** A share of one in per cent: `0.09 %`, `31.0 %`, `100 %`. */
@@ -66,7 +69,8 @@ export function measured(value: number, deviation: number): string {
   if (!Number.isFinite(deviation) || deviation <= 0) return plain(value);
   const places = Math.min(Math.max(1 - Math.floor(Math.log10(deviation)), 0), 9);
   const whole = 10 ** Math.max(Math.floor(Math.log10(deviation)) - 1, 0);
-  const written = (each: number) => (whole > 1 ? Math.round(each / whole) * whole : each).toFixed(places).replace("-", "−");
+  const written = (each: number) =>
+    (whole > 1 ? Math.round(each / whole) * whole : each).toFixed(places).replace("-", "−");
   return `${written(value)} ± ${written(deviation)}`;
 }
 

@@ -49,7 +49,10 @@ export function background(counts: ArrayLike<number>, width: number): Float64Arr
 
 /** Sums of a plane's columns and rows over a window of bins; `[first, end)` along each axis. First axis fastest. */
 export function projections(
-  counts: ArrayLike<number>, columns: number, [x1, x2]: readonly [number, number], [y1, y2]: readonly [number, number],
+  counts: ArrayLike<number>,
+  columns: number,
+  [x1, x2]: readonly [number, number],
+  [y1, y2]: readonly [number, number],
 ): { along_x: Float64Array; along_y: Float64Array } {
   const [along_x, along_y] = [new Float64Array(x2 - x1), new Float64Array(y2 - y1)];
   for (let y = y1; y < y2; y++) {

@@ -23,8 +23,13 @@ export function decades(low: number, high: number): number[] {
 /** Of an axis that carries the logarithm to base ten: where 1, 2 and 5 times a power of ten lie. */
 export function logarithmic_ticks(low: number, high: number): number[] {
   const round = high - low < 3 ? [1, 2, 5] : [1];
-  const powers = Array.from({ length: Math.max(Math.ceil(high) - Math.floor(low) + 1, 0) }, (_, index) => Math.floor(low) + index);
-  return powers.flatMap((power) => round.map((each) => power + Math.log10(each))).filter((value) => value >= low && value <= high);
+  const powers = Array.from(
+    { length: Math.max(Math.ceil(high) - Math.floor(low) + 1, 0) },
+    (_, index) => Math.floor(low) + index,
+  );
+  return powers
+    .flatMap((power) => round.map((each) => power + Math.log10(each)))
+    .filter((value) => value >= low && value <= high);
 }
 
 /** A tick with prefix and without needless zeros: `20 k`, `1.5 M`, `0.2`. */

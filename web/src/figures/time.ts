@@ -39,7 +39,11 @@ export function lasting(seconds: number | null | undefined): string {
 export function ago(seconds: number): string {
   const back = Math.round(-seconds);
   if (back === 0) return "now";
-  return back % 60 === 0 ? `−${back / 60} m` : back > 60 ? `−${Math.floor(back / 60)} m ${TWO(back % 60)} s` : `−${back} s`;
+  return back % 60 === 0
+    ? `−${back / 60} m`
+    : back > 60
+      ? `−${Math.floor(back / 60)} m ${TWO(back % 60)} s`
+      : `−${back} s`;
 }
 
 /** Steps of such an axis. */

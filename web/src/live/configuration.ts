@@ -17,7 +17,14 @@ export function coincidence_window_ps(told: unknown): number | null {
 function found_in(told: unknown): number | null {
   if (typeof told !== "object" || told === null) return null;
   for (const [name, value] of Object.entries(told)) {
-    if (name === "coincidence" && typeof value === "object" && value !== null && "window_ps" in value && typeof value.window_ps === "number") return value.window_ps;
+    if (
+      name === "coincidence" &&
+      typeof value === "object" &&
+      value !== null &&
+      "window_ps" in value &&
+      typeof value.window_ps === "number"
+    )
+      return value.window_ps;
     const deeper = found_in(value);
     if (deeper !== null) return deeper;
   }

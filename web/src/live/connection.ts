@@ -76,7 +76,9 @@ export class Connection {
     stream.addEventListener("state", heard);
     stream.addEventListener("message", (event: MessageEvent<string>) => {
       const message = JSON.parse(event.data) as Message;
-      this.#messages = [...this.#messages.filter(({ number }) => number !== message.number), message].slice(-MOST_MESSAGES);
+      this.#messages = [...this.#messages.filter(({ number }) => number !== message.number), message].slice(
+        -MOST_MESSAGES,
+      );
       this.#tell();
     });
     stream.onerror = () => this.#mend();
@@ -89,10 +91,17 @@ export class Connection {
     setTimeout(() => this.#connect(), this.#wait_ms);
     this.#wait_ms = Math.min(this.#wait_ms * 2, LONGEST_WAIT_MS);
     // A stream cannot tell why it was refused, and where there are too many streams a single state may still be had.
-    fetch("/api/state").then(async (answer) => {
-      if (answer.ok) this.take((await answer.json()) as State);
-      else this.#refusal = answer.status === 401 || answer.status === 403 ? "a token is needed: add ?token=… to the address" : `the server answers ${answer.status}`;
-    }, () => (this.#refusal = "the server does not answer"));
+    fetch("/api/state").then(
+      async (answer) => {
+        if (answer.ok) this.take((await answer.json()) as State);
+        else
+          this.#refusal =
+            answer.status === 401 || answer.status === 403
+              ? "a token is needed: add ?token=… to the address"
+              : `the server answers ${answer.status}`;
+      },
+      () => (this.#refusal = "the server does not answer"),
+    );
   }
 
   #tell(): void {

@@ -42,7 +42,11 @@ export class FlowMeter {
   /** The flow at this state. */
   flow(state: State, now_ms: number): Flow {
     const stages = (state.flow ?? []).filter(({ stage }) => stage !== "trigger");
-    const now: Look = { at_ms: now_ms, run: state.run?.name ?? "", stages: new Map(stages.map((stage) => [key(stage), stage])) };
+    const now: Look = {
+      at_ms: now_ms,
+      run: state.run?.name ?? "",
+      stages: new Map(stages.map((stage) => [key(stage), stage])),
+    };
     if (this.#looks.at(-1)?.run !== now.run) this.#looks = [];
     this.#looks = this.#looks.filter(({ at_ms }) => now_ms - at_ms <= WINDOW_MS);
     const before = this.#looks[0];
@@ -73,7 +77,10 @@ function measured(stage: Stage, before: Stage | undefined, seconds: number): Flo
     unit: stage.unit ?? "",
     in_hz: stage.in_rate_hz ?? grown((each) => each.in),
     out_hz: stage.out_rate_hz ?? grown((each) => each.out),
-    filtered_hz: Math.min(grown((each) => each.filtered), stage.in_rate_hz ?? Infinity),
+    filtered_hz: Math.min(
+      grown((each) => each.filtered),
+      stage.in_rate_hz ?? Infinity,
+    ),
     lost_hz: grown((each) => each.lost),
     lost: stage.lost ?? 0,
     held: stage.held ?? 0,

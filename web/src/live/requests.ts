@@ -2,7 +2,11 @@
 
 /** A refusal, in the server's words. */
 export class Refused extends Error {
-  constructor(readonly status: number, message: string, readonly advice: string) {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly advice: string,
+  ) {
     super(message);
   }
 }

@@ -40,7 +40,12 @@ export class CountsFeed {
   #closed = false;
 
   /** Asks for `wanted()` every `period_ms`; what has changed goes to `taken`. */
-  constructor(wanted: () => readonly number[], taken: (frames: Frame[]) => void, failed: (words: string) => void, period_ms = 100) {
+  constructor(
+    wanted: () => readonly number[],
+    taken: (frames: Frame[]) => void,
+    failed: (words: string) => void,
+    period_ms = 100,
+  ) {
     [this.#wanted, this.#taken, this.#failed, this.#period_ms] = [wanted, taken, failed, period_ms];
     void this.#ask();
   }

@@ -125,8 +125,13 @@ export interface Limits {
 export interface State {
   state?: string;
   run?: {
-    number?: number; name?: string; title?: string; comment?: string;
-    started?: string | number; elapsed_seconds?: number; limits?: Limits;
+    number?: number;
+    name?: string;
+    title?: string;
+    comment?: string;
+    started?: string | number;
+    elapsed_seconds?: number;
+    limits?: Limits;
   } | null;
   elapsed_seconds?: number;
   sources?: Source[];

@@ -8,14 +8,26 @@ import { h, Keyed, set, set_text } from "./element.js";
 export class Boards {
   readonly root = h("div", { class: "boards", role: "list", "aria-label": "Completeness of each board" });
   readonly summary = h("output", { class: "readout" });
-  readonly #cells = new Keyed<Completeness>(this.root, ({ name }) => name, ({ name }) => this.#make(name), (cell, board) => this.#update(cell, board));
+  readonly #cells = new Keyed<Completeness>(
+    this.root,
+    ({ name }) => name,
+    ({ name }) => this.#make(name),
+    (cell, board) => this.#update(cell, board),
+  );
 
   /** Shows these boards. */
   show(boards: readonly Completeness[]): void {
     this.#cells.show(boards);
     const missing = boards.filter(({ expected, built }) => expected > built);
     const first = [...missing].sort((a, b) => b.expected - b.built - (a.expected - a.built))[0];
-    set_text(this.summary, first ? `${missing.length} of ${boards.length} incomplete, most of all ${first.name}` : boards.length > 0 ? `all ${boards.length} complete` : "");
+    set_text(
+      this.summary,
+      first
+        ? `${missing.length} of ${boards.length} incomplete, most of all ${first.name}`
+        : boards.length > 0
+          ? `all ${boards.length} complete`
+          : "",
+    );
     this.summary.classList.toggle("lost", missing.length > 0);
   }
 
@@ -32,6 +44,10 @@ export class Boards {
     cell.classList.toggle("unknown", Number.isNaN(part));
     cell.classList.toggle("missing", part < 1);
     set_text(value, Number.isNaN(part) ? "no triggers" : share(part));
-    set(cell, "title", `${name}: ${count(built)} of ${count(expected)} fragments came in the last seconds${missing === undefined ? "" : `, ${count(missing)} are missing since the start`}`);
+    set(
+      cell,
+      "title",
+      `${name}: ${count(built)} of ${count(expected)} fragments came in the last seconds${missing === undefined ? "" : `, ${count(missing)} are missing since the start`}`,
+    );
   }
 }

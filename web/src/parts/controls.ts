@@ -3,7 +3,11 @@
 import { h } from "./element.js";
 
 /** A button; `key` is the shortcut that its hint tells. */
-export function button(text: string, pressed: () => void, more: { key?: string; class?: string; title?: string } = {}): HTMLButtonElement {
+export function button(
+  text: string,
+  pressed: () => void,
+  more: { key?: string; class?: string; title?: string } = {},
+): HTMLButtonElement {
   const title = more.title ?? "";
   const hint = more.key ? `${title}${title ? " " : ""}(${more.key})` : title;
   return h("button", { type: "button", class: more.class, title: hint || undefined, onclick: pressed }, text);
@@ -16,7 +20,17 @@ export class Toggle {
 
   constructor(text: string, on: boolean, changed: (on: boolean) => void, title = "") {
     this.#on = on;
-    this.root = h("button", { type: "button", class: "toggle", "aria-pressed": String(on), title: title || undefined, onclick: () => this.press() }, text);
+    this.root = h(
+      "button",
+      {
+        type: "button",
+        class: "toggle",
+        "aria-pressed": String(on),
+        title: title || undefined,
+        onclick: () => this.press(),
+      },
+      text,
+    );
     this.press = () => {
       this.set(!this.#on);
       changed(this.#on);
@@ -38,7 +52,12 @@ export class Toggle {
 }
 
 /** One of several, side by side. */
-export function segments<T extends string>(label: string, choices: readonly (readonly [T, string])[], chosen: T, changed: (choice: T) => void): { root: HTMLElement; set(choice: T): void } {
+export function segments<T extends string>(
+  label: string,
+  choices: readonly (readonly [T, string])[],
+  chosen: T,
+  changed: (choice: T) => void,
+): { root: HTMLElement; set(choice: T): void } {
   const buttons = choices.map(([value, text]) => {
     const one: HTMLButtonElement = button(text, () => {
       mark(value);
@@ -46,9 +65,13 @@ export function segments<T extends string>(label: string, choices: readonly (rea
     });
     return [value, one] as const;
   });
-  const mark = (choice: T) => buttons.forEach(([value, one]) => one.setAttribute("aria-pressed", String(value === choice)));
+  const mark = (choice: T) =>
+    buttons.forEach(([value, one]) => one.setAttribute("aria-pressed", String(value === choice)));
   mark(chosen);
-  return { root: h("div", { class: "segments", role: "group", "aria-label": label }, ...buttons.map(([, one]) => one)), set: mark };
+  return {
+    root: h("div", { class: "segments", role: "group", "aria-label": label }, ...buttons.map(([, one]) => one)),
+    set: mark,
+  };
 }
 
 /** A choice out of a list that may change. */
@@ -75,7 +98,12 @@ export class Choice {
 
 /** A part of a screen, with its title; what stands beside the title comes after it. */
 export function panel(title: string, name: string, beside: (Node | string)[], ...content: Node[]): HTMLElement {
-  return h("section", { class: `panel ${name}`, "aria-label": title }, h("header", {}, h("h2", {}, title), ...beside), ...content);
+  return h(
+    "section",
+    { class: `panel ${name}`, "aria-label": title },
+    h("header", {}, h("h2", {}, title), ...beside),
+    ...content,
+  );
 }
 
 /** A short word at the foot of the page, that goes by itself. */
@@ -111,11 +139,13 @@ export class Facts {
     const names = facts.map(([name]) => name).join("\n");
     if (names !== [...this.#values.keys()].join("\n")) {
       this.#values.clear();
-      this.root.replaceChildren(...facts.map(([name]) => {
-        const value = h("dd");
-        this.#values.set(name, value);
-        return h("div", {}, h("dt", {}, name), value);
-      }));
+      this.root.replaceChildren(
+        ...facts.map(([name]) => {
+          const value = h("dd");
+          this.#values.set(name, value);
+          return h("div", {}, h("dt", {}, name), value);
+        }),
+      );
     }
     for (const [name, text] of facts) {
       const value = this.#values.get(name);

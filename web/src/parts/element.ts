@@ -4,7 +4,11 @@ type Child = Node | string | null | false;
 type Value = string | number | boolean | ((event: never) => void) | undefined;
 
 /** An HTML element: `on…` are listeners, true and false set or leave out an attribute, all else is an attribute. */
-export function h<T extends keyof HTMLElementTagNameMap>(tag: T, attributes: Record<string, Value> = {}, ...children: Child[]): HTMLElementTagNameMap[T] {
+export function h<T extends keyof HTMLElementTagNameMap>(
+  tag: T,
+  attributes: Record<string, Value> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[T] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value as EventListener);
@@ -16,7 +20,11 @@ export function h<T extends keyof HTMLElementTagNameMap>(tag: T, attributes: Rec
 }
 
 /** An element of a drawing. */
-export function svg<T extends keyof SVGElementTagNameMap>(tag: T, attributes: Record<string, string | number> = {}, ...children: Child[]): SVGElementTagNameMap[T] {
+export function svg<T extends keyof SVGElementTagNameMap>(
+  tag: T,
+  attributes: Record<string, string | number> = {},
+  ...children: Child[]
+): SVGElementTagNameMap[T] {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
   element.append(...children.filter((child): child is Node | string => child !== null && child !== false));
@@ -62,7 +70,8 @@ export class Keyed<T> {
       const key = this.key(item);
       let element = this.#elements.get(key);
       if (!element) this.#elements.set(key, (element = this.make(item)));
-      if (this.parent.children[index] !== element) this.parent.insertBefore(element, this.parent.children[index] ?? null);
+      if (this.parent.children[index] !== element)
+        this.parent.insertBefore(element, this.parent.children[index] ?? null);
       this.update(element, item);
     });
   }

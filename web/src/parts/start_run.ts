@@ -15,19 +15,42 @@ export function ask_for_run(): void {
   const refusal = h("output", { class: "refusal" });
   const start = h("button", { type: "submit", class: "main" }, "start");
   const field = (text: string, input: HTMLElement) => h("label", {}, h("span", {}, text), input);
-  const form = h("form", { method: "dialog" }, h("h2", {}, "New run"), field("title", title), field("comment", comment),
-    h("fieldset", {}, h("legend", {}, "stop by itself after"), field("seconds", seconds), field("hits", hits), field("events", events)),
-    refusal, h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "not now")));
+  const form = h(
+    "form",
+    { method: "dialog" },
+    h("h2", {}, "New run"),
+    field("title", title),
+    field("comment", comment),
+    h(
+      "fieldset",
+      {},
+      h("legend", {}, "stop by itself after"),
+      field("seconds", seconds),
+      field("hits", hits),
+      field("events", events),
+    ),
+    refusal,
+    h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "not now")),
+  );
   const dialog = h("dialog", { class: "start", "aria-label": "New run" }, form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const limit = (name: string, { value }: HTMLInputElement) => (Number(value) > 0 ? { [name]: Number(value) } : {});
-    const wanted = { title: title.value, comment: comment.value, ...limit("seconds", seconds), ...limit("hits", hits), ...limit("events", events) };
+    const wanted = {
+      title: title.value,
+      comment: comment.value,
+      ...limit("seconds", seconds),
+      ...limit("hits", hits),
+      ...limit("events", events),
+    };
     start.disabled = true;
-    post("/api/run/start", wanted).then(() => dialog.close(), (error: unknown) => {
-      refusal.textContent = in_words(error);
-      start.disabled = false;
-    });
+    post("/api/run/start", wanted).then(
+      () => dialog.close(),
+      (error: unknown) => {
+        refusal.textContent = in_words(error);
+        start.disabled = false;
+      },
+    );
   });
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
@@ -37,10 +60,26 @@ export function ask_for_run(): void {
 /** Says what stopping does, and stops. */
 export function ask_to_stop(run: string): void {
   document.querySelector("dialog.stop")?.remove();
-  const dialog = h("dialog", { class: "stop", "aria-label": "Stop the run" }, h("form", { method: "dialog" },
-    h("h2", {}, `Stop ${run}?`),
-    h("p", {}, "What is in flight is written, the books are closed, and the run cannot be continued. The boards stay configured; a new run can start at once."),
-    h("div", { class: "tools" }, h("button", { type: "submit", value: "stop", class: "main", autofocus: true }, "stop"), h("button", { type: "submit", value: "" }, "go on"))));
+  const dialog = h(
+    "dialog",
+    { class: "stop", "aria-label": "Stop the run" },
+    h(
+      "form",
+      { method: "dialog" },
+      h("h2", {}, `Stop ${run}?`),
+      h(
+        "p",
+        {},
+        "What is in flight is written, the books are closed, and the run cannot be continued. The boards stay configured; a new run can start at once.",
+      ),
+      h(
+        "div",
+        { class: "tools" },
+        h("button", { type: "submit", value: "stop", class: "main", autofocus: true }, "stop"),
+        h("button", { type: "submit", value: "" }, "go on"),
+      ),
+    ),
+  );
   dialog.addEventListener("close", () => {
     dialog.remove();
     if (dialog.returnValue === "stop") void ask("/api/run/stop");

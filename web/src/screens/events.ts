@@ -26,16 +26,41 @@ export const events_screen: MakeScreen = () => {
   const boards = new Boards();
   const facts = new Facts();
   const unit_plot = (label: string, unit: string) =>
-    new Plot({ label, along_x: (power) => unit_tick(10 ** power, unit), ticks: logarithmic_ticks, height: 200, empty: "no event has been built yet" });
+    new Plot({
+      label,
+      along_x: (power) => unit_tick(10 ** power, unit),
+      ticks: logarithmic_ticks,
+      height: 200,
+      empty: "no event has been built yet",
+    });
   const sizes = unit_plot("Event sizes", "B");
   const latency = unit_plot("Time to build an event", "s");
-  const multiplicity = new Plot({ label: "Multiplicity of coincidences", along_x: tick, height: 200, empty: "no coincidence yet" });
-  const busy_plot = new Plot({ label: "Busy share, last ten minutes", along_x: ago, steps: AGO_STEPS, along_y: (percent) => `${tick(percent)} %`, height: 200, empty: "no busy yet" });
-  const none = h("p", { class: "empty" }, "no events are built: this configuration has neither triggered sources nor [coincidence]");
+  const multiplicity = new Plot({
+    label: "Multiplicity of coincidences",
+    along_x: tick,
+    height: 200,
+    empty: "no coincidence yet",
+  });
+  const busy_plot = new Plot({
+    label: "Busy share, last ten minutes",
+    along_x: ago,
+    steps: AGO_STEPS,
+    along_y: (percent) => `${tick(percent)} %`,
+    height: 200,
+    empty: "no busy yet",
+  });
+  const none = h(
+    "p",
+    { class: "empty" },
+    "no events are built: this configuration has neither triggered sources nor [coincidence]",
+  );
   const multiplicity_panel = panel("Multiplicity of coincidences", "", [multiplicity.readout], multiplicity.root);
   const triggered = [
-    panel("Boards by completeness", "wide boards-panel", [boards.summary], boards.root), panel("Now", "", [], facts.root),
-    panel("Event size", "", [sizes.readout], sizes.root), panel("Time to build", "", [latency.readout], latency.root), panel("Busy", "", [busy_plot.readout], busy_plot.root),
+    panel("Boards by completeness", "wide boards-panel", [boards.summary], boards.root),
+    panel("Now", "", [], facts.root),
+    panel("Event size", "", [sizes.readout], sizes.root),
+    panel("Time to build", "", [latency.readout], latency.root),
+    panel("Busy", "", [busy_plot.readout], busy_plot.root),
   ];
   let last_drawn = 0;
   return {
@@ -54,7 +79,11 @@ export const events_screen: MakeScreen = () => {
       if (events) draw(events, sizes, latency, busy_plot);
       const seen = coincidences?.multiplicity ?? [];
       const last = seen.findLastIndex((n) => n > 0);
-      if (last >= 0) multiplicity.set(Array.from({ length: last + 2 }, (_, hits) => hits), [{ name: "events", values: [...seen.slice(0, last + 1), 0], style: "steps" }]);
+      if (last >= 0)
+        multiplicity.set(
+          Array.from({ length: last + 2 }, (_, hits) => hits),
+          [{ name: "events", values: [...seen.slice(0, last + 1), 0], style: "steps" }],
+        );
       set_text(none, none.textContent ?? "");
     },
     leave: () => [sizes, latency, multiplicity, busy_plot].forEach((plot) => plot.destroy()),
@@ -66,7 +95,10 @@ function draw(events: Events, sizes: Plot, latency: Plot, busy_plot: Plot): void
   distribution(latency, events.build_ns ?? events.latency_us ?? [], events.build_ns ? 1e-9 : 1e-6);
   const [times, ...lines] = busy.columns();
   const latest = times.at(-1) ?? 0;
-  busy_plot.set(times.map((time) => time - latest), lines.map((values) => ({ name: "busy", values, style: "curve" as const, colour: 5 })));
+  busy_plot.set(
+    times.map((time) => time - latest),
+    lines.map((values) => ({ name: "busy", values, style: "curve" as const, colour: 5 })),
+  );
 }
 
 // Bins grow with the value, so they are drawn over its logarithm, as counts per bin.
@@ -83,13 +115,21 @@ function event_facts(events: Events): (readonly [string, string])[] {
   const closed = events.closed ?? [];
   const built = closed.reduce((sum, n) => sum + n, 0);
   return [
-    ["events", rate(events.event_rate_hz)], ["recorded", count(events.events_recorded)],
-    ["complete", built > 0 ? share((closed[0] ?? 0) / built) : "–"], ["partial", count(events.events_partial)],
+    ["events", rate(events.event_rate_hz)],
+    ["recorded", count(events.events_recorded)],
+    ["complete", built > 0 ? share((closed[0] ?? 0) / built) : "–"],
+    ["partial", count(events.events_partial)],
     ["size, median", quantity(events.median_event_bytes, "B")],
-    ["built within, median", seconds(events.median_build_ns)], ["99 % within", seconds(events.p99_build_ns)],
-    ["open now", count(events.open_events)], ["held", quantity(events.held_bytes, "B")],
-    ["busy", `${events.busy ? "▲ now, " : ""}${share(events.busy_share)}`], ["triggers refused", count(events.triggers_refused)],
-    ...closed.slice(1).map((n, index) => [`closed ${CLOSED[index + 1] ?? index + 1}`, count(n)] as const).filter(([, n]) => n !== "0"),
+    ["built within, median", seconds(events.median_build_ns)],
+    ["99 % within", seconds(events.p99_build_ns)],
+    ["open now", count(events.open_events)],
+    ["held", quantity(events.held_bytes, "B")],
+    ["busy", `${events.busy ? "▲ now, " : ""}${share(events.busy_share)}`],
+    ["triggers refused", count(events.triggers_refused)],
+    ...closed
+      .slice(1)
+      .map((n, index) => [`closed ${CLOSED[index + 1] ?? index + 1}`, count(n)] as const)
+      .filter(([, n]) => n !== "0"),
   ];
 }
 

@@ -13,10 +13,14 @@ import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "..
 import { h, set_text, show } from "../parts/element.js";
 import type { Scene } from "./screen.js";
 import type { Picture } from "./spectra.js";
-import { choices } from "./spectra_grid.js";
+import { choices, exports } from "./spectra_grid.js";
 
 type Tool = "zoom" | "polygon" | "rectangle";
-const TOOLS = [["zoom", "zoom"], ["polygon", "polygon"], ["rectangle", "rectangle"]] as const;
+const TOOLS = [
+  ["zoom", "zoom"],
+  ["polygon", "polygon"],
+  ["rectangle", "rectangle"],
+] as const;
 // The configuration takes no more.
 const MOST_CORNERS = 64;
 
@@ -31,7 +35,13 @@ export class LargePlane implements Picture {
   readonly #trouble = h("output", { class: "readout" });
   readonly #lines = h("pre", { class: "configuration", tabindex: 0 });
   readonly #copying: HTMLElement;
-  readonly #name = h("input", { type: "text", value: "region", "aria-label": "Name of the region", maxlength: 40, oninput: () => this.#tell() });
+  readonly #name = h("input", {
+    type: "text",
+    value: "region",
+    "aria-label": "Name of the region",
+    maxlength: 40,
+    oninput: () => this.#tell(),
+  });
   readonly #tools: { root: HTMLElement; set(tool: Tool): void };
   readonly #log: Toggle;
   #tool: Tool = "zoom";
@@ -48,23 +58,48 @@ export class LargePlane implements Picture {
     private readonly other_spectrum: () => void,
   ) {
     this.#heat = new HeatMap(spectrum.name, {
-      down: (at) => this.#down(at), move: (at, is_down) => this.#move(at, is_down), up: (at) => this.#up(at), twice: () => this.#twice(),
+      down: (at) => this.#down(at),
+      move: (at, is_down) => this.#move(at, is_down),
+      up: (at) => this.#up(at),
+      twice: () => this.#twice(),
     });
-    this.#log = new Toggle("log", scene.shown.log !== "0", (on) => this.#show({ log: on ? "" : "0" }), "logarithmic (l)");
+    this.#log = new Toggle(
+      "log",
+      scene.shown.log !== "0",
+      (on) => this.#show({ log: on ? "" : "0" }),
+      "logarithmic (l)",
+    );
     this.#tools = segments<Tool>("What dragging does", TOOLS, "zoom", (tool) => this.#take(tool));
-    const keeping = segments("What becomes of it", [["keep", "keep"], ["drop", "cut away"]], "keep", (choice) => {
-      this.#kept = choice === "keep";
-      this.#tell();
-    });
-    this.#copying = h("div", { class: "copying" },
-      h("div", { class: "tools" }, h("label", { class: "field" }, h("span", {}, "name"), this.#name), keeping.root), this.#lines,
-      button("copy", () => void copy(this.#lines.textContent ?? "", "lines for the configuration"), { class: "main" }));
+    const keeping = segments(
+      "What becomes of it",
+      [
+        ["keep", "keep"],
+        ["drop", "cut away"],
+      ],
+      "keep",
+      (choice) => {
+        this.#kept = choice === "keep";
+        this.#tell();
+      },
+    );
+    this.#copying = h(
+      "div",
+      { class: "copying" },
+      h("div", { class: "tools" }, h("label", { class: "field" }, h("span", {}, "name"), this.#name), keeping.root),
+      this.#lines,
+      button("copy", () => void copy(this.#lines.textContent ?? "", "lines for the configuration"), { class: "main" }),
+    );
     this.root = this.#build();
-    this.#feed = new CountsFeed(() => [spectrum.id], ([frame]) => {
-      if (!frame) return;
-      this.#counts = frame.counts;
-      this.#draw();
-    }, (words) => set_text(this.#trouble, words), 200);
+    this.#feed = new CountsFeed(
+      () => [spectrum.id],
+      ([frame]) => {
+        if (!frame) return;
+        this.#counts = frame.counts;
+        this.#draw();
+      },
+      (words) => set_text(this.#trouble, words),
+      200,
+    );
     this.moved();
   }
 
@@ -82,7 +117,8 @@ export class LargePlane implements Picture {
     else if (key === "p") this.#take(this.#tool === "polygon" ? "zoom" : "polygon");
     else if (key === "r") this.#take(this.#tool === "rectangle" ? "zoom" : "rectangle");
     else if (key === "Enter" && this.#open.length > 2) this.#close();
-    else if (key === "Backspace" && this.#open.length > 0) this.#heat.shape(this.#open = this.#open.slice(0, -1), false);
+    else if (key === "Backspace" && this.#open.length > 0)
+      this.#heat.shape((this.#open = this.#open.slice(0, -1)), false);
     else if (key === "Escape") this.#open.length > 0 ? this.#forget() : this.back();
     else return false;
     return true;
@@ -96,19 +132,48 @@ export class LargePlane implements Picture {
   #build(): HTMLElement {
     const channels = new Choice("plane", (id) => {
       const next = this.of_view.find((each) => String(each.id) === id);
-      this.scene.show(next?.channel === null || !next ? { id, channel: "" } : { channel: String(next.channel), id: "" });
+      this.scene.show(
+        next?.channel === null || !next ? { id, channel: "" } : { channel: String(next.channel), id: "" },
+      );
       this.other_spectrum();
     });
-    channels.offer(this.of_view.filter(({ at, axes }) => at === this.spectrum.at && axes.length === 2).map(({ id, name }) => [String(id), name]), String(this.spectrum.id));
-    const exports = h("span", { class: "links" }, "save as ", h("a", { href: `/api/spectra/${this.spectrum.id}/export?format=uhi`, download: `${this.spectrum.name}.json` }, "UHI"), " ",
-      h("a", { href: `/api/spectra/${this.spectrum.id}/export?format=root`, download: `${this.spectrum.name}.root.json` }, "ROOT"));
-    const empty = button("empty it", () => void post("/api/spectra/reset", { ids: [this.spectrum.id] }).catch((error: unknown) => notice(in_words(error), true)), { title: "begin this plane anew; nothing recorded changes" });
-    return h("div", { class: "large" },
-      h("div", { class: "tools" }, button("← all", this.back, { key: "Esc" }), channels.root, this.#log.root, this.#tools.root, button("zoom out", () => this.#show({ x: "", y: "" }), { key: "z" }),
-        button("forget region", () => this.#show({ shape: "" })), ...choices(this.scene, this.of_view), exports, empty),
-      h("div", { class: "large-body" },
+    channels.offer(
+      this.of_view
+        .filter(({ at, axes }) => at === this.spectrum.at && axes.length === 2)
+        .map(({ id, name }) => [String(id), name]),
+      String(this.spectrum.id),
+    );
+    const empty = button(
+      "empty it",
+      () =>
+        void post("/api/spectra/reset", { ids: [this.spectrum.id] }).catch((error: unknown) =>
+          notice(in_words(error), true),
+        ),
+      { title: "begin this plane anew; nothing recorded changes" },
+    );
+    return h(
+      "div",
+      { class: "large" },
+      h(
+        "div",
+        { class: "tools" },
+        button("← all", this.back, { key: "Esc" }),
+        channels.root,
+        this.#log.root,
+        this.#tools.root,
+        button("zoom out", () => this.#show({ x: "", y: "" }), { key: "z" }),
+        button("forget region", () => this.#show({ shape: "" })),
+        ...choices(this.scene, this.of_view),
+        exports(this.spectrum),
+        empty,
+      ),
+      h(
+        "div",
+        { class: "large-body" },
         panel(this.spectrum.name, "large-plot", [this.#readout, this.#trouble], this.#heat.root),
-        panel("Region", "beside", [], this.#hint, this.#facts.root, this.#copying)));
+        panel("Region", "beside", [], this.#hint, this.#facts.root, this.#copying),
+      ),
+    );
   }
 
   #show(changes: Record<string, string>): void {
@@ -148,7 +213,7 @@ export class LargePlane implements Picture {
     }
     const first = this.#open[0];
     if (first && this.#open.length > 2 && this.#is_near(first, at)) this.#close();
-    else if (this.#open.length < MOST_CORNERS) this.#heat.shape(this.#open = [...this.#open, at], false);
+    else if (this.#open.length < MOST_CORNERS) this.#heat.shape((this.#open = [...this.#open, at]), false);
     this.#tell();
   }
 
@@ -175,7 +240,9 @@ export class LargePlane implements Picture {
 
   #close(): void {
     // A double click leaves its corner twice.
-    const drawn = this.#open.filter((point, index) => index === 0 || !this.#is_near(this.#open[index - 1] ?? point, point));
+    const drawn = this.#open.filter(
+      (point, index) => index === 0 || !this.#is_near(this.#open[index - 1] ?? point, point),
+    );
     this.#open = [];
     if (drawn.length < 3) return;
     if (crosses_itself(drawn)) notice("the sides of this region cross: draw it again, round in one direction", true);
@@ -186,7 +253,10 @@ export class LargePlane implements Picture {
     const [axis_x, axis_y] = this.spectrum.axes;
     if (!axis_x || !axis_y) return false;
     const view = this.#view() ?? { x: [axis_x.low, axis_x.high], y: [axis_y.low, axis_y.high] };
-    const apart = Math.hypot((one[0] - other[0]) / (view.x[1] - view.x[0]), (one[1] - other[1]) / (view.y[1] - view.y[0]));
+    const apart = Math.hypot(
+      (one[0] - other[0]) / (view.x[1] - view.x[0]),
+      (one[1] - other[1]) / (view.y[1] - view.y[0]),
+    );
     return apart < 0.015;
   }
 
@@ -195,7 +265,10 @@ export class LargePlane implements Picture {
     if (!axis_x || !axis_y || !this.#counts) return;
     const [column] = bins_of(axis_x, x, x);
     const [row] = bins_of(axis_y, y, y);
-    set_text(this.#readout, `${axis_x.label} ${plain(x)} · ${axis_y.label} ${plain(Number(y.toPrecision(4)))}: ${exact(this.#counts[row * axis_x.bins + column] ?? 0)}`);
+    set_text(
+      this.#readout,
+      `${axis_x.label} ${plain(x)} · ${axis_y.label} ${plain(Number(y.toPrecision(4)))}: ${exact(this.#counts[row * axis_x.bins + column] ?? 0)}`,
+    );
   }
 
   #draw(): void {
@@ -211,7 +284,10 @@ export class LargePlane implements Picture {
     show(this.#copying, shape.length > 2);
     const hint: Record<Tool, string> = {
       zoom: shape.length > 2 ? "" : "choose “polygon” or “rectangle” to draw a region and get the cut for it",
-      polygon: this.#open.length > 0 ? "click corners; the first one, a double click or Enter closes" : "click the first corner",
+      polygon:
+        this.#open.length > 0
+          ? "click corners; the first one, a double click or Enter closes"
+          : "click the first corner",
       rectangle: "drag from corner to corner",
     };
     set_text(this.#hint, hint[this.#tool]);
@@ -263,5 +339,8 @@ export class LargePlane implements Picture {
 }
 
 function spanned(from: Point, to: Point): View {
-  return { x: [Math.min(from[0], to[0]), Math.max(from[0], to[0])], y: [Math.min(from[1], to[1]), Math.max(from[1], to[1])] };
+  return {
+    x: [Math.min(from[0], to[0]), Math.max(from[0], to[0])],
+    y: [Math.min(from[1], to[1]), Math.max(from[1], to[1])],
+  };
 }

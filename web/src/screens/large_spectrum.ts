@@ -18,10 +18,14 @@ import { h, set_text, show } from "../parts/element.js";
 import { saved_counts } from "./saved_spectra.js";
 import type { Scene } from "./screen.js";
 import type { Picture } from "./spectra.js";
-import { choices } from "./spectra_grid.js";
+import { choices, exports } from "./spectra_grid.js";
 
 const REBINS = [1, 2, 4, 8, 16, 32];
-const BACKGROUNDS = [["", "off"], ["shown", "shown"], ["less", "taken away"]] as const;
+const BACKGROUNDS = [
+  ["", "off"],
+  ["shown", "shown"],
+  ["less", "taken away"],
+] as const;
 /** Peaks narrower than this part of the spectrum stand above the estimated background. */
 const BACKGROUND_WIDTH = 1 / 64;
 
@@ -54,21 +58,37 @@ export class LargeSpectrum implements Picture {
     this.#is_time = spectrum.axes[0]?.field === "dt";
     const unit = spectrum.axes[0]?.unit ?? "";
     this.#plot = new Plot({
-      label: spectrum.name, along_x: (value) => along(value, unit), empty: "no counts yet: the spectrum grows as soon as hits of this channel come",
+      label: spectrum.name,
+      along_x: (value) => along(value, unit),
+      empty: "no counts yet: the spectrum grows as soon as hits of this channel come",
       zoomed: (limits) => this.#show({ x: from_range(limits) }),
       marked: (limits) => this.#show(this.#is_time ? { window: from_range(limits) } : { region: from_range(limits) }),
     });
     this.#log = new Toggle("log", this.#is_log(), (on) => this.#show({ log: on ? "1" : "0" }), "logarithmic (l)");
-    this.#marking = new Toggle(this.#is_time ? "set window" : "mark a peak", false, (on) => this.#plot.marking(on), "drag over the spectrum (m)");
-    this.#copying = h("div", { class: "copying" }, this.#lines_to_copy, button("copy", () => void copy(this.#lines_to_copy.textContent ?? "", "lines")));
+    this.#marking = new Toggle(
+      this.#is_time ? "set window" : "mark a peak",
+      false,
+      (on) => this.#plot.marking(on),
+      "drag over the spectrum (m)",
+    );
+    this.#copying = h(
+      "div",
+      { class: "copying" },
+      this.#lines_to_copy,
+      button("copy", () => void copy(this.#lines_to_copy.textContent ?? "", "lines")),
+    );
     this.root = this.#build();
-    this.#feed = new CountsFeed(() => [this.spectrum.id, ...(this.#overlaid() ? [this.#overlaid()?.id ?? 0] : [])], (frames) => {
-      for (const { id, counts } of frames) {
-        if (id === this.spectrum.id) this.#counts = counts;
-        else this.#other = counts;
-      }
-      if (frames.length > 0) this.#draw();
-    }, (words) => set_text(this.#trouble, words));
+    this.#feed = new CountsFeed(
+      () => [this.spectrum.id, ...(this.#overlaid() ? [this.#overlaid()?.id ?? 0] : [])],
+      (frames) => {
+        for (const { id, counts } of frames) {
+          if (id === this.spectrum.id) this.#counts = counts;
+          else this.#other = counts;
+        }
+        if (frames.length > 0) this.#draw();
+      },
+      (words) => set_text(this.#trouble, words),
+    );
     if (this.#is_time) void this.#ask_window();
     this.moved();
   }
@@ -100,26 +120,61 @@ export class LargeSpectrum implements Picture {
   #build(): HTMLElement {
     const { spectrum, scene, of_view } = this;
     const channels = new Choice("spectrum", (id) => this.#go(Number(id)));
-    const alike = of_view.filter(({ at, axes }) => at === spectrum.at && axes[0]?.field === spectrum.axes[0]?.field && axes.length === 1);
-    channels.offer(alike.map(({ id, name }) => [String(id), name]), String(spectrum.id));
+    const alike = of_view.filter(
+      ({ at, axes }) => at === spectrum.at && axes[0]?.field === spectrum.axes[0]?.field && axes.length === 1,
+    );
+    channels.offer(
+      alike.map(({ id, name }) => [String(id), name]),
+      String(spectrum.id),
+    );
     const rebin = new Choice("join bins", (factor) => this.#show({ rebin: factor === "1" ? "" : factor }));
-    rebin.offer(REBINS.map((factor) => [String(factor), factor === 1 ? "no" : `× ${factor}`]), String(this.#rebin()));
+    rebin.offer(
+      REBINS.map((factor) => [String(factor), factor === 1 ? "no" : `× ${factor}`]),
+      String(this.#rebin()),
+    );
     const overlay = new Choice("compare with", (value) => this.#show({ overlay: value }));
     overlay.offer([["", "–"]], "");
     void this.#offer_overlays(overlay, alike);
     const below = segments("Background", BACKGROUNDS, this.#background(), (background) => this.#show({ background }));
-    const exports = h("span", { class: "links" }, "save as ",
-      h("a", { href: `/api/spectra/${spectrum.id}/export?format=uhi`, download: `${spectrum.name}.json` }, "UHI"), " ",
-      h("a", { href: `/api/spectra/${spectrum.id}/export?format=root`, download: `${spectrum.name}.root.json` }, "ROOT"));
-    const empty = button("empty it", () => void this.#empty(), { title: "begin this spectrum anew; nothing recorded changes" });
+    const empty = button("empty it", () => void this.#empty(), {
+      title: "begin this spectrum anew; nothing recorded changes",
+    });
     show(this.#copying, this.#is_time);
     const beside = panel(this.#is_time ? "Window" : "Peak", "beside", [], this.#hint, this.#facts.root, this.#copying);
-    return h("div", { class: "large" },
-      h("div", { class: "tools" }, button("← all", this.back, { key: "Esc" }), channels.root, this.#log.root, this.#marking.root,
-        button("zoom out", () => this.#show({ x: "" }), { key: "z" }), rebin.root, overlay.root,
-        this.#is_time ? null : h("span", { class: "field" }, h("span", {}, "background"), below.root), ...choices(scene, of_view), exports, empty),
-      h("div", { class: "large-body" },
-        panel(spectrum.name, "large-plot", [h("span", { class: "quiet" }, spectrum.axes[0] ? labelled(spectrum.axes[0]) : ""), this.#plot.readout, this.#trouble], this.#plot.root), beside));
+    return h(
+      "div",
+      { class: "large" },
+      h(
+        "div",
+        { class: "tools" },
+        button("← all", this.back, { key: "Esc" }),
+        channels.root,
+        this.#log.root,
+        this.#marking.root,
+        button("zoom out", () => this.#show({ x: "" }), { key: "z" }),
+        rebin.root,
+        overlay.root,
+        this.#is_time ? null : h("span", { class: "field" }, h("span", {}, "background"), below.root),
+        ...choices(scene, of_view),
+        exports(spectrum),
+        empty,
+      ),
+      h(
+        "div",
+        { class: "large-body" },
+        panel(
+          spectrum.name,
+          "large-plot",
+          [
+            h("span", { class: "quiet" }, spectrum.axes[0] ? labelled(spectrum.axes[0]) : ""),
+            this.#plot.readout,
+            this.#trouble,
+          ],
+          this.#plot.root,
+        ),
+        beside,
+      ),
+    );
   }
 
   #show(changes: Record<string, string>): void {
@@ -130,12 +185,16 @@ export class LargeSpectrum implements Picture {
   #go(id: number): void {
     const next = this.of_view.find((each) => each.id === id);
     if (!next) return;
-    this.scene.show(next.channel === null ? { id: String(id), channel: "" } : { channel: String(next.channel), id: "", region: "" });
+    this.scene.show(
+      next.channel === null ? { id: String(id), channel: "" } : { channel: String(next.channel), id: "", region: "" },
+    );
     this.other_spectrum();
   }
 
   #step(by: number): void {
-    const alike = this.of_view.filter(({ at, axes }) => at === this.spectrum.at && axes[0]?.field === this.spectrum.axes[0]?.field);
+    const alike = this.of_view.filter(
+      ({ at, axes }) => at === this.spectrum.at && axes[0]?.field === this.spectrum.axes[0]?.field,
+    );
     const next = alike[alike.findIndex(({ id }) => id === this.spectrum.id) + by];
     if (next) this.#go(next.id);
   }
@@ -162,7 +221,17 @@ export class LargeSpectrum implements Picture {
     const chosen = () => this.scene.shown.overlay ?? "";
     choice.offer([["", "–"], ...live], chosen());
     const runs = await get<{ name: string; state?: string }[]>("/api/runs").catch(() => []);
-    choice.offer([["", "–"], ...live, ...runs.filter(({ state }) => state !== "running").slice(0, 30).map(({ name }) => [`run:${name}`, name] as const)], chosen());
+    choice.offer(
+      [
+        ["", "–"],
+        ...live,
+        ...runs
+          .filter(({ state }) => state !== "running")
+          .slice(0, 30)
+          .map(({ name }) => [`run:${name}`, name] as const),
+      ],
+      chosen(),
+    );
   }
 
   async #load_saved(): Promise<void> {
@@ -196,12 +265,21 @@ export class LargeSpectrum implements Picture {
     const axis = this.spectrum.axes[0];
     if (!this.#counts || !axis) return;
     const joined = rebinned(axis, this.#counts, this.#rebin());
-    const below = this.#background() && !this.#is_time ? background(joined.counts, joined.axis.bins * BACKGROUND_WIDTH) : null;
-    const counts = below && this.#background() === "less" ? joined.counts.map((n, bin) => n - (below[bin] ?? 0)) : joined.counts;
+    const below =
+      this.#background() && !this.#is_time ? background(joined.counts, joined.axis.bins * BACKGROUND_WIDTH) : null;
+    const counts =
+      below && this.#background() === "less" ? joined.counts.map((n, bin) => n - (below[bin] ?? 0)) : joined.counts;
     const lines: Line[] = [{ name: short(this.spectrum.name), values: counts, style: "steps", colour: 0 }];
     const compared = this.#saved ?? this.#other;
-    if (compared) lines.push({ name: this.#saved ? this.#saved_run : short(this.#overlaid()?.name ?? ""), values: rebinned(axis, compared, this.#rebin()).counts, style: "steps", colour: 1 });
-    if (below && this.#background() === "shown") lines.push({ name: "background", values: below, style: "dashed", colour: 6 });
+    if (compared)
+      lines.push({
+        name: this.#saved ? this.#saved_run : short(this.#overlaid()?.name ?? ""),
+        values: rebinned(axis, compared, this.#rebin()).counts,
+        style: "steps",
+        colour: 1,
+      });
+    if (below && this.#background() === "shown")
+      lines.push({ name: "background", values: below, style: "dashed", colour: 6 });
     const x = Float64Array.from({ length: joined.axis.bins }, (_, bin) => axis.low + bin * bin_width(joined.axis));
     if (this.#is_time) this.#measure_window(joined.axis, joined.counts);
     else this.#measure_peak(joined.axis, counts, lines);
@@ -210,18 +288,33 @@ export class LargeSpectrum implements Picture {
 
   #measure_window(axis: Axis, counts: Float64Array): void {
     const drawn = range(this.scene.shown.window);
-    const limits = drawn ?? (this.#window_ps === null ? null : ([-this.#window_ps, this.#window_ps] as [number, number]));
+    const limits =
+      drawn ?? (this.#window_ps === null ? null : ([-this.#window_ps, this.#window_ps] as [number, number]));
     this.#plot.marks(limits && { limits, title: "window" });
-    set_text(this.#hint, drawn ? "the window that you have drawn" : limits ? "the window of the running configuration" : "“set window”, then drag over the spectrum");
+    set_text(
+      this.#hint,
+      drawn
+        ? "the window that you have drawn"
+        : limits
+          ? "the window of the running configuration"
+          : "“set window”, then drag over the spectrum",
+    );
     if (!limits) return;
     const [first, end] = bins_of(axis, ...limits);
     const inside = counts.slice(first, end).reduce((sum, n) => sum + n, 0);
     const all = counts.reduce((sum, n) => sum + n, 0);
-    const peak = fit_peak({ counts: counts.slice(first, end), low: axis.low + first * bin_width(axis), bin_width: bin_width(axis) });
+    const peak = fit_peak({
+      counts: counts.slice(first, end),
+      low: axis.low + first * bin_width(axis),
+      bin_width: bin_width(axis),
+    });
     const seconds = (value: number) => quantity(value * 1e-12, "s");
     const in_seconds = ({ value, deviation }: Measured) => measured_as(value * 1e-12, deviation * 1e-12, "s");
     this.#facts.show([
-      ["from", seconds(limits[0])], ["to", seconds(limits[1])], ["counts inside", exact(inside)], ["of all", share(all > 0 ? inside / all : null)],
+      ["from", seconds(limits[0])],
+      ["to", seconds(limits[1])],
+      ["counts inside", exact(inside)],
+      ["of all", share(all > 0 ? inside / all : null)],
       ["centroid", peak ? in_seconds(peak.centroid) : "–"],
       ["FWHM", peak ? in_seconds(peak.fwhm) : "–"],
     ]);
@@ -242,11 +335,28 @@ export class LargeSpectrum implements Picture {
     const low = axis.low + first * bin_width(axis);
     const peak = fit_peak({ counts: inside, low, bin_width: bin_width(axis) }, this.#background() !== "less");
     if (peak) {
-      const over = (curve: Float64Array) => Array.from({ length: counts.length }, (_, bin) => (bin >= first && bin < end ? (curve[bin - first] ?? null) : null));
-      lines.push({ name: "fit", values: over(peak.curve), style: "curve", colour: 1 }, { name: "under it", values: over(peak.background), style: "dashed", colour: 1 });
+      const over = (curve: Float64Array) =>
+        Array.from({ length: counts.length }, (_, bin) =>
+          bin >= first && bin < end ? (curve[bin - first] ?? null) : null,
+        );
+      lines.push(
+        { name: "fit", values: over(peak.curve), style: "curve", colour: 1 },
+        { name: "under it", values: over(peak.background), style: "dashed", colour: 1 },
+      );
     }
-    set_text(this.#hint, peak ? "a Gaussian on a straight background, by likelihood" : "no peak can be told in this region: mark one peak with some background on both sides");
-    this.#facts.show(peak_facts(axis, inside.reduce((sum, n) => sum + n, 0), peak));
+    set_text(
+      this.#hint,
+      peak
+        ? "a Gaussian on a straight background, by likelihood"
+        : "no peak can be told in this region: mark one peak with some background on both sides",
+    );
+    this.#facts.show(
+      peak_facts(
+        axis,
+        inside.reduce((sum, n) => sum + n, 0),
+        peak,
+      ),
+    );
   }
 }
 

@@ -25,21 +25,39 @@ const SHOWN_AT_ONCE = ["1", "5", "20"] as const;
 const NO_PULSES = "no waveforms: the boards send none, or none has met the condition";
 
 /** Conditions that are asked for most, as expressions of the cuts. */
-const CONDITIONS = [["", "all"], ["saturated", "saturated"], ["pile_up", "piled up"]] as const;
+const CONDITIONS = [
+  ["", "all"],
+  ["saturated", "saturated"],
+  ["pile_up", "piled up"],
+] as const;
 
 /** Makes the screen. */
 export const pulses_screen: MakeScreen = (scene) => new PulsesScreen(scene);
 
 class PulsesScreen implements Screen {
   readonly root: HTMLElement;
-  readonly #plot = new Plot({ label: "Analog probes of the newest pulses", along_x: (ns) => along(ns * 1000, "ps"), empty: NO_PULSES });
-  readonly #heat = new HeatMap("Persistence: all pulses laid over each other", { down: () => {}, move: () => {}, up: () => {}, twice: () => {} }, false);
+  readonly #plot = new Plot({
+    label: "Analog probes of the newest pulses",
+    along_x: (ns) => along(ns * 1000, "ps"),
+    empty: NO_PULSES,
+  });
+  readonly #heat = new HeatMap(
+    "Persistence: all pulses laid over each other",
+    { down: () => {}, move: () => {}, up: () => {}, twice: () => {} },
+    false,
+  );
   readonly #strips = new Strips();
   readonly #facts = new Facts();
   readonly #channel = new Choice("channel", (channel) => this.#show({ channel }));
   readonly #frozen: Toggle;
   readonly #persistence: Toggle;
-  readonly #condition = h("input", { type: "text", placeholder: "energy in [2000, 3000]", "aria-label": "Condition on a pulse, as in cuts", spellcheck: "false", size: 28 });
+  readonly #condition = h("input", {
+    type: "text",
+    placeholder: "energy in [2000, 3000]",
+    "aria-label": "Condition on a pulse, as in cuts",
+    spellcheck: "false",
+    size: 28,
+  });
   readonly #refusal = h("output", { class: "refusal" });
   readonly #counter = h("output", { class: "readout" });
   #timer = 0;
@@ -52,21 +70,65 @@ class PulsesScreen implements Screen {
   constructor(private readonly scene: Scene) {
     const { shown } = scene;
     this.#frozen = new Toggle("freeze", false, () => {}, "stop the picture, not the run (f)");
-    this.#persistence = new Toggle("persistence", shown.persistence === "1", (on) => this.#show({ persistence: on ? "1" : "" }), "all pulses laid over each other (p)");
+    this.#persistence = new Toggle(
+      "persistence",
+      shown.persistence === "1",
+      (on) => this.#show({ persistence: on ? "1" : "" }),
+      "all pulses laid over each other (p)",
+    );
     this.#condition.value = shown.condition ?? "";
-    const presets = segments("Which pulses", CONDITIONS, CONDITIONS.find(([value]) => value === shown.condition)?.[0] ?? "", (condition) => {
-      this.#condition.value = condition;
-      void this.#filter();
-    });
-    const at_once = segments("How many at once", SHOWN_AT_ONCE.map((each) => [each, each] as const), this.#at_once(), (number) => this.#show({ count: number === "5" ? "" : number }));
-    const form = h("form", { class: "field", onsubmit: (event: Event) => {
-      event.preventDefault();
-      void this.#filter();
-    } }, h("span", {}, "only"), presets.root, this.#condition, h("button", { type: "submit" }, "apply"));
-    const plot_panel = panel("Pulses", "large-plot", [this.#plot.readout, this.#counter], this.#plot.root, this.#heat.root, this.#strips.root);
-    this.root = h("div", { class: "screen pulses-screen" },
-      h("div", { class: "tools" }, this.#channel.root, at_once.root, this.#frozen.root, this.#persistence.root, form, this.#refusal),
-      h("div", { class: "large-body" }, plot_panel, panel("Newest", "beside", [], this.#facts.root)));
+    const presets = segments(
+      "Which pulses",
+      CONDITIONS,
+      CONDITIONS.find(([value]) => value === shown.condition)?.[0] ?? "",
+      (condition) => {
+        this.#condition.value = condition;
+        void this.#filter();
+      },
+    );
+    const at_once = segments(
+      "How many at once",
+      SHOWN_AT_ONCE.map((each) => [each, each] as const),
+      this.#at_once(),
+      (number) => this.#show({ count: number === "5" ? "" : number }),
+    );
+    const form = h(
+      "form",
+      {
+        class: "field",
+        onsubmit: (event: Event) => {
+          event.preventDefault();
+          void this.#filter();
+        },
+      },
+      h("span", {}, "only"),
+      presets.root,
+      this.#condition,
+      h("button", { type: "submit" }, "apply"),
+    );
+    const plot_panel = panel(
+      "Pulses",
+      "large-plot",
+      [this.#plot.readout, this.#counter],
+      this.#plot.root,
+      this.#heat.root,
+      this.#strips.root,
+    );
+    this.root = h(
+      "div",
+      { class: "screen pulses-screen" },
+      h(
+        "div",
+        { class: "tools" },
+        this.#channel.root,
+        at_once.root,
+        this.#frozen.root,
+        this.#persistence.root,
+        form,
+        this.#refusal,
+      ),
+      h("div", { class: "large-body" }, plot_panel, panel("Newest", "beside", [], this.#facts.root)),
+    );
     this.moved();
     void this.#ask();
   }
@@ -112,7 +174,13 @@ class PulsesScreen implements Screen {
   }
 
   #offer(): void {
-    this.#channel.offer(this.#channels.map(({ channel, name }) => [String(channel), name ? `${name} (${channel})` : `channel ${channel}`]), this.#chosen());
+    this.#channel.offer(
+      this.#channels.map(({ channel, name }) => [
+        String(channel),
+        name ? `${name} (${channel})` : `channel ${channel}`,
+      ]),
+      this.#chosen(),
+    );
   }
 
   async #filter(): Promise<void> {
@@ -161,16 +229,29 @@ class PulsesScreen implements Screen {
     const longest = Math.max(...pulses.flatMap(({ analog }) => analog.map((probe) => probe.length)));
     const x = Float64Array.from({ length: longest }, (_, sample) => sample * newest.ns_per_sample);
     const drawn = pulses.slice(0, Number(this.#at_once())).reverse();
-    const lines = drawn.flatMap((pulse, index) => pulse.analog.map((probe, number): Line => ({
-      name: `analog ${number + 1}`, values: filled(probe, longest), colour: number, style: index === drawn.length - 1 ? "curve" : "faint",
-    })));
+    const lines = drawn.flatMap((pulse, index) =>
+      pulse.analog.map((probe, number): Line => ({
+        name: `analog ${number + 1}`,
+        values: filled(probe, longest),
+        colour: number,
+        style: index === drawn.length - 1 ? "curve" : "faint",
+      })),
+    );
     this.#plot.set(x, lines);
     this.#strips.show(newest.digital, plane ? HEAT_RIGHT_PX : PLOT_RIGHT_PX);
     this.#facts.show([
-      ["energy", exact(newest.energy)], ["energy short", exact(newest.energy_short)],
-      ["pulse shape", newest.energy && typeof newest.energy_short === "number" ? ((newest.energy - newest.energy_short) / newest.energy).toFixed(3) : "–"],
-      ["time", `${(newest.time_ps * 1e-12).toFixed(9)} s`], ["samples", `${longest}, every ${quantity(newest.ns_per_sample * 1e-9, "s")}`],
-      ["flags", newest.flags?.length ? newest.flags.map((flag) => flag.replaceAll("_", " ")).join(", ") : "none"], ["laid over each other", exact(this.#laid.pulses)],
+      ["energy", exact(newest.energy)],
+      ["energy short", exact(newest.energy_short)],
+      [
+        "pulse shape",
+        newest.energy && typeof newest.energy_short === "number"
+          ? ((newest.energy - newest.energy_short) / newest.energy).toFixed(3)
+          : "–",
+      ],
+      ["time", `${(newest.time_ps * 1e-12).toFixed(9)} s`],
+      ["samples", `${longest}, every ${quantity(newest.ns_per_sample * 1e-9, "s")}`],
+      ["flags", newest.flags?.length ? newest.flags.map((flag) => flag.replaceAll("_", " ")).join(", ") : "none"],
+      ["laid over each other", exact(this.#laid.pulses)],
     ]);
   }
 }

@@ -38,15 +38,24 @@ export const run_screen: MakeScreen = () => {
   const boards = new Boards();
   const boards_panel = panel("Boards by completeness", "boards-panel", [boards.summary], boards.root);
   const plot = new Plot({
-    label: "Rate of each board, last ten minutes", along_x: ago, steps: AGO_STEPS,
-    ends: true, height: 210, empty: "no source is running",
+    label: "Rate of each board, last ten minutes",
+    along_x: ago,
+    steps: AGO_STEPS,
+    ends: true,
+    height: 210,
+    empty: "no source is running",
   });
   const messages = new Messages();
   const facts = new Facts();
   const clocks = new Facts();
   const clocks_panel = panel("Clocks", "one-column", [], clocks.root);
-  const root = h("div", { class: "screen run-screen" },
-    flow_panel, boards_panel, cells_panel, panel("Messages", "right messages-panel", [], messages.root),
+  const root = h(
+    "div",
+    { class: "screen run-screen" },
+    flow_panel,
+    boards_panel,
+    cells_panel,
+    panel("Messages", "right messages-panel", [], messages.root),
     panel("Rate of each board", "left", [plot.readout], plot.root),
     h("div", { class: "right column" }, panel("Now", "", [], facts.root), clocks_panel),
   );
@@ -64,7 +73,10 @@ export const run_screen: MakeScreen = () => {
       show(clocks_panel, (state.clocks?.length ?? 0) > 0);
       if (now - last_drawn < 480) return;
       last_drawn = now;
-      show(cells_panel, (state.sources ?? []).some(({ channels }) => (channels?.length ?? 0) > 0));
+      show(
+        cells_panel,
+        (state.sources ?? []).some(({ channels }) => (channels?.length ?? 0) > 0),
+      );
       bar.show(cells.show(state.sources ?? []));
       draw_rates(plot);
     },
@@ -77,9 +89,14 @@ function draw_rates(plot: Plot): void {
   const latest = times.at(-1) ?? 0;
   const names = rates.names();
   const named = lines.map((values, index) => ({ name: names[index] ?? "", values, colour: index }));
-  const by_rate = named.length > MOST_LINES ? named.toSorted((a, b) => (b.values.at(-1) ?? 0) - (a.values.at(-1) ?? 0)) : named;
-  const drawn = by_rate.length > MOST_LINES ? [...by_rate.slice(0, MOST_LINES / 2), ...by_rate.slice(-MOST_LINES / 2)] : by_rate;
-  plot.set(times.map((time) => time - latest), drawn.map((line, index) => ({ ...line, colour: named.length > MOST_LINES ? index : line.colour })));
+  const by_rate =
+    named.length > MOST_LINES ? named.toSorted((a, b) => (b.values.at(-1) ?? 0) - (a.values.at(-1) ?? 0)) : named;
+  const drawn =
+    by_rate.length > MOST_LINES ? [...by_rate.slice(0, MOST_LINES / 2), ...by_rate.slice(-MOST_LINES / 2)] : by_rate;
+  plot.set(
+    times.map((time) => time - latest),
+    drawn.map((line, index) => ({ ...line, colour: named.length > MOST_LINES ? index : line.colour })),
+  );
 }
 
 function now_facts(state: State): (readonly [string, string])[] {
@@ -92,16 +109,37 @@ function now_facts(state: State): (readonly [string, string])[] {
   if (state.coincidences) facts.push(["coincidences", `${rate(state.coincidences.rate_hz)}`]);
   const { events } = state;
   if (events) {
-    facts.push(["events", rate(events.event_rate_hz)], ["event size, median", quantity(events.median_event_bytes, "B")]);
-    facts.push(["built within, median", quantity(events.median_build_ns === undefined ? undefined : events.median_build_ns * 1e-9, "s")], ["busy", share(events.busy_share)]);
+    facts.push(
+      ["events", rate(events.event_rate_hz)],
+      ["event size, median", quantity(events.median_event_bytes, "B")],
+    );
+    facts.push(
+      [
+        "built within, median",
+        quantity(events.median_build_ns === undefined ? undefined : events.median_build_ns * 1e-9, "s"),
+      ],
+      ["busy", share(events.busy_share)],
+    );
   }
-  for (const { name, in: into, kept } of state.cuts ?? []) facts.push([`cut ${name}`, into ? `keeps ${share((kept ?? 0) / into)}` : "–"]);
+  for (const { name, in: into, kept } of state.cuts ?? [])
+    facts.push([`cut ${name}`, into ? `keeps ${share((kept ?? 0) / into)}` : "–"]);
   return facts;
 }
 
-function clock_fact({ source, reference, offset_ps, offset_error_ps, drift_ppb, locked }: Clock): readonly [string, string] {
-  const offset = offset_ps === null || offset_ps === undefined ? "no peak found" : measured_as(offset_ps * 1e-12, (offset_error_ps ?? 0) * 1e-12, "s");
-  const drift = drift_ppb === null || drift_ppb === undefined ? "" : `, drifts ${plain(Number(drift_ppb.toPrecision(3)))} ppb`;
+function clock_fact({
+  source,
+  reference,
+  offset_ps,
+  offset_error_ps,
+  drift_ppb,
+  locked,
+}: Clock): readonly [string, string] {
+  const offset =
+    offset_ps === null || offset_ps === undefined
+      ? "no peak found"
+      : measured_as(offset_ps * 1e-12, (offset_error_ps ?? 0) * 1e-12, "s");
+  const drift =
+    drift_ppb === null || drift_ppb === undefined ? "" : `, drifts ${plain(Number(drift_ppb.toPrecision(3)))} ppb`;
   return [`${source} − ${reference}`, `${locked ? "●" : "▲ not locked,"} ${offset}${drift}`];
 }
 

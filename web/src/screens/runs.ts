@@ -39,7 +39,12 @@ export const runs_screen: MakeScreen = (scene) => new RunsScreen(scene);
 
 class RunsScreen implements Screen {
   readonly root: HTMLElement;
-  readonly #search = h("input", { type: "search", placeholder: "search number, title, comment", "aria-label": "Search runs", oninput: () => this.#searched() });
+  readonly #search = h("input", {
+    type: "search",
+    placeholder: "search number, title, comment",
+    "aria-label": "Search runs",
+    oninput: () => this.#searched(),
+  });
   readonly #rows = h("tbody");
   readonly #table: Keyed<Run>;
   readonly #empty = h("p", { class: "empty" }, "asking for the list of runs …");
@@ -50,11 +55,35 @@ class RunsScreen implements Screen {
 
   constructor(private readonly scene: Scene) {
     this.#search.value = scene.shown.search ?? "";
-    this.#table = new Keyed<Run>(this.#rows, ({ name }) => name, (run) => this.#make(run), (row, run) => this.#update(row, run));
+    this.#table = new Keyed<Run>(
+      this.#rows,
+      ({ name }) => name,
+      (run) => this.#make(run),
+      (row, run) => this.#update(row, run),
+    );
     const heads = ["", "run", "title", "started", "lasted", "hits", "events", "rate", "size", "lost"];
-    const table = h("table", { class: "runs" }, h("thead", {}, h("tr", {}, ...heads.map((text, index) => h("th", { scope: "col", class: index > 3 ? "number" : "" }, text)))), this.#rows);
-    this.root = h("div", { class: "screen runs-screen" },
-      panel("Runs", "wide", [this.#search, button("new run …", ask_for_run, { class: "main", key: "n" })], h("div", { class: "scroll" }, table), this.#empty), this.#detail);
+    const table = h(
+      "table",
+      { class: "runs" },
+      h(
+        "thead",
+        {},
+        h("tr", {}, ...heads.map((text, index) => h("th", { scope: "col", class: index > 3 ? "number" : "" }, text))),
+      ),
+      this.#rows,
+    );
+    this.root = h(
+      "div",
+      { class: "screen runs-screen" },
+      panel(
+        "Runs",
+        "wide",
+        [this.#search, button("new run …", ask_for_run, { class: "main", key: "n" })],
+        h("div", { class: "scroll" }, table),
+        this.#empty,
+      ),
+      this.#detail,
+    );
     void this.#ask();
     this.#timer = window.setInterval(() => void this.#ask(), LIST_EVERY_MS);
   }
@@ -101,13 +130,15 @@ class RunsScreen implements Screen {
   #show_table(): void {
     const words = this.#search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = this.#runs.filter((run) => {
-      const text = `${run.name} ${run.number ?? ""} ${run.title ?? ""} ${run.comment ?? ""} ${run.state ?? ""}`.toLowerCase();
+      const text =
+        `${run.name} ${run.number ?? ""} ${run.title ?? ""} ${run.comment ?? ""} ${run.state ?? ""}`.toLowerCase();
       return words.every((word) => text.includes(word));
     });
     found.sort((a, b) => (b.number ?? 0) - (a.number ?? 0) || b.name.localeCompare(a.name));
     this.#table.show(found);
     show(this.#empty, found.length === 0);
-    if (found.length === 0 && this.#runs.length > 0) set_text(this.#empty, `none of ${this.#runs.length} runs has “${this.#search.value}”`);
+    if (found.length === 0 && this.#runs.length > 0)
+      set_text(this.#empty, `none of ${this.#runs.length} runs has “${this.#search.value}”`);
   }
 
   #make({ name }: Run): Element {
@@ -116,7 +147,11 @@ class RunsScreen implements Screen {
     cells[9]?.append(h("span"));
     const canvas = h("canvas", { class: "miniature", "aria-hidden": "true" });
     cells[0]?.append(h("span", { class: "run-state" }), canvas);
-    return h("tr", { onclick: (event: Event) => event.target instanceof HTMLButtonElement || this.#choose(name) }, ...cells);
+    return h(
+      "tr",
+      { onclick: (event: Event) => event.target instanceof HTMLButtonElement || this.#choose(name) },
+      ...cells,
+    );
   }
 
   #update(row: Element, run: Run): void {
@@ -133,11 +168,27 @@ class RunsScreen implements Screen {
     const link = cells[1]?.firstElementChild;
     if (link) set_text(link, run.number === undefined ? run.name : String(run.number));
     const seconds = run.seconds;
-    [run.title ?? "", day(run.started), lasting(seconds), count(run.hits), count(run.events), seconds ? rate((run.hits || run.events || 0) / seconds) : "–", quantity(run.bytes, "B")]
-      .forEach((text, index) => cells[index + 2] && set_text(cells[index + 2] as Element, text));
+    [
+      run.title ?? "",
+      day(run.started),
+      lasting(seconds),
+      count(run.hits),
+      count(run.events),
+      seconds ? rate((run.hits || run.events || 0) / seconds) : "–",
+      quantity(run.bytes, "B"),
+    ].forEach((text, index) => cells[index + 2] && set_text(cells[index + 2] as Element, text));
     const lost = cells[9]?.firstElementChild;
     if (!lost) return;
-    set_text(lost, run.lost === undefined || run.lost === null ? "–" : run.lost > 0 ? count(run.lost) : run.ledger_closed === false && !is_taken ? "books open" : "0");
+    set_text(
+      lost,
+      run.lost === undefined || run.lost === null
+        ? "–"
+        : run.lost > 0
+          ? count(run.lost)
+          : run.ledger_closed === false && !is_taken
+            ? "books open"
+            : "0",
+    );
     set(lost, "class", (run.lost ?? 0) > 0 ? "lost" : "");
   }
 
@@ -158,34 +209,72 @@ class RunsScreen implements Screen {
 }
 
 function details(run: Run): HTMLElement {
+  const files = (run.files ?? []).map((file) => (typeof file === "string" ? { name: file } : file));
+  const miniatures = h("div", { class: "stamps" });
+  if (files.some((file) => file.name === "spectra.json")) void show_miniatures(miniatures, run.name);
+  return h(
+    "div",
+    { class: "run-panels" },
+    panel(`Run ${run.number ?? run.name}${run.title ? `: ${run.title}` : ""}`, "", [], ...summary(run)),
+    panel("Files", "", [], ...downloads(run, files)),
+    panel("Spectra of this run", "wide", [], miniatures),
+  );
+}
+
+function summary(run: Run): HTMLElement[] {
   const name = encodeURIComponent(run.name);
   const facts = new Facts();
+  const books = run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed";
   facts.show([
-    ["started", day(run.started)], ["lasted", lasting(run.seconds)], ["hits", exact(run.hits)], ["events", exact(run.events)], ["size", quantity(run.bytes, "B")],
-    ["lost", exact(run.lost)], ["books", typeof run.ledger_closed !== "boolean" ? "–" : run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed"],
+    ["started", day(run.started)],
+    ["lasted", lasting(run.seconds)],
+    ["hits", exact(run.hits)],
+    ["events", exact(run.events)],
+    ["size", quantity(run.bytes, "B")],
+    ["lost", exact(run.lost)],
+    ["books", typeof run.ledger_closed === "boolean" ? books : "–"],
   ]);
   const comment = h("textarea", { rows: 3, "aria-label": "Comment", placeholder: "what happened in this run" });
   comment.value = run.comment ?? "";
   const answer = h("output", { class: "readout" });
-  const keep = button("save comment", () => void told(post(`/api/runs/${name}/comment`, { comment: comment.value }), () => notice("comment saved")));
-  const verify = button("verify", () => {
+  const save = () => post(`/api/runs/${name}/comment`, { comment: comment.value });
+  const keep = button("save comment", () => void told(save(), () => notice("comment saved")));
+  const read_back = () => {
     set_text(answer, "reading every file …");
-    void told(post(`/api/runs/${name}/verify`), (found) => set_text(answer, verdict(found)), () => set_text(answer, ""));
-  }, { title: "read every file back and compare with the books" });
-  const files = (run.files ?? []).map((file) => (typeof file === "string" ? { name: file } : file));
-  const links = files.map((file) => h("li", {},
-    h("a", { href: `/api/runs/${name}/files/${encodeURIComponent(file.name)}`, download: file.name.replace(/^.*\//, "") }, file.name),
-    h("span", { class: "quiet" }, "bytes" in file && file.bytes !== undefined ? ` ${quantity(file.bytes, "B")}` : "")));
-  const path = run.path ? h("p", { class: "path" }, h("code", {}, run.path), " ", button("copy path", () => void copy(run.path ?? "", "path"))) : null;
-  const miniatures = h("div", { class: "stamps" });
-  if (files.some((file) => file.name === "spectra.json")) void show_miniatures(miniatures, run.name);
-  return h("div", { class: "run-panels" },
-    panel(`Run ${run.number ?? run.name}${run.title ? `: ${run.title}` : ""}`, "", [], facts.root, comment, h("div", { class: "tools" }, keep, verify, answer)),
-    panel("Files", "", [], ...(path ? [path] : []), h("ul", { class: "files" }, ...(links.length > 0 ? links : [h("li", { class: "quiet" }, "no files are told")]))),
-    panel("Spectra of this run", "wide", [], miniatures));
+    const verified = (found: unknown) => set_text(answer, verdict(found));
+    void told(post(`/api/runs/${name}/verify`), verified, () => set_text(answer, ""));
+  };
+  const verify = button("verify", read_back, { title: "read every file back and compare with the books" });
+  return [facts.root, comment, h("div", { class: "tools" }, keep, verify, answer)];
 }
 
-async function told(answer: Promise<unknown>, then: (found: unknown) => void, refused: () => void = () => {}): Promise<void> {
+function downloads(run: Run, files: readonly { name: string; bytes?: number }[]): HTMLElement[] {
+  const link = ({ name, bytes }: { name: string; bytes?: number }) => {
+    const href = `/api/runs/${encodeURIComponent(run.name)}/files/${encodeURIComponent(name)}`;
+    const size = h("span", { class: "quiet" }, bytes === undefined ? "" : ` ${quantity(bytes, "B")}`);
+    return h("li", {}, h("a", { href, download: name.replace(/^.*\//, "") }, name), size);
+  };
+  const none = h("li", { class: "quiet" }, "no files are told");
+  const list = h("ul", { class: "files" }, ...(files.length > 0 ? files.map(link) : [none]));
+  const { path } = run;
+  if (!path) return [list];
+  return [
+    h(
+      "p",
+      { class: "path" },
+      h("code", {}, path),
+      " ",
+      button("copy path", () => void copy(path, "path")),
+    ),
+    list,
+  ];
+}
+
+async function told(
+  answer: Promise<unknown>,
+  then: (found: unknown) => void,
+  refused: () => void = () => {},
+): Promise<void> {
   try {
     then(await answer);
   } catch (error) {
@@ -198,17 +287,31 @@ function verdict(found: unknown): string {
   if (typeof found !== "object" || found === null) return "verified";
   const { ok, verified, text, message, error } = found as Record<string, unknown>;
   const words = [text, message, error].find((each) => typeof each === "string");
-  return typeof words === "string" ? words : ok === false || verified === false ? "does not verify" : "verified: every file is whole";
+  return typeof words === "string"
+    ? words
+    : ok === false || verified === false
+      ? "does not verify"
+      : "verified: every file is whole";
 }
 
 async function show_miniatures(holder: HTMLElement, run: string): Promise<void> {
   try {
-    const found = Object.entries(await saved_spectra(run)).filter(([, { metadata }]) => metadata?.kind === "energy" || metadata?.kind === "kev").slice(0, MINIATURES);
+    const found = Object.entries(await saved_spectra(run))
+      .filter(([, { metadata }]) => metadata?.kind === "energy" || metadata?.kind === "kev")
+      .slice(0, MINIATURES);
     for (const [name, histogram] of found) {
       const counts = inner_counts(histogram);
       if (!counts) continue;
       const canvas = h("canvas", { "aria-hidden": "true" });
-      holder.append(h("div", { class: "stamp", title: name }, h("span", { class: "stamp-name" }, name.replace(/: .*$/, "")), h("span", { class: "entries" }, count(histogram.metadata?.entries)), canvas));
+      holder.append(
+        h(
+          "div",
+          { class: "stamp", title: name },
+          h("span", { class: "stamp-name" }, name.replace(/: .*$/, "")),
+          h("span", { class: "entries" }, count(histogram.metadata?.entries)),
+          canvas,
+        ),
+      );
       draw_spark(canvas, counts, Math.max(...counts), true);
     }
     if (found.length === 0) holder.append(h("p", { class: "empty" }, "nothing was filled in this run"));

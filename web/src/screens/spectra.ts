@@ -12,7 +12,12 @@ import { LargeSpectrum } from "./large_spectrum.js";
 import type { MakeScreen, Screen, Scene } from "./screen.js";
 
 /** What the views are called in the address and on the page. */
-const VIEWS = [["energy", "Energy"], ["plane", "Pulse shape"], ["time", "Time difference"], ["own", "Own"]] as const;
+const VIEWS = [
+  ["energy", "Energy"],
+  ["plane", "Pulse shape"],
+  ["time", "Time difference"],
+  ["own", "Own"],
+] as const;
 type View = (typeof VIEWS)[number][0];
 
 /** A picture that fills the screen: a grid, or one spectrum. */
@@ -102,7 +107,8 @@ class SpectraScreen implements Screen {
       [this.#list, this.#known] = [list, known];
       this.moved();
     } catch (error) {
-      if (this.#list.length === 0) this.#body.replaceChildren(h("p", { class: "empty" }, `no spectra: ${in_words(error)}`));
+      if (this.#list.length === 0)
+        this.#body.replaceChildren(h("p", { class: "empty" }, `no spectra: ${in_words(error)}`));
     }
   }
 
@@ -115,7 +121,9 @@ class SpectraScreen implements Screen {
       return null;
     }
     const candidates = narrowed(of_view, shown.at, shown.raw !== "1");
-    const chosen = shown.id ? of_view.find(({ id }) => String(id) === shown.id) : candidates.find(({ channel }) => String(channel) === shown.channel);
+    const chosen = shown.id
+      ? of_view.find(({ id }) => String(id) === shown.id)
+      : candidates.find(({ channel }) => String(channel) === shown.channel);
     if (!chosen) return new Grid(this.#scene, candidates, of_view);
     const back = () => {
       this.#scene.show({ channel: "", id: "", x: "", y: "", region: "", shape: "", overlay: "", with: "", window: "" });
@@ -132,7 +140,9 @@ function why_empty(view: View, others: number): string {
   if (others === 0) return "there are no spectra: they begin with a run, and [spectra] enabled = false leaves them out";
   if (view === "time") return "there are no time differences: they need [coincidence] in the configuration";
   if (view === "plane") return "there are no planes: [spectra] planes = false leaves them out";
-  return view === "own" ? "there are no spectra of your own: describe them with [[spectrum]] in the configuration" : "there are no energy spectra";
+  return view === "own"
+    ? "there are no spectra of your own: describe them with [[spectrum]] in the configuration"
+    : "there are no energy spectra";
 }
 
 /** Of the spectra of a view, those filled at one place, in one unit of energy. */
@@ -142,5 +152,7 @@ export function narrowed(list: readonly Spectrum[], at: string | undefined, cali
   const there = list.filter((each) => each.at === place);
   const has_kev = there.some(({ axes }) => axes[0]?.field === "keV");
   const wanted = (field: string | undefined) => (field === "keV") === (calibrated && has_kev);
-  return there.every(({ axes, channel }) => channel !== null && axes.length === 1 && axes[0]?.field !== "dt") ? there.filter(({ axes }) => wanted(axes[0]?.field)) : there;
+  return there.every(({ axes, channel }) => channel !== null && axes.length === 1 && axes[0]?.field !== "dt")
+    ? there.filter(({ axes }) => wanted(axes[0]?.field))
+    : there;
 }

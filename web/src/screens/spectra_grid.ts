@@ -37,17 +37,25 @@ export class Grid implements Picture {
 
   constructor(scene: Scene, shown: readonly Spectrum[], of_view: readonly Spectrum[]) {
     this.#scene = scene;
-    this.#log = new Toggle("log", scene.shown.log !== "0", (on) => {
-      scene.show({ log: on ? "" : "0" });
-      this.#draw();
-    }, "logarithmic (l)");
+    this.#log = new Toggle(
+      "log",
+      scene.shown.log !== "0",
+      (on) => {
+        scene.show({ log: on ? "" : "0" });
+        this.#draw();
+      },
+      "logarithmic (l)",
+    );
     const holder = h("div", { class: "stamps" });
-    this.#observer = new IntersectionObserver((entries) => {
-      for (const { target, isIntersecting } of entries) {
-        const stamp = this.#stamps.get(Number((target as HTMLElement).dataset.id));
-        if (stamp) stamp.visible = isIntersecting;
-      }
-    }, { rootMargin: "120px" });
+    this.#observer = new IntersectionObserver(
+      (entries) => {
+        for (const { target, isIntersecting } of entries) {
+          const stamp = this.#stamps.get(Number((target as HTMLElement).dataset.id));
+          if (stamp) stamp.visible = isIntersecting;
+        }
+      },
+      { rootMargin: "120px" },
+    );
     for (const spectrum of shown) {
       const stamp = this.#stamp(spectrum);
       this.#stamps.set(spectrum.id, stamp);
@@ -55,9 +63,16 @@ export class Grid implements Picture {
       this.#observer.observe(stamp.root);
     }
     const scale = h("span", { class: "quiet" }, shown[0] ? axis_words(shown[0]) : "");
-    this.root.append(h("div", { class: "tools" }, this.#log.root, ...choices(scene, of_view), scale, this.#trouble), holder);
-    this.#feed = new CountsFeed(() => [...this.#stamps.values()].filter(({ visible }) => visible).map(({ spectrum }) => spectrum.id),
-      (frames) => this.#taken(frames), (words) => set_text(this.#trouble, words), PERIOD_MS);
+    this.root.append(
+      h("div", { class: "tools" }, this.#log.root, ...choices(scene, of_view), scale, this.#trouble),
+      holder,
+    );
+    this.#feed = new CountsFeed(
+      () => [...this.#stamps.values()].filter(({ visible }) => visible).map(({ spectrum }) => spectrum.id),
+      (frames) => this.#taken(frames),
+      (words) => set_text(this.#trouble, words),
+      PERIOD_MS,
+    );
     this.#unthemed = on_theme(() => this.#draw());
   }
 
@@ -82,8 +97,19 @@ export class Grid implements Picture {
     const canvas = h("canvas", { "aria-hidden": "true" });
     const entries = h("span", { class: "entries" }, "–");
     const title = spectrum.channel === null ? spectrum.name : spectrum.name.replace(/: .*$/, "");
-    const root = h("a", { class: `stamp${spectrum.axes.length === 2 ? " square" : ""}`, href: this.#address(spectrum), "data-id": spectrum.id, "aria-label": spectrum.name, title: spectrum.name },
-      h("span", { class: "stamp-name" }, title), entries, canvas);
+    const root = h(
+      "a",
+      {
+        class: `stamp${spectrum.axes.length === 2 ? " square" : ""}`,
+        href: this.#address(spectrum),
+        "data-id": spectrum.id,
+        "aria-label": spectrum.name,
+        title: spectrum.name,
+      },
+      h("span", { class: "stamp-name" }, title),
+      entries,
+      canvas,
+    );
     return { spectrum, root, canvas, entries, counts: null, most: 0, visible: false };
   }
 
@@ -125,17 +151,48 @@ export function choices(scene: Scene, of_view: readonly Spectrum[]): HTMLElement
       scene.show({ at, id: "" });
       dispatchEvent(new HashChangeEvent("hashchange"));
     });
-    const words: Record<string, string> = { received: "all hits", kept: "hits after cuts", events: "hits in coincidence" };
-    choice.offer(places.map((place) => [place, words[place] ?? place]), scene.shown.at ?? places[0] ?? "");
+    const words: Record<string, string> = {
+      received: "all hits",
+      kept: "hits after cuts",
+      events: "hits in coincidence",
+    };
+    choice.offer(
+      places.map((place) => [place, words[place] ?? place]),
+      scene.shown.at ?? places[0] ?? "",
+    );
     found.push(choice.root);
   }
   if (of_view.some(({ axes }) => axes[0]?.field === "keV") && of_view.some(({ axes }) => axes[0]?.field === "energy")) {
-    found.push(segments("Energy", [["kev", "keV"], ["raw", "raw"]], scene.shown.raw === "1" ? "raw" : "kev", (unit) => {
-      scene.show({ raw: unit === "raw" ? "1" : "", x: "", region: "" });
-      dispatchEvent(new HashChangeEvent("hashchange"));
-    }).root);
+    found.push(
+      segments(
+        "Energy",
+        [
+          ["kev", "keV"],
+          ["raw", "raw"],
+        ],
+        scene.shown.raw === "1" ? "raw" : "kev",
+        (unit) => {
+          scene.show({ raw: unit === "raw" ? "1" : "", x: "", region: "" });
+          dispatchEvent(new HashChangeEvent("hashchange"));
+        },
+      ).root,
+    );
   }
   return found;
+}
+
+/** Links to one spectrum for other programs. */
+export function exports({ id, name }: Spectrum): HTMLElement {
+  const link = (format: string, file: string, text: string) =>
+    h("a", { href: `/api/spectra/${id}/export?format=${format}`, download: file }, text);
+  return h(
+    "span",
+    { class: "links" },
+    "save as ",
+    link("uhi", `${name}.json`, "UHI"),
+    " ",
+    link("root", `${name}.root.json`, "ROOT"),
+  );
 }
 
 function axis_words({ axes: [x, y] }: Spectrum): string {
@@ -143,4 +200,3 @@ function axis_words({ axes: [x, y] }: Spectrum): string {
   const range = (axis: typeof x) => `${axis.label} ${axis.low} to ${axis.high}${axis.unit ? ` ${axis.unit}` : ""}`;
   return y ? `${range(x)}; ${range(y)}` : `${range(x)}; all on one scale`;
 }
-

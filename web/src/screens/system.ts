@@ -22,13 +22,29 @@ export const system_screen: MakeScreen = () => {
   const rings = new Rings();
   const messages = new Messages();
   const configuration = h("pre", { class: "configuration", tabindex: 0 }, "asking …");
-  const root = h("div", { class: "screen system-screen" },
-    panel("Rings and pools", "wide", [], rings.root), parts,
+  const root = h(
+    "div",
+    { class: "screen system-screen" },
+    panel("Rings and pools", "wide", [], rings.root),
+    parts,
     panel("Log", "messages-panel", [], messages.root),
-    panel("Configuration", "wide", [button("copy", () => void copy(configuration.textContent ?? "", "configuration"))], configuration));
-  get<unknown>("/api/configuration").then((answer) => set_text(configuration, text_of(answer)), (error: unknown) => set_text(configuration, in_words(error)));
+    panel(
+      "Configuration",
+      "wide",
+      [button("copy", () => void copy(configuration.textContent ?? "", "configuration"))],
+      configuration,
+    ),
+  );
+  get<unknown>("/api/configuration").then(
+    (answer) => set_text(configuration, text_of(answer)),
+    (error: unknown) => set_text(configuration, in_words(error)),
+  );
   const told = new Parts(parts);
-  const look = () => get<Fields>("/api/system").then((now) => told.show(now), (error: unknown) => told.none(`nothing is told of the system: ${in_words(error)}`));
+  const look = () =>
+    get<Fields>("/api/system").then(
+      (now) => told.show(now),
+      (error: unknown) => told.none(`nothing is told of the system: ${in_words(error)}`),
+    );
   void look();
   const timer = window.setInterval(() => void look(), EVERY_MS);
   return {
@@ -48,16 +64,26 @@ class Parts {
   #before: { at_ms: number; ran: Map<string, number> } | null = null;
 
   constructor(private readonly holder: HTMLElement) {
-    this.#list = new Keyed<readonly [string, unknown]>(holder, ([name]) => name, ([name, value]) => panel(title(name), is_wide(value) ? "wide" : "", [], h("div")), (element, part) => this.#update(element, part));
+    this.#list = new Keyed<readonly [string, unknown]>(
+      holder,
+      ([name]) => name,
+      ([name, value]) => panel(title(name), is_wide(value) ? "wide" : "", [], h("div")),
+      (element, part) => this.#update(element, part),
+    );
   }
 
   /** Shows what is told. */
   show(told: Fields): void {
     const { plan, ...rest } = told;
-    const planned = typeof plan === "object" && plan !== null ? Object.entries(plan as Fields).map(([name, value]) => [`plan: ${name}`, value] as const) : [];
+    const planned =
+      typeof plan === "object" && plan !== null
+        ? Object.entries(plan as Fields).map(([name, value]) => [`plan: ${name}`, value] as const)
+        : [];
     const all = [...Object.entries({ ...rest, threads: this.#with_busy(rest.threads) }), ...planned];
     const scalars = all.filter(([, value]) => value !== undefined && (typeof value !== "object" || value === null));
-    const others = all.filter(([, value]) => typeof value === "object" && value !== null && (!Array.isArray(value) || value.length > 0));
+    const others = all.filter(
+      ([, value]) => typeof value === "object" && value !== null && (!Array.isArray(value) || value.length > 0),
+    );
     this.#list.show([["host", Object.fromEntries(scalars)], ...others]);
   }
 
@@ -75,14 +101,18 @@ class Parts {
 
   // Threads tell how long they ran since they began; how busy they are is seen from two looks.
   #with_busy(threads: unknown): unknown {
-    if (!Array.isArray(threads) || !threads.every((each: Fields | null) => typeof each?.ran_seconds === "number")) return threads;
+    if (!Array.isArray(threads) || !threads.every((each: Fields | null) => typeof each?.ran_seconds === "number"))
+      return threads;
     const now = { at_ms: performance.now(), ran: new Map<string, number>() };
     const before = this.#before;
     const lines = (threads as Fields[]).map(({ ran_seconds, ...rest }, index) => {
       const key = `${index} ${String(rest.name)}`;
       now.ran.set(key, Number(ran_seconds));
       const earlier = before?.ran.get(key);
-      const busy_share = before && earlier !== undefined ? Math.max(Number(ran_seconds) - earlier, 0) / ((now.at_ms - before.at_ms) / 1000) : null;
+      const busy_share =
+        before && earlier !== undefined
+          ? Math.max(Number(ran_seconds) - earlier, 0) / ((now.at_ms - before.at_ms) / 1000)
+          : null;
       return { ...rest, busy_share: busy_share === null ? null : Math.round(busy_share * 1000) / 1000, ran_seconds };
     });
     this.#before = now;
@@ -95,7 +125,10 @@ function title(name: string): string {
 }
 
 function is_wide(value: unknown): boolean {
-  return Array.isArray(value) && value.some((each) => typeof each === "object" && each !== null && Object.keys(each as Fields).length > 4);
+  return (
+    Array.isArray(value) &&
+    value.some((each) => typeof each === "object" && each !== null && Object.keys(each as Fields).length > 4)
+  );
 }
 
 function known(name: string, value: unknown): HTMLElement {
@@ -138,16 +171,60 @@ function budget_bar(budget: readonly [string, number][]): HTMLElement {
 // A list of things with the same fields is a table; "ok" is said by a sign.
 function rows(values: readonly unknown[]): HTMLElement {
   const fields = values.filter((each): each is Fields => typeof each === "object" && each !== null);
-  if (fields.length === 0) return h("p", { class: "quiet" }, values.length > 0 ? values.map(String).join(", ") : "none");
+  if (fields.length === 0)
+    return h("p", { class: "quiet" }, values.length > 0 ? values.map(String).join(", ") : "none");
   const names = [...new Set(fields.flatMap((each) => Object.keys(each)))];
-  return h("div", { class: "scroll" }, h("table", {},
-    h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col", class: typeof fields[0]?.[name] === "number" ? "number" : "" }, name.replace(/_(hz|bytes|seconds|share|fill|ns|ps)$/, "").replaceAll("_", " "))))),
-    h("tbody", {}, ...fields.map((each) => h("tr", {}, ...names.map((name) => h("td", { class: typeof each[name] === "number" ? "number" : "" }, value_in_words(name, each[name]))))))));
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ...names.map((name) =>
+            h(
+              "th",
+              { scope: "col", class: typeof fields[0]?.[name] === "number" ? "number" : "" },
+              name.replace(/_(hz|bytes|seconds|share|fill|ns|ps)$/, "").replaceAll("_", " "),
+            ),
+          ),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        ...fields.map((each) =>
+          h(
+            "tr",
+            {},
+            ...names.map((name) =>
+              h("td", { class: typeof each[name] === "number" ? "number" : "" }, value_in_words(name, each[name])),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function list(fields: Fields): HTMLElement {
-  return h("dl", { class: "facts" }, ...Object.entries(fields).map(([name, value]) =>
-    h("div", {}, h("dt", {}, name.replace(/_(hz|bytes|seconds|share|fill|ns|ps)$/, "").replaceAll("_", " ")), h("dd", {}, value_in_words(name, value)))));
+  return h(
+    "dl",
+    { class: "facts" },
+    ...Object.entries(fields).map(([name, value]) =>
+      h(
+        "div",
+        {},
+        h("dt", {}, name.replace(/_(hz|bytes|seconds|share|fill|ns|ps)$/, "").replaceAll("_", " ")),
+        h("dd", {}, value_in_words(name, value)),
+      ),
+    ),
+  );
 }
 
 interface Ring {
@@ -160,12 +237,17 @@ class Rings {
   readonly root = h("div", { class: "rings" });
   readonly #none = h("p", { class: "quiet" }, "no ring is told: nothing runs");
   readonly #rows = h("div", { class: "ring-rows" });
-  readonly #list = new Keyed<Ring>(this.#rows, ({ name }) => name, ({ name }) => h("div", { class: "ring" }, h("span", {}, name), h("span", { class: "ring-bar" }, h("i")), h("b")), (row, { fill }) => {
-    const level = row.querySelector("i");
-    if (level) level.style.width = `${(fill * 100).toFixed(1)}%`;
-    const value = row.querySelector("b");
-    if (value) set_text(value, share(fill));
-  });
+  readonly #list = new Keyed<Ring>(
+    this.#rows,
+    ({ name }) => name,
+    ({ name }) => h("div", { class: "ring" }, h("span", {}, name), h("span", { class: "ring-bar" }, h("i")), h("b")),
+    (row, { fill }) => {
+      const level = row.querySelector("i");
+      if (level) level.style.width = `${(fill * 100).toFixed(1)}%`;
+      const value = row.querySelector("b");
+      if (value) set_text(value, share(fill));
+    },
+  );
 
   constructor() {
     this.root.append(this.#none, this.#rows);
@@ -173,7 +255,10 @@ class Rings {
 
   /** Shows those of a state. */
   show({ sources = [], flow = [] }: State): void {
-    const of_sources = sources.flatMap(({ name, ring_fill, pool_fill }) => [{ name: `${name}, ring`, fill: ring_fill }, { name: `${name}, pool`, fill: pool_fill }]);
+    const of_sources = sources.flatMap(({ name, ring_fill, pool_fill }) => [
+      { name: `${name}, ring`, fill: ring_fill },
+      { name: `${name}, pool`, fill: pool_fill },
+    ]);
     const of_flow = flow.map(({ stage, ring_fill }) => ({ name: `behind ${stage}`, fill: ring_fill }));
     const told = [...of_flow, ...of_sources].filter((ring): ring is Ring => ring.fill !== undefined);
     show(this.#none, told.length === 0);

@@ -1,0 +1,204 @@
+// The live state of two experiments that never were: eight digitizers at a neutron source, and 24 boards behind a trigger.
+
+import { seconds_ago } from "./mock-host.mjs";
+
+export const BOARDS = 8;
+export const CHANNELS = 16;
+const TRIGGERED_BOARDS = 24;
+
+function rate(board, channel) {
+  if (board === 3 && channel === 11) return 0;
+  const wobble = 1 + 0.04 * Math.sin(Date.now() / 7000 + board) + 0.01 * Math.sin(Date.now() / 900 + channel);
+  return 25_000 * (1.15 - 0.08 * board) * Math.exp(-(((channel - 7.5) / 6) ** 2)) * wobble;
+}
+
+/** A line of the flow, whose totals grow with its rates. */
+function line(experiment, stage, unit, in_rate_hz, out_rate_hz, ring_fill, more = {}) {
+  const [into, out] = [experiment.total(`${stage} in`, in_rate_hz), experiment.total(`${stage} out`, out_rate_hz)];
+  return {
+    stage,
+    unit,
+    in_rate_hz,
+    out_rate_hz,
+    in: into,
+    out,
+    filtered: 0,
+    held: 0,
+    lost: 0,
+    losses: [],
+    ring_fill,
+    ...more,
+  };
+}
+
+function digitizer(board, taking, lost) {
+  const channels = Array.from({ length: CHANNELS }, (_, channel) => ({
+    channel: board * CHANNELS + channel,
+    name: `${board}-${String(channel).padStart(2, "0")}`,
+    group: board < 4 ? "ring" : "wall",
+    rate_hz: taking ? rate(board, channel) : 0,
+  }));
+  const hit_rate_hz = channels.reduce((sum, { rate_hz }) => sum + rate_hz, 0);
+  const rates = { hit_rate_hz, fragment_rate_hz: 0, byte_rate_hz: hit_rate_hz * 16 };
+  return {
+    name: `digitizer ${board}`,
+    kind: "hits",
+    links: 0,
+    ...rates,
+    lost: board === 5 ? lost : 0,
+    ring_fill: 0.04 + 0.02 * board,
+    pool_fill: 0.11,
+    channels,
+  };
+}
+
+/** Eight digitizers of 16 channels, with coincidence and a cut; one of them loses a little. */
+export function hits_state(experiment, taking) {
+  const [seconds, lost] = [experiment.elapsed(), experiment.lost()];
+  const sources = Array.from({ length: BOARDS }, (_, board) => digitizer(board, taking, lost));
+  const all = sources.reduce((sum, { hit_rate_hz }) => sum + hit_rate_hz, 0);
+  const [coincident, cut] = [all * 0.125, all * 0.097];
+  const gap = {
+    reason: "datagram_gap",
+    source: "digitizer 5",
+    count: lost,
+    quality: "exact",
+    advice: "the kernel's receive buffer overflowed: raise net.core.rmem_max to 64 MiB",
+  };
+  const flow = [
+    line(experiment, "receive", "datagrams", all / 480, all / 480, 0.06, { lost, losses: lost > 0 ? [gap] : [] }),
+    line(experiment, "decode", "hits", all, all, 0.14),
+    line(experiment, "order", "hits", all, all, 0.31, { held: 41_200 }),
+    line(experiment, "coincide", "hits", all, coincident, 0.02, {
+      filtered: experiment.total("single", all - coincident),
+    }),
+    line(experiment, "cut", "hits", coincident, cut, 0.01, { filtered: experiment.total("cut", coincident - cut) }),
+    line(experiment, "record", "hits", cut, cut, 0.22),
+  ];
+  const clock = (board) => ({
+    source: `digitizer ${board}`,
+    reference: "digitizer 0",
+    offset_ps: 812.4 * board,
+    offset_error_ps: 11.2,
+    drift_ppb: 0.62 * board,
+    locked: true,
+  });
+  return {
+    sources,
+    flow,
+    lost,
+    events: null,
+    hits_recorded: Math.round(cut * seconds),
+    recorded_rate_hz: cut,
+    bytes_recorded: Math.round(cut * seconds * 19.6),
+    byte_rate_hz: cut * 19.6,
+    cuts: [{ name: "neutrons", on: "hit", in: 1e6, kept: 776_000 }],
+    clocks: [1, 2, 5].map(clock),
+    coincidences: {
+      rate_hz: coincident / 2.2,
+      events: Math.round((coincident / 2.2) * seconds),
+      multiplicity: [0, 0, 812_345, 96_123, 11_890, 1_402, 143, 12],
+    },
+  };
+}
+
+function crate(number, rate_hz) {
+  const rates = {
+    hit_rate_hz: 0,
+    fragment_rate_hz: rate_hz * 8 * (number === 3 ? 0.93 : 1),
+    byte_rate_hz: rate_hz * 8 * 212,
+  };
+  return {
+    name: `crate ${number}`,
+    kind: "triggered",
+    links: 8,
+    ...rates,
+    lost: number === 3 ? 8123 : 0,
+    ring_fill: 0.2,
+    pool_fill: 0.35,
+    channels: [],
+  };
+}
+
+/** A distribution that is a bell over the logarithm. */
+function bell(low, middle, bins, step, total) {
+  const count = (value) => Math.round(total * Math.exp(-0.5 * (Math.log(value / middle) / 0.22) ** 2));
+  return Array.from({ length: bins }, (_, bin) => Math.round(low * step ** bin))
+    .map((value) => [value, count(value)])
+    .filter(([, n]) => n > 0);
+}
+
+function building(rate_hz, seconds) {
+  const answered = (board) => (board === 17 ? 0.42 : board === 4 ? 0.9993 : 1);
+  const events = Math.round(rate_hz * seconds);
+  const completeness = Array.from({ length: TRIGGERED_BOARDS }, (_, board) => ({
+    name: `board ${board}`,
+    expected: Math.round(rate_hz * 2.5),
+    built: Math.round(rate_hz * 2.5 * answered(board)),
+    missing: Math.round(events * (1 - answered(board))),
+  }));
+  return {
+    event_rate_hz: rate_hz,
+    events_recorded: events,
+    events_partial: Math.round(events * 0.58),
+    completeness,
+    closed: [Math.round(events * 0.42), Math.round(events * 0.58), 0, 0, 0],
+    open_events: 1431,
+    span: 1602,
+    held_bytes: 7.1e6,
+    median_event_bytes: 5088,
+    event_bytes: bell(2000, 5088, 60, 1.04, 81_000),
+    median_build_ns: 214_000,
+    p99_build_ns: 1_830_000,
+    build_ns: bell(60_000, 214_000, 70, 1.06, 64_000),
+    busy: false,
+    busy_share: 0.0132 + 0.002 * Math.sin(Date.now() / 5000),
+    triggers_refused: 120_332,
+    ring_fill: 0.4,
+  };
+}
+
+/** 24 boards in three crates behind one trigger; one board answers seldom. */
+export function triggered_state(experiment, taking) {
+  const rate_hz = taking ? 92_400 * (1 + 0.02 * Math.sin(Date.now() / 3000)) : 0;
+  const seconds = experiment.elapsed();
+  const sources = [1, 2, 3].map((number) => crate(number, rate_hz));
+  const fragments = sources.reduce((sum, { fragment_rate_hz }) => sum + fragment_rate_hz, 0);
+  const lost = experiment.total("missing", rate_hz * 0.58);
+  const missing = {
+    reason: "missing_fragment",
+    source: "board 17",
+    count: lost,
+    quality: "exact",
+    advice: "look at the board's link and at its busy output: all other boards answered",
+  };
+  return {
+    sources,
+    lost,
+    hits_recorded: 0,
+    recorded_rate_hz: 0,
+    bytes_recorded: Math.round(rate_hz * seconds * 5088),
+    byte_rate_hz: rate_hz * 5088,
+    flow: [
+      line(experiment, "receive", "datagrams", fragments / 3, fragments / 3, 0.1),
+      line(experiment, "decode", "fragments", fragments, fragments, 0.18),
+      line(experiment, "build", "fragments", fragments + rate_hz * 0.58, fragments, 0.27, { lost, losses: [missing] }),
+      line(experiment, "record", "events", rate_hz, rate_hz, 0.4),
+    ],
+    events: building(rate_hz, seconds),
+    coincidences: null,
+    clocks: [],
+    cuts: [],
+    alarms: [
+      {
+        name: "board 17",
+        level: "warning",
+        active: true,
+        since: seconds_ago(640),
+        value: 0.42,
+        threshold: 0.99,
+        text: "answers to 42.0 % of the triggers, at least 99 %",
+      },
+    ],
+  };
+}
