@@ -84,6 +84,19 @@ def read(path):
 
 
 @pytest.fixture(scope="session", params=["none", "lz4", "zstd"])
+def example_run(request, tmp_path_factory):
+    """A run of every table, written by the recording's own example: its directory."""
+    folder = tmp_path_factory.mktemp(f"example-{request.param}")
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "thalweg-record", "--example", "write_example_run", "--"]
+    ended = subprocess.run(
+        [*command, folder, request.param], cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=600,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return Path(ended.stdout.strip())
+
+
+@pytest.fixture(scope="session", params=["none", "lz4", "zstd"])
 def recording(request, tmp_path_factory):
     """Two boards, one with waveforms, every table, in every compression."""
     folder = tmp_path_factory.mktemp(f"run-{request.param}")

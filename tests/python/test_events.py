@@ -3,31 +3,22 @@
     write_example_run ─► events.arrows, fragments.arrows ─► the same rows in every reader
 """
 
-import os
 import subprocess
-from pathlib import Path
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import BINARY, ROOT, read
+from conftest import BINARY, read
 
 EVENTS, BOARDS, SILENT = 1000, 4, 3
 
 
-@pytest.fixture(scope="module", params=["none", "lz4", "zstd"])
-def run(request, tmp_path_factory):
+@pytest.fixture
+def run(example_run):
     """A run of 1000 events of boards 1 to 4, of which board 3 does not answer to every tenth."""
-    folder = tmp_path_factory.mktemp(f"events-{request.param}")
-    command = ["cargo", "run", "--quiet", "--locked", "-p", "thalweg-record", "--example", "write_example_run", "--"]
-    ended = subprocess.run(
-        [*command, folder, request.param], cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=600,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return Path(ended.stdout.strip())
+    return example_run
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 //! `cargo run --release -p thalweg-record --example bench_record [DIRECTORY] [none|lz4|zstd] [REPEATS]
-//! [hits|small|large]`
+//! [hits|coincidences|small|large]`
 
 use std::path::PathBuf;
 
 use thalweg_record::Compression;
-use thalweg_record::bench::{EventShape, record_events_in, record_in};
+use thalweg_record::bench::{EventShape, record_coincidences_in, record_events_in, record_in};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -18,6 +18,7 @@ fn main() {
     let measured = match arguments.next().as_deref() {
         Some("small") => record_events_in(&directory, EventShape::MANY_SMALL, repeats, compression),
         Some("large") => record_events_in(&directory, EventShape::FEW_LARGE, repeats, compression),
+        Some("coincidences") => record_coincidences_in(&directory, repeats, compression),
         _ => record_in(&directory, repeats, compression),
     };
     println!("{}", serde_json::to_string_pretty(&measured).unwrap_or_default());

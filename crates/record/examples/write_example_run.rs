@@ -5,12 +5,12 @@ use std::error::Error;
 
 use thalweg_data::hit::Layout;
 use thalweg_data::{
-    Closing, Event, EventSink, Events, Extra, Flags, Fragment, Frames, Hit, Hits, Ledger, Mark, Pool, Sink,
-    SourceId, Stage, Statistics, Unit,
+    Closing, Event, EventSink, Events, Extra, Flags, Fragment, Frames, Hit, HitEvent, HitEvents, Hits,
+    Ledger, Mark, Pool, Sink, SourceId, Stage, Statistics, Tally, Unit,
 };
 use thalweg_record::{
-    Compression, EventWriter, HitWriter, RawSource, RawWriter, RunDirectory, RunRecord, RunRecordState,
-    Settings, Table,
+    CoincidenceWriter, Compression, EventWriter, HitWriter, RawSource, RawWriter, RunDirectory, RunRecord,
+    RunRecordState, Settings, Table,
 };
 
 /// Events of the example, and boards that answer to them.
@@ -27,7 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let settings = Settings { compression, batch_hits: 5000, batch_bytes: 256 * 1024, ..Settings::default() };
     let boards = (1..=BOARDS).map(|board| format!("board {board}"));
-    let sources: Vec<String> = std::iter::once("left".to_owned()).chain(boards).collect();
+    let names = std::iter::once("left".to_owned()).chain(boards);
+    let sources: Vec<String> = names.chain(["coincidences".to_owned()]).collect();
     let run = RunDirectory::create(directory.as_ref(), "example")?;
     let mut record = RunRecord::start(&run, "example", "# an example\n", &sources);
     record.write(&run)?;
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     raw.finish()?;
     ledger.open(Stage::Raw, SourceId(0), &[Unit::Bytes, Unit::Datagrams]).publish(raw.tally(SourceId(0)));
     let events = write_events(&run, &settings, &sources)?;
-    for source in (0..sources.len() as u16).map(SourceId) {
+    for source in (0..=BOARDS).map(SourceId) {
         let account =
             ledger.open(Stage::Record, source, &[Unit::Hits, Unit::Fragments, Unit::Bytes, Unit::Events]);
         let mut tally = hits.tally(source).clone();
@@ -53,7 +54,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         account.publish(&tally);
     }
-    let tables = hits.summaries().into_iter().chain(raw.summaries()).chain(events.summaries()).collect();
+    let coincidences = write_coincidences(&run, &settings, &sources)?;
+    publish_coincidences(&ledger, SourceId(BOARDS + 1), coincidences.tally());
+    let mut tables = hits.summaries();
+    tables.extend([raw.summaries(), events.summaries(), coincidences.summaries()].into_iter().flatten());
+    record.documents.push(run.write_spectra(b"{}\n")?);
     record.stop(RunRecordState::Stopped, tables, Some(&ledger.books()));
     record.write(&run)?;
     println!("{}", run.path().display());
@@ -113,6 +118,46 @@ fn write_events(
     }
     writer.finish()?;
     Ok(writer)
+}
+
+/// Events of hits of channels 0, 1 and 2, the first of which is the reference; the third answers to every fifth.
+fn write_coincidences(
+    run: &RunDirectory,
+    settings: &Settings,
+    sources: &[String],
+) -> Result<CoincidenceWriter, Box<dyn Error>> {
+    let mut writer = CoincidenceWriter::create(run.path(), settings, sources)?;
+    for first in (0..EVENTS).step_by(50) {
+        let mut batch = HitEvents::default();
+        for number in first..first + 50 {
+            let (time_ps, count) = (number as i64 * 1_000_000, if number % 5 == 0 { 3 } else { 2 });
+            let (start, multiplicity) = (batch.members.len() as u32, count as u16);
+            batch.members.extend((0..count as u16).map(|channel| {
+                // Channel 1 answers 300 ps before the reference, channel 2 behind it.
+                let dt_ps = [0, -300, 7000][usize::from(channel)];
+                let energy = 100 * (channel + 1) + (number % 50) as u16;
+                let flags = if channel == 1 { Flags::NO_ENERGY_SHORT } else { Flags::FINE_TIME };
+                Hit { time_ps: time_ps + dt_ps, channel, energy, energy_short: 0, flags }
+            }));
+            batch.members[start as usize..].sort_by_key(|hit| hit.time_ps);
+            let event = HitEvent { number, time_ps, first: start, count, multiplicity, reference: 1 };
+            batch.events.push(event);
+        }
+        writer.advance(Mark(first * 1_000_000))?;
+        writer.write(&batch)?;
+    }
+    writer.finish()?;
+    Ok(writer)
+}
+
+/// The accounts of events of hits: made, kept by the cuts, recorded.
+fn publish_coincidences(ledger: &Ledger, account: SourceId, recorded: &Tally) {
+    let mut passed = Tally::default();
+    passed.input(Unit::Events, recorded.total_input(Unit::Events));
+    passed.output(Unit::Events, recorded.total_input(Unit::Events));
+    ledger.open(Stage::Coincide, account, &[Unit::Events]).publish(&passed);
+    ledger.open(Stage::Cut, account, &[Unit::Events]).publish(&passed);
+    ledger.open(Stage::Record, account, &[Unit::Events]).publish(recorded);
 }
 
 fn some_hits(pool: &Pool, first: usize, mark: Mark) -> Result<Hits, Box<dyn Error>> {

@@ -41,6 +41,30 @@ impl Amounts {
         }
     }
 
+    /// The sources that can have something.
+    pub fn sources(&self) -> impl Iterator<Item = SourceId> + use<> {
+        (0..self.of_sources.len()).map(|index| SourceId(index as u16))
+    }
+
+    /// Moves `wanted` of a source's first unit to `to`, or what it has; returns how many.
+    pub fn give(&mut self, to: &mut Amounts, source: SourceId, wanted: u64) -> u64 {
+        let Some([has, _]) = self.of_sources.get_mut(source.index()) else { return 0 };
+        let given = wanted.min(*has);
+        *has -= given;
+        to.add(source, [given, 0]);
+        given
+    }
+
+    /// What a source has of the sink's first unit.
+    pub fn first_of(&self, source: SourceId) -> u64 {
+        self.of_sources.get(source.index()).map_or(0, |amounts| amounts[0])
+    }
+
+    /// Whether there is nothing of any source.
+    pub fn is_zero(&self) -> bool {
+        self.events == 0 && self.of_sources.iter().flatten().all(|amount| *amount == 0)
+    }
+
     /// Adds events.
     pub fn add_events(&mut self, events: u64) {
         self.events += events;
@@ -181,6 +205,12 @@ impl<C: Cut> CutSink<C> {
     pub fn turn_away(&mut self, amounts: &Amounts, reason: LossReason) {
         self.count(amounts, Tally::input);
         self.count_lost(amounts, reason);
+    }
+
+    /// Counts rows that came and are not recorded, as asked.
+    pub fn leave_out(&mut self, amounts: &Amounts) {
+        self.count(amounts, Tally::input);
+        self.count(amounts, Tally::filtered);
     }
 
     /// The rows that are not yet in a complete cut.

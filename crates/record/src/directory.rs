@@ -4,11 +4,15 @@
 //!  runs/000042-neutron-gamma-2-boards/
 //!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
 //!      events.arrows  fragments.arrows       or, of each builder unit, events-UNIT.arrows  fragments-UNIT.arrows
+//!      coincidences.arrows   spectra.json
 //!      ledger.bin   run.json
 //! ```
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::RecordError;
 use crate::system;
@@ -18,6 +22,8 @@ use crate::table::Table;
 const NUMBER_DIGITS: usize = 6;
 /// Longest part of the title that goes into the name.
 const TITLE_BYTES: usize = 48;
+/// The file of a run's spectra.
+const SPECTRA_FILE: &str = "spectra.json";
 /// The file that keeps two programs from taking the same number.
 const LOCK_FILE: &str = ".numbers";
 
@@ -26,6 +32,26 @@ const LOCK_FILE: &str = ".numbers";
 pub struct RunDirectory {
     path: PathBuf,
     number: u64,
+}
+
+/// A file of a run that is no table; part of `run.json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DocumentSummary {
+    /// Name of the file.
+    pub file: String,
+    /// Bytes on file.
+    pub bytes: u64,
+    /// CRC-32C of these, in hexadecimal.
+    pub crc32c: String,
+}
+
+impl DocumentSummary {
+    /// Of a file with this name and content.
+    pub(crate) fn of(file: &str, content: &[u8]) -> DocumentSummary {
+        let crc32c = format!("{:08x}", crc32c::crc32c(content));
+        DocumentSummary { file: file.to_owned(), bytes: content.len() as u64, crc32c }
+    }
 }
 
 /// The two files that hold the events of one builder. Rows of one name rows of the other.
@@ -158,6 +184,12 @@ impl RunDirectory {
         Ok(files)
     }
 
+    /// The file of this name, when it is one of the run's.
+    pub(crate) fn document(&self, name: &str) -> Option<PathBuf> {
+        let is_it = |path: &PathBuf| path.file_name().is_some_and(|found| found == name);
+        self.files().ok()?.into_iter().find(is_it)
+    }
+
     fn files(&self) -> Result<Vec<PathBuf>, RecordError> {
         let failed = |cause| RecordError::io(&self.path, "listing files", cause);
         let entries = fs::read_dir(&self.path).map_err(failed)?;
@@ -175,6 +207,41 @@ impl RunDirectory {
     /// The file that says what the run was.
     pub fn run_record(&self) -> PathBuf {
         self.path.join("run.json")
+    }
+
+    /// The file of the run's spectra.
+    pub fn spectra(&self) -> PathBuf {
+        self.path.join(SPECTRA_FILE)
+    }
+
+    /// Keeps the run's spectra, in place of older ones: whoever reads the file sees all of the old text or all of the new.
+    /// `text` is JSON, histograms in the form of UHI. What it returns belongs into [`RunRecord::documents`], as the only one
+    /// of this file.
+    ///
+    /// [`RunRecord::documents`]: crate::RunRecord::documents
+    ///
+    /// # Errors
+    /// When the disk is full or fails; the older file stands then.
+    pub fn write_spectra(&self, text: &[u8]) -> Result<DocumentSummary, RecordError> {
+        self.replace(&self.spectra(), text)?;
+        Ok(DocumentSummary::of(SPECTRA_FILE, text))
+    }
+
+    /// Puts a complete file in the place of an older one, by renaming it, and forces it to the disk.
+    pub(crate) fn replace(&self, path: &Path, content: &[u8]) -> Result<(), RecordError> {
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let beside = self.path.join(format!(".{name}.new"));
+        let written = || {
+            let mut file = File::create(&beside)?;
+            file.write_all(content)?;
+            file.sync_all()?;
+            fs::rename(&beside, path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        written().map_err(|cause| {
+            let _ = fs::remove_file(&beside);
+            RecordError::io(path, "writing", cause)
+        })
     }
 
     /// Bytes that can still be written to its disk.

@@ -4,6 +4,7 @@
 //!  k-th hit with EXTRA ─┐
 //!  extras[k] ───────────┴─► row of `extras`, row of `waveforms` (samples expanded), both naming the hit's row
 //! ```
+//! A hit that is not recorded takes what belongs to it along; rows name the hits that are.
 
 use thalweg_data::waveform::Samples;
 use thalweg_data::{Extra, Flags, Hit, Hits};
@@ -38,14 +39,22 @@ impl ExtraColumns {
         }
     }
 
-    /// Appends what belongs to a batch whose first hit is row `first_row` of the table `hits`.
-    pub fn append(&mut self, batch: &Hits, first_row: u64) {
+    /// Appends what belongs to the recorded hits of a batch, the first of which is row `first_row` of the table `hits`: all
+    /// of them, or those whose verdict in `pass` is not 0.
+    pub fn append(&mut self, batch: &Hits, pass: Option<&[u8]>, first_row: u64) {
         if !batch.extras.is_empty() && (self.extras.is_some() || self.waveforms.is_some()) {
-            let owners = batch.hits.iter().enumerate().filter(|(_, hit)| hit.flags.has(Flags::EXTRA));
-            for ((place, hit), extra) in owners.zip(&batch.extras) {
-                let row = first_row + place as u64;
-                self.append_extra(batch, row, extra);
-                self.append_waveform(batch, row, hit, extra);
+            let (mut row, mut extras) = (first_row, batch.extras.iter());
+            for (place, hit) in batch.hits.iter().enumerate() {
+                let passes = pass.is_none_or(|pass| pass[place] != 0);
+                if hit.flags.has(Flags::EXTRA) {
+                    // Also of a hit that does not pass: the next row belongs to the next owner.
+                    let Some(extra) = extras.next() else { break };
+                    if passes {
+                        self.append_extra(batch, row, extra);
+                        self.append_waveform(batch, row, hit, extra);
+                    }
+                }
+                row += u64::from(passes);
             }
         }
         self.append_statistics(batch);

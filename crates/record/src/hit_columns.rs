@@ -87,6 +87,20 @@ impl HitColumns {
         }
     }
 
+    /// Appends those hits whose verdict is not 0.
+    pub fn append_passing(&mut self, hits: &[Hit], pass: &[u8]) {
+        let mut passing = [Hit::default(); PIECE_HITS];
+        for (piece, pass) in hits.chunks(PIECE_HITS).zip(pass.chunks(PIECE_HITS)) {
+            let mut count = 0;
+            for (hit, pass) in piece.iter().zip(pass) {
+                // Written in any case, and written over by the next one: no branch that cannot be foretold.
+                passing[count] = *hit;
+                count += usize::from(*pass != 0);
+            }
+            self.append(&passing[..count]);
+        }
+    }
+
     /// Makes the bitmaps: call once, when the last hit is in.
     pub fn seal(&mut self) {
         let flags = &self.flags[..self.rows];

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  Hits (merged) ──► HitCut { hit columns, extra columns } ──► CutSink ──► *.arrows
-//!    └ shares ─────► amounts per source: in, held, out, lost
+//!    │ └ shares ───► amounts per source: in, held, out, lost
+//!    └ verdicts ───► those that do not pass, per source by their channels: filtered
 //! ```
 //! Rows of `hits` are committed last, so that every row of `extras` and `waveforms` that a reader sees belongs to a hit
 //! that it sees in a moment, and a killed run is cut at the hits.
@@ -17,7 +18,7 @@ use crate::extra_columns::ExtraColumns;
 use crate::hit_columns::HitColumns;
 use crate::ipc::columns::Batch;
 use crate::ipc::file::{TableFile, TableSummary};
-use crate::settings::Settings;
+use crate::settings::{RecordedHits, Settings};
 use crate::table::Table;
 
 /// Tables in the order in which they are committed.
@@ -28,6 +29,13 @@ pub struct HitWriter {
     sink: CutSink<HitCut>,
     next_row: u64,
     amounts: Amounts,
+    /// Whose hits were left out of the batch at hand.
+    left_out: Amounts,
+    /// What of these the channels tell.
+    dropped: Amounts,
+    which: RecordedHits,
+    /// By channel, the source that sends it.
+    sources: Box<[SourceId]>,
 }
 
 /// Rows of all tables of hits.
@@ -58,7 +66,91 @@ impl HitWriter {
             .map(|table| TableFile::create(&directory.join(table.file_name()), table, &metadata))
             .collect::<Result<Vec<_>, _>>()?;
         let sink = CutSink::new(files, &[Unit::Hits], sources.len(), settings, HitCut::new)?;
-        Ok(HitWriter { sink, next_row: 0, amounts: Amounts::default() })
+        Ok(HitWriter {
+            sink,
+            next_row: 0,
+            amounts: Amounts::default(),
+            left_out: Amounts::default(),
+            dropped: Amounts::default(),
+            which: settings.hits,
+            sources: Box::default(),
+        })
+    }
+
+    /// Tells which source sends each channel, by its number: whose the hits are that do not pass a cut is counted by it.
+    /// Without it, and of channels beyond its end, they are counted as of the sources whose shares come first.
+    pub fn with_sources_of_channels(mut self, sources: Box<[SourceId]>) -> HitWriter {
+        self.sources = sources;
+        self
+    }
+
+    /// Takes a batch with what the cuts say of each hit: 0 where it does not pass, `None` when all do. With
+    /// `[record] hits = "kept"` those that do not pass are left out with all that belongs to them, and counted as filtered;
+    /// with `"all"` this is [`Sink::write`].
+    ///
+    /// # Errors
+    /// As for [`Sink::write`].
+    ///
+    /// # Panics
+    /// When there are not as many verdicts as hits.
+    pub fn write_passing(&mut self, hits: &Hits, pass: Option<&[u8]>) -> Result<(), SinkError> {
+        let pass = pass.filter(|_| self.which == RecordedHits::Kept);
+        assert!(pass.is_none_or(|pass| pass.len() == hits.hits.len()), "one verdict for each hit");
+        if hits.is_empty() {
+            return self.sink.advance(hits.header.mark);
+        }
+        self.enter_shares(hits);
+        if let Some(pass) = pass {
+            self.leave_out(hits, pass);
+        }
+        self.sink.leave_out(&self.left_out);
+        if self.amounts.is_zero() && hits.statistics.is_empty() {
+            return self.sink.advance(hits.header.mark);
+        }
+        let (first_row, amounts, next_row) = (self.next_row, &self.amounts, &mut self.next_row);
+        self.sink.take(hits.header.mark, amounts, |cut| {
+            let before = cut.hits.rows();
+            match pass {
+                Some(pass) => cut.hits.append_passing(&hits.hits, pass),
+                None => cut.hits.append(&hits.hits),
+            }
+            cut.extra.append(hits, pass, first_row);
+            cut.amounts.add_all(amounts);
+            // Only hits that are taken get a row.
+            *next_row += (cut.hits.rows() - before) as u64;
+        })
+    }
+
+    /// Enters whose hits a batch holds.
+    fn enter_shares(&mut self, hits: &Hits) {
+        self.amounts.clear();
+        self.left_out.clear();
+        if hits.shares.is_empty() {
+            self.amounts.add(hits.header.source, [hits.hits.len() as u64, 0]);
+        }
+        for share in &hits.shares {
+            self.amounts.add(share.source, [u64::from(share.hits), 0]);
+        }
+    }
+
+    /// Moves the hits that do not pass from their sources' amounts to what is left out. The books close whatever is known of
+    /// channels: no source is said to have left out more than came.
+    fn leave_out(&mut self, hits: &Hits, pass: &[u8]) {
+        let HitWriter { amounts, left_out, dropped, .. } = self;
+        let mut rest = 0;
+        dropped.clear();
+        for (hit, _) in hits.hits.iter().zip(pass).filter(|(_, pass)| **pass == 0) {
+            rest += 1;
+            if let Some(source) = self.sources.get(usize::from(hit.channel)) {
+                dropped.add(*source, [1, 0]);
+            }
+        }
+        for source in amounts.sources() {
+            rest -= amounts.give(left_out, source, dropped.first_of(source));
+        }
+        for source in amounts.sources() {
+            rest -= amounts.give(left_out, source, rest);
+        }
     }
 
     /// What the files hold.
@@ -74,24 +166,7 @@ impl HitWriter {
 
 impl Sink for HitWriter {
     fn write(&mut self, hits: &Hits) -> Result<(), SinkError> {
-        if hits.is_empty() {
-            return self.advance(hits.header.mark);
-        }
-        self.amounts.clear();
-        if hits.shares.is_empty() {
-            self.amounts.add(hits.header.source, [hits.hits.len() as u64, 0]);
-        }
-        for share in &hits.shares {
-            self.amounts.add(share.source, [u64::from(share.hits), 0]);
-        }
-        let (first_row, amounts) = (self.next_row, &self.amounts);
-        self.sink.take(hits.header.mark, amounts, |cut| {
-            cut.hits.append(&hits.hits);
-            cut.extra.append(hits, first_row);
-            cut.amounts.add_all(amounts);
-            // Only hits that are taken get a row.
-            self.next_row += hits.hits.len() as u64;
-        })
+        self.write_passing(hits, None)
     }
 
     fn advance(&mut self, mark: Mark) -> Result<(), SinkError> {
@@ -127,7 +202,7 @@ impl Cut for HitCut {
             Table::Extras => &self.extra.extras,
             Table::Waveforms => &self.extra.waveforms,
             Table::Statistics => &self.extra.statistics,
-            Table::Raw | Table::Events | Table::Fragments => return None,
+            Table::Raw | Table::Events | Table::Fragments | Table::Coincidences => return None,
         };
         extra.as_ref().filter(|columns| columns.rows() > 0).map(|columns| columns as &dyn Batch)
     }

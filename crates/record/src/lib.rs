@@ -1,10 +1,11 @@
 //! Run files: written, checked, repaired and replayed.
 //!
 //! ```text
-//!  Hits ───► HitWriter ──► columns ──► Cut ──► hits · extras · waveforms · statistics
-//!  Events ─► EventWriter ─► extents of blocks ──► events · fragments   │
-//!  Frames ─► RawWriter ──► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin
-//!                                                                       ▼
+//!  Hits ──────► HitWriter ─────────► columns ──► Cut ──► hits · extras · waveforms · statistics
+//!  HitEvents ─► CoincidenceWriter ─► columns ──► Cut ──► coincidences       │
+//!  Events ────► EventWriter ──► extents of blocks ──► events · fragments    │
+//!  Frames ────► RawWriter ───► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin
+//!                                                                           ▼
 //!        RawReplay (a Source) ◄── read ── verify · recover · inspect ◄── RunDirectory
 //! ```
 //!
@@ -16,6 +17,8 @@
 //! [`Settings::sync`] bounds. In both cases [`recover`](read::recover()) leaves the whole batches.
 
 pub mod bench;
+mod coincidence_columns;
+pub mod coincidence_writer;
 mod cut;
 pub mod directory;
 mod error;
@@ -33,7 +36,8 @@ pub mod settings;
 mod system;
 pub mod table;
 
-pub use directory::{EventFiles, RunDirectory};
+pub use coincidence_writer::CoincidenceWriter;
+pub use directory::{DocumentSummary, EventFiles, RunDirectory};
 pub use error::RecordError;
 pub use event_writer::EventWriter;
 pub use hit_writer::HitWriter;
@@ -42,6 +46,6 @@ pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
     Inspection, RawReplay, RecoverReport, VerifyReport, check, inspect, raw_sources, recover, verify,
 };
-pub use run_record::{RunRecord, RunRecordState};
-pub use settings::{Compression, OnFull, Settings, Sync};
+pub use run_record::{CoincidenceRecord, CutRecord, RunRecord, RunRecordState};
+pub use settings::{Compression, OnFull, RecordedHits, Settings, Sync};
 pub use table::Table;

@@ -6,17 +6,17 @@
 //! The file is replaced by renaming a complete one over it: a reader sees the old text or the new.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use thalweg_data::{Books, Stage, Unit};
 
-use crate::directory::RunDirectory;
+use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
+use crate::table::Table;
 
 /// Version of this file's form.
 pub const FORMAT: u32 = 1;
@@ -62,12 +62,47 @@ pub struct RunRecord {
     pub configuration: String,
     /// What the files hold.
     pub tables: Vec<TableSummary>,
+    /// Files beside the tables, such as spectra.
+    pub documents: Vec<DocumentSummary>,
+    /// What each cut was given and kept, in the order of the configuration.
+    pub cuts: Vec<CutRecord>,
+    /// Events that were made of hits, of a run with coincidence.
+    pub coincidences: Option<CoincidenceRecord>,
     /// The books at the end.
     pub ledger: Option<LedgerRecord>,
     /// What happened to the run, for people: why it failed, what was recovered.
     pub remarks: Vec<String>,
     /// What the room that ran it wants to keep beside: signals of boards, the resolved plan, host facts.
     pub details: BTreeMap<String, serde_json::Value>,
+}
+
+/// What one cut did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CutRecord {
+    /// Its name.
+    pub name: String,
+    /// What it judges: `hit` or `event`.
+    pub on: String,
+    /// How many it was given.
+    #[serde(rename = "in")]
+    pub input: u64,
+    /// How many it kept.
+    pub kept: u64,
+}
+
+/// The events that were made of hits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CoincidenceRecord {
+    /// Events that were made.
+    pub made: u64,
+    /// Those that passed the cuts on events.
+    pub kept: u64,
+    /// Those that were closed early because they grew too long.
+    pub cut_short: u64,
+    /// How many were made of each multiplicity, from 0; the last entry stands for all that are as large or larger.
+    pub multiplicity: Vec<u64>,
 }
 
 /// The books of a run as its file has them.
@@ -148,21 +183,10 @@ impl RunRecord {
     /// When the disk is full or fails; the older one stands then.
     pub fn write(&self, directory: &RunDirectory) -> Result<(), RecordError> {
         let path = directory.run_record();
-        let beside = directory.path().join(".run.json.new");
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|cause| RecordError::io(&path, "putting the run into words", cause.into()))?;
         text.push(b'\n');
-        let written = || {
-            let mut file = File::create(&beside)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&beside, &path)?;
-            File::open(directory.path())?.sync_all()
-        };
-        written().map_err(|cause| {
-            let _ = fs::remove_file(&beside);
-            RecordError::io(&path, "writing", cause)
-        })
+        directory.replace(&path, &text)
     }
 
     /// Reads the record of a run.
@@ -190,6 +214,23 @@ impl LedgerRecord {
             entries: words.and_then(|words| serde_json::from_value(words).ok()).unwrap_or_default(),
             losses: serde_json::to_value(books.losses()).unwrap_or_default(),
         }
+    }
+
+    /// The same of recorded events: of those of the table `events`, or of those that were made of hits, `coincidences`. The
+    /// latter are accounted for under a name of their own, which has an account at coincidence, too.
+    pub(crate) fn total_events(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
+        let counts =
+            |row: &EntriesRecord, stage: Stage| row.stage == stage.word() && row.unit == Unit::Events.word();
+        let of_hits: Vec<&str> = self
+            .entries
+            .iter()
+            .filter(|row| counts(row, Stage::Coincide))
+            .map(|row| row.source.as_str())
+            .collect();
+        let is_of_hits = |row: &&EntriesRecord| of_hits.contains(&row.source.as_str());
+        let recorded = self.entries.iter().filter(|row| counts(row, Stage::Record));
+        let mut found = recorded.filter(|row| is_of_hits(row) == (table == Table::Coincidences)).peekable();
+        found.peek().is_some().then(|| found.map(entry).sum())
     }
 
     /// The sum over all sources of one entry, where a stage counts that unit at all.

@@ -17,10 +17,12 @@ use crate::table::Table;
 pub struct Settings {
     /// Directory that holds the run directories.
     pub directory: PathBuf,
-    /// What is kept, where it comes up: `hits`, `extras`, `waveforms` and `statistics` of self-triggered boards, `events`
-    /// and `fragments` of triggered ones, unless said otherwise; `raw` keeps the received bytes, so that the run can be
-    /// replayed.
+    /// What is kept, where it comes up: `hits`, `extras`, `waveforms` and `statistics` of self-triggered boards and the
+    /// `coincidences` among their hits, `events` and `fragments` of triggered boards, unless said otherwise; `raw` keeps the
+    /// received bytes, so that the run can be replayed.
     pub tables: Vec<Table>,
+    /// Which hits the tables of hits take, where there are cuts. Coincidences and spectra do not depend on it.
+    pub hits: RecordedHits,
     /// How buffers are compressed.
     pub compression: Compression,
     /// Worker threads that compress.
@@ -51,7 +53,9 @@ impl Default for Settings {
                 Table::Statistics,
                 Table::Events,
                 Table::Fragments,
+                Table::Coincidences,
             ],
+            hits: RecordedHits::All,
             compression: Compression::None,
             compression_workers: 2,
             sync: Sync::None,
@@ -126,10 +130,33 @@ impl Settings {
         }
     }
 
+    /// Bytes of memory that the recording of coincidences takes at most, itemised.
+    pub fn coincidence_budget(&self) -> Vec<(&'static str, u64)> {
+        let columns = self.batch_hits as u64 * crate::coincidence_columns::BYTES_PER_HIT;
+        let in_flight = match self.compression {
+            // One in the making, one that waits for a full disk.
+            Compression::None => 2,
+            // Each cut that waits for its turn is there plain and compressed.
+            _ => 2 * (self.cuts_in_flight() as u64 + 1),
+        };
+        vec![("coincidence columns", columns * in_flight)]
+    }
+
     /// Cuts that may be in the hands of the compressing threads.
     pub(crate) fn cuts_in_flight(&self) -> usize {
         2 * self.compression_workers.clamp(1, 64)
     }
+}
+
+/// Which hits are recorded, where there are cuts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordedHits {
+    /// All of them: cuts can be tried anew on the recording.
+    #[default]
+    All,
+    /// Those that pass the cuts on hits, with what belongs to them; the others are counted as filtered.
+    Kept,
 }
 
 /// How the buffers of a batch are compressed.

@@ -29,6 +29,8 @@ pub enum Table {
     Events,
     /// One row per fragment, event by event, with its bytes.
     Fragments,
+    /// One row per hit of an event of hits, event by event.
+    Coincidences,
 }
 
 /// What one column holds.
@@ -143,9 +145,22 @@ const FRAGMENTS: [Column; 4] = [
     column("payload", Kind::BinaryView),
 ];
 
+/// Behind the event's number a hit as in `hits`, then its place in the event.
+const COINCIDENCES: [Column; 9] = [
+    column("event", Kind::U64),
+    HITS[0],
+    HITS[1],
+    HITS[2],
+    HITS[3],
+    HITS[4],
+    column("dt_ps", Kind::I64),
+    column("multiplicity", Kind::U16),
+    column("is_reference", Kind::Bool),
+];
+
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 7] = [
+    pub const ALL: [Table; 8] = [
         Table::Hits,
         Table::Extras,
         Table::Waveforms,
@@ -153,6 +168,7 @@ impl Table {
         Table::Raw,
         Table::Events,
         Table::Fragments,
+        Table::Coincidences,
     ];
     /// Those that a run of hits may have beside raw bytes, hits before what belongs to them.
     pub(crate) const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
@@ -167,6 +183,7 @@ impl Table {
             Table::Raw => "raw",
             Table::Events => "events",
             Table::Fragments => "fragments",
+            Table::Coincidences => "coincidences",
         }
     }
 
@@ -190,6 +207,7 @@ impl Table {
             Table::Raw => &RAW,
             Table::Events => &EVENTS,
             Table::Fragments => &FRAGMENTS,
+            Table::Coincidences => &COINCIDENCES,
         }
     }
 

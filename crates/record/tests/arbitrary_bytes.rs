@@ -1,5 +1,6 @@
 //! Whatever the bytes are, the reader ends with a word and not with a panic.
 
+mod example_coincidences;
 mod example_events;
 mod example_run;
 
@@ -21,6 +22,8 @@ fn examples() -> &'static [Vec<u8>] {
             for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
                 files.push(std::fs::read(run.table(table)).expect("a file"));
             }
+            let run = example_coincidences::write_run(folder.path(), &settings, 30, 7);
+            files.push(std::fs::read(run.table(Table::Coincidences)).expect("a file"));
             let events: Vec<_> = (0..12).map(example_events::planned).collect();
             let settings = Settings { compression, batch_bytes: 400, ..Settings::default() };
             let mut blocks = example_events::Blocks::new(false, 1);
@@ -43,7 +46,7 @@ proptest! {
 
     #[test]
     fn damage_never_panics(
-        example in 0usize..18,
+        example in 0usize..21,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
         cuts in any::<bool>(),

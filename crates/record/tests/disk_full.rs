@@ -3,6 +3,7 @@
 //! The writing is done by a child process, once under a limit on the size of files, and once on a file system in memory
 //! of its own, where this needs no more than root.
 
+mod example_coincidences;
 mod example_events;
 mod example_run;
 
@@ -13,8 +14,8 @@ use example_events::{Blocks, Planned};
 use example_run::{account, batch, folder, publish, sources};
 use thalweg_data::{EventSink, Mark, Pool, Sink, SinkError, SourceId, Unit};
 use thalweg_record::{
-    Compression, EventWriter, HitWriter, RunDirectory, RunRecord, RunRecordState, Settings, Table, check,
-    verify,
+    CoincidenceWriter, Compression, EventWriter, HitWriter, RunDirectory, RunRecord, RunRecordState,
+    Settings, Table, check, verify,
 };
 
 /// Where the child writes, and a file that it removes to make room again.
@@ -28,6 +29,7 @@ fn child() {
     for compression in [Compression::None, Compression::Lz4] {
         write_until_full(Path::new(&place), compression);
         write_events_until_full(Path::new(&place), compression);
+        write_coincidences_until_full(Path::new(&place), compression);
     }
 }
 
@@ -68,6 +70,35 @@ fn write_until_full(place: &Path, compression: Compression) {
     let report = verify(run.path()).expect("a run");
     assert!(report.ok, "{:?}", report.problems);
     println!("{} hits on file, {} refused", report.hits, refused);
+    std::fs::remove_dir_all(run.path()).expect("removed");
+}
+
+fn write_coincidences_until_full(place: &Path, compression: Compression) {
+    use example_coincidences as example;
+    let settings = Settings { compression, batch_hits: 4000, ..Settings::default() };
+    let run = RunDirectory::create(place, "full").expect("made");
+    let mut writer = CoincidenceWriter::create(run.path(), &settings, &example::sources()).expect("made");
+    let (mut came, mut refused) = (0, 0);
+    for start in (0..400_000).step_by(500) {
+        came += 500;
+        match writer.write(&example::batch(start..start + 500)) {
+            Ok(()) => {}
+            Err(SinkError::Full { .. }) => refused += 500,
+            Err(other) => panic!("{other}"),
+        }
+        let [input, output, held, lost] = example::account(writer.tally());
+        assert_eq!((input, input), (came, output + held + lost));
+        // Of a refused batch the first events may have been taken.
+        assert!(lost <= refused && (refused == 0 || lost > 0));
+    }
+    assert!(refused > 0, "the disk was never full");
+    assert!(writer.finish().is_err());
+    let [input, output, held, lost] = example::account(writer.tally());
+    assert_eq!((held, input), (0, output + lost));
+    example::complete(&run, &writer, RunRecordState::Failed);
+    let report = verify(run.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
+    assert_eq!(report.coincidences.events, output);
     std::fs::remove_dir_all(run.path()).expect("removed");
 }
 

@@ -48,7 +48,6 @@ pub fn record_in(parent: &Path, repeats: usize, compression: Compression) -> Mea
     fs::create_dir_all(&directory).expect("the directory of a bench can be written");
     let settings = Settings { compression, ..Settings::default() };
     let batches = example_batches();
-    let bytes = vec![0x5A; YARDSTICK_BYTES];
     let mut file_bytes = 0;
     let comparison = compare(
         repeats,
@@ -57,7 +56,7 @@ pub fn record_in(parent: &Path, repeats: usize, compression: Compression) -> Mea
             (took, file_bytes) = record_once(&directory, &settings, &batches);
             took
         },
-        || write_once(&directory, &bytes),
+        || write_once(&directory, TURN_HITS * size_of::<Hit>()),
     );
     // A temporary directory that stays behind harms nobody.
     let _ = fs::remove_dir_all(&directory);
@@ -89,12 +88,14 @@ fn record_once(directory: &Path, settings: &Settings, batches: &[Hits]) -> (Dura
     (took, bytes)
 }
 
-fn write_once(directory: &Path, bytes: &[u8]) -> Duration {
+/// Writes so many bytes, in whole megabytes, to a file of their own.
+pub(super) fn write_once(directory: &Path, count: usize) -> Duration {
+    let bytes = vec![0x5A; YARDSTICK_BYTES];
     let run = fresh(directory);
     let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
     let start = Instant::now();
-    for turn in 0..(TURN_HITS * size_of::<Hit>() / bytes.len()) as u64 {
-        file.write_all(bytes).expect("the disk of a bench has room");
+    for turn in 0..(count / bytes.len()) as u64 {
+        file.write_all(&bytes).expect("the disk of a bench has room");
         if (turn + 1) % WRITE_BACK_TURNS == 0 {
             let length = WRITE_BACK_TURNS * bytes.len() as u64;
             system::begin_write_back(&file, (turn + 1) * bytes.len() as u64 - length, length);

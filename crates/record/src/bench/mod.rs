@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!  hits in memory ────► HitWriter ────► file            value
+//!  events of hits ────► CoincidenceWriter ► file         value
 //!  events in blocks ──► EventWriter ──► files           value
 //!  bytes in memory ───► write, writev ──► file          yardstick: as many bytes, the same sync policy
 //! ```
 
+mod coincidences;
 mod events;
 mod hits;
 
+pub use coincidences::{record_coincidences, record_coincidences_in};
 pub use events::{EventShape, record_events, record_events_in};
 pub use hits::{record, record_in};
 

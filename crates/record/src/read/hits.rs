@@ -63,11 +63,21 @@ pub(crate) fn hits_of<R: ReadAt>(
     head: &BatchHead,
     hits: &mut Vec<Hit>,
 ) -> Result<(), RecordError> {
-    let time_ps = reader.numbers::<8>(head, 0)?;
-    let channel = reader.numbers::<2>(head, 1)?;
-    let energy = reader.numbers::<2>(head, 2)?;
-    let energy_short = reader.numbers::<2>(head, 3)?;
-    let flags = reader.numbers::<2>(head, 4)?;
+    hits_from(reader, head, 0, hits)
+}
+
+/// The same of a table whose columns of hits begin with `column`.
+pub(crate) fn hits_from<R: ReadAt>(
+    reader: &TableReader<R>,
+    head: &BatchHead,
+    column: usize,
+    hits: &mut Vec<Hit>,
+) -> Result<(), RecordError> {
+    let time_ps = reader.numbers::<8>(head, column)?;
+    let channel = reader.numbers::<2>(head, column + 1)?;
+    let energy = reader.numbers::<2>(head, column + 2)?;
+    let energy_short = reader.numbers::<2>(head, column + 3)?;
+    let flags = reader.numbers::<2>(head, column + 4)?;
     let rows = time_ps.iter().zip(&channel).zip(&energy).zip(&energy_short).zip(&flags);
     hits.clear();
     hits.extend(rows.map(|((((time_ps, channel), energy), energy_short), flags)| Hit {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use thalweg_data::{Flags, Hit};
 
 use super::hits::hits_of;
+use super::inspect_coincidences::CoincidencesContent;
 use super::inspect_events::EventsContent;
 use super::raw::{RawContent, raw_sources};
 use super::table_reader::TableReader;
@@ -59,6 +60,8 @@ pub struct Inspection {
     pub first_hits: Vec<HitRow>,
     /// Events, where there are any tables of them.
     pub events: Option<EventsContent>,
+    /// Events of hits, where there is a table of them.
+    pub coincidences: Option<CoincidencesContent>,
     /// Sources of raw bytes.
     pub raw: Vec<RawContent>,
     /// Whether the books close.
@@ -134,7 +137,7 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
         Ok(record) => found.take_record(record),
         Err(error) => found.problems.push(error.to_string()),
     }
-    let of_hits = Table::OF_HITS.iter().map(|table| directory.table(*table));
+    let of_hits = Table::OF_HITS.iter().chain(&[Table::Coincidences]).map(|table| directory.table(*table));
     let of_events = directory.event_files()?.into_iter().flat_map(|files| [files.events, files.fragments]);
     let files = of_hits.chain(of_events).filter(|file| file.exists());
     for file in files.chain(directory.raw_files()?) {
@@ -239,6 +242,9 @@ fn look_into(found: &mut Inspection, path: &Path, first: usize) -> Result<(), Re
                     Table::Events => events.add_events(&reader, &head, first)?,
                     _ => events.add_fragments(&reader, &head)?,
                 }
+            }
+            if table == Table::Coincidences {
+                found.coincidences.get_or_insert_default().add(&reader, &head, first)?;
             }
             summary.batches += 1;
             summary.rows += head.rows() as u64;

@@ -1,17 +1,19 @@
 //! Run files read back: checked, bounded, never trusted.
 //!
 //! ```text
-//!  *.arrows ──► TableReader ── BatchHead ──► columns ──► hits · events · raw rows
+//!  *.arrows ──► TableReader ── BatchHead ──► columns ──► hits · events · coincidences · raw rows
 //!                    │                         │
 //!                    └► verify · recover       └► inspect · RawReplay (a Source)
 //! ```
 //! Whatever the bytes are, nothing here panics, hangs, or reserves more memory than the file can fill. Reading is
 //! buffered rather than mapped: a file that is cut short meanwhile is an error, not a bus error.
 
+mod coincidences;
 mod dictionary;
 mod events;
 mod hits;
 mod inspect;
+mod inspect_coincidences;
 mod inspect_events;
 mod merged_events;
 mod payload;
@@ -20,11 +22,14 @@ mod recover;
 mod replay;
 mod table_reader;
 mod verify;
+mod verify_coincidences;
 mod verify_events;
 
+pub use coincidences::CoincidencesReader;
 pub use events::{EventsFile, RecordedEvent, RecordedFragment};
 pub use hits::HitsReader;
 pub use inspect::{ChannelCount, HitRow, Inspection, inspect};
+pub use inspect_coincidences::{CoincidenceWords, CoincidencesContent};
 pub use inspect_events::{EventSource, EventWords, EventsContent};
 pub use merged_events::MergedEvents;
 pub use raw::{RawContent, raw_sources};
@@ -32,6 +37,7 @@ pub use recover::{RecoverReport, RecoveredTable, recover};
 pub use replay::RawReplay;
 pub use table_reader::{BatchHead, ReadAt, TableReader};
 pub use verify::{LedgerReport, TableReport, VerifyReport, verify};
+pub use verify_coincidences::CoincidencesReport;
 pub use verify_events::EventsReport;
 
 use std::path::Path;

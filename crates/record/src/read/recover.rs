@@ -12,8 +12,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::{Ledger, Stage, Unit};
+use thalweg_data::{HitEvents, Ledger, Stage, Unit};
 
+use super::coincidences::CoincidencesReader;
 use super::events::{EventRows, open_table};
 use super::table_reader::{BatchHead, TableReader};
 use crate::directory::{EventFiles, RunDirectory};
@@ -21,7 +22,7 @@ use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
 use crate::ipc::message::opening;
-use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
+use crate::run_record::{EntriesRecord, LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
 /// What [`recover`] did.
@@ -39,6 +40,12 @@ pub struct RecoverReport {
     pub hits_came: Option<u64>,
     /// Hits that had come and are not on file.
     pub hits_not_on_file: Option<u64>,
+    /// Events of hits on file now.
+    pub coincidences_on_file: u64,
+    /// Events of hits that had come to the recording when the run ended, as far as its books tell.
+    pub coincidences_came: Option<u64>,
+    /// Events of hits that had come and are not on file.
+    pub coincidences_not_on_file: Option<u64>,
     /// Events on file now.
     pub events_on_file: u64,
     /// Events that had come to the recording when the run ended, as far as its books tell.
@@ -97,6 +104,12 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     for file in directory.raw_files()? {
         tables.push(recover_file(&file, Table::Raw, Bound::None)?);
     }
+    let coincidences = directory.table(Table::Coincidences);
+    let mut coincidences_on_file = 0;
+    if coincidences.exists() {
+        tables.push(recover_file(&coincidences, Table::Coincidences, Bound::None)?);
+        coincidences_on_file = count_coincidences(&coincidences)?;
+    }
     for files in directory.event_files()? {
         tables.extend(recover_events(&files)?);
     }
@@ -113,6 +126,9 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
         hits_on_file: hits_on_file.unwrap_or(0),
         hits_came: None,
         hits_not_on_file: None,
+        coincidences_on_file,
+        coincidences_came: None,
+        coincidences_not_on_file: None,
         events_came: None,
         events_not_on_file: None,
     };
@@ -137,6 +153,16 @@ fn recover_events(files: &EventFiles) -> Result<Vec<RecoveredTable>, RecordError
         recovered.push(recover_file(&files.fragments, Table::Fragments, named)?);
     }
     Ok(recovered)
+}
+
+/// Events of a whole table of coincidences.
+fn count_coincidences(path: &Path) -> Result<u64, RecordError> {
+    let (mut reader, mut events) = (CoincidencesReader::open(path)?, HitEvents::default());
+    let mut count = 0;
+    while reader.next_batch(&mut events)? {
+        count += events.events.len() as u64;
+    }
+    Ok(count)
 }
 
 /// Rows of the whole batches of a file.
@@ -287,16 +313,26 @@ fn rewrite_record(directory: &RunDirectory, report: &mut RecoverReport) -> Resul
     // When it was recovered is not when it stopped; nobody knows the latter of a killed run.
     record.stopped = stopped;
     record.ledger = record.ledger.or(ledger);
-    let came = |unit| {
-        let books: &LedgerRecord = record.ledger.as_ref()?;
-        books.total(Stage::Record, unit, |row| row.input)
-    };
-    (report.hits_came, report.events_came) = (came(Unit::Hits), came(Unit::Events));
-    report.hits_not_on_file = report.hits_came.map(|came| came.saturating_sub(report.hits_on_file));
-    report.events_not_on_file = report.events_came.map(|came| came.saturating_sub(report.events_on_file));
+    if let Some(books) = &record.ledger {
+        report.compare(books);
+    }
     record.remarks.push(remark(report));
     report.changed = true;
     record.write(directory)
+}
+
+impl RecoverReport {
+    /// Tells what had come to the recording and is not on file. What was left out on request had not come to it.
+    fn compare(&mut self, books: &LedgerRecord) {
+        let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
+        self.hits_came = books.total(Stage::Record, Unit::Hits, wanted);
+        self.events_came = books.total_events(Table::Events, wanted);
+        self.coincidences_came = books.total_events(Table::Coincidences, wanted);
+        let missing = |came: Option<u64>, on_file| came.map(|came| came.saturating_sub(on_file));
+        self.hits_not_on_file = missing(self.hits_came, self.hits_on_file);
+        self.events_not_on_file = missing(self.events_came, self.events_on_file);
+        self.coincidences_not_on_file = missing(self.coincidences_came, self.coincidences_on_file);
+    }
 }
 
 fn remark(report: &RecoverReport) -> String {
@@ -316,6 +352,9 @@ fn remark(report: &RecoverReport) -> String {
     }
     if has(Table::Events) {
         words.push(of(report.events_on_file, report.events_not_on_file, "events"));
+    }
+    if has(Table::Coincidences) {
+        words.push(of(report.coincidences_on_file, report.coincidences_not_on_file, "coincidences"));
     }
     let words = words.join("; ");
     format!("recovered: {words}; {removed} bytes of unfinished batches removed")

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  run directory ──► checksum of each batch · columns · time order · rows against the ledger ──► VerifyReport
-//!                    events against their fragments (`verify_events`)
+//!                    events against their fragments (`verify_events`), coincidences in themselves (`verify_coincidences`)
 //! ```
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -13,8 +13,9 @@ use thalweg_data::{Flags, Hit, Ledger, Stage, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
+use super::verify_coincidences::{CoincidenceCheck, CoincidencesReport};
 use super::verify_events::{EventsReport, Triggers, verify_pair};
-use crate::directory::RunDirectory;
+use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
@@ -48,6 +49,8 @@ pub struct VerifyReport {
     pub extras_unpaired: u64,
     /// Events and their fragments.
     pub events: EventsReport,
+    /// Events of hits.
+    pub coincidences: CoincidencesReport,
     /// The books.
     pub ledger: LedgerReport,
 }
@@ -84,7 +87,9 @@ pub struct LedgerReport {
     pub raw_bytes: Option<u64>,
     /// Events that they call recorded.
     pub events_recorded: Option<u64>,
-    /// Events that they call lost, at any stage.
+    /// Events of hits that they call recorded.
+    pub coincidences_recorded: Option<u64>,
+    /// Events that they call lost, at any stage, those of hits among them.
     pub events_lost: u64,
     /// Fragments that they call recorded.
     pub fragments_recorded: Option<u64>,
@@ -123,7 +128,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
         }
     };
     let mut owners = Owners { rows: Vec::new(), complete: true };
-    for table in Table::OF_HITS {
+    for table in Table::OF_HITS.into_iter().chain([Table::Coincidences]) {
         let file = directory.table(table);
         if file.exists() {
             verify_file(&mut report, &file, &mut owners);
@@ -147,6 +152,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     if let Some(record) = record {
         report.state = record.state;
         compare_tables(&mut report, &record);
+        compare_documents(&mut report, &directory, &record);
         compare_ledger(&mut report, &directory, &record);
     }
     Ok(report)
@@ -159,7 +165,12 @@ fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
     };
     let table = reader.table();
     let mut found = TableReport::new(table, path);
-    let mut check = TableCheck { last_time_ps: i64::MIN, hits: Vec::new(), next_owner: 0 };
+    let mut check = TableCheck {
+        last_time_ps: i64::MIN,
+        hits: Vec::new(),
+        next_owner: 0,
+        coincidences: CoincidenceCheck::default(),
+    };
     loop {
         match reader.next_batch() {
             Ok(None) => break,
@@ -216,6 +227,7 @@ struct TableCheck {
     last_time_ps: i64,
     hits: Vec<Hit>,
     next_owner: usize,
+    coincidences: CoincidenceCheck,
 }
 
 impl TableCheck {
@@ -238,6 +250,7 @@ impl TableCheck {
             Table::Statistics | Table::Events | Table::Fragments => {
                 super::read_every_column(reader, head)?;
             }
+            Table::Coincidences => self.coincidences.batch(report, &found.file, reader, head)?,
             Table::Raw => {
                 let loaded = super::raw::LoadedBatch::load(reader, head.clone())?;
                 found.payload_bytes += loaded.rows().iter().map(|row| row.length() as u64).sum::<u64>();
@@ -338,6 +351,21 @@ fn compare_tables(report: &mut VerifyReport, record: &RunRecord) {
     }
 }
 
+/// Files beside the tables: there, and as they were written.
+fn compare_documents(report: &mut VerifyReport, directory: &RunDirectory, record: &RunRecord) {
+    for said in &record.documents {
+        // The name is looked up among the files that are there: what is written in a file leads nowhere else.
+        let path = directory.document(&said.file);
+        match path.and_then(|path| fs::read(&path).ok()) {
+            None => report.problem(format!("{}: run.json names it, and it is missing", said.file)),
+            Some(content) if DocumentSummary::of(&said.file, &content) != *said => {
+                report.problem(format!("{}: not as it was written", said.file));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &RunRecord) {
     let Some(ledger) = &record.ledger else {
         if record.state != RunRecordState::Running {
@@ -355,7 +383,8 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
         hits_recorded: ledger.total(Stage::Record, Unit::Hits, |row| row.output),
         hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(Stage::Raw, Unit::Bytes, |row| row.output),
-        events_recorded: ledger.total(Stage::Record, Unit::Events, |row| row.output),
+        events_recorded: ledger.total_events(Table::Events, |row| row.output),
+        coincidences_recorded: ledger.total_events(Table::Coincidences, |row| row.output),
         events_lost: lost(Unit::Events),
         fragments_recorded: ledger.total(Stage::Record, Unit::Fragments, |row| row.output),
     };
@@ -387,6 +416,12 @@ fn compare_amounts(report: &mut VerifyReport, ledger: &LedgerRecord) {
         (report.ledger.hits_recorded, has(Table::Hits), report.hits, "hits"),
         (report.ledger.raw_bytes, has(Table::Raw), raw_bytes, "raw bytes"),
         (report.ledger.events_recorded, has(Table::Events), report.events.events, "events"),
+        (
+            report.ledger.coincidences_recorded,
+            has(Table::Coincidences),
+            report.coincidences.events,
+            "coincidences",
+        ),
         (report.ledger.fragments_recorded, has(Table::Fragments), report.events.fragments, "fragments"),
         (fragment_bytes, has(Table::Fragments), report.events.payload_bytes, "bytes of fragments"),
     ];

@@ -86,7 +86,7 @@ pub fn names() -> Vec<Bench> {
     use thalweg_frontend::digitizer2::bench as digitizer2;
     use thalweg_order::bench::{Distribution, order};
     use thalweg_record::Compression;
-    use thalweg_record::bench::{EventShape, record_events_in, record_in};
+    use thalweg_record::bench::{EventShape, record_coincidences_in, record_events_in, record_in};
     use thalweg_transport::bench as transport;
     let mut all = vec![
         bench(
@@ -119,6 +119,11 @@ pub fn names() -> Vec<Bench> {
         bench("record", "hits to an Arrow file, against a raw write of the same bytes", |c| {
             Ok(record_in(&c.folder(), c.repeats, Compression::None).into())
         }),
+        bench(
+            "record-coincidences",
+            "coincidences of two to five hits to an Arrow file, against a raw write of the same bytes",
+            |c| Ok(record_coincidences_in(&c.folder(), c.repeats, Compression::None).into()),
+        ),
         bench(
             "record-events",
             "events of 105 × 380 B to Arrow files, against a raw write of the same bytes",
