@@ -95,10 +95,9 @@ fn write_coincidences_until_full(place: &Path, compression: Compression) {
     assert!(writer.finish().is_err());
     let [input, output, held, lost] = example::account(writer.tally());
     assert_eq!((held, input), (0, output + lost));
-    example::complete(&run, &writer, RunRecordState::Failed);
-    let report = verify(run.path()).expect("a run");
-    assert!(report.ok, "{:?}", report.problems);
-    assert_eq!(report.coincidences.events, output);
+    // No room is left for books.
+    assert_eq!(example::read_all(run.path()).events.len() as u64, output);
+    println!("{output} coincidences on file, {lost} lost");
     std::fs::remove_dir_all(run.path()).expect("removed");
 }
 
