@@ -10,6 +10,7 @@ pub mod abcd;
 pub mod check;
 pub mod compass;
 pub mod digitizer2;
+pub mod emulated_settings;
 pub mod fragment;
 mod framing;
 pub mod generic;

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::emulated_settings::SettingsError;
+use crate::emulated_settings::check;
+
 /// Most channels of a board: the format's channel number has 7 bits.
 pub const CHANNELS_MAXIMUM: u16 = 128;
 /// Most channels of a scope board: its event says in a 64-bit mask which channels it holds.
@@ -277,27 +280,6 @@ impl Default for Settings {
             prepared_mib: 4,
         }
     }
-}
-
-/// A setting that no board can have.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("emulated board: `{key}` is {found}; allowed is {allowed}")]
-pub struct SettingsError {
-    /// The key, as in the configuration.
-    pub key: &'static str,
-    /// What was found.
-    pub found: String,
-    /// What to write instead.
-    pub allowed: String,
-}
-
-fn check(
-    fine: bool,
-    key: &'static str,
-    found: impl ToString,
-    allowed: impl Into<String>,
-) -> Result<(), SettingsError> {
-    if fine { Ok(()) } else { Err(SettingsError { key, found: found.to_string(), allowed: allowed.into() }) }
 }
 
 /// Whether a number lies in a range; a number that is not one lies nowhere.

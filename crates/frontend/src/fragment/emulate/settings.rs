@@ -7,6 +7,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::emulated_settings::SettingsError;
+use crate::emulated_settings::check;
 use crate::fragment::emit::piece_bytes;
 use crate::fragment::wire::{HEADER_BYTES, MOST_PIECES};
 
@@ -59,27 +61,6 @@ impl Default for Settings {
             prepared_kib: 256,
         }
     }
-}
-
-/// A setting that no board can have.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("emulated fragments: `{key}` is {found}; allowed is {allowed}")]
-pub struct SettingsError {
-    /// The key, as in the configuration.
-    pub key: &'static str,
-    /// What was found.
-    pub found: String,
-    /// What to write instead.
-    pub allowed: String,
-}
-
-fn check(
-    fine: bool,
-    key: &'static str,
-    found: impl ToString,
-    allowed: impl Into<String>,
-) -> Result<(), SettingsError> {
-    if fine { Ok(()) } else { Err(SettingsError { key, found: found.to_string(), allowed: allowed.into() }) }
 }
 
 impl Settings {

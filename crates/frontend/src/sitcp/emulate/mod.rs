@@ -43,7 +43,7 @@ impl Board {
     /// # Errors
     /// When the settings cannot be used.
     pub fn new(board: u16, settings: &Settings) -> Result<Board, SettingsError> {
-        settings.validate()?;
+        settings.check()?;
         let payloads = Arc::new(Payloads::new(settings));
         let settings = settings.clone();
         Ok(Board { board, settings, payloads, sent_number: 0, triggers: 0, blocks: 0, bytes: 0 })

@@ -7,6 +7,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::emulated_settings::SettingsError;
+use crate::emulated_settings::check;
 use crate::sitcp::settings::Profile;
 use crate::sitcp::wire::recbe::{CHANNELS, LONGEST_BODY, SAMPLE_BYTES};
 use crate::sitcp::wire::{adc_sitcp, str_tdc};
@@ -77,33 +79,6 @@ impl Default for Settings {
     }
 }
 
-/// Settings that cannot be used.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SettingsError {
-    /// More samples than a block can have.
-    #[error("`window = {found}`: a block of this profile holds at most {most} samples")]
-    Window {
-        /// What was written.
-        found: u16,
-        /// Most samples.
-        most: usize,
-    },
-    /// Not a possible mean.
-    #[error("`hits = {found}` must be 0 to {most}")]
-    Hits {
-        /// What was written.
-        found: f64,
-        /// Highest mean.
-        most: usize,
-    },
-    /// No body to send, or more than is worth the memory.
-    #[error("`prepared = {found}` must be 1 to {}", Settings::MOST_PREPARED)]
-    Prepared {
-        /// What was written.
-        found: u16,
-    },
-}
-
 /// Most samples of an emulated ADC-SiTCP event: 128 KiB.
 const MOST_ADC_SAMPLES: usize = (128 << 10) / adc_sitcp::SAMPLE_BYTES;
 
@@ -111,33 +86,28 @@ impl Settings {
     /// Most different bodies.
     pub const MOST_PREPARED: u16 = 4096;
 
-    /// Whether the settings can be used.
+    /// Says whether a board can be like this.
     ///
     /// # Errors
-    /// Says which value cannot, and what would.
-    pub fn validate(&self) -> Result<(), SettingsError> {
+    /// The first key whose value cannot be used.
+    pub fn check(&self) -> Result<(), SettingsError> {
         let most = match self.profile {
             Profile::AdcSitcp => MOST_ADC_SAMPLES,
             _ => LONGEST_BODY / SAMPLE_BYTES,
         };
-        if usize::from(self.window) > most {
-            return Err(SettingsError::Window { found: self.window, most });
-        }
+        let fits = usize::from(self.window) <= most;
+        check(fits, "window", self.window, format!("at most {most}: what a block of this profile holds"))?;
         let most = match self.profile {
             Profile::Recbe | Profile::Belle2 => CHANNELS,
             Profile::AdcSitcp => adc_sitcp::CHANNELS,
             // Twice the mean still fits a frame.
             Profile::StrTdc => str_tdc::LONGEST_DATA / str_tdc::WORD_BYTES / 2,
         };
-        if let Some(found) = self.hits
-            && !(0.0..=most as f64).contains(&found)
-        {
-            return Err(SettingsError::Hits { found, most });
-        }
-        if !(1..=Self::MOST_PREPARED).contains(&self.prepared) {
-            return Err(SettingsError::Prepared { found: self.prepared });
-        }
-        Ok(())
+        let hits = self.mean_hits();
+        check((0.0..=most as f64).contains(&hits), "hits", hits, format!("0 to {most}"))?;
+        let prepared = 1..=Self::MOST_PREPARED;
+        let allowed = format!("1 to {}", Self::MOST_PREPARED);
+        check(prepared.contains(&self.prepared), "prepared", self.prepared, allowed)
     }
 
     /// Mean number of channels that are hit, or of edges.
