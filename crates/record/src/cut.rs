@@ -229,6 +229,14 @@ impl<C: Cut> CutSink<C> {
         result
     }
 
+    /// Hands the open cut to the files although it is neither full nor old.
+    pub fn flush(&mut self) -> Result<(), SinkError> {
+        self.alive()?;
+        let result = self.close_cut();
+        self.count_held();
+        result
+    }
+
     /// Writes everything and forces it to the disk. What cannot be written is lost.
     pub fn finish(&mut self) -> Result<(), SinkError> {
         self.alive()?;

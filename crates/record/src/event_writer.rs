@@ -91,6 +91,21 @@ impl EventWriter {
         self.sink.rows_on_file(Table::Events)
     }
 
+    /// Events that were given and need not be kept by anyone any more: they are on file, or counted as lost.
+    pub fn events_settled(&self) -> u64 {
+        let tally = self.sink.events_tally();
+        tally.total_output(Unit::Events) + tally.total_lost_any(Unit::Events)
+    }
+
+    /// Writes what it holds although there is little of it: somebody waits for it to be on file. With compression it is written when
+    /// it is compressed.
+    ///
+    /// # Errors
+    /// As [`EventSink::write`].
+    pub fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+
     fn write_group(&mut self, batch: &Events, group: &Group<'_>) -> Result<(), SinkError> {
         let (next_fragment, amounts) = (&mut self.next_fragment, &self.amounts);
         self.sink.take(batch.header.mark, amounts, |cut| {

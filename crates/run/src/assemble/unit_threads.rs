@@ -21,7 +21,7 @@ use crate::error::RunError;
 use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BuilderWork, Door, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, gate,
+    BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, gate,
     identity, run_number,
 };
 
@@ -201,6 +201,8 @@ impl Starting<'_> {
             on_full: configuration.record.on_full,
             batch: Events::default(),
             failed: false,
+            on_hold: false,
+            filing: Filing::new(rules.slots),
             build: self.account(Stage::Build, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
             record: self.account(Stage::Record, unit, &[Unit::Events]),
             gauges: gauges.clone(),

@@ -18,7 +18,7 @@ pub(crate) use host::{Door, UnitHost};
 pub(crate) use identity::{identity, run_number};
 pub use plan::UnitPlanError;
 pub(crate) use plan::{Readout, TRIGGER, UnitPlan, busy_told, gate};
-pub(crate) use work::{BuilderWork, GateWork, ManagerWork, ReadoutWork, Work};
+pub(crate) use work::{BuilderWork, Filing, GateWork, ManagerWork, ReadoutWork, Work};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,13 @@
 //! What each kind of unit does beside talking: take events in, write events out, hold the trigger back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Machine, Outbox, ReadoutUnit};
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Busy, EventSink, Events, Mark, Message, SinkError};
+use thalweg_data::{Busy, EventSink, Events, Mark, Message, SinkError, Unit};
 use thalweg_record::{EventWriter, OnFull};
 
 use crate::pipeline::{Ledgered, Signals};
@@ -14,6 +15,8 @@ use crate::supervise::BuildGauges;
 
 /// Events that a builder unit writes at a time.
 const EVENTS_PER_WRITE: usize = 256;
+/// Events are on file at this age at the latest, whatever the age of a batch: until then readout units keep them.
+const FLUSH_NS: u64 = 100_000_000;
 
 /// A unit's machine, and its part in the data path.
 pub(crate) trait Work: Send {
@@ -96,12 +99,57 @@ pub(crate) struct BuilderWork {
     pub(crate) on_full: OnFull,
     pub(crate) batch: Events,
     pub(crate) failed: bool,
+    /// The disk is full, and space is waited for.
+    pub(crate) on_hold: bool,
+    pub(crate) filing: Filing,
     /// The unit's own account of events, and its recording's.
     pub(crate) build: Ledgered,
     pub(crate) record: Ledgered,
     pub(crate) gauges: Arc<BuildGauges>,
     pub(crate) event_bytes: Histogram,
     pub(crate) build_ns: Histogram,
+}
+
+/// What was given to the files and may not be there yet. Only what is there may be forgotten elsewhere: what a file's writer holds dies
+/// with the process.
+#[derive(Debug)]
+pub(crate) struct Filing {
+    /// The unit's position behind each write, by how many events had been given then.
+    given: VecDeque<(u64, u64)>,
+    /// When the first event was given that nobody has asked to be on file.
+    since: Option<Mark>,
+    /// So many events wait at most.
+    most_waiting: u64,
+}
+
+impl Filing {
+    /// Nothing was given; the unit holds `slots` events at most, until they are on file.
+    pub(crate) fn new(slots: u32) -> Filing {
+        // With all of them in a writer's hands nothing would come any more.
+        Filing { given: VecDeque::new(), since: None, most_waiting: u64::from(slots / 4).max(1) }
+    }
+
+    /// Events were given, `given` since the start, and the unit is at this position.
+    fn give(&mut self, given: u64, position: u64, now: Mark) {
+        self.given.push_back((given, position));
+        self.since = self.since.or(Some(now));
+    }
+
+    /// Whether it is time to put on file what was given.
+    fn is_due(&self, settled: u64, now: Mark) -> bool {
+        let waiting = self.given.back().map_or(0, |(given, _)| given - settled);
+        self.since.is_some_and(|since| waiting >= self.most_waiting || now.since_ns(since) >= FLUSH_NS)
+    }
+
+    /// The unit's position up to which everything is on file, when that is news.
+    fn settle(&mut self, settled: u64) -> Option<u64> {
+        let done = self.given.partition_point(|(given, _)| *given <= settled);
+        let last = self.given.drain(..done).next_back();
+        if self.given.is_empty() {
+            self.since = None;
+        }
+        last.map(|(_, position)| position)
+    }
 }
 
 impl BuilderWork {
@@ -115,29 +163,48 @@ impl BuilderWork {
         self.record.publish(self.sink.tally());
     }
 
-    fn write(&mut self, signals: &Signals) {
+    fn write(&mut self, now: Mark, signals: &Signals) {
         for event in &self.batch.events {
             self.event_bytes.add(event.bytes);
             self.build_ns.add(event.closed.since_ns(event.first_arrival));
         }
         self.gauges.passed_on(&self.batch);
-        match self.sink.write(&self.batch) {
-            Ok(()) => {
-                signals.set_paused(false);
-                self.unit.hold(false);
-            }
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => {
-                signals.set_paused(true);
-                self.unit.hold(true);
-            }
+        let result = self.sink.write(&self.batch);
+        self.batch.clear();
+        self.filing.give(self.sink.tally().total_input(Unit::Events), self.unit.position(), now);
+        self.heed(result, signals);
+    }
+
+    /// Does what a result of the sink asks for.
+    fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
+        match result {
+            Ok(()) => self.hold(false, signals),
+            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => self.hold(true, signals),
             Err(error) if self.failed => tracing::debug!("{error}"),
             Err(error) => {
                 self.failed = true;
                 signals.fail(error.to_string());
             }
         }
-        self.batch.clear();
-        self.unit.written(self.unit.position());
+    }
+
+    fn hold(&mut self, on_hold: bool, signals: &Signals) {
+        if std::mem::replace(&mut self.on_hold, on_hold) != on_hold {
+            signals.set_paused(on_hold);
+            self.unit.hold(on_hold);
+        }
+    }
+
+    /// Lets others forget what is on file, and sees to it that it gets there.
+    fn file(&mut self, now: Mark, signals: &Signals) {
+        if self.filing.is_due(self.sink.events_settled(), now) {
+            self.filing.since = None;
+            let result = self.sink.flush();
+            self.heed(result, signals);
+        }
+        if let Some(position) = self.filing.settle(self.sink.events_settled()) {
+            self.unit.written(position);
+        }
     }
 }
 
@@ -149,12 +216,12 @@ impl Work for BuilderWork {
     fn step(&mut self, now: Mark, signals: &Signals) -> bool {
         let any = self.unit.pull(&mut self.batch, EVENTS_PER_WRITE, now);
         if any {
-            self.write(signals);
-        } else if let Err(error) = self.sink.advance(now)
-            && !std::mem::replace(&mut self.failed, true)
-        {
-            signals.fail(error.to_string());
+            self.write(now, signals);
+        } else {
+            let result = self.sink.advance(now);
+            self.heed(result, signals);
         }
+        self.file(now, signals);
         if self.build.is_due(now.0) {
             self.publish_at(now);
             self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
@@ -253,5 +320,24 @@ impl Work for GateWork {
         if std::mem::take(&mut self.raised) {
             self.busy.lower();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_on_file_is_told_and_it_gets_there_in_time() {
+        let mut filing = Filing::new(400);
+        assert!(!filing.is_due(0, Mark(u64::MAX)), "nothing was given");
+        filing.give(10, 0, Mark(5));
+        filing.give(70, 1, Mark(6));
+        assert_eq!((filing.is_due(0, Mark(7)), filing.is_due(0, Mark(5 + FLUSH_NS))), (false, true));
+        assert_eq!((filing.settle(9), filing.settle(69)), (None, Some(0)));
+        filing.give(170, 3, Mark(8));
+        assert!(filing.is_due(69, Mark(9)), "101 of 400 slots wait");
+        assert_eq!((filing.settle(170), filing.settle(170)), (Some(3), None));
+        assert!(!filing.is_due(170, Mark(u64::MAX)));
     }
 }
