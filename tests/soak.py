@@ -92,9 +92,12 @@ def main():
         file = Path(folder) / "soak.toml"
         file.write_text(configuration(options.boards, options.hits_per_second))
         command = [options.binary, "run", str(file), "--seconds", str(seconds), "--json"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, env=os.environ) as child:
-            samples = watch(child, seconds)
-            summary = json.loads(child.stdout.read() or "null")
+        # A file takes what no pipe holds: the books of many sources.
+        with tempfile.TemporaryFile("w+") as said:
+            with subprocess.Popen(command, stdout=said, cwd=folder, env=os.environ) as child:
+                samples = watch(child, seconds)
+            said.seek(0)
+            summary = json.loads(said.read() or "null")
     if child.returncode != 0 or summary is None:
         print(json.dumps(summary, indent=2), file=sys.stderr)
         print(f"soak: the run ended with {child.returncode}", file=sys.stderr)
