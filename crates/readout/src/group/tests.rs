@@ -140,13 +140,14 @@ fn time_passes_for_links_that_say_nothing() {
     let (link, _listener, _board, _) = tcp_link(clock, false);
     let mut group = Group::new(vec![link], settings(), clock).expect("descriptors");
     let (start, mut marks, mut silent) = (Instant::now(), Vec::new(), 0);
-    while start.elapsed() < Duration::from_millis(100) {
+    // However late this thread is: time is told many times, and silence once.
+    while marks.len() <= 20 || silent == 0 {
+        assert!(start.elapsed() < Duration::from_secs(30), "{} marks, {silent} silent", marks.len());
         group
             .turn(Duration::from_millis(20), &mut |_, frames, _| marks.push(frames.header.mark))
             .expect("a group");
         silent += group.news().iter().filter(|news| matches!(news, News::Silent { .. })).count();
     }
-    assert!(marks.len() > 20, "{} marks in 100 ms", marks.len());
     assert!(marks.is_sorted());
     assert_eq!(silent, 1, "said once");
 }
