@@ -22,7 +22,7 @@ use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::open::Origin;
 use crate::open_links::host;
-use crate::pipeline::{EventRecorder, Ledgered, Signals};
+use crate::pipeline::{EventRecorder, Ledgered};
 use crate::supervise::{BuildGauges, BuildLook, EventSummary, Gauges};
 use crate::units::UnitPlan;
 
@@ -138,10 +138,15 @@ impl EventPath {
         }
     }
 
-    /// Stops the triggers and waits until emulated boards have sent what they have answered, if they can.
-    pub(super) fn stop(&mut self, signals: &Signals) {
+    /// Stops the triggers, also those of boards elsewhere, and waits until emulated boards have sent what they have answered, if they can.
+    pub(super) fn stop(&mut self, site: &Site<'_>) {
+        let signals = site.signals;
         if let Some((boards, _)) = &mut self.boards {
             boards.stop();
+        }
+        // For good: what comes from here on is read only until nothing more comes.
+        site.busy.raise();
+        if let Some((boards, _)) = &mut self.boards {
             let deadline = Instant::now() + FLUSH_LIMIT;
             while !boards.is_silent() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));

@@ -95,7 +95,7 @@ impl Paths {
             hits.stop(site.signals);
         }
         if let Some(events) = &mut self.events {
-            events.stop(site.signals);
+            events.stop(site);
         }
         site.signals.request_stop();
     }
