@@ -6,7 +6,7 @@
 //! ```
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use thalweg_data::Closing;
@@ -36,12 +36,45 @@ fn seconds(seconds: f64) {
     std::thread::sleep(Duration::from_secs_f64(seconds));
 }
 
-/// Starts both ends.
-fn start(network: &Network, file: &str, triggers: &str) -> (Running, Running) {
+/// Waits for something, however slow the machine is.
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Bytes of fragments on file.
+fn recorded_bytes(folder: &Folder) -> u64 {
+    let runs = std::fs::read_dir(folder.at("runs")).into_iter().flatten().flatten();
+    let files = runs.filter_map(|run| run.path().join("fragments.arrows").metadata().ok());
+    files.map(|file| file.len()).sum()
+}
+
+/// Waits until twenty more triggers or so are on file.
+#[track_caller]
+fn wait_for_data(folder: &Folder) {
+    let before = recorded_bytes(folder);
+    wait_until("events are recorded", || recorded_bytes(folder) > before + 200_000);
+}
+
+/// Starts both ends, the run once the boards listen, and waits until data flow.
+#[track_caller]
+fn start(network: &Network, folder: &Folder, file: &str, triggers: &str) -> (Running, Running) {
     let boards =
         network.boards.start(&["emulate", file, "--triggers", triggers, "--seconds", "60", "--json"]);
-    seconds(0.5);
-    (boards, network.run.start(&["run", file, "--seconds", "60", "--json"]))
+    // The last port of the boards, or that of BUSY, as the kernel writes them.
+    let sockets = format!("/proc/{}/net/", boards.id());
+    let has = |table: &str, port: u16| {
+        let sockets = std::fs::read_to_string(sockets.clone() + table).unwrap_or_default();
+        sockets.contains(&format!(":{port:04X} 00000000:0000"))
+    };
+    wait_until("the boards listen", || has("tcp", 5007) || has("udp", 4999));
+    let run = network.run.start(&["run", file, "--seconds", "60", "--json"]);
+    wait_for_data(folder);
+    (boards, run)
 }
 
 /// The run went well, and its files are what they say.
@@ -81,7 +114,7 @@ fn events_of_tcp_boards_behind_a_slow_link_are_slower_and_all_complete() {
     // 10 kB per trigger, 1000 triggers per second: 80 Mbit/s through a link of 20, for twice what all buffers hold.
     network.boards.shape(Some("tbf rate 20mbit burst 16kb limit 32kb"));
     let file = configuration(&folder, TCP, 1000, "[build]\nfull = \"hold\"\nage_ms = 30000\n");
-    let (boards, run) = start(&network, &file, "1500");
+    let (boards, run) = start(&network, &folder, &file, "1500");
     seconds(4.0);
     // What the FIFOs hold needs two seconds more at this rate; at the end the run sees the boards hang up.
     network.boards.shape(None);
@@ -102,8 +135,7 @@ fn a_link_that_is_cut_for_two_seconds_costs_tcp_boards_time_and_no_event() {
     let Some(network) = Network::wired() else { return };
     let folder = Folder::new();
     let file = configuration(&folder, TCP, 400, "[build]\nfull = \"hold\"\nage_ms = 30000\n");
-    let (boards, run) = start(&network, &file, "2600");
-    seconds(1.0);
+    let (boards, run) = start(&network, &folder, &file, "2600");
     network.run.set_link(false);
     seconds(2.0);
     network.run.set_link(true);
@@ -124,10 +156,12 @@ fn udp_boards_behind(network: &Network, rate_hz: u32, happens: impl Fn(&Network)
     let folder = Folder::new();
     let sections = format!("[build]\nage_ms = 300\n{BUSY}");
     let file = configuration(&folder, UDP, rate_hz, &sections);
-    let (boards, run) = start(network, &file, "1000000");
+    let (boards, run) = start(network, &folder, &file, "1000000");
     seconds(1.0);
     happens(network);
+    // Events of what was disturbed have left after 300 ms; of those that follow, fifty are looked at.
     seconds(1.0);
+    (0..4).for_each(|_| wait_for_data(&folder));
     boards.signal("TERM");
     let sent = boards.wait().done().json();
     seconds(0.5);
@@ -189,7 +223,7 @@ fn delay_disorder_doubles_and_loss_of_packets_are_counted_to_the_last_one() {
     let (sent, summary) = {
         let folder = Folder::new();
         let file = configuration(&folder, UDP, 200, &format!("[build]\nage_ms = 300\n{BUSY}"));
-        let (boards, run) = start(&network, &file, "600");
+        let (boards, run) = start(&network, &folder, &file, "600");
         // Boards that send datagrams end with their program.
         let sent = boards.wait().done().json();
         seconds(1.0);
@@ -216,7 +250,7 @@ fn delay_disorder_doubles_and_loss_of_packets_cost_tcp_boards_nothing() {
     let Some(network) = Network::relayed(&options) else { return };
     let folder = Folder::new();
     let file = configuration(&folder, TCP, 100, "[build]\nfull = \"hold\"\nage_ms = 30000\n");
-    let (boards, run) = start(&network, &file, "200");
+    let (boards, run) = start(&network, &folder, &file, "200");
     seconds(8.0);
     boards.signal("TERM");
     let (sent, summary) = (boards.wait().done().json(), run.wait().done().json());
