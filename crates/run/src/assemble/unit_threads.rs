@@ -21,8 +21,8 @@ use crate::error::RunError;
 use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, gate,
-    identity, run_number,
+    BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings,
+    gate, identity, run_number,
 };
 
 /// Blocks for what units receive from each other.
