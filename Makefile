@@ -65,8 +65,8 @@ page: web/node_modules/.package-lock.json ## Build the live page into crates/mon
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --ignore-scripts
 
-# The page is part of the binary by what is committed; this says whether that is what its sources give. With a binary that
-# serves it (THALWEG_BINARY and THALWEG_PAGE_ARGUMENTS, or THALWEG_PAGE_URL), the browser looks at that one.
+# The page is part of the binary by what is committed; this says whether that is what its sources give. The browser looks at
+# THALWEG_BINARY where that can serve, else at a mock; with THALWEG_PAGE_PICTURES=docs/images it keeps what it has seen.
 .PHONY: test-page
 test-page: web/node_modules/.package-lock.json ## The live page: format and types, fits and drawings, the committed build, a real browser
 	cd web && npm run --silent check

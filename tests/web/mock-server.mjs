@@ -190,8 +190,7 @@ function post(experiment, path, body, json) {
   if (path === "/api/spectra/reset") experiment.spectra.empty(body.ids);
   if (what === "runs" && action === "comment")
     experiment.recorded.filter((run) => run.name === name).forEach((run) => (run.comment = body.comment));
-  if (what === "runs" && action === "verify")
-    return json({ ok: true, text: "verified: 12 files, 41 203 batches, the books agree" });
+  if (what === "runs" && action === "verify") return json({ ok: true, problems: [] });
   if (path === "/api/pulses/filter" && /[&|=]$/.test(body.expression))
     return json(
       {

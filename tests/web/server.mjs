@@ -1,35 +1,62 @@
 // What the browser tests look at: a server that runs already, the real binary, or the mock where there is neither.
 //
 //   THALWEG_PAGE_URL=http://…                 that server
-//   THALWEG_BINARY=…/thalweg                  started with THALWEG_PAGE_ARGUMENTS (of a triggered run, THALWEG_PAGE_TRIGGERED_ARGUMENTS),
-//                                             which make it serve a page and print its address
+//   THALWEG_BINARY=…/thalweg                  `thalweg serve hits.toml` (or triggered.toml), in a directory of its own
 //   neither                                   the mock
 
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { serve } from "./mock-server.mjs";
 
-const ADDRESS = /https?:\/\/(?:127\.0\.0\.1|\[::1\]|localhost):\d+[^\s"']*/;
+const HERE = dirname(fileURLToPath(import.meta.url));
+const ADDRESS = /https?:\/\/(?:127\.0\.0\.1|\[::1\]|localhost):\d+/;
 const LONGEST_START_MS = 20_000;
 
-/** Starts what is to be looked at. `is_real` says whether numbers are those of the mock. */
-export async function start_server(mock_kind = "hits") {
+/** Starts what is to be looked at: `idle`, `hits` or `triggered`. `is_real` says that numbers are not those of the mock. */
+export async function start_server(kind) {
   const { THALWEG_PAGE_URL: url, THALWEG_BINARY: binary } = process.env;
-  const is_triggered = mock_kind === "triggered";
-  const typed = is_triggered ? process.env.THALWEG_PAGE_TRIGGERED_ARGUMENTS : process.env.THALWEG_PAGE_ARGUMENTS;
-  if (url && !is_triggered) return { address: url, is_real: true, close: async () => {} };
-  if (binary && typed) return start_binary(binary, typed.split(" ").filter(Boolean));
-  return { ...(await serve(0, mock_kind)), is_real: false };
+  if (url && kind !== "triggered") return { address: url, is_real: true, close: async () => {} };
+  if (binary && can_serve(binary)) return start_binary(binary, kind);
+  return { ...(await serve(0, kind)), is_real: false };
 }
 
-async function start_binary(binary, typed) {
-  const child = spawn(binary, typed, { stdio: ["ignore", "pipe", "pipe"] });
+function can_serve(binary) {
+  const serves = spawnSync(binary, ["serve", "--help"]).status === 0;
+  if (!serves) console.log(`${binary} has no command "serve": the mock is looked at`);
+  return serves;
+}
+
+async function start_binary(binary, kind) {
+  const directory = mkdtempSync(join(tmpdir(), "thalweg-page-"));
+  const configuration = join(directory, "experiment.toml");
+  copyFileSync(join(HERE, kind === "triggered" ? "triggered.toml" : "hits.toml"), configuration);
+  const typed = ["serve", configuration, "--listen", "127.0.0.1:0", ...(kind === "idle" ? [] : ["--start"])];
+  const child = spawn(binary, typed, { cwd: directory, stdio: ["ignore", "pipe", "pipe"] });
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  let told = "";
-  const address = await new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new Error(`${binary} ${typed.join(" ")} told no address in ${LONGEST_START_MS} ms:\n${told}`)),
-      LONGEST_START_MS,
-    );
+  const close = async () => {
+    child.kill("SIGINT");
+    const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
+    await ended;
+    clearTimeout(timer);
+    rmSync(directory, { recursive: true, force: true });
+  };
+  try {
+    return { address: await address_told(child, `${binary} ${typed.join(" ")}`), is_real: true, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The first address that a program prints. */
+function address_told(child, what) {
+  return new Promise((resolve, reject) => {
+    let told = "";
+    const refuse = (why) => reject(new Error(`${what} ${why}:\n${told}`));
+    const timer = setTimeout(() => refuse(`told no address in ${LONGEST_START_MS} ms`), LONGEST_START_MS);
     const hear = (piece) => {
       told += piece;
       const found = told.match(ADDRESS);
@@ -40,13 +67,6 @@ async function start_binary(binary, typed) {
     child.stdout.on("data", hear);
     child.stderr.on("data", hear);
     child.once("error", reject);
-    child.once("exit", (code) => reject(new Error(`${binary} ended with ${code} before it told an address:\n${told}`)));
+    child.once("exit", (code) => refuse(`ended with ${code} before it told an address`));
   });
-  const close = async () => {
-    child.kill("SIGINT");
-    const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
-    await ended;
-    clearTimeout(timer);
-  };
-  return { address: address.replace(/[.,;]$/, ""), is_real: true, close };
 }

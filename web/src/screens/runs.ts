@@ -283,15 +283,11 @@ async function told(
   }
 }
 
+// What was wrong, in the words of the check; or that nothing was.
 function verdict(found: unknown): string {
-  if (typeof found !== "object" || found === null) return "verified";
-  const { ok, verified, text, message, error } = found as Record<string, unknown>;
-  const words = [text, message, error].find((each) => typeof each === "string");
-  return typeof words === "string"
-    ? words
-    : ok === false || verified === false
-      ? "does not verify"
-      : "verified: every file is whole";
+  const { ok, problems } = (found ?? {}) as { ok?: boolean; problems?: string[] };
+  if (ok === false) return `does not verify: ${(problems ?? []).join("; ") || "no reason is told"}`;
+  return "verified: every file is whole, and the books agree";
 }
 
 async function show_miniatures(holder: HTMLElement, run: string): Promise<void> {
