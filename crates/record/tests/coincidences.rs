@@ -211,10 +211,13 @@ fn a_killed_run_is_recovered_with_its_books() {
     assert!(verify(run.path()).expect("a run").ok);
 }
 
+/// What makes events wrong.
+type Change = fn(&mut HitEvents);
+
 #[test]
 fn contradictions_are_found() {
     let late = |batch: &mut HitEvents| batch.members[8].time_ps -= 1_000_000;
-    let cases: [(&str, fn(&mut HitEvents)); 4] = [
+    let cases: [(&str, Change); 4] = [
         ("comes behind event", |batch| batch.events[3].number = 1),
         ("its reference lies beside its time", |batch| batch.events[1].time_ps += 1),
         ("larger than the number of its hits", |batch| batch.events[2].multiplicity = 50),
