@@ -46,6 +46,6 @@ pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
     Inspection, RawReplay, RecoverReport, VerifyReport, check, inspect, raw_sources, recover, verify,
 };
-pub use run_record::{CoincidenceRecord, CutRecord, RunRecord, RunRecordState};
+pub use run_record::{CoincidenceRecord, CutRecord, RunRecord, RunRecordState, utc_text};
 pub use settings::{Compression, OnFull, RecordedHits, Settings, Sync};
 pub use table::Table;

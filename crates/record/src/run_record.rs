@@ -247,7 +247,7 @@ impl LedgerRecord {
 }
 
 /// UTC to the millisecond, as in RFC 3339.
-pub(crate) fn utc_text(time: SystemTime) -> String {
+pub fn utc_text(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let (year, month, day) = civil_date(days);

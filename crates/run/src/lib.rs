@@ -15,6 +15,7 @@ pub mod observed;
 pub mod plan;
 pub mod plot;
 pub mod recording;
+pub mod serve;
 pub mod spectra;
 pub mod station;
 pub mod supervise;

@@ -42,6 +42,8 @@ struct Standing {
     run: RunHandle,
     thread: Option<JoinHandle<Ended>>,
     last: Option<Arc<Ended>>,
+    /// Somebody has ended the present run, or the last one.
+    was_asked_to_stop: bool,
 }
 
 /// Runs of one configuration, one at a time. Shared by reference between threads; dropping it ends the run in good order.
@@ -64,6 +66,11 @@ impl Station {
     /// How the last run ended, once it has.
     pub fn last(&self) -> Option<Arc<Ended>> {
         self.settled().last.clone()
+    }
+
+    /// Whether the last run ended because its limit was reached, and not because somebody ended it.
+    pub fn ended_by_limit(&self) -> bool {
+        !self.settled().was_asked_to_stop
     }
 
     /// Starts the next run. Returns at once; whether its sources can be opened is seen in its state.
@@ -99,6 +106,7 @@ impl Station {
             }
         }
         standing.run = handle.clone();
+        standing.was_asked_to_stop = false;
         Ok(handle)
     }
 
@@ -107,9 +115,13 @@ impl Station {
     /// # Errors
     /// When there is none, or it is where that makes no sense.
     pub fn command(&self, command: &Command) -> Result<(), CommandError> {
-        let standing = self.settled();
+        let mut standing = self.settled();
         match standing.thread {
-            Some(_) => standing.run.command(command),
+            Some(_) => {
+                standing.run.command(command)?;
+                standing.was_asked_to_stop |= *command == Command::Stop;
+                Ok(())
+            }
             None => Err(CommandError {
                 command: command.word(),
                 state: standing.run.state().state,

@@ -167,6 +167,14 @@ pub struct Configuration {
     pub threads: ThreadSettings,
     /// `[record]`.
     pub record: thalweg_record::Settings,
+    /// `[monitor]`: where the page is served.
+    pub monitor: thalweg_monitor::Settings,
+    /// `[[alarm]]`: what is told when something goes wrong, …
+    pub alarms: Vec<thalweg_monitor::alarm::Rule>,
+    /// `[notify]`: … and to whom.
+    pub notify: thalweg_monitor::alarm::NotifySettings,
+    /// `[unattended]`: what follows a run that has ended.
+    pub unattended: crate::serve::Unattended,
     /// Where emulated boards write every emitted hit; from the command line only.
     pub truth: Option<PathBuf>,
 }
@@ -217,12 +225,16 @@ impl Configuration {
         let units = reader.tables("unit", top.take("unit"))?;
         let threads = reader.section(top.take("threads"))?;
         let record = reader.section(top.take("record"))?;
+        let monitor = reader.section(top.take("monitor"))?;
+        let alarms = reader.tables("alarm", top.take("alarm"))?;
+        let notify = reader.section(top.take("notify"))?;
+        let unattended = reader.section(top.take("unattended"))?;
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
             let allowed =
                 "allowed here: [run], [[source]], [order], [channels], [[channel]], [clocks], [[cut]], [[polygon]], \
                            [coincidence], [spectra], [[spectrum]], [trigger], [busy], [slices], [build], [[unit]], \
-                           [threads], [record]"
+                           [threads], [record], [monitor], [[alarm]], [notify], [unattended]"
                     .to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
@@ -246,6 +258,10 @@ impl Configuration {
             node: None,
             threads,
             record,
+            monitor,
+            alarms,
+            notify,
+            unattended,
             truth: None,
             text: String::new(),
         };

@@ -57,7 +57,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-/// What is done with ordered hits.
+/// What is done with ordered hits, and what is shown of a run.
 fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
     use thalweg_order::{channels, clocks, coincide, cut, spectrum};
     let one = |schema: schemars::Schema| schema.to_value();
@@ -71,6 +71,10 @@ fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
         ("coincidence", one(generator.subschema_for::<coincide::Settings>())),
         ("spectra", one(generator.subschema_for::<spectrum::Settings>())),
         ("spectrum", many(generator.subschema_for::<spectrum::SpectrumSettings>())),
+        ("monitor", one(generator.subschema_for::<thalweg_monitor::Settings>())),
+        ("alarm", many(generator.subschema_for::<thalweg_monitor::alarm::Rule>())),
+        ("notify", one(generator.subschema_for::<thalweg_monitor::alarm::NotifySettings>())),
+        ("unattended", one(generator.subschema_for::<crate::serve::Unattended>())),
     ];
     sections.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
 }

@@ -5,6 +5,7 @@
 //! ```
 
 use thalweg_data::Pool;
+use thalweg_monitor::alarm::Alarms;
 use thalweg_readout::links::{Boards, LinkPlan};
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
@@ -30,6 +31,9 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         })?;
     }
     let not_allowed = |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+    configuration.monitor.check().map_err(|error| not_allowed(format!("[monitor]: {error}")))?;
+    configuration.notify.check().map_err(|error| not_allowed(format!("[notify]: {error}")))?;
+    Alarms::new(&configuration.alarms).map_err(|error| not_allowed(error.to_string()))?;
     if !resolved.has_hits() && crate::processing::asks_for_anything(configuration) {
         let report = "channels, clocks, cuts, coincidences and spectra are of hits, and no source gives any"
             .to_owned();

@@ -1,0 +1,67 @@
+//! The host, as far as the page shows it: cores, load, memory, and what the kernel counts.
+
+use serde_json::{Value, json};
+
+use crate::supervise::LiveState;
+
+/// The system screen's object.
+pub(super) fn look(state: &LiveState, plan: &Value) -> Value {
+    let sources = state.sources.iter().map(|source| {
+        json!({
+            "name": source.name, "ring_fill": source.ring_fill, "pool_fill": source.pool_fill,
+            "pool_bytes": source.pool_bytes, "witnesses": source.witnesses,
+        })
+    });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "host": read("/proc/sys/kernel/hostname"),
+        "kernel": read("/proc/sys/kernel/osrelease"),
+        "load": loads(),
+        "memory": memory(),
+        "threads": threads(),
+        "plan": plan,
+        "sources": sources.collect::<Vec<_>>(),
+        "ledger": state.ledger,
+        "disk_free_bytes": state.disk_free_bytes,
+    })
+}
+
+fn read(file: &str) -> Option<String> {
+    std::fs::read_to_string(file).ok().map(|text| text.trim().to_owned())
+}
+
+/// Processes that want to run, over one, five and fifteen minutes.
+fn loads() -> Option<Vec<f64>> {
+    read("/proc/loadavg")?.split_whitespace().take(3).map(|word| word.parse().ok()).collect()
+}
+
+/// This process and the host, bytes.
+fn memory() -> Value {
+    let kibibytes = |file: &str, key: &str| -> Option<u64> {
+        let text = read(file)?;
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let bytes = |file: &str, key: &str| kibibytes(file, key).map(|kibibytes| kibibytes << 10);
+    json!({
+        "resident_bytes": bytes("/proc/self/status", "VmRSS"),
+        "host_bytes": bytes("/proc/meminfo", "MemTotal"),
+        "host_available_bytes": bytes("/proc/meminfo", "MemAvailable"),
+    })
+}
+
+/// Threads of this process with the processor time that each has had, seconds.
+fn threads() -> Vec<Value> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let thread = |path: std::path::PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        // Nanoseconds on a core, nanoseconds that it waited for one, and how often it ran.
+        let times = std::fs::read_to_string(path.join("schedstat")).ok()?;
+        let mut times = times.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
+        let (ran_s, waited_s) = (times.next()? * 1e-9, times.next()? * 1e-9);
+        Some(json!({ "name": name.trim(), "ran_seconds": ran_s, "waited_seconds": waited_s }))
+    };
+    let mut threads: Vec<Value> = tasks.flatten().filter_map(|task| thread(task.path())).collect();
+    threads.sort_by_key(|thread| thread["name"].as_str().unwrap_or_default().to_owned());
+    threads
+}

@@ -1,0 +1,196 @@
+//! What the page shows of a run, and what it may ask of it.
+//!
+//! ```text
+//!  RunHandle ─ LiveState, Observed ─► page state, spectra ─► monitor ─► browsers
+//!  runs directory ─► list of runs ─────────────────────────►    │
+//!  Subject: one run, or a station ◄─ start, stop, pause ────────┘
+//! ```
+//! Nothing here touches the data path: states are pointers to what the supervisor has put together anyway, spectra are read where they
+//! are filled.
+
+mod flow;
+mod live;
+mod machine;
+mod messages;
+mod recorded;
+mod watchman;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use thalweg_data::{Books, RunState};
+use thalweg_monitor::{Command, Experiment, Message, Monitor, MonitorError, Refused, StartRun};
+use thalweg_order::spectrum::SpectrumSet;
+
+pub use messages::{MessageLog, log_layer_target};
+pub use watchman::{Unattended, Watchman};
+
+use crate::config::Configuration;
+use crate::plan::Plan;
+use crate::station::{NewRun, Station};
+use crate::supervise::{self, CommandError, EndWhen, RunHandle};
+use live::Live;
+
+/// What is served.
+pub enum Subject {
+    /// One run, which begins and ends by itself.
+    Run(RunHandle),
+    /// Runs of one configuration, one after another.
+    Station(Arc<Station>),
+}
+
+/// An experiment as the page sees it.
+pub struct Served {
+    subject: Subject,
+    configuration: Configuration,
+    plan: Value,
+    live: Mutex<Live>,
+    messages: MessageLog,
+    alarms: Mutex<Value>,
+}
+
+impl Served {
+    /// What is served of runs of this configuration.
+    pub fn new(subject: Subject, configuration: Configuration, messages: MessageLog) -> Served {
+        let plan = Plan::of(&configuration).ok().and_then(|plan| serde_json::to_value(plan).ok());
+        Served {
+            subject,
+            configuration,
+            plan: plan.unwrap_or_default(),
+            live: Mutex::default(),
+            messages,
+            alarms: Mutex::new(json!([])),
+        }
+    }
+
+    /// Serves the page, as `[monitor]` says, until the result is dropped. `None` where it says that there is no page.
+    ///
+    /// # Errors
+    /// When the address is taken, or the settings cannot be meant.
+    pub fn start(self: &Arc<Served>) -> Result<Option<Monitor>, MonitorError> {
+        let settings = &self.configuration.monitor;
+        settings.enabled.then(|| Monitor::start(settings, self.clone())).transpose()
+    }
+
+    fn handle(&self) -> RunHandle {
+        match &self.subject {
+            Subject::Run(run) => run.clone(),
+            Subject::Station(station) => station.run(),
+        }
+    }
+
+    /// The alarms as they stand, to be shown with the state.
+    fn set_alarms(&self, alarms: Value) {
+        *self.alarms.lock().unwrap_or_else(PoisonError::into_inner) = alarms;
+    }
+
+    fn start_run(&self, new: StartRun) -> Result<RunState, Refused> {
+        let Subject::Station(station) = &self.subject else {
+            return Err(Refused::new(
+                "this program takes one run and ends with it",
+                "`thalweg serve FILE` takes one run after another",
+            ));
+        };
+        let words = |text: String| (!text.is_empty()).then_some(text);
+        let end = EndWhen { seconds: new.seconds, hits: new.hits, events: new.events };
+        let new = NewRun { title: words(new.title), comment: words(new.comment), end };
+        let run = station.start(&new).map_err(|error| refused(&error))?;
+        Ok(run.state().state)
+    }
+
+    fn ask(&self, command: &supervise::Command) -> Result<RunState, Refused> {
+        let run = self.handle();
+        match &self.subject {
+            Subject::Run(_) => run.command(command),
+            Subject::Station(station) => station.command(command),
+        }
+        .map_err(|error| refused(&error))?;
+        Ok(run.state().state)
+    }
+}
+
+fn refused(error: &CommandError) -> Refused {
+    Refused::new(format!("`{}`: the run is {}", error.command, error.state), error.advice)
+}
+
+impl Experiment for Served {
+    fn state(&self) -> Value {
+        let run = self.handle();
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = live.look(&run, &self.configuration);
+        state["alarms"] = self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        state["messages"] = json!(self.messages.after(0));
+        state
+    }
+
+    fn messages_after(&self, number: u64) -> Vec<Message> {
+        self.messages.after(number)
+    }
+
+    fn books(&self) -> Option<Books> {
+        self.handle().books()
+    }
+
+    fn spectra(&self) -> Option<SpectrumSet> {
+        self.handle().observed().map(|observed| observed.spectra.clone())
+    }
+
+    fn source_of(&self, channel: u16) -> Option<String> {
+        let run = self.handle();
+        let source = run.observed()?.channels.get(channel)?.source;
+        let (source, _) = self.configuration.hit_sources().nth(source.index())?;
+        Some(source.head.name.clone())
+    }
+
+    fn pulse_channels(&self) -> Value {
+        json!([])
+    }
+
+    fn pulses(&self, channel: u16, _count: usize) -> Result<Value, Refused> {
+        Err(Refused::new(format!("channel {channel} has no pulses"), "boards send waveforms only when told to"))
+    }
+
+    fn filter_pulses(&self, channel: u16, _expression: &str) -> Result<(), Refused> {
+        Err(Refused::new(format!("channel {channel} has no pulses"), "boards send waveforms only when told to"))
+    }
+
+    fn runs(&self) -> Result<Vec<Value>, Refused> {
+        recorded::list(&self.configuration.record.directory)
+    }
+
+    fn run(&self, name: &str) -> Result<Option<Value>, Refused> {
+        recorded::one(&self.configuration.record.directory, name)
+    }
+
+    fn runs_directory(&self) -> Option<PathBuf> {
+        Some(self.configuration.record.directory.clone())
+    }
+
+    fn comment(&self, run: &str, text: &str) -> Result<(), Refused> {
+        let state = self.handle().state();
+        recorded::comment(&self.configuration.record.directory, run, text, &state)
+    }
+
+    fn verify(&self, run: &str) -> Result<Value, Refused> {
+        recorded::verify(&self.configuration.record.directory, run, &self.handle().state())
+    }
+
+    fn command(&self, command: Command) -> Result<RunState, Refused> {
+        match command {
+            Command::Start(new) => self.start_run(new),
+            Command::Stop => self.ask(&supervise::Command::Stop),
+            Command::Pause => self.ask(&supervise::Command::Pause),
+            Command::Resume => self.ask(&supervise::Command::Resume),
+        }
+    }
+
+    fn configuration(&self) -> Value {
+        let file = self.configuration.file.display().to_string();
+        json!({ "file": file, "text": self.configuration.text, "plan": self.plan })
+    }
+
+    fn system(&self) -> Value {
+        machine::look(&self.handle().state(), &self.plan)
+    }
+}

@@ -1,0 +1,113 @@
+//! Runs that were recorded, as the page lists them.
+//!
+//! ```text
+//!  runs directory ─► run.json of each ─► number, title, comment, counts, whether its books closed
+//! ```
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use thalweg_monitor::Refused;
+use thalweg_record::{RunDirectory, RunRecord};
+
+use crate::supervise::LiveState;
+
+fn refused(error: impl std::fmt::Display) -> Refused {
+    Refused::new(error.to_string(), "look whether `[record] directory` is there and can be read")
+}
+
+/// All runs, newest first. Before the first there is no directory, and no run.
+pub(super) fn list(directory: &Path) -> Result<Vec<Value>, Refused> {
+    if !directory.exists() {
+        return Ok(Vec::new());
+    }
+    let runs = RunDirectory::list(directory).map_err(refused)?;
+    Ok(runs.iter().rev().map(line).collect())
+}
+
+/// One run with its record; the name is looked for among those that there are.
+pub(super) fn one(directory: &Path, name: &str) -> Result<Option<Value>, Refused> {
+    let Some(run) = find(directory, name)? else { return Ok(None) };
+    let mut one = line(&run);
+    if let Ok(record) = RunRecord::read(&run.run_record()) {
+        one["record"] = serde_json::to_value(record).map_err(refused)?;
+    }
+    one["files"] = files(&run);
+    Ok(Some(one))
+}
+
+/// Replaces the comment of a run that is over.
+pub(super) fn comment(directory: &Path, name: &str, text: &str, present: &LiveState) -> Result<(), Refused> {
+    let run = finished(directory, name, present)?;
+    let mut record = RunRecord::read(&run.run_record()).map_err(refused)?;
+    record.comment = text.to_owned();
+    record.write(&run).map_err(refused)
+}
+
+/// Checks every file of a run that is over.
+pub(super) fn verify(directory: &Path, name: &str, present: &LiveState) -> Result<Value, Refused> {
+    let run = finished(directory, name, present)?;
+    let report = thalweg_record::verify(run.path()).map_err(refused)?;
+    serde_json::to_value(report).map_err(refused)
+}
+
+fn finished(directory: &Path, name: &str, present: &LiveState) -> Result<RunDirectory, Refused> {
+    let missing = || Refused::new(format!("there is no run {name}"), "the list of runs says which there are");
+    let run = find(directory, name)?.ok_or_else(missing)?;
+    let is_present = run.path() == Path::new(&present.run_directory);
+    match is_present && !matches!(present.state.word(), "stopped" | "failed") {
+        true => Err(Refused::new(format!("run {name} is being recorded"), "wait for its end")),
+        false => Ok(run),
+    }
+}
+
+fn find(directory: &Path, name: &str) -> Result<Option<RunDirectory>, Refused> {
+    if !directory.exists() {
+        return Ok(None);
+    }
+    let runs = RunDirectory::list(directory).map_err(refused)?;
+    Ok(runs.into_iter().find(|run| name_of(run) == name))
+}
+
+fn name_of(run: &RunDirectory) -> String {
+    run.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn line(run: &RunDirectory) -> Value {
+    let name = name_of(run);
+    let Ok(record) = RunRecord::read(&run.run_record()) else {
+        return json!({ "name": name, "number": run.number(), "state": "unreadable", "bytes": bytes_in(run.path()) });
+    };
+    let detail = |key: &str| record.details.get(key).cloned().unwrap_or_default();
+    let rows = |table: thalweg_record::Table| {
+        let of_table = record.tables.iter().filter(|summary| summary.table == table);
+        of_table.map(|summary| summary.rows).sum::<u64>()
+    };
+    json!({
+        "name": name, "number": run.number(), "title": record.title, "comment": record.comment,
+        "started": record.started, "stopped": record.stopped, "state": record.state,
+        "seconds": detail("elapsed_seconds"), "lost": detail("hits_lost"),
+        "hits": rows(thalweg_record::Table::Hits), "events": rows(thalweg_record::Table::Events),
+        "ledger_closed": record.ledger.as_ref().map(|ledger| ledger.closed),
+        "remarks": record.remarks, "bytes": bytes_in(run.path()),
+    })
+}
+
+fn files(run: &RunDirectory) -> Value {
+    let Ok(entries) = std::fs::read_dir(run.path()) else { return json!([]) };
+    let mut files: Vec<(String, u64)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let size = entry.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+            Some((entry.file_name().to_string_lossy().into_owned(), size))
+        })
+        .collect();
+    files.sort();
+    files.into_iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect()
+}
+
+/// What the files of a directory take together; 0 of one that is not there.
+pub(super) fn bytes_in(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).filter(|data| data.is_file()).map(|data| data.len()).sum()
+}

@@ -1,0 +1,155 @@
+//! Looks after a run when nobody does: alarms, and the next run when one has ended.
+//!
+//! ```text
+//!  state ─ twice a second ─► alarms ─► page, log, webhook, command
+//!  a run has ended ─ by its limit ─► the next one   ─ by an error ─► the next one, after a while
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thalweg_data::RunState;
+use thalweg_monitor::Experiment;
+use thalweg_monitor::alarm::{AlarmError, Alarms, Notifier};
+
+use super::{Served, Subject};
+use crate::station::{NewRun, Station};
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two looks at whether to stop.
+const NAP: Duration = Duration::from_millis(50);
+
+/// `[unattended]`: what happens when a run has ended and nobody is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Unattended {
+    /// A run that has come to its limit (`[run] seconds`, `hits`, `events`) is followed by the next.
+    pub rotate: bool,
+    /// A run that has failed is followed by the next, after so many seconds; without it, by none.
+    pub restart_after_s: Option<f64>,
+    /// So many failures in a row are enough.
+    pub most_failures: u32,
+}
+
+impl Default for Unattended {
+    fn default() -> Unattended {
+        Unattended { rotate: false, restart_after_s: None, most_failures: 5 }
+    }
+}
+
+/// Looks after a run on a thread of its own, as long as it lives.
+pub struct Watchman {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchman {
+    /// Begins to look after what is served.
+    ///
+    /// # Errors
+    /// When an alarm cannot be meant, or the system has no thread left.
+    pub fn start(served: &Arc<Served>) -> Result<Watchman, AlarmError> {
+        let alarms = Alarms::new(&served.configuration.alarms)?;
+        let notifier = Notifier::start(&served.configuration.notify)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let watch = Watch {
+            served: served.clone(),
+            alarms,
+            notifier,
+            began: Instant::now(),
+            failures: 0,
+            seen_end: true,
+            restart_at: None,
+        };
+        let asked = stop.clone();
+        let thread = std::thread::Builder::new().name("watchman".to_owned()).spawn(move || watch.run(&asked));
+        // Without it the run goes on; alarms are what is missing, and that is said.
+        if let Err(cause) = &thread {
+            tracing::error!("no thread for alarms: {cause}; end other programs and start again");
+        }
+        Ok(Watchman { stop, thread: thread.ok() })
+    }
+}
+
+impl Drop for Watchman {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watch {
+    served: Arc<Served>,
+    alarms: Alarms,
+    notifier: Notifier,
+    began: Instant,
+    /// Runs in a row that have failed.
+    failures: u32,
+    /// The end of the latest run has been dealt with.
+    seen_end: bool,
+    restart_at: Option<Instant>,
+}
+
+impl Watch {
+    fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            let until = Instant::now() + LOOK_EVERY;
+            self.look();
+            while Instant::now() < until && !stop.load(Ordering::Acquire) {
+                std::thread::sleep(NAP);
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let state = self.served.state();
+        let utc = thalweg_record::utc_text(SystemTime::now());
+        for change in self.alarms.look(self.began.elapsed().as_secs_f64(), &utc, &state) {
+            self.notifier.tell(&change);
+        }
+        self.served.set_alarms(serde_json::to_value(self.alarms.standing()).unwrap_or_default());
+        if let Subject::Station(station) = &self.served.subject {
+            self.follow(&station.clone());
+        }
+    }
+
+    /// Starts the next run where that is asked for.
+    fn follow(&mut self, station: &Station) {
+        let rules = &self.served.configuration.unattended;
+        let state = station.run().state().state;
+        let is_over = matches!(state, RunState::Stopped | RunState::Failed);
+        if !is_over {
+            self.seen_end = state == RunState::Configured;
+            return;
+        }
+        if !std::mem::replace(&mut self.seen_end, true) {
+            let wait = |seconds: f64| Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0));
+            self.failures = if state == RunState::Failed { self.failures + 1 } else { 0 };
+            self.restart_at = match state {
+                RunState::Stopped if rules.rotate && station.ended_by_limit() => Some(Instant::now()),
+                RunState::Failed if self.failures >= rules.most_failures => {
+                    let times = self.failures;
+                    tracing::error!("{times} runs in a row have failed, no other is started; see run.json of the last one");
+                    None
+                }
+                RunState::Failed => rules.restart_after_s.map(wait),
+                _ => None,
+            };
+        }
+        if self.restart_at.is_some_and(|at| at <= Instant::now()) {
+            self.restart_at = None;
+            match station.start(&NewRun::default()) {
+                Ok(_) => tracing::info!("the next run is started, as [unattended] asks"),
+                Err(error) => tracing::warn!("the next run could not be started: {error}"),
+            }
+        }
+    }
+}
