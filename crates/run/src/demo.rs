@@ -78,12 +78,24 @@ impl Demo {
              named_by = \"connection\"\nboards = {TRACKER_BOARDS}\n\n\
              [trigger]\nprogram = \"poisson\"\nrate_hz = {TRIGGER_RATE_HZ:?}\nseed = {seed}\n\n\
              [build]\nfull = \"hold\"\n\n\
+             [coincidence]\nwindow_ps = 100_000\n\n[clocks]\nreference = \"board-1\"\n\n\
              [record]\ndirectory = {directory:?}\n\
              tables = [\"hits\", \"extras\", \"waveforms\", \"statistics\", \"events\", \"fragments\", \"raw\"]\n",
             seed = self.seed,
             directory = self.directory,
         );
         text
+    }
+}
+
+/// The page of a demonstration: at `listen`, or at a free port of that address when the port is taken.
+pub fn page(listen: &str) -> thalweg_monitor::Settings {
+    let at = |listen: String| thalweg_monitor::Settings { listen, ..thalweg_monitor::Settings::default() };
+    let is_taken =
+        std::net::TcpListener::bind(listen).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
+    match listen.rsplit_once(':') {
+        Some((address, _)) if is_taken => at(format!("{address}:0")),
+        _ => at(listen.to_owned()),
     }
 }
 

@@ -24,6 +24,11 @@ pub(crate) enum Command {
     /// Take data as a configuration file says
     #[command(after_help = "Example:\n  thalweg run examples/two-boards.toml --seconds 60")]
     Run(Run),
+    /// Serve the live page, and take run after run from there
+    #[command(
+        after_help = "Example:\n  thalweg serve examples/two-boards.toml\n  then, in a browser: http://127.0.0.1:8090"
+    )]
+    Serve(Serve),
     /// Emulated boards alone, for other programs to connect to
     #[command(
         after_help = "Examples:\n  thalweg emulate --boards 2 --address 127.0.0.2 --seconds 30\n  then: url = \"dig2://127.0.0.2\" and \"dig2://127.0.0.3\"\n\n  thalweg emulate examples/boards-elsewhere.toml --triggers 10000\n  then, in another terminal: thalweg run examples/boards-elsewhere.toml --seconds 15"
@@ -91,6 +96,24 @@ pub(crate) struct Demo {
     /// Write every emitted hit to this Arrow file.
     #[arg(long)]
     pub(crate) truth: Option<PathBuf>,
+    /// Where the live page is served; a free port is taken where this one is not.
+    #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: String,
+    /// Serve no page.
+    #[arg(long)]
+    pub(crate) no_page: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The configuration file.
+    pub(crate) file: PathBuf,
+    /// Where the page is served, whatever `[monitor]` says.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Start a run at once.
+    #[arg(long)]
+    pub(crate) start: bool,
 }
 
 #[derive(Debug, Args)]
@@ -103,6 +126,9 @@ pub(crate) struct Run {
     /// Host only the units of this node; the others run the same file with their own names.
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
+    /// Serve the live page there while the run goes on, whatever `[monitor]` says.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
     /// Print the live state each so many seconds as a line of JSON; the summary at the end is one more.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) states: Option<f64>,

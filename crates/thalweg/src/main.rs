@@ -7,28 +7,36 @@
 
 mod arguments;
 mod commands;
+mod messages;
 mod progress;
 mod report;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use thalweg_run::serve::MessageLog;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_env("THALWEG_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    let messages = MessageLog::default();
+    let told =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time().with_filter(filter);
+    tracing_subscriber::registry().with(told).with(messages::PageLayer(messages.clone())).init();
     // Hundreds of boards are more sockets than a shell allows by default; a source that needs more than this says so.
     if let Err(cause) = thalweg_run::raise_open_files() {
         tracing::warn!("the limit of open files stays as it is: {cause}");
     }
     let json = arguments.json;
     let result = match arguments.command {
-        Command::Demo(options) => commands::demo(&options, json),
-        Command::Run(options) => commands::run(&options, json),
+        Command::Demo(options) => commands::demo(&options, json, &messages),
+        Command::Run(options) => commands::run(&options, json, &messages),
+        Command::Serve(options) => commands::serve(&options, json, &messages),
         Command::Emulate(options) => commands::emulate(&options, json),
         Command::Replay(options) => commands::replay(&options, json),
         Command::Verify(options) => commands::verify(&options, json),

@@ -167,8 +167,8 @@ pub struct Configuration {
     pub threads: ThreadSettings,
     /// `[record]`.
     pub record: thalweg_record::Settings,
-    /// `[monitor]`: where the page is served.
-    pub monitor: thalweg_monitor::Settings,
+    /// `[monitor]`: where the page is served, if it is.
+    pub monitor: Option<thalweg_monitor::Settings>,
     /// `[[alarm]]`: what is told when something goes wrong, …
     pub alarms: Vec<thalweg_monitor::alarm::Rule>,
     /// `[notify]`: … and to whom.
@@ -225,7 +225,7 @@ impl Configuration {
         let units = reader.tables("unit", top.take("unit"))?;
         let threads = reader.section(top.take("threads"))?;
         let record = reader.section(top.take("record"))?;
-        let monitor = reader.section(top.take("monitor"))?;
+        let monitor = top.take("monitor").map(|value| reader.value(value)).transpose()?;
         let alarms = reader.tables("alarm", top.take("alarm"))?;
         let notify = reader.section(top.take("notify"))?;
         let unattended = reader.section(top.take("unattended"))?;

@@ -31,7 +31,8 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         })?;
     }
     let not_allowed = |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
-    configuration.monitor.check().map_err(|error| not_allowed(format!("[monitor]: {error}")))?;
+    let monitor = configuration.monitor.as_ref();
+    monitor.map_or(Ok(()), |monitor| monitor.check()).map_err(|error| not_allowed(error.to_string()))?;
     configuration.notify.check().map_err(|error| not_allowed(format!("[notify]: {error}")))?;
     Alarms::new(&configuration.alarms).map_err(|error| not_allowed(error.to_string()))?;
     if !resolved.has_hits() && crate::processing::asks_for_anything(configuration) {

@@ -26,7 +26,8 @@ pub(super) struct Sums {
 pub(super) type Flow = BTreeMap<(Stage, Unit), Sums>;
 
 /// The unit that a stage is drawn in: the first of these that it counts.
-const DRAWN: [Unit; 6] = [Unit::Hits, Unit::Events, Unit::Fragments, Unit::Datagrams, Unit::Frames, Unit::Bytes];
+const DRAWN: [Unit; 6] =
+    [Unit::Hits, Unit::Events, Unit::Fragments, Unit::Datagrams, Unit::Frames, Unit::Bytes];
 
 /// Adds up the books of all sources.
 pub(super) fn sums(ledger: &[Entries]) -> Flow {

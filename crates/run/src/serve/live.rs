@@ -83,7 +83,9 @@ impl Live {
     /// Keeps a look, and gives the oldest within the window; at first, the start of the run.
     fn before(&mut self, now: &Look) -> Look {
         let oldest = now.elapsed_seconds - WINDOW_SECONDS;
-        while self.looks.len() > 1 && (self.looks[1].elapsed_seconds <= oldest || self.looks.len() >= MOST_LOOKS) {
+        while self.looks.len() > 1
+            && (self.looks[1].elapsed_seconds <= oldest || self.looks.len() >= MOST_LOOKS)
+        {
             self.looks.pop_front();
         }
         let before = self.looks.front().cloned().unwrap_or_default();

@@ -19,11 +19,6 @@ struct Kept {
 #[derive(Clone, Debug, Default)]
 pub struct MessageLog(Arc<Mutex<Kept>>);
 
-/// Messages of these modules are for the operator of a run.
-pub fn log_layer_target(target: &str) -> bool {
-    target.starts_with("thalweg")
-}
-
 impl MessageLog {
     /// Adds a message; `level` is `info`, `warning` or `error`. What follows the last semicolon is taken as advice.
     pub fn push(&self, level: &str, text: &str) {
@@ -60,6 +55,9 @@ mod tests {
         (0..150).for_each(|number| log.push("warning", &format!("{number} were lost; look at the cable")));
         let messages = log.after(148);
         assert_eq!((log.after(0).len(), messages.len()), (100, 2));
-        assert_eq!((messages[1].text.as_str(), messages[1].advice.as_str()), ("149 were lost", "look at the cable"));
+        assert_eq!(
+            (messages[1].text.as_str(), messages[1].advice.as_str()),
+            ("149 were lost", "look at the cable")
+        );
     }
 }

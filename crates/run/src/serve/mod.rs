@@ -20,10 +20,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use thalweg_data::{Books, RunState};
-use thalweg_monitor::{Command, Experiment, Message, Monitor, MonitorError, Refused, StartRun};
+use thalweg_monitor::{Command, Experiment, Message, MonitorError, Refused, StartRun};
 use thalweg_order::spectrum::SpectrumSet;
 
-pub use messages::{MessageLog, log_layer_target};
+pub use messages::MessageLog;
+pub use thalweg_monitor::Monitor;
 pub use watchman::{Unattended, Watchman};
 
 use crate::config::Configuration;
@@ -69,8 +70,8 @@ impl Served {
     /// # Errors
     /// When the address is taken, or the settings cannot be meant.
     pub fn start(self: &Arc<Served>) -> Result<Option<Monitor>, MonitorError> {
-        let settings = &self.configuration.monitor;
-        settings.enabled.then(|| Monitor::start(settings, self.clone())).transpose()
+        let settings = self.configuration.monitor.as_ref().filter(|settings| settings.enabled);
+        settings.map(|settings| Monitor::start(settings, self.clone())).transpose()
     }
 
     fn handle(&self) -> RunHandle {
@@ -148,11 +149,17 @@ impl Experiment for Served {
     }
 
     fn pulses(&self, channel: u16, _count: usize) -> Result<Value, Refused> {
-        Err(Refused::new(format!("channel {channel} has no pulses"), "boards send waveforms only when told to"))
+        Err(Refused::new(
+            format!("channel {channel} has no pulses"),
+            "boards send waveforms only when told to",
+        ))
     }
 
     fn filter_pulses(&self, channel: u16, _expression: &str) -> Result<(), Refused> {
-        Err(Refused::new(format!("channel {channel} has no pulses"), "boards send waveforms only when told to"))
+        Err(Refused::new(
+            format!("channel {channel} has no pulses"),
+            "boards send waveforms only when told to",
+        ))
     }
 
     fn runs(&self) -> Result<Vec<Value>, Refused> {

@@ -80,7 +80,7 @@ fn line(run: &RunDirectory) -> Value {
     };
     let detail = |key: &str| record.details.get(key).cloned().unwrap_or_default();
     let rows = |table: thalweg_record::Table| {
-        let of_table = record.tables.iter().filter(|summary| summary.table == table);
+        let of_table = record.tables.iter().filter(|summary| summary.table == table.word());
         of_table.map(|summary| summary.rows).sum::<u64>()
     };
     json!({
@@ -109,5 +109,9 @@ fn files(run: &RunDirectory) -> Value {
 /// What the files of a directory take together; 0 of one that is not there.
 pub(super) fn bytes_in(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).filter(|data| data.is_file()).map(|data| data.len()).sum()
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|data| data.is_file())
+        .map(|data| data.len())
+        .sum()
 }

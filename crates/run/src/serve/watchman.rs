@@ -137,7 +137,9 @@ impl Watch {
                 RunState::Stopped if rules.rotate && station.ended_by_limit() => Some(Instant::now()),
                 RunState::Failed if self.failures >= rules.most_failures => {
                     let times = self.failures;
-                    tracing::error!("{times} runs in a row have failed, no other is started; see run.json of the last one");
+                    tracing::error!(
+                        "{times} runs in a row have failed, no other is started; see run.json of the last one"
+                    );
                     None
                 }
                 RunState::Failed => rules.restart_after_s.map(wait),

@@ -6,15 +6,17 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
+use thalweg_run::serve::MessageLog;
 use thalweg_run::supervise::{EndWhen, LiveState, RunHandle, Summary, Watch};
 
 use super::Ended;
+use super::page::Page;
 use crate::arguments;
 use crate::progress::Display;
 use crate::report::{Failure, Outcome, print};
 
 /// Set by Ctrl-C and by a polite kill; a second one ends the process at once.
-fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
+pub(super) fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
@@ -26,6 +28,7 @@ fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
 fn watched<E: Into<Failure>>(
     json: bool,
     states: Option<f64>,
+    handle: RunHandle,
     work: impl FnOnce(&mut Watch<'_>) -> Result<Summary, E>,
 ) -> Result<Summary, Failure> {
     let stop = stop_on_signal()?;
@@ -40,19 +43,22 @@ fn watched<E: Into<Failure>>(
             println!("{line}");
         }
     };
-    let result = work(&mut Watch { show: &mut show, stop: &stop, handle: RunHandle::new() });
+    let result = work(&mut Watch { show: &mut show, stop: &stop, handle });
     display.finish();
     result.map_err(Into::into)
 }
 
-fn report(summary: &Summary, json: bool) -> Ended {
+pub(super) fn report(summary: &Summary, json: bool) -> Ended {
     print(summary, json, Summary::text)?;
     Ok(if summary.is_good() { Outcome::Done } else { Outcome::Failed })
 }
 
-pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
+pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -> Ended {
     let mut configuration = Configuration::read(&options.file)?;
     configuration.node.clone_from(&options.node);
+    if let Some(listen) = &options.listen {
+        configuration.monitor.get_or_insert_default().listen.clone_from(listen);
+    }
     let plan = Plan::of(&configuration)?;
     if options.explain {
         print(&plan, json, ToString::to_string)?;
@@ -66,12 +72,15 @@ pub(crate) fn run(options: &arguments::Run, json: bool) -> Ended {
         hits: configuration.run.hits,
         events: configuration.run.events,
     };
-    let summary =
-        watched(json, options.states, |watch| thalweg_run::run_planned(&configuration, plan, end, watch))?;
+    let handle = RunHandle::new();
+    let _page = Page::beside(&handle, &configuration, messages)?;
+    let summary = watched(json, options.states, handle, |watch| {
+        thalweg_run::run_planned(&configuration, plan, end, watch)
+    })?;
     report(&summary, json)
 }
 
-pub(crate) fn demo(options: &arguments::Demo, json: bool) -> Ended {
+pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog) -> Ended {
     let demo = thalweg_run::demo::Demo {
         boards: options.boards,
         rate_hz: options.rate,
@@ -80,12 +89,18 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool) -> Ended {
         directory: options.directory.clone(),
         truth: options.truth.clone(),
     };
-    let configuration = demo.configuration()?;
+    let mut configuration = demo.configuration()?;
+    configuration.monitor = (!options.no_page).then(|| thalweg_run::demo::page(&options.listen));
     if !json {
         eprintln!("{}", demo.story());
     }
     let end = EndWhen { seconds: Some(options.seconds), ..EndWhen::default() };
-    let summary = watched(json, None, |watch| thalweg_run::run(&configuration, end, watch))?;
+    let handle = RunHandle::new();
+    let page = Page::beside(&handle, &configuration, messages)?;
+    if let (Some(page), false) = (&page, json) {
+        eprintln!("look on while it runs, in a browser: {}", page.url());
+    }
+    let summary = watched(json, None, handle, |watch| thalweg_run::run(&configuration, end, watch))?;
     let ended = report(&summary, json)?;
     if let (Some(run), false) = (&summary.run_directory, json) {
         let plot = thalweg_run::spectra::plot_run(run, None)?;
@@ -97,7 +112,9 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool) -> Ended {
 }
 
 pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
-    let summary = watched(json, None, |watch| thalweg_run::replay(&options.run, &options.directory, watch))?;
+    let summary = watched(json, None, RunHandle::new(), |watch| {
+        thalweg_run::replay(&options.run, &options.directory, watch)
+    })?;
     report(&summary, json)
 }
 

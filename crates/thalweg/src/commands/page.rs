@@ -1,0 +1,86 @@
+//! The live page: beside a run, and as the place from which runs are started.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use thalweg_run::config::Configuration;
+use thalweg_run::plan::Plan;
+use thalweg_run::serve::{MessageLog, Served, Subject, Watchman};
+use thalweg_run::station::{NewRun, Station};
+use thalweg_run::supervise::{Command, RunHandle};
+
+use super::Ended;
+use super::take::{report, stop_on_signal};
+use crate::arguments;
+use crate::report::{Failure, Outcome};
+
+/// Between two looks at whether to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The page beside one run; gone when dropped.
+pub(crate) struct Page {
+    url: String,
+    // In this order: nobody is told of a run whose page is gone.
+    _watchman: Watchman,
+    _monitor: Option<thalweg_run::serve::Monitor>,
+}
+
+impl Page {
+    /// Serves a run, where its configuration has a `[monitor]`.
+    pub(crate) fn beside(
+        run: &RunHandle,
+        configuration: &Configuration,
+        messages: &MessageLog,
+    ) -> Result<Option<Page>, Failure> {
+        if configuration.monitor.is_none() && configuration.alarms.is_empty() {
+            return Ok(None);
+        }
+        let served = Served::new(Subject::Run(run.clone()), configuration.clone(), messages.clone());
+        Page::start(&Arc::new(served)).map(Some)
+    }
+
+    fn start(served: &Arc<Served>) -> Result<Page, Failure> {
+        let monitor = served.start().map_err(|error| Failure::Usage(error.into()))?;
+        let watchman = Watchman::start(served)?;
+        let url = monitor.as_ref().map(thalweg_run::serve::Monitor::url).unwrap_or_default();
+        if !url.is_empty() {
+            eprintln!("live page: {url}");
+        }
+        Ok(Page { url, _watchman: watchman, _monitor: monitor })
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// Runs of one configuration, started and stopped from the page.
+pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLog) -> Ended {
+    let mut configuration = Configuration::read(&options.file)?;
+    let monitor = configuration.monitor.get_or_insert_default();
+    if let Some(listen) = &options.listen {
+        monitor.listen.clone_from(listen);
+    }
+    Plan::of(&configuration)?;
+    let stop = stop_on_signal()?;
+    let station = Arc::new(Station::new(configuration.clone()));
+    let served = Arc::new(Served::new(Subject::Station(station.clone()), configuration, messages.clone()));
+    let page = Page::start(&served)?;
+    if options.start {
+        station.start(&NewRun::default())?;
+    } else if !json {
+        eprintln!("no run yet: start one on the page, at {}", page.url());
+    }
+    while !stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOOK);
+    }
+    // Without a run there is none to stop.
+    let _none = station.command(&Command::Stop);
+    match station.wait().as_deref() {
+        Some(Ok(summary)) => report(summary, json),
+        Some(Err(message)) => Err(Failure::Other(anyhow::anyhow!("{message}"))),
+        None => Ok(Outcome::Done),
+    }
+}
