@@ -26,6 +26,8 @@ pub struct Demo {
 const CHANNELS: u16 = 8;
 /// Triggered boards beside them, each on a connection of its own.
 const TRACKER_BOARDS: u16 = 24;
+/// What is done with hits on their way.
+const PROCESSING: &str = "[coincidence]\nwindow_ps = 100_000\n\n[clocks]\nreference = \"board-1\"\n\n";
 /// How often these are triggered.
 const TRIGGER_RATE_HZ: f64 = 500.0;
 
@@ -78,11 +80,12 @@ impl Demo {
              named_by = \"connection\"\nboards = {TRACKER_BOARDS}\n\n\
              [trigger]\nprogram = \"poisson\"\nrate_hz = {TRIGGER_RATE_HZ:?}\nseed = {seed}\n\n\
              [build]\nfull = \"hold\"\n\n\
-             [coincidence]\nwindow_ps = 100_000\n\n[clocks]\nreference = \"board-1\"\n\n\
+             {processing}\
              [record]\ndirectory = {directory:?}\n\
              tables = [\"hits\", \"extras\", \"waveforms\", \"statistics\", \"events\", \"fragments\", \"raw\"]\n",
             seed = self.seed,
             directory = self.directory,
+            processing = if self.boards > 0 { PROCESSING } else { "" },
         );
         text
     }
