@@ -7,6 +7,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { chromium_path, open_browser, open_page } from "./browser.mjs";
+import { serve } from "./mock-server.mjs";
 import { start_server } from "./server.mjs";
 
 const PICTURES = process.env.THALWEG_PAGE_PICTURES;
@@ -313,3 +314,51 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
     }
   });
 }
+
+// The mock tells nothing, or nearly nothing, as a server of another version might.
+const ODD_STATES = [
+  {},
+  { state: "running", run: null, sources: [], flow: [], events: null, coincidences: null, alarms: [], clocks: [] },
+  {
+    state: "running",
+    run: { number: 0, name: null },
+    sources: [{ name: "a", links: 0, hit_rate_hz: 5, ring_fill: null }],
+    flow: [
+      {
+        stage: "decode",
+        unit: "hits",
+        ring_fill: null,
+        in: 5,
+        out: 2,
+        lost: 3,
+        losses: [{ reason: "late", source: null, count: 3 }],
+      },
+    ],
+    events: { completeness: [], event_bytes: [], build_ns: [] },
+    coincidences: { multiplicity: [] },
+    clocks: [{ source: "a", reference: "b", offset_ps: null, offset_error_ps: null, drift_ppb: null, locked: false }],
+  },
+];
+
+describe("a server that tells little", { skip, concurrency: 1 }, () => {
+  for (const [number, state] of ODD_STATES.entries()) {
+    it(`is shown as far as it goes: ${number}`, async () => {
+      const [browser, server] = [await open_browser(), await serve(0, "hits")];
+      server.experiment.tell = () => state;
+      const { page, complaints, close } = await open_page(browser, server.address);
+      for (const screen of ["spectra", "pulses", "events", "runs", "system", "run"]) {
+        await go(page, `#/${screen}`);
+        await page.waitForTimeout(150);
+      }
+      await text_when(
+        page,
+        ".value.losses b",
+        (text) => text === (state.flow ? (state.flow.length > 0 ? "3" : "0") : "–"),
+      );
+      await close();
+      await browser.close();
+      await server.close();
+      assert.deepEqual(complaints, []);
+    });
+  }
+});

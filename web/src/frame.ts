@@ -1,7 +1,7 @@
 // The frame around every screen: the bar that always tells how the run stands, the way to the screens, the keys.
 
 import { parsed, SCREENS, written, type ScreenName } from "./figures/address.js";
-import { count, rate } from "./figures/quantity.js";
+import { count, rate, UNKNOWN } from "./figures/quantity.js";
 import { elapsed, lasting } from "./figures/time.js";
 import { STALE_SECONDS, type Connection, type Known } from "./live/connection.js";
 import { elapsed_seconds, is_taking, losses, type State } from "./live/state.js";
@@ -205,7 +205,8 @@ class Bar {
   #show_losses(state: State): void {
     const found = losses(state);
     const lost = state.lost ?? found.reduce((sum, { count }) => sum + count, 0);
-    set_text(this.#lost, count(lost));
+    // Nothing lost is something that the server has to say.
+    set_text(this.#lost, state.lost === undefined && !state.flow ? UNKNOWN : count(lost));
     this.#lost.parentElement?.classList.toggle("lost", lost > 0);
     const worst = found[0];
     set_text(

@@ -9,7 +9,7 @@
 // still in it, so stages that count different units (datagrams, hits, events) join without a step. On a narrow page the
 // same picture runs downwards.
 
-import { count, rate, share } from "../figures/quantity.js";
+import { count, rate, share, UNKNOWN } from "../figures/quantity.js";
 import type { Flow, FlowStage } from "../live/flow_meter.js";
 
 /** A filled shape. */
@@ -212,7 +212,14 @@ function boards(picture: FlowPicture, flow: Flow, plan: Plan, into: number): voi
       path: ribbon(plan, [from, plan.edge, plan.edge + into], [to, plan.edge, plan.edge + into]),
       title: "no source",
     });
-  head(picture, plan, 0, `${count_of} ${count_of === 1 ? "source" : "sources"}`, rate(total), "");
+  head(
+    picture,
+    plan,
+    0,
+    `${count_of} ${count_of === 1 ? "source" : "sources"}`,
+    count_of > 0 ? rate(total) : UNKNOWN,
+    "",
+  );
 }
 
 function head(picture: FlowPicture, plan: Plan, index: number, name: string, value: string, below: string): void {
