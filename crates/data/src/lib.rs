@@ -12,14 +12,15 @@
 //! ```
 //!
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
-//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mapping of the [`ledger`], in the one system
-//! call of [`memory`], in the choice of vector instructions in [`waveform`], and in the hint of [`prefetch`].
+//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mappings of the [`ledger`] and of
+//! [`cells`], in the one system call of [`memory`], in the choice of vector instructions in [`waveform`], and in the hint of [`prefetch`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod sync;
 
 pub mod batch;
+pub mod cells;
 pub mod event;
 pub mod hit;
 pub mod hit_events;

@@ -16,6 +16,7 @@ mod error;
 mod held;
 mod merge;
 pub mod process;
+pub mod pulse;
 mod repair;
 pub mod settings;
 pub mod spectrum;

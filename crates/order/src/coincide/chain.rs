@@ -39,6 +39,10 @@ impl Chain {
         }
     }
 
+    pub fn window_ps(&self) -> i64 {
+        self.window_ps
+    }
+
     pub fn waiting(&self) -> &[Waiting] {
         self.held.waiting()
     }

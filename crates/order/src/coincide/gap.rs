@@ -29,6 +29,10 @@ impl Gap {
         }
     }
 
+    pub fn gap_ps(&self) -> i64 {
+        self.gap_ps
+    }
+
     pub fn waiting(&self) -> &[Waiting] {
         self.held.waiting()
     }

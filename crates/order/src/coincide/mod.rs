@@ -91,6 +91,16 @@ impl Rule {
         }
     }
 
+    /// A hit that is farther than this from both its neighbours is in no event; `None` where a rule looks at single hits, too.
+    fn reach_ps(&self) -> Option<i64> {
+        match self {
+            Rule::Chain(rule) => Some(rule.window_ps()),
+            Rule::Opened(rule) => Some(rule.window_ps()),
+            Rule::Gap(rule) => Some(rule.gap_ps()),
+            Rule::Referenced(_) => None,
+        }
+    }
+
     fn waiting(&self) -> &[Waiting] {
         match self {
             Rule::Chain(rule) => rule.waiting(),
@@ -108,6 +118,8 @@ pub struct Coincidence {
     admission: Option<Admission>,
     rule: Rule,
     out: Output,
+    /// Hits of one call that take part.
+    chosen: Vec<Hit>,
     /// By row of the channel map: hits that came in, and those that take no part.
     came: Box<[u64]>,
     refused: Box<[u64]>,
@@ -131,6 +143,7 @@ impl Coincidence {
             admission: Admission::new(span(&settings.veto), span(&settings.gate)),
             rule: Rule::new(settings, roles.elements()),
             out: Output::new(roles.elements(), channels),
+            chosen: Vec::new(),
             came: vec![0; channels].into(),
             refused: vec![0; channels].into(),
             tallies: vec![Tally::default(); sources],
@@ -141,6 +154,10 @@ impl Coincidence {
     /// Takes in the next hits of the stream; `pass` says of each whether it is to be looked at at all (1) or was cut (0).
     /// Hits flagged late stand out of order and take no part; nor do markers that are no pulses.
     pub fn push(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+        if let (Some(reach_ps), None) = (self.rule.reach_ps(), &self.admission) {
+            self.choose(hits, pass, map);
+            return self.push_chosen(reach_ps, map);
+        }
         match pass {
             None => hits.iter().for_each(|hit| self.take(*hit, map)),
             Some(pass) => {
@@ -148,6 +165,50 @@ impl Coincidence {
                 passing.for_each(|(hit, _)| self.take(*hit, map));
             }
         }
+    }
+
+    /// Those that take part, into `chosen`: without a branch, since what was cut cannot be foreseen.
+    fn choose(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+        let mut count = 0;
+        self.chosen.resize(self.chosen.len().max(hits.len()), Hit::default());
+        for (index, hit) in hits.iter().enumerate() {
+            let passes = pass.is_none_or(|pass| pass[index] != 0);
+            let Some(row) = map.row(hit.channel) else { continue };
+            let takes_part =
+                self.roles.of(hit.channel).is_anything() & (hit.flags.0 & (Flags::LATE | Flags::FAKE).0 == 0);
+            self.came[row] += u64::from(passes);
+            self.refused[row] += u64::from(passes & !takes_part);
+            self.chosen[count] = *hit;
+            count += usize::from(passes & takes_part);
+        }
+        self.chosen.truncate(count);
+    }
+
+    /// Most hits of most streams stand alone. Who is farther from both neighbours than any window reaches is told at a
+    /// glance; the others, and the first and the last, whose neighbours are elsewhere, go through the rule.
+    fn push_chosen(&mut self, reach_ps: i64, map: &ChannelMap) {
+        let chosen = std::mem::take(&mut self.chosen);
+        let mut before_ps = i64::MIN;
+        for (index, hit) in chosen.iter().enumerate() {
+            let after_ps = chosen.get(index + 1).map_or(i64::MIN, |after| after.time_ps);
+            let is_far = |early: i64, late: i64| early.saturating_add(reach_ps) < late;
+            let has_neighbours = (index > 0) & (index + 1 < chosen.len());
+            if has_neighbours & is_far(before_ps, hit.time_ps) & is_far(hit.time_ps, after_ps) {
+                self.out.pass_single(hit.channel, map);
+            } else {
+                let role = self.roles.of(hit.channel);
+                let waiting = Waiting {
+                    hit: *hit,
+                    element: role.element(),
+                    is_other: role.is_other(),
+                    is_reference: role.is_reference(),
+                    kept: false,
+                };
+                self.rule.push(waiting, map, &mut self.out);
+            }
+            before_ps = hit.time_ps;
+        }
+        self.chosen = chosen;
     }
 
     #[inline]

@@ -34,6 +34,10 @@ impl Opened {
         }
     }
 
+    pub fn window_ps(&self) -> i64 {
+        self.window_ps
+    }
+
     pub fn waiting(&self) -> &[Waiting] {
         self.held.waiting()
     }

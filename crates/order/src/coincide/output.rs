@@ -54,6 +54,14 @@ impl Output {
         hits.iter_mut().for_each(|waiting| waiting.kept = true);
     }
 
+    /// A hit that stands alone.
+    #[inline]
+    pub fn pass_single(&mut self, channel: u16, map: &ChannelMap) {
+        if let Some(row) = map.row(channel) {
+            self.single[row] += 1;
+        }
+    }
+
     /// Lets hits go that no event can want any more.
     pub fn release(&mut self, held: &mut Held, until: u64, map: &ChannelMap) {
         let Output { kept, single, .. } = self;

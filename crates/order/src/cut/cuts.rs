@@ -29,19 +29,27 @@ struct Cut {
     name: String,
     quantity: Quantity,
     expression: Expression,
-    /// By source, of hits; of events a single entry.
-    passed: Vec<Passed>,
+    /// Of a cut on events; those of hits are counted by source and fate.
+    passed: Passed,
 }
+
+/// What became of a hit.
+const KEPT: u16 = 0;
+const DISABLED: u16 = 1;
+/// The first cut's; the second has the next.
+const CUT: u16 = 2;
 
 /// All cuts.
 #[derive(Debug)]
 pub struct Cuts {
     hit_cuts: Vec<Cut>,
     event_cuts: Vec<Cut>,
-    /// By source: came in, and taken away because the channel is disabled.
-    came: Vec<u64>,
-    disabled: Vec<u64>,
     any_disabled: bool,
+    /// By channel: its source.
+    source_of: Box<[u16]>,
+    /// By source, then by fate: kept, disabled, taken away by cut 0, 1, …
+    fates: Vec<u64>,
+    fate_of: Vec<u16>,
     tallies: Vec<Tally>,
     answers: Vec<u8>,
     facts: Vec<EventFacts>,
@@ -63,9 +71,10 @@ impl Cuts {
         let mut cuts = Cuts {
             hit_cuts: Vec::new(),
             event_cuts: Vec::new(),
-            came: vec![0; sources],
-            disabled: vec![0; sources],
             any_disabled: map.channels().iter().any(|channel| !channel.enabled),
+            source_of: sources_of(map),
+            fates: Vec::new(),
+            fate_of: Vec::new(),
             tallies: vec![Tally::default(); sources],
             answers: Vec::new(),
             facts: Vec::new(),
@@ -74,15 +83,20 @@ impl Cuts {
             check_name(each, &settings[..index])?;
             let of = |error| CutError::Of { name: each.name.clone(), error: Box::new(error) };
             let expression = Expression::parse(&each.keep, each.on, &polygons).map_err(of)?;
-            let (list, entries) = match each.on {
-                Scope::Hit => (&mut cuts.hit_cuts, sources),
-                Scope::Event if makes_events => (&mut cuts.event_cuts, 1),
+            let list = match each.on {
+                Scope::Hit => &mut cuts.hit_cuts,
+                Scope::Event if makes_events => &mut cuts.event_cuts,
                 Scope::Event => return Err(CutError::NoEvents(each.name.clone())),
             };
-            let passed = vec![Passed::default(); entries];
+            let passed = Passed::default();
             list.push(Cut { name: each.name.clone(), quantity: each.members, expression, passed });
         }
+        cuts.fates = vec![0; sources.max(1) * cuts.kinds_of_fate()];
         Ok(cuts)
+    }
+
+    fn kinds_of_fate(&self) -> usize {
+        usize::from(CUT) + self.hit_cuts.len()
     }
 
     /// Whether every hit passes: nothing is cut, and nothing has to be counted.
@@ -94,25 +108,27 @@ impl Cuts {
     pub fn cut_hits(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut Vec<u8>) {
         pass.clear();
         pass.resize(hits.len(), 1);
+        self.fate_of.clear();
+        self.fate_of.resize(hits.len(), KEPT);
         self.answers.resize(hits.len().max(self.answers.len()), 0);
-        let source_of = |hit: &Hit| map.get(hit.channel).map_or(0, |channel| channel.source.index());
-        hits.iter().for_each(|hit| self.came[source_of(hit)] += 1);
         if self.any_disabled {
-            for (hit, pass) in hits.iter().zip(pass.iter_mut()) {
+            for (hit, fate) in hits.iter().zip(&mut self.fate_of) {
                 let enabled = map.get(hit.channel).is_none_or(|channel| channel.enabled);
-                *pass = u8::from(enabled);
-                self.disabled[source_of(hit)] += u64::from(!enabled);
+                *fate = if enabled { KEPT } else { DISABLED };
             }
         }
-        for cut in &mut self.hit_cuts {
+        for (own, cut) in (CUT..).zip(&mut self.hit_cuts) {
             let answers = &mut self.answers[..hits.len()];
             cut.expression.evaluate_hits(hits, map, answers);
-            for ((hit, pass), answer) in hits.iter().zip(pass.iter_mut()).zip(answers) {
-                let passed = &mut cut.passed[source_of(hit)];
-                passed.input += u64::from(*pass);
-                *pass &= *answer;
-                passed.kept += u64::from(*pass);
+            for (fate, answer) in self.fate_of.iter_mut().zip(answers) {
+                *fate = if (*fate == KEPT) & (*answer == 0) { own } else { *fate };
             }
+        }
+        let kinds = self.kinds_of_fate();
+        for ((hit, fate), pass) in hits.iter().zip(&self.fate_of).zip(pass) {
+            *pass = u8::from(*fate == KEPT);
+            self.fates[usize::from(self.source_of[usize::from(hit.channel)]) * kinds + usize::from(*fate)] +=
+                1;
         }
     }
 
@@ -127,32 +143,21 @@ impl Cuts {
                 Quantity::Any => members.contains(&1),
                 Quantity::All => !members.contains(&0),
             };
-            cut.passed[0].input += events.events.len() as u64;
+            cut.passed.input += events.events.len() as u64;
             events.events.retain(|event| keeps(&answers[event.first as usize..][..event.count as usize]));
-            cut.passed[0].kept += events.events.len() as u64;
+            cut.passed.kept += events.events.len() as u64;
             events.close_ranks();
         }
     }
 
     /// Brings the tallies of hits up to what has happened.
     pub fn settle(&mut self) {
-        for source in 0..self.tallies.len() {
-            let (came, kept) = (self.came[source], self.kept_of(source));
-            let cut: u64 =
-                self.hit_cuts.iter().map(|cut| cut.passed[source].input - cut.passed[source].kept).sum();
-            let filtered = cut + self.disabled[source];
-            let tally = &mut self.tallies[source];
+        let kinds = self.kinds_of_fate();
+        for (tally, fates) in self.tallies.iter_mut().zip(self.fates.chunks(kinds)) {
+            let (came, kept) = (fates.iter().sum::<u64>(), fates[usize::from(KEPT)]);
             tally.input(Unit::Hits, came - tally.total_input(Unit::Hits));
-            tally.filtered(Unit::Hits, filtered - tally.total_filtered(Unit::Hits));
+            tally.filtered(Unit::Hits, came - kept - tally.total_filtered(Unit::Hits));
             tally.output(Unit::Hits, kept - tally.total_output(Unit::Hits));
-        }
-    }
-
-    /// Counted where it happens, by the last cut; without one, by who is enabled.
-    fn kept_of(&self, source: usize) -> u64 {
-        match self.hit_cuts.last() {
-            Some(cut) => cut.passed[source].kept,
-            None => self.came[source] - self.disabled[source],
         }
     }
 
@@ -163,16 +168,23 @@ impl Cuts {
 
     /// Each cut with its name, what it cuts, and how much passed, all sources together.
     pub fn passed(&self) -> impl Iterator<Item = (&str, Scope, Passed)> {
-        let sum = |cut: &Cut| {
-            let add = |sum: Passed, each: &Passed| Passed {
-                input: sum.input + each.input,
-                kept: sum.kept + each.kept,
-            };
-            cut.passed.iter().fold(Passed::default(), add)
-        };
-        let hits = self.hit_cuts.iter().map(move |cut| (cut.name.as_str(), Scope::Hit, sum(cut)));
-        hits.chain(self.event_cuts.iter().map(move |cut| (cut.name.as_str(), Scope::Event, sum(cut))))
+        let kinds = self.kinds_of_fate();
+        let of_fate = move |fate: usize| self.fates.iter().skip(fate).step_by(kinds).sum::<u64>();
+        let hits = self.hit_cuts.iter().enumerate().map(move |(index, cut)| {
+            // What came to it is what it took, and what those behind it and nobody took.
+            let behind = (index + 1..self.hit_cuts.len()).map(|later| of_fate(usize::from(CUT) + later));
+            let kept = of_fate(usize::from(KEPT)) + behind.sum::<u64>();
+            (cut.name.as_str(), Scope::Hit, Passed { input: kept + of_fate(usize::from(CUT) + index), kept })
+        });
+        hits.chain(self.event_cuts.iter().map(|cut| (cut.name.as_str(), Scope::Event, cut.passed)))
     }
+}
+
+/// The source of each channel; 0 of those that nobody sends.
+fn sources_of(map: &ChannelMap) -> Box<[u16]> {
+    let mut sources = vec![0; 1 << 16];
+    map.channels().iter().for_each(|channel| sources[usize::from(channel.number)] = channel.source.0);
+    sources.into()
 }
 
 fn check_name(cut: &Settings, before: &[Settings]) -> Result<(), CutError> {

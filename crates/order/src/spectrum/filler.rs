@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use thalweg_data::{Flags, Hit, Hits};
 
+use super::calibrations::Calibrations;
 use super::catalogue::{Block, Standard};
 use super::custom::Custom;
 use super::set::SpectrumSet;
@@ -54,12 +55,13 @@ struct Rows {
     energies: Box<[u32]>,
     shapes: Box<[u32]>,
     shapes_beside: Box<[u32]>,
+    kev: Box<[u32]>,
 }
 
 impl Rows {
     fn new(channels: usize) -> Rows {
         let zeros = || vec![0; channels].into();
-        Rows { hits: zeros(), energies: zeros(), shapes: zeros(), shapes_beside: zeros() }
+        Rows { hits: zeros(), energies: zeros(), shapes: zeros(), shapes_beside: zeros(), kev: zeros() }
     }
 }
 
@@ -69,6 +71,7 @@ pub struct Filler {
     set: SpectrumSet,
     store: usize,
     own: Vec<Custom>,
+    calibrations: Calibrations,
     received: Rows,
     kept: Rows,
     energy: [Places; 2],
@@ -94,12 +97,13 @@ struct PlaneShape {
 }
 
 impl Filler {
-    pub(super) fn new(set: SpectrumSet, store: usize, own: Vec<Custom>) -> Filler {
+    pub(super) fn new(set: SpectrumSet, store: usize, own: Vec<Custom>, map: &ChannelMap) -> Filler {
         let channels = set.0.catalogue.received.map_or(0, |_| set.channels());
         Filler {
             set,
             store,
             own,
+            calibrations: Calibrations::new(map),
             received: Rows::new(channels),
             kept: Rows::new(channels),
             energy: [Places::EMPTY; 2],
@@ -120,12 +124,13 @@ impl Filler {
         }
         if let Some(received) = inner.catalogue.received {
             let shape = Shape::new(received, &self.set);
+            let kev = [Some(received), inner.catalogue.kept].map(|standard| standard.and_then(|of| of.kev));
             for (index, hits) in batch.hits.chunks(PIECE).enumerate() {
                 let pass = pass.map(|pass| &pass[index * PIECE..index * PIECE + hits.len()]);
                 self.fill_piece(hits, pass, &shape, map);
-            }
-            if shape.standard.kev.is_some() {
-                self.fill_kev(batch, pass, map);
+                if kev[0].is_some() {
+                    self.fill_kev(hits, pass, kev, map);
+                }
             }
             self.enter_totals();
         }
@@ -174,31 +179,41 @@ impl Filler {
     }
 
     /// Calibrated energies, of channels that have a calibration.
-    fn fill_kev(&mut self, batch: &Hits, pass: Option<&[u8]>, map: &ChannelMap) {
-        let inner = &self.set.0;
+    fn fill_kev(
+        &mut self,
+        hits: &[Hit],
+        pass: Option<&[u8]>,
+        [received, kept]: [Option<Block>; 2],
+        map: &ChannelMap,
+    ) {
+        let inner = self.set.0.clone();
         let store = &inner.stores[self.store];
-        let catalogue = &inner.catalogue;
-        let of = |standard: Option<Standard>| standard.and_then(|standard| standard.kev);
-        for (index, hit) in batch.hits.iter().enumerate() {
-            let kev = map.kev(hit.channel, hit.energy);
+        let Some(received) = received else { return };
+        let axis = &inner.catalogue.spectra[received.first].axes[0];
+        let (scale, bins) = (axis.scale(), f64::from(axis.bins));
+        let [places, kept_places] = &mut self.energy;
+        for (index, hit) in hits.iter().enumerate() {
             let Some(row) = map.row(hit.channel) else { continue };
-            if kev.is_nan() || hit.flags.0 & (Flags::NO_ENERGY | Flags::FAKE).0 != 0 {
-                continue;
-            }
             let keeps = pass.is_some_and(|pass| pass[index] != 0);
-            let blocks = [of(catalogue.received), of(catalogue.kept).filter(|_| keeps)];
-            for block in blocks.into_iter().flatten() {
-                let spectrum = block.first + row;
-                let totals = &store.totals[spectrum];
-                Totals::add(&totals.entries, 1);
-                match catalogue.spectra[spectrum].axes[0].bin(f64::from(kev)) {
-                    Some(-1) => Totals::add(&totals.below, 1),
-                    Some(bin) if (bin as usize) < block.stride => {
-                        store.count(block.first_bin + row * block.stride + bin as usize);
-                    }
-                    _ => Totals::add(&totals.above, 1),
+            let place = f64::from(self.calibrations.kev(row, hit.energy)) * scale;
+            let is_one = !place.is_nan() & (hit.flags.0 & (Flags::NO_ENERGY | Flags::FAKE).0 == 0);
+            let inside = (place >= 0.0) & (place < bins);
+            let bin = (received.first_bin + row * received.stride) as u32 + (place as u32).min(axis.bins - 1);
+            places.add(bin, is_one & inside);
+            kept_places.add(bin, is_one & inside & keeps);
+            self.received.kev[row] += u32::from(is_one);
+            self.kept.kev[row] += u32::from(is_one & keeps);
+            if is_one & !inside {
+                for block in [Some(received), kept.filter(|_| keeps)].into_iter().flatten() {
+                    let totals = &store.totals[block.first + row];
+                    Totals::add(if place < 0.0 { &totals.below } else { &totals.above }, 1);
                 }
             }
+        }
+        places.count_in(store, 0);
+        match kept {
+            Some(kept) => kept_places.count_in(store, kept.first_bin - received.first_bin),
+            None => kept_places.count = 0,
         }
     }
 
@@ -217,6 +232,10 @@ impl Filler {
                     &store.totals[standard.energy.first + row].entries,
                     u64::from(std::mem::take(count)),
                 );
+            }
+            let kev = standard.kev.map_or(0, |block| block.first);
+            for (row, count) in rows.kev.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
+                Totals::add(&store.totals[kev + row].entries, u64::from(std::mem::take(count)));
             }
             let Some(plane) = standard.plane else { continue };
             for (row, count) in rows.shapes.iter_mut().enumerate().filter(|(_, count)| **count > 0) {

@@ -9,6 +9,7 @@
 //! its events; [`SpectrumSettings`] describes more, of any two fields with any cut.
 
 pub mod axis;
+mod calibrations;
 mod catalogue;
 mod custom;
 mod export;

@@ -80,7 +80,7 @@ impl SpectrumSet {
         });
         let set = SpectrumSet(inner);
         let fillers =
-            customs.into_iter().enumerate().map(|(index, own)| Filler::new(set.clone(), index, own));
+            customs.into_iter().enumerate().map(|(index, own)| Filler::new(set.clone(), index, own, map));
         let fillers = fillers.collect();
         Ok((set, fillers))
     }

@@ -12,6 +12,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use thalweg_data::cells::Cells;
+
 /// Counts that are no bins.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
@@ -41,7 +43,7 @@ impl Totals {
 /// All bins that one thread fills.
 #[derive(Debug)]
 pub(super) struct Store {
-    bins: Box<[AtomicU32]>,
+    bins: Cells,
     /// By spectrum.
     pub totals: Box<[Totals]>,
     /// Full bins: how many times 2³².
@@ -52,7 +54,7 @@ impl Store {
     /// Empty bins.
     pub fn new(bins: usize, spectra: usize) -> Store {
         Store {
-            bins: (0..bins).map(|_| AtomicU32::new(0)).collect(),
+            bins: Cells::new(bins),
             totals: (0..spectra).map(|_| Totals::default()).collect(),
             carried: Mutex::default(),
         }

@@ -1,0 +1,77 @@
+//! Many counters, in memory that is fast to reach at random.
+//!
+//! ```text
+//!  counters of all spectra, hundreds of MiB ─► large pages ─► a few hundred of them to look up, not a hundred thousand
+//! ```
+//! A hit goes to one bin of hundreds of MiB of them. In pages of 4 KiB the processor would look up the page nearly every time.
+
+use std::ops::Deref;
+use std::sync::atomic::AtomicU32;
+
+use memmap2::MmapRaw;
+
+use crate::memory::{HugePages, Memory, resident};
+
+/// Counters, all zero at first; read and written by any thread.
+#[derive(Debug)]
+pub struct Cells(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Mapped {
+        map: MmapRaw,
+        length: usize,
+    },
+    /// Few, or where the system gave no mapping.
+    Boxed(Box<[AtomicU32]>),
+}
+
+impl Cells {
+    /// So many counters. Their memory is touched here, so that none is missing later.
+    pub fn new(length: usize) -> Cells {
+        let memory = Memory { huge_pages: HugePages::Try, numa_node: None };
+        let bytes = length.saturating_mul(size_of::<AtomicU32>());
+        let mapped =
+            (bytes >= crate::memory::HUGE_PAGE_BYTES).then(|| resident(bytes, memory).ok()).flatten();
+        match mapped {
+            Some(map) => Cells(Inner::Mapped { map, length }),
+            None => Cells(Inner::Boxed((0..length).map(|_| AtomicU32::new(0)).collect())),
+        }
+    }
+}
+
+impl Deref for Cells {
+    type Target = [AtomicU32];
+
+    #[inline(always)]
+    fn deref(&self) -> &[AtomicU32] {
+        match &self.0 {
+            // SAFETY: the mapping is page-aligned, at least `length` counters long, zeroed, and lives as long as `self`; it is
+            // reached through atomics only.
+            Inner::Mapped { map, length } => unsafe {
+                std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU32>(), *length)
+            },
+            Inner::Boxed(cells) => cells,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn few_and_many_counters_begin_at_zero_and_count() {
+        for length in [0, 3, 1 << 20] {
+            let cells = Cells::new(length);
+            assert_eq!(cells.len(), length);
+            assert!(cells.iter().all(|cell| cell.load(Ordering::Relaxed) == 0));
+            if let Some(last) = cells.last() {
+                last.fetch_add(7, Ordering::Relaxed);
+                assert_eq!(cells[length - 1].load(Ordering::Relaxed), 7);
+            }
+        }
+    }
+}
