@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&folder, "units", &thalweg_build::unit::check::seeds())?;
     write(&folder, "peer", &thalweg_transport::peer::check::seeds())?;
     write(&folder, "pcap", &[capture()?])?;
+    write(&folder, "cut", &cuts())?;
     Ok(())
 }
 
@@ -76,4 +77,15 @@ fn recordings() -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
         std::fs::remove_file(&path)?;
     }
     Ok(files)
+}
+
+/// Expressions, and behind a zero byte some hits.
+fn cuts() -> Vec<Vec<u8>> {
+    let hits: Vec<u8> = (0..640u32).map(|index| (index * 37 % 251) as u8).collect();
+    let texts = [
+        "psd > 0.12 && energy in [200, 3000] && !pile_up",
+        "inside(region) || 100 ns < time",
+        "-(energy - 2) / 3 != keV",
+    ];
+    texts.map(|text| [text.as_bytes(), &[0], &hits].concat()).to_vec()
 }

@@ -9,6 +9,7 @@
 //! [`Cuts`] is the stage, [`Expression`] one of them, [`Field`] what can be asked; `docs/cuts.md` is the language. What a hit does not have
 //! is not a number, and compares with nothing: `psd > 0` and `psd <= 0` are both false of a hit without a short gate.
 
+mod check;
 mod cuts;
 mod error;
 mod evaluate;
@@ -22,6 +23,7 @@ mod settings;
 mod tests;
 mod token;
 
+pub use check::check;
 pub use cuts::{Cuts, Passed};
 pub use error::CutError;
 pub use expression::{Expression, gather_facts};

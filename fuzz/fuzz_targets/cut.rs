@@ -1,0 +1,5 @@
+//! Expressions of cuts: read, and evaluated on hits made of the same bytes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_order::cut::check(bytes));
