@@ -24,6 +24,7 @@ use thalweg_data::HitEvents;
 
 use crate::coincide::Coincidence;
 use crate::cut::{Cuts, Passed, Scope};
+use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
 
 /// Hits that coincidence takes before its events are passed on: what a pathological window can make of them stays small.
@@ -37,6 +38,8 @@ pub struct Processor {
     coincidence: Option<Coincidence>,
     filler: Filler,
     clocks: Option<ClockMonitor>,
+    pulses: PulseTap,
+    pulse_store: PulseStore,
     pass: Vec<u8>,
     events: HitEvents,
     /// Events that coincidence made, and what the cuts on events kept of them.
@@ -65,12 +68,15 @@ impl Processor {
         let path = settings.path(&cuts);
         let (set, mut fillers) =
             SpectrumSet::new(&settings.spectra, &settings.own_spectra, &settings.polygons, map, path, 1)?;
+        let (pulses, pulse_store) = PulseTap::new(&settings.pulses, &settings.polygons, map)?;
         let processor = Processor {
             map: map.clone(),
             cuts,
             coincidence,
             filler: fillers.remove(0),
             clocks: ClockMonitor::new(&settings.clocks, sources),
+            pulses,
+            pulse_store,
             pass: Vec::new(),
             events: HitEvents::default(),
             made_tally: Tally::default(),
@@ -82,6 +88,16 @@ impl Processor {
     /// Whether there is anything to count between time order and recording.
     pub fn cuts_hits(&self) -> bool {
         !self.cuts.keep_all_hits()
+    }
+
+    /// Where the pulses are found that it takes out of the stream.
+    pub fn pulse_store(&self) -> PulseStore {
+        self.pulse_store.clone()
+    }
+
+    /// A source says how far its samples lie apart, nanoseconds.
+    pub fn set_ns_per_sample(&mut self, source: SourceId, ns_per_sample: Option<f64>) {
+        self.pulses.set_ns_per_sample(source, ns_per_sample);
     }
 
     /// Whether it makes events.
@@ -102,6 +118,7 @@ impl Processor {
         if let Some(clocks) = &mut self.clocks {
             clocks.look(&batch.hits, &self.map);
         }
+        self.pulses.look(batch, &self.map);
         self.filler.fill(batch, has_cuts.then_some(&self.pass), &self.map);
         if self.coincidence.is_some() {
             for (index, hits) in batch.hits.chunks(COINCIDENCE_PIECE).enumerate() {

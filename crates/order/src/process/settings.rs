@@ -3,6 +3,7 @@
 use crate::clocks::{self, ClockError};
 use crate::coincide::{self, CoincidenceError, Mode};
 use crate::cut::{self, CutError, Cuts, polygon};
+use crate::pulse::{self, PulseError};
 use crate::spectrum::{self, Path, SpectrumError, SpectrumSettings};
 
 /// What is done with ordered hits; each part is a section of the configuration.
@@ -20,6 +21,8 @@ pub struct Settings {
     pub spectra: spectrum::Settings,
     /// `[[spectrum]]`.
     pub own_spectra: Vec<SpectrumSettings>,
+    /// `[pulses]`.
+    pub pulses: pulse::Settings,
 }
 
 impl Settings {
@@ -46,6 +49,9 @@ pub enum ProcessError {
     /// Of a cut.
     #[error(transparent)]
     Cut(#[from] CutError),
+    /// Of the pulses that are looked at.
+    #[error(transparent)]
+    Pulse(#[from] PulseError),
     /// Of a spectrum.
     #[error(transparent)]
     Spectrum(#[from] SpectrumError),

@@ -363,6 +363,7 @@ impl<'t> Reader<'t> {
             coincidence: top.take("coincidence").map(|value| self.value(value)).transpose()?,
             spectra: self.section(top.take("spectra"))?,
             own_spectra: self.tables("spectrum", top.take("spectrum"))?,
+            pulses: self.section(top.take("pulses"))?,
         })
     }
 

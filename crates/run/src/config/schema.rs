@@ -59,7 +59,7 @@ pub fn json_schema() -> Value {
 
 /// What is done with ordered hits, and what is shown of a run.
 fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
-    use thalweg_order::{channels, clocks, coincide, cut, spectrum};
+    use thalweg_order::{channels, clocks, coincide, cut, pulse, spectrum};
     let one = |schema: schemars::Schema| schema.to_value();
     let many = |schema: schemars::Schema| json!({ "type": "array", "items": schema.to_value() });
     let sections = [
@@ -70,6 +70,7 @@ fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
         ("polygon", many(generator.subschema_for::<cut::polygon::Settings>())),
         ("coincidence", one(generator.subschema_for::<coincide::Settings>())),
         ("spectra", one(generator.subschema_for::<spectrum::Settings>())),
+        ("pulses", one(generator.subschema_for::<pulse::Settings>())),
         ("spectrum", many(generator.subschema_for::<spectrum::SpectrumSettings>())),
         ("monitor", one(generator.subschema_for::<thalweg_monitor::Settings>())),
         ("alarm", many(generator.subschema_for::<thalweg_monitor::alarm::Rule>())),

@@ -17,7 +17,6 @@ use thalweg_order::process::{Processor, Settings};
 use thalweg_order::pulse::{self, PulseTap};
 use thalweg_order::spectrum::{At, Kind};
 use thalweg_order::{Pushed, TimeOrder};
-use thalweg_run::plot::{Facts, PlotSource, Spectra, spectra_svg};
 
 fn recorded(name: &str) -> Option<Vec<u8>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
@@ -75,8 +74,6 @@ fn two_bands(projection: &[u64], low: f64, width: f64) -> [Band; 2] {
 fn neutrons_and_gammas_of_californium_are_two_bands() {
     let name = "example_data_DT5725_Ch0_Plastic_Cf-252_source_events.ade";
     let Some(hits) = abcd_hits(name, 3.90625) else { return };
-    let mut spectra = Spectra::default();
-    spectra.fill(&hits);
     let (mut processor, set) =
         Processor::new(&Settings::default(), &map(1), &["board".to_owned()]).expect("valid");
     let batch = Hits { hits, ..Hits::default() };
@@ -99,25 +96,6 @@ fn neutrons_and_gammas_of_californium_are_two_bands() {
     let between = (gammas[0] * 256.0) as usize..(neutrons[0] * 256.0) as usize;
     let valley = projection[between].iter().min().copied().unwrap_or(0);
     assert!(valley * 2 < at(gammas[0]).min(at(neutrons[0])), "the bands are separate");
-    draw(&spectra, batch.hits.len());
-}
-
-/// The picture of the run, where `THALWEG_IMAGES` says: that of the README is drawn so.
-fn draw(spectra: &Spectra, hits: usize) {
-    let Some(folder) = std::env::var_os("THALWEG_IMAGES").map(PathBuf::from) else { return };
-    let sources = [PlotSource { name: "plastic scintillator", first_channel: 0, channels: 1 }];
-    let facts = Facts {
-        title: "²⁵²Cf and a plastic scintillator: neutrons and gammas told apart by pulse shape",
-        run: "DT5725, example data of ABCD",
-        started: "",
-        hits_recorded: hits as u64,
-        hits_lost: 0,
-        ledger_closed: true,
-        software: "thalweg",
-        sources: &sources,
-    };
-    std::fs::write(folder.join("cf252.svg"), spectra_svg(spectra, &facts))
-        .expect("the folder can be written");
 }
 
 /// All hits in one order, by the stage that does it.
