@@ -83,8 +83,8 @@ fn neutrons_and_gammas_of_californium_are_two_bands() {
     let plane = set.spectra().iter().find(is_plane).expect("every channel has one");
     let mut counts = Vec::new();
     set.read(plane.id, &mut counts).expect("known");
-    // Energies of 5120 and above: column 20 of 256; pulse shapes 0 to 1 in 256 rows.
-    let projection: Vec<u64> = counts.chunks(256).map(|row| row[20..].iter().sum()).collect();
+    // Energies of 5120 to 59904, columns 20 to 233 of 256: above, the charge saturates. Pulse shapes up to 0.6, of 1 in 256 rows.
+    let projection: Vec<u64> = counts.chunks(256).take(154).map(|row| row[20..234].iter().sum()).collect();
     let [gammas, neutrons] = two_bands(&projection, 0.0, 1.0 / 256.0);
     let full_width = |band: Band| band[1] * (8.0 * 2f64.ln()).sqrt();
     let merit = (neutrons[0] - gammas[0]) / (full_width(gammas) + full_width(neutrons));

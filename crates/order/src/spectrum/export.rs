@@ -101,10 +101,15 @@ fn labelled(axis: &Axis) -> String {
 }
 
 fn metadata(info: &Info, totals: Totals) -> Value {
-    json!({
-        "name": info.name, "title": info.name, "kind": info.kind, "at": info.at, "channel": info.channel,
+    let mut metadata = json!({
+        "name": info.name, "title": info.name, "kind": info.kind, "at": info.at,
         "entries": totals.entries, "below": totals.below, "above": totals.above, "beside": totals.beside,
-    })
+    });
+    // The schema knows no null.
+    if let Some(channel) = info.channel {
+        metadata["channel"] = channel.into();
+    }
+    metadata
 }
 
 /// Counts with a bin before and behind each axis.
