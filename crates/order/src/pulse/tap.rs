@@ -137,11 +137,11 @@ impl PulseTap {
             self.share_left.fill((share as u32).max(2));
         }
         let changed = self.store.0.filters_changed.load(Ordering::Acquire);
-        if changed != self.seen_changed {
-            if let Ok(filters) = self.store.0.filters.try_lock() {
-                self.filters.clone_from(&filters);
-                self.seen_changed = changed;
-            }
+        if changed != self.seen_changed
+            && let Ok(filters) = self.store.0.filters.try_lock()
+        {
+            self.filters.clone_from(&filters);
+            self.seen_changed = changed;
         }
     }
 
