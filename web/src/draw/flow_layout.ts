@@ -250,7 +250,8 @@ function place_stage(
   head(picture, plan, index + 1, done(stage.stage), rate(stage.out_hz), stage.unit);
   if (here.bypass) go_round(picture, plan, here, index, stages);
   picture.bands.push({
-    kind: stage.in_hz > 0 ? "pass" : "idle",
+    // A stage that makes a unit takes none of it in.
+    kind: Math.max(stage.in_hz, stage.out_hz) > 0 ? "pass" : "idle",
     path: ribbon(plan, [along, edge, edge + here.out], [place(plan, index + 2), edge, edge + here.out]),
     title: `${done(stage.stage)}: ${rate(stage.out_hz)} ${stage.unit}, of ${rate(stage.in_hz)}`,
   });

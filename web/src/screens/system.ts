@@ -173,7 +173,10 @@ function rows(values: readonly unknown[]): HTMLElement {
   const fields = values.filter((each): each is Fields => typeof each === "object" && each !== null);
   if (fields.length === 0)
     return h("p", { class: "quiet" }, values.length > 0 ? values.map(String).join(", ") : "none");
-  const names = [...new Set(fields.flatMap((each) => Object.keys(each)))];
+  const words_first = (name: string) => (typeof fields[0]?.[name] === "string" ? 0 : 1);
+  const names = [...new Set(fields.flatMap((each) => Object.keys(each)))].sort(
+    (a, b) => words_first(a) - words_first(b),
+  );
   return h(
     "div",
     { class: "scroll" },
@@ -260,7 +263,7 @@ class Rings {
       { name: `${name}, pool`, fill: pool_fill },
     ]);
     const of_flow = flow.map(({ stage, ring_fill }) => ({ name: `behind ${stage}`, fill: ring_fill }));
-    const told = [...of_flow, ...of_sources].filter((ring): ring is Ring => ring.fill !== undefined);
+    const told = [...of_flow, ...of_sources].filter((ring): ring is Ring => typeof ring.fill === "number");
     show(this.#none, told.length === 0);
     this.#list.show(told);
   }
