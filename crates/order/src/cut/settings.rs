@@ -36,6 +36,16 @@ pub enum Scope {
     Event,
 }
 
+impl Scope {
+    /// The word in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Scope::Hit => "hit",
+            Scope::Event => "event",
+        }
+    }
+}
+
 /// How many of an event's hits have to answer yes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

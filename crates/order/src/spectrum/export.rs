@@ -49,15 +49,22 @@ impl SpectrumSet {
         }))
     }
 
-    /// Every spectrum that anything was filled into, by name, as UHI says it.
-    pub fn all_uhi(&self) -> Value {
-        let filled =
-            self.spectra().iter().filter(|info| self.totals(info.id).is_ok_and(|totals| totals.entries > 0));
+    /// Spectra that anything was filled into, by name, as UHI says it: those of one axis first, and no more than `most_bins` bins together,
+    /// since every bin is a number in words.
+    pub fn all_uhi(&self, most_bins: usize) -> Value {
+        let filled = |info: &&Info| self.totals(info.id).is_ok_and(|totals| totals.entries > 0);
+        let mut spectra: Vec<&Info> = self.spectra().iter().filter(filled).collect();
+        spectra.sort_by_key(|info| info.axes.len());
+        let mut bins = 0;
+        let fitting = spectra.into_iter().take_while(|info| {
+            bins += info.bins();
+            bins <= most_bins
+        });
         let named = |info: &Info| {
             let place = serde_json::to_value(info.at).ok()?.as_str()?.to_owned();
             Some((format!("{} ({place})", info.name), self.uhi(info.id).ok()?))
         };
-        Value::Object(filled.filter_map(named).collect())
+        Value::Object(fitting.filter_map(named).collect())
     }
 
     /// One spectrum as ROOT says it.

@@ -15,7 +15,7 @@ use thalweg_data::ring::circuit;
 use thalweg_data::{Control, Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_order::TimeOrder;
 use thalweg_readout::host::HostedBoard;
-use thalweg_record::{EventWriter, HitWriter, RawSource};
+use thalweg_record::{CoincidenceWriter, EventWriter, HitWriter, RawSource, Table};
 
 use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
@@ -195,11 +195,18 @@ fn stages(site: &Site<'_>) -> Result<Option<Stages>, RunError> {
     };
     let sources = configuration.hit_sources().count() as u16;
     let hits = if has_books { (0..sources).map(SourceId).map(books).collect() } else { Vec::new() };
+    let keeps = configuration.record.keeps(Table::Coincidences);
     let events = roster.coincidences.map(|account| EventBooks {
         coincide: open(Stage::Coincide, account, Unit::Events),
         cut: open(Stage::Cut, account, Unit::Events),
+        record: keeps.then(|| open(Stage::Record, account, Unit::Events)),
     });
-    Ok(Some(Stages::new(processing, hits, events, observed)))
+    let names: Vec<String> =
+        configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
+    let create = || CoincidenceWriter::create(site.directory.path(), &configuration.record, &names);
+    let writer = (events.is_some() && keeps).then(|| site.placement.near("compress", create));
+    let writer = writer.transpose()?.transpose()?;
+    Ok(Some(Stages::new(processing, hits, (events, writer), observed)))
 }
 
 fn start_threads(
@@ -214,6 +221,10 @@ fn start_threads(
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
     let create = || HitWriter::create(site.directory.path(), &configuration.record, &names);
     let sink = site.placement.near("compress", create)??;
+    let sink = match &stages {
+        Some(stages) => sink.with_sources_of_channels(stages.sources_of_channels()),
+        None => sink,
+    };
     let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (source, (settings, _))) in opened.into_iter().zip(configuration.hit_sources()).enumerate() {
         let id = SourceId(index as u16);

@@ -22,10 +22,11 @@ use thalweg_data::{Books, Busy, Ledger, RunState, SourceId, Stage, Unit};
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
 use thalweg_record::ipc::file::TableSummary;
-use thalweg_record::{RunDirectory, RunRecord, RunRecordState, Table};
+use thalweg_record::{CoincidenceRecord, CutRecord, RunDirectory, RunRecord, RunRecordState, Table};
 
 use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
+use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
 use crate::pipeline::Signals;
 use crate::placement::Placement;
@@ -135,12 +136,36 @@ impl Site<'_> {
 const RUN: u32 = 1;
 
 /// A run's files.
+/// Bins of spectra that are saved with a run, at most: some ten megabytes of text.
+const MOST_BINS_SAVED: usize = 1 << 21;
+
 struct Files {
     directory: RunDirectory,
     record: RunRecord,
 }
 
 impl Files {
+    /// Keeps the spectra, and what cuts and coincidence did.
+    fn keep(&mut self, observed: &Observed) -> Result<(), RunError> {
+        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).to_string();
+        self.record.documents.push(self.directory.write_spectra(spectra.as_bytes())?);
+        let report = observed.report();
+        let cut = |cut: &CutReport| CutRecord {
+            name: cut.name.clone(),
+            on: cut.on.word().to_owned(),
+            input: cut.input,
+            kept: cut.kept,
+        };
+        self.record.cuts = report.cuts.iter().map(cut).collect();
+        self.record.coincidences = report.coincidences.as_ref().map(|made| CoincidenceRecord {
+            made: made.made,
+            kept: made.kept,
+            cut_short: made.cut_short,
+            multiplicity: made.multiplicity.to_vec(),
+        });
+        Ok(())
+    }
+
     /// Writes how the run ended.
     fn close(&mut self, summary: &Summary, tables: Vec<TableSummary>, books: &Books) -> Result<(), RunError> {
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
@@ -236,6 +261,7 @@ fn take_data_into(
     let audit = watched.until_end(end, &|| paths.are_silent(), watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
     paths.stop(&site);
+    let observed = paths.observed().cloned();
     let taken = paths.finish(&site)?;
     let outcome = Outcome {
         books: ledger.books(),
@@ -248,6 +274,7 @@ fn take_data_into(
     };
     let summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
+    observed.iter().try_for_each(|observed| files.keep(observed))?;
     files.close(&summary, taken.tables(), &outcome.books)?;
     let last = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
     watched.tell(last, end, &outcome.audit);

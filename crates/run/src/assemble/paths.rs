@@ -12,7 +12,7 @@ use super::{RawLinks, Site, joined};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::observed::Observed;
-use crate::pipeline::RawRecorder;
+use crate::pipeline::{Collector, RawRecorder};
 use crate::supervise::{BuildGauges, EventSummary, GaugesOf};
 
 /// The paths that a run has.
@@ -133,7 +133,7 @@ impl Taken {
     pub(super) fn tables(&self) -> Vec<thalweg_record::ipc::file::TableSummary> {
         let collector = self.hits.iter().filter_map(|hits| hits.collector.as_ref());
         let sinks = self.events.iter().flat_map(|events| &events.sinks);
-        let tables = collector.flat_map(|collector| collector.sink.summaries());
+        let tables = collector.flat_map(Collector::summaries);
         let tables = tables.chain(sinks.flat_map(|sink| sink.summaries()));
         tables.chain(self.raw.iter().flat_map(|raw| raw.writer.summaries())).collect()
     }

@@ -11,6 +11,7 @@ use thalweg_data::batch::Header;
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Hits, Mark, Sink, SinkError, SourceId, Tally};
 use thalweg_order::{Pushed, TimeOrder};
+use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{HitWriter, OnFull};
 
 use super::slicer::Slicer;
@@ -117,6 +118,12 @@ impl Collector {
         self.first_hit.map(|first| first.saturating_duration_since(started).as_secs_f64() * 1e3)
     }
 
+    /// What stands in its files.
+    pub(crate) fn summaries(&self) -> Vec<TableSummary> {
+        let events = self.stages.iter().filter_map(|stages| stages.writer.as_ref());
+        self.sink.summaries().into_iter().chain(events.flat_map(|writer| writer.summaries())).collect()
+    }
+
     /// Collects until every source has ended, then writes what is left and closes the recording.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) -> Collector {
         let mut merged = Hits::with_capacity(OUTPUT_HITS);
@@ -129,8 +136,11 @@ impl Collector {
             inlet.lanes[lane].give_back(batch);
         }
         self.pull(&mut merged, signals);
-        if let Some(stages) = &mut self.stages {
-            stages.finish();
+        if let Some(stages) = &mut self.stages
+            && let Err(error) = stages.finish()
+            && stages.is_first_failure()
+        {
+            signals.fail(error.to_string());
         }
         if let Some(slicer) = &mut self.slicer {
             slicer.end(signals);
@@ -219,12 +229,23 @@ impl Collector {
 
     /// A batch that the sink refuses is counted as lost there; whether the run goes on is configured.
     fn write(&mut self, merged: &Hits, signals: &Signals) {
-        if let Some(stages) = &mut self.stages {
-            stages.process(merged);
-            stages.publish_at(merged.header.mark.0);
-        }
-        let sink = &mut self.sink;
-        let result = if merged.is_empty() { sink.advance(merged.header.mark) } else { sink.write(merged) };
+        let Collector { stages, sink, .. } = self;
+        let mut failed = None;
+        let pass = match stages {
+            Some(stages) => {
+                stages.publish_at(merged.header.mark.0);
+                stages.process(merged).unwrap_or_else(|error| {
+                    failed = Some(error);
+                    None
+                })
+            }
+            None => None,
+        };
+        let result = match merged.is_empty() {
+            true => sink.advance(merged.header.mark),
+            false => sink.write_passing(merged, pass),
+        };
+        let result = failed.map_or(result, Err);
         match result {
             Ok(()) => signals.set_paused(false),
             Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => signals.set_paused(true),

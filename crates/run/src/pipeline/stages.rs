@@ -5,9 +5,8 @@
 //!                                                      └─► events, spectra, report
 //! ```
 
-use std::convert::Infallible;
-
-use thalweg_data::{HitEvents, Hits, SnapshotNumber, SourceId};
+use thalweg_data::{HitEvents, Hits, SinkError, SnapshotNumber, SourceId};
+use thalweg_record::CoincidenceWriter;
 
 use super::Ledgered;
 use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
@@ -30,6 +29,8 @@ pub(crate) struct EventBooks {
     pub(crate) coincide: Ledgered,
     /// What the cuts on events keep.
     pub(crate) cut: Ledgered,
+    /// What is recorded of them, if anything is.
+    pub(crate) record: Option<Ledgered>,
 }
 
 /// The stages of one run.
@@ -39,6 +40,9 @@ pub(crate) struct Stages {
     hits: Vec<HitBooks>,
     events: Option<EventBooks>,
     observed: Observed,
+    pub(crate) writer: Option<CoincidenceWriter>,
+    /// The writer has failed, and has told why.
+    writer_failed: bool,
     multiplicity: [u64; 17],
     reported_ns: u64,
 }
@@ -47,15 +51,34 @@ impl Stages {
     pub(crate) fn new(
         processing: Processing,
         hits: Vec<HitBooks>,
-        events: Option<EventBooks>,
+        (events, writer): (Option<EventBooks>, Option<CoincidenceWriter>),
         observed: Observed,
     ) -> Stages {
-        Stages { processing, hits, events, observed, multiplicity: [0; 17], reported_ns: 0 }
+        let multiplicity = [0; 17];
+        Stages {
+            processing,
+            hits,
+            events,
+            observed,
+            writer,
+            writer_failed: false,
+            multiplicity,
+            reported_ns: 0,
+        }
     }
 
     /// What can be looked at.
     pub(crate) fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    /// Whose hits a channel's are, by number of the channel.
+    pub(crate) fn sources_of_channels(&self) -> Box<[SourceId]> {
+        let mut sources = vec![SourceId::default(); 1 << 16];
+        for channel in self.processing.map.channels() {
+            sources[usize::from(channel.number)] = channel.source;
+        }
+        sources.into()
     }
 
     /// How far the offsets of channels may disturb the order inside a source, picoseconds.
@@ -68,24 +91,32 @@ impl Stages {
         self.processing.aligner.align(batch, &self.processing.map);
     }
 
-    /// Takes the next ordered batch; says which of its hits the cuts keep, `None` when all.
-    pub(crate) fn process(&mut self, batch: &Hits) -> Option<&[u8]> {
-        let Stages { processing, multiplicity, .. } = self;
+    /// Takes the next ordered batch; says which of its hits the cuts keep, `None` when all, or what the recording of events could not do.
+    pub(crate) fn process(&mut self, batch: &Hits) -> Result<Option<&[u8]>, SinkError> {
+        let Stages { processing, writer, multiplicity, .. } = self;
+        if let Some(writer) = writer {
+            writer.advance(batch.header.mark)?;
+        }
         if batch.is_empty() {
             processing.processor.rest();
-            return None;
+            return Ok(None);
         }
-        let count = |events: &HitEvents| count(events, multiplicity);
-        // Counting cannot fail.
-        processing.processor.process(batch, count).unwrap_or_default()
+        processing.processor.process(batch, |events: &HitEvents| take(events, writer.as_mut(), multiplicity))
     }
 
     /// Nothing follows.
-    pub(crate) fn finish(&mut self) {
-        let Stages { processing, multiplicity, .. } = self;
-        let finished = processing.processor.finish(|events: &HitEvents| count(events, multiplicity));
-        debug_assert!(finished.is_ok(), "counting cannot fail");
+    pub(crate) fn finish(&mut self) -> Result<(), SinkError> {
+        let Stages { processing, writer, multiplicity, .. } = self;
+        let passed_on =
+            processing.processor.finish(|events: &HitEvents| take(events, writer.as_mut(), multiplicity));
+        let written = writer.as_mut().map_or(Ok(()), CoincidenceWriter::finish);
         self.publish();
+        passed_on.and(written)
+    }
+
+    /// A failure of the recording of events, to be told once.
+    pub(crate) fn is_first_failure(&mut self) -> bool {
+        !std::mem::replace(&mut self.writer_failed, true)
     }
 
     /// The marker of a snapshot has come behind one source's hits.
@@ -102,6 +133,9 @@ impl Stages {
             let (made, kept) = processor.events_tallies();
             events.coincide.snapshot(number, made);
             events.cut.snapshot(number, kept);
+            if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
+                account.snapshot(number, writer.tally());
+            }
         }
     }
 
@@ -127,6 +161,9 @@ impl Stages {
             let (made, kept) = processor.events_tallies();
             events.coincide.publish(made);
             events.cut.publish(kept);
+            if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
+                account.publish(writer.tally());
+            }
         }
         self.observed.set_report(self.report());
     }
@@ -150,9 +187,14 @@ impl Stages {
     }
 }
 
-fn count(events: &HitEvents, multiplicity: &mut [u64; 17]) -> Result<(), Infallible> {
+/// Counts events, and records them.
+fn take(
+    events: &HitEvents,
+    writer: Option<&mut CoincidenceWriter>,
+    multiplicity: &mut [u64; 17],
+) -> Result<(), SinkError> {
     for event in &events.events {
         multiplicity[usize::from(event.multiplicity).min(16)] += 1;
     }
-    Ok(())
+    writer.map_or(Ok(()), |writer| writer.write(events))
 }

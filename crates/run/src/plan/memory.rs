@@ -115,6 +115,9 @@ pub(super) fn budget(
         });
         budget.extend(processing.map(spectra));
         budget.extend(recording("order", configuration.record.budget()));
+        if configuration.process.coincidence.is_some() {
+            budget.extend(recording("order", configuration.record.coincidence_budget()));
+        }
     }
     let build = resolved.build_settings();
     for (reader, boards) in resolved.builders_of_events() {

@@ -309,6 +309,10 @@ impl<'c> Resolved<'c> {
         let hits = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
         let of_hits = hits.into_iter().filter(|table| self.has_hits() && self.keeps(*table));
         files.extend(of_hits.map(|table| table.file_name()));
+        let of_hits_together = self.has_hits() && self.configuration.process.coincidence.is_some();
+        if of_hits_together && self.keeps(Table::Coincidences) {
+            files.push(Table::Coincidences.file_name());
+        }
         let events = [Table::Events, Table::Fragments].into_iter().filter(|table| self.keeps(*table));
         for table in events {
             if self.records_events() {
