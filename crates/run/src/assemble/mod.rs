@@ -167,7 +167,14 @@ impl Files {
     }
 
     /// Writes how the run ended.
-    fn close(&mut self, summary: &Summary, tables: Vec<TableSummary>, books: &Books) -> Result<(), RunError> {
+    fn close(
+        &mut self,
+        summary: &Summary,
+        tables: Vec<TableSummary>,
+        books: &Books,
+        observed: Option<&Observed>,
+    ) -> Result<(), RunError> {
+        observed.map_or(Ok(()), |observed| self.keep(observed))?;
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
         self.record.remarks.clone_from(&summary.failures);
         self.record.details = details(summary);
@@ -274,8 +281,7 @@ fn take_data_into(
     };
     let summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
-    observed.iter().try_for_each(|observed| files.keep(observed))?;
-    files.close(&summary, taken.tables(), &outcome.books)?;
+    files.close(&summary, taken.tables(), &outcome.books, observed.as_ref())?;
     let last = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
     watched.tell(last, end, &outcome.audit);
     Ok(summary)
