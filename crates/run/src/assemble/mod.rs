@@ -268,7 +268,6 @@ fn take_data_into(
     let audit = watched.until_end(end, &|| paths.are_silent(), watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
     paths.stop(&site);
-    let observed = paths.observed().cloned();
     let taken = paths.finish(&site)?;
     let outcome = Outcome {
         books: ledger.books(),
@@ -281,7 +280,7 @@ fn take_data_into(
     };
     let summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
-    files.close(&summary, taken.tables(), &outcome.books, observed.as_ref())?;
+    files.close(&summary, taken.tables(), &outcome.books, watch.handle.observed())?;
     let last = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
     watched.tell(last, end, &outcome.audit);
     Ok(summary)
