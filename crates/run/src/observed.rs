@@ -11,7 +11,10 @@ use serde::Serialize;
 use thalweg_order::channels::ChannelMap;
 use thalweg_order::clocks::ClockState;
 use thalweg_order::cut::Scope;
+use thalweg_order::pulse::PulseStore;
 use thalweg_order::spectrum::SpectrumSet;
+
+use crate::processing::Processing;
 
 /// How much one cut kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,12 +61,19 @@ pub struct Observed {
     pub channels: Arc<ChannelMap>,
     /// The spectra.
     pub spectra: SpectrumSet,
+    /// The latest pulses of channels that send waveforms.
+    pub pulses: PulseStore,
     report: Arc<Mutex<Arc<Report>>>,
 }
 
 impl Observed {
-    pub(crate) fn new(channels: &Arc<ChannelMap>, spectra: &SpectrumSet) -> Observed {
-        Observed { channels: channels.clone(), spectra: spectra.clone(), report: Arc::default() }
+    pub(crate) fn new(processing: &Processing) -> Observed {
+        Observed {
+            channels: processing.map.clone(),
+            spectra: processing.spectra.clone(),
+            pulses: processing.processor.pulse_store(),
+            report: Arc::default(),
+        }
     }
 
     /// The latest report.

@@ -185,7 +185,7 @@ fn stages(site: &Site<'_>) -> Result<Option<Stages>, RunError> {
     let processing = site.placement.near("order", || Processing::of(configuration))?;
     let not_allowed = |report| ConfigError::NotAllowed { file: configuration.file.clone(), report };
     let Some(processing) = processing.map_err(not_allowed)? else { return Ok(None) };
-    let observed = Observed::new(&processing.map, &processing.spectra);
+    let observed = Observed::new(&processing);
     let open = |stage, source, unit: Unit| Ledgered::new(ledger.open(stage, source, &[unit]));
     let makes_events = processing.processor.makes_events();
     let has_books = makes_events || processing.processor.cuts_hits();

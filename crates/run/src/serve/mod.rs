@@ -19,8 +19,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use thalweg_data::{Books, RunState};
+use thalweg_data::{Books, Flags, RunState};
 use thalweg_monitor::{Command, Experiment, Message, MonitorError, Refused, StartRun};
+use thalweg_order::pulse::Pulse;
 use thalweg_order::spectrum::SpectrumSet;
 
 pub use messages::MessageLog;
@@ -115,6 +116,16 @@ fn refused(error: &CommandError) -> Refused {
     Refused::new(format!("`{}`: the run is {}", error.command, error.state), error.advice)
 }
 
+fn pulse(pulse: &Pulse) -> Value {
+    let names = Flags::NAMES.iter().filter(|(flag, _)| pulse.flags.has(*flag)).map(|(_, name)| *name);
+    json!({
+        "time_ps": pulse.time_ps, "energy": pulse.energy, "energy_short": pulse.energy_short,
+        "flags": names.collect::<Vec<_>>(), "ns_per_sample": pulse.ns_per_sample,
+        "analog": pulse.analog, "digital": pulse.digital, "digital_kinds": pulse.digital_kinds,
+        "truncated": pulse.truncated,
+    })
+}
+
 impl Experiment for Served {
     fn state(&self) -> Value {
         let run = self.handle();
@@ -145,21 +156,36 @@ impl Experiment for Served {
     }
 
     fn pulse_channels(&self) -> Value {
-        json!([])
+        let run = self.handle();
+        let Some(observed) = run.observed() else { return json!([]) };
+        let channel = |channel: u16| {
+            let name = observed.channels.get(channel).map(|known| known.name.clone());
+            json!({ "channel": channel, "name": name, "source": self.source_of(channel) })
+        };
+        observed.pulses.channels().into_iter().map(channel).collect()
     }
 
-    fn pulses(&self, channel: u16, _count: usize) -> Result<Value, Refused> {
-        Err(Refused::new(
-            format!("channel {channel} has no pulses"),
-            "boards send waveforms only when told to",
-        ))
+    fn pulses(&self, channel: u16, count: usize) -> Result<Value, Refused> {
+        let run = self.handle();
+        let none = || {
+            Refused::new(
+                format!("channel {channel} has no pulses"),
+                "boards send waveforms only when told to",
+            )
+        };
+        let observed = run.observed().ok_or_else(none)?;
+        let latest = observed.pulses.latest(channel, count);
+        let pulses = latest.map_err(|error| Refused::new(error.to_string(), "ask again in a moment"))?;
+        Ok(pulses.iter().map(pulse).collect())
     }
 
-    fn filter_pulses(&self, channel: u16, _expression: &str) -> Result<(), Refused> {
-        Err(Refused::new(
-            format!("channel {channel} has no pulses"),
-            "boards send waveforms only when told to",
-        ))
+    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), Refused> {
+        let run = self.handle();
+        let missing = || Refused::new("there is no run with hits", "start one first");
+        let observed = run.observed().ok_or_else(missing)?;
+        let expression = Some(expression).filter(|text| !text.trim().is_empty());
+        let set = observed.pulses.set_filter(channel, expression);
+        set.map_err(|error| Refused::new(error.to_string(), "write an expression as in [[cut]]"))
     }
 
     fn runs(&self) -> Result<Vec<Value>, Refused> {
