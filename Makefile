@@ -23,7 +23,7 @@ help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Emulated boards → UDP → ordered hits → a recording and its plot (DEMO_SECONDS=10)
+demo: ## Emulated boards → UDP → ordered hits, coincidences → a recording, its plot, a live page meanwhile (DEMO_SECONDS=10)
 	$(CARGO) build --release --locked -p thalweg
 	$(TARGET)/release/thalweg demo --seconds $(DEMO_SECONDS)
 
@@ -72,7 +72,8 @@ test-page: web/node_modules/.package-lock.json ## The live page: format and type
 	cd web && npm run --silent check
 	cd web && timeout 120 npm run --silent unit
 	cd web && npm run --silent check-build
-	cd web && timeout 600 npm run --silent browser
+	$(CARGO) build --locked -p thalweg
+	cd web && THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 600 npm run --silent browser
 
 .PHONY: bench
 bench: ## Measure against the yardsticks; JSON in target/bench (BENCH=decode for one)
