@@ -12,6 +12,7 @@ mod evb_node;
 mod live;
 mod n2n;
 mod path;
+mod process;
 mod receive_fragments;
 mod recorder;
 mod sweep;
@@ -135,6 +136,11 @@ pub fn names() -> Vec<Bench> {
         bench("path", "received bytes in memory to a file, one core, against copying the bytes", |c| {
             path::path(c).map(Measured::from)
         }),
+        bench(
+            "process",
+            "decode, order, calibration, cuts, coincidence, spectra, every hit to a file, one core, against copying the bytes",
+            process::process,
+        ),
         bench("live", "one emulated board at 40 M hits/s over loopback UDP: receive, decode, order", |c| {
             live::live(c).map(Measured::from)
         }),

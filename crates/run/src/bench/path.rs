@@ -21,15 +21,15 @@ use super::{BenchError, Conditions};
 use crate::pipeline::OUTPUT_HITS;
 
 const BOARDS: u16 = 4;
-const BOARD_RATE_HZ: f64 = 10e6;
-const SECONDS: f64 = 0.25;
+const SHAPE: Shape = Shape { boards: BOARDS, board_rate_hz: 10e6, seconds: 0.25, prepared: true };
 const BATCH_BYTES: usize = 256 << 10;
-const LARGEST_UNIT_BYTES: u64 = 1 << 20;
+/// Most bytes of one unit of a board.
+pub(super) const LARGEST_UNIT_BYTES: u64 = 1 << 20;
 
 /// Runs the bench.
 pub(super) fn path(conditions: &Conditions) -> Result<Measurement, BenchError> {
     let fail = |message: String| BenchError::Room { bench: "path", message };
-    let input = Input::new().map_err(fail)?;
+    let input = Input::new(SHAPE).map_err(fail)?;
     let folder = conditions.folder();
     let mut failure = None;
     let mut copied = vec![0u8; input.bytes];
@@ -55,23 +55,33 @@ pub(super) fn path(conditions: &Conditions) -> Result<Measurement, BenchError> {
         .with("directory", folder.display().to_string()))
 }
 
+/// What boards there are, and for how long they send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub boards: u16,
+    pub board_rate_hz: f64,
+    pub seconds: f64,
+    /// Hits out of a ring, which says nothing of other boards; otherwise each is computed, coincidences with them.
+    pub prepared: bool,
+}
+
 /// Datagrams as the receive stage would hand them over: batches in turn from each board.
-struct Input {
-    batches: Vec<Frames>,
-    hits: u64,
-    bytes: usize,
+pub(super) struct Input {
+    pub batches: Vec<Frames>,
+    pub hits: u64,
+    pub bytes: usize,
 }
 
 impl Input {
-    fn new() -> Result<Input, String> {
-        let per_board = (BOARD_RATE_HZ * SECONDS * 18.0) as usize / BATCH_BYTES + 2;
-        let pool = Pool::new(per_board * usize::from(BOARDS), BATCH_BYTES + (64 << 10))
+    pub fn new(shape: Shape) -> Result<Input, String> {
+        let per_board = (shape.board_rate_hz * shape.seconds * 18.0) as usize / BATCH_BYTES + 2;
+        let pool = Pool::new(per_board * usize::from(shape.boards), BATCH_BYTES + (64 << 10))
             .map_err(|error| error.to_string())?;
         let mut batches = Vec::new();
         let mut hits = 0;
-        for board in 0..BOARDS {
+        for board in 0..shape.boards {
             let mut board_batches = Vec::new();
-            hits += fill(board, &pool, &mut board_batches)?;
+            hits += fill(board, shape, &pool, &mut board_batches)?;
             batches
                 .extend(board_batches.into_iter().enumerate().map(|(index, frames)| (index, board, frames)));
         }
@@ -88,7 +98,7 @@ impl Input {
             })
             .collect();
         let mut batches = batches;
-        for board in 0..BOARDS {
+        for board in 0..shape.boards {
             let last = batches.iter_mut().rev().find(|frames| frames.header.source == SourceId(board));
             last.into_iter().for_each(|frames| frames.header.end = true);
         }
@@ -96,7 +106,8 @@ impl Input {
         Ok(Input { batches, hits, bytes })
     }
 
-    fn copy(&self, into: &mut [u8]) -> Duration {
+    /// Copies all bytes; the yardstick.
+    pub fn copy(&self, into: &mut [u8]) -> Duration {
         let start = Instant::now();
         let mut at = 0;
         for frames in &self.batches {
@@ -160,12 +171,12 @@ impl Input {
 }
 
 /// One board's datagrams in blocks; returns its hits.
-fn fill(board: u16, pool: &Pool, batches: &mut Vec<Frames>) -> Result<u64, String> {
+fn fill(board: u16, shape: Shape, pool: &Pool, batches: &mut Vec<Frames>) -> Result<u64, String> {
     let settings = BoardSettings {
         board,
-        boards: BOARDS,
-        prepared: true,
-        rate_hz: Rates::Each(BOARD_RATE_HZ / 64.0),
+        boards: shape.boards,
+        prepared: shape.prepared,
+        rate_hz: Rates::Each(shape.board_rate_hz / 64.0),
         start_stop_events: false,
         ..BoardSettings::default()
     };
@@ -173,7 +184,7 @@ fn fill(board: u16, pool: &Pool, batches: &mut Vec<Frames>) -> Result<u64, Strin
     source.arm().and_then(|()| source.start(0)).map_err(|error| error.to_string())?;
     let mut out = Outgoing::new(BATCH_BYTES);
     loop {
-        let more = source.produce((SECONDS * 1e9) as u64, &mut out);
+        let more = source.produce((shape.seconds * 1e9) as u64, &mut out);
         let mut frames = Frames::default();
         let mut writer = pool.take().ok_or("the bench's pool is too small")?;
         for datagram in out.datagrams() {
