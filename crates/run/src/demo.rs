@@ -82,7 +82,7 @@ impl Demo {
              [build]\nfull = \"hold\"\n\n\
              {processing}\
              [record]\ndirectory = {directory:?}\n\
-             tables = [\"hits\", \"extras\", \"waveforms\", \"statistics\", \"events\", \"fragments\", \"raw\"]\n",
+             tables = [\"hits\", \"extras\", \"waveforms\", \"statistics\", \"coincidences\", \"events\", \"fragments\", \"raw\"]\n",
             seed = self.seed,
             directory = self.directory,
             processing = if self.boards > 0 { PROCESSING } else { "" },

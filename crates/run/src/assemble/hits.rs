@@ -188,9 +188,10 @@ fn stages(site: &Site<'_>) -> Result<Option<Stages>, RunError> {
     let observed = Observed::new(&processing);
     let open = |stage, source, unit: Unit| Ledgered::new(ledger.open(stage, source, &[unit]));
     let makes_events = processing.processor.makes_events();
-    let has_books = makes_events || processing.processor.cuts_hits();
+    let cuts_hits = processing.processor.cuts_hits();
+    let has_books = makes_events || cuts_hits;
     let books = |source| HitBooks {
-        cut: open(Stage::Cut, source, Unit::Hits),
+        cut: cuts_hits.then(|| open(Stage::Cut, source, Unit::Hits)),
         coincide: makes_events.then(|| open(Stage::Coincide, source, Unit::Hits)),
     };
     let sources = configuration.hit_sources().count() as u16;

@@ -17,8 +17,8 @@ const REPORT_EVERY_NS: u64 = 100_000_000;
 
 /// One source's accounts of its hits.
 pub(crate) struct HitBooks {
-    /// What the cuts keep.
-    pub(crate) cut: Ledgered,
+    /// What the cuts keep, where there are any.
+    pub(crate) cut: Option<Ledgered>,
     /// What is in coincidence.
     pub(crate) coincide: Option<Ledgered>,
 }
@@ -124,7 +124,9 @@ impl Stages {
         let processor = &mut self.processing.processor;
         processor.settle();
         let Some(books) = self.hits.get(source.index()) else { return };
-        books.cut.snapshot(number, processor.cut_tally(source));
+        if let Some(account) = &books.cut {
+            account.snapshot(number, processor.cut_tally(source));
+        }
         if let (Some(account), Some(tally)) = (&books.coincide, processor.coincidence_tally(source)) {
             account.snapshot(number, tally);
         }
@@ -152,7 +154,9 @@ impl Stages {
         processor.settle();
         for (index, books) in self.hits.iter().enumerate() {
             let source = SourceId(index as u16);
-            books.cut.publish(processor.cut_tally(source));
+            if let Some(account) = &books.cut {
+                account.publish(processor.cut_tally(source));
+            }
             if let (Some(account), Some(tally)) = (&books.coincide, processor.coincidence_tally(source)) {
                 account.publish(tally);
             }

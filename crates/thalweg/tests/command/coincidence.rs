@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Folder, assert_books_close, number, thalweg};
+use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
 
 /// Two boards of eight channels in front of the same sources.
 fn configuration(folder: &Folder, more: &str) -> String {
@@ -58,6 +58,17 @@ fn every_hit_is_cut_single_or_in_an_event_and_the_books_say_which() {
         entry(&summary, "coincidences", "cut", "events"),
     );
     assert!(number(made, "out") > 1000 && number(kept, "filtered") > 0, "{made:#} {kept:#}");
+}
+
+#[test]
+fn without_cuts_coincidence_is_given_what_is_in_order() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "[coincidence]\nwindow_ps = 100_000\n");
+    let summary = thalweg(&["run", &file, "--seconds", "2.5", "--json"]).done().json();
+    assert_books_close(&summary);
+    let recorded = entry(&summary, "coincidences", "record", "events");
+    assert_eq!(number(recorded, "out"), number(entry(&summary, "coincidences", "coincide", "events"), "out"));
+    thalweg(&["verify", &run_directory(&summary)]).done();
 }
 
 #[test]
