@@ -276,6 +276,7 @@ mod tests {
         let input = BusyInput::open(&settings, &heard).expect("free a moment ago");
         assert!(input.was_freed(), "who is told by posts waits for none");
         let output = BusyOutput::open(&settings, &told).expect("an address");
+        until("a first post", || output.counts().posts == 1);
         told.raise();
         until("busy", || heard.is_raised());
         told.lower();
