@@ -193,6 +193,8 @@ export class HeatMap {
     const [x1, x2] = bins_of(x, ...shown.x);
     const [y1, y2] = bins_of(y, ...shown.y);
     const [columns, rows] = [x2 - x1, y2 - y1];
+    // Nothing is shown of a view that holds no bin.
+    if (!(columns > 0 && rows > 0)) return;
     this.#most = 0;
     for (let row = y1; row < y2; row++) {
       for (let column = x1; column < x2; column++)

@@ -8,7 +8,8 @@ export interface Pulse {
   energy?: number | null;
   energy_short?: number | null;
   flags?: string[];
-  ns_per_sample: number;
+  /** Unknown of boards that do not say how fast they sample: samples are counted then. */
+  ns_per_sample: number | null;
   /** By probe. */
   analog: number[][];
   digital: number[][];
@@ -23,7 +24,7 @@ export class Persistence {
   pulses = 0;
   #latest_ps = -Infinity;
   #columns = 0;
-  #ns_per_sample = 1;
+  #ns_per_sample: number | null = null;
   #low = 0;
   #high = 0;
   #counts = new Float64Array(0);
@@ -48,14 +49,17 @@ export class Persistence {
   /** The plane; `null` as long as there is no pulse. */
   plane(): { x: Axis; y: Axis; counts: Float64Array } | null {
     if (this.pulses === 0) return null;
-    const x = {
-      label: "time",
-      field: "time",
-      unit: "ps",
-      bins: this.#columns,
-      low: 0,
-      high: this.#columns * this.#ns_per_sample * 1000,
-    };
+    const x =
+      this.#ns_per_sample === null
+        ? { label: "sample", field: "sample", unit: "", bins: this.#columns, low: 0, high: this.#columns }
+        : {
+            label: "time",
+            field: "time",
+            unit: "ps",
+            bins: this.#columns,
+            low: 0,
+            high: this.#columns * this.#ns_per_sample * 1000,
+          };
     const y = { label: "height", field: "sample", unit: "", bins: ROWS, low: this.#low, high: this.#high };
     return { x, y, counts: this.#counts };
   }

@@ -227,7 +227,7 @@ class PulsesScreen implements Screen {
     const plane = this.scene.shown.persistence === "1" ? this.#laid.plane() : null;
     if (plane) this.#heat.set(plane);
     const longest = Math.max(...pulses.flatMap(({ analog }) => analog.map((probe) => probe.length)));
-    const x = Float64Array.from({ length: longest }, (_, sample) => sample * newest.ns_per_sample);
+    const x = Float64Array.from({ length: longest }, (_, sample) => sample * (newest.ns_per_sample ?? 1));
     const drawn = pulses.slice(0, Number(this.#at_once())).reverse();
     const lines = drawn.flatMap((pulse, index) =>
       pulse.analog.map((probe, number): Line => ({
@@ -249,7 +249,12 @@ class PulsesScreen implements Screen {
           : "–",
       ],
       ["time", `${(newest.time_ps * 1e-12).toFixed(9)} s`],
-      ["samples", `${longest}, every ${quantity(newest.ns_per_sample * 1e-9, "s")}`],
+      [
+        "samples",
+        newest.ns_per_sample === null
+          ? `${longest}, counted: the board does not say how fast`
+          : `${longest}, every ${quantity(newest.ns_per_sample * 1e-9, "s")}`,
+      ],
       ["flags", newest.flags?.length ? newest.flags.map((flag) => flag.replaceAll("_", " ")).join(", ") : "none"],
       ["laid over each other", exact(this.#laid.pulses)],
     ]);
