@@ -103,3 +103,12 @@ fn what_was_released_is_not_built_again_without_those_who_heard_of_it() {
     holds(243_935);
     holds(151_548);
 }
+
+#[test]
+fn a_part_that_came_too_late_is_counted_also_by_who_knew_an_earlier_attempt() {
+    // A range is given to another builder unit and done without a readout unit that is not connected to the manager meanwhile: when it
+    // is back it names the range by the attempt of before.
+    assert!(holds(460_908).replaced > 0);
+    // The same where the builder unit had it for the second time, and counted the part as late.
+    holds(501_725);
+}

@@ -348,8 +348,10 @@ impl EventManager {
         (readout.progress, readout.busy) = (None, progress.busy);
         (readout.advanced, readout.behind) = (now, None);
         readout.report = Report::default();
-        // What it does not name it has heard of.
-        readout.excluded.retain(|range| open.iter().any(|each| each.is(*range)));
+        // What it does not name it has heard of. What it names it may know by an attempt of before.
+        let same =
+            |each: Assignment, done: &Assignment| (each.start, each.length) == (done.start, done.length);
+        readout.excluded.retain(|done| open.iter().any(|each| same(each, done)));
         if collecting {
             let ranges = open.iter().collect();
             let (assigned_until, on_file) = (progress.assigned_until, OnFile::default());
