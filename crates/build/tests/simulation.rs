@@ -112,3 +112,10 @@ fn a_part_that_came_too_late_is_counted_also_by_who_knew_an_earlier_attempt() {
     // The same where the builder unit had it for the second time, and counted the part as late.
     holds(501_725);
 }
+
+#[test]
+fn a_range_that_waited_for_a_builder_unit_is_sent_to_the_one_that_comes() {
+    // A readout unit is told of ranges that nobody builds, and then who does, with the same attempt.
+    let outcome = holds(568_150);
+    assert!(outcome.drained_ms < 1_000, "{outcome:?}");
+}

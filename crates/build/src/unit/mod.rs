@@ -173,6 +173,11 @@ impl Assignment {
     fn is(self, other: Assignment) -> bool {
         (self.start, self.length, self.attempt) == (other.start, other.length, other.attempt)
     }
+
+    /// Whether a later word on the same range replaces this one: of a higher attempt, or of who builds what nobody did.
+    fn yields_to(self, later: Assignment) -> bool {
+        later.attempt > self.attempt || (later.attempt == self.attempt && self.builder == Assignment::NOBODY)
+    }
 }
 
 /// What the files of a builder unit have, of all its starts that it knows of: by this a system in which every other unit has forgotten

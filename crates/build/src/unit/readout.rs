@@ -348,7 +348,7 @@ impl ReadoutUnit {
             let known = self.duties.get(assignment.start).copied();
             let fresh = assignment.start >= self.assigned_until;
             let lost = match known {
-                Some(duty) if duty.assignment.attempt >= assignment.attempt => continue,
+                Some(duty) if !duty.assignment.yields_to(assignment) => continue,
                 Some(duty) => duty.lost,
                 None => !fresh,
             };

@@ -244,3 +244,24 @@ fn a_unit_that_restarts_finds_the_numbers_of_a_short_counter_again() {
     let lost = |tally: &Tally| tally.total_lost_any(Unit::Events);
     assert_eq!(lost(readout.tally()), 1);
 }
+
+#[test]
+fn a_range_that_nobody_built_is_sent_to_whom_it_is_given_with_the_same_attempt() {
+    let pool = Pool::new(1, 4096).expect("small");
+    let identity = Identity { number: 0, run: 1, incarnation: 1 };
+    let (mut readout, mut outbox) = (ReadoutUnit::new(identity, 1, &Settings::default()), Outbox::default());
+    assert!(readout.insert(&mut batch(&pool)));
+    readout.connected(Address::Builder(0), Mark(0));
+    let nobody = Assignment { start: 10, length: 3, builder: Assignment::NOBODY, attempt: 2, written: false };
+    let mut message = Message::default();
+    message::state(&mut message, 1, 5, 13, [nobody].into_iter());
+    readout.on_message(Address::Manager, &message, Mark(1));
+    readout.poll(Mark(2), &mut outbox);
+    assert!(outbox.take(Address::Builder(0)).is_none());
+    message::assign(&mut message, 1, 5, 13, [Assignment { builder: 0, ..nobody }].into_iter());
+    readout.on_message(Address::Manager, &message, Mark(3));
+    readout.poll(Mark(4), &mut outbox);
+    let part = outbox.take(Address::Builder(0)).expect("a part");
+    let Ok((1, Said::Part(part))) = message::read(&part) else { panic!("{part:?}") };
+    assert_eq!((part.head.range.start, part.head.range.attempt, part.fragments), (10, 2, 3));
+}
