@@ -38,6 +38,7 @@ pub mod state;
 pub mod stream;
 pub mod tick;
 pub mod waveform;
+pub mod wide;
 
 pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
 pub use event::{Closing, Event, Events, Fragment, Fragments};

@@ -132,9 +132,9 @@ fn found(settings: &coincide::Settings, hits: &[Hit]) -> Vec<Vec<i64>> {
     let mut coincidence = Coincidence::new(settings, &map, 1).expect("valid");
     let (mut events, mut all) = (HitEvents::default(), Vec::new());
     for piece in hits.chunks(1000) {
-        coincidence.push(piece, None, &map);
+        coincidence.push(piece, None);
     }
-    coincidence.finish(&map);
+    coincidence.finish();
     while coincidence.pull(&mut events) {
         all.extend(events.iter().map(|(_, members)| members.iter().map(|hit| hit.time_ps).collect()));
     }

@@ -10,13 +10,14 @@ use std::ops::RangeInclusive;
 use thalweg_data::SourceId;
 
 use super::ChannelError;
+use super::calibrations::Calibrations;
 use super::settings::ChannelSettings;
 
 /// Coefficients of an energy calibration, at most.
 pub const COEFFICIENTS: usize = 6;
 /// The group of channels that belong to none.
 pub const NO_GROUP: u16 = 0;
-/// A channel that has no row.
+/// A channel that has no row, while the map is made: later its row is the one behind the last.
 const NO_ROW: u32 = u32::MAX;
 
 /// What is known of one channel of the experiment.
@@ -52,9 +53,10 @@ pub struct SourceChannels {
 /// Every channel of the experiment, found by its number.
 #[derive(Clone, Debug)]
 pub struct ChannelMap {
-    row_of: Box<[u32]>,
+    row_of: Box<[u32; 1 << 16]>,
     channels: Vec<Channel>,
     groups: Vec<String>,
+    calibrations: Calibrations,
 }
 
 impl ChannelMap {
@@ -70,9 +72,10 @@ impl ChannelMap {
     ) -> Result<ChannelMap, ChannelError> {
         let described = merged(described, file)?;
         let mut map = ChannelMap {
-            row_of: vec![NO_ROW; 1 << 16].into(),
+            row_of: by_channel(NO_ROW),
             channels: Vec::new(),
             groups: vec!["none".into()],
+            calibrations: Calibrations::new(&[]),
         };
         for (index, sender) in sources.iter().enumerate() {
             for number in sender.channels.clone() {
@@ -86,8 +89,16 @@ impl ChannelMap {
         }
         match described.keys().find(|number| map.row_of[usize::from(**number)] == NO_ROW) {
             Some(number) => Err(ChannelError::NobodySends { channel: *number, sent: ranges(sources) }),
-            None => Ok(map),
+            None => Ok(map.settled()),
         }
+    }
+
+    /// What is derived from the channels once all are known.
+    fn settled(mut self) -> ChannelMap {
+        let behind = self.channels.len() as u32;
+        self.row_of.iter_mut().filter(|row| **row == NO_ROW).for_each(|row| *row = behind);
+        self.calibrations = Calibrations::new(&self.channels);
+        self
     }
 
     fn add(
@@ -129,7 +140,13 @@ impl ChannelMap {
     /// Place of a channel among all that are sent, in the order of the sources; tables by channel are indexed by it.
     #[inline]
     pub fn row(&self, channel: u16) -> Option<usize> {
-        Some(self.row_of[usize::from(channel)]).filter(|row| *row != NO_ROW).map(|row| row as usize)
+        Some(self.row_or_behind(channel)).filter(|row| *row < self.channels.len())
+    }
+
+    /// The same without a branch: the row behind the last for a channel that no source sends.
+    #[inline(always)]
+    pub fn row_or_behind(&self, channel: u16) -> usize {
+        self.row_of[usize::from(channel)] as usize
     }
 
     /// All channels, by row.
@@ -148,15 +165,14 @@ impl ChannelMap {
     }
 
     /// A measured energy in keV; not a number when the channel is not calibrated.
-    #[inline]
+    #[inline(always)]
     pub fn kev(&self, channel: u16, energy: u16) -> f32 {
-        match self.get(channel).and_then(|channel| channel.energy_kev.as_ref()) {
-            Some(polynomial) => {
-                let energy = f64::from(energy);
-                polynomial.iter().rev().fold(0.0, |sum, coefficient| sum * energy + coefficient) as f32
-            }
-            None => f32::NAN,
-        }
+        self.calibrations.kev(self.row_or_behind(channel), energy)
+    }
+
+    /// The energy calibrations, by row.
+    pub fn calibrations(&self) -> &Calibrations {
+        &self.calibrations
     }
 
     /// Whether any channel is calibrated.
@@ -169,6 +185,11 @@ impl ChannelMap {
         let without = self.channels.iter().filter(|channel| channel.enabled && channel.energy_kev.is_none());
         if self.is_calibrated() { without.map(|channel| channel.number).collect() } else { Vec::new() }
     }
+}
+
+/// The same for every channel that 16 bits can name.
+pub(crate) fn by_channel<T: Clone + std::fmt::Debug>(value: T) -> Box<[T; 1 << 16]> {
+    vec![value; 1 << 16].try_into().expect("so many were made")
 }
 
 fn merged(

@@ -8,6 +8,7 @@
 //! Energies stay as the boards measured them; what they mean in keV is computed where it is asked for, so that there is no
 //! second copy of the data, and a better calibration later needs no other recording.
 
+mod calibrations;
 mod list;
 mod map;
 mod settings;
@@ -15,7 +16,9 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use calibrations::Calibrations;
 pub use list::{ChannelList, Entry, RangeError};
+pub(crate) use map::by_channel;
 pub use map::{COEFFICIENTS, Channel, ChannelMap, NO_GROUP, SourceChannels};
 pub use settings::{ChannelSettings, Settings};
 

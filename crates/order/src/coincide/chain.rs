@@ -9,7 +9,6 @@
 
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
-use crate::channels::ChannelMap;
 
 /// The open event: places of its first and its last hit.
 type Open = (u64, u64);
@@ -48,7 +47,7 @@ impl Chain {
     }
 
     #[inline]
-    pub fn push(&mut self, waiting: Waiting, map: &ChannelMap, out: &mut Output) {
+    pub fn push(&mut self, waiting: Waiting, out: &mut Output) {
         let earliest_ps = waiting.hit.time_ps - self.window_ps;
         self.leave_before(earliest_ps);
         let place = self.held.end();
@@ -81,19 +80,19 @@ impl Chain {
         }
         let needed = self.open.map_or(self.low, |(start, _)| start.min(self.low));
         if needed > self.held.head() {
-            out.release(&mut self.held, needed, map);
+            out.release(&mut self.held, needed);
         }
     }
 
     /// No hit before `frontier_ps` will come any more.
-    pub fn advance(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
+    pub fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
         self.leave_before(frontier_ps.saturating_sub(self.window_ps));
         if let Some(before) = self.open.filter(|(_, last)| self.low > *last) {
             self.close(before, out);
             self.open = None;
         }
         let needed = self.open.map_or(self.low, |(start, _)| start.min(self.low));
-        out.release(&mut self.held, needed, map);
+        out.release(&mut self.held, needed);
     }
 
     fn leave_before(&mut self, earliest_ps: i64) {

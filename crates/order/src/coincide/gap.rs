@@ -7,7 +7,6 @@
 
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
-use crate::channels::ChannelMap;
 
 #[derive(Debug)]
 pub(super) struct Gap {
@@ -38,29 +37,29 @@ impl Gap {
     }
 
     #[inline]
-    pub fn push(&mut self, waiting: Waiting, map: &ChannelMap, out: &mut Output) {
-        self.close_before(waiting.hit.time_ps, map, out);
+    pub fn push(&mut self, waiting: Waiting, out: &mut Output) {
+        self.close_before(waiting.hit.time_ps, out);
         self.held.push(waiting);
         self.distinct.enter(waiting.element);
         if self.held.end() - self.held.head() >= self.longest {
             out.cut_short += 1;
-            self.settle(map, out);
+            self.settle(out);
         }
     }
 
     /// No hit before `frontier_ps` will come any more.
-    pub fn advance(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
-        self.close_before(frontier_ps, map, out);
+    pub fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
+        self.close_before(frontier_ps, out);
     }
 
-    fn close_before(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
+    fn close_before(&mut self, frontier_ps: i64, out: &mut Output) {
         let last_ps = self.held.waiting().last().map(|waiting| waiting.hit.time_ps);
         if last_ps.is_some_and(|last_ps| last_ps.saturating_add(self.gap_ps) < frontier_ps) {
-            self.settle(map, out);
+            self.settle(out);
         }
     }
 
-    fn settle(&mut self, map: &ChannelMap, out: &mut Output) {
+    fn settle(&mut self, out: &mut Output) {
         let (first, end) = (self.held.head(), self.held.end());
         let is_event = self.distinct.different() >= self.at_least;
         for waiting in self.held.range(first, end) {
@@ -69,6 +68,6 @@ impl Gap {
         if is_event {
             out.emit(self.held.range_mut(first, end), None);
         }
-        out.release(&mut self.held, end, map);
+        out.release(&mut self.held, end);
     }
 }

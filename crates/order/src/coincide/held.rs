@@ -19,6 +19,8 @@ pub(super) const MOST_WAITING: usize = 1 << 20;
 pub(super) struct Waiting {
     pub hit: Hit,
     pub element: u16,
+    /// Who sent it.
+    pub source: u16,
     /// It may be partner of a reference; it is one.
     pub is_other: bool,
     pub is_reference: bool,

@@ -39,6 +39,9 @@ use output::Output;
 use referenced::Referenced;
 use roles::Roles;
 
+/// Hits that take no part: they stand out of order, or are no pulses.
+const NO_PART: Flags = Flags::LATE.with(Flags::FAKE);
+
 /// How events are found.
 #[derive(Debug)]
 enum Rule {
@@ -73,21 +76,21 @@ impl Rule {
     }
 
     #[inline]
-    fn push(&mut self, waiting: Waiting, map: &ChannelMap, out: &mut Output) {
+    fn push(&mut self, waiting: Waiting, out: &mut Output) {
         match self {
-            Rule::Chain(rule) => rule.push(waiting, map, out),
-            Rule::Opened(rule) => rule.push(waiting, map, out),
-            Rule::Gap(rule) => rule.push(waiting, map, out),
-            Rule::Referenced(rule) => rule.push(waiting, map, out),
+            Rule::Chain(rule) => rule.push(waiting, out),
+            Rule::Opened(rule) => rule.push(waiting, out),
+            Rule::Gap(rule) => rule.push(waiting, out),
+            Rule::Referenced(rule) => rule.push(waiting, out),
         }
     }
 
-    fn advance(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
+    fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
         match self {
-            Rule::Chain(rule) => rule.advance(frontier_ps, map, out),
-            Rule::Opened(rule) => rule.advance(frontier_ps, map, out),
-            Rule::Gap(rule) => rule.advance(frontier_ps, map, out),
-            Rule::Referenced(rule) => rule.advance(frontier_ps, map, out),
+            Rule::Chain(rule) => rule.advance(frontier_ps, out),
+            Rule::Opened(rule) => rule.advance(frontier_ps, out),
+            Rule::Gap(rule) => rule.advance(frontier_ps, out),
+            Rule::Referenced(rule) => rule.advance(frontier_ps, out),
         }
     }
 
@@ -118,9 +121,9 @@ pub struct Coincidence {
     admission: Option<Admission>,
     rule: Rule,
     out: Output,
-    /// Hits of one call that take part.
-    chosen: Vec<Hit>,
-    /// By row of the channel map: hits that came in, and those that take no part.
+    /// Places of the hits of one call that have neighbours.
+    crowded: Vec<u32>,
+    /// By source, and behind them of nobody: hits that came in, and those that take no part.
     came: Box<[u64]>,
     refused: Box<[u64]>,
     tallies: Vec<Tally>,
@@ -136,16 +139,15 @@ impl Coincidence {
         map: &ChannelMap,
         sources: usize,
     ) -> Result<Coincidence, CoincidenceError> {
-        let roles = Roles::new(settings, map)?;
+        let roles = Roles::new(settings, map, sources)?;
         let span = |leg: &Option<Leg>| leg.as_ref().map(|leg| leg.span(settings.window_ps));
-        let channels = map.channels().len();
         Ok(Coincidence {
             admission: Admission::new(span(&settings.veto), span(&settings.gate)),
             rule: Rule::new(settings, roles.elements()),
-            out: Output::new(roles.elements(), channels),
-            chosen: Vec::new(),
-            came: vec![0; channels].into(),
-            refused: vec![0; channels].into(),
+            out: Output::new(roles.elements(), sources),
+            crowded: Vec::new(),
+            came: vec![0; sources + 1].into(),
+            refused: vec![0; sources + 1].into(),
             tallies: vec![Tally::default(); sources],
             roles,
         })
@@ -153,82 +155,69 @@ impl Coincidence {
 
     /// Takes in the next hits of the stream; `pass` says of each whether it is to be looked at at all (1) or was cut (0).
     /// Hits flagged late stand out of order and take no part; nor do markers that are no pulses.
-    pub fn push(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+    pub fn push(&mut self, hits: &[Hit], pass: Option<&[u8]>) {
         if let (Some(reach_ps), None) = (self.rule.reach_ps(), &self.admission) {
-            self.choose(hits, pass, map);
-            return self.push_chosen(reach_ps, map);
+            return match pass {
+                None => self.scan(hits, |_| true, reach_ps),
+                Some(pass) => self.scan(hits, |index| pass[index] != 0, reach_ps),
+            };
         }
         match pass {
-            None => hits.iter().for_each(|hit| self.take(*hit, map)),
+            None => hits.iter().for_each(|hit| self.take(*hit)),
             Some(pass) => {
                 let passing = hits.iter().zip(pass).filter(|(_, pass)| **pass != 0);
-                passing.for_each(|(hit, _)| self.take(*hit, map));
+                passing.for_each(|(hit, _)| self.take(*hit));
             }
         }
-    }
-
-    /// Those that take part, into `chosen`: without a branch, since what was cut cannot be foreseen.
-    fn choose(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
-        let mut count = 0;
-        self.chosen.resize(self.chosen.len().max(hits.len()), Hit::default());
-        for (index, hit) in hits.iter().enumerate() {
-            let passes = pass.is_none_or(|pass| pass[index] != 0);
-            let Some(row) = map.row(hit.channel) else { continue };
-            let takes_part =
-                self.roles.of(hit.channel).is_anything() & (hit.flags.0 & (Flags::LATE | Flags::FAKE).0 == 0);
-            self.came[row] += u64::from(passes);
-            self.refused[row] += u64::from(passes & !takes_part);
-            self.chosen[count] = *hit;
-            count += usize::from(passes & takes_part);
-        }
-        self.chosen.truncate(count);
     }
 
     /// Most hits of most streams stand alone. Who is farther from both neighbours than any window reaches is told at a
-    /// glance; the others, and the first and the last, whose neighbours are elsewhere, go through the rule.
-    fn push_chosen(&mut self, reach_ps: i64, map: &ChannelMap) {
-        let chosen = std::mem::take(&mut self.chosen);
-        let mut before_ps = i64::MIN;
-        for (index, hit) in chosen.iter().enumerate() {
-            let after_ps = chosen.get(index + 1).map_or(i64::MIN, |after| after.time_ps);
-            let is_far = |early: i64, late: i64| early.saturating_add(reach_ps) < late;
-            let has_neighbours = (index > 0) & (index + 1 < chosen.len());
-            if has_neighbours & is_far(before_ps, hit.time_ps) & is_far(hit.time_ps, after_ps) {
-                self.out.pass_single(hit.channel, map);
-            } else {
-                let role = self.roles.of(hit.channel);
-                let waiting = Waiting {
-                    hit: *hit,
-                    element: role.element(),
-                    is_other: role.is_other(),
-                    is_reference: role.is_reference(),
-                    kept: false,
-                };
-                self.rule.push(waiting, map, &mut self.out);
+    /// glance, without a branch, since none of it can be foreseen; the others, and the first and the last, whose neighbours are
+    /// elsewhere, go through the rule.
+    #[inline]
+    fn scan(&mut self, hits: &[Hit], passes: impl Fn(usize) -> bool, reach_ps: i64) {
+        let Coincidence { roles, rule, out, crowded, came, refused, .. } = self;
+        let mut look = |index: usize, hit: &Hit| {
+            let (role, passes) = (roles.of(hit.channel), passes(index));
+            let takes_part = role.is_anything() & (hit.flags.0 & NO_PART.0 == 0);
+            came[role.source()] += u64::from(passes);
+            if passes && !takes_part {
+                refused[role.source()] += 1;
             }
-            before_ps = hit.time_ps;
+            (role.source(), passes & takes_part)
+        };
+        let Some(first) = (0..hits.len()).find(|index| look(*index, &hits[*index]).1) else { return };
+        crowded.resize(hits.len().max(crowded.len()), 0);
+        let mut count = 0;
+        let (mut before, mut before_source) = (first, roles.of(hits[first].channel).source());
+        let (mut before_ps, mut is_near_before) = (hits[first].time_ps, true);
+        for (index, hit) in hits.iter().enumerate().skip(first + 1) {
+            let (source, takes_part) = look(index, hit);
+            let is_near = hit.time_ps <= before_ps.saturating_add(reach_ps);
+            crowded[count] = before as u32;
+            count += usize::from(takes_part & (is_near_before | is_near));
+            out.count_single(before_source, takes_part & !(is_near_before | is_near));
+            (before, before_source) = if takes_part { (index, source) } else { (before, before_source) };
+            before_ps = if takes_part { hit.time_ps } else { before_ps };
+            is_near_before = if takes_part { is_near } else { is_near_before };
         }
-        self.chosen = chosen;
+        crowded[count] = before as u32;
+        for place in &crowded[..=count] {
+            let hit = hits[*place as usize];
+            rule.push(roles.of(hit.channel).waiting(hit), out);
+        }
     }
 
     #[inline]
-    fn take(&mut self, hit: Hit, map: &ChannelMap) {
-        let Some(row) = map.row(hit.channel) else { return };
-        self.came[row] += 1;
+    fn take(&mut self, hit: Hit) {
         let role = self.roles.of(hit.channel);
-        if !role.is_anything() || hit.flags.0 & (Flags::LATE | Flags::FAKE).0 != 0 {
-            self.refused[row] += 1;
+        self.came[role.source()] += 1;
+        if !role.is_anything() || hit.flags.0 & NO_PART.0 != 0 {
+            self.refused[role.source()] += 1;
             return;
         }
-        let waiting = Waiting {
-            hit,
-            element: role.element(),
-            is_other: role.is_other(),
-            is_reference: role.is_reference(),
-            kept: false,
-        };
         let Some(admission) = &mut self.admission else {
-            self.rule.push(waiting, map, &mut self.out);
+            self.rule.push(role.waiting(hit), &mut self.out);
             return;
         };
         if role.vetoes() {
@@ -238,38 +227,34 @@ impl Coincidence {
             admission.gate(hit.time_ps);
         }
         match role.takes_part() {
-            true => admission.push(waiting),
-            false => self.refused[row] += 1,
+            true => admission.push(role.waiting(hit)),
+            false => self.refused[role.source()] += 1,
         }
-        self.admit(hit.time_ps, map);
+        self.admit(hit.time_ps);
     }
 
-    fn admit(&mut self, frontier_ps: i64, map: &ChannelMap) {
+    fn admit(&mut self, frontier_ps: i64) {
         let Some(admission) = &mut self.admission else { return };
         while let Some((waiting, takes_part)) = admission.decide(frontier_ps) {
             match takes_part {
-                true => self.rule.push(waiting, map, &mut self.out),
-                false => {
-                    if let Some(row) = map.row(waiting.hit.channel) {
-                        self.refused[row] += 1;
-                    }
-                }
+                true => self.rule.push(waiting, &mut self.out),
+                false => self.refused[usize::from(waiting.source)] += 1,
             }
         }
     }
 
     /// Lets time pass: no hit in order before `frontier_ps` will come any more.
-    pub fn advance(&mut self, frontier_ps: i64, map: &ChannelMap) {
-        self.admit(frontier_ps, map);
+    pub fn advance(&mut self, frontier_ps: i64) {
+        self.admit(frontier_ps);
         // What is undecided comes to the rule later.
         let undecided = self.admission.as_ref().and_then(|admission| admission.undecided().front());
         let frontier_ps = undecided.map_or(frontier_ps, |first| first.hit.time_ps.min(frontier_ps));
-        self.rule.advance(frontier_ps, map, &mut self.out);
+        self.rule.advance(frontier_ps, &mut self.out);
     }
 
     /// Nothing follows: every event is closed.
-    pub fn finish(&mut self, map: &ChannelMap) {
-        self.advance(i64::MAX, map);
+    pub fn finish(&mut self) {
+        self.advance(i64::MAX);
     }
 
     /// The events closed since the last call, into an empty batch. Whether there are any.
@@ -280,23 +265,16 @@ impl Coincidence {
     }
 
     /// Brings the tallies up to what has happened; `held` is counted from the hits that wait.
-    pub fn settle(&mut self, map: &ChannelMap) {
-        for (row, channel) in map.channels().iter().enumerate() {
-            let tally = &mut self.tallies[channel.source.index()];
-            tally.input(Unit::Hits, std::mem::take(&mut self.came[row]));
-            tally.filtered(Unit::Hits, std::mem::take(&mut self.refused[row]));
-        }
-        self.out.enter(map, &mut self.tallies);
+    pub fn settle(&mut self) {
         let undecided = self.admission.iter().flat_map(|admission| admission.undecided());
-        let mut held = vec![0u64; self.tallies.len()];
-        for waiting in undecided.chain(self.rule.waiting()) {
-            if let Some(channel) = map.get(waiting.hit.channel) {
-                held[channel.source.index()] += 1;
-            }
+        let mut held = vec![0u64; self.came.len()];
+        undecided.chain(self.rule.waiting()).for_each(|waiting| held[usize::from(waiting.source)] += 1);
+        for (source, tally) in self.tallies.iter_mut().enumerate() {
+            tally.input(Unit::Hits, std::mem::take(&mut self.came[source]));
+            tally.filtered(Unit::Hits, std::mem::take(&mut self.refused[source]));
+            tally.set_held(Unit::Hits, held[source]);
         }
-        for (tally, held) in self.tallies.iter_mut().zip(held) {
-            tally.set_held(Unit::Hits, held);
-        }
+        self.out.enter(&mut self.tallies);
     }
 
     /// Hits of one source: in, out in events, filtered because they are in none, held; as of the last [`Coincidence::settle`].

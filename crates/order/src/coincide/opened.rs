@@ -9,7 +9,6 @@
 
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
-use crate::channels::ChannelMap;
 
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -43,19 +42,19 @@ impl Opened {
     }
 
     #[inline]
-    pub fn push(&mut self, waiting: Waiting, map: &ChannelMap, out: &mut Output) {
-        self.close_before(waiting.hit.time_ps, map, out);
+    pub fn push(&mut self, waiting: Waiting, out: &mut Output) {
+        self.close_before(waiting.hit.time_ps, out);
         self.held.push(waiting);
         self.enter_window();
         if self.high - self.held.head() >= self.longest {
             out.cut_short += 1;
-            self.settle(map, out);
+            self.settle(out);
         }
     }
 
     /// No hit before `frontier_ps` will come any more.
-    pub fn advance(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
-        self.close_before(frontier_ps, map, out);
+    pub fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
+        self.close_before(frontier_ps, out);
     }
 
     fn end_ps(&self) -> Option<i64> {
@@ -71,14 +70,14 @@ impl Opened {
         }
     }
 
-    fn close_before(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
+    fn close_before(&mut self, frontier_ps: i64, out: &mut Output) {
         while self.end_ps().is_some_and(|end_ps| end_ps < frontier_ps) {
-            self.settle(map, out);
+            self.settle(out);
         }
     }
 
     /// The window of the first hit is over: an event, or a single hit.
-    fn settle(&mut self, map: &ChannelMap, out: &mut Output) {
+    fn settle(&mut self, out: &mut Output) {
         let first = self.held.head();
         let until = match self.distinct.different() >= self.at_least {
             true => {
@@ -90,7 +89,7 @@ impl Opened {
         for waiting in self.held.range(first, until) {
             self.distinct.leave(waiting.element);
         }
-        out.release(&mut self.held, until, map);
+        out.release(&mut self.held, until);
         self.enter_window();
     }
 }

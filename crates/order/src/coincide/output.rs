@@ -8,7 +8,6 @@
 use thalweg_data::{Tally, Unit};
 
 use super::held::{Distinct, Held, Waiting};
-use crate::channels::ChannelMap;
 use thalweg_data::{HitEvent, HitEvents};
 
 /// Closed events, and what became of the hits.
@@ -19,20 +18,20 @@ pub(super) struct Output {
     distinct: Distinct,
     /// Events that were cut because they grew too long.
     pub cut_short: u64,
-    /// By row of the channel map: hits that went out in an event, and those that did not.
+    /// By source, and behind them of nobody: hits that went out in an event, and those that did not.
     kept: Box<[u64]>,
     single: Box<[u64]>,
 }
 
 impl Output {
-    pub fn new(elements: usize, channels: usize) -> Output {
+    pub fn new(elements: usize, sources: usize) -> Output {
         Output {
             events: HitEvents::default(),
             next_number: 0,
             distinct: Distinct::new(elements),
             cut_short: 0,
-            kept: vec![0; channels].into(),
-            single: vec![0; channels].into(),
+            kept: vec![0; sources + 1].into(),
+            single: vec![0; sources + 1].into(),
         }
     }
 
@@ -54,32 +53,26 @@ impl Output {
         hits.iter_mut().for_each(|waiting| waiting.kept = true);
     }
 
-    /// A hit that stands alone.
-    #[inline]
-    pub fn pass_single(&mut self, channel: u16, map: &ChannelMap) {
-        if let Some(row) = map.row(channel) {
-            self.single[row] += 1;
-        }
+    /// Hits of a source that stand alone, if this one does.
+    #[inline(always)]
+    pub fn count_single(&mut self, source: usize, is_single: bool) {
+        self.single[source] += u64::from(is_single);
     }
 
     /// Lets hits go that no event can want any more.
-    pub fn release(&mut self, held: &mut Held, until: u64, map: &ChannelMap) {
+    pub fn release(&mut self, held: &mut Held, until: u64) {
         let Output { kept, single, .. } = self;
         held.release(until, |waiting| {
             let counts = if waiting.kept { &mut *kept } else { &mut *single };
-            if let Some(row) = map.row(waiting.hit.channel) {
-                counts[row] += 1;
-            }
+            counts[usize::from(waiting.source)] += 1;
         });
     }
 
     /// Enters what has happened since in the tallies of the sources.
-    pub fn enter(&mut self, map: &ChannelMap, tallies: &mut [Tally]) {
-        for (row, channel) in map.channels().iter().enumerate() {
-            let tally = &mut tallies[channel.source.index()];
-            let (kept, single) = (std::mem::take(&mut self.kept[row]), std::mem::take(&mut self.single[row]));
-            tally.output(Unit::Hits, kept);
-            tally.filtered(Unit::Hits, single);
+    pub fn enter(&mut self, tallies: &mut [Tally]) {
+        for ((tally, kept), single) in tallies.iter_mut().zip(&mut self.kept).zip(&mut self.single) {
+            tally.output(Unit::Hits, std::mem::take(kept));
+            tally.filtered(Unit::Hits, std::mem::take(single));
         }
     }
 }

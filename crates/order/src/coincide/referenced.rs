@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use super::held::{Distinct, Held, MOST_WAITING, Waiting};
 use super::output::Output;
 use super::settings::Span;
-use crate::channels::ChannelMap;
 
 #[derive(Debug)]
 pub(super) struct Referenced {
@@ -48,10 +47,10 @@ impl Referenced {
     }
 
     #[inline]
-    pub fn push(&mut self, waiting: Waiting, map: &ChannelMap, out: &mut Output) {
-        self.advance(waiting.hit.time_ps, map, out);
+    pub fn push(&mut self, waiting: Waiting, out: &mut Output) {
+        self.advance(waiting.hit.time_ps, out);
         if self.held.waiting().len() >= MOST_WAITING {
-            self.make_room(map, out);
+            self.make_room(out);
         }
         if waiting.is_reference {
             self.open.push_back(self.held.end());
@@ -60,7 +59,7 @@ impl Referenced {
     }
 
     /// No hit before `frontier_ps` will come any more.
-    pub fn advance(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
+    pub fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
         while let Some(reference) = self.open.front().copied() {
             let time_ps = self.held.at(reference).hit.time_ps;
             if time_ps.max(time_ps.saturating_add(self.span.to_ps)) >= frontier_ps {
@@ -69,11 +68,11 @@ impl Referenced {
             self.open.pop_front();
             self.settle(reference, out);
         }
-        self.release(frontier_ps, map, out);
+        self.release(frontier_ps, out);
     }
 
     /// Too many wait: the first reference is settled with what has come, or the first hit is given up.
-    fn make_room(&mut self, map: &ChannelMap, out: &mut Output) {
+    fn make_room(&mut self, out: &mut Output) {
         out.cut_short += 1;
         match self.open.pop_front() {
             Some(reference) => self.settle(reference, out),
@@ -81,18 +80,18 @@ impl Referenced {
         }
         let next = self.open.front().copied().unwrap_or(self.low);
         self.low = self.low.max((self.held.head() + 1).min(next));
-        out.release(&mut self.held, self.low.min(next), map);
+        out.release(&mut self.held, self.low.min(next));
     }
 
     /// Hits that no open reference and none to come can want.
-    fn release(&mut self, frontier_ps: i64, map: &ChannelMap, out: &mut Output) {
+    fn release(&mut self, frontier_ps: i64, out: &mut Output) {
         let next_ps = self.open.front().map_or(frontier_ps, |place| self.held.at(*place).hit.time_ps);
         let wanted_from_ps = next_ps.saturating_add(self.span.from_ps);
         while self.low < self.held.end() && self.held.at(self.low).hit.time_ps < wanted_from_ps {
             self.low += 1;
         }
         let until = self.open.front().map_or(self.low, |place| self.low.min(*place));
-        out.release(&mut self.held, until, map);
+        out.release(&mut self.held, until);
     }
 
     fn settle(&mut self, reference: u64, out: &mut Output) {

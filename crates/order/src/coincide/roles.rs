@@ -4,9 +4,12 @@
 //!  [coincidence] + ChannelMap ──► by channel: takes part as number k · is a reference · vetoes · gates
 //! ```
 
+use thalweg_data::Hit;
+
 use super::error::CoincidenceError;
+use super::held::Waiting;
 use super::settings::{Distinct, Leg, Mode, Settings, Span, WIDEST_PS};
-use crate::channels::{ChannelMap, NO_GROUP};
+use crate::channels::{ChannelMap, NO_GROUP, by_channel};
 
 /// A channel that does not take part.
 const NOBODY: u16 = u16::MAX;
@@ -16,6 +19,8 @@ const NOBODY: u16 = u16::MAX;
 pub(super) struct Role {
     /// Number among those that are told apart: of its channel, or of its group.
     element: u16,
+    /// Number of its source; behind the last of a channel that nobody sends.
+    source: u16,
     bits: u8,
 }
 
@@ -24,7 +29,6 @@ impl Role {
     const OTHER: u8 = 2;
     const VETO: u8 = 4;
     const GATE: u8 = 8;
-    const NONE: Role = Role { element: NOBODY, bits: 0 };
 
     /// Its hits are compared with one another.
     #[inline]
@@ -53,24 +57,38 @@ impl Role {
         self.bits != 0
     }
     #[inline]
-    pub fn element(self) -> u16 {
-        self.element
+    pub fn source(self) -> usize {
+        usize::from(self.source)
+    }
+
+    /// A hit of this channel, as the rules see it.
+    #[inline]
+    pub fn waiting(self, hit: Hit) -> Waiting {
+        Waiting {
+            hit,
+            element: self.element,
+            source: self.source,
+            is_other: self.is_other(),
+            is_reference: self.is_reference(),
+            kept: false,
+        }
     }
 }
 
 /// The role of every channel.
 #[derive(Clone, Debug)]
 pub(super) struct Roles {
-    of: Box<[Role]>,
+    of: Box<[Role; 1 << 16]>,
     /// How many are told apart.
     elements: usize,
 }
 
 impl Roles {
-    /// Finds everybody's role, and checks that the settings can be meant.
-    pub fn new(settings: &Settings, map: &ChannelMap) -> Result<Roles, CoincidenceError> {
+    /// Finds everybody's role, and checks that the settings can be meant; sources are numbered below `sources`.
+    pub fn new(settings: &Settings, map: &ChannelMap, sources: usize) -> Result<Roles, CoincidenceError> {
         check_windows(settings)?;
-        let mut roles = Roles { of: vec![Role::NONE; 1 << 16].into(), elements: 0 };
+        let nobody = Role { element: NOBODY, source: sources as u16, bits: 0 };
+        let mut roles = Roles { of: by_channel(nobody), elements: 0 };
         roles.number(settings.distinct, map);
         let everybody = settings.channels.is_empty() && settings.groups.is_empty();
         let taking_part = match everybody {
@@ -112,6 +130,7 @@ impl Roles {
         self.elements = groups;
         for channel in map.channels() {
             let role = &mut self.of[usize::from(channel.number)];
+            role.source = channel.source.0;
             if distinct == Distinct::Groups && channel.group != NO_GROUP {
                 role.element = channel.group;
             } else {

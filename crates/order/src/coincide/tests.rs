@@ -60,13 +60,13 @@ fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
         }
     };
     for batch in hits.chunks(piece.max(1)) {
-        stage.push(batch, None, &map);
-        stage.advance(batch[batch.len() - 1].time_ps, &map);
-        stage.settle(&map);
+        stage.push(batch, None);
+        stage.advance(batch[batch.len() - 1].time_ps);
+        stage.settle();
         take(&mut stage);
     }
-    stage.finish(&map);
-    stage.settle(&map);
+    stage.finish();
+    stage.settle();
     take(&mut stage);
     let held: u64 = [0, 1].map(|source| stage.tally(SourceId(source)).held(Unit::Hits)).iter().sum();
     assert_eq!(held, 0, "nothing waits at the end");
@@ -254,9 +254,9 @@ fn hits_that_were_cut_or_are_late_take_no_part() {
     let map = map();
     let mut stage = Coincidence::new(&Settings::default(), &map, 2).expect("valid");
     let late = Hit { flags: Flags::LATE, ..hit(5, 2) };
-    stage.push(&[hit(1000, 0), hit(1001, 1), late, hit(1002, 2)], Some(&[1, 0, 1, 1]), &map);
-    stage.finish(&map);
-    stage.settle(&map);
+    stage.push(&[hit(1000, 0), hit(1001, 1), late, hit(1002, 2)], Some(&[1, 0, 1, 1]));
+    stage.finish();
+    stage.settle();
     let mut events = HitEvents::default();
     assert!(stage.pull(&mut events));
     assert_eq!(events.members, [hit(1000, 0), hit(1002, 2)]);

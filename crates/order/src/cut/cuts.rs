@@ -12,7 +12,7 @@ use super::expression::{Expression, gather_facts};
 use super::field::EventFacts;
 use super::polygon::{self, Polygon};
 use super::settings::{Quantity, Scope, Settings};
-use crate::channels::ChannelMap;
+use crate::channels::{ChannelMap, by_channel};
 use thalweg_data::HitEvents;
 
 /// How many came to one cut, and how many it kept.
@@ -46,7 +46,7 @@ pub struct Cuts {
     event_cuts: Vec<Cut>,
     any_disabled: bool,
     /// By channel: its source.
-    source_of: Box<[u16]>,
+    source_of: Box<[u16; 1 << 16]>,
     /// By source, then by fate: kept, disabled, taken away by cut 0, 1, …
     fates: Vec<u64>,
     fate_of: Vec<u16>,
@@ -181,10 +181,10 @@ impl Cuts {
 }
 
 /// The source of each channel; 0 of those that nobody sends.
-fn sources_of(map: &ChannelMap) -> Box<[u16]> {
-    let mut sources = vec![0; 1 << 16];
+fn sources_of(map: &ChannelMap) -> Box<[u16; 1 << 16]> {
+    let mut sources = by_channel(0);
     map.channels().iter().for_each(|channel| sources[usize::from(channel.number)] = channel.source.0);
-    sources.into()
+    sources
 }
 
 fn check_name(cut: &Settings, before: &[Settings]) -> Result<(), CutError> {

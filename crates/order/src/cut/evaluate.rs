@@ -8,6 +8,8 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use thalweg_data::wide::{Wide, widest};
+
 use super::field::{Members, Real, fill};
 use super::polygon::Polygon;
 use super::program::{Program, Relation, Step};
@@ -72,10 +74,29 @@ impl Evaluator {
                 hits: &members.hits[range.clone()],
                 events: members.events.map(|events| &events[range]),
             };
-            match self.program.is_long {
-                true => self.long.run(&self.program, piece, polygons, map, pass),
-                false => self.short.run(&self.program, piece, polygons, map, pass),
-            }
+            widest(Piece { evaluator: self, members: piece, polygons, map, pass });
+        }
+    }
+}
+
+/// A program, what it is asked of, and where the answers go.
+struct Piece<'p> {
+    evaluator: &'p mut Evaluator,
+    members: Members<'p>,
+    polygons: &'p [Polygon],
+    map: &'p ChannelMap,
+    pass: &'p mut [u8],
+}
+
+impl Wide for Piece<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Piece { evaluator: Evaluator { program, short, long }, members, polygons, map, pass } = self;
+        match program.is_long {
+            true => long.run(program, members, polygons, map, pass),
+            false => short.run(program, members, polygons, map, pass),
         }
     }
 }
@@ -86,6 +107,7 @@ impl<T: Computes> Stacks<T> {
         self.answers.resize(answers, [0; PIECE]);
     }
 
+    #[inline(always)]
     fn run(
         &mut self,
         program: &Program,
@@ -112,6 +134,7 @@ impl<T: Computes> Stacks<T> {
         pass.copy_from_slice(&self.answers[0][..members.hits.len()]);
     }
 
+    #[inline(always)]
     fn compute(&mut self, step: &Step, members: Members<'_>, map: &ChannelMap) {
         let top = self.number_count;
         match *step {
@@ -138,6 +161,7 @@ impl<T: Computes> Stacks<T> {
         }
     }
 
+    #[inline(always)]
     fn compare(&mut self, step: &Step) {
         let (top, answers) = (self.number_count, &mut self.answers[self.answer_count]);
         let left = &self.numbers[top - 1];
@@ -158,6 +182,7 @@ impl<T: Computes> Stacks<T> {
         (self.number_count, self.answer_count) = (self.number_count - 1, self.answer_count + 1);
     }
 
+    #[inline(always)]
     fn look_inside(&mut self, polygon: &Polygon, members: Members<'_>, map: &ChannelMap) {
         let (count, top) = (members.hits.len(), self.number_count);
         let (x, y) = self.numbers.split_at_mut(top + 1);
@@ -168,6 +193,7 @@ impl<T: Computes> Stacks<T> {
         self.answer_count += 1;
     }
 
+    #[inline(always)]
     fn decide(&mut self, step: &Step, members: Members<'_>) {
         let top = self.answer_count;
         match *step {

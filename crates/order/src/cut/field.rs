@@ -155,10 +155,17 @@ pub fn fill<T: Real>(field: Field, members: Members<'_>, map: &ChannelMap, colum
             true => f64::NAN,
             false => f64::from(hit.energy_short),
         }),
-        Field::Kev => each(hits, column, |hit| match hit.flags.has(Flags::NO_ENERGY) {
-            true => f64::NAN,
-            false => f64::from(map.kev(hit.channel, hit.energy)),
-        }),
+        Field::Kev => {
+            // Looked up in any case: a branch would cost more.
+            let known =
+                |hit: &Hit, kev: f32| if hit.flags.has(Flags::NO_ENERGY) { f64::NAN } else { f64::from(kev) };
+            match map.calibrations().lines() {
+                Some(lines) => each(hits, column, |hit| {
+                    known(hit, lines[map.row_or_behind(hit.channel)].kev(hit.energy))
+                }),
+                None => each(hits, column, |hit| known(hit, map.kev(hit.channel, hit.energy))),
+            }
+        }
         Field::Psd => each(hits, column, |hit| f64::from(psd(hit))),
         Field::Channel => each(hits, column, |hit| f64::from(hit.channel)),
         Field::Group => {

@@ -173,8 +173,8 @@ fn events_are_cut_as_wholes() {
     let hits =
         [at(0, 0, 10), at(50, 1, 90), at(1_000_000, 0, 500), at(1_000_020, 2, 20), at(1_000_030, 4, 1)];
     let mut stage = Coincidence::new(&crate::coincide::Settings::default(), &map, 2).expect("valid");
-    stage.push(&hits, None, &map);
-    stage.finish(&map);
+    stage.push(&hits, None);
+    stage.finish();
     let mut events = HitEvents::default();
     assert!(stage.pull(&mut events));
     let kept = |keep: &str, members| {

@@ -125,7 +125,7 @@ impl Processor {
                 let first = index * COINCIDENCE_PIECE;
                 let pass = has_cuts.then(|| &self.pass[first..first + hits.len()]);
                 if let Some(coincidence) = &mut self.coincidence {
-                    coincidence.push(hits, pass, &self.map);
+                    coincidence.push(hits, pass);
                 }
                 self.pass_on(&mut each)?;
             }
@@ -138,8 +138,9 @@ impl Processor {
     /// # Errors
     /// What `each` says.
     pub fn finish<E>(&mut self, mut each: impl FnMut(&HitEvents) -> Result<(), E>) -> Result<(), E> {
+        self.filler.settle();
         if let Some(coincidence) = &mut self.coincidence {
-            coincidence.finish(&self.map);
+            coincidence.finish();
         }
         self.pass_on(&mut each)
     }
@@ -165,11 +166,12 @@ impl Processor {
         self.filler.rest();
     }
 
-    /// Brings the tallies up to what has happened.
+    /// Brings the tallies and the spectra up to what has happened.
     pub fn settle(&mut self) {
         self.cuts.settle();
+        self.filler.settle();
         if let Some(coincidence) = &mut self.coincidence {
-            coincidence.settle(&self.map);
+            coincidence.settle();
         }
     }
 

@@ -4,6 +4,8 @@
 //!  [spectra], [[spectrum]], channels ──► Info 0 │ Info 1 │ …     bins: 0‥4096 │ 4096‥8192 │ …
 //! ```
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::axis::Axis;
@@ -55,7 +57,7 @@ impl Info {
         self.axes.iter().map(|axis| axis.bins as usize).product()
     }
 
-    pub(super) fn range(&self) -> std::ops::Range<usize> {
+    pub(super) fn range(&self) -> Range<usize> {
         self.first_bin..self.first_bin + self.bins()
     }
 }
@@ -64,12 +66,23 @@ impl Info {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub first: usize,
+    /// How many channels, hence spectra.
+    pub count: usize,
     pub first_bin: usize,
     /// Bins of each.
     pub stride: usize,
 }
 
-/// The default spectra of one place on the path.
+impl Block {
+    /// The bins of one row.
+    pub fn range(self, row: usize) -> Range<usize> {
+        let first = self.first_bin + row * self.stride;
+        first..first + self.stride
+    }
+}
+
+/// The default spectra of one place on the path. Where there are cuts, the bins of those received have only the hits that the cuts
+/// take away: see [`Catalogue::kept_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standard {
     pub energy: Block,
@@ -86,7 +99,7 @@ pub(super) struct Catalogue {
     pub kept: Option<Standard>,
     pub differences: Option<Block>,
     /// Places of the user's own.
-    pub own: std::ops::Range<usize>,
+    pub own: Range<usize>,
 }
 
 /// What of the path there is to fill from.
@@ -145,6 +158,28 @@ impl Catalogue {
         }
     }
 
+    /// The spectrum of the same hits behind the cuts, whose counts belong to this one's, too.
+    pub fn kept_of(&self, id: usize) -> Option<usize> {
+        let (received, kept) = (self.received?, self.kept?);
+        let pairs = [
+            (Some(received.energy), Some(kept.energy)),
+            (received.kev, kept.kev),
+            (received.plane, kept.plane),
+        ];
+        pairs.into_iter().find_map(|(received, kept)| {
+            let row =
+                id.checked_sub(received?.first).filter(|row| *row < kept.map_or(0, |kept| kept.count))?;
+            Some(kept?.first + row)
+        })
+    }
+
+    /// The spectrum of all received hits to which this one's counts belong, too.
+    pub fn received_of(&self, id: usize) -> Option<usize> {
+        let (received, kept) = (self.received?, self.kept?);
+        let behind = id.checked_sub(kept.energy.first)? + received.energy.first;
+        (self.kept_of(behind) == Some(id)).then_some(behind)
+    }
+
     fn standard(&mut self, settings: &Settings, map: &ChannelMap, at: At) -> Standard {
         let energy = Axis::new(Field::Energy, settings.energy_bins, 0.0, 65536.0);
         let kev = Axis::new(Field::Kev, settings.energy_bins, 0.0, settings.highest_kev);
@@ -166,7 +201,12 @@ impl Catalogue {
         for channel in map.channels() {
             self.add(format!("{}: {what}", channel.name), kind, at, Some(channel.number), axes.to_vec());
         }
-        Block { first, first_bin, stride: axes.iter().map(|axis| axis.bins as usize).product() }
+        Block {
+            first,
+            count: map.channels().len(),
+            first_bin,
+            stride: axes.iter().map(|axis| axis.bins as usize).product(),
+        }
     }
 
     fn add(&mut self, name: String, kind: Kind, at: At, channel: Option<u16>, axes: Vec<Axis>) {

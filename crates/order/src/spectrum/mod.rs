@@ -9,18 +9,20 @@
 //! its events; [`SpectrumSettings`] describes more, of any two fields with any cut.
 
 pub mod axis;
-mod calibrations;
 mod catalogue;
 mod custom;
+mod differences;
 mod export;
 mod filler;
 mod history;
 mod pack;
 mod set;
 mod settings;
+mod standard;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trays;
 
 pub use axis::{Axis, AxisSettings};
 pub use catalogue::{Info, Kind, Path};

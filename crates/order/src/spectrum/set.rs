@@ -111,7 +111,9 @@ impl SpectrumSet {
         let info = self.info(id)?;
         counts.clear();
         counts.resize(info.bins(), 0);
-        self.0.stores.iter().for_each(|store| store.read(info.range(), counts));
+        for part in self.parts(info) {
+            self.0.stores.iter().for_each(|store| store.read(part.range(), counts));
+        }
         self.totals(id)
     }
 
@@ -122,13 +124,24 @@ impl SpectrumSet {
     pub fn totals(&self, id: u32) -> Result<Totals, SpectrumError> {
         let info = self.info(id)?;
         let mut sum = Totals::default();
-        for totals in self.0.stores.iter().map(|store| &store.totals[info.id as usize]) {
+        let of_all = self
+            .0
+            .stores
+            .iter()
+            .flat_map(|store| self.parts(info).map(|part| &store.totals[part.id as usize]));
+        for totals in of_all {
             sum.entries += totals.entries.load(Ordering::Relaxed);
             sum.below += totals.below.load(Ordering::Relaxed);
             sum.above += totals.above.load(Ordering::Relaxed);
             sum.beside += totals.beside.load(Ordering::Relaxed);
         }
         Ok(sum)
+    }
+
+    /// The spectra whose bins together are this one: itself, and of all received hits those that the cuts keep.
+    fn parts<'s>(&'s self, info: &'s Info) -> impl Iterator<Item = &'s Info> {
+        let kept = self.0.catalogue.kept_of(info.id as usize);
+        std::iter::once(info).chain(kept.map(|id| &self.spectra()[id]))
     }
 
     /// A number that is another one whenever the counts are others.
@@ -140,18 +153,21 @@ impl SpectrumSet {
         Ok(u64::from(self.asked_of(id as usize)) << 48 | entries & 0xffff_ffff_ffff)
     }
 
-    /// Empties one spectrum, or all. The fillers do it before their next batch, and nothing that is filled later is lost by it.
+    /// Empties one spectrum, or all. The fillers do it before their next batch, and nothing that is filled later is lost by it. The
+    /// default spectra of a channel before and behind the cuts are emptied together.
     ///
     /// # Errors
     /// As for [`SpectrumSet::info`].
     pub fn empty(&self, id: Option<u32>) -> Result<(), SpectrumError> {
-        let spectra = match id {
-            Some(id) => self.info(id)?.id as usize..id as usize + 1,
-            None => 0..self.spectra().len(),
-        };
-        self.0.asked[spectra].iter().for_each(|asked| {
-            asked.fetch_add(1, Ordering::AcqRel);
-        });
+        let ask = |id: usize| self.0.asked[id].fetch_add(1, Ordering::AcqRel);
+        match id {
+            Some(id) => {
+                let (id, catalogue) = (self.info(id)?.id as usize, &self.0.catalogue);
+                let other = catalogue.kept_of(id).or(catalogue.received_of(id));
+                std::iter::once(id).chain(other).for_each(|id| _ = ask(id));
+            }
+            None => (0..self.spectra().len()).for_each(|id| _ = ask(id)),
+        }
         self.0.asked_at_all.fetch_add(1, Ordering::AcqRel);
         for (filler, filled) in self.0.filled.iter().enumerate() {
             // Nobody fills it any more: there is no other writer.

@@ -9,10 +9,12 @@
 //! plain memory.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use thalweg_data::cells::Cells;
+use thalweg_data::prefetch::prefetch;
 
 /// Counts that are no bins.
 #[derive(Debug, Default)]
@@ -71,13 +73,20 @@ impl Store {
         }
     }
 
+    /// Asks the memory for bins that are counted in soon; what is no place of a bin is left out.
+    #[inline(always)]
+    pub fn expect(&self, bins: &[u32]) {
+        let bins = bins.iter().filter_map(|bin| self.bins.get(*bin as usize));
+        bins.for_each(|cell| prefetch(cell));
+    }
+
     #[cold]
     fn carry(&self, bin: usize) {
         *self.carried.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).entry(bin).or_default() += 1;
     }
 
     /// Adds the counts of some bins to `counts`.
-    pub fn read(&self, bins: std::ops::Range<usize>, counts: &mut [u64]) {
+    pub fn read(&self, bins: Range<usize>, counts: &mut [u64]) {
         for (count, cell) in counts.iter_mut().zip(&self.bins[bins.clone()]) {
             *count += u64::from(cell.load(Ordering::Relaxed));
         }
@@ -88,7 +97,7 @@ impl Store {
     }
 
     /// Empties one spectrum, as the only writer.
-    pub fn clear(&self, spectrum: usize, bins: std::ops::Range<usize>, asked: u32) {
+    pub fn clear(&self, spectrum: usize, bins: Range<usize>, asked: u32) {
         self.bins[bins.clone()].iter().for_each(|cell| cell.store(0, Ordering::Relaxed));
         let mut carried = self.carried.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         carried.retain(|bin, _| !bins.contains(bin));

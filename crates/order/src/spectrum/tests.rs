@@ -49,6 +49,7 @@ fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
     let (set, mut filler) = one(&[], ALL);
     let absent = Hit { flags: Flags::NO_ENERGY_SHORT, ..hit(0, 4, 4096, 0) };
     filler.fill(&batch(vec![hit(0, 4, 1600, 1200), hit(1, 5, 160, 200), absent]), Some(&[1, 1, 0]), &map());
+    filler.settle();
     let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 4));
     assert_eq!((energies, totals.entries), (BTreeMap::from([(100, 1), (256, 1)]), 2));
     let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Kept, 4));
@@ -82,11 +83,12 @@ fn time_differences_and_pairs_come_from_events() {
     let (set, mut filler) = one(&[pair], ALL);
     let settings = crate::coincide::Settings { window_ps: 1000, ..Default::default() };
     let mut stage = Coincidence::new(&settings, &map(), 1).expect("valid");
-    stage.push(&[hit(0, 5, 3, 0), hit(500, 4, 7, 0), hit(90_000, 4, 1, 0)], None, &map());
-    stage.finish(&map());
+    stage.push(&[hit(0, 5, 3, 0), hit(500, 4, 7, 0), hit(90_000, 4, 1, 0)], None);
+    stage.finish();
     let mut events = HitEvents::default();
     assert!(stage.pull(&mut events));
     filler.fill_events(&events, &map());
+    filler.settle();
     let (differences, _) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 4));
     assert_eq!(differences, BTreeMap::from([(768, 1)]), "half the window after the reference");
     let own = set.spectra().last().expect("the pair").id;
@@ -98,9 +100,11 @@ fn spectra_are_emptied_by_their_filler_and_without_one() {
     let (set, mut filler) = one(&[], Path::default());
     let id = find(&set, Kind::Energy, At::Received, 4);
     filler.fill(&batch(vec![hit(0, 4, 16, 0)]), None, &map());
+    filler.settle();
     let before = set.revision(id).expect("known");
     set.empty(Some(id)).expect("known");
     filler.fill(&batch(vec![hit(0, 4, 32, 0)]), None, &map());
+    filler.settle();
     assert_eq!(
         counts(&set, id).0,
         BTreeMap::from([(2, 1)]),
@@ -119,6 +123,7 @@ fn several_fillers_are_added_up() {
         SpectrumSet::new(&Settings::default(), &[], &[], &map(), Path::default(), 2).expect("valid");
     for filler in &mut fillers {
         filler.fill(&batch(vec![hit(0, 6, 160, 80)]), None, &map());
+        filler.settle();
     }
     let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 6));
     assert_eq!((energies, totals.entries), (BTreeMap::from([(10, 2)]), 2));
@@ -166,6 +171,7 @@ fn spectra_that_cannot_be_meant_are_refused() {
 fn exports_have_the_counts_where_others_look_for_them() {
     let (set, mut filler) = one(&[], Path::default());
     filler.fill(&batch(vec![hit(0, 4, 160, 80), hit(0, 4, 160, 80)]), None, &map());
+    filler.settle();
     let energy = find(&set, Kind::Energy, At::Received, 4);
     let uhi = set.uhi(energy).expect("known");
     assert_eq!(uhi["storage"]["values"][1 + 10], 2);
@@ -195,6 +201,7 @@ proptest! {
         }).collect();
         let pass: Vec<u8> = rows.iter().map(|row| row.4).collect();
         filler.fill(&batch(hits.clone()), Some(&pass), &map);
+        filler.settle();
         for at in [At::Received, At::Kept] {
             for channel in 4..8 {
                 let ours: Vec<&Hit> = hits.iter().zip(&pass).filter(|(hit, pass)| {

@@ -154,6 +154,8 @@ fn one_core_in(input: &Input, stage: usize, folder: &Path) -> Result<Duration, S
             merged.clear();
         }
     }
+    // What waits to be counted belongs to the cost.
+    processor.settle();
     writer.finish().map_err(|error| error.to_string())?;
     let time = thread_cpu_time() - start;
     let recorded: u64 =

@@ -12,8 +12,8 @@ use super::Ledgered;
 use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
 use crate::processing::Processing;
 
-/// How often a report is made.
-const REPORT_EVERY_NS: u64 = 100_000_000;
+/// How often a report is made, and what the spectra wait for is counted: as often as an eye can follow.
+const REPORT_EVERY_NS: u64 = 50_000_000;
 
 /// One source's accounts of its hits.
 pub(crate) struct HitBooks {

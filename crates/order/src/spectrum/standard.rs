@@ -1,0 +1,262 @@
+//! The spectra that every channel has, filled from a tray of its hits.
+//!
+//! ```text
+//!  words of one channel ─► 256 places each: energy │ keV │ plane ─► asked for ─► one more in each
+//!                           └ of what the cuts keep, or of the rest
+//! ```
+//! A hit is counted once, as kept or as one of the rest; all that was received is both together, and is added up by who reads.
+
+use thalweg_data::wide::{Wide, whole_part_long, widest};
+
+use super::catalogue::{Block, Catalogue, Standard};
+use super::history::History;
+use super::store::{Store, Totals};
+use super::trays::Word;
+use crate::channels::Calibrations;
+
+/// Hits at a time: their places are three KiB.
+const PIECE: usize = 256;
+/// The place of what is not counted in a bin, and of what lies below and above an axis.
+const NOWHERE: u32 = u32::MAX;
+const BELOW: u32 = u32::MAX - 1;
+const ABOVE: u32 = u32::MAX - 2;
+
+/// How the standard spectra are filled.
+#[derive(Debug)]
+pub(super) struct StandardFiller {
+    energy: Pair,
+    kev: Option<Pair>,
+    plane: Option<Pair>,
+    shape: Shape,
+    calibrations: Calibrations,
+}
+
+/// The spectra of one kind, of the rest and of what the cuts keep; without cuts nothing is kept, and both are the same.
+#[derive(Clone, Copy, Debug)]
+struct Pair([Block; 2]);
+
+/// How numbers become bins.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shape {
+    energy_shift: u32,
+    plane_shift: u32,
+    log2_columns: u32,
+    bins_per_kev: f64,
+    kev_bins: u32,
+}
+
+/// Places of the bins of one piece.
+struct Places {
+    energy: [u32; PIECE],
+    kev: [u32; PIECE],
+    plane: [u32; PIECE],
+}
+
+impl Pair {
+    /// The first bins of one channel, and from the rest's to the kept ones'.
+    fn bins(self, row: usize) -> Bins {
+        let [rest, kept] = self.0.map(|block| block.range(row).start as u32);
+        Bins { rest, to_kept: kept - rest }
+    }
+
+    fn totals(self, row: usize, store: &Store) -> [&Totals; 2] {
+        self.0.map(|block| &store.totals[block.first + row])
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bins {
+    rest: u32,
+    to_kept: u32,
+}
+
+impl Bins {
+    #[inline(always)]
+    fn place(self, word: Word, bin: u32) -> u32 {
+        self.rest + word.is_kept() * self.to_kept + bin
+    }
+}
+
+impl StandardFiller {
+    /// For the spectra of a catalogue, if it has any of these.
+    pub fn new(catalogue: &Catalogue, calibrations: Calibrations) -> Option<StandardFiller> {
+        let received = catalogue.received?;
+        let axis = |block: Block, axis: usize| &catalogue.spectra[block.first].axes[axis];
+        let pair = |of: fn(&Standard) -> Option<Block>| {
+            let rest = of(&received)?;
+            Some(Pair([rest, catalogue.kept.as_ref().and_then(of).unwrap_or(rest)]))
+        };
+        // Powers of two that divide all that 16 bits can say.
+        let shift = |bins: u32| 16 - bins.trailing_zeros();
+        let mut shape = Shape { energy_shift: shift(axis(received.energy, 0).bins), ..Shape::default() };
+        if let Some(block) = received.plane {
+            shape.plane_shift = shift(axis(block, 0).bins);
+            shape.log2_columns = axis(block, 0).bins.trailing_zeros();
+        }
+        if let Some(block) = received.kev {
+            (shape.bins_per_kev, shape.kev_bins) = (axis(block, 0).scale(), axis(block, 0).bins);
+        }
+        Some(StandardFiller {
+            energy: pair(|standard| Some(standard.energy))?,
+            kev: pair(|standard| standard.kev),
+            plane: pair(|standard| standard.plane),
+            shape,
+            calibrations,
+        })
+    }
+
+    /// Counts the hits of the channel in this row of the map.
+    pub fn count(&self, row: usize, words: &[Word], store: &Store, history: &History) {
+        history.add_hits(row, words.len() as u64);
+        let kev = self.kev.filter(|_| self.calibrations.has(row));
+        let mut places = Places { energy: [0; PIECE], kev: [0; PIECE], plane: [0; PIECE] };
+        for piece in words.chunks(PIECE) {
+            let count = piece.len();
+            widest(EnergyPlaces {
+                words: piece,
+                bins: self.energy.bins(row),
+                shape: self.shape,
+                to: &mut places.energy,
+            });
+            store.expect(&places.energy[..count]);
+            if let Some(pair) = kev {
+                let (calibrations, shape) = (&self.calibrations, self.shape);
+                widest(KevPlaces {
+                    words: piece,
+                    bins: pair.bins(row),
+                    shape,
+                    calibrations,
+                    row,
+                    to: &mut places.kev,
+                });
+                store.expect(&places.kev[..count]);
+            }
+            if let Some(pair) = self.plane {
+                widest(PlanePlaces {
+                    words: piece,
+                    bins: pair.bins(row),
+                    shape: self.shape,
+                    to: &mut places.plane,
+                });
+                store.expect(&places.plane[..count]);
+                count_places(&places.plane[..count], store, |_, _| {});
+            }
+            count_places(&places.energy[..count], store, |_, _| {});
+            if let Some(pair) = kev {
+                count_places(&places.kev[..count], store, |index, place| {
+                    let totals = pair.totals(row, store)[piece[index].is_kept() as usize];
+                    match place {
+                        BELOW => Totals::add(&totals.below, 1),
+                        ABOVE => Totals::add(&totals.above, 1),
+                        _ => {}
+                    }
+                });
+            }
+        }
+        enter(words, Word::ENERGY, self.energy.totals(row, store));
+        if let Some(pair) = kev {
+            enter(words, Word::ENERGY, pair.totals(row, store));
+        }
+        if let Some(pair) = self.plane {
+            let totals = pair.totals(row, store);
+            enter(words, Word::SHAPE, totals);
+            let beside = |kept: u32| {
+                words
+                    .iter()
+                    .filter(|word| word.has(Word::SHAPE) & !word.has(Word::INSIDE) & (word.is_kept() == kept))
+                    .count()
+            };
+            Totals::add(&totals[0].beside, beside(0) as u64);
+            Totals::add(&totals[1].beside, beside(1) as u64);
+        }
+    }
+}
+
+/// One more in each of these bins; `outside` is told of places that are none.
+#[inline(always)]
+fn count_places(places: &[u32], store: &Store, mut outside: impl FnMut(usize, u32)) {
+    for (index, place) in places.iter().enumerate() {
+        match *place < ABOVE {
+            true => store.count(*place as usize),
+            false => outside(index, *place),
+        }
+    }
+}
+
+/// Those with all of these bits are entries, of the rest or of those that are kept.
+fn enter(words: &[Word], bits: u32, [rest, kept]: [&Totals; 2]) {
+    let with = |bits: u32| words.iter().filter(|word| word.has(bits)).count() as u64;
+    let (all, of_kept) = (with(bits), with(bits | Word::KEPT));
+    Totals::add(&rest.entries, all - of_kept);
+    Totals::add(&kept.entries, of_kept);
+}
+
+struct EnergyPlaces<'w> {
+    words: &'w [Word],
+    bins: Bins,
+    shape: Shape,
+    to: &'w mut [u32; PIECE],
+}
+
+impl Wide for EnergyPlaces<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, word) in self.to.iter_mut().zip(self.words) {
+            let place = self.bins.place(*word, u32::from(word.energy()) >> self.shape.energy_shift);
+            *to = if word.has(Word::ENERGY) { place } else { NOWHERE };
+        }
+    }
+}
+
+struct KevPlaces<'w> {
+    words: &'w [Word],
+    bins: Bins,
+    shape: Shape,
+    calibrations: &'w Calibrations,
+    row: usize,
+    to: &'w mut [u32; PIECE],
+}
+
+impl Wide for KevPlaces<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let place = |word: Word, kev: f32| {
+            let bin = f64::from(kev) * self.shape.bins_per_kev;
+            let place = self.bins.place(word, whole_part_long(bin, self.shape.kev_bins));
+            let place = if bin < f64::from(self.shape.kev_bins) { place } else { ABOVE };
+            let place = if bin >= 0.0 { place } else { BELOW };
+            if word.has(Word::ENERGY) { place } else { NOWHERE }
+        };
+        let rows = self.to.iter_mut().zip(self.words);
+        match self.calibrations.lines().map(|lines| lines[self.row]) {
+            Some(line) => rows.for_each(|(to, word)| *to = place(*word, line.kev(word.energy()))),
+            None => {
+                rows.for_each(|(to, word)| *to = place(*word, self.calibrations.kev(self.row, word.energy())))
+            }
+        }
+    }
+}
+
+struct PlanePlaces<'w> {
+    words: &'w [Word],
+    bins: Bins,
+    shape: Shape,
+    to: &'w mut [u32; PIECE],
+}
+
+impl Wide for PlanePlaces<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, word) in self.to.iter_mut().zip(self.words) {
+            let column = u32::from(word.energy()) >> self.shape.plane_shift;
+            let place = self.bins.place(*word, (word.row() << self.shape.log2_columns) + column);
+            *to = if word.has(Word::SHAPE | Word::INSIDE) { place } else { NOWHERE };
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Hits of one channel that wait until counting them is worth it.
+//!
+//! ```text
+//!  hit of channel 7 ─► tray 7 │ word word word … │ full, or asked for ─► one more in each bin of channel 7
+//! ```
+//! The bins of all channels are hundreds of MiB, and the next hit is nearly always of another channel: counted at once, each would wait
+//! for main memory. A full tray goes to the bins of one channel, which stay in the cache while it does.
+
+/// What is counted of one hit, in one word.
+///
+/// ```text
+///  31 28 27          16 15              0
+///  | bits | row of plane |     energy      |
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Word(pub u32);
+
+impl Word {
+    /// The cuts keep it.
+    pub const KEPT: u32 = 1 << 28;
+    /// It has an energy.
+    pub const ENERGY: u32 = 1 << 29;
+    /// It has an energy and a pulse shape.
+    pub const SHAPE: u32 = 1 << 30;
+    /// Its pulse shape is on the plane.
+    pub const INSIDE: u32 = 1 << 31;
+    /// Rows of a plane, at most.
+    pub const MOST_ROWS: u32 = 1 << 12;
+
+    #[inline(always)]
+    pub fn new(energy: u16, row: u32, bits: u32) -> Word {
+        Word(u32::from(energy) | row << 16 | bits)
+    }
+
+    #[inline(always)]
+    pub fn energy(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline(always)]
+    pub fn row(self) -> u32 {
+        self.0 >> 16 & (Word::MOST_ROWS - 1)
+    }
+
+    #[inline(always)]
+    pub fn has(self, bits: u32) -> bool {
+        self.0 & bits == bits
+    }
+
+    /// 1 of one that the cuts keep, 0 of the rest.
+    #[inline(always)]
+    pub fn is_kept(self) -> u32 {
+        self.0 >> 28 & 1
+    }
+}
+
+/// The trays of all channels, by row of the channel map.
+#[derive(Debug)]
+pub(super) struct Trays<T> {
+    words: Box<[T]>,
+    counts: Box<[u32]>,
+    capacity: usize,
+    /// From one tray to the next: a cache line more than the power of two, so that their ends do not meet in one set of the cache.
+    stride: usize,
+}
+
+impl<T: Copy + Default> Trays<T> {
+    /// Trays for so many words each, a power of two.
+    pub fn new(channels: usize, capacity: usize) -> Trays<T> {
+        let stride = capacity + 64 / size_of::<T>();
+        let words = vec![T::default(); channels * stride].into();
+        Trays { words, counts: vec![0; channels].into(), capacity, stride }
+    }
+
+    /// Lays a word in a tray. Whether the tray is full: it is emptied before the next.
+    #[inline(always)]
+    pub fn push(&mut self, row: usize, word: T) -> bool {
+        let count = &mut self.counts[row];
+        self.words[row * self.stride + *count as usize] = word;
+        *count += 1;
+        *count as usize == self.capacity
+    }
+
+    /// Takes what lies in a tray, which is empty then.
+    pub fn take(&mut self, row: usize) -> &[T] {
+        let count = std::mem::take(&mut self.counts[row]) as usize;
+        &self.words[row * self.stride..][..count]
+    }
+
+    /// The next tray in which anything lies.
+    pub fn filled(&self, from: usize) -> Option<usize> {
+        self.counts[from..].iter().position(|count| *count > 0).map(|place| from + place)
+    }
+}
