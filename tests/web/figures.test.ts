@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { corners, from_corners, from_range, parsed, range, written } from "../../web/src/figures/address.js";
 import { coincidence_window_ps, text_of } from "../../web/src/live/configuration.js";
+import { narrowed } from "../../web/src/live/chosen_spectra.js";
+import type { Spectrum } from "../../web/src/live/spectra.js";
 import { value_in_words } from "../../web/src/figures/named_value.js";
 import {
   as_name,
@@ -263,4 +265,20 @@ test("the window of the coincidence is found in text and in parts", () => {
   assert.equal(coincidence_window_ps({ plan: { coincidence: { window_ps: 12 } } }), 12);
   assert.equal(coincidence_window_ps(null), null);
   assert.equal(text_of({ text: "a" }), "a");
+});
+
+test("energies are shown in keV only where every channel is calibrated", () => {
+  const spectrum = (channel: number, field: string) =>
+    ({ id: channel, name: "", at: "received", channel, axes: [{ field }] }) as unknown as Spectrum;
+  const raw = [spectrum(0, "energy"), spectrum(1, "energy")];
+  const of_one = [...raw, spectrum(1, "keV")];
+  const of_all = [...of_one, spectrum(0, "keV")];
+  const shown = (list: Spectrum[], asked?: string) =>
+    narrowed(list, undefined, asked).map(({ channel, axes }) => `${channel} ${axes[0]?.field}`);
+  assert.deepEqual(shown(raw), ["0 energy", "1 energy"]);
+  assert.deepEqual(shown(of_one), ["0 energy", "1 energy"]);
+  assert.deepEqual(shown(of_one, "0"), ["1 keV"]);
+  assert.deepEqual(shown(raw, "0"), ["0 energy", "1 energy"]);
+  assert.deepEqual(shown(of_all), ["1 keV", "0 keV"]);
+  assert.deepEqual(shown(of_all, "1"), ["0 energy", "1 energy"]);
 });

@@ -53,7 +53,7 @@ test("a loss of one in a million is drawn, and says where and why", () => {
     const lost = picture.bands.filter(({ kind }) => kind === "lost");
     assert.equal(lost.length, 1);
     assert.match(lost[0]?.title ?? "", /12 lost: datagram gap at board 3/);
-    assert.ok(picture.labels.some(({ kind, text }) => kind === "lost" && text === "12 lost"));
+    assert.ok(picture.labels.some(({ kind, text }) => kind === "lost" && text === "12 hits lost"));
     assert.ok(picture.labels.every(({ x, y }) => x >= 0 && x <= picture.width && y >= 0 && y <= picture.height));
   }
 });

@@ -319,7 +319,7 @@ function words_below(picture: FlowPicture, plan: Plan, stage: FlowStage, along: 
   const worst = [...stage.losses].sort((a, b) => b.count - a.count)[0];
   const lost =
     here.lost > 0
-      ? `${worst?.quality === "at_least" ? "≥ " : ""}${count(stage.lost)} lost${stage.lost_hz > 0 ? `, ${rate(stage.lost_hz)}` : ""}`
+      ? `${worst?.quality === "at_least" ? "≥ " : ""}${count(stage.lost)} ${stage.unit ? `${stage.unit} ` : ""}lost${stage.lost_hz > 0 ? `, ${rate(stage.lost_hz)}` : ""}`
       : "0 lost";
   const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
   const rows: [Label["kind"], string][] = [
@@ -347,6 +347,7 @@ export function in_words(loss: {
   reason: string;
   source?: string | null;
   count: number;
+  unit?: string;
   quality?: string;
   advice?: string;
 }): string {
@@ -355,7 +356,7 @@ export function in_words(loss: {
       ? "an unknown number"
       : `${loss.quality === "at_least" ? "at least " : ""}${count(loss.count)}`;
   const where = loss.source ? ` at ${loss.source}` : "";
-  return `${many} lost: ${loss.reason.replaceAll("_", " ")}${where}${loss.advice ? ` – ${loss.advice}` : ""}`;
+  return `${many}${loss.unit ? ` ${loss.unit}` : ""} lost: ${loss.reason.replaceAll("_", " ")}${where}${loss.advice ? ` – ${loss.advice}` : ""}`;
 }
 
 function disk(picture: FlowPicture, flow: Flow, plan: Plan, into: number): void {

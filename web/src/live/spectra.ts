@@ -21,6 +21,11 @@ export interface Spectrum {
   axes: Axis[];
 }
 
+/** The channel's name alone where others are of its kind; all of the name of what a user has named. */
+export function short_name({ name, channel }: Spectrum): string {
+  return channel === null ? name : name.replace(/: .*$/, "");
+}
+
 /** The list of spectra. */
 export async function spectra(): Promise<Spectrum[]> {
   return get<Spectrum[]>("/api/spectra");

@@ -74,6 +74,7 @@ function standing_losses(state: State): Entry[] {
       text: in_words({
         reason: loss.reason,
         count: loss.count,
+        ...(loss.unit ? { unit: loss.unit } : {}),
         ...(loss.source ? { source: loss.source } : {}),
         ...(loss.quality ? { quality: loss.quality } : {}),
       }),

@@ -12,6 +12,7 @@ import { h, set_text, show } from "../parts/element.js";
 import type { MakeScreen } from "./screen.js";
 
 const busy = new History();
+const IN_ONE_PIECE = "events were there at once: all their fragments came in one batch";
 // In the order in which the builder counts them.
 const CLOSED = ["complete", "too old", "too many open", "at the end", "unit lost"];
 
@@ -91,8 +92,8 @@ export const events_screen: MakeScreen = () => {
 };
 
 function draw(events: Events, sizes: Plot, latency: Plot, busy_plot: Plot): void {
-  distribution(sizes, events.event_bytes ?? events.event_size_bytes ?? [], 1);
-  distribution(latency, events.build_ns ?? events.latency_us ?? [], events.build_ns ? 1e-9 : 1e-6);
+  distribution(sizes, events.event_bytes ?? events.event_size_bytes ?? [], 1, "events without a byte");
+  distribution(latency, events.build_ns ?? events.latency_us ?? [], events.build_ns ? 1e-9 : 1e-6, IN_ONE_PIECE);
   const [times, ...lines] = busy.columns();
   const latest = times.at(-1) ?? 0;
   busy_plot.set(
@@ -102,8 +103,11 @@ function draw(events: Events, sizes: Plot, latency: Plot, busy_plot: Plot): void
 }
 
 // Bins grow with the value, so they are drawn over its logarithm, as counts per bin.
-function distribution(plot: Plot, bins: Distribution, scale: number): void {
-  const filled = bins.filter(([low]) => low > 0);
+// Zero has no place there; where there is nothing else, that is said.
+function distribution(plot: Plot, bins: Distribution, scale: number, of_nothing: string): void {
+  const filled = bins.filter(([low, n]) => low > 0 && n > 0);
+  const nothing = bins.find(([low]) => low === 0)?.[1] ?? 0;
+  if (filled.length === 0 && nothing > 0) plot.say(`${count(nothing)} ${of_nothing}`);
   if (filled.length === 0) return;
   const x = filled.map(([low]) => Math.log10(low * scale));
   const width = x.length > 1 ? Math.min(...x.slice(1).map((each, index) => each - (x[index] ?? 0))) : 0.05;
@@ -134,5 +138,5 @@ function event_facts(events: Events): (readonly [string, string])[] {
 }
 
 function seconds(ns: number | undefined): string {
-  return quantity(ns === undefined ? undefined : ns * 1e-9, "s");
+  return ns === 0 ? "at once" : quantity(ns === undefined ? undefined : ns * 1e-9, "s");
 }

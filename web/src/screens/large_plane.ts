@@ -8,7 +8,7 @@ import { exact, measured, share } from "../figures/quantity.js";
 import { bin_width, bins_of, projections } from "../figures/spectrum.js";
 import { plain } from "../figures/quantity.js";
 import { in_words, post } from "../live/requests.js";
-import { CountsFeed, type Spectrum } from "../live/spectra.js";
+import { CountsFeed, short_name, type Spectrum } from "../live/spectra.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import type { Scene } from "./screen.js";
@@ -140,7 +140,7 @@ export class LargePlane implements Picture {
     channels.offer(
       this.of_view
         .filter(({ at, axes }) => at === this.spectrum.at && axes.length === 2)
-        .map(({ id, name }) => [String(id), name]),
+        .map((each) => [String(each.id), short_name(each)]),
       String(this.spectrum.id),
     );
     const empty = button(

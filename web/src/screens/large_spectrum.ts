@@ -11,7 +11,7 @@ import { fit_peak, type Measured, type Peak } from "../figures/peak.js";
 import { from_range, range } from "../figures/address.js";
 import { coincidence_window_ps } from "../live/configuration.js";
 import { get, in_words, post } from "../live/requests.js";
-import { CountsFeed, type Spectrum } from "../live/spectra.js";
+import { CountsFeed, short_name, type Spectrum } from "../live/spectra.js";
 import { labelled } from "../draw/heat.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
@@ -27,7 +27,10 @@ const BACKGROUNDS = [
   ["less", "taken away"],
 ] as const;
 /** Peaks narrower than this part of the spectrum stand above the estimated background. */
-const BACKGROUND_WIDTH = 1 / 64;
+const BACKGROUND_WIDTH = 1 / 128;
+
+/** A deviance per degree of freedom beyond which a time spectrum is no Gaussian. */
+const WORST_DEVIANCE = 2;
 
 /** The large picture of a spectrum with one axis. */
 export class LargeSpectrum implements Picture {
@@ -124,7 +127,7 @@ export class LargeSpectrum implements Picture {
       ({ at, axes }) => at === spectrum.at && axes[0]?.field === spectrum.axes[0]?.field && axes.length === 1,
     );
     channels.offer(
-      alike.map(({ id, name }) => [String(id), name]),
+      alike.map((each) => [String(each.id), short_name(each)]),
       String(spectrum.id),
     );
     const rebin = new Choice("join bins", (factor) => this.#show({ rebin: factor === "1" ? "" : factor }));
@@ -217,7 +220,9 @@ export class LargeSpectrum implements Picture {
   }
 
   async #offer_overlays(choice: Choice, alike: readonly Spectrum[]): Promise<void> {
-    const live = alike.filter(({ id }) => id !== this.spectrum.id).map(({ id, name }) => [`live:${id}`, name] as const);
+    const live = alike
+      .filter(({ id }) => id !== this.spectrum.id)
+      .map((each) => [`live:${each.id}`, short_name(each)] as const);
     const chosen = () => this.scene.shown.overlay ?? "";
     choice.offer([["", "–"], ...live], chosen());
     const runs = await get<{ name: string; state?: string }[]>("/api/runs").catch(() => []);
@@ -269,11 +274,11 @@ export class LargeSpectrum implements Picture {
       this.#background() && !this.#is_time ? background(joined.counts, joined.axis.bins * BACKGROUND_WIDTH) : null;
     const counts =
       below && this.#background() === "less" ? joined.counts.map((n, bin) => n - (below[bin] ?? 0)) : joined.counts;
-    const lines: Line[] = [{ name: short(this.spectrum.name), values: counts, style: "steps", colour: 0 }];
-    const compared = this.#saved ?? this.#other;
+    const lines: Line[] = [{ name: short_name(this.spectrum), values: counts, style: "steps", colour: 0 }];
+    const [compared, overlaid] = [this.#saved ?? this.#other, this.#overlaid()];
     if (compared)
       lines.push({
-        name: this.#saved ? this.#saved_run : short(this.#overlaid()?.name ?? ""),
+        name: this.#saved ? this.#saved_run : overlaid ? short_name(overlaid) : "",
         values: rebinned(axis, compared, this.#rebin()).counts,
         style: "steps",
         colour: 1,
@@ -303,11 +308,11 @@ export class LargeSpectrum implements Picture {
     const [first, end] = bins_of(axis, ...limits);
     const inside = counts.slice(first, end).reduce((sum, n) => sum + n, 0);
     const all = counts.reduce((sum, n) => sum + n, 0);
-    const peak = fit_peak({
-      counts: counts.slice(first, end),
-      low: axis.low + first * bin_width(axis),
-      bin_width: bin_width(axis),
-    });
+    const low = axis.low + first * bin_width(axis);
+    const fitted = fit_peak({ counts: counts.slice(first, end), low, bin_width: bin_width(axis) });
+    // Time differences are often no Gaussian: one side only, or γ and neutrons. Then its numbers would say nothing.
+    const peak = fitted && fitted.deviance_per_degree < WORST_DEVIANCE ? fitted : null;
+    const most = counts.slice(first, end).reduce((at, n, bin, all) => (n > (all[at] ?? 0) ? bin : at), 0);
     const seconds = (value: number) => quantity(value * 1e-12, "s");
     const in_seconds = ({ value, deviation }: Measured) => measured_as(value * 1e-12, deviation * 1e-12, "s");
     this.#facts.show([
@@ -315,7 +320,8 @@ export class LargeSpectrum implements Picture {
       ["to", seconds(limits[1])],
       ["counts inside", exact(inside)],
       ["of all", share(all > 0 ? inside / all : null)],
-      ["centroid", peak ? in_seconds(peak.centroid) : "–"],
+      ["highest at", inside > 0 ? seconds(low + (most + 0.5) * bin_width(axis)) : "–"],
+      ["centroid", peak ? in_seconds(peak.centroid) : "– not a single peak"],
       ["FWHM", peak ? in_seconds(peak.fwhm) : "–"],
     ]);
     const reach = Math.max(Math.abs(limits[0]), Math.abs(limits[1]));
@@ -371,8 +377,4 @@ function peak_facts(axis: Axis, gross: number, peak: Peak | null): (readonly [st
     ["gross counts", exact(gross)],
     ["deviance / degree", peak.deviance_per_degree.toFixed(2)],
   ];
-}
-
-function short(name: string): string {
-  return name.replace(/: .*$/, "");
 }

@@ -7,7 +7,7 @@ import { HEAT_RIGHT_PX, HeatMap } from "../draw/heat.js";
 import { Plot, PLOT_RIGHT_PX, type Line } from "../draw/plot.js";
 import { exact, quantity } from "../figures/quantity.js";
 import { Persistence, type Pulse } from "../figures/pulse.js";
-import { along } from "../figures/ticks.js";
+import { along, tick } from "../figures/ticks.js";
 import { get, in_words, post } from "../live/requests.js";
 import { Choice, Facts, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
@@ -38,9 +38,11 @@ class PulsesScreen implements Screen {
   readonly root: HTMLElement;
   readonly #plot = new Plot({
     label: "Analog probes of the newest pulses",
-    along_x: (ns) => along(ns * 1000, "ps"),
+    along_x: (value) => (this.#in_ns ? along(value * 1000, "ps") : tick(value)),
     empty: NO_PULSES,
   });
+  // Else the horizontal axis counts samples.
+  #in_ns = true;
   readonly #heat = new HeatMap(
     "Persistence: all pulses laid over each other",
     { down: () => {}, move: () => {}, up: () => {}, twice: () => {} },
@@ -177,7 +179,7 @@ class PulsesScreen implements Screen {
     this.#channel.offer(
       this.#channels.map(({ channel, name }) => [
         String(channel),
-        name ? `${name} (${channel})` : `channel ${channel}`,
+        !name || name === `channel ${channel}` ? `channel ${channel}` : `${name} (${channel})`,
       ]),
       this.#chosen(),
     );
@@ -237,6 +239,7 @@ class PulsesScreen implements Screen {
         style: index === drawn.length - 1 ? "curve" : "faint",
       })),
     );
+    this.#in_ns = newest.ns_per_sample !== null;
     this.#plot.set(x, lines);
     this.#strips.show(newest.digital, plane ? HEAT_RIGHT_PX : PLOT_RIGHT_PX);
     this.#facts.show([
@@ -252,7 +255,7 @@ class PulsesScreen implements Screen {
       [
         "samples",
         newest.ns_per_sample === null
-          ? `${longest}, counted: the board does not say how fast`
+          ? `${longest}; how fast is not told`
           : `${longest}, every ${quantity(newest.ns_per_sample * 1e-9, "s")}`,
       ],
       ["flags", newest.flags?.length ? newest.flags.map((flag) => flag.replaceAll("_", " ")).join(", ") : "none"],

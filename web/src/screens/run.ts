@@ -100,9 +100,13 @@ function draw_rates(plot: Plot): void {
 }
 
 function now_facts(state: State): (readonly [string, string])[] {
-  const facts: (readonly [string, string])[] = [
+  const has_hits = !state.events || (state.sources ?? []).some(({ kind }) => kind === "hits");
+  const of_hits: (readonly [string, string])[] = [
     ["hits recorded", count(state.hits_recorded)],
     ["recorded rate", rate(state.recorded_rate_hz)],
+  ];
+  const facts: (readonly [string, string])[] = [
+    ...(has_hits ? of_hits : []),
     ["written", quantity(state.bytes_recorded, "B")],
     ["disk free", quantity(state.disk_free_bytes, "B")],
   ];
@@ -116,7 +120,9 @@ function now_facts(state: State): (readonly [string, string])[] {
     facts.push(
       [
         "built within, median",
-        quantity(events.median_build_ns === undefined ? undefined : events.median_build_ns * 1e-9, "s"),
+        events.median_build_ns === 0
+          ? "at once"
+          : quantity(events.median_build_ns === undefined ? undefined : events.median_build_ns * 1e-9, "s"),
       ],
       ["busy", share(events.busy_share)],
     );

@@ -32,7 +32,7 @@ interface Run {
 }
 
 const LIST_EVERY_MS = 3000;
-const MINIATURES = 12;
+const MINIATURES = 14;
 
 /** Makes the screen. */
 export const runs_screen: MakeScreen = (scene) => new RunsScreen(scene);
@@ -144,6 +144,7 @@ class RunsScreen implements Screen {
   #make({ name }: Run): Element {
     const cells = Array.from({ length: 10 }, (_, index) => h("td", { class: index > 3 ? "number" : "" }));
     cells[1]?.append(h("button", { type: "button", class: "link", onclick: () => this.#choose(name) }));
+    cells[2]?.append(h("span"), h("span", { class: "quiet run-comment" }));
     cells[9]?.append(h("span"));
     const canvas = h("canvas", { class: "miniature", "aria-hidden": "true" });
     cells[0]?.append(h("span", { class: "run-state" }), canvas);
@@ -167,16 +168,18 @@ class RunsScreen implements Screen {
     }
     const link = cells[1]?.firstElementChild;
     if (link) set_text(link, run.number === undefined ? run.name : String(run.number));
+    const [title, comment] = cells[2]?.children ?? [];
+    if (title) set_text(title, run.title ?? "");
+    if (comment) set_text(comment, run.comment?.split("\n", 1)[0] ?? "");
     const seconds = run.seconds;
     [
-      run.title ?? "",
       day(run.started),
       lasting(seconds),
       count(run.hits),
       count(run.events),
       seconds ? rate((run.hits || run.events || 0) / seconds) : "–",
       quantity(run.bytes, "B"),
-    ].forEach((text, index) => cells[index + 2] && set_text(cells[index + 2] as Element, text));
+    ].forEach((text, index) => cells[index + 3] && set_text(cells[index + 3] as Element, text));
     const lost = cells[9]?.firstElementChild;
     if (!lost) return;
     set_text(
@@ -292,8 +295,12 @@ function verdict(found: unknown): string {
 
 async function show_miniatures(holder: HTMLElement, run: string): Promise<void> {
   try {
-    const found = Object.entries(await saved_spectra(run))
-      .filter(([, { metadata }]) => metadata?.kind === "energy" || metadata?.kind === "kev")
+    const energies = Object.entries(await saved_spectra(run)).filter(([, { metadata }]) => metadata?.kind === "energy");
+    // Of all hits where there are such, and each channel once.
+    const at = energies.some(([, { metadata }]) => metadata?.at === "received") ? "received" : "kept";
+    const found = energies
+      .filter(([, { metadata }]) => metadata?.at === at)
+      .sort(([, a], [, b]) => (a.metadata?.channel ?? 0) - (b.metadata?.channel ?? 0))
       .slice(0, MINIATURES);
     for (const [name, histogram] of found) {
       const counts = inner_counts(histogram);

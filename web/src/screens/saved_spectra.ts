@@ -9,7 +9,7 @@ import type { Spectrum } from "../live/spectra.js";
 export interface SavedHistogram {
   axes: { bins?: number; lower?: number; upper?: number; underflow?: boolean; overflow?: boolean }[];
   storage: { values: number[] | number[][] };
-  metadata?: { name?: string; kind?: string; entries?: number };
+  metadata?: { name?: string; kind?: string; at?: string; channel?: number; entries?: number };
 }
 
 const kept = new Map<string, Promise<Record<string, SavedHistogram>>>();

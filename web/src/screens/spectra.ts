@@ -2,6 +2,7 @@
 //
 //   view = grid │ planes │ times        channel = … opens the large one of that view
 
+import { narrowed } from "../live/chosen_spectra.js";
 import { spectra, type Spectrum } from "../live/spectra.js";
 import { in_words } from "../live/requests.js";
 import { segments } from "../parts/controls.js";
@@ -120,7 +121,7 @@ class SpectraScreen implements Screen {
       this.#body.replaceChildren(h("p", { class: "empty" }, why_empty(view, this.#list.length)));
       return null;
     }
-    const candidates = narrowed(of_view, shown.at, shown.raw !== "1");
+    const candidates = narrowed(of_view, shown.at, shown.raw);
     const chosen = shown.id
       ? of_view.find(({ id }) => String(id) === shown.id)
       : candidates.find(({ channel }) => String(channel) === shown.channel);
@@ -143,16 +144,4 @@ function why_empty(view: View, others: number): string {
   return view === "own"
     ? "there are no spectra of your own: describe them with [[spectrum]] in the configuration"
     : "there are no energy spectra";
-}
-
-/** Of the spectra of a view, those filled at one place, in one unit of energy. */
-export function narrowed(list: readonly Spectrum[], at: string | undefined, calibrated: boolean): Spectrum[] {
-  const places = new Set(list.map((each) => each.at));
-  const place = at && places.has(at) ? at : (["received", "events", "kept"].find((each) => places.has(each)) ?? "");
-  const there = list.filter((each) => each.at === place);
-  const has_kev = there.some(({ axes }) => axes[0]?.field === "keV");
-  const wanted = (field: string | undefined) => (field === "keV") === (calibrated && has_kev);
-  return there.every(({ axes, channel }) => channel !== null && axes.length === 1 && axes[0]?.field !== "dt")
-    ? there.filter(({ axes }) => wanted(axes[0]?.field))
-    : there;
 }

@@ -2,7 +2,8 @@
 
 import { count } from "../figures/quantity.js";
 import type { Frame } from "../figures/packed.js";
-import { CountsFeed, type Spectrum } from "../live/spectra.js";
+import { all_calibrated } from "../live/chosen_spectra.js";
+import { CountsFeed, short_name, type Spectrum } from "../live/spectra.js";
 import { draw_spark } from "../draw/spark.js";
 import { draw_stamp } from "../draw/stamp.js";
 import { Choice, segments, Toggle } from "../parts/controls.js";
@@ -96,7 +97,6 @@ export class Grid implements Picture {
   #stamp(spectrum: Spectrum): Stamp {
     const canvas = h("canvas", { "aria-hidden": "true" });
     const entries = h("span", { class: "entries" }, "–");
-    const title = spectrum.channel === null ? spectrum.name : spectrum.name.replace(/: .*$/, "");
     const root = h(
       "a",
       {
@@ -106,7 +106,7 @@ export class Grid implements Picture {
         "aria-label": spectrum.name,
         title: spectrum.name,
       },
-      h("span", { class: "stamp-name" }, title),
+      h("span", { class: "stamp-name" }, short_name(spectrum)),
       entries,
       canvas,
     );
@@ -170,9 +170,11 @@ export function choices(scene: Scene, of_view: readonly Spectrum[]): HTMLElement
           ["kev", "keV"],
           ["raw", "raw"],
         ],
-        scene.shown.raw === "1" ? "raw" : "kev",
+        (scene.shown.raw ?? (all_calibrated(of_view.filter(({ at }) => at === of_view[0]?.at)) ? "0" : "1")) === "1"
+          ? "raw"
+          : "kev",
         (unit) => {
-          scene.show({ raw: unit === "raw" ? "1" : "", x: "", region: "" });
+          scene.show({ raw: unit === "raw" ? "1" : "0", x: "", region: "" });
           dispatchEvent(new HashChangeEvent("hashchange"));
         },
       ).root,

@@ -168,14 +168,23 @@ function budget_bar(budget: readonly [string, number][]): HTMLElement {
   return h("div", {}, bar, legend);
 }
 
+// Columns that are read in this order; others follow, words before numbers, and advice is last.
+const IN_ORDER = [
+  ...["check", "ok", "found", "name", "source", "stage", "unit"],
+  ...["in", "out", "overhead", "filtered", "held", "lost"],
+];
+
 // A list of things with the same fields is a table; "ok" is said by a sign.
 function rows(values: readonly unknown[]): HTMLElement {
   const fields = values.filter((each): each is Fields => typeof each === "object" && each !== null);
   if (fields.length === 0)
     return h("p", { class: "quiet" }, values.length > 0 ? values.map(String).join(", ") : "none");
-  const words_first = (name: string) => (typeof fields[0]?.[name] === "string" ? 0 : 1);
-  const names = [...new Set(fields.flatMap((each) => Object.keys(each)))].sort(
-    (a, b) => words_first(a) - words_first(b),
+  const rank = (name: string) => {
+    const known = IN_ORDER.indexOf(name);
+    return known >= 0 ? known : IN_ORDER.length + (typeof fields[0]?.[name] === "string" ? 0 : 1);
+  };
+  const names = [...new Set(fields.flatMap((each) => Object.keys(each)))].sort((a, b) =>
+    a === "advice" ? 1 : b === "advice" ? -1 : rank(a) - rank(b),
   );
   return h(
     "div",
