@@ -4,7 +4,7 @@
 //!  runs/000042-neutron-gamma-2-boards/
 //!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
 //!      events.arrows  fragments.arrows       or, of each builder unit, events-UNIT.arrows  fragments-UNIT.arrows
-//!      coincidences.arrows   spectra.json
+//!      coincidences.arrows   spectra.json   channels.csv
 //!      ledger.bin   run.json
 //! ```
 
@@ -24,6 +24,8 @@ const NUMBER_DIGITS: usize = 6;
 const TITLE_BYTES: usize = 48;
 /// The file of a run's spectra.
 const SPECTRA_FILE: &str = "spectra.json";
+/// The copy of the table of channels that a run was taken with.
+const CHANNELS_FILE: &str = "channels.csv";
 /// The file that keeps two programs from taking the same number.
 const LOCK_FILE: &str = ".numbers";
 
@@ -212,6 +214,22 @@ impl RunDirectory {
     /// The file of the run's spectra.
     pub fn spectra(&self) -> PathBuf {
         self.path.join(SPECTRA_FILE)
+    }
+
+    /// The copy of the table that `[channels] file` named, of a run that had one.
+    pub fn channels(&self) -> PathBuf {
+        self.path.join(CHANNELS_FILE)
+    }
+
+    /// Keeps a copy of the table of channels. What it returns belongs into [`RunRecord::documents`].
+    ///
+    /// [`RunRecord::documents`]: crate::RunRecord::documents
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn write_channels(&self, text: &[u8]) -> Result<DocumentSummary, RecordError> {
+        self.replace(&self.channels(), text)?;
+        Ok(DocumentSummary::of(CHANNELS_FILE, text))
     }
 
     /// Keeps the run's spectra, in place of older ones: whoever reads the file sees all of the old text or all of the new.

@@ -26,6 +26,7 @@ mod open;
 mod open_links;
 mod pipeline;
 mod placement;
+mod preview;
 mod processing;
 mod roster;
 mod units;

@@ -72,19 +72,15 @@ fn channel_map(configuration: &Configuration) -> Result<ChannelMap, Refused> {
         })
         .collect();
     let rows = match &configuration.channels.file {
-        Some(file) => read_table(&configuration.file, file)?,
+        Some(file) => read_table(&configuration.beside(file))?,
         None => Vec::new(),
     };
     Ok(ChannelMap::new(&sources, &configuration.channel, &rows)?)
 }
 
-fn read_table(
-    configuration: &Path,
-    file: &Path,
-) -> Result<Vec<thalweg_order::channels::ChannelSettings>, Refused> {
-    let path = configuration.parent().unwrap_or(Path::new("")).join(file);
+fn read_table(path: &Path) -> Result<Vec<thalweg_order::channels::ChannelSettings>, Refused> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(&path).map_err(|cause| Refused::File { file: name.clone(), cause })?;
+    let text = std::fs::read_to_string(path).map_err(|cause| Refused::File { file: name.clone(), cause })?;
     Ok(table::read(&name, &text)?)
 }
 

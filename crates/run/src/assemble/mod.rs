@@ -31,6 +31,7 @@ use crate::open::Origin;
 use crate::pipeline::Signals;
 use crate::placement::Placement;
 use crate::plan::Plan;
+use crate::preview::preview;
 use crate::roster::{Entry, Roster};
 use crate::supervise::{
     EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, SnapshotAudit,
@@ -74,11 +75,18 @@ pub fn run_planned(
 /// # Errors
 /// When `recorded` holds no raw recording, or the new run cannot be started.
 pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<Summary, RunError> {
-    let record = RunRecord::read(&RunDirectory::open(recorded)?.run_record())?;
+    let directory = RunDirectory::open(recorded)?;
+    let record = RunRecord::read(&directory.run_record())?;
     let mut configuration = Configuration::parse(&recorded.join("run.json"), record.configuration)?;
     configuration.record.directory = parent.to_owned();
     configuration.record.tables.retain(|table| *table != Table::Raw);
     configuration.run.title = format!("replay of {}", record.title);
+    // What the channels were when it was recorded: the table itself may have changed or gone since.
+    if let (Some(file), copy) = (&mut configuration.channels.file, directory.channels())
+        && copy.exists()
+    {
+        *file = std::path::absolute(&copy).unwrap_or(copy);
+    }
     // The cores and nodes are those of the machine that recorded.
     for source in &mut configuration.sources {
         (source.endpoint.numa_node, source.endpoint.huge_pages) = Default::default();
@@ -145,6 +153,16 @@ struct Files {
 }
 
 impl Files {
+    /// Keeps a copy of the table of channels, for replays. One that cannot be read is refused where the channels are looked up.
+    fn keep_channels(&mut self, configuration: &Configuration) -> Result<(), RunError> {
+        let Some(file) = configuration.channels.file.as_ref() else {
+            return Ok(());
+        };
+        let Ok(text) = std::fs::read(configuration.beside(file)) else { return Ok(()) };
+        self.record.documents.push(self.directory.write_channels(&text)?);
+        Ok(self.record.write(&self.directory)?)
+    }
+
     /// Keeps the spectra, and what cuts and coincidence did.
     fn keep(&mut self, observed: &Observed) -> Result<(), RunError> {
         let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).to_string();
@@ -178,6 +196,9 @@ impl Files {
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
         self.record.remarks.clone_from(&summary.failures);
         self.record.details = details(summary);
+        if let Some(preview) = observed.and_then(|observed| preview(&observed.spectra)) {
+            self.record.details.insert("preview".to_owned(), preview.into());
+        }
         self.record.stop(state, tables, Some(books));
         Ok(self.record.write(&self.directory)?)
     }
@@ -199,6 +220,7 @@ fn take_data(
         RunRecord { comment, ..RunRecord::start(&directory, title, &configuration.text, &roster.names) };
     record.write(&directory)?;
     let mut files = Files { directory, record };
+    files.keep_channels(configuration)?;
     let result = take_data_into(configuration, origin, (roster, &placement), end, watch, &mut files);
     if let Err(error) = &result {
         files.record.remarks.push(error.to_string());

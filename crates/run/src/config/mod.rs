@@ -185,6 +185,11 @@ impl Configuration {
         self.node.is_none() || self.node == unit.node
     }
 
+    /// A file that the configuration names: paths in it are relative to its folder.
+    pub(crate) fn beside(&self, file: &Path) -> PathBuf {
+        self.file.parent().unwrap_or(Path::new("")).join(file)
+    }
+
     /// The sources that give hits, with their formats: in the order of their numbers in the ledger.
     pub(crate) fn hit_sources(&self) -> impl Iterator<Item = (&SourceSettings, &HitFormat)> {
         self.sources.iter().filter_map(|source| match &source.format {

@@ -5,6 +5,7 @@
 //! ```
 
 mod boards;
+mod channels;
 mod coincidence;
 mod damage;
 mod demo;

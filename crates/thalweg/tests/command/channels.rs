@@ -1,0 +1,59 @@
+//! The table of channels that a configuration names: kept with the run, and refused when it has holes.
+
+use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
+
+fn configuration(folder: &Folder) -> String {
+    let text = format!(
+        "[channels]\nfile = \"channels.csv\"\n\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\n\
+         url = \"emulate://\"\nchannels = 4\n[source.emulate]\nchannels = 4\nrate_hz = 2e3\nseed = 5\n\n\
+         [record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n",
+        folder.at("runs")
+    );
+    folder.file("run.toml", &text)
+}
+
+#[test]
+fn a_replay_uses_the_table_that_the_run_was_taken_with() {
+    let folder = Folder::new();
+    // The offset moves hits in time, so another table would give other hits.
+    let table = "number,name,offset_ps,kev_0,kev_1\n0,first,3000000,0,0.1\n1,second,,0,0.1\n";
+    let csv = folder.file("channels.csv", table);
+    let first = thalweg(&["run", &configuration(&folder), "--seconds", "1.5", "--json"]).done().json();
+    assert_books_close(&first);
+    assert_eq!(
+        std::fs::read_to_string(format!("{}/channels.csv", run_directory(&first))).expect("kept"),
+        table
+    );
+    thalweg(&["verify", &run_directory(&first)]).done();
+    let hits = |summary| std::fs::read(format!("{}/hits.arrows", run_directory(summary))).expect("recorded");
+    let replayed = |what: &str, run: &str| {
+        thalweg(&["replay", run, "--directory", &folder.at(what), "--json"]).done().json()
+    };
+    std::fs::write(&csv, "number,offset_ps\n0,-7000000\n").expect("written");
+    let changed = replayed("changed", &run_directory(&first));
+    assert!(number(&first, "hits_recorded") > 1000, "{first:#}");
+    assert!(hits(&first) == hits(&changed), "the table of now was used");
+    std::fs::remove_file(&csv).expect("removed");
+    let gone = replayed("gone", &run_directory(&first));
+    assert!(hits(&first) == hits(&gone), "other hits without the table");
+    // The copy is kept with the replay, too.
+    let moved = std::fs::read_to_string(format!("{}/channels.csv", run_directory(&gone))).expect("kept");
+    assert_eq!(moved, table);
+}
+
+#[test]
+fn a_table_with_holes_is_refused_with_file_line_and_what_to_write() {
+    for (table, words) in [
+        ("number,kev_0,kev_1,kev_2\n0,0,0.1,\n1,0,,0.2\n", "kev_2 is given and kev_1 is not; write 0"),
+        ("number,kev_0\n0,1\n,2\n", "a row without a channel number"),
+        ("number,kev_0\n0,1\n1\n", "1 cells where the first line names 2 columns"),
+    ] {
+        let folder = Folder::new();
+        folder.file("channels.csv", table);
+        let ended = thalweg(&["run", &configuration(&folder), "--seconds", "1"]);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        assert!(ended.error.contains(words), "{words}: {}", ended.error);
+        assert!(ended.error.contains("channels.csv, line 3"), "{}", ended.error);
+        assert!(!folder.path().join("runs").exists(), "a run was begun");
+    }
+}
