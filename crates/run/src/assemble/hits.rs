@@ -184,7 +184,10 @@ fn stages(site: &Site<'_>) -> Result<Option<Stages>, RunError> {
     let Site { configuration, ledger, roster, .. } = *site;
     let processing = site.placement.near("order", || Processing::of(configuration))?;
     let not_allowed = |report| ConfigError::NotAllowed { file: configuration.file.clone(), report };
-    let Some(processing) = processing.map_err(not_allowed)? else { return Ok(None) };
+    let Some(mut processing) = processing.map_err(not_allowed)? else { return Ok(None) };
+    for (number, (_, format)) in configuration.hit_sources().enumerate() {
+        processing.processor.set_ns_per_sample(SourceId(number as u16), format.ns_per_sample());
+    }
     let observed = Observed::new(&processing);
     let open = |stage, source, unit: Unit| Ledgered::new(ledger.open(stage, source, &[unit]));
     let makes_events = processing.processor.makes_events();

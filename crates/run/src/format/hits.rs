@@ -81,6 +81,17 @@ impl HitFormat {
         }
     }
 
+    /// How far apart samples of a waveform are, nanoseconds, as the board takes them; `None` where neither the format nor the
+    /// configuration tells.
+    pub(crate) fn ns_per_sample(&self) -> Option<f64> {
+        match self {
+            // Its clock counts samples.
+            HitFormat::Digitizer2(settings) => Some(settings.tick_ps / 1000.0),
+            // A CoMPASS record has its samples, but not how fast they were taken; in ABCD's, ticks are of the time stamps only.
+            HitFormat::Compass(_) | HitFormat::Abcd(_) | HitFormat::Generic(_) => None,
+        }
+    }
+
     /// The first channel of the experiment that this source has, and how many; for pictures and pages.
     pub(crate) fn channels(&self) -> (u16, u16) {
         match self {
@@ -98,4 +109,19 @@ fn clamped(channels: usize) -> u16 {
 
 fn text(error: impl fmt::Display) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boards_whose_clock_counts_samples_tell_how_far_these_are_apart() {
+        let of = |tick_ps| {
+            let settings = digitizer2::Settings { tick_ps, ..digitizer2::Settings::default() };
+            HitFormat::Digitizer2(settings).ns_per_sample()
+        };
+        assert_eq!((of(8000.0), of(2000.0)), (Some(8.0), Some(2.0)));
+        assert_eq!(HitFormat::Compass(compass::Settings::default()).ns_per_sample(), None);
+    }
 }
