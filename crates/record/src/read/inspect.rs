@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::{Flags, Hit};
+use thalweg_data::{Flags, Hit, Stage, Unit};
 
 use super::hits::hits_of;
 use super::inspect_coincidences::CoincidencesContent;
@@ -19,7 +19,7 @@ use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
-use crate::run_record::{RunRecord, RunRecordState};
+use crate::run_record::{CutRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
 /// Picoseconds per second.
@@ -64,6 +64,10 @@ pub struct Inspection {
     pub coincidences: Option<CoincidencesContent>,
     /// Sources of raw bytes.
     pub raw: Vec<RawContent>,
+    /// What each cut was given and kept, as in `run.json`.
+    pub cuts: Vec<CutRecord>,
+    /// Hits that came to the recording and were left out of it on request, as the books tell.
+    pub hits_left_out: Option<u64>,
     /// Whether the books close.
     pub ledger_closed: Option<bool>,
     /// Losses, as in `run.json`.
@@ -156,7 +160,9 @@ impl Inspection {
         self.sources = record.sources;
         self.started = record.started;
         self.stopped = record.stopped;
+        self.cuts = record.cuts;
         if let Some(ledger) = record.ledger {
+            self.hits_left_out = ledger.total(Stage::Record, Unit::Hits, |row| row.filtered);
             self.ledger_closed = Some(ledger.closed);
             self.losses = ledger.losses;
         }

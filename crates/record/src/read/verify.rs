@@ -81,6 +81,8 @@ pub struct LedgerReport {
     pub closed: bool,
     /// Hits that they call recorded.
     pub hits_recorded: Option<u64>,
+    /// Hits that came to the recording and were left out of it on request: those that the cuts do not keep, or of a pause.
+    pub hits_left_out: Option<u64>,
     /// Hits that they call lost, at any stage.
     pub hits_lost: u64,
     /// Raw bytes that they call recorded.
@@ -381,6 +383,7 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
         present: true,
         closed: ledger.closed,
         hits_recorded: ledger.total(Stage::Record, Unit::Hits, |row| row.output),
+        hits_left_out: ledger.total(Stage::Record, Unit::Hits, |row| row.filtered),
         hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(Stage::Raw, Unit::Bytes, |row| row.output),
         events_recorded: ledger.total_events(Table::Events, |row| row.output),

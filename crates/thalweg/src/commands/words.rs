@@ -42,14 +42,24 @@ pub(super) fn verified(report: &VerifyReport) -> String {
             report.hits, report.hits_out_of_order, report.hits_late
         );
     }
+    let coincidences = &report.coincidences;
+    if coincidences.events > 0 {
+        let _ = writeln!(
+            text,
+            "  coincidences: {} of {} hits, {} out of order, {} that contradict themselves",
+            coincidences.events, coincidences.hits, coincidences.out_of_order, coincidences.contradictory
+        );
+    }
     let recorded = [
         (ledger.hits_recorded, ledger.hits_lost, "hits"),
         (ledger.events_recorded, ledger.events_lost, "events"),
     ];
-    let recorded: Vec<String> = recorded
+    let mut recorded: Vec<String> = recorded
         .into_iter()
         .filter_map(|(recorded, lost, what)| Some(format!("{} {what} recorded, {lost} lost", recorded?)))
         .collect();
+    recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded")));
+    recorded.extend(left_out(ledger.hits_left_out));
     let closed = if ledger.closed { "closed" } else { "NOT CLOSED" };
     let _ = writeln!(
         text,
@@ -62,6 +72,11 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     }
     let verdict = if report.ok { "verified" } else { "NOT VERIFIED" };
     format!("{verdict}: {}\n{text}", report.run_directory.display())
+}
+
+/// Of a run that recorded only what was asked for.
+fn left_out(hits: Option<u64>) -> Option<String> {
+    hits.filter(|hits| *hits > 0).map(|hits| format!("{hits} hits left out on request"))
 }
 
 pub(super) fn recovered(report: &RecoverReport) -> String {
@@ -78,8 +93,18 @@ pub(super) fn recovered(report: &RecoverReport) -> String {
         }
         text.push('\n');
     }
-    if let (Some(came), Some(missing)) = (report.hits_came, report.hits_not_on_file) {
-        let _ = writeln!(text, "  {came} hits had come to the recording; {missing} of them are not on file");
+    let came = [
+        (report.hits_came, report.hits_not_on_file, "hits"),
+        (report.events_came, report.events_not_on_file, "events"),
+        (report.coincidences_came, report.coincidences_not_on_file, "coincidences"),
+    ];
+    for (came, missing, what) in came {
+        if let (Some(came), Some(missing)) = (came, missing) {
+            let _ = writeln!(
+                text,
+                "  {came} {what} had come to the recording; {missing} of them are not on file"
+            );
+        }
     }
     text
 }
@@ -100,6 +125,38 @@ fn inspected_events(report: &Inspection, text: &mut String) {
         for (closing, count) in &events.closings {
             let _ = writeln!(text, "  closed by {closing:<10} {count:>12}");
         }
+    }
+}
+
+fn inspected_coincidences(report: &Inspection, text: &mut String) {
+    for cut in &report.cuts {
+        let share = if cut.input > 0 { 100.0 * cut.kept as f64 / cut.input as f64 } else { 0.0 };
+        let _ = writeln!(
+            text,
+            "  cut {} on each {}: {} of {} kept, {share:.1} %",
+            cut.name, cut.on, cut.kept, cut.input
+        );
+    }
+    if let Some(left_out) = left_out(report.hits_left_out) {
+        let _ = writeln!(text, "  {left_out}");
+    }
+    let Some(coincidences) = &report.coincidences else { return };
+    let _ = writeln!(
+        text,
+        "  {} coincidences of {} hits: {}/s",
+        coincidences.events,
+        coincidences.hits,
+        si(coincidences.rate_hz)
+    );
+    for (multiplicity, count) in &coincidences.multiplicities {
+        let _ = writeln!(text, "  of multiplicity {multiplicity:>3}  {count:>12}");
+    }
+    if !coincidences.first_events.is_empty() {
+        let _ = writeln!(text, "  {:>20}  {:>9}  channel at ps after the reference", "time / ps", "event");
+    }
+    for event in &coincidences.first_events {
+        let hits: Vec<String> = event.hits.iter().map(|(channel, dt)| format!("{channel} at {dt}")).collect();
+        let _ = writeln!(text, "  {:>20}  {:>9}  {}", event.time_ps, event.event, hits.join(", "));
     }
 }
 
@@ -166,6 +223,7 @@ pub(super) fn inspected(report: &Inspection) -> String {
             hit.flags
         );
     }
+    inspected_coincidences(report, &mut text);
     for table in &report.tables {
         let _ = writeln!(text, "  {:<20} {:>12} rows, {}B", table.file, table.rows, si(table.bytes as f64));
     }

@@ -72,6 +72,47 @@ fn without_cuts_coincidence_is_given_what_is_in_order() {
 }
 
 #[test]
+fn what_is_told_of_a_recording_has_its_coincidences_and_what_was_left_out() {
+    let folder = Folder::new();
+    let file = configuration(
+        &folder,
+        "[[cut]]\nname = \"bright\"\nkeep = \"energy > 3000\"\n[coincidence]\nwindow_ps = 100_000\n",
+    );
+    let text = std::fs::read_to_string(&file).expect("written") + "hits = \"kept\"\n";
+    std::fs::write(&file, text).expect("written");
+    let summary = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
+    // Not all that was sent is recorded, as was asked for; every stage has its books all the same.
+    assert_eq!(summary["ledger_closed"], true, "{summary:#}");
+    let run = run_directory(&summary);
+    let left_out: u64 = ["left", "right"]
+        .iter()
+        .map(|source| number(entry(&summary, source, "record", "hits"), "filtered"))
+        .sum();
+    let events = number(entry(&summary, "coincidences", "record", "events"), "out");
+    assert!(left_out > 1000 && events > 10, "{summary:#}");
+    let verified = thalweg(&["verify", &run]).done().out;
+    assert!(verified.contains(&format!("coincidences: {events} of ")), "{verified}");
+    assert!(verified.contains(&format!("{events} coincidences recorded")), "{verified}");
+    assert!(verified.contains(&format!("{left_out} hits left out on request")), "{verified}");
+    let inspected = thalweg(&["inspect", &run]).done().out;
+    assert!(inspected.contains(&format!("{left_out} hits left out on request")), "{inspected}");
+    assert!(inspected.contains(&format!("{events} coincidences of ")), "{inspected}");
+    assert!(
+        inspected.contains("cut bright on each hit: ") && inspected.contains("of multiplicity   2"),
+        "{inspected}"
+    );
+    // As after a crash: the last batch is not whole.
+    let table =
+        std::fs::File::options().write(true).open(format!("{run}/coincidences.arrows")).expect("there");
+    table.set_len(table.metadata().expect("there").len() - 100).expect("cut");
+    let recovered = thalweg(&["recover", &run]).done().out;
+    let came = format!("{events} coincidences had come to the recording; ");
+    let missing = recovered.split_once(&came).and_then(|(_, rest)| rest.split_whitespace().next());
+    let missing: u64 = missing.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{recovered}"));
+    assert!((1..=events).contains(&missing), "{recovered}");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_opened() {
     let refused = |more: &str, words: &str| {
         let folder = Folder::new();
