@@ -92,6 +92,9 @@ pub trait Experiment: Send + Sync + 'static {
     /// Name of the source that a channel belongs to.
     fn source_of(&self, channel: u16) -> Option<String>;
 
+    /// Whether a channel's energy is known in keV: its spectrum of that is told of only then.
+    fn is_calibrated(&self, channel: u16) -> bool;
+
     /// Channels that have pulses: `[{channel, name, pulses, …}]`.
     fn pulse_channels(&self) -> Value;
 

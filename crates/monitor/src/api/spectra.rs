@@ -13,7 +13,7 @@ use axum::http::{StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use thalweg_order::spectrum::{Info, SpectrumSet, pack};
+use thalweg_order::spectrum::{Info, Kind, SpectrumSet, pack};
 
 use super::told::{Told, query};
 use super::{Answer, Shared};
@@ -56,7 +56,11 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
                 "revision": set.revision(info.id).unwrap_or(0),
             })
         };
-        set.spectra().iter().map(line).collect()
+        // There is room for the keV of all channels as soon as one is calibrated; what is never filled is not offered.
+        let is_filled = |info: &&Info| {
+            info.kind != Kind::Kev || info.channel.is_none_or(|channel| experiment.is_calibrated(channel))
+        };
+        set.spectra().iter().filter(is_filled).map(line).collect()
     });
     Ok(Json(list.await?).into_response())
 }

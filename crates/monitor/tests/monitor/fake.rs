@@ -153,6 +153,10 @@ impl Experiment for Fake {
         (channel < 2).then(|| "board0".to_owned())
     }
 
+    fn is_calibrated(&self, channel: u16) -> bool {
+        channel == 0
+    }
+
     fn pulse_channels(&self) -> Value {
         json!([{ "channel": 0, "name": "c0", "pulses": 3 }])
     }

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::host;
+use crate::config::Configuration;
 use crate::supervise::LiveState;
 
 /// The system screen's object.
-pub(super) fn look(state: &LiveState, plan: &Value) -> Value {
+pub(super) fn look(state: &LiveState, plan: &Value, configuration: &Configuration) -> Value {
     let sources = state.sources.iter().map(|source| {
         json!({
             "name": source.name, "ring_fill": source.ring_fill, "pool_fill": source.pool_fill,
@@ -17,6 +19,8 @@ pub(super) fn look(state: &LiveState, plan: &Value) -> Value {
         "host": read("/proc/sys/kernel/hostname"),
         "kernel": read("/proc/sys/kernel/osrelease"),
         "load": loads(),
+        "checks": host::checks(state, configuration),
+        "counters": host::counters(),
         "memory": memory(),
         "threads": threads(),
         "plan": plan,

@@ -9,6 +9,7 @@
 //! are filled.
 
 mod flow;
+mod host;
 mod live;
 mod machine;
 mod messages;
@@ -155,6 +156,12 @@ impl Experiment for Served {
         Some(source.head.name.clone())
     }
 
+    fn is_calibrated(&self, channel: u16) -> bool {
+        let run = self.handle();
+        let known = run.observed().and_then(|observed| observed.channels.get(channel));
+        known.is_some_and(|channel| channel.energy_kev.is_some())
+    }
+
     fn pulse_channels(&self) -> Value {
         let run = self.handle();
         let Some(observed) = run.observed() else { return json!([]) };
@@ -189,11 +196,13 @@ impl Experiment for Served {
     }
 
     fn runs(&self) -> Result<Vec<Value>, Refused> {
-        recorded::list(&self.configuration.record.directory)
+        let run = self.handle();
+        recorded::list(&self.configuration.record.directory, &run.state(), run.observed())
     }
 
     fn run(&self, name: &str) -> Result<Option<Value>, Refused> {
-        recorded::one(&self.configuration.record.directory, name)
+        let run = self.handle();
+        recorded::one(&self.configuration.record.directory, name, &run.state(), run.observed())
     }
 
     fn runs_directory(&self) -> Option<PathBuf> {
@@ -224,6 +233,6 @@ impl Experiment for Served {
     }
 
     fn system(&self) -> Value {
-        machine::look(&self.handle().state(), &self.plan)
+        machine::look(&self.handle().state(), &self.plan, &self.configuration)
     }
 }

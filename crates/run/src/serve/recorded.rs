@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use thalweg_monitor::Refused;
 use thalweg_record::{RunDirectory, RunRecord};
 
+use crate::observed::Observed;
+use crate::preview::preview;
 use crate::supervise::LiveState;
 
 fn refused(error: impl std::fmt::Display) -> Refused {
@@ -17,18 +19,27 @@ fn refused(error: impl std::fmt::Display) -> Refused {
 }
 
 /// All runs, newest first. Before the first there is no directory, and no run.
-pub(super) fn list(directory: &Path) -> Result<Vec<Value>, Refused> {
+pub(super) fn list(
+    directory: &Path,
+    present: &LiveState,
+    observed: Option<&Observed>,
+) -> Result<Vec<Value>, Refused> {
     if !directory.exists() {
         return Ok(Vec::new());
     }
     let runs = RunDirectory::list(directory).map_err(refused)?;
-    Ok(runs.iter().rev().map(line).collect())
+    Ok(runs.iter().rev().map(|run| told(run, present, observed)).collect())
 }
 
 /// One run with its record; the name is looked for among those that there are.
-pub(super) fn one(directory: &Path, name: &str) -> Result<Option<Value>, Refused> {
+pub(super) fn one(
+    directory: &Path,
+    name: &str,
+    present: &LiveState,
+    observed: Option<&Observed>,
+) -> Result<Option<Value>, Refused> {
     let Some(run) = find(directory, name)? else { return Ok(None) };
-    let mut one = line(&run);
+    let mut one = told(&run, present, observed);
     if let Ok(record) = RunRecord::read(&run.run_record()) {
         one["record"] = serde_json::to_value(record).map_err(refused)?;
     }
@@ -54,8 +65,7 @@ pub(super) fn verify(directory: &Path, name: &str, present: &LiveState) -> Resul
 fn finished(directory: &Path, name: &str, present: &LiveState) -> Result<RunDirectory, Refused> {
     let missing = || Refused::new(format!("there is no run {name}"), "the list of runs says which there are");
     let run = find(directory, name)?.ok_or_else(missing)?;
-    let is_present = run.path() == Path::new(&present.run_directory);
-    match is_present && !matches!(present.state.word(), "stopped" | "failed") {
+    match is_under_way(&run, present) {
         true => Err(Refused::new(format!("run {name} is being recorded"), "wait for its end")),
         false => Ok(run),
     }
@@ -73,6 +83,25 @@ fn name_of(run: &RunDirectory) -> String {
     run.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
+fn is_under_way(run: &RunDirectory, present: &LiveState) -> bool {
+    let is_present = run.path() == Path::new(&present.run_directory);
+    is_present && !matches!(present.state.word(), "stopped" | "failed")
+}
+
+/// A run's line. What its record will say at the end is known before of the one under way.
+fn told(run: &RunDirectory, present: &LiveState, observed: Option<&Observed>) -> Value {
+    let mut line = line(run);
+    if is_under_way(run, present) {
+        line["state"] = present.state.word().into();
+        line["seconds"] = present.elapsed_seconds.into();
+        line["hits"] = present.hits_recorded.into();
+        line["events"] = present.events.as_ref().map_or(0, |events| events.events_recorded).into();
+        line["lost"] = present.lost.into();
+        line["preview"] = json!(observed.and_then(|observed| preview(&observed.spectra)));
+    }
+    line
+}
+
 fn line(run: &RunDirectory) -> Value {
     let name = name_of(run);
     let Ok(record) = RunRecord::read(&run.run_record()) else {
@@ -86,7 +115,7 @@ fn line(run: &RunDirectory) -> Value {
     json!({
         "name": name, "number": run.number(), "title": record.title, "comment": record.comment,
         "started": record.started, "stopped": record.stopped, "state": record.state,
-        "seconds": detail("elapsed_seconds"), "lost": detail("hits_lost"),
+        "seconds": detail("elapsed_seconds"), "lost": detail("hits_lost"), "preview": detail("preview"),
         "hits": rows(thalweg_record::Table::Hits), "events": rows(thalweg_record::Table::Events),
         "ledger_closed": record.ledger.as_ref().map(|ledger| ledger.closed),
         "remarks": record.remarks, "bytes": bytes_in(run.path()),
