@@ -66,7 +66,7 @@ web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --ignore-scripts
 
 # The page is part of the binary by what is committed; this says whether that is what its sources give. The browser looks at
-# THALWEG_BINARY where that can serve, else at a mock; with THALWEG_PAGE_PICTURES=docs/images it keeps what it has seen.
+# THALWEG_BINARY where that can serve, else at a mock; with THALWEG_PAGE_PICTURES it keeps what it has seen there.
 .PHONY: test-page
 test-page: web/node_modules/.package-lock.json ## The live page: format and types, fits and drawings, the committed build, a real browser
 	cd web && npm run --silent check
@@ -74,6 +74,12 @@ test-page: web/node_modules/.package-lock.json ## The live page: format and type
 	cd web && npm run --silent check-build
 	$(CARGO) build --locked -p thalweg
 	cd web && THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 600 npm run --silent browser
+
+.PHONY: pictures
+pictures: web/node_modules/.package-lock.json ## Take the page's pictures in docs/images anew, and make them small
+	$(CARGO) build --release --locked -p thalweg
+	cd web && THALWEG_BINARY=$(TARGET)/release/thalweg THALWEG_PAGE_PICTURES=$(abspath docs/images) npm run --silent browser
+	pngquant --force --ext .png --speed 1 64 docs/images/page-*.png
 
 .PHONY: bench
 bench: ## Measure against the yardsticks; JSON in target/bench (BENCH=decode for one)

@@ -166,6 +166,26 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     assert.ok((await number_beside(page, "inside")) <= (await number_beside(page, "counts")));
   });
 
+  it("draws pulses over a time in nanoseconds", async () => {
+    await go(page, "#/pulses");
+    await page.waitForFunction(() => document.querySelector(".facts"), null, { timeout: WAIT_MS });
+    assert.match(await text_of_fact("samples"), /^\d+, every [\d.]+ ns$/);
+  });
+
+  it("lists the run that is being taken with what is known of it, and checks the host", async () => {
+    await go(page, "#/runs");
+    const row = page.locator("table.runs tbody tr").first();
+    await row.waitFor({ timeout: WAIT_MS });
+    await text_when(page, "table.runs tbody tr td:nth-child(6)", (text) => /[1-9]/.test(text));
+    if (server.is_real) await row.locator("canvas").waitFor({ state: "visible", timeout: WAIT_MS });
+    await go(page, "#/system");
+    await text_when(
+      page,
+      ".system-parts",
+      (text) => text.includes("receive buffer") && text.includes("UdpRcvbufErrors"),
+    );
+  });
+
   it("is worked by keys", async () => {
     await page.locator("body").press("Escape");
     for (const [key, screen] of [
@@ -224,6 +244,12 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     assert.deepEqual(opened.complaints, []);
   });
 
+  async function text_of_fact(name) {
+    const fact = value_beside(page, name);
+    await fact.waitFor({ timeout: WAIT_MS });
+    return (await fact.textContent()) ?? "";
+  }
+
   async function stop() {
     await page.locator(".commands button", { hasText: "stop" }).click();
     await page.locator("dialog.stop button[value=stop]").click();
@@ -236,12 +262,12 @@ const SCREENS = {
   hits: {
     run: "#/run",
     spectra: "#/spectra",
-    spectrum: "#/spectra?channel={channel}",
+    spectrum: "#/spectra?channel={channel}&x=0~16000&region=4500~5900",
     plane: "#/spectra?view=plane&channel={channel}&shape=3000,0.22;30000,0.2;30000,0.36;3000,0.42",
     time: "#/spectra?view=time&channel={channel}",
     pulses: "#/pulses",
     persistence: "#/pulses?persistence=1",
-    runs: "#/runs",
+    runs: "#/runs?run={run}",
     system: "#/system",
   },
   triggered: { triggered: "#/run", events: "#/events" },
@@ -269,14 +295,50 @@ async function take_data(address) {
   return 0;
 }
 
+/** Runs that a list of runs can show. */
+async function take_some_runs(address, titles) {
+  const command = (name, body) =>
+    fetch(new URL(`/api/run/${name}`, address), {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-thalweg": "1" },
+      body: JSON.stringify(body),
+    });
+  const state = async () => (await (await fetch(new URL("/api/state", address))).json()).state;
+  for (const [title, comment, seconds] of titles) {
+    if ((await state()) === "running") await command("stop", {});
+    while (/running|stopping|paused/.test(await state())) await new Promise((resolve) => setTimeout(resolve, 100));
+    await command("start", { title, comment });
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  }
+}
+
+/** A recorded run, the newest but the one that is being taken. */
+async function finished_run(address) {
+  const runs = await (await fetch(new URL("/api/runs", address))).json();
+  return runs.find(({ state }) => state === "stopped")?.name ?? "";
+}
+
+/** The machine that pictures are taken on is nobody's business. */
+async function without_names(route) {
+  const response = await route.fetch();
+  return route.fulfill({ response, json: { ...(await response.json()), host: "daq", kernel: undefined } });
+}
+
 for (const [kind, screens] of Object.entries(SCREENS)) {
   describe(`every screen of a run with ${kind === "hits" ? "hits" : "triggers"}`, { skip, concurrency: 1 }, () => {
-    let browser, server, channel;
+    let browser, server, channel, run;
 
     before(async () => {
-      [browser, server] = [await open_browser(), await start_server(kind)];
+      [browser, server] = [await open_browser(), await start_server(PICTURES && kind === "hits" ? "idle" : kind)];
       if (PICTURES) mkdirSync(PICTURES, { recursive: true });
+      if (PICTURES && kind === "hits" && server.is_real)
+        await take_some_runs(server.address, [
+          ["22Na, 137Cs, 60Co, 252Cf", "before the gain scan", 8],
+          ["22Na, 137Cs, 60Co, 252Cf", "after the gain scan", 16],
+          ["22Na, 137Cs, 60Co, 252Cf", "", 40],
+        ]);
       channel = kind === "hits" ? await take_data(server.address) : 0;
+      if (kind === "hits") run = await finished_run(server.address);
     });
 
     after(async () => {
@@ -291,8 +353,10 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
     ]) {
       it(`draws, fits and complains of nothing: ${words}`, async () => {
         const { page, complaints, close } = await open_page(browser, server.address, { theme, width, height });
+        if (PICTURES) await page.route("**/api/system", without_names);
         for (const [name, hash] of Object.entries(screens)) {
-          await go(page, ((server.is_real ? null : OF_THE_MOCK[name]) ?? hash).replace("{channel}", channel));
+          const shown = (server.is_real ? null : OF_THE_MOCK[name]) ?? hash;
+          await go(page, shown.replace("{channel}", channel).replace("{run}", run));
           await page
             .locator(":is(.screen .panel, .screen .stamp, .screen .empty):visible")
             .first()
@@ -306,8 +370,11 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
             ),
           );
           assert.ok(wider <= 1, `${name} is ${wider} pixels wider than the window`);
-          if (PICTURES) await page.screenshot({ path: join(PICTURES, `page-${name}-${words}.png`) });
+          // On a phone, the first screen: it is what one looks at there.
+          if (PICTURES && (words !== "phone" || name === "run"))
+            await page.screenshot({ path: join(PICTURES, `page-${name}-${words}.png`) });
         }
+        await page.unrouteAll({ behavior: "ignoreErrors" });
         await close();
         assert.deepEqual(complaints, []);
       });
