@@ -272,6 +272,27 @@ fn busy_of_another_stage_refuses_triggers() {
 }
 
 #[test]
+fn triggers_that_fell_due_while_boards_were_away_are_refused_and_not_answered_late() {
+    let clock = RunClock::start();
+    let (hosted, links) = tcp_boards(2, 1000, clock);
+    let mut hosted =
+        HostedBoards::new(TriggeredSettings::new(hosted, constant(1000.0, 10_000))).expect("boards");
+    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    while hosted.links_without_client() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // All of them at once, as for a thread that has not run for ten seconds: as many are taken as may wait.
+    hosted.start_at(Instant::now() - Duration::from_secs(10));
+    let mut seen = Seen::default();
+    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(10));
+    hosted.end();
+    let totals = hosted.totals();
+    assert_eq!((totals.offered(), totals.accepted(), totals.refused()), (10_000, 4_096, 5_904));
+    assert_eq!((totals.refused_by_boards, seen.fragments), (5_904, 8_192));
+    books_close(&group);
+}
+
+#[test]
 fn a_board_that_dies_and_comes_back_is_read_again() {
     let clock = RunClock::start();
     let (hosted, links) = tcp_boards(8, 1000, clock);

@@ -298,6 +298,7 @@ impl EventsTaken {
                 serde_json::json!({
                     "busy_ms": totals.busy_ns as f64 / 1e6,
                     "busy_raised": totals.busy_raised,
+                    "refused_by_boards": totals.refused_by_boards,
                     "lateness_us": spread_us(&totals.lateness),
                     "skew_us": spread_us(&totals.skew),
                 })

@@ -60,6 +60,8 @@ pub struct DetectorReport {
     pub triggers_accepted: u64,
     /// Those that came while BUSY.
     pub triggers_refused: u64,
+    /// Of these, those that the boards had no room or no time for, and not by word of BUSY.
+    pub refused_by_boards: u64,
     /// Time spent BUSY, milliseconds.
     pub busy_ms: f64,
     /// How often it was.
@@ -169,6 +171,7 @@ fn report(totals: &TriggeredTotals, busy_messages: u64, failures: Vec<String>) -
         triggers_offered: totals.offered(),
         triggers_accepted: totals.accepted(),
         triggers_refused: totals.refused(),
+        refused_by_boards: totals.refused_by_boards,
         busy_ms: totals.busy_ns as f64 / 1e6,
         busy_raised: totals.busy_raised,
         busy_messages,
@@ -192,10 +195,12 @@ fn report(totals: &TriggeredTotals, busy_messages: u64, failures: Vec<String>) -
 
 impl fmt::Display for DetectorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DetectorReport { triggers_offered, triggers_refused, busy_ms, busy_raised, .. } = self;
+        let DetectorReport { triggers_offered, triggers_refused, refused_by_boards, .. } = self;
         writeln!(
             f,
-            "triggers: {triggers_offered} offered, {triggers_refused} refused; busy {busy_raised} times, {busy_ms:.0} ms"
+            "triggers: {triggers_offered} offered, {triggers_refused} refused, {refused_by_boards} of them by the boards; \
+             busy {} times, {:.0} ms",
+            self.busy_raised, self.busy_ms
         )?;
         write!(
             f,

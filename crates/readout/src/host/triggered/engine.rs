@@ -1,10 +1,13 @@
 //! The thread of emulated boards: which triggers are due, who answers, what goes out.
 //!
 //! ```text
-//!  due ─► room in every FIFO? ─► accepted, at most 64 at a time ─► link by link: answer, write ─► times noted
+//!  due ─► room in every FIFO? ─► waiting ─► at most 64 at a time ─► link by link: answer, write ─► times noted
 //!                     └ no: BUSY, refused
 //! ```
+//! A trigger is accepted or refused when it falls due, as by real boards, and not when the thread comes to it: triggers that wait for
+//! their answer are few, and those beyond are refused. So answers are late by no more than that, however many triggers are offered.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,6 +24,11 @@ use super::{BoardTotals, HostError, HostedLink, Outlet, Shared, TriggeredSetting
 
 /// Most triggers that are answered before anything is written: what a board says to them is still in the cache then.
 const MOST_TRIGGERS: usize = 64;
+/// So many triggers may wait for their answer although the FIFOs have no room for all of them: real boards would have sent some meanwhile,
+/// and it is no fault of theirs that this thread did not run. At 2 kHz it is an eighth of a second.
+const MOST_LATE: usize = 256;
+/// Most triggers that wait for their answer, however short the answers are.
+const MOST_WAITING: usize = 4096;
 /// Between two looks at clients that may have come or gone.
 const CLIENT_LOOK: Duration = Duration::from_millis(10);
 /// Between two publications of the totals.
@@ -48,7 +56,12 @@ pub(super) struct Engine {
     shared: Arc<Shared>,
     spin: bool,
     start: Instant,
-    accepted: Vec<Trigger>,
+    /// Accepted, and not answered yet.
+    waiting: VecDeque<Trigger>,
+    /// Those of them that are answered in this round.
+    answered: Vec<Trigger>,
+    /// Triggers refused because a board had no room, and not because a stage asked for BUSY.
+    refused_by_boards: u64,
     lateness: Times,
     skew: Times,
     exhausted: bool,
@@ -87,7 +100,9 @@ impl Engine {
             shared,
             spin: settings.spin,
             start: now,
-            accepted: Vec::with_capacity(MOST_TRIGGERS),
+            waiting: VecDeque::with_capacity(MOST_WAITING),
+            answered: Vec::with_capacity(MOST_TRIGGERS),
+            refused_by_boards: 0,
             lateness: Times::default(),
             skew: Times::default(),
             exhausted: false,
@@ -116,16 +131,32 @@ impl Engine {
             self.publish(false);
             self.rest(rest);
         }
+        self.abandon();
+        self.publish(true);
+    }
+
+    /// What no client has taken to the end is thrown away, and counted.
+    fn abandon(&mut self) {
+        self.answered.clear();
+        self.answered.extend(self.waiting.drain(..));
+        let mut failure = None;
         for link in &mut self.links {
             match link {
-                LinkEnd::Stream(stream) => stream.lose_client(),
-                LinkEnd::Datagrams(datagrams) if !datagrams.is_drained() => {
-                    self.shared.fail("not all datagrams of emulated boards could be sent".to_owned());
+                LinkEnd::Stream(stream) => {
+                    stream.lose_client();
+                    stream.answer(&self.answered);
                 }
-                LinkEnd::Datagrams(_) => {}
+                LinkEnd::Datagrams(datagrams) => {
+                    if !datagrams.is_drained() {
+                        self.shared.fail("not all datagrams of emulated boards could be sent".to_owned());
+                    }
+                    failure = failure.or(datagrams.answer(&self.answered, false).err());
+                }
             }
         }
-        self.publish(true);
+        if let Some(error) = failure {
+            self.fail(&error);
+        }
     }
 
     fn is_ending(&self) -> bool {
@@ -148,10 +179,7 @@ impl Engine {
             }
             false => self.accept(now_ns),
         };
-        if !self.accepted.is_empty() {
-            self.answer();
-            // Answered once: after a stop nobody fills it anew.
-            self.accepted.clear();
+        if self.answer() {
             return Rest::None;
         }
         self.exhausted = matches!(next, Due::Never);
@@ -166,66 +194,87 @@ impl Engine {
         }
     }
 
-    /// Takes the triggers that are due and that every board has room for; the others are refused.
+    /// Takes the triggers that are due and that every board has room for; the others are refused, or wait where they come from.
     fn accept(&mut self, now_ns: u64) -> Due {
-        let room = self.room();
-        let busy = room == 0 || self.busy.as_ref().is_some_and(|busy| busy.is_raised());
-        self.supervisor.set_busy(busy, now_ns);
-        if busy && !self.source.refuses() {
-            return Due::Later;
-        }
-        let most = if busy { usize::MAX } else { room.min(MOST_TRIGGERS) };
+        let (room, refuses) = (self.room(), self.source.refuses());
+        let room = if refuses { room } else { room.min(MOST_TRIGGERS) };
+        let asked = self.busy.as_ref().is_some_and(|busy| busy.is_raised());
         let has_numbers = self.source.has_numbers();
-        for _ in 0..most {
-            match self.source.due(now_ns) {
-                Due::Now(offered) => {
-                    if let Some(accepted) = self.supervisor.offer(offered) {
-                        self.accepted.push(if has_numbers { offered } else { accepted });
-                    }
-                }
+        loop {
+            let busy = asked || self.waiting.len() >= room;
+            self.supervisor.set_busy(busy, now_ns);
+            if busy && !refuses {
+                return Due::Later;
+            }
+            let offered = match self.source.due(now_ns) {
+                Due::Now(offered) => offered,
                 none => return none,
+            };
+            match self.supervisor.offer(offered) {
+                Some(accepted) => self.waiting.push_back(if has_numbers { offered } else { accepted }),
+                None => self.refused_by_boards += u64::from(!asked),
             }
         }
-        Due::At(now_ns)
     }
 
-    /// Triggers that every board with a client has room for.
+    /// Triggers that may wait for their answer: none while a board's FIFO is full.
     fn room(&self) -> usize {
         let room = |link: &LinkEnd| match link {
+            LinkEnd::Stream(stream) if stream.has_client() => match stream.room() {
+                0 => 0,
+                room => room.max(MOST_LATE),
+            },
+            LinkEnd::Stream(_) => MOST_WAITING,
+            // What the kernel takes later goes out later: these boards have no FIFO but this.
+            LinkEnd::Datagrams(_) => MOST_LATE,
+        };
+        self.links.iter().map(room).fold(MOST_WAITING, usize::min)
+    }
+
+    /// Takes as many of the waiting triggers as every link can have the answers of now; returns whether there are any.
+    fn take_answerable(&mut self) -> bool {
+        let can = |link: &LinkEnd| match link {
             LinkEnd::Stream(stream) if stream.has_client() => stream.room(),
             LinkEnd::Datagrams(datagrams) if !datagrams.is_drained() => 0,
             _ => MOST_TRIGGERS,
         };
-        self.links.iter().map(room).min().unwrap_or(MOST_TRIGGERS)
+        let count = self.links.iter().map(can).fold(MOST_TRIGGERS.min(self.waiting.len()), usize::min);
+        self.answered.clear();
+        self.answered.extend(self.waiting.drain(..count));
+        count > 0
     }
 
-    /// Every board answers what was accepted, and its link writes at once.
-    fn answer(&mut self) {
+    /// Every board answers some of what was accepted, and its link writes at once; returns whether anything was to be answered.
+    fn answer(&mut self) -> bool {
+        if !self.take_answerable() {
+            return false;
+        }
         let first_ns = self.now_ns();
         let mut failure = None;
         for (index, link) in self.links.iter_mut().enumerate() {
             match link {
                 LinkEnd::Stream(stream) => {
-                    stream.answer(&self.accepted);
+                    stream.answer(&self.answered);
                     stream.flush();
                 }
                 LinkEnd::Datagrams(datagrams) => {
                     let powered = !self.shared.dead[index].load(Ordering::Relaxed);
-                    let sent = datagrams.answer(&self.accepted, powered).and_then(|()| datagrams.flush());
+                    let sent = datagrams.answer(&self.answered, powered).and_then(|()| datagrams.flush());
                     failure = failure.or(sent.err());
                 }
             }
         }
         let last_ns = self.now_ns();
-        self.skew.add(last_ns.saturating_sub(first_ns), self.accepted.len() as u64);
+        self.skew.add(last_ns.saturating_sub(first_ns), self.answered.len() as u64);
         if self.source.refuses() {
-            for trigger in &self.accepted {
+            for trigger in &self.answered {
                 self.lateness.add(last_ns.saturating_sub(trigger.time_ns), 1);
             }
         }
         if let Some(error) = failure {
             self.fail(&error);
         }
+        true
     }
 
     /// Sends what is left in the FIFOs; returns whether that was everything.
@@ -254,10 +303,11 @@ impl Engine {
     }
 
     fn is_drained(&self) -> bool {
-        self.links.iter().all(|link| match link {
+        let all = self.links.iter().all(|link| match link {
             LinkEnd::Stream(stream) => stream.is_drained(),
             LinkEnd::Datagrams(datagrams) => datagrams.is_drained(),
-        })
+        });
+        all && self.waiting.is_empty()
     }
 
     fn tend_clients(&mut self, now: bool) {
@@ -287,7 +337,9 @@ impl Engine {
         }
         self.publish_at = moment + PUBLISH;
         let mut totals = lock(&self.shared.totals);
-        let TriggeredTotals { trigger, busy_ns, busy_raised, boards, lateness, skew } = &mut *totals;
+        let TriggeredTotals { trigger, refused_by_boards, busy_ns, busy_raised, boards, lateness, skew } =
+            &mut *totals;
+        *refused_by_boards = self.refused_by_boards;
         trigger.clone_from(self.supervisor.tally());
         *busy_ns = self.supervisor.busy_ns(self.now_ns());
         *busy_raised = self.supervisor.raised();

@@ -10,8 +10,9 @@
 //!  each board answers ─► its link's FIFO, bounded ─► TCP connection, or datagrams (as few calls as possible)
 //! ```
 //! One thread does it all: several triggers are answered in one write where the thread is behind. A TCP board keeps what its client
-//! does not take in its FIFO; when that is full the board is BUSY and triggers are refused, which is counted. A board without
-//! a client throws its answers away, which is counted, too, and holds nobody up. Boards with registers have one more thread, for all.
+//! does not take in its FIFO; when that is full, or some hundred triggers wait for the thread, the boards are BUSY and triggers are refused,
+//! which is counted. A board without a client throws its answers away, which is counted, too, and holds nobody up. Boards with registers
+//! have one more thread, for all.
 
 mod datagrams;
 mod engine;
@@ -164,6 +165,8 @@ impl BoardTotals {
 pub struct TriggeredTotals {
     /// Events offered, accepted, and refused while BUSY: the account of the stage `trigger`.
     pub trigger: Tally,
+    /// Of the refused ones, those that the boards had no room or no time for; the others came while a stage asked for BUSY.
+    pub refused_by_boards: u64,
     /// Time spent BUSY, nanoseconds.
     pub busy_ns: u64,
     /// How often BUSY was raised.
