@@ -95,6 +95,15 @@ impl EventsFile {
         Ok(EventsFile { events, fragments, rows: EventRows::default(), batch: 0, next: 0 })
     }
 
+    /// Opens a table of events to read it without fragments.
+    ///
+    /// # Errors
+    /// When it cannot be read or is another table.
+    pub fn open_alone(events: &Path) -> Result<EventsFile, RecordError> {
+        let events = open_table(events, Table::Events)?;
+        Ok(EventsFile { events, fragments: None, rows: EventRows::default(), batch: 0, next: 0 })
+    }
+
     /// Names of the sources, by number, as the writer knew them.
     pub fn sources(&self) -> Vec<String> {
         let names = self.events.metadata().get("sources").map(String::as_str).unwrap_or("[]");

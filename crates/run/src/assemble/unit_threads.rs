@@ -22,7 +22,7 @@ use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
 use crate::units::{
     BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings,
-    gate, identity, run_number,
+    gate, identity, on_file, run_number,
 };
 
 /// Blocks for what units receive from each other.
@@ -195,8 +195,11 @@ impl Starting<'_> {
         let ordered = false;
         let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
         let rules = &configuration.unit_rules;
+        let mut machine =
+            BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark());
+        machine.recall(on_file(site.directory, configuration, &unit.name)?);
         let work = BuilderWork {
-            unit: BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark()),
+            unit: machine,
             sink: site.placement.near("compress", create)??,
             on_full: configuration.record.on_full,
             batch: Events::default(),

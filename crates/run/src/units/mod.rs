@@ -12,12 +12,14 @@
 mod host;
 mod identity;
 mod plan;
+mod recall;
 mod work;
 
 pub(crate) use host::{Door, UnitHost};
 pub(crate) use identity::{identity, run_number};
 pub use plan::UnitPlanError;
 pub(crate) use plan::{Readout, TRIGGER, UnitPlan, busy_told, gate};
+pub(crate) use recall::on_file;
 pub(crate) use work::{BuilderWork, Filing, GateWork, ManagerWork, ReadoutWork, Work};
 
 use schemars::JsonSchema;

@@ -309,6 +309,48 @@ fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
 }
 
 #[test]
+fn all_nodes_that_are_killed_go_on_where_their_files_end() {
+    const TRIGGERS: u64 = 7000;
+    let folder = Folder::new();
+    let file = boards_elsewhere(&folder);
+    let triggers = TRIGGERS.to_string();
+    let boards = Running::start(&["emulate", &file, "--triggers", &triggers, "--seconds", "60", "--json"]);
+    std::thread::sleep(Duration::from_millis(400));
+    let talkative = ["env", "THALWEG_LOG=thalweg_run=info"];
+    let node = |name: &str| {
+        Running::start_as(&talkative, &["run", &file, "--node", name, "--seconds", "60", "--json"])
+    };
+    let first = ["events", "left", "right"].map(node);
+    wait_for_rows_of(&folder, "bu-0");
+    first.iter().for_each(|node| node.signal("KILL"));
+    first.into_iter().for_each(|node| drop(node.wait()));
+    let [events, left, right] = ["events", "left", "right"].map(node);
+    std::thread::sleep(Duration::from_millis(6000));
+    for readout in [left, right] {
+        readout.signal("TERM");
+        went_well(&readout.wait().done().json());
+    }
+    events.signal("TERM");
+    let events = events.wait().done();
+    assert!(events.error.contains("bu-0: ") && events.error.contains("has triggers below"), "{events:?}");
+    went_well(&events.json());
+    let sent = boards.wait().done().json();
+    let (count, doubled) = merged(&folder);
+    let closings = closings(&folder);
+    assert_eq!((count, doubled), (closings.len() as u64, 0));
+    // Two stretches, the first from the beginning and the second to the end: what is between them the boards threw away, or the dead had.
+    let numbers: Vec<u64> = closings.keys().copied().collect();
+    let holes = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+    let accepted = number(&sent, "triggers_accepted");
+    let ends = (numbers.first().copied(), numbers.last().copied());
+    assert_eq!((holes, ends), (1, (Some(0), Some(accepted - 1))), "{count} of {accepted} on file");
+    assert!(
+        number(&sent, "fragments_discarded") > 0 && count > accepted / 4,
+        "{count} of {accepted}: {sent:#}"
+    );
+}
+
+#[test]
 fn a_builder_unit_that_is_killed_costs_no_event_and_doubles_none() {
     survives_the_death_of("second");
 }
