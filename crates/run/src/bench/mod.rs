@@ -11,6 +11,7 @@ mod evb;
 mod evb_node;
 mod live;
 mod n2n;
+mod page;
 mod path;
 mod process;
 mod receive_fragments;
@@ -141,6 +142,9 @@ pub fn names() -> Vec<Bench> {
             "decode, order, calibration, cuts, coincidence, spectra, every hit to a file, one core, against copying the bytes",
             process::process,
         ),
+        bench("page", "what a page that is looked at costs the thread that fills its spectra", |c| {
+            page::page(c).map(Measured::from)
+        }),
         bench("live", "one emulated board at 40 M hits/s over loopback UDP: receive, decode, order", |c| {
             live::live(c).map(Measured::from)
         }),
