@@ -77,7 +77,7 @@ fn neutrons_and_gammas_of_californium_are_two_bands() {
     let (mut processor, set) =
         Processor::new(&Settings::default(), &map(1), &["board".to_owned()]).expect("valid");
     let batch = Hits { hits, ..Hits::default() };
-    processor.process(&batch, |_| Ok::<(), Infallible>(())).expect("infallible");
+    processor.process(&batch, |_| Ok::<(), Infallible>(())).1.expect("infallible");
     let is_plane =
         |info: &&thalweg_order::spectrum::Info| info.kind == Kind::Plane && info.at == At::Received;
     let plane = set.spectra().iter().find(is_plane).expect("every channel has one");

@@ -193,7 +193,8 @@ impl Coincidence {
         let (mut before_ps, mut is_near_before) = (hits[first].time_ps, true);
         for (index, hit) in hits.iter().enumerate().skip(first + 1) {
             let (source, takes_part) = look(index, hit);
-            let is_near = hit.time_ps <= before_ps.saturating_add(reach_ps);
+            // In order, so that the difference is not negative; it may be more than 63 bits say.
+            let is_near = hit.time_ps.wrapping_sub(before_ps) as u64 <= reach_ps as u64;
             crowded[count] = before as u32;
             count += usize::from(takes_part & (is_near_before | is_near));
             out.count_single(before_source, takes_part & !(is_near_before | is_near));

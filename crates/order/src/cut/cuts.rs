@@ -104,10 +104,8 @@ impl Cuts {
         self.hit_cuts.is_empty() && !self.any_disabled
     }
 
-    /// Says of each hit whether it passes all cuts on hits: 1 or 0 into `pass`.
-    pub fn cut_hits(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut Vec<u8>) {
-        pass.clear();
-        pass.resize(hits.len(), 1);
+    /// Says of each hit whether it passes all cuts on hits: 1 or 0 into `pass`, which is as long as the hits.
+    pub fn cut_hits(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut [u8]) {
         self.fate_of.clear();
         self.fate_of.resize(hits.len(), KEPT);
         self.answers.resize(hits.len().max(self.answers.len()), 0);

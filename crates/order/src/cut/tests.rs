@@ -144,7 +144,7 @@ fn cuts_are_counted_by_name_and_source_and_the_books_close() {
         hit(5, 150, 0, Flags::NONE),
         hit(7, 150, 0, Flags::NONE),
     ];
-    let mut pass = Vec::new();
+    let mut pass = vec![0; hits.len()];
     cuts.cut_hits(&hits, &map, &mut pass);
     cuts.settle();
     assert_eq!(pass, [0, 0, 1, 0]);

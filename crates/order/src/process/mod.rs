@@ -27,8 +27,8 @@ use crate::cut::{Cuts, Passed, Scope};
 use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
 
-/// Hits that coincidence takes before its events are passed on: what a pathological window can make of them stays small.
-const COINCIDENCE_PIECE: usize = 2048;
+/// Hits that go through all stages together: they stay in the first-level cache, and what a pathological window can make of them stays small.
+const PIECE: usize = 2048;
 
 /// Cuts, coincidence and spectra of one ordered stream.
 #[derive(Debug)]
@@ -105,32 +105,37 @@ impl Processor {
         self.coincidence.is_some()
     }
 
-    /// Takes the next ordered batch; `each` is given the events that are closed by it. Returns which hits pass the cuts, `None` when all do.
+    /// Takes the next ordered batch; `each` is given the events that are closed by it. Returns which hits pass the cuts,
+    /// `None` when all do, and the first failure of `each`: whatever that is, every hit goes through every stage.
     pub fn process<E>(
         &mut self,
         batch: &Hits,
         mut each: impl FnMut(&HitEvents) -> Result<(), E>,
-    ) -> Result<Option<&[u8]>, E> {
+    ) -> (Option<&[u8]>, Result<(), E>) {
         let has_cuts = self.cuts_hits();
         if has_cuts {
-            self.cuts.cut_hits(&batch.hits, &self.map, &mut self.pass);
+            self.pass.resize(batch.hits.len(), 0);
         }
         if let Some(clocks) = &mut self.clocks {
             clocks.look(&batch.hits, &self.map);
         }
         self.pulses.look(batch, &self.map);
-        self.filler.fill(batch, has_cuts.then_some(&self.pass), &self.map);
-        if self.coincidence.is_some() {
-            for (index, hits) in batch.hits.chunks(COINCIDENCE_PIECE).enumerate() {
-                let first = index * COINCIDENCE_PIECE;
-                let pass = has_cuts.then(|| &self.pass[first..first + hits.len()]);
-                if let Some(coincidence) = &mut self.coincidence {
-                    coincidence.push(hits, pass);
-                }
-                self.pass_on(&mut each)?;
+        self.filler.begin(batch, &self.map);
+        let mut result = Ok(());
+        for (index, hits) in batch.hits.chunks(PIECE).enumerate() {
+            let first = index * PIECE;
+            if has_cuts {
+                self.cuts.cut_hits(hits, &self.map, &mut self.pass[first..first + hits.len()]);
+            }
+            let pass = has_cuts.then(|| &self.pass[first..first + hits.len()]);
+            self.filler.fill(hits, pass, &self.map);
+            if let Some(coincidence) = &mut self.coincidence {
+                coincidence.push(hits, pass);
+                let passed_on = self.pass_on(&mut each);
+                result = result.and(passed_on);
             }
         }
-        Ok(has_cuts.then_some(&self.pass))
+        (has_cuts.then_some(&self.pass), result)
     }
 
     /// Nothing follows: closes what is open.

@@ -56,7 +56,7 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
         found.extend(events.iter().map(|(event, members)| (event.number, members.len())));
         Ok::<(), Infallible>(())
     };
-    let pass = processor.process(&batch, &mut each).expect("infallible").map(<[u8]>::to_vec);
+    let pass = processor.process(&batch, &mut each).0.map(<[u8]>::to_vec);
     assert_eq!(pass.as_deref(), Some(&[1, 1, 0, 1, 1, 1][..]));
     processor.finish(&mut each).expect("infallible");
     processor.settle();
@@ -89,4 +89,32 @@ fn a_setting_that_cannot_be_meant_is_refused_by_its_room() {
     let clocks = crate::clocks::Settings { reference: Some("nobody".into()), ..Default::default() };
     let refused = Processor::new(&Settings { clocks, ..Settings::default() }, &map(), &["left".to_owned()]);
     assert!(refused.expect_err("no such source").to_string().contains("nobody"));
+}
+
+#[test]
+fn events_that_nobody_takes_keep_no_hit_from_the_stages() {
+    let names = ["a".to_owned()];
+    let board = SourceChannels { source: SourceId(0), name: "a".into(), channels: 0..=7 };
+    let map = Arc::new(ChannelMap::new(&[board], &[], &[]).expect("valid"));
+    let settings = Settings {
+        cuts: vec![crate::cut::Settings {
+            name: "bright".into(),
+            keep: "energy > 100".into(),
+            on: crate::cut::Scope::Hit,
+            members: crate::cut::Quantity::Any,
+        }],
+        coincidence: Some(crate::coincide::Settings { window_ps: 10, ..Default::default() }),
+        ..Settings::default()
+    };
+    let (mut processor, _spectra) = Processor::new(&settings, &map, &names).expect("valid");
+    let pair = |index: i64| {
+        [0, 1].map(|channel| Hit { time_ps: index * 1000, channel, energy: 200, ..Hit::default() })
+    };
+    let batch = Hits { hits: (0..5000).flat_map(pair).collect(), ..Hits::default() };
+    let (pass, result) = processor.process(&batch, |_| Err("the disk is full"));
+    assert_eq!((pass.map(<[u8]>::len), result), (Some(10_000), Err("the disk is full")));
+    processor.settle();
+    assert_eq!(processor.cut_tally(SourceId(0)).total_output(Unit::Hits), 10_000);
+    let coincident = processor.coincidence_tally(SourceId(0)).expect("there is one");
+    assert_eq!(coincident.total_input(Unit::Hits), 10_000);
 }

@@ -51,16 +51,21 @@ impl Filler {
         Filler { set, store, own, standard, plane_rows, trays, differences, facts: Vec::new(), seen_asked: 0 }
     }
 
-    /// Takes a batch from behind time order; `pass` says which hits the cuts keep, `None` when there are no cuts.
-    pub fn fill(&mut self, batch: &Hits, pass: Option<&[u8]>, map: &ChannelMap) {
+    /// A batch begins: what the boards say of themselves with it is kept.
+    pub fn begin(&mut self, batch: &Hits, map: &ChannelMap) {
         self.rest();
         for statistics in &batch.statistics {
             if let Some(row) = map.row(statistics.channel) {
                 self.set.0.history.tell(row, statistics);
             }
         }
+    }
+
+    /// Takes hits from behind time order; `pass` says which of them the cuts keep, `None` when there are no cuts.
+    pub fn fill(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+        self.rest();
         if self.standard.is_some() {
-            for (index, hits) in batch.hits.chunks(PIECE).enumerate() {
+            for (index, hits) in hits.chunks(PIECE).enumerate() {
                 let pass = pass.map(|pass| &pass[index * PIECE..index * PIECE + hits.len()]);
                 self.lay_in_trays(hits, pass, map);
             }
@@ -68,7 +73,7 @@ impl Filler {
         let inner = &self.set.0;
         for own in self.own.iter_mut().filter(|own| own.at() != At::Events) {
             let pass = pass.filter(|_| own.at() == At::Kept);
-            own.fill_hits(&batch.hits, pass, map, &inner.stores[self.store]);
+            own.fill_hits(hits, pass, map, &inner.stores[self.store]);
         }
     }
 

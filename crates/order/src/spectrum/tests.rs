@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use thalweg_data::{Flags, Hit, Hits, SourceId};
+use thalweg_data::{Flags, Hit, SourceId};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
@@ -19,10 +19,6 @@ fn map() -> ChannelMap {
 
 fn hit(time_ps: i64, channel: u16, energy: u16, energy_short: u16) -> Hit {
     Hit { time_ps, channel, energy, energy_short, flags: Flags::NONE }
-}
-
-fn batch(hits: Vec<Hit>) -> Hits {
-    Hits { hits, ..Hits::default() }
 }
 
 fn one(own: &[SpectrumSettings], path: Path) -> (SpectrumSet, Filler) {
@@ -48,7 +44,7 @@ fn counts(set: &SpectrumSet, id: u32) -> (BTreeMap<usize, u64>, Totals) {
 fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
     let (set, mut filler) = one(&[], ALL);
     let absent = Hit { flags: Flags::NO_ENERGY_SHORT, ..hit(0, 4, 4096, 0) };
-    filler.fill(&batch(vec![hit(0, 4, 1600, 1200), hit(1, 5, 160, 200), absent]), Some(&[1, 1, 0]), &map());
+    filler.fill(&[hit(0, 4, 1600, 1200), hit(1, 5, 160, 200), absent], Some(&[1, 1, 0]), &map());
     filler.settle();
     let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 4));
     assert_eq!((energies, totals.entries), (BTreeMap::from([(100, 1), (256, 1)]), 2));
@@ -65,6 +61,47 @@ fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
     let (kev, _) = counts(&set, find(&set, Kind::Kev, At::Received, 5));
     assert_eq!(kev, BTreeMap::from([(90, 1)]));
     assert_eq!(set.history().channel(0).hits, 2);
+}
+
+#[test]
+fn more_hits_than_a_tray_holds_are_all_counted() {
+    let (set, mut filler) = one(&[], ALL);
+    let map = map();
+    let hits: Vec<Hit> = (0..20_000).map(|each: u16| hit(0, 4 + each % 2, each, each / 2)).collect();
+    let pass: Vec<u8> = (0..20_000).map(|each| u8::from(each % 3 == 0)).collect();
+    filler.fill(&hits, Some(&pass), &map);
+    let unsent: Vec<Hit> = (0..10_000).map(|each| hit(0, 900, each, 0)).collect();
+    filler.fill(&unsent, None, &map);
+    let received = find(&set, Kind::Energy, At::Received, 4);
+    let before = set.totals(received).expect("known").entries;
+    assert!((4096..10_000).contains(&before), "a full tray is counted at once, the rest waits: {before}");
+    filler.settle();
+    for channel in [4, 5] {
+        let ours = |index: &usize| usize::from(channel) == 4 + index % 2;
+        for (at, is_in) in [(At::Received, 1), (At::Kept, 3)] {
+            let (energies, totals) = counts(&set, find(&set, Kind::Energy, at, channel));
+            let expected = (0..20_000).filter(ours).filter(|index| index % is_in == 0).count() as u64;
+            assert_eq!((totals.entries, energies.values().sum::<u64>()), (expected, expected));
+            let (plane, _) = counts(&set, find(&set, Kind::Plane, at, channel));
+            // The first has no energy, hence no shape.
+            assert_eq!(plane.values().sum::<u64>(), expected - u64::from(channel == 4));
+        }
+        assert_eq!(set.history().channel(usize::from(channel) - 4).hits, 10_000);
+    }
+}
+
+#[test]
+fn a_spectrum_behind_the_cuts_is_emptied_with_the_one_before_them() {
+    let (set, mut filler) = one(&[], ALL);
+    let [received, kept] = [At::Received, At::Kept].map(|at| find(&set, Kind::Energy, at, 4));
+    for asked in [received, kept] {
+        filler.fill(&[hit(0, 4, 160, 80), hit(0, 4, 320, 80)], Some(&[1, 0]), &map());
+        filler.settle();
+        assert_eq!([received, kept].map(|id| counts(&set, id).1.entries), [2, 1]);
+        set.empty(Some(asked)).expect("known");
+        filler.rest();
+        assert_eq!([received, kept].map(|id| counts(&set, id).1.entries), [0, 0]);
+    }
 }
 
 #[test]
@@ -91,19 +128,25 @@ fn time_differences_and_pairs_come_from_events() {
     filler.settle();
     let (differences, _) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 4));
     assert_eq!(differences, BTreeMap::from([(768, 1)]), "half the window after the reference");
+    for _ in 0..1000 {
+        filler.fill_events(&events, &map());
+    }
+    filler.settle();
+    let (differences, totals) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 4));
+    assert_eq!((differences, totals.entries), (BTreeMap::from([(768, 1001)]), 1001), "however many wait");
     let own = set.spectra().last().expect("the pair").id;
-    assert_eq!(counts(&set, own).0, BTreeMap::from([(3 * 16 + 7, 1)]));
+    assert_eq!(counts(&set, own).0, BTreeMap::from([(3 * 16 + 7, 1001)]));
 }
 
 #[test]
 fn spectra_are_emptied_by_their_filler_and_without_one() {
     let (set, mut filler) = one(&[], Path::default());
     let id = find(&set, Kind::Energy, At::Received, 4);
-    filler.fill(&batch(vec![hit(0, 4, 16, 0)]), None, &map());
+    filler.fill(&[hit(0, 4, 16, 0)], None, &map());
     filler.settle();
     let before = set.revision(id).expect("known");
     set.empty(Some(id)).expect("known");
-    filler.fill(&batch(vec![hit(0, 4, 32, 0)]), None, &map());
+    filler.fill(&[hit(0, 4, 32, 0)], None, &map());
     filler.settle();
     assert_eq!(
         counts(&set, id).0,
@@ -122,7 +165,7 @@ fn several_fillers_are_added_up() {
     let (set, mut fillers) =
         SpectrumSet::new(&Settings::default(), &[], &[], &map(), Path::default(), 2).expect("valid");
     for filler in &mut fillers {
-        filler.fill(&batch(vec![hit(0, 6, 160, 80)]), None, &map());
+        filler.fill(&[hit(0, 6, 160, 80)], None, &map());
         filler.settle();
     }
     let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 6));
@@ -170,7 +213,7 @@ fn spectra_that_cannot_be_meant_are_refused() {
 #[test]
 fn exports_have_the_counts_where_others_look_for_them() {
     let (set, mut filler) = one(&[], Path::default());
-    filler.fill(&batch(vec![hit(0, 4, 160, 80), hit(0, 4, 160, 80)]), None, &map());
+    filler.fill(&[hit(0, 4, 160, 80), hit(0, 4, 160, 80)], None, &map());
     filler.settle();
     let energy = find(&set, Kind::Energy, At::Received, 4);
     let uhi = set.uhi(energy).expect("known");
@@ -200,7 +243,7 @@ proptest! {
             flags: Flags(*flags), ..hit(0, *channel, *energy, *short)
         }).collect();
         let pass: Vec<u8> = rows.iter().map(|row| row.4).collect();
-        filler.fill(&batch(hits.clone()), Some(&pass), &map);
+        filler.fill(&hits, Some(&pass), &map);
         filler.settle();
         for at in [At::Received, At::Kept] {
             for channel in 4..8 {

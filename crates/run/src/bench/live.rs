@@ -1,5 +1,5 @@
 //! `live`: an emulated board at its hardware limit over loopback UDP, received, decoded and ordered; `live-record` writes
-//! the hits to a file besides.
+//! the hits to a file besides; `live-process` has coincidence and all default spectra, at half the rate.
 //!
 //! ```text
 //!  emulated board (prepared data) ─ UDP 8972 B ─► receive ─► decode ─► time order (─► record)
@@ -19,23 +19,45 @@ use crate::supervise::{EndWhen, RunHandle, Watch};
 /// sends half a percent less than it is asked for.
 const BOARD_LIMIT_HZ: f64 = 40.5e6;
 
+/// What is done to hits behind time order.
+#[derive(Clone, Copy)]
+struct Shape {
+    bench: &'static str,
+    rate_hz: f64,
+    tables: &'static str,
+    processing: &'static str,
+}
+
 /// Received, decoded and ordered.
 pub(super) fn live(conditions: &Conditions) -> Result<Measurement, BenchError> {
-    measure("live", "[]", conditions)
+    let processing = "[spectra]\nenabled = false\n";
+    measure(Shape { bench: "live", rate_hz: BOARD_LIMIT_HZ, tables: "[]", processing }, conditions)
 }
 
 /// Recorded, too.
 pub(super) fn live_record(conditions: &Conditions) -> Result<Measurement, BenchError> {
-    measure("live-record", "[\"hits\"]", conditions)
+    let processing = "[spectra]\nenabled = false\n";
+    measure(
+        Shape { bench: "live-record", rate_hz: BOARD_LIMIT_HZ, tables: "[\"hits\"]", processing },
+        conditions,
+    )
 }
 
-fn measure(bench: &'static str, tables: &str, conditions: &Conditions) -> Result<Measurement, BenchError> {
+/// With coincidence and spectra.
+pub(super) fn live_process(conditions: &Conditions) -> Result<Measurement, BenchError> {
+    let processing = "[coincidence]\nwindow_ps = 3000\n";
+    let rate_hz = BOARD_LIMIT_HZ / 2.0;
+    measure(Shape { bench: "live-process", rate_hz, tables: "[]", processing }, conditions)
+}
+
+fn measure(shape: Shape, conditions: &Conditions) -> Result<Measurement, BenchError> {
+    let bench = shape.bench;
     let fail = |message: String| BenchError::Room { bench, message };
     let folder = conditions.folder().join(format!("thalweg-live-{}", std::process::id()));
     let (mut rates, mut asked) = (Vec::new(), Vec::new());
     let mut worst_loss = 0.0f64;
     for _ in 0..conditions.repeats.max(1) {
-        let result = once(&folder, tables, conditions.seconds);
+        let result = once(&folder, shape, conditions.seconds);
         let cleaned = std::fs::remove_dir_all(&folder);
         let (taken_hz, sent_hz, lost) = result.map_err(fail)?;
         cleaned.map_err(|error| fail(format!("{}: {error}", folder.display())))?;
@@ -55,18 +77,19 @@ fn measure(bench: &'static str, tables: &str, conditions: &Conditions) -> Result
         parameters: Default::default(),
         repeats: conditions.repeats.max(1),
     }
-    .with("asked_hz", BOARD_LIMIT_HZ)
+    .with("asked_hz", shape.rate_hz)
     .with("seconds", conditions.seconds)
     .with("worst_share_lost", worst_loss)
     .with("directory", conditions.folder().display().to_string()))
 }
 
 /// One run: hits taken and sent per second, and the share lost.
-fn once(folder: &std::path::Path, tables: &str, seconds: f64) -> Result<(f64, f64, f64), String> {
+fn once(folder: &std::path::Path, shape: Shape, seconds: f64) -> Result<(f64, f64, f64), String> {
+    let Shape { rate_hz, tables, processing, .. } = shape;
     let text = format!(
         "[run]\ntitle = \"live\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
-         [source.emulate]\nprepared = true\ntotal_rate_hz = {BOARD_LIMIT_HZ:?}\n\
-         [record]\ndirectory = {folder:?}\ntables = {tables}\n"
+         [source.emulate]\nprepared = true\ntotal_rate_hz = {rate_hz:?}\n\
+         {processing}[record]\ndirectory = {folder:?}\ntables = {tables}\n"
     );
     let configuration =
         Configuration::parse(std::path::Path::new("(live)"), text).map_err(|error| error.to_string())?;

@@ -151,6 +151,9 @@ pub fn names() -> Vec<Bench> {
         bench("live-record", "the same, with every hit written to a file", |c| {
             live::live_record(c).map(Measured::from)
         }),
+        bench("live-process", "half the rate, with coincidence and all default spectra", |c| {
+            live::live_process(c).map(Measured::from)
+        }),
     ];
     all.extend(event_benches());
     all

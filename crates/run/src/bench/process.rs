@@ -146,7 +146,7 @@ fn one_core_in(input: &Input, stage: usize, folder: &Path) -> Result<Duration, S
                     events += made.events.len();
                     Ok::<(), String>(())
                 };
-                processor.process(&merged, count)?;
+                processor.process(&merged, count).1?;
             }
             if stage >= 5 {
                 writer.write(&merged).map_err(|error| error.to_string())?;

@@ -230,23 +230,18 @@ impl Collector {
     /// A batch that the sink refuses is counted as lost there; whether the run goes on is configured.
     fn write(&mut self, merged: &Hits, signals: &Signals) {
         let Collector { stages, sink, .. } = self;
-        let mut failed = None;
-        let pass = match stages {
+        let (pass, processed) = match stages {
             Some(stages) => {
                 stages.publish_at(merged.header.mark.0);
-                stages.process(merged).unwrap_or_else(|error| {
-                    failed = Some(error);
-                    None
-                })
+                stages.process(merged)
             }
-            None => None,
+            None => (None, Ok(())),
         };
         let result = match merged.is_empty() {
             true => sink.advance(merged.header.mark),
             false => sink.write_passing(merged, pass),
         };
-        let result = failed.map_or(result, Err);
-        match result {
+        match processed.and(result) {
             Ok(()) => signals.set_paused(false),
             Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => signals.set_paused(true),
             Err(error) if self.sink_failed => tracing::debug!("{error}"),

@@ -91,17 +91,17 @@ impl Stages {
         self.processing.aligner.align(batch, &self.processing.map);
     }
 
-    /// Takes the next ordered batch; says which of its hits the cuts keep, `None` when all, or what the recording of events could not do.
-    pub(crate) fn process(&mut self, batch: &Hits) -> Result<Option<&[u8]>, SinkError> {
+    /// Takes the next ordered batch; says which of its hits the cuts keep, `None` when all, and what the recording of events could not do.
+    pub(crate) fn process(&mut self, batch: &Hits) -> (Option<&[u8]>, Result<(), SinkError>) {
         let Stages { processing, writer, multiplicity, .. } = self;
-        if let Some(writer) = writer {
-            writer.advance(batch.header.mark)?;
-        }
+        let advanced = writer.as_mut().map_or(Ok(()), |writer| writer.advance(batch.header.mark));
         if batch.is_empty() {
             processing.processor.rest();
-            return Ok(None);
+            return (None, advanced);
         }
-        processing.processor.process(batch, |events: &HitEvents| take(events, writer.as_mut(), multiplicity))
+        let each = |events: &HitEvents| take(events, writer.as_mut(), multiplicity);
+        let (pass, taken) = processing.processor.process(batch, each);
+        (pass, advanced.and(taken))
     }
 
     /// Nothing follows.
