@@ -77,7 +77,7 @@ impl Store {
     #[inline(always)]
     pub fn expect(&self, bins: &[u32]) {
         let bins = bins.iter().filter_map(|bin| self.bins.get(*bin as usize));
-        bins.for_each(|cell| prefetch(cell));
+        bins.for_each(prefetch);
     }
 
     #[cold]
