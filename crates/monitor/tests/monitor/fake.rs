@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use thalweg_data::{Books, Flags, Hit, Hits, Ledger, LossReason, RunState, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Books, Flags, Hit, Ledger, LossReason, RunState, SourceId, Stage, Tally, Unit};
 use thalweg_monitor::{Command, Experiment, Message, Refused};
 use thalweg_order::channels::{ChannelMap, SourceChannels};
 use thalweg_order::spectrum::{Path, Settings, SpectrumSet};
@@ -77,7 +77,7 @@ fn spectra() -> SpectrumSet {
     let (set, mut fillers) =
         SpectrumSet::new(&Settings::default(), &[], &[], &map, Path::default(), 1).expect("valid");
     let hit = |time_ps| Hit { time_ps, channel: 0, energy: 1600, energy_short: 800, flags: Flags::NONE };
-    fillers[0].fill(&Hits { hits: vec![hit(0), hit(1), hit(2)], ..Hits::default() }, None, &map);
+    fillers[0].fill(&[hit(0), hit(1), hit(2)], None, &map);
     set
 }
 
