@@ -142,6 +142,23 @@ pub fn names() -> Vec<Bench> {
             "decode, order, calibration, cuts, coincidence, spectra, every hit to a file, one core, against copying the bytes",
             process::process,
         ),
+    ];
+    all.extend(live_benches());
+    all.extend(event_benches());
+    all
+}
+
+fn bench(
+    name: &'static str,
+    about: &'static str,
+    measure: fn(&Conditions) -> Result<Measured, BenchError>,
+) -> Bench {
+    Bench { name, about, measure }
+}
+
+/// Those of whole runs with an emulated board.
+fn live_benches() -> [Bench; 4] {
+    [
         bench("page", "what a page that is looked at costs the thread that fills its spectra", |c| {
             page::page(c).map(Measured::from)
         }),
@@ -154,17 +171,7 @@ pub fn names() -> Vec<Bench> {
         bench("live-process", "half the rate, with coincidence and all default spectra", |c| {
             live::live_process(c).map(Measured::from)
         }),
-    ];
-    all.extend(event_benches());
-    all
-}
-
-fn bench(
-    name: &'static str,
-    about: &'static str,
-    measure: fn(&Conditions) -> Result<Measured, BenchError>,
-) -> Bench {
-    Bench { name, about, measure }
+    ]
 }
 
 /// Those of receiving from many boards and building their events.
