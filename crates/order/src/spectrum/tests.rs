@@ -67,7 +67,7 @@ fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
 fn more_hits_than_a_tray_holds_are_all_counted() {
     let (set, mut filler) = one(&[], ALL);
     let map = map();
-    let hits: Vec<Hit> = (0..20_000).map(|each: u16| hit(0, 4 + each % 2, each, each / 2)).collect();
+    let hits: Vec<Hit> = (0..20_000).map(|each: u16| hit(0, 4 + each % 2, each, each - each / 2)).collect();
     let pass: Vec<u8> = (0..20_000).map(|each| u8::from(each % 3 == 0)).collect();
     filler.fill(&hits, Some(&pass), &map);
     let unsent: Vec<Hit> = (0..10_000).map(|each| hit(0, 900, each, 0)).collect();
