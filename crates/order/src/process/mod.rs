@@ -143,11 +143,13 @@ impl Processor {
     /// # Errors
     /// What `each` says.
     pub fn finish<E>(&mut self, mut each: impl FnMut(&HitEvents) -> Result<(), E>) -> Result<(), E> {
-        self.filler.settle();
         if let Some(coincidence) = &mut self.coincidence {
             coincidence.finish();
         }
-        self.pass_on(&mut each)
+        let passed_on = self.pass_on(&mut each);
+        // Behind the last events, whose time differences wait, too.
+        self.filler.settle();
+        passed_on
     }
 
     fn pass_on<E>(&mut self, each: &mut impl FnMut(&HitEvents) -> Result<(), E>) -> Result<(), E> {
