@@ -43,7 +43,7 @@ impl Differences {
                 let difference = member.time_ps.wrapping_sub(centre.time_ps) as f64;
                 let place = self.axis.bin(difference).map_or(0, |bin| (bin + 1) as u32);
                 if self.trays.push(row, place) {
-                    self.empty_tray(row, store);
+                    count(self.block, row, self.trays.take(row), store);
                 }
             }
         }
@@ -51,24 +51,20 @@ impl Differences {
 
     /// Counts what lies in the trays.
     pub fn settle(&mut self, store: &Store) {
-        let mut next = 0;
-        while let Some(row) = self.trays.filled(next) {
-            self.empty_tray(row, store);
-            next = row + 1;
-        }
+        let Differences { block, trays, .. } = self;
+        trays.take_all(|row, places| count(*block, row, places, store));
     }
+}
 
-    fn empty_tray(&mut self, row: usize, store: &Store) {
-        let first_bin = self.block.range(row).start;
-        let totals = &store.totals[self.block.first + row];
-        let places = self.trays.take(row);
-        Totals::add(&totals.entries, places.len() as u64);
-        for place in places {
-            match (*place as usize).checked_sub(1) {
-                None => Totals::add(&totals.below, 1),
-                Some(bin) if bin < self.block.stride => store.count(first_bin + bin),
-                Some(_) => Totals::add(&totals.above, 1),
-            }
+fn count(block: Block, row: usize, places: &[u32], store: &Store) {
+    let first_bin = block.range(row).start;
+    let totals = &store.totals[block.first + row];
+    Totals::add(&totals.entries, places.len() as u64);
+    for place in places {
+        match (*place as usize).checked_sub(1) {
+            None => Totals::add(&totals.below, 1),
+            Some(bin) if bin < block.stride => store.count(first_bin + bin),
+            Some(_) => Totals::add(&totals.above, 1),
         }
     }
 }

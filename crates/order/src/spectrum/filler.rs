@@ -89,20 +89,13 @@ impl Filler {
     }
 
     fn empty_tray(&mut self, row: usize) {
-        let words = self.trays.take(row);
-        // The last tray is of channels that nobody sends.
-        if let Some(standard) = self.standard.as_ref().filter(|_| row < self.set.channels()) {
-            standard.count(row, words, &self.set.0.stores[self.store], &self.set.0.history);
-        }
+        count(self.standard.as_ref(), &self.set, self.store, row, self.trays.take(row));
     }
 
     /// Counts what lies in the trays: the spectra have every hit that came until now.
     pub fn settle(&mut self) {
-        let mut next = 0;
-        while let Some(row) = self.trays.filled(next) {
-            self.empty_tray(row);
-            next = row + 1;
-        }
+        let Filler { standard, set, store, trays, .. } = self;
+        trays.take_all(|row, words| count(standard.as_ref(), set, *store, row, words));
         if let Some(differences) = &mut self.differences {
             differences.settle(&self.set.0.stores[self.store]);
         }
@@ -139,6 +132,13 @@ impl Drop for Filler {
         self.settle();
         self.set.0.filled[self.store].store(false, Ordering::Release);
         self.set.empty_asked(self.store);
+    }
+}
+
+/// Counts what lay in one tray; the last is of channels that nobody sends.
+fn count(standard: Option<&StandardFiller>, set: &SpectrumSet, store: usize, row: usize, words: &[Word]) {
+    if let Some(standard) = standard.filter(|_| row < set.channels()) {
+        standard.count(row, words, &set.0.stores[store], &set.0.history);
     }
 }
 

@@ -87,8 +87,13 @@ impl<T: Copy + Default> Trays<T> {
         &self.words[row * self.stride..][..count]
     }
 
-    /// The next tray in which anything lies.
-    pub fn filled(&self, from: usize) -> Option<usize> {
-        self.counts[from..].iter().position(|count| *count > 0).map(|place| from + place)
+    /// Takes what lies in all trays, one after another.
+    pub fn take_all(&mut self, mut each: impl FnMut(usize, &[T])) {
+        for row in 0..self.counts.len() {
+            match self.take(row) {
+                [] => {}
+                words => each(row, words),
+            }
+        }
     }
 }
