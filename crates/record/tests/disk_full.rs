@@ -7,12 +7,14 @@ mod example_coincidences;
 mod example_events;
 mod example_run;
 
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use example_events::{Blocks, Planned};
 use example_run::{account, batch, folder, publish, sources};
-use thalweg_data::{EventSink, Mark, Pool, Sink, SinkError, SourceId, Unit};
+use thalweg_data::{EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Tally, Unit};
 use thalweg_record::{
     CoincidenceWriter, Compression, EventWriter, HitWriter, RunDirectory, RunRecord, RunRecordState,
     Settings, Table, check, verify,
@@ -28,14 +30,42 @@ fn child() {
     let Ok(place) = std::env::var(PLACE) else { return };
     let ballast = Path::new(&place).join("ballast");
     let makes_room = ballast.exists();
+    if makes_room {
+        keep_books_on_a_full_disk(Path::new(&place));
+    }
     for compression in [Compression::None, Compression::Lz4] {
         if makes_room {
-            // The books of hits need room at the end: their file is mapped, and a full disk has no page for it.
+            // The books of hits are made at the end, and need room then.
             std::fs::write(&ballast, vec![0; 1_000_000]).expect("there is room at the start");
         }
         write_until_full(Path::new(&place), compression);
         write_events_until_full(Path::new(&place), compression);
         write_coincidences_until_full(Path::new(&place), compression);
+    }
+}
+
+/// Books that are open go on when the disk is full; new ones are refused with a word.
+fn keep_books_on_a_full_disk(place: &Path) {
+    let (open, refused) = (place.join("open.bin"), place.join("refused.bin"));
+    // The last source's account is on a page that nobody has touched yet.
+    let names: Vec<String> = (0..20).map(|number| format!("board-{number}")).collect();
+    let ledger = Ledger::create(Some(&open), &names).expect("there is room at the start");
+    let mut filler = File::create(place.join("filler")).expect("made");
+    while filler.write_all(&[1; 4096]).is_ok() {}
+    let account = ledger.open(Stage::Receive, SourceId(19), &[Unit::Hits]);
+    let mut tally = Tally::default();
+    tally.input(Unit::Hits, 7);
+    account.publish(&tally);
+    let books = Ledger::read_file(&open).expect("whole");
+    assert_eq!(
+        books.account(Stage::Receive, SourceId(19)).map(|each| each.tally.total_input(Unit::Hits)),
+        Some(7)
+    );
+    let words = Ledger::create(Some(&refused), &names).map(|_| ()).expect_err("no room").to_string();
+    assert!(words.contains("refused.bin") && words.contains("no space left"), "{words}");
+    assert!(!refused.exists(), "a later try finds the name free");
+    for file in [open, place.join("filler")] {
+        std::fs::remove_file(file).expect("removed");
     }
 }
 

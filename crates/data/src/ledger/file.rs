@@ -7,6 +7,7 @@
 //! ```
 
 use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,6 +36,12 @@ pub enum LedgerError {
         path: PathBuf,
         /// What the system said.
         cause: std::io::Error,
+    },
+    /// Its disk has no room for the file.
+    #[error("{path}: no space left on the disk; free some, or set `[record] directory` to another one")]
+    Full {
+        /// The ledger's file.
+        path: PathBuf,
     },
     /// The file is not a ledger of this version.
     #[error("{path}: not a ledger of version {VERSION}: {found}")]
@@ -213,14 +220,25 @@ impl Inner {
 
 fn create_file(path: &Path, bytes: usize) -> std::io::Result<MmapMut> {
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-    file.set_len(bytes as u64)?;
+    // Reserved now, or refused now: a page that a full disk does not have later would kill the process.
+    // SAFETY: a call without pointers.
+    let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) };
+    if refused != 0 {
+        // What is there of it is no ledger, and a later try is to find its name free.
+        let _ = std::fs::remove_file(path);
+        return Err(std::io::Error::from_raw_os_error(refused));
+    }
     // SAFETY: the file was made by us just now (`create_new`); should another process cut it short the kernel ends this
     // one with a bus error, as for any mapped file.
     unsafe { MmapMut::map_mut(&file) }
 }
 
 fn file_error(path: &Path, cause: std::io::Error) -> LedgerError {
-    LedgerError::File { path: path.to_owned(), cause }
+    let path = path.to_owned();
+    match cause.kind() {
+        std::io::ErrorKind::StorageFull => LedgerError::Full { path },
+        _ => LedgerError::File { path, cause },
+    }
 }
 
 fn account_word(sources: usize, source: SourceId, stage: Stage) -> usize {
