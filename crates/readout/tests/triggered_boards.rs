@@ -129,6 +129,13 @@ impl Seen {
     }
 }
 
+/// Boards that are ready to start, what reads them, and what was read.
+fn opened(settings: TriggeredSettings, links: Vec<Link>, clock: RunClock) -> (HostedBoards, Group, Seen) {
+    let hosted = HostedBoards::new(settings).expect("boards");
+    let group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    (hosted, group, Seen::default())
+}
+
 /// Reads until the boards are silent and nothing has come for a while.
 fn read_all(group: &mut Group, hosted: &HostedBoards, seen: &mut Seen, longest: Duration) {
     let (start, mut latest) = (Instant::now(), Instant::now());
@@ -155,10 +162,8 @@ fn books_close(group: &Group) {
 fn a_hundred_and_five_tcp_boards_answer_every_trigger() {
     let clock = RunClock::start();
     let (hosted, links) = tcp_boards(105, 380, clock);
-    let mut hosted =
-        HostedBoards::new(TriggeredSettings::new(hosted, constant(2000.0, 3000))).expect("boards");
-    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
-    let mut seen = Seen::default();
+    let (mut hosted, mut group, mut seen) =
+        opened(TriggeredSettings::new(hosted, constant(2000.0, 3000)), links, clock);
     hosted.start();
     read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
     let totals = hosted.totals();
@@ -189,10 +194,8 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
         .collect();
     let hosted = vec![HostedLink::new(Outlet::Datagrams(to), boards)];
     let rate_hz = if short { 100.0 } else { 1000.0 };
-    let mut hosted =
-        HostedBoards::new(TriggeredSettings::new(hosted, constant(rate_hz, 1000))).expect("boards");
-    let mut group = Group::new(vec![link], GroupSettings::default(), clock).expect("descriptors");
-    let mut seen = Seen::default();
+    let settings = TriggeredSettings::new(hosted, constant(rate_hz, 1000));
+    let (mut hosted, mut group, mut seen) = opened(settings, vec![link], clock);
     hosted.start();
     read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
     hosted.end();
@@ -219,9 +222,7 @@ fn a_reader_that_pauses_makes_the_trigger_busy_and_loses_nothing() {
         send_buffer_bytes: 16 << 10,
         ..TriggeredSettings::new(hosted, constant(5000.0, 10_000))
     };
-    let mut hosted = HostedBoards::new(settings).expect("boards");
-    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
-    let mut seen = Seen::default();
+    let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
     group.pause(LinkId(3));
     hosted.start();
     let start = Instant::now();
@@ -255,9 +256,7 @@ fn busy_of_another_stage_refuses_triggers() {
         busy: Some(busy.clone()),
         ..TriggeredSettings::new(hosted, constant(1000.0, 300))
     };
-    let mut hosted = HostedBoards::new(settings).expect("boards");
-    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
-    let mut seen = Seen::default();
+    let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
     busy.raise();
     hosted.start();
     std::thread::sleep(Duration::from_millis(100));
@@ -275,15 +274,13 @@ fn busy_of_another_stage_refuses_triggers() {
 fn triggers_that_fell_due_while_boards_were_away_are_refused_and_not_answered_late() {
     let clock = RunClock::start();
     let (hosted, links) = tcp_boards(2, 1000, clock);
-    let mut hosted =
-        HostedBoards::new(TriggeredSettings::new(hosted, constant(1000.0, 10_000))).expect("boards");
-    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    let settings = TriggeredSettings::new(hosted, constant(1000.0, 10_000));
+    let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
     while hosted.links_without_client() > 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
     // All of them at once, as for a thread that has not run for ten seconds: as many are taken as may wait.
     hosted.start_at(Instant::now() - Duration::from_secs(10));
-    let mut seen = Seen::default();
     read_all(&mut group, &hosted, &mut seen, Duration::from_secs(10));
     hosted.end();
     let totals = hosted.totals();
@@ -333,15 +330,14 @@ fn boards_follow_the_triggers_of_another() {
     let clock = RunClock::start();
     let (hosted, links) = tcp_boards(4, 100, clock);
     let (mut triggers, followed) = thalweg_data::ring::ring(64);
-    let mut hosted =
-        HostedBoards::new(TriggeredSettings::new(hosted, Feed::Follow(followed))).expect("boards");
-    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
+    let settings = TriggeredSettings::new(hosted, Feed::Follow(followed));
+    let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
     hosted.start();
     for number in [7, 8, 9, 1000] {
         triggers.push(Trigger { number, time_ns: 0 }).expect("room");
     }
     drop(triggers);
-    let (mut seen, mut numbers) = (Seen::default(), Vec::new());
+    let mut numbers = Vec::new();
     while seen.fragments < 16 {
         let mut each = |_: LinkId, _: &Frames, fragments: &mut Fragments| {
             seen.take(fragments);
@@ -359,9 +355,7 @@ fn unpaced_boards_send_as_fast_as_they_are_read() {
     let clock = RunClock::start();
     let (hosted, links) = tcp_boards(32, 1000, clock);
     let feed = Feed::Unpaced { triggers: Some(20_000) };
-    let mut hosted = HostedBoards::new(TriggeredSettings::new(hosted, feed)).expect("boards");
-    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
-    let mut seen = Seen::default();
+    let (mut hosted, mut group, mut seen) = opened(TriggeredSettings::new(hosted, feed), links, clock);
     let start = Instant::now();
     hosted.start();
     read_all(&mut group, &hosted, &mut seen, Duration::from_secs(60));
@@ -378,9 +372,7 @@ fn boards_that_are_stopped_in_full_swing_answer_nothing_twice() {
     let clock = RunClock::start();
     let (hosted, links) = tcp_boards(8, 500, clock);
     let feed = Feed::Unpaced { triggers: None };
-    let mut hosted = HostedBoards::new(TriggeredSettings::new(hosted, feed)).expect("boards");
-    let mut group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
-    let mut seen = Seen::default();
+    let (mut hosted, mut group, mut seen) = opened(TriggeredSettings::new(hosted, feed), links, clock);
     hosted.start();
     while seen.fragments < 100_000 {
         group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");

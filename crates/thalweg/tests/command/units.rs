@@ -270,14 +270,20 @@ fn boards_elsewhere(folder: &Folder) -> String {
     folder.file("run.toml", &text)
 }
 
+/// The boards of that file, once they listen.
+fn listening_boards(file: &str, triggers: u64) -> Running {
+    let triggers = triggers.to_string();
+    let boards = Running::start(&["emulate", file, "--triggers", &triggers, "--seconds", "60", "--json"]);
+    std::thread::sleep(Duration::from_millis(400));
+    boards
+}
+
 #[test]
 fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
     const TRIGGERS: u64 = 7000;
     let folder = Folder::new();
     let file = boards_elsewhere(&folder);
-    let triggers = TRIGGERS.to_string();
-    let boards = Running::start(&["emulate", &file, "--triggers", &triggers, "--seconds", "60", "--json"]);
-    std::thread::sleep(Duration::from_millis(400));
+    let boards = listening_boards(&file, TRIGGERS);
     let node = |name: &str| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
     let (events, left, dying) = (node("events"), node("left"), node("right"));
     wait_for_rows_of(&folder, "bu-0");
@@ -313,9 +319,7 @@ fn all_nodes_that_are_killed_go_on_where_their_files_end() {
     const TRIGGERS: u64 = 7000;
     let folder = Folder::new();
     let file = boards_elsewhere(&folder);
-    let triggers = TRIGGERS.to_string();
-    let boards = Running::start(&["emulate", &file, "--triggers", &triggers, "--seconds", "60", "--json"]);
-    std::thread::sleep(Duration::from_millis(400));
+    let boards = listening_boards(&file, TRIGGERS);
     let talkative = ["env", "THALWEG_LOG=thalweg_run=info"];
     let node = |name: &str| {
         Running::start_as(&talkative, &["run", &file, "--node", name, "--seconds", "60", "--json"])
