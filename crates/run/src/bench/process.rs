@@ -25,7 +25,8 @@ use super::{BenchError, Conditions, Measured};
 use crate::pipeline::OUTPUT_HITS;
 
 const CHANNELS: u16 = 64;
-const SHAPE: Shape = Shape { boards: 8, board_rate_hz: 5e6, seconds: 0.125, prepared: false };
+/// Long enough that the first touch of the spectra's memory, which a run has once, weighs little.
+const SHAPE: Shape = Shape { boards: 8, board_rate_hz: 5e6, seconds: 0.5, prepared: false };
 /// The stages, each with all before it.
 const STAGES: [&str; 6] = ["decode", "order", "cuts", "coincidence", "spectra", "record"];
 
