@@ -66,6 +66,16 @@ pub fn compare(
     }
 }
 
+/// Touches so many bytes of memory and gives them back, so that what is timed next finds them there.
+///
+/// A virtual machine whose balloon reports free pages hands memory to its host within seconds of its being freed (Linux:
+/// `free page reporting`), and the first touch of it then costs about twice as much. Files in memory
+/// are such first touches from end to end: without this, a bench of them tells where the host's pages were. The kernel may
+/// still take some back while the bench runs, which is what medians are for.
+pub fn warm_memory(bytes: usize) {
+    drop(std::hint::black_box(vec![1u8; bytes]));
+}
+
 /// The middle value; of an even number, the mean of the two in the middle; NaN of none.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -13,7 +13,7 @@ use thalweg_frontend::check::{self, Outcome};
 use thalweg_frontend::{abcd, compass};
 use thalweg_order::channels::{ChannelMap, SourceChannels};
 use thalweg_order::coincide::{self, Coincidence, Leg, Mode};
-use thalweg_order::process::{Processor, Settings};
+use thalweg_order::process::{Settings, Stages, stages};
 use thalweg_order::pulse::{self, PulseTap};
 use thalweg_order::spectrum::{At, Kind};
 use thalweg_order::{Pushed, TimeOrder};
@@ -74,10 +74,10 @@ fn two_bands(projection: &[u64], low: f64, width: f64) -> [Band; 2] {
 fn neutrons_and_gammas_of_californium_are_two_bands() {
     let name = "example_data_DT5725_Ch0_Plastic_Cf-252_source_events.ade";
     let Some(hits) = abcd_hits(name, 3.90625) else { return };
-    let (mut processor, set) =
-        Processor::new(&Settings::default(), &map(1), &["board".to_owned()]).expect("valid");
+    let Stages { mut processor, spectra: set, .. } =
+        stages(&Settings::default(), &map(1), &["board".to_owned()]).expect("valid");
     let batch = Hits { hits, ..Hits::default() };
-    processor.process(&batch, |_| Ok::<(), Infallible>(())).1.expect("infallible");
+    processor.process(&batch, None, |_| Ok::<(), Infallible>(())).expect("infallible");
     let is_plane =
         |info: &&thalweg_order::spectrum::Info| info.kind == Kind::Plane && info.at == At::Received;
     let plane = set.spectra().iter().find(is_plane).expect("every channel has one");

@@ -164,6 +164,11 @@ impl Work {
         self.triggers * u64::from(self.boards)
     }
 
+    /// Bytes of one turn, headers of fragments included.
+    pub fn bytes(&self) -> usize {
+        self.fragments() as usize * self.fragment_bytes
+    }
+
     /// The boards and the links that read them, with memory as a run has it; nothing flows yet.
     ///
     /// # Errors

@@ -10,11 +10,14 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::RecordError;
+use crate::hold::Hold;
 use crate::system;
 use crate::table::Table;
 
@@ -29,12 +32,22 @@ const CHANNELS_FILE: &str = "channels.csv";
 /// The file that keeps two programs from taking the same number.
 const LOCK_FILE: &str = ".numbers";
 
-/// The directory of one run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The directory of one run. One that was made or opened is held until its last clone is gone: the policy on old runs leaves
+/// it alone for so long.
+#[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: PathBuf,
     number: u64,
+    _hold: Option<Arc<Hold>>,
 }
+
+impl PartialEq for RunDirectory {
+    fn eq(&self, other: &RunDirectory) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for RunDirectory {}
 
 /// A file of a run that is no table; part of `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,22 +118,24 @@ impl RunDirectory {
         };
         let path = parent.join(name);
         fs::create_dir(&path).map_err(failed)?;
-        Ok(RunDirectory { path, number })
+        let hold = Hold::together(&path).ok().flatten().map(Arc::new);
+        Ok(RunDirectory { path, number, _hold: hold })
     }
 
     /// An existing run's directory. A path without a number, such as a copy of another name, counts as run 0.
     ///
     /// # Errors
-    /// When it is no directory.
+    /// When it is no directory, or its tables are being removed at this moment.
     pub fn open(path: &Path) -> Result<RunDirectory, RecordError> {
         if !path.is_dir() {
             let found = "no such run directory; `runs/` lists them".to_owned();
             return Err(RecordError::Missing { path: path.to_owned(), found });
         }
-        Ok(RunDirectory { path: path.to_owned(), number: number_of(path).unwrap_or(0) })
+        let hold = Hold::together(path)?.map(Arc::new);
+        Ok(RunDirectory { path: path.to_owned(), number: number_of(path).unwrap_or(0), _hold: hold })
     }
 
-    /// The runs in `parent`, by number.
+    /// The runs in `parent`, by number. They are not held.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -130,7 +145,7 @@ impl RunDirectory {
         for entry in fs::read_dir(parent).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if let (Some(number), true) = (number_of(&path), path.is_dir()) {
-                runs.push(RunDirectory { path, number });
+                runs.push(RunDirectory { path, number, _hold: None });
             }
         }
         runs.sort_by(|one, other| (one.number, &one.path).cmp(&(other.number, &other.path)));
@@ -164,7 +179,7 @@ impl RunDirectory {
     pub fn raw_files(&self) -> Result<Vec<PathBuf>, RecordError> {
         let is_raw = |path: &PathBuf| {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-            name == Table::Raw.file_name() || name.starts_with("raw-") && name.ends_with(".arrows")
+            Table::of_file_name(&name) == Some(Table::Raw)
         };
         Ok(self.files()?.into_iter().filter(is_raw).collect())
     }
@@ -192,7 +207,7 @@ impl RunDirectory {
         self.files().ok()?.into_iter().find(is_it)
     }
 
-    fn files(&self) -> Result<Vec<PathBuf>, RecordError> {
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, RecordError> {
         let failed = |cause| RecordError::io(&self.path, "listing files", cause);
         let entries = fs::read_dir(&self.path).map_err(failed)?;
         let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -252,14 +267,34 @@ impl RunDirectory {
         let written = || {
             let mut file = File::create(&beside)?;
             file.write_all(content)?;
-            file.sync_all()?;
-            fs::rename(&beside, path)?;
-            File::open(&self.path)?.sync_all()
+            self.put(&file, &beside, path)
         };
         written().map_err(|cause| {
             let _ = fs::remove_file(&beside);
             RecordError::io(path, "writing", cause)
         })
+    }
+
+    /// As [`RunDirectory::replace`], by a file that is there already, `room` on the same disk, and takes the content without
+    /// needing more of it.
+    pub(crate) fn replace_within(&self, room: &Path, path: &Path, content: &[u8]) -> Result<(), RecordError> {
+        let written = || {
+            let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(room)?;
+            if file.metadata()?.len() < content.len() as u64 {
+                return Err(std::io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            file.write_all_at(content, 0)?;
+            file.set_len(content.len() as u64)?;
+            self.put(&file, room, path)
+        };
+        written().map_err(|cause| RecordError::io(path, "writing", cause))
+    }
+
+    /// Gives a complete file its name, when all of it is on the disk.
+    fn put(&self, file: &File, from: &Path, path: &Path) -> std::io::Result<()> {
+        file.sync_all()?;
+        fs::rename(from, path)?;
+        File::open(&self.path)?.sync_all()
     }
 
     /// Bytes that can still be written to its disk.

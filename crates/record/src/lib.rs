@@ -6,7 +6,7 @@
 //!  Events ────► EventWriter ──► extents of blocks ──► events · fragments    │
 //!  Frames ────► RawWriter ───► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin
 //!                                                                           ▼
-//!        RawReplay (a Source) ◄── read ── verify · recover · inspect ◄── RunDirectory
+//!        RawReplay (a Source) ◄── read ── verify · recover · inspect ◄── RunDirectory ◄── OldRuns
 //! ```
 //!
 //! A table is one Arrow IPC *stream* file that is a whole stream at every moment, also while it is being written
@@ -28,9 +28,12 @@ mod gather;
 mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;
+mod hold;
 pub mod ipc;
 pub mod raw_writer;
 pub mod read;
+mod removed;
+mod retention;
 pub mod run_record;
 pub mod settings;
 mod system;
@@ -46,6 +49,8 @@ pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
     Inspection, RawReplay, RecoverReport, VerifyReport, check, inspect, raw_sources, recover, verify,
 };
+pub use removed::RemovedTables;
+pub use retention::{OldRuns, RemovedRun, Retained};
 pub use run_record::{CoincidenceRecord, CutRecord, RunRecord, RunRecordState, utc_text};
-pub use settings::{Compression, OnFull, RecordedHits, Settings, Sync};
+pub use settings::{Compression, OnFull, RecordedHits, Retention, Settings, Sync};
 pub use table::Table;

@@ -3,7 +3,8 @@
 //! ```text
 //!  start ──► state "running" ──► replaced at once, at the end: "stopped" · "failed" · "recovered"
 //! ```
-//! The file is replaced by renaming a complete one over it: a reader sees the old text or the new.
+//! The file is replaced by renaming a complete one over it: a reader sees the old text or the new. A comment, and what became of
+//! the tables, may be added later.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,7 @@ use thalweg_data::{Books, Stage, Unit};
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
+use crate::removed::RemovedTables;
 use crate::table::Table;
 
 /// Version of this file's form.
@@ -70,6 +72,8 @@ pub struct RunRecord {
     pub coincidences: Option<CoincidenceRecord>,
     /// The books at the end.
     pub ledger: Option<LedgerRecord>,
+    /// Tables that were removed since, by the policy on old runs.
+    pub removed: Option<RemovedTables>,
     /// What happened to the run, for people: why it failed, what was recovered.
     pub remarks: Vec<String>,
     /// What the room that ran it wants to keep beside: signals of boards, the resolved plan, host facts.
@@ -183,10 +187,20 @@ impl RunRecord {
     /// When the disk is full or fails; the older one stands then.
     pub fn write(&self, directory: &RunDirectory) -> Result<(), RecordError> {
         let path = directory.run_record();
+        directory.replace(&path, &self.text(&path)?)
+    }
+
+    /// As [`RunRecord::write`], on a disk that is full, into a file that was kept for it.
+    pub(crate) fn write_within(&self, room: &Path, directory: &RunDirectory) -> Result<(), RecordError> {
+        let path = directory.run_record();
+        directory.replace_within(room, &path, &self.text(&path)?)
+    }
+
+    fn text(&self, path: &Path) -> Result<Vec<u8>, RecordError> {
         let mut text = serde_json::to_vec_pretty(self)
-            .map_err(|cause| RecordError::io(&path, "putting the run into words", cause.into()))?;
+            .map_err(|cause| RecordError::io(path, "putting the run into words", cause.into()))?;
         text.push(b'\n');
-        directory.replace(&path, &text)
+        Ok(text)
     }
 
     /// Reads the record of a run.

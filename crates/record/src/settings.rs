@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  [record] in TOML ──► Settings ──► HitWriter, EventWriter, RawWriter, RunDirectory
+//!  [record.retention] ──► Retention ──► OldRuns
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::system;
 use crate::table::Table;
 
 /// What is recorded, where, and how safely.
@@ -38,8 +40,10 @@ pub struct Settings {
     /// A batch is written when its waveforms, fragments or raw bytes take this many bytes.
     #[schemars(range(min = 4096, max = 268_435_456))]
     pub batch_bytes: usize,
-    /// What the run does when the disk is full.
+    /// What the run does when the disk is full. Where there is `[record.retention]`, old runs make room first.
     pub on_full: OnFull,
+    /// When the tables of the oldest runs are removed; without it, never.
+    pub retention: Option<Retention>,
 }
 
 impl Default for Settings {
@@ -63,6 +67,7 @@ impl Default for Settings {
             batch_hits: 128 * 1024,
             batch_bytes: 1024 * 1024,
             on_full: OnFull::End,
+            retention: None,
         }
     }
 }
@@ -197,9 +202,85 @@ pub enum OnFull {
     End,
 }
 
+/// `[record.retention]`: the tables of the oldest runs in `directory` are removed so that these bounds hold, and each run's
+/// `run.json`, books and spectra stay. The newest run, and one that has not ended, is never touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Most bytes that the tables of all runs take together, that of the present one included.
+    #[schemars(range(min = 1_000_000))]
+    pub most_bytes: Option<u64>,
+    /// Bytes of the disk that are left free. Choose more than is written in half a minute.
+    #[schemars(range(min = 1_000_000))]
+    pub least_free_bytes: Option<u64>,
+    /// Most runs that have tables, the present one included.
+    #[schemars(range(min = 1))]
+    pub most_runs: Option<u64>,
+}
+
+impl Retention {
+    /// Fewer bytes are a slip of the pen: they would leave nothing.
+    const LEAST_BYTES: u64 = 1_000_000;
+
+    /// Whether this can be meant of the runs in `directory`, which need not be there yet.
+    ///
+    /// # Errors
+    /// In words, when it says nothing, would leave nothing, or asks for more than the disk has.
+    pub fn check(&self, directory: &Path) -> Result<(), String> {
+        let Retention { most_bytes, least_free_bytes, most_runs } = *self;
+        if *self == Retention::default() {
+            let words =
+                "says nothing; write most_bytes, least_free_bytes or most_runs, or take the section out";
+            return Err(words.to_owned());
+        }
+        let bytes = [("most_bytes", most_bytes), ("least_free_bytes", least_free_bytes)];
+        for (key, bytes) in bytes {
+            if let Some(bytes) = bytes.filter(|bytes| *bytes < Retention::LEAST_BYTES) {
+                let least = Retention::LEAST_BYTES;
+                return Err(format!(
+                    "{key} = {bytes} is too little; it counts bytes, and allowed are {least} and more"
+                ));
+            }
+        }
+        if most_runs == Some(0) {
+            return Err("most_runs = 0 would leave no run; allowed are 1 and more".to_owned());
+        }
+        // What is not there yet will be made on the disk of the nearest folder that is.
+        let there = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        let disk_bytes = there.ancestors().find_map(|folder| system::disk_bytes(folder).ok());
+        match (least_free_bytes, disk_bytes) {
+            (Some(least), Some(disk)) if least >= disk => Err(format!(
+                "least_free_bytes = {least} is never free: the disk of {} has {disk} bytes; write less",
+                directory.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_retention_that_says_nothing_or_leaves_nothing_is_refused_in_words() {
+        let check = |text: &str| {
+            serde_json::from_str::<Retention>(text).expect("known keys").check(Path::new("/no/such/folder"))
+        };
+        for (text, words) in [
+            ("{}", "says nothing"),
+            (r#"{"most_bytes": 2000}"#, "most_bytes = 2000"),
+            (r#"{"least_free_bytes": 0}"#, "least_free_bytes = 0"),
+            (r#"{"most_runs": 0}"#, "most_runs = 0"),
+            (r#"{"least_free_bytes": 9000000000000000000}"#, "never free"),
+        ] {
+            let found = check(text).expect_err(text);
+            assert!(found.contains(words), "{found}");
+        }
+        assert_eq!(check(r#"{"most_bytes": 1000000, "least_free_bytes": 1000000, "most_runs": 1}"#), Ok(()));
+        assert!(serde_json::from_str::<Retention>(r#"{"most_bytes": -1}"#).is_err());
+        assert!(serde_json::from_str::<Retention>(r#"{"most": 1}"#).is_err());
+    }
 
     #[test]
     fn sync_is_a_word_or_a_number() {

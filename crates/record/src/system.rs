@@ -1,7 +1,7 @@
 //! The few calls of the operating system that the standard library does not have.
 //!
 //! ```text
-//!  path ──► statvfs ──► bytes left          file, range ──► sync_file_range ──► write-back begins
+//!  path ──► statvfs ──► bytes, bytes left          file, range ──► sync_file_range ──► write-back begins
 //! ```
 
 use std::ffi::CString;
@@ -17,6 +17,24 @@ use std::path::Path;
 /// # Errors
 /// When the path does not exist or the system refuses.
 pub(crate) fn bytes_left(path: &Path) -> io::Result<u64> {
+    disk_of(path).map(|disk| disk.left)
+}
+
+/// Bytes of the whole file system of `path`.
+///
+/// # Errors
+/// As of [`bytes_left`].
+pub(crate) fn disk_bytes(path: &Path) -> io::Result<u64> {
+    disk_of(path).map(|disk| disk.all)
+}
+
+/// Bytes of a file system.
+struct Disk {
+    all: u64,
+    left: u64,
+}
+
+fn disk_of(path: &Path) -> io::Result<Disk> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut answer = MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: the path is a string ended by 0 and the answer has room for the structure; both outlive the call.
@@ -28,8 +46,9 @@ pub(crate) fn bytes_left(path: &Path) -> io::Result<u64> {
     let answer = unsafe { answer.assume_init() };
     // Their types differ between systems.
     #[allow(clippy::unnecessary_cast)]
-    let (blocks, block_bytes) = (answer.f_bavail as u64, answer.f_frsize as u64);
-    Ok(blocks.saturating_mul(block_bytes))
+    let [blocks, blocks_left, block_bytes] =
+        [answer.f_blocks as u64, answer.f_bavail as u64, answer.f_frsize as u64];
+    Ok(Disk { all: blocks.saturating_mul(block_bytes), left: blocks_left.saturating_mul(block_bytes) })
 }
 
 /// Whether `path` lies in memory (tmpfs); figures of writing mean something else there.
@@ -37,12 +56,12 @@ pub(crate) fn bytes_left(path: &Path) -> io::Result<u64> {
 pub(crate) fn is_in_memory(path: &Path) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut answer = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: as in `bytes_left`.
+    // SAFETY: as in `disk_of`.
     let result = unsafe { libc::statfs(path.as_ptr(), answer.as_mut_ptr()) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: as in `bytes_left`.
+    // SAFETY: as in `disk_of`.
     let answer = unsafe { answer.assume_init() };
     // Their types differ between architectures.
     #[allow(clippy::unnecessary_cast)]

@@ -197,6 +197,17 @@ impl Table {
         format!("{}.arrows", self.word())
     }
 
+    /// The one that a file of this name holds: `hits.arrows`; of several writers `raw-SOURCE.arrows`, `events-UNIT.arrows`.
+    pub fn of_file_name(name: &str) -> Option<Table> {
+        let (word, writer) = match name.strip_suffix(".arrows")?.split_once('-') {
+            Some((word, writer)) => (word, Some(writer)),
+            None => (name.strip_suffix(".arrows")?, None),
+        };
+        let table = Table::from_word(word)?;
+        let has_several = matches!(table, Table::Raw | Table::Events | Table::Fragments);
+        (writer.is_none() || has_several).then_some(table)
+    }
+
     /// Its columns.
     pub const fn columns(self) -> &'static [Column] {
         match self {

@@ -11,13 +11,14 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use example_events::{Blocks, Planned};
 use example_run::{account, batch, folder, publish, sources};
 use thalweg_data::{EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Tally, Unit};
 use thalweg_record::{
-    CoincidenceWriter, Compression, EventWriter, HitWriter, RunDirectory, RunRecord, RunRecordState,
-    Settings, Table, check, verify,
+    CoincidenceWriter, Compression, EventWriter, HitWriter, OldRuns, Retention, RunDirectory, RunRecord,
+    RunRecordState, Settings, Table, check, verify,
 };
 
 /// Where the child writes, and a file that it removes to make room again.
@@ -32,6 +33,7 @@ fn child() {
     let makes_room = ballast.exists();
     if makes_room {
         keep_books_on_a_full_disk(Path::new(&place));
+        make_room_on_a_full_disk(Path::new(&place));
     }
     for compression in [Compression::None, Compression::Lz4] {
         if makes_room {
@@ -67,6 +69,31 @@ fn keep_books_on_a_full_disk(place: &Path) {
     for file in [open, place.join("filler")] {
         std::fs::remove_file(file).expect("removed");
     }
+}
+
+/// Where not even the note on a removal finds room, it goes into a file that was kept for it.
+fn make_room_on_a_full_disk(place: &Path) {
+    let directory = place.join("runs");
+    let runs: Vec<_> = (0..3)
+        .map(|_| example_run::write_run(&directory, &Settings::default(), 2000, 160).path().to_owned())
+        .collect();
+    let retention = Some(Retention { most_runs: Some(10), ..Retention::default() });
+    let mut old_runs =
+        OldRuns::new(&Settings { directory, retention, ..Settings::default() }).expect("it is asked for");
+    let start = Instant::now();
+    assert!(old_runs.look(start, false).expect("listed").removed.is_empty(), "there is room");
+    let mut filler = File::create(place.join("filler")).expect("made");
+    while filler.write_all(&[1; 4096]).is_ok() {}
+    while filler.write_all(&[1]).is_ok() {}
+    let retained = old_runs.look(start + Duration::from_secs(10), true).expect("listed");
+    assert_eq!(retained.removed.len(), 2, "so small a disk is given all there is: {retained:?}");
+    filler.write_all(&[1; 4096]).expect("there is room again");
+    for run in &runs {
+        let report = verify(run).expect("a run");
+        assert!(report.ok && report.removed.is_some() == (*run != runs[2]), "{report:?}");
+    }
+    std::fs::remove_dir_all(place.join("runs")).expect("removed");
+    std::fs::remove_file(place.join("filler")).expect("removed");
 }
 
 fn write_until_full(place: &Path, compression: Compression) {

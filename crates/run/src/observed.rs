@@ -1,8 +1,9 @@
 //! What of a run's hits can be looked at while they flow: spectra, cuts, clocks.
 //!
 //! ```text
-//!  order thread ─ fills ─► SpectrumSet ◄─ reads ─ page, export
-//!               └ every 100 ms ─► Report
+//!  process thread ─ fills ─► SpectrumSet ◄─ reads ─ page, export
+//!                 └ every 50 ms ─┬─► Report
+//!  order thread ─ what is cut ───┘
 //! ```
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use thalweg_order::channels::ChannelMap;
 use thalweg_order::clocks::ClockState;
-use thalweg_order::cut::Scope;
+use thalweg_order::cut::{Passed, Scope};
 use thalweg_order::pulse::PulseStore;
 use thalweg_order::spectrum::SpectrumSet;
 
@@ -28,6 +29,12 @@ pub struct CutReport {
     pub input: u64,
     /// It kept.
     pub kept: u64,
+}
+
+impl CutReport {
+    pub(crate) fn new((name, passed): (&str, Passed), on: Scope) -> CutReport {
+        CutReport { name: name.to_owned(), on, input: passed.input, kept: passed.kept }
+    }
 }
 
 /// What coincidence has made.
@@ -63,25 +70,41 @@ pub struct Observed {
     pub spectra: SpectrumSet,
     /// The latest pulses of channels that send waveforms.
     pub pulses: PulseStore,
-    report: Arc<Mutex<Arc<Report>>>,
+    reports: Arc<Mutex<Reports>>,
+}
+
+/// The latest of each thread.
+#[derive(Debug, Default)]
+struct Reports {
+    of_hit_cuts: Vec<CutReport>,
+    of_the_rest: Report,
 }
 
 impl Observed {
     pub(crate) fn new(processing: &Processing) -> Observed {
         Observed {
             channels: processing.map.clone(),
-            spectra: processing.spectra.clone(),
-            pulses: processing.processor.pulse_store(),
-            report: Arc::default(),
+            spectra: processing.stages.spectra.clone(),
+            pulses: processing.stages.processor.pulse_store(),
+            reports: Arc::default(),
         }
     }
 
     /// The latest report.
-    pub fn report(&self) -> Arc<Report> {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn report(&self) -> Report {
+        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = reports.of_the_rest.clone();
+        report.cuts.splice(..0, reports.of_hit_cuts.iter().cloned());
+        report
     }
 
-    pub(crate) fn set_report(&self, report: Report) {
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(report);
+    /// What the cuts on hits have kept.
+    pub(crate) fn set_hit_cuts(&self, cuts: Vec<CutReport>) {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_hit_cuts = cuts;
+    }
+
+    /// Everything else.
+    pub(crate) fn set_rest(&self, report: Report) {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_the_rest = report;
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  [channels], [[channel]], sources ─► ChannelMap ─┬─► Aligner ─► time order
-//!  [clocks], [[cut]], [coincidence], [spectra] ────┴─► Processor ─► spectra, events
+//!  [clocks], [[cut]], [coincidence], [spectra] ────┴─► HitCuts, Processor ─► spectra, events
 //! ```
 
 use std::path::Path;
@@ -11,8 +11,7 @@ use std::sync::Arc;
 use thalweg_data::SourceId;
 use thalweg_order::channels::{ChannelError, ChannelMap, SourceChannels, table};
 use thalweg_order::clocks::Aligner;
-use thalweg_order::process::Processor;
-use thalweg_order::spectrum::SpectrumSet;
+use thalweg_order::process::{self, Stages};
 
 use crate::config::Configuration;
 
@@ -20,8 +19,7 @@ use crate::config::Configuration;
 pub(crate) struct Processing {
     pub(crate) map: Arc<ChannelMap>,
     pub(crate) aligner: Aligner,
-    pub(crate) processor: Processor,
-    pub(crate) spectra: SpectrumSet,
+    pub(crate) stages: Stages,
 }
 
 impl Processing {
@@ -33,17 +31,26 @@ impl Processing {
     pub(crate) fn of(configuration: &Configuration) -> Result<Option<Processing>, String> {
         let names: Vec<String> =
             configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
-        let map = match channel_map(configuration) {
-            _ if names.is_empty() => return Ok(None),
-            Err(Refused::Channels(ChannelError::Shared { .. })) if !asks_for_anything(configuration) => {
-                return Ok(None);
-            }
-            map => Arc::new(map.map_err(|error| error.to_string())?),
-        };
+        let Some(map) = map_of(configuration) else { return Ok(None) };
+        let map = Arc::new(map.map_err(|error| error.to_string())?);
         let aligner = Aligner::new(&configuration.process.clocks, &names, &map);
-        let (processor, spectra) =
-            Processor::new(&configuration.process, &map, &names).map_err(|error| error.to_string())?;
-        Ok(Some(Processing { map, aligner, processor, spectra }))
+        let stages =
+            process::stages(&configuration.process, &map, &names).map_err(|error| error.to_string())?;
+        Ok(Some(Processing { map, aligner, stages }))
+    }
+
+    /// Whether a run has these stages, and the thread for them.
+    pub(crate) fn is_in(configuration: &Configuration) -> bool {
+        map_of(configuration).is_some()
+    }
+}
+
+/// The channels, where there is anything to do with them.
+fn map_of(configuration: &Configuration) -> Option<Result<ChannelMap, Refused>> {
+    configuration.hit_sources().next()?;
+    match channel_map(configuration) {
+        Err(Refused::Channels(ChannelError::Shared { .. })) if !asks_for_anything(configuration) => None,
+        map => Some(map),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use thalweg_record::read::HitsReader;
-use thalweg_record::{RunDirectory, RunRecord, Table};
+use thalweg_record::{RemovedTables, RunDirectory, RunRecord, Table};
 
 use crate::config::Configuration;
 use crate::plot::{Facts, PlotSource, Spectra, spectra_svg};
@@ -30,6 +30,7 @@ pub enum PlotError {
 /// When the recording cannot be read or the picture not written.
 pub fn plot_run(run: &Path, output: Option<&Path>) -> Result<PathBuf, PlotError> {
     let directory = RunDirectory::open(run)?;
+    RemovedTables::refuse(run, Table::Hits)?;
     let record = RunRecord::read(&directory.run_record())?;
     let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
     let (mut spectra, mut hits) = (Spectra::default(), Vec::new());

@@ -68,6 +68,11 @@ impl Station {
         self.settled().last.clone()
     }
 
+    /// Whether the last run is put away, so that the next can be started. This is a moment later than its state says that it is over.
+    pub fn is_idle(&self) -> bool {
+        self.settled().thread.is_none()
+    }
+
     /// Whether the last run ended because its limit was reached, and not because somebody ended it.
     pub fn ended_by_limit(&self) -> bool {
         !self.settled().was_asked_to_stop

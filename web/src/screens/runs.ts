@@ -24,6 +24,8 @@ interface Run {
   lost?: number | null;
   ledger_closed?: boolean | null;
   bytes?: number | null;
+  /** Its tables were removed by the policy on old runs. */
+  removed?: { at?: string; why?: string; bytes?: number } | null;
   state?: string;
   path?: string;
   /** A small spectrum of everything. */
@@ -178,8 +180,9 @@ class RunsScreen implements Screen {
       count(run.hits),
       count(run.events),
       seconds ? rate((run.hits || run.events || 0) / seconds) : "–",
-      quantity(run.bytes, "B"),
+      run.removed ? "removed" : quantity(run.bytes, "B"),
     ].forEach((text, index) => cells[index + 3] && set_text(cells[index + 3] as Element, text));
+    if (cells[8]) set(cells[8], "title", gone(run));
     const lost = cells[9]?.firstElementChild;
     if (!lost) return;
     set_text(
@@ -236,6 +239,7 @@ function summary(run: Run): HTMLElement[] {
     ["size", quantity(run.bytes, "B")],
     ["lost", exact(run.lost)],
     ["books", typeof run.ledger_closed === "boolean" ? books : "–"],
+    ...(run.removed ? [["tables", gone(run)] as [string, string]] : []),
   ]);
   const comment = h("textarea", { rows: 3, "aria-label": "Comment", placeholder: "what happened in this run" });
   comment.value = run.comment ?? "";
@@ -286,10 +290,17 @@ async function told(
   }
 }
 
+// What has become of its tables; nothing where they are there.
+function gone({ removed }: Run): string {
+  if (!removed) return "";
+  return `${quantity(removed.bytes, "B")} removed by [record.retention], ${day(removed.at)}: ${removed.why ?? ""}`;
+}
+
 // What was wrong, in the words of the check; or that nothing was.
 function verdict(found: unknown): string {
-  const { ok, problems } = (found ?? {}) as { ok?: boolean; problems?: string[] };
+  const { ok, problems, removed } = (found ?? {}) as { ok?: boolean; problems?: string[]; removed?: unknown };
   if (ok === false) return `does not verify: ${(problems ?? []).join("; ") || "no reason is told"}`;
+  if (removed) return "verified: what is left is whole, and the books agree with it and what was removed";
   return "verified: every file is whole, and the books agree";
 }
 

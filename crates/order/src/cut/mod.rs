@@ -6,15 +6,17 @@
 //!     ▼                           │
 //!  steps ─── columns of 256 hits ─┴─► pass: one byte per hit, counted by cut and source
 //! ```
-//! [`Cuts`] is the stage, [`Expression`] one of them, [`Field`] what can be asked; `docs/cuts.md` is the language. What a hit does not have
+//! [`HitCuts`] and [`EventCuts`] are the stages, [`Expression`] one cut of them, [`Field`] what can be asked; `docs/cuts.md` is the language. What a hit does not have
 //! is not a number, and compares with nothing: `psd > 0` and `psd <= 0` are both false of a hit without a short gate.
 
 mod check;
 mod cuts;
 mod error;
 mod evaluate;
+mod event_cuts;
 mod expression;
 mod field;
+mod hit_cuts;
 mod parse;
 pub mod polygon;
 mod program;
@@ -24,9 +26,11 @@ mod tests;
 mod token;
 
 pub use check::check;
-pub use cuts::{Cuts, Passed};
+pub use cuts::{Passed, read};
 pub use error::CutError;
+pub use event_cuts::EventCuts;
 pub use expression::{Expression, gather_facts};
 pub use field::{EventFacts, FIELDS, Field, Members, Real, fill, psd};
+pub use hit_cuts::HitCuts;
 pub use polygon::Polygon;
 pub use settings::{Quantity, Scope, Settings};

@@ -137,28 +137,25 @@ fn cuts_are_counted_by_name_and_source_and_the_books_close() {
         members: Quantity::Any,
     };
     let settings = [cut("bright", "energy > 100", Scope::Hit), cut("clean", "!pile_up", Scope::Hit)];
-    let mut cuts = Cuts::new(&settings, &[], false, &map, 2).expect("valid");
+    let (mut cuts, _) = read(&settings, &[], false, &map, 2).expect("valid");
     let hits = [
         hit(0, 50, 0, Flags::NONE),
         hit(1, 150, 0, Flags::PILE_UP),
         hit(5, 150, 0, Flags::NONE),
         hit(7, 150, 0, Flags::NONE),
     ];
-    let mut pass = vec![0; hits.len()];
-    cuts.cut_hits(&hits, &map, &mut pass);
+    assert_eq!(cuts.cut(&hits, &map, &mut Vec::new()), Some(&[0, 0, 1, 0][..]));
     cuts.settle();
-    assert_eq!(pass, [0, 0, 1, 0]);
     let passed: Vec<_> =
-        cuts.passed().map(|(name, _, passed)| (name.to_owned(), passed.input, passed.kept)).collect();
+        cuts.passed().map(|(name, passed)| (name.to_owned(), passed.input, passed.kept)).collect();
     assert_eq!(passed, [("bright".to_owned(), 3, 2), ("clean".to_owned(), 2, 1)]);
     for (source, (input, output)) in [(0, (2, 0)), (1, (2, 1))] {
         let tally = cuts.tally(SourceId(source));
         assert_eq!((tally.total_input(Unit::Hits), tally.total_output(Unit::Hits)), (input, output));
         assert_eq!(tally.total_filtered(Unit::Hits), input - output);
     }
-    let error = |settings: &[Settings]| {
-        Cuts::new(settings, &[], false, &map, 2).expect_err("not possible").to_string()
-    };
+    let error =
+        |settings: &[Settings]| read(settings, &[], false, &map, 2).expect_err("not possible").to_string();
     assert!(
         error(&[cut("a", "psd > 1", Scope::Hit), cut("a", "psd > 2", Scope::Hit)]).contains("two [[cut]]")
     );
@@ -179,9 +176,9 @@ fn events_are_cut_as_wholes() {
     assert!(stage.pull(&mut events));
     let kept = |keep: &str, members| {
         let cut = Settings { name: "cut".into(), keep: keep.into(), on: Scope::Event, members };
-        let mut cuts = Cuts::new(&[cut], &[], true, &map, 2).expect("valid");
+        let (_, mut cuts) = read(&[cut], &[], true, &map, 2).expect("valid");
         let mut events = events.clone();
-        cuts.cut_events(&mut events, &map);
+        cuts.cut(&mut events, &map);
         let members: usize = events.iter().map(|(_, members)| members.len()).sum();
         assert_eq!(members, events.members.len(), "nothing of an event that is gone stays");
         events.events.iter().map(|event| event.number).collect::<Vec<_>>()

@@ -1,12 +1,12 @@
-//! What is done with ordered hits before they are recorded: cuts, coincidence, spectra.
+//! What is done with ordered hits: cuts, coincidence, spectra.
 //!
 //! ```text
-//!  ordered batch ─► cuts on hits ─► pass ─► coincidence ─► events ─► cuts on events ─► HitEvents
-//!        │                            │                                                   │
-//!        └────────────────────────────┴──────────── spectra ◄─────────────────────────────┘
+//!  ordered batch ─► HitCuts ─► pass │ Processor: coincidence ─► events ─► cuts on events ─► HitEvents
+//!        │                       ├──┼──────┘                                                  │
+//!        └───────────────────────┴──┼────────────── spectra ◄─────────────────────────────────┘
 //! ```
-//! [`Processor`] puts the stages of this crate one behind the other and keeps what lies between them. The batch itself flows on
-//! unchanged; what was decided of its hits stands beside it.
+//! [`stages`] reads the configuration into the two halves: what the recording needs to know of a hit is decided first, and the
+//! rest can be done on another thread. The batch itself flows on unchanged; what was decided of its hits stands beside it.
 
 mod settings;
 #[cfg(test)]
@@ -23,73 +23,74 @@ use crate::clocks::{ClockMonitor, ClockState};
 use thalweg_data::HitEvents;
 
 use crate::coincide::Coincidence;
-use crate::cut::{Cuts, Passed, Scope};
+use crate::cut::{self, EventCuts, HitCuts, Passed};
 use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
 
 /// Hits that go through all stages together: they stay in the first-level cache, and what a pathological window can make of them stays small.
 const PIECE: usize = 2048;
 
-/// Cuts, coincidence and spectra of one ordered stream.
+/// The stages behind time order, and the spectra that they fill.
+#[derive(Debug)]
+pub struct Stages {
+    /// Which hits are kept.
+    pub cuts: HitCuts,
+    /// What is made of them.
+    pub processor: Processor,
+    /// Where the spectra can be read.
+    pub spectra: SpectrumSet,
+}
+
+/// Coincidence and spectra of one ordered stream.
 #[derive(Debug)]
 pub struct Processor {
     map: Arc<ChannelMap>,
-    cuts: Cuts,
+    cuts: EventCuts,
     coincidence: Option<Coincidence>,
     filler: Filler,
     clocks: Option<ClockMonitor>,
     pulses: PulseTap,
     pulse_store: PulseStore,
-    pass: Vec<u8>,
     events: HitEvents,
     /// Events that coincidence made, and what the cuts on events kept of them.
     made_tally: Tally,
     kept_tally: Tally,
 }
 
+/// The stages that are configured. `sources` are the names of the sources of hits, by number.
+///
+/// # Errors
+/// When a setting cannot be meant: what was found, and what to write.
+pub fn stages(
+    settings: &Settings,
+    map: &Arc<ChannelMap>,
+    sources: &[String],
+) -> Result<Stages, ProcessError> {
+    settings.clocks.check(sources)?;
+    let makes_events = settings.coincidence.is_some();
+    let coincidence =
+        settings.coincidence.as_ref().map(|each| Coincidence::new(each, map, sources.len())).transpose()?;
+    let (cuts, event_cuts) = cut::read(&settings.cuts, &settings.polygons, makes_events, map, sources.len())?;
+    let path = settings.path(&cuts);
+    let (spectra, mut fillers) =
+        SpectrumSet::new(&settings.spectra, &settings.own_spectra, &settings.polygons, map, path, 1)?;
+    let (pulses, pulse_store) = PulseTap::new(&settings.pulses, &settings.polygons, map)?;
+    let processor = Processor {
+        map: map.clone(),
+        cuts: event_cuts,
+        coincidence,
+        filler: fillers.remove(0),
+        clocks: ClockMonitor::new(&settings.clocks, sources),
+        pulses,
+        pulse_store,
+        events: HitEvents::default(),
+        made_tally: Tally::default(),
+        kept_tally: Tally::default(),
+    };
+    Ok(Stages { cuts, processor, spectra })
+}
+
 impl Processor {
-    /// The stages that are configured, and the spectra that they fill. `sources` are the names of the sources of hits, by number.
-    ///
-    /// # Errors
-    /// When a setting cannot be meant: what was found, and what to write.
-    pub fn new(
-        settings: &Settings,
-        map: &Arc<ChannelMap>,
-        sources: &[String],
-    ) -> Result<(Processor, SpectrumSet), ProcessError> {
-        settings.clocks.check(sources)?;
-        let makes_events = settings.coincidence.is_some();
-        let coincidence = settings
-            .coincidence
-            .as_ref()
-            .map(|each| Coincidence::new(each, map, sources.len()))
-            .transpose()?;
-        let cuts = Cuts::new(&settings.cuts, &settings.polygons, makes_events, map, sources.len())?;
-        let path = settings.path(&cuts);
-        let (set, mut fillers) =
-            SpectrumSet::new(&settings.spectra, &settings.own_spectra, &settings.polygons, map, path, 1)?;
-        let (pulses, pulse_store) = PulseTap::new(&settings.pulses, &settings.polygons, map)?;
-        let processor = Processor {
-            map: map.clone(),
-            cuts,
-            coincidence,
-            filler: fillers.remove(0),
-            clocks: ClockMonitor::new(&settings.clocks, sources),
-            pulses,
-            pulse_store,
-            pass: Vec::new(),
-            events: HitEvents::default(),
-            made_tally: Tally::default(),
-            kept_tally: Tally::default(),
-        };
-        Ok((processor, set))
-    }
-
-    /// Whether there is anything to count between time order and recording.
-    pub fn cuts_hits(&self) -> bool {
-        !self.cuts.keep_all_hits()
-    }
-
     /// Where the pulses are found that it takes out of the stream.
     pub fn pulse_store(&self) -> PulseStore {
         self.pulse_store.clone()
@@ -105,17 +106,21 @@ impl Processor {
         self.coincidence.is_some()
     }
 
-    /// Takes the next ordered batch; `each` is given the events that are closed by it. Returns which hits pass the cuts,
-    /// `None` when all do, and the first failure of `each`: whatever that is, every hit goes through every stage.
+    /// Takes the next ordered batch, with what the cuts say of each of its hits; `each` is given the events that are closed by it.
+    /// Returns the first failure of `each`: whatever that is, every hit goes through every stage.
+    ///
+    /// # Errors
+    /// What `each` says.
+    ///
+    /// # Panics
+    /// When there are not as many verdicts as hits.
     pub fn process<E>(
         &mut self,
         batch: &Hits,
+        pass: Option<&[u8]>,
         mut each: impl FnMut(&HitEvents) -> Result<(), E>,
-    ) -> (Option<&[u8]>, Result<(), E>) {
-        let has_cuts = self.cuts_hits();
-        if has_cuts {
-            self.pass.resize(batch.hits.len(), 0);
-        }
+    ) -> Result<(), E> {
+        assert!(pass.is_none_or(|pass| pass.len() == batch.hits.len()), "one verdict for each hit");
         if let Some(clocks) = &mut self.clocks {
             clocks.look(&batch.hits, &self.map);
         }
@@ -123,11 +128,7 @@ impl Processor {
         self.filler.begin(batch, &self.map);
         let mut result = Ok(());
         for (index, hits) in batch.hits.chunks(PIECE).enumerate() {
-            let first = index * PIECE;
-            if has_cuts {
-                self.cuts.cut_hits(hits, &self.map, &mut self.pass[first..first + hits.len()]);
-            }
-            let pass = has_cuts.then(|| &self.pass[first..first + hits.len()]);
+            let pass = pass.map(|pass| &pass[index * PIECE..][..hits.len()]);
             self.filler.fill(hits, pass, &self.map);
             if let Some(coincidence) = &mut self.coincidence {
                 coincidence.push(hits, pass);
@@ -135,7 +136,7 @@ impl Processor {
                 result = result.and(passed_on);
             }
         }
-        (has_cuts.then_some(&self.pass), result)
+        result
     }
 
     /// Nothing follows: closes what is open.
@@ -158,7 +159,7 @@ impl Processor {
             return Ok(());
         }
         let made = self.events.events.len() as u64;
-        self.cuts.cut_events(&mut self.events, &self.map);
+        self.cuts.cut(&mut self.events, &self.map);
         let kept = self.events.events.len() as u64;
         self.made_tally.output(Unit::Events, made);
         self.kept_tally.input(Unit::Events, made);
@@ -175,16 +176,10 @@ impl Processor {
 
     /// Brings the tallies and the spectra up to what has happened.
     pub fn settle(&mut self) {
-        self.cuts.settle();
         self.filler.settle();
         if let Some(coincidence) = &mut self.coincidence {
             coincidence.settle();
         }
-    }
-
-    /// Hits of one source through the cuts; as of the last [`Processor::settle`].
-    pub fn cut_tally(&self, source: SourceId) -> &Tally {
-        self.cuts.tally(source)
     }
 
     /// Hits of one source through coincidence, if there is one; as of the last [`Processor::settle`].
@@ -202,8 +197,8 @@ impl Processor {
         self.coincidence.as_ref().map_or(0, Coincidence::cut_short)
     }
 
-    /// Each cut with how much passed it.
-    pub fn passed(&self) -> impl Iterator<Item = (&str, Scope, Passed)> {
+    /// Each cut on events with how much passed it.
+    pub fn passed(&self) -> impl Iterator<Item = (&str, Passed)> {
         self.cuts.passed()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::clocks::{self, ClockError};
 use crate::coincide::{self, CoincidenceError, Mode};
-use crate::cut::{self, CutError, Cuts, polygon};
+use crate::cut::{self, CutError, HitCuts, polygon};
 use crate::pulse::{self, PulseError};
 use crate::spectrum::{self, Path, SpectrumError, SpectrumSettings};
 
@@ -27,13 +27,13 @@ pub struct Settings {
 
 impl Settings {
     /// What of the path there is for spectra to be filled from.
-    pub(super) fn path(&self, cuts: &Cuts) -> Path {
+    pub(super) fn path(&self, cuts: &HitCuts) -> Path {
         let widest = |coincidence: &coincide::Settings| {
             let reference = coincidence.reference.as_ref().filter(|_| coincidence.mode == Mode::Reference);
             let ends = reference.map(|leg| [leg.from_ps.unwrap_or(0).abs(), leg.to_ps.unwrap_or(0).abs()]);
             ends.into_iter().flatten().chain([coincidence.window_ps]).max().unwrap_or(0)
         };
-        Path { cuts_hits: !cuts.keep_all_hits(), widest_ps: self.coincidence.as_ref().map(widest) }
+        Path { cuts_hits: !cuts.keep_all(), widest_ps: self.coincidence.as_ref().map(widest) }
     }
 }
 

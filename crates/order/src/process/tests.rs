@@ -5,7 +5,7 @@ use thalweg_data::{Flags, Hit, Hits, SourceId, Unit};
 
 use super::*;
 use crate::channels::SourceChannels;
-use crate::cut;
+use crate::cut::Scope;
 use crate::spectrum::{At, Kind};
 
 fn map() -> Arc<ChannelMap> {
@@ -34,7 +34,8 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
         ..Settings::default()
     };
     let names = ["left".to_owned(), "right".to_owned()];
-    let (mut processor, set) = Processor::new(&settings, &map(), &names).expect("valid");
+    let map = map();
+    let Stages { mut cuts, mut processor, spectra: set } = stages(&settings, &map, &names).expect("valid");
     let hit = |time_ps, channel, energy| Hit {
         time_ps,
         channel,
@@ -56,8 +57,11 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
         found.extend(events.iter().map(|(event, members)| (event.number, members.len())));
         Ok::<(), Infallible>(())
     };
-    let pass = processor.process(&batch, &mut each).0.map(<[u8]>::to_vec);
-    assert_eq!(pass.as_deref(), Some(&[1, 1, 0, 1, 1, 1][..]));
+    let mut verdicts = Vec::new();
+    let pass = cuts.cut(&batch.hits, &map, &mut verdicts);
+    assert_eq!(pass, Some(&[1, 1, 0, 1, 1, 1][..]));
+    processor.process(&batch, pass, &mut each).expect("infallible");
+    cuts.settle();
     processor.finish(&mut each).expect("infallible");
     processor.settle();
     assert_eq!(found, [(1, 3)], "the pair was cut as an event");
@@ -65,7 +69,7 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
     assert_eq!((events.total_input(Unit::Events), events.total_filtered(Unit::Events)), (2, 1));
     for source in [SourceId(0), SourceId(1)] {
         let (cut, coincident) =
-            (processor.cut_tally(source), processor.coincidence_tally(source).expect("there is one"));
+            (cuts.tally(source), processor.coincidence_tally(source).expect("there is one"));
         assert_eq!(
             cut.total_input(Unit::Hits),
             cut.total_output(Unit::Hits) + cut.total_filtered(Unit::Hits)
@@ -87,7 +91,7 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
 #[test]
 fn a_setting_that_cannot_be_meant_is_refused_by_its_room() {
     let clocks = crate::clocks::Settings { reference: Some("nobody".into()), ..Default::default() };
-    let refused = Processor::new(&Settings { clocks, ..Settings::default() }, &map(), &["left".to_owned()]);
+    let refused = stages(&Settings { clocks, ..Settings::default() }, &map(), &["left".to_owned()]);
     assert!(refused.expect_err("no such source").to_string().contains("nobody"));
 }
 
@@ -106,15 +110,18 @@ fn events_that_nobody_takes_keep_no_hit_from_the_stages() {
         coincidence: Some(crate::coincide::Settings { window_ps: 10, ..Default::default() }),
         ..Settings::default()
     };
-    let (mut processor, _spectra) = Processor::new(&settings, &map, &names).expect("valid");
+    let Stages { mut cuts, mut processor, .. } = stages(&settings, &map, &names).expect("valid");
     let pair = |index: i64| {
         [0, 1].map(|channel| Hit { time_ps: index * 1000, channel, energy: 200, ..Hit::default() })
     };
     let batch = Hits { hits: (0..5000).flat_map(pair).collect(), ..Hits::default() };
-    let (pass, result) = processor.process(&batch, |_| Err("the disk is full"));
+    let mut verdicts = Vec::new();
+    let pass = cuts.cut(&batch.hits, &map, &mut verdicts);
+    let result = processor.process(&batch, pass, |_| Err("the disk is full"));
     assert_eq!((pass.map(<[u8]>::len), result), (Some(10_000), Err("the disk is full")));
+    cuts.settle();
     processor.settle();
-    assert_eq!(processor.cut_tally(SourceId(0)).total_output(Unit::Hits), 10_000);
+    assert_eq!(cuts.tally(SourceId(0)).total_output(Unit::Hits), 10_000);
     let coincident = processor.coincidence_tally(SourceId(0)).expect("there is one");
     assert_eq!(coincident.total_input(Unit::Hits), 10_000);
 }

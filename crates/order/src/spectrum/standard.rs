@@ -139,11 +139,11 @@ impl StandardFiller {
                     to: &mut places.plane,
                 });
                 store.expect(&places.plane[..count]);
-                count_places(&places.plane[..count], store, |_, _| {});
+                store.count_all(&places.plane[..count], |_, _| {});
             }
-            count_places(&places.energy[..count], store, |_, _| {});
+            store.count_all(&places.energy[..count], |_, _| {});
             if let Some(pair) = kev {
-                count_places(&places.kev[..count], store, |index, place| {
+                store.count_all(&places.kev[..count], |index, place| {
                     let totals = pair.totals(row, store)[piece[index].is_kept() as usize];
                     match place {
                         BELOW => Totals::add(&totals.below, 1),
@@ -168,17 +168,6 @@ impl StandardFiller {
             };
             Totals::add(&totals[0].beside, beside(0) as u64);
             Totals::add(&totals[1].beside, beside(1) as u64);
-        }
-    }
-}
-
-/// One more in each of these bins; `outside` is told of places that are none.
-#[inline(always)]
-fn count_places(places: &[u32], store: &Store, mut outside: impl FnMut(usize, u32)) {
-    for (index, place) in places.iter().enumerate() {
-        match *place < ABOVE {
-            true => store.count(*place as usize),
-            false => outside(index, *place),
         }
     }
 }

@@ -65,19 +65,32 @@ impl Store {
     /// One more in a bin, as the only writer.
     #[inline(always)]
     pub fn count(&self, bin: usize) {
-        let cell = &self.bins[bin];
-        let next = cell.load(Ordering::Relaxed).wrapping_add(1);
-        cell.store(next, Ordering::Relaxed);
-        if next == 0 {
-            self.carry(bin);
+        self.count_all(&[bin as u32], |_, _| {});
+    }
+
+    /// One more in each of these bins, as the only writer; `outside` is told of each that is no bin, with its place in the list.
+    #[inline(always)]
+    pub fn count_all(&self, bins: &[u32], mut outside: impl FnMut(usize, u32)) {
+        // Found once: behind each store to a bin it could be another for all that the compiler knows.
+        let cells: &[AtomicU32] = &self.bins;
+        for (index, bin) in bins.iter().enumerate() {
+            let Some(cell) = cells.get(*bin as usize) else {
+                outside(index, *bin);
+                continue;
+            };
+            let next = cell.load(Ordering::Relaxed).wrapping_add(1);
+            cell.store(next, Ordering::Relaxed);
+            if next == 0 {
+                self.carry(*bin as usize);
+            }
         }
     }
 
     /// Asks the memory for bins that are counted in soon; what is no place of a bin is left out.
     #[inline(always)]
     pub fn expect(&self, bins: &[u32]) {
-        let bins = bins.iter().filter_map(|bin| self.bins.get(*bin as usize));
-        bins.for_each(prefetch);
+        let cells: &[AtomicU32] = &self.bins;
+        bins.iter().filter_map(|bin| cells.get(*bin as usize)).for_each(prefetch);
     }
 
     #[cold]

@@ -70,7 +70,7 @@ pub fn record_coincidences_in(parent: &Path, repeats: usize, compression: Compre
 }
 
 fn record_once(directory: &Path, settings: &Settings, batches: &[HitEvents]) -> (Duration, u64) {
-    let run = fresh(directory);
+    let run = fresh(directory, TURN_HITS * size_of::<Hit>());
     let mut writer = CoincidenceWriter::create(&run, settings, &["bench".to_owned()])
         .expect("a fresh directory takes files");
     let start = Instant::now();

@@ -124,7 +124,7 @@ fn record_once(
     example: &Example,
     turns: usize,
 ) -> (Duration, u64) {
-    let run = fresh(directory);
+    let run = fresh(directory, TURN_BYTES);
     let names: Vec<String> = (0..shape.sources).map(|source| format!("board {source}")).collect();
     let files = EventFiles::in_directory(&run, None);
     let mut writer =
@@ -144,7 +144,7 @@ fn record_once(
 }
 
 fn write_once(directory: &Path, example: &Example, turns: usize) -> Duration {
-    let run = fresh(directory);
+    let run = fresh(directory, TURN_BYTES);
     let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
     let (mut written, mut settled) = (0u64, 0u64);
     let start = Instant::now();

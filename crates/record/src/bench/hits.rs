@@ -73,7 +73,7 @@ pub fn record_in(parent: &Path, repeats: usize, compression: Compression) -> Mea
 }
 
 fn record_once(directory: &Path, settings: &Settings, batches: &[Hits]) -> (Duration, u64) {
-    let run = fresh(directory);
+    let run = fresh(directory, TURN_HITS * size_of::<Hit>());
     let mut writer =
         HitWriter::create(&run, settings, &["bench".to_owned()]).expect("a fresh directory takes files");
     let start = Instant::now();
@@ -91,7 +91,7 @@ fn record_once(directory: &Path, settings: &Settings, batches: &[Hits]) -> (Dura
 /// Writes so many bytes, in whole megabytes, to a file of their own.
 pub(super) fn write_once(directory: &Path, count: usize) -> Duration {
     let bytes = vec![0x5A; YARDSTICK_BYTES];
-    let run = fresh(directory);
+    let run = fresh(directory, count);
     let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
     let start = Instant::now();
     for turn in 0..(count / bytes.len()) as u64 {

@@ -18,6 +18,10 @@ pub use hits::{record, record_in};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use thalweg_data::measure::warm_memory;
+
+use crate::system;
+
 /// Names the directory of the bench; without it, the one for temporary files is taken.
 pub const DIRECTORY_VARIABLE: &str = "THALWEG_BENCH_DIRECTORY";
 
@@ -26,10 +30,13 @@ fn default_directory() -> PathBuf {
     std::env::var_os(DIRECTORY_VARIABLE).map_or_else(std::env::temp_dir, PathBuf::from)
 }
 
-/// An empty directory in `directory`.
-fn fresh(directory: &Path) -> PathBuf {
+/// An empty directory in `directory`, for so many bytes; where that is memory, they are there.
+fn fresh(directory: &Path, bytes: usize) -> PathBuf {
     let run = directory.join("run");
     let _ = fs::remove_dir_all(&run);
     fs::create_dir_all(&run).expect("the directory of a bench can be written");
+    if system::is_in_memory(&run).unwrap_or(false) {
+        warm_memory(bytes);
+    }
     run
 }

@@ -19,6 +19,7 @@ use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
+use crate::removed::RemovedTables;
 use crate::run_record::{CutRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
@@ -42,6 +43,8 @@ pub struct Inspection {
     pub stopped: String,
     /// The files.
     pub tables: Vec<TableSummary>,
+    /// Tables that the policy on old runs has removed, and that are not there.
+    pub removed: Option<RemovedTables>,
     /// Hits.
     pub hits: u64,
     /// Time of the first hit in time, picoseconds since run start.
@@ -138,7 +141,10 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
     }
     let directory = RunDirectory::open(path)?;
     match RunRecord::read(&directory.run_record()) {
-        Ok(record) => found.take_record(record),
+        Ok(record) => {
+            found.removed = super::verify::removed(Some(&record), &directory)?;
+            found.take_record(record);
+        }
         Err(error) => found.problems.push(error.to_string()),
     }
     let of_hits = Table::OF_HITS.iter().chain(&[Table::Coincidences]).map(|table| directory.table(*table));

@@ -14,6 +14,7 @@ use super::table_reader::{BatchHead, ReadAt, TableReader};
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::raw_writer::{RawSource, kind};
+use crate::removed::RemovedTables;
 use crate::table::Table;
 
 /// Place of the column `payload`.
@@ -119,8 +120,11 @@ pub struct RawContent {
 /// The sources whose raw bytes are in `path`: a run's directory or one file.
 ///
 /// # Errors
-/// When there are none, or a file is damaged (`recover` mends those of a killed run).
+/// When there are none, some were removed, or a file is damaged (`recover` mends those of a killed run).
 pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
+    if path.is_dir() {
+        RemovedTables::refuse(path, Table::Raw)?;
+    }
     let files = if path.is_dir() { RunDirectory::open(path)?.raw_files()? } else { vec![path.to_owned()] };
     if files.is_empty() {
         let found = "no raw bytes were recorded; add \"raw\" to `[record] tables`".to_owned();

@@ -22,6 +22,7 @@ use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
 use crate::ipc::message::opening;
+use crate::removed::RemovedTables;
 use crate::run_record::{EntriesRecord, LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
@@ -34,6 +35,8 @@ pub struct RecoverReport {
     pub changed: bool,
     /// Each file.
     pub tables: Vec<RecoveredTable>,
+    /// Tables that the policy on old runs has removed, and that are not there.
+    pub removed: Option<RemovedTables>,
     /// Hits on file now.
     pub hits_on_file: u64,
     /// Hits that had come to the recording when the run ended, as far as its books tell.
@@ -113,7 +116,8 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     for files in directory.event_files()? {
         tables.extend(recover_events(&files)?);
     }
-    if tables.is_empty() {
+    let removed = RemovedTables::of(&directory);
+    if tables.is_empty() && removed.is_none() {
         let found = "no table of a run is there: nothing to recover".to_owned();
         return Err(RecordError::Missing { path: path.to_owned(), found });
     }
@@ -123,6 +127,7 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
         run_directory: path.to_owned(),
         changed: tables.iter().any(|table| !table.reason.is_empty()),
         tables,
+        removed,
         hits_on_file: hits_on_file.unwrap_or(0),
         hits_came: None,
         hits_not_on_file: None,
@@ -328,10 +333,17 @@ impl RecoverReport {
         self.hits_came = books.total(Stage::Record, Unit::Hits, wanted);
         self.events_came = books.total_events(Table::Events, wanted);
         self.coincidences_came = books.total_events(Table::Coincidences, wanted);
-        let missing = |came: Option<u64>, on_file| came.map(|came| came.saturating_sub(on_file));
-        self.hits_not_on_file = missing(self.hits_came, self.hits_on_file);
-        self.events_not_on_file = missing(self.events_came, self.events_on_file);
-        self.coincidences_not_on_file = missing(self.coincidences_came, self.coincidences_on_file);
+        let rows_removed = |table| self.removed.as_ref().map_or(0, |removed| removed.rows_of(table));
+        let missing = |came: Option<u64>, on_file: u64, table| {
+            came.map(|came| came.saturating_sub(on_file).saturating_sub(rows_removed(table)))
+        };
+        self.hits_not_on_file = missing(self.hits_came, self.hits_on_file, Table::Hits);
+        self.events_not_on_file = missing(self.events_came, self.events_on_file, Table::Events);
+        // Its rows are hits: how many coincidences were removed is not known any more.
+        if !self.removed.as_ref().is_some_and(|removed| removed.has(Table::Coincidences)) {
+            self.coincidences_not_on_file =
+                missing(self.coincidences_came, self.coincidences_on_file, Table::Coincidences);
+        }
     }
 }
 

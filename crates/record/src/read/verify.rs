@@ -18,6 +18,7 @@ use super::verify_events::{EventsReport, Triggers, verify_pair};
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
+use crate::removed::RemovedTables;
 use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
@@ -37,6 +38,8 @@ pub struct VerifyReport {
     pub state: RunRecordState,
     /// Each file.
     pub tables: Vec<TableReport>,
+    /// Tables that the policy on old runs has removed, and that are not there.
+    pub removed: Option<RemovedTables>,
     /// Hits in the file.
     pub hits: u64,
     /// Hits marked as late: allowed to be out of order.
@@ -129,6 +132,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
             None
         }
     };
+    report.removed = removed(record.as_ref(), &directory)?;
     let mut owners = Owners { rows: Vec::new(), complete: true };
     for table in Table::OF_HITS.into_iter().chain([Table::Coincidences]) {
         let file = directory.table(table);
@@ -148,7 +152,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     let none_promised = record
         .as_ref()
         .is_some_and(|record| record.state == RunRecordState::Stopped && record.tables.is_empty());
-    if report.tables.is_empty() && report.ok && !none_promised {
+    if report.tables.is_empty() && report.ok && !none_promised && report.removed.is_none() {
         report.problem("no table is there");
     }
     if let Some(record) = record {
@@ -158,6 +162,14 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
         compare_ledger(&mut report, &directory, &record);
     }
     Ok(report)
+}
+
+/// What the policy on old runs has taken away, as the run's record has it.
+pub(super) fn removed(
+    record: Option<&RunRecord>,
+    directory: &RunDirectory,
+) -> Result<Option<RemovedTables>, RecordError> {
+    record.and_then(|record| record.removed.clone()).map_or(Ok(None), |removed| removed.gone(directory))
 }
 
 fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
@@ -342,8 +354,8 @@ fn compare_tables(report: &mut VerifyReport, record: &RunRecord) {
         return;
     }
     for said in &record.tables {
-        let found = report.tables.iter().find(|table| table.file == said.file);
-        match found.map(|found| found.rows) {
+        let found = report.tables.iter().find(|table| table.file == said.file).map(|found| found.rows);
+        match found.or_else(|| report.removed.as_ref()?.rows_in(&said.file)) {
             None => report.problem(format!("{}: run.json names it, and it is missing or damaged", said.file)),
             Some(rows) if rows != said.rows => {
                 report.problem(format!("{}: {rows} rows where run.json says {}", said.file, said.rows));
@@ -411,36 +423,54 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
 
 /// What is on file against what the books call recorded, where the table was kept.
 fn compare_amounts(report: &mut VerifyReport, ledger: &LedgerRecord) {
-    let has = |table| report.tables.iter().any(|found| found.table == table);
+    let is_removed = |table| report.removed.as_ref().is_some_and(|removed| removed.has(table));
+    let has = |table| report.tables.iter().any(|found| found.table == table) || is_removed(table);
+    // What was removed has its rows in the note; how many payload bytes and coincidences these were is not known any more.
+    let is_whole = |table| has(table) && !is_removed(table);
+    let with_removed = |table, found: u64| {
+        report.removed.as_ref().map_or(0, |removed| removed.rows_of(table)).saturating_add(found)
+    };
     let raw_bytes = report.tables.iter().filter(|found| found.table == Table::Raw);
     let raw_bytes = raw_bytes.map(|found| found.payload_bytes).sum::<u64>();
     let fragment_bytes = ledger.total(Stage::Record, Unit::Bytes, |row| row.output);
     let pairs = [
-        (report.ledger.hits_recorded, has(Table::Hits), report.hits, "hits"),
-        (report.ledger.raw_bytes, has(Table::Raw), raw_bytes, "raw bytes"),
-        (report.ledger.events_recorded, has(Table::Events), report.events.events, "events"),
+        (report.ledger.hits_recorded, has(Table::Hits), with_removed(Table::Hits, report.hits), "hits"),
+        (report.ledger.raw_bytes, is_whole(Table::Raw), raw_bytes, "raw bytes"),
+        (
+            report.ledger.events_recorded,
+            has(Table::Events),
+            with_removed(Table::Events, report.events.events),
+            "events",
+        ),
         (
             report.ledger.coincidences_recorded,
-            has(Table::Coincidences),
+            is_whole(Table::Coincidences),
             report.coincidences.events,
             "coincidences",
         ),
-        (report.ledger.fragments_recorded, has(Table::Fragments), report.events.fragments, "fragments"),
-        (fragment_bytes, has(Table::Fragments), report.events.payload_bytes, "bytes of fragments"),
+        (
+            report.ledger.fragments_recorded,
+            has(Table::Fragments),
+            with_removed(Table::Fragments, report.events.fragments),
+            "fragments",
+        ),
+        (fragment_bytes, is_whole(Table::Fragments), report.events.payload_bytes, "bytes of fragments"),
     ];
     for (said, kept, found, what) in pairs {
         if let Some(said) = said
             && kept
             && said != found
         {
-            report.problem(format!("{found} {what} on file, and {said} in the ledger"));
+            let place = if report.removed.is_some() { "on file or removed" } else { "on file" };
+            report.problem(format!("{found} {what} {place}, and {said} in the ledger"));
         }
     }
 }
 
 /// The same of the fragments of each source.
 fn compare_sources(report: &mut VerifyReport, ledger: &LedgerRecord, names: &[String]) {
-    if !report.tables.iter().any(|found| found.table == Table::Fragments) {
+    let is_removed = report.removed.as_ref().is_some_and(|removed| removed.has(Table::Fragments));
+    if is_removed || !report.tables.iter().any(|found| found.table == Table::Fragments) {
         return;
     }
     for (index, name) in names.iter().enumerate() {

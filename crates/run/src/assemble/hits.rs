@@ -1,7 +1,7 @@
 //! The path of self-triggered boards, from their sources to recorded hits.
 //!
 //! ```text
-//!  [[source]] ─► reader (one per source) ══hits══► collector: align, time order, cuts, coincidence, spectra ─► record
+//!  [[source]] ─► reader (one per source) ══hits══► collector: align, time order, cuts, record ══hits══► process
 //!                        ║              └► time slices ══events══► recorder, if hits are cut
 //!                        ╚══frames══► raw recorder, if received bytes are kept
 //! ```
@@ -14,6 +14,7 @@ use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
 use thalweg_data::{Control, Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_order::TimeOrder;
+use thalweg_order::process::Stages;
 use thalweg_readout::host::HostedBoard;
 use thalweg_record::{CoincidenceWriter, EventWriter, HitWriter, RawSource, Table};
 
@@ -25,8 +26,8 @@ use crate::error::RunError;
 use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, open_all};
 use crate::pipeline::{
-    Collector, Cut, EVENT_BATCHES, EventBooks, EventOutlet, EventRecorder, HitBooks, Inlet, Ledgered,
-    OUTPUT_HITS, Reader, ReaderAccounts, Signals, Slicer, Stages, lanes,
+    Collector, Cut, EVENT_BATCHES, EventBooks, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS,
+    Process, Reader, ReaderAccounts, Selection, Signals, Slicer, lanes,
 };
 use crate::plan::HITS_PER_BATCH;
 use crate::processing::Processing;
@@ -41,6 +42,7 @@ pub(super) struct HitPath {
     truth: Option<TruthFile>,
     readers: Vec<JoinHandle<()>>,
     collector: JoinHandle<Collector>,
+    process: Option<JoinHandle<Process>>,
     slices: Option<SliceRecorder>,
     /// What can be looked at while hits flow.
     pub(super) observed: Option<Observed>,
@@ -57,6 +59,8 @@ struct SliceRecorder {
 pub(super) struct HitsTaken {
     /// With its sink; `None` after a panic.
     pub(super) collector: Option<Collector>,
+    /// With what it has recorded; `None` of a run without, and after a panic.
+    pub(super) process: Option<Process>,
     /// Hits that the senders count, where all of them tell.
     pub(super) sent: Option<u64>,
     /// Of a run with time slices.
@@ -80,9 +84,11 @@ impl HitPath {
         let controls = opened.iter_mut().filter_map(|source| source.control.take()).collect();
         let boards = opened.iter_mut().map(|source| source.board.take()).collect();
         let (slicer, slices) = slices(site)?.unzip();
-        let stages = stages(site)?;
-        let observed = stages.as_ref().map(|stages| stages.observed().clone());
-        let (readers, collector) = start_threads(site, opened, (&gauges, stages, slicer), raw)?;
+        let (selection, process) = stages(site)?.unzip();
+        let observed = process.as_ref().map(|process| process.observed().clone());
+        let (readers, collector) = start_threads(site, opened, (&gauges, selection, slicer), raw)?;
+        let start = |process: Process| site.spawn("process", move |signals| process.run(signals));
+        let process = process.map(start).transpose()?;
         Ok(Some(HitPath {
             descriptions,
             gauges,
@@ -91,6 +97,7 @@ impl HitPath {
             truth,
             readers,
             collector,
+            process,
             slices,
             observed,
         }))
@@ -130,6 +137,7 @@ impl HitPath {
             joined(reader, site.signals);
         }
         let collector = joined(self.collector, site.signals);
+        let process = self.process.and_then(|process| joined(process, site.signals));
         let slices = self.slices.map(|slices| {
             let recorder = joined(slices.thread, site.signals);
             EventsTaken::of_slices(recorder, slices.gauges.latest(), slices.events)
@@ -137,7 +145,7 @@ impl HitPath {
         let sent = close_sender_books(site.ledger, &self.boards, site.signals);
         drop(self.boards);
         self.truth.map(TruthFile::finish).transpose()?;
-        Ok(HitsTaken { collector, sent, slices })
+        Ok(HitsTaken { collector, process, sent, slices })
     }
 }
 
@@ -179,26 +187,26 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
     Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
 }
 
-/// The stages around time order with their accounts; `None` where channels cannot be told apart.
-fn stages(site: &Site<'_>) -> Result<Option<Stages>, RunError> {
+/// The stages behind time order with their accounts, on the order thread and on that behind it; `None` where channels cannot be
+/// told apart.
+fn stages(site: &Site<'_>) -> Result<Option<(Selection, Process)>, RunError> {
     let Site { configuration, ledger, roster, .. } = *site;
-    let processing = site.placement.near("order", || Processing::of(configuration))?;
+    let processing = site.placement.near("process", || Processing::of(configuration))?;
     let not_allowed = |report| ConfigError::NotAllowed { file: configuration.file.clone(), report };
-    let Some(mut processing) = processing.map_err(not_allowed)? else { return Ok(None) };
-    for (number, (_, format)) in configuration.hit_sources().enumerate() {
-        processing.processor.set_ns_per_sample(SourceId(number as u16), format.ns_per_sample());
-    }
+    let Some(processing) = processing.map_err(not_allowed)? else { return Ok(None) };
     let observed = Observed::new(&processing);
+    let Processing { map, aligner, stages: Stages { cuts, mut processor, .. } } = processing;
+    for (number, (_, format)) in configuration.hit_sources().enumerate() {
+        processor.set_ns_per_sample(SourceId(number as u16), format.ns_per_sample());
+    }
     let open = |stage, source, unit: Unit| Ledgered::new(ledger.open(stage, source, &[unit]));
-    let makes_events = processing.processor.makes_events();
-    let cuts_hits = processing.processor.cuts_hits();
-    let has_books = makes_events || cuts_hits;
-    let books = |source| HitBooks {
-        cut: cuts_hits.then(|| open(Stage::Cut, source, Unit::Hits)),
-        coincide: makes_events.then(|| open(Stage::Coincide, source, Unit::Hits)),
+    let sources = (0..configuration.hit_sources().count() as u16).map(SourceId);
+    let of_hits = |stage, are_there: bool| -> Vec<Ledgered> {
+        let sources = sources.clone().filter(|_| are_there);
+        sources.map(|source| open(stage, source, Unit::Hits)).collect()
     };
-    let sources = configuration.hit_sources().count() as u16;
-    let hits = if has_books { (0..sources).map(SourceId).map(books).collect() } else { Vec::new() };
+    let cut_books = of_hits(Stage::Cut, !cuts.keep_all());
+    let coincidence_books = of_hits(Stage::Coincide, processor.makes_events());
     let keeps = configuration.record.keeps(Table::Coincidences);
     let events = roster.coincidences.map(|account| EventBooks {
         coincide: open(Stage::Coincide, account, Unit::Events),
@@ -209,14 +217,16 @@ fn stages(site: &Site<'_>) -> Result<Option<Stages>, RunError> {
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
     let create = || CoincidenceWriter::create(site.directory.path(), &configuration.record, &names);
     let writer = (events.is_some() && keeps).then(|| site.placement.near("compress", create));
-    let writer = writer.transpose()?.transpose()?;
-    Ok(Some(Stages::new(processing, hits, (events, writer), observed)))
+    let writer = (writer.transpose()?.transpose()?, configuration.record.on_full);
+    let (selection, inlet) = Selection::new((map, aligner, cuts), cut_books, observed.clone());
+    let process = Process::new(inlet, processor, (coincidence_books, events), observed, writer);
+    Ok(Some((selection, process)))
 }
 
 fn start_threads(
     site: &Site<'_>,
     opened: Vec<Opened>,
-    (gauges, stages, slicer): (&[Arc<Gauges>], Option<Stages>, Option<Slicer>),
+    (gauges, selection, slicer): (&[Arc<Gauges>], Option<Selection>, Option<Slicer>),
     raw: &mut RawLinks,
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
     let Site { configuration, ledger, .. } = *site;
@@ -225,15 +235,15 @@ fn start_threads(
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
     let create = || HitWriter::create(site.directory.path(), &configuration.record, &names);
     let sink = site.placement.near("compress", create)??;
-    let sink = match &stages {
-        Some(stages) => sink.with_sources_of_channels(stages.sources_of_channels()),
+    let sink = match &selection {
+        Some(selection) => sink.with_sources_of_channels(selection.sources_of_channels()),
         None => sink,
     };
     let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (source, (settings, _))) in opened.into_iter().zip(configuration.hit_sources()).enumerate() {
         let id = SourceId(index as u16);
         let own_ps = source.disorder_ps.unwrap_or(configuration.order.disorder_ps);
-        let offsets_ps = stages.as_ref().map_or(0, |stages| stages.disorder_ps(id));
+        let offsets_ps = selection.as_ref().map_or(0, |selection| selection.disorder_ps(id));
         order.set_disorder_ps(id, own_ps.saturating_add(offsets_ps));
         let (lanes, workers, outlets) = lanes(source.decoders, settings.head.workers, HITS_PER_BATCH);
         let open = |stage, units: &[Unit]| Ledgered::new(ledger.open(stage, id, units));
@@ -266,7 +276,7 @@ fn start_threads(
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
         readers.push((settings.head.name.clone(), reader));
     }
-    let collector = Collector::new(inlets, order, (sink, configuration.record.on_full), (stages, slicer));
+    let collector = Collector::new(inlets, order, (sink, configuration.record.on_full), (selection, slicer));
     let collector = site.spawn("order", move |signals| collector.run(signals))?;
     let mut handles = Vec::new();
     for (group, number, worker) in work {

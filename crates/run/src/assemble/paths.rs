@@ -12,7 +12,7 @@ use super::{RawLinks, Site, joined};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::observed::Observed;
-use crate::pipeline::{Collector, RawRecorder};
+use crate::pipeline::{Collector, Process, RawRecorder};
 use crate::supervise::{BuildGauges, EventSummary, GaugesOf};
 
 /// The paths that a run has.
@@ -134,6 +134,8 @@ impl Taken {
         let collector = self.hits.iter().filter_map(|hits| hits.collector.as_ref());
         let sinks = self.events.iter().flat_map(|events| &events.sinks);
         let tables = collector.flat_map(Collector::summaries);
+        let process = self.hits.iter().filter_map(|hits| hits.process.as_ref());
+        let tables = tables.chain(process.flat_map(Process::summaries));
         let tables = tables.chain(sinks.flat_map(|sink| sink.summaries()));
         tables.chain(self.raw.iter().flat_map(|raw| raw.writer.summaries())).collect()
     }

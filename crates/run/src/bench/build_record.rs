@@ -1,15 +1,17 @@
 //! `build-record`: what recording costs beside building, and the four lines of a detector's readout: received, built, recorded,
-//! recorded with compression.
+//! recorded with compression; and between them what it costs to write as many bytes as they are.
 //!
 //! ```text
 //!  105 boards ─ TCP ─► Group ─► fragments, let go                                      receive
 //!  105 boards ─ TCP ─► Group ─► Builder ─► events, let go                              build      (yardstick of the rest)
+//!  105 boards ─ TCP ─► Group ─► Builder ─► events ══► as many bytes out of one buffer   build, raw write
 //!  105 boards ─ TCP ─► Group ─► Builder ─► events ══► files                            record · record, lz4
 //! ```
 //! The payload can be compressed to 30 %. Bytes per second are those of the clock on the wall, boards and recording included,
-//! from the first trigger to the last byte given to the file system (of a disk: on the disk); all four take turns. With
-//! fewer cores than the three busy threads (boards, reader, recorder) they share them, and recording seems the slower for it:
-//! `reader_ratio` compares the processor time of the reading thread alone.
+//! from the first trigger to the last byte given to the file system (of a disk: on the disk); all take turns, each on memory
+//! that has just been touched. With fewer cores than the three busy threads (boards, reader, recorder) they share them, and
+//! recording seems the slower for it: `ratio_to_raw_write` is against a thread that writes as many bytes and does nothing
+//! else, and `reader_ratio` compares the processor time of the reading thread alone.
 //!
 //! `build-record-paced` offers triggers at 0.8 of what the disk takes, measured just before: what is compared is the rate at
 //! which events were built without and with recording.
@@ -19,14 +21,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thalweg_data::SourceError;
-use thalweg_data::measure::{Measurement, median};
+use thalweg_data::measure::{Measurement, median, warm_memory};
 use thalweg_readout::RunClock;
 use thalweg_readout::bench::{Over, Subject, Work};
 use thalweg_record::{Compression, Settings};
 
 use super::build::FRAGMENT_BYTES;
 use super::building::Building;
-use super::recorder::Recorder;
+use super::recorder::{Keeping, Recorder};
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
@@ -48,7 +50,7 @@ pub(super) fn build_record(conditions: &Conditions) -> Result<Measured, BenchErr
     const BENCH: &str = "build-record";
     let mut points = Vec::new();
     for bytes in FRAGMENT_BYTES {
-        let measured = four_lines(bytes, &conditions.folder(), conditions.repeats)
+        let measured = all_lines(bytes, &conditions.folder(), conditions.repeats)
             .map_err(|error| BenchError::Room { bench: BENCH, message: error.to_string() })?;
         points.extend(measured);
     }
@@ -87,35 +89,36 @@ struct Line {
     name: &'static str,
     subject: Subject,
     building: Option<Building>,
-    record: Option<Settings>,
+    keeping: Option<Keeping>,
     turns: Vec<Spent>,
 }
 
 impl Line {
-    fn open(name: &'static str, work: &Work, record: Option<Settings>) -> Result<Line, SourceError> {
+    fn open(name: &'static str, work: &Work, keeping: Option<Keeping>) -> Result<Line, SourceError> {
         let subject = Subject::open(work, RunClock::start())?;
         let event_bytes = work.fragment_bytes() * usize::from(BOARDS);
         let mut building = if name == "receive" { None } else { Some(Building::new(BOARDS)?) };
         if let Some(building) = &mut building {
             building.events_per_batch = (BATCH_BYTES / event_bytes).clamp(1, 256);
         }
-        Ok(Line { name, subject, building, record, turns: Vec::new() })
+        Ok(Line { name, subject, building, keeping, turns: Vec::new() })
     }
 
     /// One turn of the boards, to the last byte on file.
     fn turn(&mut self, work: &Work, folder: &Path) -> Result<Spent, SourceError> {
-        let Line { subject, building, record, .. } = self;
+        let Line { subject, building, keeping, .. } = self;
+        warm_memory(work.bytes());
         let Some(building) = building else {
             let start = Instant::now();
             let processor = subject.turn(work)?;
             return Ok(Spent { processor, wall: start.elapsed() });
         };
-        let Some(settings) = record else {
+        let Some(keeping) = keeping else {
             let start = Instant::now();
             let processor = subject.turn_with(work, &mut |group| building.turn(group))?;
             return Ok(Spent { processor, wall: start.elapsed() });
         };
-        let mut recorder = Recorder::begin(folder, settings, BOARDS)?;
+        let mut recorder = Recorder::begin(folder, keeping, BOARDS)?;
         let (start, before) = (Instant::now(), building.built);
         let read = subject
             .turn_with(work, &mut |group| building.turn_with(group, &mut |events| recorder.take(events)));
@@ -146,7 +149,7 @@ impl Line {
     }
 
     fn measured(&self, build: &Line, work: &Work, folder: &Path) -> Measurement {
-        let bytes = work.fragments() as f64 * work.fragment_bytes() as f64;
+        let bytes = work.bytes() as f64;
         let wall = |spent: &Spent| spent.wall;
         Measurement {
             bench: "build-record".to_owned(),
@@ -181,17 +184,23 @@ fn take_turns(lines: &mut [Line], work: &Work, folder: &Path, repeats: usize) ->
     Ok(())
 }
 
-fn four_lines(fragment_bytes: usize, folder: &Path, repeats: usize) -> Result<Vec<Measurement>, SourceError> {
+fn all_lines(fragment_bytes: usize, folder: &Path, repeats: usize) -> Result<Vec<Measurement>, SourceError> {
     let work = Work::new(Over::Tcp, BOARDS, fragment_bytes).with_random_share(RANDOM_SHARE);
     let lz4 = Settings { compression: Compression::Lz4, ..Settings::default() };
     let mut lines = [
         Line::open("receive", &work, None)?,
         Line::open("build", &work, None)?,
-        Line::open("record", &work, Some(Settings::default()))?,
-        Line::open("record, lz4", &work, Some(lz4))?,
+        Line::open("build, raw write", &work, Some(Keeping::RawWrite))?,
+        Line::open("record", &work, Some(Keeping::Tables(Settings::default())))?,
+        Line::open("record, lz4", &work, Some(Keeping::Tables(lz4)))?,
     ];
     take_turns(&mut lines, &work, folder, repeats)?;
-    Ok(lines.iter().map(|line| line.measured(&lines[1], &work, folder)).collect())
+    let [_, build, raw_write, ..] = &lines;
+    let measured = |line: &Line| {
+        let to_raw_write = line.speed_against(raw_write, |spent| spent.wall);
+        line.measured(build, &work, folder).with("ratio_to_raw_write", to_raw_write)
+    };
+    Ok(lines.iter().map(measured).collect())
 }
 
 fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
@@ -204,8 +213,10 @@ fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
     let rate_hz = PACE * disk_bytes_per_second / event_bytes;
     let work = Work::new(Over::Tcp, BOARDS, PACED_BYTES).with_random_share(RANDOM_SHARE).at_rate(rate_hz);
     // The end of a recording puts it on the disk, whatever is set.
-    let mut lines =
-        [Line::open("build", &work, None)?, Line::open("record", &work, Some(Settings::default()))?];
+    let mut lines = [
+        Line::open("build", &work, None)?,
+        Line::open("record", &work, Some(Keeping::Tables(Settings::default())))?,
+    ];
     take_turns(&mut lines, &work, folder, repeats)?;
     let [build, record] = &lines;
     Ok(record
@@ -240,9 +251,9 @@ mod tests {
     #[test]
     fn what_is_built_is_on_file_in_every_line() {
         let folder = std::env::temp_dir();
-        let lines = four_lines(64 << 10, &folder, 1).expect("loopback and a disk are there");
+        let lines = all_lines(64 << 10, &folder, 1).expect("loopback and a disk are there");
         let names: Vec<_> = lines.iter().map(|line| line.parameters["line"].as_str()).collect();
-        assert_eq!(names, ["receive", "build", "record", "record, lz4"].map(Some));
+        assert_eq!(names, ["receive", "build", "build, raw write", "record", "record, lz4"].map(Some));
         assert!(lines.iter().all(|line| line.value > 0.0 && line.ratio > 0.0));
     }
 }

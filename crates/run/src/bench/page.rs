@@ -27,7 +27,7 @@ use crate::supervise::{EndWhen, LiveState, RunHandle, Watch};
 const CHANNELS: u16 = 64;
 const RATE_HZ: f64 = 5e6;
 /// The thread that orders, fills the spectra and records.
-const FILLING: &str = "order";
+const FILLING: &str = "process";
 /// How often the page asks, as it does in a browser.
 const EVERY: Duration = Duration::from_millis(100);
 /// The first part of a run is not looked at: memory is touched for the first time.

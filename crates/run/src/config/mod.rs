@@ -190,6 +190,15 @@ impl Configuration {
         self.file.parent().unwrap_or(Path::new("")).join(file)
     }
 
+    /// The same for a run beside which a [`Watchman`](crate::serve::Watchman) makes room: on a full disk it waits, and is ended
+    /// from there where `on_full` says so.
+    pub fn with_room_made(mut self) -> Configuration {
+        if self.record.retention.is_some() {
+            self.record.on_full = thalweg_record::OnFull::Pause;
+        }
+        self
+    }
+
     /// The sources that give hits, with their formats: in the order of their numbers in the ledger.
     pub(crate) fn hit_sources(&self) -> impl Iterator<Item = (&SourceSettings, &HitFormat)> {
         self.sources.iter().filter_map(|source| match &source.format {

@@ -1,4 +1,4 @@
-//! The thread where the sources meet: batches in the order of their marks, time order, recording.
+//! The thread where the sources meet: batches in the order of their marks, time order, cuts, recording.
 //!
 //! A batch is taken when every living source has one waiting, and then the one with the smallest `(mark, source)`. Each
 //! source sends at least a mark a millisecond, so nobody waits long; and what comes out depends on the marks alone, not
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Header;
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Hits, Mark, Sink, SinkError, SourceId, Tally};
+use thalweg_data::{Hits, Mark, Sink, SourceId, Tally};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{HitWriter, OnFull};
 
+use super::outcome::Outcome;
 use super::slicer::Slicer;
-use super::{Ledgered, Signals, Stages};
+use super::{Ledgered, Recorded, Selected, Selection, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
 /// Hits in a batch behind time order: half of a second-level cache.
@@ -94,12 +95,11 @@ pub(crate) struct Collector {
     inlets: Vec<Inlet>,
     order: TimeOrder,
     pub(crate) sink: HitWriter,
-    on_full: OnFull,
-    /// Around time order.
-    stages: Option<Stages>,
+    outcome: Outcome,
+    /// Around time order, and the way to the process thread.
+    selection: Option<Selection>,
     /// Beside time order, of a run with time slices.
     slicer: Option<Slicer>,
-    sink_failed: bool,
     first_hit: Option<Instant>,
 }
 
@@ -108,9 +108,10 @@ impl Collector {
         inlets: Vec<Inlet>,
         order: TimeOrder,
         (sink, on_full): (HitWriter, OnFull),
-        (stages, slicer): (Option<Stages>, Option<Slicer>),
+        (selection, slicer): (Option<Selection>, Option<Slicer>),
     ) -> Collector {
-        Collector { inlets, order, sink, on_full, stages, slicer, sink_failed: false, first_hit: None }
+        let outcome = Outcome::new(Recorded::Hits, on_full);
+        Collector { inlets, order, sink, outcome, selection, slicer, first_hit: None }
     }
 
     /// When the first hit was on file, from the start of the sources.
@@ -120,13 +121,12 @@ impl Collector {
 
     /// What stands in its files.
     pub(crate) fn summaries(&self) -> Vec<TableSummary> {
-        let events = self.stages.iter().filter_map(|stages| stages.writer.as_ref());
-        self.sink.summaries().into_iter().chain(events.flat_map(|writer| writer.summaries())).collect()
+        self.sink.summaries()
     }
 
     /// Collects until every source has ended, then writes what is left and closes the recording.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) -> Collector {
-        let mut merged = Hits::with_capacity(OUTPUT_HITS);
+        let mut merged = Selected::new();
         while let Some(index) = self.next_inlet() {
             let Some(mut batch) = self.inlets[index].head.take() else { continue };
             self.take(index, &mut batch, &mut merged, signals);
@@ -136,20 +136,15 @@ impl Collector {
             inlet.lanes[lane].give_back(batch);
         }
         self.pull(&mut merged, signals);
-        if let Some(stages) = &mut self.stages
-            && let Err(error) = stages.finish()
-            && stages.is_first_failure()
-        {
-            signals.fail(error.to_string());
+        if let Some(selection) = &mut self.selection {
+            selection.publish();
         }
+        // Its end of the ring: the process thread ends when this is gone.
+        self.selection = None;
         if let Some(slicer) = &mut self.slicer {
             slicer.end(signals);
         }
-        if let Err(error) = self.sink.finish()
-            && !self.sink_failed
-        {
-            signals.fail(error.to_string());
-        }
+        self.outcome.end(self.sink.finish(), signals);
         self.note_first_hit();
         self.publish_last();
         // Its end of the ring: the recorder ends when this is gone.
@@ -176,7 +171,7 @@ impl Collector {
         waiting.min().map(|(_, index)| index)
     }
 
-    fn take(&mut self, index: usize, batch: &mut Hits, merged: &mut Hits, signals: &Signals) {
+    fn take(&mut self, index: usize, batch: &mut Hits, merged: &mut Selected, signals: &Signals) {
         let (header, source) = (batch.header, SourceId(index as u16));
         let inlet = &mut self.inlets[index];
         let lane = inlet.current_lane();
@@ -188,8 +183,8 @@ impl Collector {
         } else if inlet.lanes.len() == 1 {
             inlet.decode.publish_at(header.mark.0, &inlet.decoded[0]);
         }
-        if let Some(stages) = &self.stages {
-            stages.align(batch);
+        if let Some(selection) = &self.selection {
+            selection.align(batch);
         }
         if let Some(slicer) = &mut self.slicer {
             slicer.take(index, batch, signals);
@@ -212,46 +207,34 @@ impl Collector {
         self.pull(merged, signals);
     }
 
-    /// Writes everything that is in order.
-    fn pull(&mut self, merged: &mut Hits, signals: &Signals) {
-        while self.order.pull(merged) {
-            self.write(merged, signals);
-            if let Some(number) = merged.header.snapshot {
-                let source = merged.header.source;
-                self.inlets[source.index()].record.snapshot(number, self.sink.tally(source));
-                if let Some(stages) = &mut self.stages {
-                    stages.snapshot(source, number);
-                }
+    /// Cuts, writes and passes on everything that is in order.
+    fn pull(&mut self, merged: &mut Selected, signals: &Signals) {
+        while self.order.pull(&mut merged.hits) {
+            if let Some(selection) = &mut self.selection {
+                selection.cut(merged);
             }
-            merged.clear();
+            self.write(merged, signals);
+            let header = merged.hits.header;
+            if let Some(number) = header.snapshot {
+                self.inlets[header.source.index()].record.snapshot(number, self.sink.tally(header.source));
+            }
+            match &mut self.selection {
+                Some(selection) => selection.pass_on(merged),
+                None => merged.clear(),
+            }
         }
     }
 
     /// A batch that the sink refuses is counted as lost there; whether the run goes on is configured.
-    fn write(&mut self, merged: &Hits, signals: &Signals) {
-        let Collector { stages, sink, .. } = self;
-        let (pass, processed) = match stages {
-            Some(stages) => {
-                stages.publish_at(merged.header.mark.0);
-                stages.process(merged)
-            }
-            None => (None, Ok(())),
+    fn write(&mut self, merged: &Selected, signals: &Signals) {
+        let (hits, mark) = (&merged.hits, merged.hits.header.mark);
+        let result = match hits.is_empty() {
+            true => self.sink.advance(mark),
+            false => self.sink.write_passing(hits, merged.pass()),
         };
-        let result = match merged.is_empty() {
-            true => sink.advance(merged.header.mark),
-            false => sink.write_passing(merged, pass),
-        };
-        match processed.and(result) {
-            Ok(()) => signals.set_paused(false),
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => signals.set_paused(true),
-            Err(error) if self.sink_failed => tracing::debug!("{error}"),
-            Err(error) => {
-                self.sink_failed = true;
-                signals.fail(error.to_string());
-            }
-        }
+        self.outcome.heed(result, signals);
         for (index, inlet) in self.inlets.iter_mut().enumerate() {
-            inlet.record.publish_at(merged.header.mark.0, self.sink.tally(SourceId(index as u16)));
+            inlet.record.publish_at(mark.0, self.sink.tally(SourceId(index as u16)));
         }
         self.note_first_hit();
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_data::ring::Downstream;
-use thalweg_data::{EventSink, Events, SinkError, SourceId};
+use thalweg_data::{EventSink, Events, SourceId};
 use thalweg_record::OnFull;
 
-use super::{Ledgered, Signals};
+use super::outcome::Outcome;
+use super::{Ledgered, Recorded, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
 
@@ -16,12 +17,11 @@ const WAIT: Duration = Duration::from_millis(20);
 pub(crate) struct EventRecorder<S> {
     inlet: Downstream<Events>,
     pub(crate) sink: S,
-    on_full: OnFull,
+    outcome: Outcome,
     /// The account of the events themselves.
     events: Ledgered,
     /// Those of the sources' fragments, by source.
     sources: Vec<(SourceId, Ledgered)>,
-    failed: bool,
 }
 
 impl<S: EventSink> EventRecorder<S> {
@@ -33,7 +33,8 @@ impl<S: EventSink> EventRecorder<S> {
         sources: (Range<u16>, Vec<Ledgered>),
     ) -> EventRecorder<S> {
         let sources = sources.0.map(SourceId).zip(sources.1).collect();
-        EventRecorder { inlet, sink, on_full, events, sources, failed: false }
+        let outcome = Outcome::new(Recorded::Events, on_full);
+        EventRecorder { inlet, sink, outcome, events, sources }
     }
 
     /// Records until the builder has ended and its last batch is written.
@@ -44,11 +45,7 @@ impl<S: EventSink> EventRecorder<S> {
             events.clear();
             self.inlet.give_back(events);
         }
-        if let Err(error) = self.sink.finish()
-            && !self.failed
-        {
-            signals.fail(error.to_string());
-        }
+        self.outcome.end(self.sink.finish(), signals);
         self.events.publish(self.sink.tally());
         for (source, account) in &self.sources {
             account.publish(self.sink.source_tally(*source));
@@ -60,15 +57,7 @@ impl<S: EventSink> EventRecorder<S> {
         let header = events.header;
         let sink = &mut self.sink;
         let result = if events.events.is_empty() { sink.advance(header.mark) } else { sink.write(events) };
-        match result {
-            Ok(()) => signals.set_paused(false),
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => signals.set_paused(true),
-            Err(error) if self.failed => tracing::debug!("{error}"),
-            Err(error) => {
-                self.failed = true;
-                signals.fail(error.to_string());
-            }
-        }
+        self.outcome.heed(result, signals);
         match header.snapshot {
             Some(number) => self.events.snapshot(number, self.sink.tally()),
             None => self.events.publish_at(header.mark.0, self.sink.tally()),

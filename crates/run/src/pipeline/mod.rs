@@ -1,8 +1,8 @@
 //! The threads of a run, and the rings between them.
 //!
 //! ```text
-//!  reader (one per source)              collector (one)
-//!  receive ─► unpack ─► decode ══hits══► time order ─► record
+//!  reader (one per source)              collector (one)                   process (one)
+//!  receive ─► unpack ─► decode ══hits══► time order ─► cut ─► record ══hits══► coincidence ─► spectra
 //!     ║            ╚═units═► worker ═hits═╝   └► time slices ══events══► event recorder
 //!     ╚══frames══► raw writer (one)
 //!
@@ -22,12 +22,14 @@ mod lane;
 mod leader;
 mod link_books;
 mod links;
+mod outcome;
+mod process;
 mod raw;
 mod reader;
 mod refused_outlet;
 mod replayed_links;
+mod selection;
 mod slicer;
-mod stages;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -42,12 +44,16 @@ pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use leader::{Leader, TRIGGERS_WAITING};
 pub(crate) use link_books::{BoardBooks, LinkBooks, link_units};
 pub(crate) use links::Links;
+pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::ReplayedLinks;
+pub(crate) use selection::{SELECTED_BATCHES, Selected, Selection};
 pub(crate) use slicer::{Cut, Slicer};
-pub(crate) use stages::{EventBooks, HitBooks, Stages};
+
+/// How often accounts behind time order and reports are brought up to date: as often as an eye can follow.
+const REPORT_EVERY_NS: u64 = 50_000_000;
 
 /// Units of this process that have not come to their end.
 #[derive(Debug, Default)]
@@ -59,12 +65,24 @@ struct UnitsLeft {
     given_up: AtomicBool,
 }
 
+/// What can wait for disk space, each on a thread of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// Of ordered hits.
+    Hits,
+    /// Of the events that are made of hits.
+    Coincidences,
+    /// Of built events.
+    Events,
+}
+
 /// What the supervisor tells the threads, and they tell it.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     stop: AtomicBool,
     snapshot: AtomicU32,
-    paused: AtomicBool,
+    /// One bit for each recording that waits.
+    paused: AtomicU32,
     on_hold: AtomicBool,
     threads_left: AtomicUsize,
     units: UnitsLeft,
@@ -92,11 +110,19 @@ impl Signals {
 
     /// Whether the recording waits, as for disk space.
     pub(crate) fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::Acquire)
+        self.paused.load(Ordering::Acquire) != 0
     }
 
-    pub(crate) fn set_paused(&self, paused: bool) {
-        self.paused.store(paused, Ordering::Release);
+    /// One of the recordings waits, or goes on.
+    pub(crate) fn set_paused(&self, recorded: Recorded, paused: bool) {
+        let bit = 1 << recorded as u32;
+        let is_set = self.paused.load(Ordering::Acquire) & bit != 0;
+        // Asked first: with each batch somebody says that nothing has changed.
+        match paused {
+            true if !is_set => drop(self.paused.fetch_or(bit, Ordering::AcqRel)),
+            false if is_set => drop(self.paused.fetch_and(!bit, Ordering::AcqRel)),
+            _ => {}
+        }
     }
 
     /// Whether the sources of hits are not to be read for a while.

@@ -1,7 +1,7 @@
 //! What cannot work, found before anything is opened.
 //!
 //! ```text
-//!  each source: keys, blocks, node · [trigger] · [build] ─► the first that cannot be, and what could
+//!  each source: keys, blocks, node · [record.retention] · [trigger] · [build] ─► the first that cannot be, and what could
 //! ```
 
 use thalweg_data::Pool;
@@ -33,6 +33,9 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     let not_allowed = |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
     let monitor = configuration.monitor.as_ref();
     monitor.map_or(Ok(()), |monitor| monitor.check()).map_err(|error| not_allowed(error.to_string()))?;
+    let record = &configuration.record;
+    let retention = record.retention.map_or(Ok(()), |retention| retention.check(&record.directory));
+    retention.map_err(|words| not_allowed(format!("[record.retention]: {words}")))?;
     configuration.notify.check().map_err(|error| not_allowed(format!("[notify]: {error}")))?;
     Alarms::new(&configuration.alarms).map_err(|error| not_allowed(error.to_string()))?;
     if !resolved.has_hits() && crate::processing::asks_for_anything(configuration) {

@@ -6,13 +6,13 @@
 
 use thalweg_build::Budget;
 use thalweg_build::slices::HIT_BLOCK_BYTES;
-use thalweg_data::HugePages;
+use thalweg_data::{Hit, HugePages};
 use thalweg_transport::placement::Machine;
 
 use super::{BlockPool, HIT_BATCH_BYTES, HITS_PER_BATCH, Item, Resolved};
 use crate::assemble::{UNIT_BLOCK_BYTES, WORDS_BYTES, unit_blocks};
 use crate::config::SourceSettings;
-use crate::pipeline::BATCHES;
+use crate::pipeline::{BATCHES, OUTPUT_HITS, SELECTED_BATCHES};
 use crate::placement::Placement;
 use crate::processing::Processing;
 
@@ -113,10 +113,10 @@ pub(super) fn budget(
             bytes: configuration.order.memory_bytes,
             reason: "[order] memory_bytes".to_owned(),
         });
-        budget.extend(processing.map(spectra));
         budget.extend(recording("order", configuration.record.budget()));
+        budget.extend(processing.into_iter().flat_map(|processing| [ordered_hits(), spectra(processing)]));
         if configuration.process.coincidence.is_some() {
-            budget.extend(recording("order", configuration.record.coincidence_budget()));
+            budget.extend(recording("process", configuration.record.coincidence_budget()));
         }
     }
     let build = resolved.build_settings();
@@ -145,10 +145,22 @@ fn blocks(pool: &BlockPool) -> Item {
     Item { purpose: "blocks", owner: pool.owner.clone(), bytes: pool.bytes, reason }
 }
 
+/// On their way from the order thread, with the one in its hands.
+fn ordered_hits() -> Item {
+    let batches = SELECTED_BATCHES + 1;
+    Item {
+        purpose: "ordered hits",
+        owner: "process".to_owned(),
+        bytes: (batches * OUTPUT_HITS * (size_of::<Hit>() + 1)) as u64,
+        reason: format!("{batches} × {OUTPUT_HITS} hits"),
+    }
+}
+
 fn spectra(processing: &Processing) -> Item {
-    let (spectra, bytes) = (processing.spectra.spectra().len(), processing.spectra.memory_bytes());
+    let spectra = &processing.stages.spectra;
+    let (spectra, bytes) = (spectra.spectra().len(), spectra.memory_bytes());
     let reason = format!("{spectra} spectra; [spectra], [[spectrum]]");
-    Item { purpose: "spectra", owner: "order".to_owned(), bytes, reason }
+    Item { purpose: "spectra", owner: "process".to_owned(), bytes, reason }
 }
 
 fn recording(owner: &str, items: Vec<(&'static str, u64)>) -> impl Iterator<Item = Item> {

@@ -214,6 +214,11 @@ impl<'c> Resolved<'c> {
         self.configuration.hit_sources().next().is_some()
     }
 
+    /// Whether there is anything behind time order but recording.
+    fn processes_hits(&self) -> bool {
+        Processing::is_in(self.configuration)
+    }
+
     /// Whether one thread builds all events and one records them.
     fn builds_here(&self) -> bool {
         self.units.is_none() && self.triggered().next().is_some()

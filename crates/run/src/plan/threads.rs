@@ -1,7 +1,7 @@
 //! Which threads a run has, and the rings between them.
 //!
 //! ```text
-//!  sources of hits ─► NAME ══► (NAME-decode ══►) order
+//!  sources of hits ─► NAME ══► (NAME-decode ══►) order ══► process
 //!  triggered ones ──► build ══► record        or      UNIT-read ══► UNIT (readout) … UNIT (builder, manager), gate
 //!  received bytes ══► raw                     beside them: compress, emulate
 //! ```
@@ -12,7 +12,7 @@ use thalweg_record::{Compression, Table};
 use super::{Resolved, Ring, Thread};
 use crate::assemble::RAW_BATCHES;
 use crate::config::SourceSettings;
-use crate::pipeline::{BATCHES, EVENT_BATCHES, TRIGGERS_WAITING};
+use crate::pipeline::{BATCHES, EVENT_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
 use crate::units::UnitPlan;
 
 /// All threads, in path order.
@@ -26,6 +26,9 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
         let cuts = if resolved.slices_hits() { "; cuts and builds time slices" } else { "" };
         let does = format!("puts the hits of all sources into time order, records them{cuts}");
         threads.push(Thread::new("order", does));
+    }
+    if resolved.processes_hits() {
+        threads.push(Thread::new("process", "finds coincidences, records them, fills spectra"));
     }
     match &resolved.units {
         None if resolved.builds_here() => {
@@ -128,6 +131,7 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
             rings.push(ring(&decode, "order", "hits", "it waits"));
         }
     }
+    rings.extend(resolved.processes_hits().then(to_process));
     let built = |from: String, to: &str| Ring {
         from,
         to: to.to_owned(),
@@ -169,6 +173,16 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         });
     }
     rings
+}
+
+fn to_process() -> Ring {
+    Ring {
+        from: "order".to_owned(),
+        to: "process".to_owned(),
+        carries: "ordered hits",
+        batches: SELECTED_BATCHES,
+        full: "it waits, and so do its sources",
+    }
 }
 
 /// What a reader does that cannot pass a batch on.

@@ -13,6 +13,7 @@ mod host;
 mod live;
 mod machine;
 mod messages;
+mod old_runs;
 mod recorded;
 mod watchman;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use thalweg_monitor::Refused;
-use thalweg_record::{RunDirectory, RunRecord};
+use thalweg_record::{RemovedTables, RunDirectory, RunRecord};
 
 use crate::observed::Observed;
 use crate::preview::preview;
@@ -67,7 +67,8 @@ fn finished(directory: &Path, name: &str, present: &LiveState) -> Result<RunDire
     let run = find(directory, name)?.ok_or_else(missing)?;
     match is_under_way(&run, present) {
         true => Err(Refused::new(format!("run {name} is being recorded"), "wait for its end")),
-        false => Ok(run),
+        // Held, so that its tables are not removed meanwhile.
+        false => RunDirectory::open(run.path()).map_err(refused),
     }
 }
 
@@ -118,7 +119,14 @@ fn line(run: &RunDirectory) -> Value {
         "seconds": detail("elapsed_seconds"), "lost": detail("hits_lost"), "preview": detail("preview"),
         "hits": rows(thalweg_record::Table::Hits), "events": rows(thalweg_record::Table::Events),
         "ledger_closed": record.ledger.as_ref().map(|ledger| ledger.closed),
-        "remarks": record.remarks, "bytes": bytes_in(run.path()),
+        "removed": removed(&record, run), "remarks": record.remarks, "bytes": bytes_in(run.path()),
+    })
+}
+
+/// What the policy on old runs has taken away.
+fn removed(record: &RunRecord, run: &RunDirectory) -> Value {
+    record.removed.as_ref().and_then(|_| RemovedTables::of(run)).map_or(Value::Null, |removed| {
+        json!({ "at": removed.at, "why": removed.why, "bytes": removed.bytes, "rows": removed.rows })
     })
 }
 

@@ -1,7 +1,8 @@
-//! Looks after a run when nobody does: alarms, and the next run when one has ended.
+//! Looks after a run when nobody does: alarms, room for it, and the next run when one has ended.
 //!
 //! ```text
 //!  state ─ twice a second ─► alarms ─► page, log, webhook, command
+//!          └► old runs: what [record.retention] does not keep is removed
 //!  a run has ended ─ by its limit ─► the next one   ─ by an error ─► the next one, after a while
 //! ```
 
@@ -16,6 +17,7 @@ use thalweg_data::RunState;
 use thalweg_monitor::Experiment;
 use thalweg_monitor::alarm::{AlarmError, Alarms, Notifier};
 
+use super::old_runs::RoomMaker;
 use super::{Served, Subject};
 use crate::station::{NewRun, Station};
 
@@ -28,7 +30,8 @@ const NAP: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Unattended {
-    /// A run that has come to its limit (`[run] seconds`, `hits`, `events`) is followed by the next.
+    /// A run that has come to its limit (`[run] seconds`, `hits`, `events`) is followed by the next. With `[record.retention]`
+    /// this goes on for ever: the oldest runs make room.
     pub rotate: bool,
     /// A run that has failed is followed by the next, after so many seconds; without it, by none.
     pub restart_after_s: Option<f64>,
@@ -59,18 +62,19 @@ impl Watchman {
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             served: served.clone(),
+            room_maker: RoomMaker::new(&served.configuration.record),
             alarms,
             notifier,
             began: Instant::now(),
             failures: 0,
-            seen_end: true,
+            seen_end: 0,
             restart_at: None,
         };
         let asked = stop.clone();
         let thread = std::thread::Builder::new().name("watchman".to_owned()).spawn(move || watch.run(&asked));
-        // Without it the run goes on; alarms are what is missing, and that is said.
+        // Without it the run goes on; what is missing is said.
         if let Err(cause) = &thread {
-            tracing::error!("no thread for alarms: {cause}; end other programs and start again");
+            tracing::error!("no thread for alarms and old runs: {cause}; end other programs and start again");
         }
         Ok(Watchman { stop, thread: thread.ok() })
     }
@@ -88,13 +92,15 @@ impl Drop for Watchman {
 
 struct Watch {
     served: Arc<Served>,
+    /// Where old runs are removed.
+    room_maker: Option<RoomMaker>,
     alarms: Alarms,
     notifier: Notifier,
     began: Instant,
     /// Runs in a row that have failed.
     failures: u32,
-    /// The end of the latest run has been dealt with.
-    seen_end: bool,
+    /// The number of the state with which the latest run ended, when that has been dealt with: a run may be over between two looks.
+    seen_end: u64,
     restart_at: Option<Instant>,
 }
 
@@ -107,6 +113,14 @@ impl Watch {
                 std::thread::sleep(NAP);
             }
         }
+        // The last run has ended.
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        if let Some(room_maker) = &mut self.room_maker {
+            room_maker.look(&self.served.handle());
+        }
     }
 
     fn look(&mut self) {
@@ -116,6 +130,8 @@ impl Watch {
             self.notifier.tell(&change);
         }
         self.served.set_alarms(serde_json::to_value(self.alarms.standing()).unwrap_or_default());
+        // Before the next run is started.
+        self.make_room();
         if let Subject::Station(station) = &self.served.subject {
             self.follow(&station.clone());
         }
@@ -124,13 +140,17 @@ impl Watch {
     /// Starts the next run where that is asked for.
     fn follow(&mut self, station: &Station) {
         let rules = &self.served.configuration.unattended;
-        let state = station.run().state().state;
-        let is_over = matches!(state, RunState::Stopped | RunState::Failed);
-        if !is_over {
-            self.seen_end = state == RunState::Configured;
+        let (latest, is_idle) = (station.run().state(), station.is_idle());
+        let state = latest.state;
+        if !matches!(state, RunState::Stopped | RunState::Failed) {
+            // Somebody has started one.
+            self.restart_at = None;
             return;
         }
-        if !std::mem::replace(&mut self.seen_end, true) {
+        if !is_idle {
+            return;
+        }
+        if std::mem::replace(&mut self.seen_end, latest.sequence) != latest.sequence {
             let wait = |seconds: f64| Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0));
             self.failures = if state == RunState::Failed { self.failures + 1 } else { 0 };
             self.restart_at = match state {

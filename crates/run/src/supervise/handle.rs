@@ -62,6 +62,8 @@ pub struct CommandError {
 pub(super) struct Wishes {
     pub stop: bool,
     pub pause: bool,
+    /// The disk is full, and nobody makes room.
+    pub no_room: bool,
     pub end: Option<EndWhen>,
 }
 
@@ -155,6 +157,11 @@ impl RunHandle {
             (Command::Resume, _) => return refuse("it was not asked to pause"),
         }
         Ok(())
+    }
+
+    /// Ends the run because its disk is full and nothing is left that could be removed.
+    pub(crate) fn has_no_room(&self) {
+        locked(&self.0.wishes).no_room = true;
     }
 
     pub(super) fn wishes(&self) -> Wishes {

@@ -131,6 +131,9 @@ impl Watched {
         while self.signals.threads_left() > 0 {
             std::thread::sleep(TICK);
             let wishes = self.handle.wishes();
+            if wishes.no_room {
+                self.fail_for_want_of_room();
+            }
             end = wishes.end.unwrap_or(end);
             let over =
                 self.is_reached(end) || wishes.stop || watch.stop.load(std::sync::atomic::Ordering::Acquire);
@@ -151,6 +154,14 @@ impl Watched {
         self.pause(false, &mut rounds);
         self.tell(RunState::Stopping, end, &rounds.audit);
         rounds.audit
+    }
+
+    fn fail_for_want_of_room(&self) {
+        let directory = self.directory.path().display();
+        self.signals.fail(format!(
+            "{directory}: no space left on the disk, and [record.retention] has no older run to remove; free some, or \
+             set `[record] directory` to another one"
+        ));
     }
 
     fn is_reached(&self, end: EndWhen) -> bool {

@@ -10,7 +10,7 @@ use thalweg_data::ring::Downstream;
 use thalweg_data::{Busy, EventSink, Events, Mark, Message, SinkError, Unit};
 use thalweg_record::{EventWriter, OnFull};
 
-use crate::pipeline::{Ledgered, Signals};
+use crate::pipeline::{Ledgered, Recorded, Signals};
 use crate::supervise::BuildGauges;
 
 /// Events that a builder unit writes at a time.
@@ -190,7 +190,7 @@ impl BuilderWork {
 
     fn hold(&mut self, on_hold: bool, signals: &Signals) {
         if std::mem::replace(&mut self.on_hold, on_hold) != on_hold {
-            signals.set_paused(on_hold);
+            signals.set_paused(Recorded::Events, on_hold);
             self.unit.hold(on_hold);
         }
     }

@@ -27,13 +27,14 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Serves a run, where its configuration has a `[monitor]`.
+    /// Serves and watches a run, where its configuration has a `[monitor]`, alarms, or a policy on old runs.
     pub(crate) fn beside(
         run: &RunHandle,
         configuration: &Configuration,
         messages: &MessageLog,
     ) -> Result<Option<Page>, Failure> {
-        if configuration.monitor.is_none() && configuration.alarms.is_empty() {
+        let is_watched = !configuration.alarms.is_empty() || configuration.record.retention.is_some();
+        if configuration.monitor.is_none() && !is_watched {
             return Ok(None);
         }
         let served = Served::new(Subject::Run(run.clone()), configuration.clone(), messages.clone());
@@ -65,7 +66,7 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
     }
     Plan::of(&configuration)?;
     let stop = stop_on_signal()?;
-    let station = Arc::new(Station::new(configuration.clone()));
+    let station = Arc::new(Station::new(configuration.clone().with_room_made()));
     let served = Arc::new(Served::new(Subject::Station(station.clone()), configuration, messages.clone()));
     let page = Page::start(&served)?;
     if options.start {

@@ -74,6 +74,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
     };
     let handle = RunHandle::new();
     let _page = Page::beside(&handle, &configuration, messages)?;
+    let configuration = configuration.with_room_made();
     let summary = watched(json, options.states, handle, |watch| {
         thalweg_run::run_planned(&configuration, plan, end, watch)
     })?;
@@ -112,6 +113,7 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
 }
 
 pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
+    thalweg_run::recording::check_replayable(&options.run)?;
     let summary = watched(json, None, RunHandle::new(), |watch| {
         thalweg_run::replay(&options.run, &options.directory, watch)
     })?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use thalweg_run::recording::{Inspection, RecoverReport, VerifyReport};
+use thalweg_run::recording::{Inspection, RecoverReport, RemovedTables, VerifyReport};
 
 use crate::report::si;
 
@@ -18,6 +18,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
             si(table.bytes as f64)
         );
     }
+    removed(report.removed.as_ref(), &mut text);
     let events = &report.events;
     if events.events > 0 {
         let _ = writeln!(
@@ -74,6 +75,13 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     format!("{verdict}: {}\n{text}", report.run_directory.display())
 }
 
+/// Of a run whose tables the policy on old runs has removed.
+fn removed(removed: Option<&RemovedTables>, text: &mut String) {
+    if let Some(removed) = removed {
+        let _ = writeln!(text, "  not there any more: {removed}");
+    }
+}
+
 /// Of a run that recorded only what was asked for.
 fn left_out(hits: Option<u64>) -> Option<String> {
     hits.filter(|hits| *hits > 0).map(|hits| format!("{hits} hits left out on request"))
@@ -93,6 +101,7 @@ pub(super) fn recovered(report: &RecoverReport) -> String {
         }
         text.push('\n');
     }
+    removed(report.removed.as_ref(), &mut text);
     let came = [
         (report.hits_came, report.hits_not_on_file, "hits"),
         (report.events_came, report.events_not_on_file, "events"),
@@ -181,8 +190,9 @@ pub(super) fn inspected(report: &Inspection) -> String {
         let state = report.state.map_or(String::new(), |state| format!("{state:?}").to_lowercase());
         let _ = writeln!(text, "  {state}, started {}, stopped {}", report.started, report.stopped);
     }
+    removed(report.removed.as_ref(), &mut text);
     inspected_events(report, &mut text);
-    if report.events.is_none() || report.hits > 0 {
+    if report.events.is_none() && report.removed.is_none() || report.hits > 0 {
         let _ = writeln!(
             text,
             "  {} hits over {:.6} s: {}hits/s",

@@ -102,7 +102,9 @@ fn two_boards_with_seeded_loss_are_accounted_for_to_what_their_senders_dropped()
     assert_eq!(number(&summary, "hits_recorded"), total("hits_sent") - total("hits_dropped"));
     for (port, report) in ports.iter().zip(&sent) {
         let missed = lost(&summary, &format!("port-{port}"), "datagrams");
-        assert_eq!(missed, number(report, "datagrams_dropped"), "{:#}", summary["losses"]);
+        let dropped = number(report, "datagrams_dropped");
+        // Behind the last datagram nothing comes that would tell of it: if that is among the dropped, only its sender knows.
+        assert!(missed == dropped || missed + 1 == dropped, "{missed} of {dropped}: {:#}", summary["losses"]);
     }
 }
 

@@ -19,6 +19,7 @@ mod process;
 mod real_files;
 mod refused;
 mod replay;
+mod retention;
 mod settings;
 mod slices;
 mod strangers;

@@ -70,6 +70,20 @@ fn a_url_that_means_nothing_is_refused_with_those_that_do() {
 }
 
 #[test]
+fn a_policy_on_old_runs_that_cannot_be_meant_is_refused() {
+    for (rules, words) in [
+        ("", &["retention", "says nothing"][..]),
+        ("most_bytes = 2000\n", &["retention", "most_bytes = 2000"]),
+        ("most_bytes = -1\n", &["line 6", "most_bytes = -1"]),
+        ("most_runs = 0\n", &["retention", "most_runs = 0"]),
+        ("least_free_bytes = 9000000000000000000\n", &["retention", "never free"]),
+        ("most_byte = 2000000000\n", &["line 6", "most_bytes"]),
+    ] {
+        refused(&format!("{SOURCE}[record.retention]\n{rules}"), words);
+    }
+}
+
+#[test]
 fn a_file_that_is_not_there_is_said_to_be_so() {
     let ended = thalweg(&["run", "/nowhere/at-all.toml"]);
     assert_eq!(ended.code, Some(2), "{ended:#?}");

@@ -53,7 +53,8 @@ fn every_thread_has_its_name_and_stands_where_it_is_put() {
     let source = BOARD.replace("emulate://\"\n", "emulate://\"\nworkers = 2\n");
     let places = format!(
         "tables = [\"hits\", \"raw\"]\ncompression = \"lz4\"\n\
-         [threads]\nleft = {last}\nleft-decode = [{first}]\norder = {{ cores = [{last}] }}\nemulate = {first}\n"
+         [threads]\nleft = {last}\nleft-decode = [{first}]\norder = {{ cores = [{last}] }}\n\
+         process = {first}\nemulate = {first}\n"
     );
     let file = configuration(&folder, &source, &places);
     let running = Running::start(&["run", &file, "--json"]);
@@ -66,6 +67,7 @@ fn every_thread_has_its_name_and_stands_where_it_is_put() {
         ("left-decode-1", &[first]),
         ("left-decode-2", &[first]),
         ("order", &[last]),
+        ("process", &[first]),
         ("raw", &cores),
         ("compress-0", &cores),
         ("board data", &[first]),
@@ -106,7 +108,11 @@ fn refused(source: &str, more: &str, words: &[&str]) {
 
 #[test]
 fn a_thread_or_core_that_is_not_there_is_named_with_those_that_are() {
-    refused(BOARD, "[threads]\nlfet = 0\n", &["[threads]", "`lfet`", "left, order, emulate", "others"]);
+    refused(
+        BOARD,
+        "[threads]\nlfet = 0\n",
+        &["[threads]", "`lfet`", "left, order, process, emulate", "others"],
+    );
     refused(BOARD, "[threads]\nleft = 7777\n", &["`left`", "core 7777 does not exist", "this machine has"]);
     refused(BOARD, "[threads]\nleft = []\n", &["empty list"]);
     refused(BOARD, "[threads]\nleft = \"two\"\n", &["expected a core (2)"]);

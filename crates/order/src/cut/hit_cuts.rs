@@ -1,0 +1,130 @@
+//! The cuts on hits, in their order, and how much each took away.
+//!
+//! ```text
+//!  hits ─► cut 1 ─► cut 2 ─► … ─► pass: one byte per hit
+//!            └ by source: came in, kept
+//! ```
+
+use thalweg_data::{Hit, SourceId, Tally, Unit};
+
+use super::cuts::{Cut, Passed};
+use crate::channels::{ChannelMap, by_channel};
+
+/// Hits that go through all cuts together: they stay in the first-level cache.
+const PIECE: usize = 2048;
+
+/// What became of a hit.
+const KEPT: u16 = 0;
+const DISABLED: u16 = 1;
+/// The first cut's; the second has the next.
+const CUT: u16 = 2;
+
+/// All cuts on hits.
+#[derive(Debug)]
+pub struct HitCuts {
+    cuts: Vec<Cut>,
+    any_disabled: bool,
+    /// By channel: its source.
+    source_of: Box<[u16; 1 << 16]>,
+    /// By source, then by fate: kept, disabled, taken away by cut 0, 1, …
+    fates: Vec<u64>,
+    fate_of: Vec<u16>,
+    tallies: Vec<Tally>,
+    answers: Vec<u8>,
+}
+
+impl HitCuts {
+    pub(super) fn new(cuts: Vec<Cut>, map: &ChannelMap, sources: usize) -> HitCuts {
+        let kinds_of_fate = usize::from(CUT) + cuts.len();
+        HitCuts {
+            cuts,
+            any_disabled: map.channels().iter().any(|channel| !channel.enabled),
+            source_of: sources_of(map),
+            fates: vec![0; sources.max(1) * kinds_of_fate],
+            fate_of: Vec::new(),
+            tallies: vec![Tally::default(); sources],
+            answers: vec![0; PIECE],
+        }
+    }
+
+    fn kinds_of_fate(&self) -> usize {
+        usize::from(CUT) + self.cuts.len()
+    }
+
+    /// Whether every hit passes: nothing is cut, and nothing has to be counted.
+    pub fn keep_all(&self) -> bool {
+        self.cuts.is_empty() && !self.any_disabled
+    }
+
+    /// Says of each hit whether it passes all cuts: 1 or 0 into `pass`, which has one entry for each hit then. Returns it;
+    /// `None` when nothing is cut.
+    pub fn cut<'p>(&mut self, hits: &[Hit], map: &ChannelMap, pass: &'p mut Vec<u8>) -> Option<&'p [u8]> {
+        if self.keep_all() {
+            return None;
+        }
+        pass.resize(hits.len(), 0);
+        for (hits, pass) in hits.chunks(PIECE).zip(pass.chunks_mut(PIECE)) {
+            self.cut_piece(hits, map, pass);
+        }
+        Some(pass)
+    }
+
+    fn cut_piece(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut [u8]) {
+        self.fate_of.clear();
+        self.fate_of.resize(hits.len(), KEPT);
+        if self.any_disabled {
+            for (hit, fate) in hits.iter().zip(&mut self.fate_of) {
+                let enabled = map.get(hit.channel).is_none_or(|channel| channel.enabled);
+                *fate = if enabled { KEPT } else { DISABLED };
+            }
+        }
+        for (own, cut) in (CUT..).zip(&mut self.cuts) {
+            let answers = &mut self.answers[..hits.len()];
+            cut.expression.evaluate_hits(hits, map, answers);
+            for (fate, answer) in self.fate_of.iter_mut().zip(answers) {
+                *fate = if (*fate == KEPT) & (*answer == 0) { own } else { *fate };
+            }
+        }
+        let kinds = self.kinds_of_fate();
+        for ((hit, fate), pass) in hits.iter().zip(&self.fate_of).zip(pass) {
+            *pass = u8::from(*fate == KEPT);
+            self.fates[usize::from(self.source_of[usize::from(hit.channel)]) * kinds + usize::from(*fate)] +=
+                1;
+        }
+    }
+
+    /// Brings the tallies up to what has happened.
+    pub fn settle(&mut self) {
+        let kinds = self.kinds_of_fate();
+        for (tally, fates) in self.tallies.iter_mut().zip(self.fates.chunks(kinds)) {
+            let (came, kept) = (fates.iter().sum::<u64>(), fates[usize::from(KEPT)]);
+            tally.input(Unit::Hits, came - tally.total_input(Unit::Hits));
+            tally.filtered(Unit::Hits, came - kept - tally.total_filtered(Unit::Hits));
+            tally.output(Unit::Hits, kept - tally.total_output(Unit::Hits));
+        }
+    }
+
+    /// Hits of one source: in, out, filtered; as of the last [`HitCuts::settle`].
+    pub fn tally(&self, source: SourceId) -> &Tally {
+        &self.tallies[source.index()]
+    }
+
+    /// Each cut with its name, and how much passed, all sources together.
+    pub fn passed(&self) -> impl Iterator<Item = (&str, Passed)> {
+        let kinds = self.kinds_of_fate();
+        let of_fate = move |fate: usize| self.fates.iter().skip(fate).step_by(kinds).sum::<u64>();
+        self.cuts.iter().enumerate().map(move |(index, cut)| {
+            // What came to it is what it took, and what those behind it and nobody took.
+            let behind = (index + 1..self.cuts.len()).map(|later| of_fate(usize::from(CUT) + later));
+            let kept = of_fate(usize::from(KEPT)) + behind.sum::<u64>();
+            (cut.name.as_str(), Passed { input: kept + of_fate(usize::from(CUT) + index), kept })
+        })
+    }
+}
+
+/// The source of each channel; 0 of those that nobody sends.
+fn sources_of(map: &ChannelMap) -> Box<[u16; 1 << 16]> {
+    let mut sources = by_channel(0);
+    map.channels().iter().for_each(|channel| sources[usize::from(channel.number)] = channel.source.0);
+    sources
+}

@@ -1,0 +1,128 @@
+//! The tables of one run removed: first it is written down, then they go.
+//!
+//! ```text
+//!  run.json: ended? ─► files: recorded tables? ─► run.json + note ─► files removed
+//! ```
+//! Killed anywhere, it leaves a run that says what has become of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::directory::RunDirectory;
+use crate::error::RecordError;
+use crate::hold::Hold;
+use crate::ipc::file::TableSummary;
+use crate::read::TableReader;
+use crate::removed::RemovedTables;
+use crate::run_record::{RunRecord, RunRecordState, utc_text};
+use crate::table::Table;
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Removal {
+    /// Files are gone.
+    Removed {
+        /// These.
+        removed: RemovedTables,
+        /// Why others are not, where the system refused.
+        failed: Option<RecordError>,
+    },
+    /// None of its files is a table that the run has recorded, whatever their names are.
+    NoTables,
+    /// The run is left as it is, for this reason.
+    Kept(&'static str),
+}
+
+/// Removes the tables of a run that has ended. `room` is a file that takes the note when the disk is full.
+///
+/// # Errors
+/// When the record cannot be read, the note not written, or no file removed.
+pub(super) fn remove_tables(run: &RunDirectory, why: &str, room: &Path) -> Result<Removal, RecordError> {
+    let alone = Hold::alone(run.path());
+    let Some(_alone) = alone.map_err(|cause| RecordError::io(run.path(), "locking", cause))? else {
+        return Ok(Removal::Kept("a program has it open"));
+    };
+    let mut record = RunRecord::read(&run.run_record())?;
+    if record.number != run.number() {
+        return Ok(Removal::Kept("its record has another number"));
+    }
+    if record.state == RunRecordState::Running {
+        return Ok(Removal::Kept(
+            "its record says that it is being written; `thalweg recover` ends that of a killed run",
+        ));
+    }
+    let tables = recorded_tables(run, &record)?;
+    if tables.is_empty() {
+        return Ok(Removal::NoTables);
+    }
+    let summaries: Vec<TableSummary> = tables.iter().map(|(_, summary)| summary.clone()).collect();
+    let first =
+        || RemovedTables { at: utc_text(SystemTime::now()), why: why.to_owned(), ..RemovedTables::default() };
+    // Files that an earlier try could not remove are in the note already.
+    if record.removed.get_or_insert_with(first).add(&summaries) {
+        match record.write(run) {
+            Err(error) if error.is_full() => record.write_within(room, run)?,
+            written => written?,
+        }
+    }
+    let (mut gone, mut failed) = (Vec::new(), None);
+    for (path, summary) in tables {
+        match fs::remove_file(&path) {
+            Ok(()) => gone.push(summary),
+            Err(cause) => failed = failed.or(Some(RecordError::io(&path, "removing", cause))),
+        }
+    }
+    match failed {
+        Some(failed) if gone.is_empty() => Err(failed),
+        failed => {
+            let mut removed = RemovedTables { tables: Vec::new(), ..record.removed.unwrap_or_default() };
+            removed.add(&gone);
+            Ok(Removal::Removed { removed, failed })
+        }
+    }
+}
+
+/// The files on which the tables of a run lie, what belongs to hits in front of the hits, so that what is left of an interrupted
+/// removal agrees with itself. No links, and nothing that only has such a name.
+fn recorded_tables(
+    run: &RunDirectory,
+    record: &RunRecord,
+) -> Result<Vec<(PathBuf, TableSummary)>, RecordError> {
+    let mut tables = Vec::new();
+    for path in run.files()? {
+        let Some((table, bytes)) = table_file(&path) else { continue };
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let removed = record.removed.iter().flat_map(|removed| &removed.tables);
+        let known = record.tables.iter().chain(removed).find(|summary| summary.file == name);
+        let summary = match known {
+            Some(known) => Some(TableSummary { bytes, ..known.clone() }),
+            // A run that failed before it could say what it holds.
+            None if record.tables.is_empty() => {
+                counted(&path, table, TableSummary { file: name, bytes, ..TableSummary::default() })
+            }
+            None => None,
+        };
+        tables.extend(summary.map(|summary| (table, path, summary)));
+    }
+    tables.sort_by_key(|(table, ..)| *table == Table::Hits);
+    Ok(tables.into_iter().map(|(_, path, summary)| (path, summary)).collect())
+}
+
+/// Whether this is a file with the name of a table, which one, and its bytes. A link is none.
+pub(super) fn table_file(path: &Path) -> Option<(Table, u64)> {
+    let table = Table::of_file_name(path.file_name()?.to_str()?)?;
+    let data = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+    Some((table, data.len()))
+}
+
+/// The rows of a file that nobody has counted, when it is such a table.
+fn counted(path: &Path, table: Table, mut summary: TableSummary) -> Option<TableSummary> {
+    let mut reader = TableReader::open(path).ok().filter(|reader| reader.table() == table)?;
+    table.word().clone_into(&mut summary.table);
+    while let Ok(Some(head)) = reader.next_batch() {
+        summary.rows += head.rows() as u64;
+        summary.batches += 1;
+    }
+    Some(summary)
+}

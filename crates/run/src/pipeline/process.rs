@@ -1,0 +1,184 @@
+//! The thread behind time order: coincidence, cuts on events, spectra.
+//!
+//! ```text
+//!  Selected ══► coincidence ─► events ─► cuts ─► recording of coincidences
+//!                  └──────────────┴──► spectra, report, accounts
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_data::ring::Downstream;
+use thalweg_data::{HitEvents, SinkError, SnapshotNumber, SourceId, Unit};
+use thalweg_order::cut::Scope;
+use thalweg_order::process::Processor;
+use thalweg_record::ipc::file::TableSummary;
+use thalweg_record::{CoincidenceWriter, OnFull};
+
+use super::outcome::Outcome;
+use super::selection::Selected;
+use super::{Ledgered, REPORT_EVERY_NS, Recorded, Signals};
+use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
+
+const WAIT: Duration = Duration::from_millis(20);
+
+/// The accounts of the events that are made of hits.
+pub(crate) struct EventBooks {
+    /// Where they are made.
+    pub(crate) coincide: Ledgered,
+    /// What the cuts on events keep.
+    pub(crate) cut: Ledgered,
+    /// What is recorded of them, if anything is.
+    pub(crate) record: Option<Ledgered>,
+}
+
+/// What is made of the hits of a run.
+pub(crate) struct Process {
+    inlet: Downstream<Selected>,
+    processor: Processor,
+    /// By source what is in coincidence; empty where nothing is.
+    hits: Vec<Ledgered>,
+    events: Option<EventBooks>,
+    observed: Observed,
+    writer: Option<CoincidenceWriter>,
+    outcome: Outcome,
+    multiplicity: [u64; 17],
+    reported_ns: u64,
+}
+
+impl Process {
+    pub(crate) fn new(
+        inlet: Downstream<Selected>,
+        processor: Processor,
+        (hits, events): (Vec<Ledgered>, Option<EventBooks>),
+        observed: Observed,
+        (writer, on_full): (Option<CoincidenceWriter>, OnFull),
+    ) -> Process {
+        Process {
+            inlet,
+            processor,
+            hits,
+            events,
+            observed,
+            writer,
+            outcome: Outcome::new(Recorded::Coincidences, on_full),
+            multiplicity: [0; 17],
+            reported_ns: 0,
+        }
+    }
+
+    /// What can be looked at.
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// What stands in its files.
+    pub(crate) fn summaries(&self) -> Vec<TableSummary> {
+        self.writer.as_ref().map(CoincidenceWriter::summaries).unwrap_or_default()
+    }
+
+    /// Processes until the order thread has ended, then closes the recording.
+    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> Process {
+        while !self.inlet.is_finished() {
+            let Some(mut batch) = self.inlet.receive_wait(WAIT) else { continue };
+            let result = self.take(&batch);
+            self.outcome.heed(result, signals);
+            batch.clear();
+            self.inlet.give_back(batch);
+        }
+        let result = self.finish();
+        self.outcome.end(result, signals);
+        self
+    }
+
+    fn take(&mut self, batch: &Selected) -> Result<(), SinkError> {
+        let header = batch.hits.header;
+        let Process { processor, writer, multiplicity, .. } = self;
+        let mut result = writer.as_mut().map_or(Ok(()), |writer| writer.advance(header.mark));
+        match batch.hits.is_empty() {
+            true => processor.rest(),
+            false => {
+                let each = |events: &HitEvents| take(events, writer.as_mut(), multiplicity);
+                result = result.and(processor.process(&batch.hits, batch.pass(), each));
+            }
+        }
+        if let Some(number) = header.snapshot {
+            self.snapshot(header.source, number);
+        }
+        if header.mark.0.saturating_sub(self.reported_ns) >= REPORT_EVERY_NS {
+            self.reported_ns = header.mark.0;
+            self.publish();
+        }
+        result
+    }
+
+    /// Nothing follows.
+    fn finish(&mut self) -> Result<(), SinkError> {
+        let Process { processor, writer, multiplicity, .. } = self;
+        let passed_on = processor.finish(|events: &HitEvents| take(events, writer.as_mut(), multiplicity));
+        let written = writer.as_mut().map_or(Ok(()), CoincidenceWriter::finish);
+        self.publish();
+        passed_on.and(written)
+    }
+
+    /// The marker of a snapshot has come behind one source's hits.
+    fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
+        self.processor.settle();
+        let tally = self.processor.coincidence_tally(source);
+        if let (Some(account), Some(tally)) = (self.hits.get(source.index()), tally) {
+            account.snapshot(number, tally);
+        }
+        // Events are of all sources together: one marker stands for all.
+        if let Some(events) = self.events.as_ref().filter(|_| source == SourceId(0)) {
+            let (made, kept) = self.processor.events_tallies();
+            events.coincide.snapshot(number, made);
+            events.cut.snapshot(number, kept);
+            if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
+                account.snapshot(number, writer.tally());
+            }
+        }
+    }
+
+    /// Publishes the accounts and the report.
+    fn publish(&mut self) {
+        self.processor.settle();
+        for (index, account) in self.hits.iter().enumerate() {
+            if let Some(tally) = self.processor.coincidence_tally(SourceId(index as u16)) {
+                account.publish(tally);
+            }
+        }
+        if let Some(events) = &self.events {
+            let (made, kept) = self.processor.events_tallies();
+            events.coincide.publish(made);
+            events.cut.publish(kept);
+            if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
+                account.publish(writer.tally());
+            }
+        }
+        self.observed.set_rest(self.report());
+    }
+
+    fn report(&self) -> Report {
+        let (made, kept) = self.processor.events_tallies();
+        let coincidences = self.processor.makes_events().then(|| CoincidenceReport {
+            made: made.total_output(Unit::Events),
+            kept: kept.total_output(Unit::Events),
+            cut_short: self.processor.cut_short(),
+            multiplicity: self.multiplicity,
+        });
+        let cuts = self.processor.passed().map(|cut| CutReport::new(cut, Scope::Event)).collect();
+        Report { cuts, coincidences, clocks: self.processor.clocks() }
+    }
+}
+
+/// Counts events, and records them.
+fn take(
+    events: &HitEvents,
+    writer: Option<&mut CoincidenceWriter>,
+    multiplicity: &mut [u64; 17],
+) -> Result<(), SinkError> {
+    for event in &events.events {
+        multiplicity[usize::from(event.multiplicity).min(16)] += 1;
+    }
+    writer.map_or(Ok(()), |writer| writer.write(events))
+}

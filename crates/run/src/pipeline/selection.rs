@@ -1,0 +1,145 @@
+//! Around time order: clocks before it; behind it the cuts on hits, and the way to the thread that makes something of them.
+//!
+//! ```text
+//!  batch of one source ─► align ─► (time order) ─► cut ─► Selected: hits, pass ─► (recording) ══► process thread
+//!                                                   └─► accounts, report            ▲═ cleared ═╝
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_data::ring::{Downstream, Upstream, circuit};
+use thalweg_data::{Hits, SnapshotNumber, SourceId};
+use thalweg_order::channels::ChannelMap;
+use thalweg_order::clocks::Aligner;
+use thalweg_order::cut::{HitCuts, Scope};
+
+use super::{Ledgered, OUTPUT_HITS, REPORT_EVERY_NS};
+use crate::observed::{CutReport, Observed};
+
+const WAIT: Duration = Duration::from_millis(20);
+/// Batches on their way to the process thread: time order gives several at once, and neither thread is to wait for the other then.
+pub(crate) const SELECTED_BATCHES: usize = 8;
+/// Without hits, the process thread is told the time so often.
+const TELL_EVERY_NS: u64 = 10_000_000;
+
+/// Ordered hits, and which of them the cuts keep.
+#[derive(Debug, Default)]
+pub(crate) struct Selected {
+    pub(crate) hits: Hits,
+    pass: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Selected {
+    pub(crate) fn new() -> Selected {
+        Selected { hits: Hits::with_capacity(OUTPUT_HITS), ..Selected::default() }
+    }
+
+    /// Finds which of the hits are kept.
+    pub(crate) fn cut(&mut self, cuts: &mut HitCuts, map: &ChannelMap) {
+        self.is_cut = cuts.cut(&self.hits.hits, map, &mut self.pass).is_some();
+    }
+
+    /// For each hit whether it is kept; `None` where nothing is cut.
+    pub(crate) fn pass(&self) -> Option<&[u8]> {
+        self.is_cut.then_some(&self.pass)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.hits.clear();
+        self.pass.clear();
+        self.is_cut = false;
+    }
+}
+
+/// What the order thread does with hits beside ordering and recording them.
+pub(crate) struct Selection {
+    map: Arc<ChannelMap>,
+    aligner: Aligner,
+    cuts: HitCuts,
+    /// By source; empty where nothing is cut.
+    books: Vec<Ledgered>,
+    observed: Observed,
+    outlet: Upstream<Selected>,
+    reported_ns: u64,
+    told_ns: u64,
+}
+
+impl Selection {
+    /// The cuts with the accounts of the sources, and the end of the ring for the process thread.
+    pub(crate) fn new(
+        (map, aligner, cuts): (Arc<ChannelMap>, Aligner, HitCuts),
+        books: Vec<Ledgered>,
+        observed: Observed,
+    ) -> (Selection, Downstream<Selected>) {
+        let (outlet, inlet) = circuit(SELECTED_BATCHES, Selected::new);
+        let selection = Selection { map, aligner, cuts, books, observed, outlet, reported_ns: 0, told_ns: 0 };
+        (selection, inlet)
+    }
+
+    /// Whose hits a channel's are, by number of the channel.
+    pub(crate) fn sources_of_channels(&self) -> Box<[SourceId]> {
+        let mut sources = vec![SourceId::default(); 1 << 16];
+        for channel in self.map.channels() {
+            sources[usize::from(channel.number)] = channel.source;
+        }
+        sources.into()
+    }
+
+    /// How far the offsets of channels may disturb the order inside a source, picoseconds.
+    pub(crate) fn disorder_ps(&self, source: SourceId) -> u64 {
+        self.aligner.disorder_ps(source)
+    }
+
+    /// Corrects the times of a batch of one source.
+    pub(crate) fn align(&self, batch: &mut Hits) {
+        self.aligner.align(batch, &self.map);
+    }
+
+    /// Finds which of the hits are kept.
+    pub(crate) fn cut(&mut self, batch: &mut Selected) {
+        batch.cut(&mut self.cuts, &self.map);
+        let mark_ns = batch.hits.header.mark.0;
+        if mark_ns.saturating_sub(self.reported_ns) >= REPORT_EVERY_NS {
+            self.reported_ns = mark_ns;
+            self.publish();
+        }
+    }
+
+    /// Hands a batch on, for a cleared one, waiting for that. When nobody takes it, its thread has failed, and has told why.
+    pub(crate) fn pass_on(&mut self, batch: &mut Selected) {
+        let header = batch.hits.header;
+        if let Some(number) = header.snapshot {
+            self.snapshot(header.source, number);
+        } else if batch.hits.is_empty() && header.mark.0.saturating_sub(self.told_ns) < TELL_EVERY_NS {
+            return batch.clear();
+        }
+        self.told_ns = header.mark.0;
+        while !self.outlet.is_closed() {
+            if let Some(mut empty) = self.outlet.empty_wait(WAIT) {
+                std::mem::swap(&mut empty, batch);
+                self.outlet.send(empty);
+                return;
+            }
+        }
+        batch.clear();
+    }
+
+    /// The marker of a snapshot has come behind one source's hits.
+    fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
+        self.cuts.settle();
+        if let Some(account) = self.books.get(source.index()) {
+            account.snapshot(number, self.cuts.tally(source));
+        }
+    }
+
+    /// Publishes the accounts and the report.
+    pub(crate) fn publish(&mut self) {
+        self.cuts.settle();
+        for (index, account) in self.books.iter().enumerate() {
+            account.publish(self.cuts.tally(SourceId(index as u16)));
+        }
+        self.observed.set_hit_cuts(self.cuts.passed().map(|cut| CutReport::new(cut, Scope::Hit)).collect());
+    }
+}

@@ -1,0 +1,56 @@
+//! Makes room for the run that is there: old runs are looked at now and then, and what is done to them is told.
+//!
+//! ```text
+//!  [record.retention] ─► OldRuns ─ removed, warnings ─► log, page
+//!  the run waits for the disk ─┘ └ nothing is left to remove ─► the run ends, where `on_full` says so
+//! ```
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use thalweg_record::{OldRuns, OnFull, Settings};
+
+use crate::supervise::{PausedBy, RunHandle};
+
+/// The policy on old runs, beside the runs that it makes room for.
+pub(super) struct RoomMaker {
+    old_runs: OldRuns,
+    on_full: OnFull,
+    /// Errors that were told: each is once.
+    told: BTreeSet<String>,
+}
+
+/// Different errors that are told.
+const MOST_TOLD: usize = 16;
+
+impl RoomMaker {
+    /// What the settings ask for; `None` where old runs stay.
+    pub(super) fn new(settings: &Settings) -> Option<RoomMaker> {
+        let old_runs = OldRuns::new(settings)?;
+        Some(RoomMaker { old_runs, on_full: settings.on_full, told: BTreeSet::new() })
+    }
+
+    /// Looks at what is recorded, and removes what has to go. The run goes on, whatever comes of it, unless its disk is full and
+    /// stays so.
+    pub(super) fn look(&mut self, run: &RunHandle) {
+        let is_full = run.state().paused_by == Some(PausedBy::Disk);
+        let retained = match self.old_runs.look(Instant::now(), is_full) {
+            Ok(retained) => retained,
+            Err(error) => {
+                if self.told.len() < MOST_TOLD && self.told.insert(error.to_string()) {
+                    tracing::warn!("[record.retention]: {error}; old runs stay until that is mended");
+                }
+                return;
+            }
+        };
+        for run in &retained.removed {
+            tracing::info!("{}: {}", run.path.display(), run.removed);
+        }
+        for warning in &retained.warnings {
+            tracing::warn!("{warning}");
+        }
+        if retained.is_out_of_room && self.on_full == OnFull::End {
+            run.has_no_room();
+        }
+    }
+}

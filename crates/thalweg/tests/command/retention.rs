@@ -1,0 +1,196 @@
+//! A flight recorder: run after run, and the oldest make room.
+//!
+//! ```text
+//!  thalweg serve, [unattended] rotate, [record.retention] ─► runs/000001 (books) … runs/00000n (books and tables)
+//! ```
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::{Folder, Running, number, thalweg};
+
+/// Runs of emulated boards that write 128 B each second for each Hz.
+fn configuration(folder: &Folder, run: &str, rate_hz: u32, retention: &str) -> String {
+    let text = format!(
+        "[run]\n{run}\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         [source.emulate]\nchannels = 8\nrate_hz = {rate_hz}\nwaveform_samples = 0\n[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n\
+         tables = [\"hits\"]\nbatch_age_s = 0.1\n[record.retention]\n{retention}\n[unattended]\nrotate = true\n",
+        folder.at("runs")
+    );
+    folder.file("run.toml", &text)
+}
+
+/// The directories of the runs, by number.
+fn runs(folder: &Folder) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder.at("runs")).into_iter().flatten().flatten();
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    runs.sort();
+    runs
+}
+
+fn table_bytes(run: &Path) -> u64 {
+    let entries = std::fs::read_dir(run).into_iter().flatten().flatten();
+    let tables = entries.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "arrows"));
+    tables.filter_map(|table| table.metadata().ok()).map(|data| data.len()).sum()
+}
+
+fn record(run: &Path) -> Value {
+    let text = std::fs::read_to_string(run.join("run.json")).expect("there");
+    serde_json::from_str(&text).expect("whole")
+}
+
+fn get(address: &str, path: &str) -> Value {
+    let mut stream = TcpStream::connect(address).expect("it is served");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    let body = answer.split_once("\r\n\r\n").expect("a head and a body").1;
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+#[track_caller]
+fn verified(run: &Path) -> Value {
+    let report = thalweg(&["verify", &run.display().to_string(), "--json"]).done().json();
+    assert_eq!((&report["ok"], &report["ledger"]["closed"]), (&true.into(), &true.into()), "{report:#}");
+    report
+}
+
+#[test]
+fn the_oldest_of_many_runs_make_room_for_the_next() {
+    const MOST_BYTES: u64 = 1_500_000;
+    // What is written between two looks, with a machine that is busy with other tests.
+    const SLACK_BYTES: u64 = 1_500_000;
+    let folder = Folder::new();
+    // Shorter than the time between two looks at whether a run has ended.
+    let file = configuration(&folder, "seconds = 0.3", 10_000, &format!("most_bytes = {MOST_BYTES}"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = listener.local_addr().expect("bound").to_string();
+    drop(listener);
+    let recorder = Running::start(&["serve", &file, "--listen", &address, "--start", "--json"]);
+    let (until, mut highest) = (Instant::now() + Duration::from_secs(90), 0);
+    while runs(&folder).len() < 8 {
+        assert!(Instant::now() < until, "runs follow each other: {:?}", runs(&folder));
+        highest = highest.max(runs(&folder).iter().map(|run| table_bytes(run)).sum());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let listed = get(&address, "/api/runs");
+    recorder.signal("TERM");
+    recorder.wait().done();
+    let runs = runs(&folder);
+    assert!(highest > MOST_BYTES / 2 && highest < MOST_BYTES + SLACK_BYTES, "at most {highest} bytes");
+    let listed = listed.as_array().expect("a list");
+    let first = listed.iter().find(|run| run["number"] == 1).expect("it is listed");
+    assert!(number(first, "hits") > 0 && first["removed"]["at"].is_string(), "{first:#}");
+    assert!(listed.iter().any(|run| run["removed"].is_null()), "{listed:#?}");
+
+    let report = verified(&runs[0]);
+    let (removed, note) = (&report["removed"], record(&runs[0])["removed"].clone());
+    assert_eq!(removed, &note, "run.json tells it");
+    assert_eq!(
+        (table_bytes(&runs[0]), number(removed, "rows")),
+        (0, number(&report["ledger"], "hits_recorded"))
+    );
+    assert!(note["why"].as_str().is_some_and(|why| why.contains("most_bytes = 1500000")), "{note:#}");
+    for run in &runs {
+        assert_eq!(verified(run)["removed"].is_null(), table_bytes(run) > 0, "{}", run.display());
+    }
+    assert!(table_bytes(runs.last().expect("many")) > 0, "the newest stays");
+
+    let run = runs[0].display().to_string();
+    for command in ["verify", "inspect", "recover"] {
+        let ended = thalweg(&[command, &run]).done();
+        assert!(
+            ended.out.contains("hits.arrows") && ended.out.contains("[record.retention]"),
+            "{}",
+            ended.out
+        );
+    }
+    let replayed = thalweg(&["replay", &run, "--directory", &folder.at("again")]);
+    // It never had raw bytes: that is what is said of it.
+    assert!(replayed.code == Some(1) && replayed.error.contains("raw"), "{replayed:#?}");
+    let plotted = thalweg(&["plot", &run]);
+    assert!(plotted.code == Some(1) && plotted.error.contains("[record.retention]"), "{plotted:#?}");
+    // Without the note it is a loss.
+    let without =
+        record(&runs[0]).as_object().cloned().map(|mut record| record.remove("removed").map(|_| record));
+    let without = serde_json::to_string(&without).expect("plain data");
+    std::fs::write(runs[0].join("run.json"), without).expect("written");
+    let ended = thalweg(&["verify", &run]);
+    assert!(ended.code == Some(1) && ended.out.contains("missing"), "{ended:#?}");
+}
+
+#[test]
+fn single_runs_keep_to_it_and_a_removed_one_is_not_replayed() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "seconds = 0.5", 2000, "most_runs = 1");
+    let text = std::fs::read_to_string(&file).expect("written").replace("[\"hits\"]", "[\"hits\", \"raw\"]");
+    std::fs::write(&file, text).expect("written");
+    for _ in 0..3 {
+        thalweg(&["run", &file, "--json"]).done();
+    }
+    let runs = runs(&folder);
+    assert_eq!(runs.iter().map(|run| table_bytes(run) > 0).collect::<Vec<_>>(), [false, false, true]);
+    runs.iter().for_each(|run| drop(verified(run)));
+    let replayed = thalweg(&["replay", &runs[0].display().to_string(), "--directory", &folder.at("again")]);
+    assert_eq!(replayed.code, Some(1), "{replayed:#?}");
+    assert!(replayed.error.contains("removed by [record.retention]"), "{}", replayed.error);
+    assert!(!folder.path().join("again").exists(), "nothing was begun");
+}
+
+/// A run on a disk of its own, of so many MiB, where older runs lie; `None` where this needs more rights than there are.
+fn on_a_small_disk(folder: &Folder, mebibytes: u32, old_seconds: &str, seconds: &str) -> Option<Vec<Value>> {
+    let file = configuration(folder, "", 12_000, "most_runs = 100");
+    std::fs::create_dir(folder.at("runs")).expect("made");
+    let script = format!(
+        "mount -t tmpfs -o size={mebibytes}m none {runs} || exit 9\n\
+         for old in 1 2 3; do \"$0\" run {file} --seconds {old_seconds} --json >{runs}/../old.json || exit 1; done\n\
+         \"$0\" run {file} --seconds {seconds} --json >{runs}/../new.json 2>{runs}/../new.txt; echo $? >{runs}/../code\n\
+         for run in {runs}/0*; do \"$0\" verify $run --json; done >{runs}/../verified.json\nexit 0",
+        runs = folder.at("runs")
+    );
+    let ended = Running::start_as(&["unshare", "-m", "sh", "-c", &script], &[]).wait();
+    match ended.code {
+        Some(0) => {}
+        _ if ended.error.contains("unshare") || ended.code == Some(9) => {
+            println!("skipped: a file system of one's own needs root");
+            return None;
+        }
+        _ => panic!("{ended:#?}"),
+    }
+    let text = std::fs::read_to_string(folder.at("verified.json")).expect("written");
+    let reports = serde_json::Deserializer::from_str(&text).into_iter();
+    Some(reports.collect::<Result<_, _>>().expect("one object each"))
+}
+
+fn words(folder: &Folder, file: &str) -> String {
+    std::fs::read_to_string(folder.at(file)).expect("written")
+}
+
+#[test]
+fn a_full_disk_takes_room_from_old_runs_first_and_then_ends_the_run() {
+    // Three runs of 1.5 MB, and then one of 6 MB on a disk of 9.
+    let folder = Folder::new();
+    let Some(reports) = on_a_small_disk(&folder, 9, "1", "4") else { return };
+    assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
+    let removed = |report: &Value| report["removed"]["why"].as_str().map(str::to_owned);
+    assert_eq!(removed(&reports[0]).as_deref(), Some("the disk is full"), "{:#}", reports[0]);
+    assert!(reports.len() == 4 && removed(&reports[3]).is_none(), "{reports:#?}");
+    reports.iter().for_each(|report| assert_eq!(report["ok"], true, "{report:#}"));
+    // One that does not fit, whatever goes before it.
+    let folder = Folder::new();
+    let Some(reports) = on_a_small_disk(&folder, 9, "1", "60") else { return };
+    let (code, words) = (words(&folder, "code"), words(&folder, "new.txt"));
+    assert!(code.trim() == "1" && words.contains("has no older run to remove"), "{code}{words}");
+    for report in &reports[..3] {
+        assert!(report["ok"] == true && removed(report).is_some(), "{report:#}");
+    }
+    // Its own books may have found no room at the end; its table is whole.
+    let problems = reports[3]["problems"].as_array().into_iter().flatten();
+    let mut problems = problems.map(|words| words.as_str().unwrap_or_default());
+    assert!(problems.all(|words| words.starts_with("run.json")), "{:#}", reports[3]);
+    assert!(number(&reports[3], "hits") > 100_000, "{:#}", reports[3]);
+}
