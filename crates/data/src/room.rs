@@ -54,6 +54,12 @@ pub trait Source: Send {
     /// What came in and what was lost here, in datagrams and bytes.
     fn tally(&self) -> &Tally;
 
+    /// Bytes that came and wait to be received, memory around them included: after a stop they belong to the run still. 0 where
+    /// nobody knows.
+    fn waiting_bytes(&self) -> u64 {
+        0
+    }
+
     /// Counters of the kernel and the like, which say *where* a loss happened and are never added to it:
     /// `(name, value)`.
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
@@ -158,7 +164,13 @@ pub trait Sink: Send {
     /// As for `write`.
     fn advance(&mut self, mark: Mark) -> Result<(), SinkError>;
 
-    /// Writes everything and closes.
+    /// Writes everything that there is. What a full disk refuses stays here, for another try.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn complete(&mut self) -> Result<(), SinkError>;
+
+    /// Writes everything and closes. What a full disk refuses is lost.
     ///
     /// # Errors
     /// As for `write`.
@@ -182,7 +194,13 @@ pub trait EventSink: Send {
     /// As for `write`.
     fn advance(&mut self, mark: Mark) -> Result<(), SinkError>;
 
-    /// Writes everything and closes.
+    /// Writes everything that there is. What a full disk refuses stays here, for another try.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn complete(&mut self) -> Result<(), SinkError>;
+
+    /// Writes everything and closes. What a full disk refuses is lost.
     ///
     /// # Errors
     /// As for `write`.

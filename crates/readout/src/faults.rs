@@ -457,6 +457,10 @@ impl Source for Faulty {
         &self.tally
     }
 
+    fn waiting_bytes(&self) -> u64 {
+        self.source.waiting_bytes()
+    }
+
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
         let mut witnesses = self.source.witnesses();
         witnesses.extend(self.faults.named());

@@ -103,6 +103,10 @@ impl Source for Asked {
         self.0.tally()
     }
 
+    fn waiting_bytes(&self) -> u64 {
+        self.0.waiting_bytes()
+    }
+
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
         self.0.witnesses()
     }
@@ -151,6 +155,10 @@ impl Source for UdpSource {
         self.receiver.tally()
     }
 
+    fn waiting_bytes(&self) -> u64 {
+        self.receiver.waiting_bytes()
+    }
+
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
         self.receiver.witnesses()
     }
@@ -194,6 +202,10 @@ impl Source for TcpSource {
 
     fn tally(&self) -> &Tally {
         self.receiver.tally()
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.receiver.waiting_bytes()
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {

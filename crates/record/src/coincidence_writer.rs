@@ -90,6 +90,14 @@ impl CoincidenceWriter {
         self.sink.advance(self.mark)
     }
 
+    /// Writes everything that there is. What a full disk refuses stays here, for another try.
+    ///
+    /// # Errors
+    /// As for `write`.
+    pub fn complete(&mut self) -> Result<(), SinkError> {
+        self.sink.complete()
+    }
+
     /// Writes everything and forces it to the disk. What cannot be written is lost.
     ///
     /// # Errors

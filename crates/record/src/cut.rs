@@ -237,13 +237,17 @@ impl<C: Cut> CutSink<C> {
         result
     }
 
+    /// Writes everything. What a full disk refuses stays here, for another try.
+    pub fn complete(&mut self) -> Result<(), SinkError> {
+        self.alive()?;
+        let result = self.close_cut().and_then(|()| self.drain(true));
+        self.count_held();
+        result
+    }
+
     /// Writes everything and forces it to the disk. What cannot be written is lost.
     pub fn finish(&mut self) -> Result<(), SinkError> {
-        self.alive()?;
-        let mut result = self.close_cut();
-        if result.is_ok() {
-            result = self.drain(true);
-        }
+        let mut result = self.complete();
         if result.is_ok() {
             result = self.synchronise();
         }

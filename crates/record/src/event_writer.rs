@@ -141,6 +141,10 @@ impl EventSink for EventWriter {
         self.sink.advance(mark)
     }
 
+    fn complete(&mut self) -> Result<(), SinkError> {
+        self.sink.complete()
+    }
+
     fn finish(&mut self) -> Result<(), SinkError> {
         self.sink.finish()
     }

@@ -173,6 +173,10 @@ impl Sink for HitWriter {
         self.sink.advance(mark)
     }
 
+    fn complete(&mut self) -> Result<(), SinkError> {
+        self.sink.complete()
+    }
+
     fn finish(&mut self) -> Result<(), SinkError> {
         self.sink.finish()
     }

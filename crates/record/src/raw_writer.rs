@@ -124,6 +124,14 @@ impl RawWriter {
         self.sink.advance(mark)
     }
 
+    /// Writes everything that there is. What a full disk refuses stays here, for another try.
+    ///
+    /// # Errors
+    /// As for `write`.
+    pub fn complete(&mut self) -> Result<(), SinkError> {
+        self.sink.complete()
+    }
+
     /// Writes everything and closes.
     ///
     /// # Errors

@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use thalweg_data::ledger::{Carrier, Loss};
-use thalweg_data::{Books, SourceId};
+use thalweg_data::{Books, SourceId, Stage, Unit};
 use thalweg_readout::links::LinkPlan;
+use thalweg_record::Table;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::format::FormatSettings;
@@ -52,6 +53,8 @@ pub(crate) struct Roster {
     /// Those whose fragments events are built of: the boards of all triggered sources, or what sources of hits have in each time
     /// slice, which is in books of its own.
     pub(crate) boards: Range<u16>,
+    /// Hits are kept in time slices alone, not in a table of their own.
+    pub(crate) keeps_slices_alone: bool,
     /// The account of the events themselves, of a run that has some.
     pub(crate) events: Option<SourceId>,
     /// The account of the events that are made of hits, of a run with coincidence.
@@ -83,6 +86,20 @@ impl Roster {
             None => loss,
         };
         books.losses().into_iter().map(place).collect()
+    }
+
+    /// The stage behind which hits are kept: where the way forks behind decoding, that of the branch which keeps them.
+    pub(crate) fn hits_end(&self) -> Stage {
+        if self.keeps_slices_alone { Stage::TimeSlice } else { Stage::Record }
+    }
+
+    /// Hits that were lost before they were kept. What another branch loses, it loses of its own.
+    pub(crate) fn hits_lost(&self, books: &Books) -> u64 {
+        let branch: &[Stage] = match self.hits_end() {
+            Stage::TimeSlice => &[Stage::TimeSlice],
+            _ => &[Stage::Order, Stage::Cut, Stage::Record],
+        };
+        books.total_lost(Unit::Hits, |stage| stage <= Stage::Decode || branch.contains(&stage))
     }
 
     /// Everyone's numbers by what people speak of: each `[[source]]`, the events, each unit.
@@ -124,6 +141,7 @@ impl Roster {
             events: builds.then(|| SourceId((hits + sliced + boards + shared) as u16)),
             coincidences: coincides.then(|| SourceId((without_units - 1) as u16)),
             links,
+            keeps_slices_alone: sliced > 0 && !configuration.record.keeps(Table::Hits),
             ..Roster::default()
         };
         if let Some(coincidences) = roster.coincidences {

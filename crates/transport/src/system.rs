@@ -51,6 +51,14 @@ pub(crate) fn option_words<const N: usize>(
     if result == 0 { Ok(words) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Bytes of a stream that can be read at once; 0 where the system does not say.
+pub(crate) fn readable_bytes(socket: BorrowedFd<'_>) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes one `int`, and the pointer is to one.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    if result == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
 /// Waits until there is something to read. A signal counts as "no": the caller looks at its clock again.
 pub(crate) fn wait_readable(socket: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
     wait_for(socket, libc::POLLIN, wait)

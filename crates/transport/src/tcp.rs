@@ -205,6 +205,11 @@ impl TcpReceiver {
         &self.tally
     }
 
+    /// Bytes that wait in the socket.
+    pub fn waiting_bytes(&self) -> u64 {
+        system::readable_bytes(self.stream.as_fd())
+    }
+
     /// Counters beside the books.
     pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
         vec![("receive_moved_bytes", self.buffer.moved_bytes()), ("connection_resets", self.resets)]

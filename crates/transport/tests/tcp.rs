@@ -95,6 +95,7 @@ fn a_full_pool_slows_the_sender() {
     });
     assert!(!whole.expect("a socket"));
     assert!(sender.sent_bytes() > 0 && sender.sent_bytes() < 65 << 20);
+    assert!((1 << 16..65 << 20).contains(&receiver.waiting_bytes()), "{}", receiver.waiting_bytes());
     // Everything received stays on loan.
     let mut held = Vec::new();
     loop {

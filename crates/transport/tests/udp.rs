@@ -66,7 +66,9 @@ fn every_way_of_reading_yields_the_bytes_sent_in_order() {
                     .map(|(index, length)| datagram(round + index, *length))
                     .collect();
                 send_all(&mut sender, &sent);
+                assert!(receiver.waiting_bytes() >= lengths.iter().sum::<usize>() as u64);
                 assert_eq!(receive_all(&mut receiver), sent, "{backend:?}, segmenting {segmenting}");
+                assert_eq!(receiver.waiting_bytes(), 0);
             }
             assert_closed(receiver.tally());
             assert_eq!(receiver.tally().total_output(Unit::Datagrams), 60 * lengths.len() as u64);

@@ -184,9 +184,10 @@ impl Books {
         self.of_stage(stage).map(|account| account.tally.total_input(unit)).sum()
     }
 
-    /// The sum of all losses in one unit, over stages, sources and reasons.
-    pub fn total_lost(&self, unit: Unit) -> u64 {
-        self.accounts.iter().map(|account| account.tally.total_lost_any(unit)).sum()
+    /// The sum of all losses in one unit at the stages for which `on_the_way` holds, over sources and reasons.
+    pub fn total_lost(&self, unit: Unit, on_the_way: impl Fn(Stage) -> bool) -> u64 {
+        let accounts = self.accounts.iter().filter(|account| on_the_way(account.stage));
+        accounts.map(|account| account.tally.total_lost_any(unit)).sum()
     }
 
     fn of_source(&self, source: SourceId) -> &[AccountBook] {

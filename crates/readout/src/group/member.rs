@@ -239,6 +239,10 @@ impl Member {
         tally
     }
 
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.waiting_bytes())
+    }
+
     pub(super) fn witnesses(&self) -> Vec<(&'static str, u64)> {
         self.live.as_ref().map_or_else(Vec::new, |live| live.witnesses())
     }

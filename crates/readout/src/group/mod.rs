@@ -451,6 +451,11 @@ impl Group {
         self.members[link.index()].state == State::Held
     }
 
+    /// Bytes that wait to be received, over all links that are open.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.members.iter().map(Member::waiting_bytes).sum()
+    }
+
     /// Counters beside the books: those of the link's present connection.
     pub fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         self.members[link.index()].witnesses()

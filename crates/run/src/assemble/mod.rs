@@ -194,7 +194,7 @@ impl Files {
     ) -> Result<(), RunError> {
         observed.map_or(Ok(()), |observed| self.keep(observed))?;
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
-        self.record.remarks.clone_from(&summary.failures);
+        self.record.remarks = summary.remarks();
         self.record.details = details(summary);
         if let Some(preview) = observed.and_then(|observed| preview(&observed.spectra)) {
             self.record.details.insert("preview".to_owned(), preview.into());
@@ -303,8 +303,7 @@ fn take_data_into(
     let summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
     files.close(&summary, taken.tables(), &outcome.books, watch.handle.observed())?;
-    let last = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
-    watched.tell(last, end, &outcome.audit);
+    watched.tell_last(&summary, end);
     Ok(summary)
 }
 
@@ -367,12 +366,12 @@ impl Outcome {
             witnesses: add_witnesses(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
         });
         Summary {
-            state: if failures.is_empty() { "stopped" } else { "failed" },
+            state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
             run_directory: Some(PathBuf::from(directory.path())),
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
-            hits_recorded: books.total_output(Stage::Record, Unit::Hits),
-            hits_lost: books.total_lost(Unit::Hits),
+            hits_recorded: books.total_output(roster.hits_end(), Unit::Hits),
+            hits_lost: roster.hits_lost(books),
             events: self.events.clone(),
             ledger_closed: discrepancies.is_empty(),
             discrepancies,

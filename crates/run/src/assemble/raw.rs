@@ -52,6 +52,6 @@ impl RawLinks {
         let path = site.directory.table(Table::Raw);
         let create = || RawWriter::create(&path, &site.configuration.record, &self.described);
         let writer = site.placement.near("compress", create)??;
-        Ok(Some(RawRecorder::new(self.inlets, self.accounts, writer)))
+        Ok(Some(RawRecorder::new(self.inlets, self.accounts, (writer, site.configuration.record.on_full))))
     }
 }

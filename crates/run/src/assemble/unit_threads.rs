@@ -18,7 +18,7 @@ use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
 use super::{RawLinks, Site, joined};
 use crate::error::RunError;
-use crate::pipeline::Ledgered;
+use crate::pipeline::{Ledgered, Outcome, Recorded};
 use crate::supervise::BuildGauges;
 use crate::units::{
     BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings,
@@ -201,9 +201,8 @@ impl Starting<'_> {
         let work = BuilderWork {
             unit: machine,
             sink: site.placement.near("compress", create)??,
-            on_full: configuration.record.on_full,
+            outcome: Outcome::new(Recorded::Events, configuration.record.on_full),
             batch: Events::default(),
-            failed: false,
             on_hold: false,
             filing: Filing::new(rules.slots),
             build: self.account(Stage::Build, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),

@@ -144,6 +144,7 @@ impl Collector {
         if let Some(slicer) = &mut self.slicer {
             slicer.end(signals);
         }
+        self.outcome.wait_for_room(|| self.sink.complete(), signals);
         self.outcome.end(self.sink.finish(), signals);
         self.note_first_hit();
         self.publish_last();

@@ -9,7 +9,7 @@
 //! the builder does not take waits with its link, which is not read meanwhile; of datagrams it is refused and counted.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
@@ -18,6 +18,7 @@ use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber};
 use thalweg_readout::group::{LinkId, News};
 
 use super::busy_share::BusyShare;
+use super::drain::Drain;
 use super::event_outlet::{EVENT_BATCHES, EventOutlet};
 use super::lane::wait_for_empty;
 use super::leader::Leader;
@@ -33,10 +34,8 @@ const TURN_WAIT: Duration = Duration::from_micros(500);
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
 /// How often boards that are silent are looked for, of a run with time slices.
 const TELL_CUTTERS_EVERY_NS: u64 = 5_000_000;
-/// After a stop, sources that stay silent this long have said everything.
-const DRAIN_SILENCE: Duration = Duration::from_millis(100);
-/// After a stop, nobody is listened to for longer.
-const DRAIN_LIMIT: Duration = Duration::from_millis(1000);
+/// After a stop, boards that go on sending are listened to so long.
+const DRAIN: Duration = Duration::from_millis(1000);
 
 /// Fragments that the builder has not taken yet.
 #[derive(Default)]
@@ -175,9 +174,12 @@ impl EventReader {
 
     /// Reads and builds until the links have ended, or a stop is asked for and everything on its way has come.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) {
-        let mut drain = Drain::default();
+        let mut drain = Drain::new(DRAIN);
         let mut goes_on = true;
-        while goes_on && self.inputs.open_links() > 0 && !drain.is_over(signals) {
+        while goes_on
+            && self.inputs.open_links() > 0
+            && !drain.is_over(|| self.inputs.waiting_bytes(), signals)
+        {
             goes_on = self.turn(&mut drain, signals);
         }
         self.end(signals);
@@ -186,6 +188,9 @@ impl EventReader {
     fn turn(&mut self, drain: &mut Drain, signals: &Signals) -> bool {
         let feed = &mut self.feed;
         let turn = match self.inputs.turn(TURN_WAIT, &mut |link, frames, fragments| {
+            if !frames.slices.is_empty() {
+                drain.heard(|| frames.byte_count());
+            }
             feed.take(link, frames, fragments, signals);
         }) {
             Ok(turn) => turn,
@@ -195,8 +200,8 @@ impl EventReader {
             }
         };
         self.latest = turn.mark;
-        if turn.links > 0 {
-            drain.heard();
+        if !self.feed.held.is_empty() {
+            drain.heard(|| 0);
         }
         if signals.stop_requested() {
             self.inputs.close();
@@ -319,7 +324,7 @@ impl EventReader {
             let tallies = (&self.inputs, self.feed.cutters.get(link.index()), &self.feed.builder);
             books.each(link, tallies, |account, tally| account.snapshot(number, tally));
             if let Some(raw) = &mut self.feed.raw
-                && let Some(mut marker) = raw.empty_wait(DRAIN_LIMIT)
+                && let Some(mut marker) = raw.empty_wait(DRAIN)
             {
                 marker.clear();
                 (marker.header.source, marker.header.snapshot) = (books.source, Some(number));
@@ -474,28 +479,5 @@ impl Feed {
         batch.leases.add_all(&frames.leases);
         raw.send(batch);
         true
-    }
-}
-
-/// Listening on after a stop.
-#[derive(Default)]
-struct Drain {
-    since: Option<Instant>,
-    heard: Option<Instant>,
-}
-
-impl Drain {
-    fn heard(&mut self) {
-        self.heard = Some(Instant::now());
-    }
-
-    fn is_over(&mut self, signals: &Signals) -> bool {
-        if !signals.stop_requested() {
-            return false;
-        }
-        let now = Instant::now();
-        let since = *self.since.get_or_insert(now);
-        let silent_since = self.heard.map_or(since, |heard| heard.max(since));
-        now - silent_since >= DRAIN_SILENCE || now - since >= DRAIN_LIMIT
     }
 }

@@ -79,6 +79,14 @@ impl Links {
         }
     }
 
+    /// Bytes that wait to be received; a recording has all of them.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        match self {
+            Links::Live(group) => group.waiting_bytes(),
+            Links::Replayed(_) => 0,
+        }
+    }
+
     /// The kernel's counters of a link; a recording has none.
     pub(crate) fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         match self {

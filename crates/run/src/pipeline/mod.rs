@@ -15,6 +15,7 @@
 
 mod busy_share;
 mod collector;
+mod drain;
 mod event_outlet;
 mod event_reader;
 mod event_recorder;
@@ -44,6 +45,7 @@ pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use leader::{Leader, TRIGGERS_WAITING};
 pub(crate) use link_books::{BoardBooks, LinkBooks, link_units};
 pub(crate) use links::Links;
+pub(crate) use outcome::Outcome;
 pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
@@ -74,6 +76,8 @@ pub(crate) enum Recorded {
     Coincidences,
     /// Of built events.
     Events,
+    /// Of received bytes.
+    Raw,
 }
 
 /// What the supervisor tells the threads, and they tell it.
@@ -83,6 +87,8 @@ pub(crate) struct Signals {
     snapshot: AtomicU32,
     /// One bit for each recording that waits.
     paused: AtomicU32,
+    /// Nobody will make room on the disk.
+    out_of_room: AtomicBool,
     on_hold: AtomicBool,
     threads_left: AtomicUsize,
     units: UnitsLeft,
@@ -116,13 +122,21 @@ impl Signals {
     /// One of the recordings waits, or goes on.
     pub(crate) fn set_paused(&self, recorded: Recorded, paused: bool) {
         let bit = 1 << recorded as u32;
-        let is_set = self.paused.load(Ordering::Acquire) & bit != 0;
-        // Asked first: with each batch somebody says that nothing has changed.
         match paused {
-            true if !is_set => drop(self.paused.fetch_or(bit, Ordering::AcqRel)),
-            false if is_set => drop(self.paused.fetch_and(!bit, Ordering::AcqRel)),
-            _ => {}
+            true => self.paused.fetch_or(bit, Ordering::AcqRel),
+            false => self.paused.fetch_and(!bit, Ordering::AcqRel),
+        };
+    }
+
+    /// The disk is full and stays so: the run ends for this reason.
+    pub(crate) fn end_without_room(&self, message: String) {
+        if !self.out_of_room.swap(true, Ordering::AcqRel) {
+            self.fail(message);
         }
+    }
+
+    fn is_out_of_room(&self) -> bool {
+        self.out_of_room.load(Ordering::Acquire)
     }
 
     /// Whether the sources of hits are not to be read for a while.

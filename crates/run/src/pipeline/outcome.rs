@@ -4,32 +4,39 @@
 //!  Result of a write ─► full, and it may wait ─► paused        failed ─► told once, and the run ends
 //! ```
 
+use std::time::{Duration, Instant};
+
 use thalweg_data::SinkError;
 use thalweg_record::OnFull;
 
 use super::{Recorded, Signals};
 
+/// A recording that may wait for room does so for this long when the run has ended.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+/// Between two tries.
+const TRY_EVERY: Duration = Duration::from_millis(20);
+
 /// How one recording stands. What it refuses is counted as lost in its own books.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     recorded: Recorded,
     on_full: OnFull,
+    /// The disk is full, and the run may wait for room.
+    is_waiting: bool,
     /// It has failed, and has told why.
     has_failed: bool,
 }
 
 impl Outcome {
-    pub(super) fn new(recorded: Recorded, on_full: OnFull) -> Outcome {
-        Outcome { recorded, on_full, has_failed: false }
+    pub(crate) fn new(recorded: Recorded, on_full: OnFull) -> Outcome {
+        Outcome { recorded, on_full, is_waiting: false, has_failed: false }
     }
 
     /// A batch was written, or not.
-    pub(super) fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
+    pub(crate) fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
         match result {
-            Ok(()) => signals.set_paused(self.recorded, false),
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => {
-                signals.set_paused(self.recorded, true);
-            }
+            Ok(()) => self.wait(false, signals),
+            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => self.wait(true, signals),
             Err(error) if self.has_failed => tracing::debug!("{error}"),
             Err(error) => {
                 self.has_failed = true;
@@ -38,8 +45,38 @@ impl Outcome {
         }
     }
 
+    /// Whether it waits for room.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    fn wait(&mut self, is_waiting: bool, signals: &Signals) {
+        if std::mem::replace(&mut self.is_waiting, is_waiting) != is_waiting {
+            signals.set_paused(self.recorded, is_waiting);
+        }
+    }
+
+    /// The run has ended: what a full disk has no room for is tried again while somebody may make some.
+    pub(crate) fn wait_for_room(
+        &mut self,
+        mut complete: impl FnMut() -> Result<(), SinkError>,
+        signals: &Signals,
+    ) {
+        let until = Instant::now() + LAST_WAIT;
+        let may_wait = self.on_full == OnFull::Pause;
+        while matches!(complete(), Err(SinkError::Full { .. }))
+            && may_wait
+            && !signals.is_out_of_room()
+            && Instant::now() < until
+        {
+            self.wait(true, signals);
+            std::thread::sleep(TRY_EVERY);
+        }
+        self.wait(false, signals);
+    }
+
     /// Everything was written, or not: nothing is waited for any more.
-    pub(super) fn end(&self, result: Result<(), SinkError>, signals: &Signals) {
+    pub(crate) fn end(&self, result: Result<(), SinkError>, signals: &Signals) {
         if let Err(error) = result
             && !self.has_failed
         {

@@ -86,8 +86,12 @@ impl Process {
             batch.clear();
             self.inlet.give_back(batch);
         }
-        let result = self.finish();
-        self.outcome.end(result, signals);
+        let passed_on = self.pass_last_on();
+        if let Some(writer) = &mut self.writer {
+            self.outcome.wait_for_room(|| writer.complete(), signals);
+            self.outcome.end(passed_on.and(writer.finish()), signals);
+        }
+        self.publish();
         self
     }
 
@@ -112,13 +116,10 @@ impl Process {
         result
     }
 
-    /// Nothing follows.
-    fn finish(&mut self) -> Result<(), SinkError> {
+    /// Nothing follows: events that were still open are made.
+    fn pass_last_on(&mut self) -> Result<(), SinkError> {
         let Process { processor, writer, multiplicity, .. } = self;
-        let passed_on = processor.finish(|events: &HitEvents| take(events, writer.as_mut(), multiplicity));
-        let written = writer.as_mut().map_or(Ok(()), CoincidenceWriter::finish);
-        self.publish();
-        passed_on.and(written)
+        processor.finish(|events: &HitEvents| take(events, writer.as_mut(), multiplicity))
     }
 
     /// The marker of a snapshot has come behind one source's hits.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Frames, SourceId};
-use thalweg_record::RawWriter;
+use thalweg_record::{OnFull, RawWriter};
 
-use super::{Ledgered, Signals};
+use super::outcome::Outcome;
+use super::{Ledgered, Recorded, Signals};
 
 const WAIT: Duration = Duration::from_millis(2);
 
@@ -18,21 +19,21 @@ pub(crate) struct RawRecorder {
     /// By the source's number.
     accounts: Vec<Option<Ledgered>>,
     pub(crate) writer: RawWriter,
-    failed: bool,
+    outcome: Outcome,
 }
 
 impl RawRecorder {
     pub(crate) fn new(
         inlets: Vec<Downstream<Frames>>,
         sources: Vec<(SourceId, Ledgered)>,
-        writer: RawWriter,
+        (writer, on_full): (RawWriter, OnFull),
     ) -> RawRecorder {
         let mut accounts = Vec::new();
         for (source, account) in sources {
             accounts.resize_with(accounts.len().max(source.index() + 1), || None);
             accounts[source.index()] = Some(account);
         }
-        RawRecorder { inlets, accounts, writer, failed: false }
+        RawRecorder { inlets, accounts, writer, outcome: Outcome::new(Recorded::Raw, on_full) }
     }
 
     /// Writes until every reader has ended.
@@ -54,11 +55,8 @@ impl RawRecorder {
                 std::thread::sleep(WAIT);
             }
         }
-        if let Err(error) = self.writer.finish()
-            && !self.failed
-        {
-            signals.fail(error.to_string());
-        }
+        self.outcome.wait_for_room(|| self.writer.complete(), signals);
+        self.outcome.end(self.writer.finish(), signals);
         for (index, account) in self.accounts.iter().enumerate() {
             if let Some(account) = account {
                 account.publish(self.writer.tally(SourceId(index as u16)));
@@ -75,11 +73,7 @@ impl RawRecorder {
             account.snapshot(number, self.writer.tally(source));
             return;
         }
-        if let Err(error) = self.writer.write(frames)
-            && !std::mem::replace(&mut self.failed, true)
-        {
-            signals.fail(error.to_string());
-        }
+        self.outcome.heed(self.writer.write(frames), signals);
         account.publish_at(frames.header.mark.0, self.writer.tally(source));
     }
 }

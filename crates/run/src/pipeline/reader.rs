@@ -4,11 +4,12 @@
 //! recordings hold those marks: a replay cuts the same batches and so gives the same hits.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_data::ring::Upstream;
 use thalweg_data::{Frames, Mark, Received, SnapshotNumber, Source, SourceId, Unpack};
 
+use super::drain::Drain;
 use super::lane::Lanes;
 use super::lane::wait_for_empty;
 use super::{Ledgered, Signals};
@@ -22,10 +23,8 @@ const IDLE_MARK_NS: u64 = 1_000_000;
 const BATCH_AGE_NS: u64 = 20_000_000;
 /// A batch is passed on at this size: large enough to spread its fixed costs, small enough for the second-level cache.
 pub(crate) const BATCH_BYTES: u64 = 256 << 10;
-/// After a stop, a source that stays silent this long has said everything.
-const DRAIN_SILENCE: Duration = Duration::from_millis(100);
-/// After a stop, nobody is listened to for longer.
-const DRAIN_LIMIT: Duration = Duration::from_millis(500);
+/// After a stop, a board that goes on sending is listened to so long.
+const DRAIN: Duration = Duration::from_millis(500);
 
 /// The accounts that a reader writes.
 pub(crate) struct ReaderAccounts {
@@ -60,7 +59,7 @@ impl Reader {
     pub(crate) fn run(mut self, signals: &Arc<Signals>) {
         let mut pending = Pending::default();
         let mut frames = Frames::default();
-        let mut drain = Drain::default();
+        let mut drain = Drain::new(DRAIN);
         loop {
             if signals.is_on_hold() {
                 // Less than a batch waits here, so that a pause decides nothing that a replay would decide otherwise.
@@ -76,7 +75,10 @@ impl Reader {
                 }
             };
             frames.header.source = self.id;
-            let end = received == Received::End || drain.is_over(received, signals);
+            if received != Received::Idle {
+                drain.heard(|| frames.byte_count());
+            }
+            let end = received == Received::End || drain.is_over(|| self.source.waiting_bytes(), signals);
             frames.header.end = end;
             let mark = frames.header.mark;
             let idle = frames.slices.is_empty() && !end;
@@ -165,27 +167,5 @@ impl Reader {
         if let Some(wire) = &self.accounts.wire {
             wire.publish(self.unpack.wire_tally());
         }
-    }
-}
-
-/// Listening on after a stop.
-#[derive(Default)]
-struct Drain {
-    since: Option<Instant>,
-    silent_since: Option<Instant>,
-}
-
-impl Drain {
-    fn is_over(&mut self, received: Received, signals: &Signals) -> bool {
-        if !signals.stop_requested() {
-            return false;
-        }
-        let now = Instant::now();
-        let since = *self.since.get_or_insert(now);
-        if received == Received::Data {
-            self.silent_since = None;
-        }
-        let silent = *self.silent_since.get_or_insert(now);
-        now - silent >= DRAIN_SILENCE || now - since >= DRAIN_LIMIT
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use thalweg_record::{OldRuns, OnFull, Settings};
 
-use crate::supervise::{PausedBy, RunHandle};
+use crate::supervise::RunHandle;
 
 /// The policy on old runs, beside the runs that it makes room for.
 pub(super) struct RoomMaker {
@@ -33,7 +33,7 @@ impl RoomMaker {
     /// Looks at what is recorded, and removes what has to go. The run goes on, whatever comes of it, unless its disk is full and
     /// stays so.
     pub(super) fn look(&mut self, run: &RunHandle) {
-        let is_full = run.state().paused_by == Some(PausedBy::Disk);
+        let is_full = run.waits_for_room();
         let retained = match self.old_runs.look(Instant::now(), is_full) {
             Ok(retained) => retained,
             Err(error) => {

@@ -17,6 +17,7 @@ use thalweg_data::{Books, Ledger, RunState};
 
 use super::{EndWhen, LiveState};
 use crate::observed::Observed;
+use crate::pipeline::Signals;
 
 /// What can be asked of a run. As JSON: `{"command": "stop"}`, `{"command": "end_when", "seconds": 60}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,8 +63,6 @@ pub struct CommandError {
 pub(super) struct Wishes {
     pub stop: bool,
     pub pause: bool,
-    /// The disk is full, and nobody makes room.
-    pub no_room: bool,
     pub end: Option<EndWhen>,
 }
 
@@ -74,6 +73,7 @@ struct Shared {
     wishes: Mutex<Wishes>,
     ledger: OnceLock<Ledger>,
     observed: OnceLock<Observed>,
+    signals: OnceLock<Arc<Signals>>,
 }
 
 /// One run, from before its start until long after its end. Clones are the same run.
@@ -159,9 +159,19 @@ impl RunHandle {
         Ok(())
     }
 
+    /// Whether a recording waits for room on the disk, also when the run has ended otherwise.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.0.signals.get().is_some_and(|signals| signals.is_paused())
+    }
+
     /// Ends the run because its disk is full and nothing is left that could be removed.
     pub(crate) fn has_no_room(&self) {
-        locked(&self.0.wishes).no_room = true;
+        let Some(signals) = self.0.signals.get() else { return };
+        signals.end_without_room(format!(
+            "{}: no space left on the disk, and [record.retention] has no older run to remove; free some, or set \
+             `[record] directory` to another one",
+            self.state().run_directory
+        ));
     }
 
     pub(super) fn wishes(&self) -> Wishes {
@@ -171,6 +181,11 @@ impl RunHandle {
     pub(super) fn set_ledger(&self, ledger: &Ledger) {
         // A handle is for one run: of a second one only the states are seen.
         let _ = self.0.ledger.set(ledger.clone());
+    }
+
+    pub(super) fn set_signals(&self, signals: &Arc<Signals>) {
+        // As for the ledger.
+        let _ = self.0.signals.set(signals.clone());
     }
 
     pub(crate) fn set_observed(&self, observed: &Observed) {

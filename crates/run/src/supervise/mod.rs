@@ -128,12 +128,10 @@ impl Watched {
             pausing: false,
         };
         self.handle.set_ledger(&self.ledger);
+        self.handle.set_signals(&self.signals);
         while self.signals.threads_left() > 0 {
             std::thread::sleep(TICK);
             let wishes = self.handle.wishes();
-            if wishes.no_room {
-                self.fail_for_want_of_room();
-            }
             end = wishes.end.unwrap_or(end);
             let over =
                 self.is_reached(end) || wishes.stop || watch.stop.load(std::sync::atomic::Ordering::Acquire);
@@ -156,19 +154,11 @@ impl Watched {
         rounds.audit
     }
 
-    fn fail_for_want_of_room(&self) {
-        let directory = self.directory.path().display();
-        self.signals.fail(format!(
-            "{directory}: no space left on the disk, and [record.retention] has no older run to remove; free some, or \
-             set `[record] directory` to another one"
-        ));
-    }
-
     fn is_reached(&self, end: EndWhen) -> bool {
-        let recorded = |unit| self.ledger.total_output(Stage::Record, unit);
+        let kept = |stage, unit| self.ledger.total_output(stage, unit);
         end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
-            || end.hits.is_some_and(|hits| recorded(Unit::Hits) >= hits)
-            || end.events.is_some_and(|events| recorded(Unit::Events) >= events)
+            || end.hits.is_some_and(|hits| kept(self.roster.hits_end(), Unit::Hits) >= hits)
+            || end.events.is_some_and(|events| kept(Stage::Record, Unit::Events) >= events)
     }
 
     /// Holds the trigger and the readers of hits back, or lets them go on.
@@ -200,8 +190,18 @@ impl Watched {
         }
     }
 
+    /// Tells how the run has ended.
+    pub(crate) fn tell_last(&self, summary: &Summary, end: EndWhen) {
+        for discrepancy in &summary.discrepancies {
+            tracing::error!("run {}: the books do not close: {discrepancy}", self.directory.number());
+        }
+        let state = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
+        let audit = SnapshotAudit { taken: summary.snapshots, open: summary.discrepancies.clone() };
+        self.tell(state, end, &audit);
+    }
+
     /// Puts the state of now together, and tells it to everyone who holds the run.
-    pub(crate) fn tell(&self, state: RunState, end: EndWhen, audit: &SnapshotAudit) -> Arc<LiveState> {
+    fn tell(&self, state: RunState, end: EndWhen, audit: &SnapshotAudit) -> Arc<LiveState> {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
         let known = LiveState {

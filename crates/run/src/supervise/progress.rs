@@ -252,7 +252,7 @@ impl Rates {
         let by_source = books.grouped(roster.groups());
         let now = Look {
             elapsed_seconds: known.elapsed_seconds,
-            recorded: books.total_output(Stage::Record, Unit::Hits),
+            recorded: books.total_output(roster.hits_end(), Unit::Hits),
             events: build.as_ref().map_or(0, BuildLook::events),
             sources: (0..roster.entries.len()).map(|index| counts(&by_source, index)).collect(),
             boards: roster.boards.clone().map(|board| expected_and_built(books, SourceId(board))).collect(),

@@ -68,7 +68,7 @@ pub struct SourceSummary {
 /// The end of a run, as `--json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// `stopped`, or `failed` with the reason in `failures`.
+    /// `stopped`, or `failed` with the reason in `failures` or `discrepancies`.
     pub state: &'static str,
     /// Where the recording is.
     pub run_directory: Option<PathBuf>,
@@ -106,6 +106,12 @@ impl Summary {
     /// Whether the run did what it should.
     pub fn is_good(&self) -> bool {
         self.ledger_closed && self.failures.is_empty()
+    }
+
+    /// Why it did not, in words for whoever looks at the run later.
+    pub fn remarks(&self) -> Vec<String> {
+        let open = self.discrepancies.iter().map(|line| format!("the books do not close: {line}"));
+        self.failures.iter().cloned().chain(open).collect()
     }
 
     /// The summary for people.

@@ -8,9 +8,9 @@ use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Machine, Outbox, ReadoutUnit};
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Busy, EventSink, Events, Mark, Message, SinkError, Unit};
-use thalweg_record::{EventWriter, OnFull};
+use thalweg_record::EventWriter;
 
-use crate::pipeline::{Ledgered, Recorded, Signals};
+use crate::pipeline::{Ledgered, Outcome, Signals};
 use crate::supervise::BuildGauges;
 
 /// Events that a builder unit writes at a time.
@@ -96,10 +96,10 @@ impl Work for ReadoutWork {
 pub(crate) struct BuilderWork {
     pub(crate) unit: BuilderUnit,
     pub(crate) sink: EventWriter,
-    pub(crate) on_full: OnFull,
+    /// Of what its files say.
+    pub(crate) outcome: Outcome,
     pub(crate) batch: Events,
-    pub(crate) failed: bool,
-    /// The disk is full, and space is waited for.
+    /// The unit takes no more events, because space is waited for.
     pub(crate) on_hold: bool,
     pub(crate) filing: Filing,
     /// The unit's own account of events, and its recording's.
@@ -177,21 +177,10 @@ impl BuilderWork {
 
     /// Does what a result of the sink asks for.
     fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
-        match result {
-            Ok(()) => self.hold(false, signals),
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => self.hold(true, signals),
-            Err(error) if self.failed => tracing::debug!("{error}"),
-            Err(error) => {
-                self.failed = true;
-                signals.fail(error.to_string());
-            }
-        }
-    }
-
-    fn hold(&mut self, on_hold: bool, signals: &Signals) {
-        if std::mem::replace(&mut self.on_hold, on_hold) != on_hold {
-            signals.set_paused(Recorded::Events, on_hold);
-            self.unit.hold(on_hold);
+        self.outcome.heed(result, signals);
+        if self.outcome.is_waiting() != self.on_hold {
+            self.on_hold = self.outcome.is_waiting();
+            self.unit.hold(self.on_hold);
         }
     }
 
@@ -234,11 +223,8 @@ impl Work for BuilderWork {
     }
 
     fn finish(&mut self, signals: &Signals) {
-        if let Err(error) = self.sink.finish()
-            && !self.failed
-        {
-            signals.fail(error.to_string());
-        }
+        self.outcome.wait_for_room(|| self.sink.complete(), signals);
+        self.outcome.end(self.sink.finish(), signals);
         self.publish();
         self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         signals.builder_is_over();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, number, thalweg};
+use crate::process::{Folder, Running, assert_books_close, number, thalweg};
 
 /// Runs of emulated boards that write 128 B each second for each Hz.
 fn configuration(folder: &Folder, run: &str, rate_hz: u32, retention: &str) -> String {
@@ -141,15 +141,13 @@ fn single_runs_keep_to_it_and_a_removed_one_is_not_replayed() {
     assert!(!folder.path().join("again").exists(), "nothing was begun");
 }
 
-/// A run on a disk of its own, of so many MiB, where older runs lie; `None` where this needs more rights than there are.
-fn on_a_small_disk(folder: &Folder, mebibytes: u32, old_seconds: &str, seconds: &str) -> Option<Vec<Value>> {
-    let file = configuration(folder, "", 12_000, "most_runs = 100");
+/// A run on a disk of its own of so many MiB. `script` has `$0` for the command, `$FILE` for the configuration, and is in the directory
+/// of the runs. Returns what `verify` says of each run; `None` where this needs more rights than there are.
+fn on_a_small_disk(folder: &Folder, mebibytes: u32, file: &str, script: &str) -> Option<Vec<Value>> {
     std::fs::create_dir(folder.at("runs")).expect("made");
     let script = format!(
-        "mount -t tmpfs -o size={mebibytes}m none {runs} || exit 9\n\
-         for old in 1 2 3; do \"$0\" run {file} --seconds {old_seconds} --json >{runs}/../old.json || exit 1; done\n\
-         \"$0\" run {file} --seconds {seconds} --json >{runs}/../new.json 2>{runs}/../new.txt; echo $? >{runs}/../code\n\
-         for run in {runs}/0*; do \"$0\" verify $run --json; done >{runs}/../verified.json\nexit 0",
+        "FILE={file}\nmount -t tmpfs -o size={mebibytes}m none {runs} || exit 9\ncd {runs}\n{script}\n\
+         for run in 0*; do \"$0\" verify $run --json; done >../verified.json\nexit 0",
         runs = folder.at("runs")
     );
     let ended = Running::start_as(&["unshare", "-m", "sh", "-c", &script], &[]).wait();
@@ -166,31 +164,75 @@ fn on_a_small_disk(folder: &Folder, mebibytes: u32, old_seconds: &str, seconds: 
     Some(reports.collect::<Result<_, _>>().expect("one object each"))
 }
 
+/// Three short runs, and then one of so many seconds.
+fn after_three_runs(folder: &Folder, file: &str, seconds: u32) -> Option<Vec<Value>> {
+    let script = format!(
+        "for old in 1 2 3; do \"$0\" run $FILE --seconds 1 --json >../old.json || exit 1; done\n\
+         \"$0\" run $FILE --seconds {seconds} --json >../new.json 2>../new.txt; echo $? >../code"
+    );
+    on_a_small_disk(folder, 9, file, &script)
+}
+
 fn words(folder: &Folder, file: &str) -> String {
     std::fs::read_to_string(folder.at(file)).expect("written")
 }
 
+fn why_removed(report: &Value) -> Option<&str> {
+    report["removed"]["why"].as_str()
+}
+
 #[test]
-fn a_full_disk_takes_room_from_old_runs_first_and_then_ends_the_run() {
-    // Three runs of 1.5 MB, and then one of 6 MB on a disk of 9.
+fn a_full_disk_takes_room_from_old_runs_first() {
+    // Three runs of 1.5 MB, and then one of 6 MB on a disk of 9. It may be full in the middle of the run, or at its end.
+    for batches in ["batch_age_s = 0.1", "batch_age_s = 100\nbatch_hits = 1000000"] {
+        let folder = Folder::new();
+        let file = configuration(&folder, "", 12_000, "most_runs = 100");
+        let text = std::fs::read_to_string(&file).expect("written").replace("batch_age_s = 0.1", batches);
+        std::fs::write(&file, text).expect("written");
+        let Some(reports) = after_three_runs(&folder, &file, 4) else { return };
+        assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
+        assert_eq!(why_removed(&reports[0]), Some("the disk is full"), "{:#}", reports[0]);
+        assert!(reports.len() == 4 && why_removed(&reports[3]).is_none(), "{reports:#?}");
+        reports.iter().for_each(|report| assert_eq!(report["ok"], true, "{report:#}"));
+    }
+}
+
+#[test]
+fn a_full_disk_without_an_older_run_ends_the_run() {
+    // It does not fit, whatever goes before it.
     let folder = Folder::new();
-    let Some(reports) = on_a_small_disk(&folder, 9, "1", "4") else { return };
-    assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
-    let removed = |report: &Value| report["removed"]["why"].as_str().map(str::to_owned);
-    assert_eq!(removed(&reports[0]).as_deref(), Some("the disk is full"), "{:#}", reports[0]);
-    assert!(reports.len() == 4 && removed(&reports[3]).is_none(), "{reports:#?}");
-    reports.iter().for_each(|report| assert_eq!(report["ok"], true, "{report:#}"));
-    // One that does not fit, whatever goes before it.
-    let folder = Folder::new();
-    let Some(reports) = on_a_small_disk(&folder, 9, "1", "60") else { return };
+    let file = configuration(&folder, "", 12_000, "most_runs = 100");
+    let Some(reports) = after_three_runs(&folder, &file, 60) else { return };
     let (code, words) = (words(&folder, "code"), words(&folder, "new.txt"));
     assert!(code.trim() == "1" && words.contains("has no older run to remove"), "{code}{words}");
     for report in &reports[..3] {
-        assert!(report["ok"] == true && removed(report).is_some(), "{report:#}");
+        assert!(report["ok"] == true && why_removed(report).is_some(), "{report:#}");
     }
     // Its own books may have found no room at the end; its table is whole.
     let problems = reports[3]["problems"].as_array().into_iter().flatten();
     let mut problems = problems.map(|words| words.as_str().unwrap_or_default());
     assert!(problems.all(|words| words.starts_with("run.json")), "{:#}", reports[3]);
     assert!(number(&reports[3], "hits") > 100_000, "{:#}", reports[3]);
+}
+
+#[test]
+fn a_run_that_ends_on_a_full_disk_waits_for_room_where_it_may() {
+    // Everything is written at the end, beside a file that leaves no room and is removed a while later.
+    let folder = Folder::new();
+    let file = configuration(&folder, "", 12_000, "most_runs = 100");
+    let text = std::fs::read_to_string(&file).expect("written");
+    let text = text.replace("[record.retention]\nmost_runs = 100\n", "");
+    let text =
+        text.replace("batch_age_s = 0.1", "batch_age_s = 100\nbatch_hits = 1000000\non_full = \"pause\"");
+    let text = text.replace("[\"hits\"]", "[\"hits\", \"coincidences\", \"raw\"]");
+    let text = format!("{text}[coincidence]\nwindow_ps = 2_000_000\n");
+    std::fs::write(&file, text).expect("written");
+    let script = "head -c 15000000 /dev/zero >filler\n(sleep 5; rm filler) &\n\
+                  \"$0\" run $FILE --seconds 2 --json >../new.json 2>../new.txt; echo $? >../code";
+    let Some(reports) = on_a_small_disk(&folder, 18, &file, script) else { return };
+    assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
+    let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
+    assert_books_close(&summary);
+    assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
+    assert!(reports.len() == 1 && reports[0]["ok"] == true, "{reports:#?}");
 }

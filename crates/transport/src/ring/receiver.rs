@@ -130,6 +130,11 @@ impl RingReceiver {
         &self.book.tally
     }
 
+    /// Bytes of the ring's blocks that were not read yet.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.ring.waiting_bytes()
+    }
+
     /// Packets of this source for which the ring had no room.
     pub(crate) fn socket_drops(&self) -> u64 {
         let new = self.ring.statistics();

@@ -163,13 +163,22 @@ impl PacketRing {
             .map_or(RingStatistics::default(), |[_, drops, freezes]| RingStatistics { drops, freezes })
     }
 
+    /// Bytes of the blocks that the kernel has passed on.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let is_ours = |block: &usize| self.status_of(*block).load(Ordering::Relaxed) & STATUS_USER != 0;
+        (0..self.blocks).filter(is_ours).count() as u64 * self.block_bytes as u64
+    }
+
     fn status(&self) -> &AtomicU32 {
+        self.status_of(self.block)
+    }
+
+    fn status_of(&self, block: usize) -> &AtomicU32 {
+        debug_assert!(block < self.blocks, "a block of the ring");
         // SAFETY: the block's descriptor lies in the mapping, which lives as long as the borrow; blocks are multiples of a page,
         // so the word is aligned. Kernel and program reach it as an atomic.
         unsafe {
-            AtomicU32::from_ptr(
-                self.memory.as_mut_ptr().add(self.block * self.block_bytes + BLOCK_STATUS).cast(),
-            )
+            AtomicU32::from_ptr(self.memory.as_mut_ptr().add(block * self.block_bytes + BLOCK_STATUS).cast())
         }
     }
 

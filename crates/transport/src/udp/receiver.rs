@@ -112,6 +112,11 @@ impl UdpReceiver {
         matches!(&self.0, Way::Socket(receiver) if receiver.reads_coalesced())
     }
 
+    /// Bytes that wait to be received, memory around them included.
+    pub fn waiting_bytes(&self) -> u64 {
+        ask!(self, receiver => receiver.waiting_bytes())
+    }
+
     /// Counters of the kernel that place losses: those of this socket or ring, then those of the host since the start.
     pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
         ask!(self, receiver => receiver.witnesses())

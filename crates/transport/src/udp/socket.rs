@@ -166,12 +166,22 @@ impl SocketReceiver {
         self.choice.way() == Way::Coalesced
     }
 
+    /// Memory of the receive buffer that is taken: at least the bytes that wait there.
+    pub fn waiting_bytes(&self) -> u64 {
+        const RECEIVE_MEMORY: usize = 0;
+        self.memory_words()[RECEIVE_MEMORY]
+    }
+
+    fn memory_words(&self) -> [u64; 9] {
+        let words = system::option_words::<9>(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO);
+        words.unwrap_or_default().map(u64::from)
+    }
+
     /// Counters of the kernel that place losses: those of this socket, then those of the host since the start.
     pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
         // The in-band count comes with a later datagram only; this one can be asked for at the end.
         const DROPS: usize = 8;
-        let asked = system::option_words::<9>(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO)
-            .map_or(0, |words| u64::from(words[DROPS]));
+        let asked = self.memory_words()[DROPS];
         let mut witnesses = vec![
             ("socket_drops", self.book.socket_drops.max(asked)),
             ("socket_refused", self.book.refused),
