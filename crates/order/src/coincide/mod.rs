@@ -123,9 +123,10 @@ pub struct Coincidence {
     out: Output,
     /// Places of the hits of one call that have neighbours.
     crowded: Vec<u32>,
-    /// By source, and behind them of nobody: hits that came in, and those that take no part.
+    /// By source, and behind them of nobody: hits that came in, and those that the rule has to judge. The others take no part, or stand
+    /// alone.
     came: Box<[u64]>,
-    refused: Box<[u64]>,
+    judged: Box<[u64]>,
     tallies: Vec<Tally>,
 }
 
@@ -147,7 +148,7 @@ impl Coincidence {
             out: Output::new(roles.elements(), sources),
             crowded: Vec::new(),
             came: vec![0; sources + 1].into(),
-            refused: vec![0; sources + 1].into(),
+            judged: vec![0; sources + 1].into(),
             tallies: vec![Tally::default(); sources],
             roles,
         })
@@ -176,36 +177,32 @@ impl Coincidence {
     /// elsewhere, go through the rule.
     #[inline]
     fn scan(&mut self, hits: &[Hit], passes: impl Fn(usize) -> bool, reach_ps: i64) {
-        let Coincidence { roles, rule, out, crowded, came, refused, .. } = self;
+        let Coincidence { roles, rule, out, crowded, came, judged, .. } = self;
         let mut look = |index: usize, hit: &Hit| {
             let (role, passes) = (roles.of(hit.channel), passes(index));
-            let takes_part = role.is_anything() & (hit.flags.0 & NO_PART.0 == 0);
             came[role.source()] += u64::from(passes);
-            if passes && !takes_part {
-                refused[role.source()] += 1;
-            }
-            (role.source(), passes & takes_part)
+            passes & role.is_anything() & (hit.flags.0 & NO_PART.0 == 0)
         };
-        let Some(first) = (0..hits.len()).find(|index| look(*index, &hits[*index]).1) else { return };
+        let Some(first) = (0..hits.len()).find(|index| look(*index, &hits[*index])) else { return };
         crowded.resize(hits.len().max(crowded.len()), 0);
-        let mut count = 0;
-        let (mut before, mut before_source) = (first, roles.of(hits[first].channel).source());
+        let (mut count, mut before) = (0, first);
         let (mut before_ps, mut is_near_before) = (hits[first].time_ps, true);
         for (index, hit) in hits.iter().enumerate().skip(first + 1) {
-            let (source, takes_part) = look(index, hit);
+            let takes_part = look(index, hit);
             // In order, so that the difference is not negative; it may be more than 63 bits say.
             let is_near = hit.time_ps.wrapping_sub(before_ps) as u64 <= reach_ps as u64;
             crowded[count] = before as u32;
             count += usize::from(takes_part & (is_near_before | is_near));
-            out.count_single(before_source, takes_part & !(is_near_before | is_near));
-            (before, before_source) = if takes_part { (index, source) } else { (before, before_source) };
+            before = if takes_part { index } else { before };
             before_ps = if takes_part { hit.time_ps } else { before_ps };
             is_near_before = if takes_part { is_near } else { is_near_before };
         }
         crowded[count] = before as u32;
         for place in &crowded[..=count] {
             let hit = hits[*place as usize];
-            rule.push(roles.of(hit.channel).waiting(hit), out);
+            let role = roles.of(hit.channel);
+            judged[role.source()] += 1;
+            rule.push(role.waiting(hit), out);
         }
     }
 
@@ -214,10 +211,10 @@ impl Coincidence {
         let role = self.roles.of(hit.channel);
         self.came[role.source()] += 1;
         if !role.is_anything() || hit.flags.0 & NO_PART.0 != 0 {
-            self.refused[role.source()] += 1;
             return;
         }
         let Some(admission) = &mut self.admission else {
+            self.judged[role.source()] += 1;
             self.rule.push(role.waiting(hit), &mut self.out);
             return;
         };
@@ -227,9 +224,9 @@ impl Coincidence {
         if role.gates() {
             admission.gate(hit.time_ps);
         }
-        match role.takes_part() {
-            true => admission.push(role.waiting(hit)),
-            false => self.refused[role.source()] += 1,
+        if role.takes_part() {
+            self.judged[role.source()] += 1;
+            admission.push(role.waiting(hit));
         }
         self.admit(hit.time_ps);
     }
@@ -239,7 +236,7 @@ impl Coincidence {
         while let Some((waiting, takes_part)) = admission.decide(frontier_ps) {
             match takes_part {
                 true => self.rule.push(waiting, &mut self.out),
-                false => self.refused[usize::from(waiting.source)] += 1,
+                false => self.out.refuse(&waiting),
             }
         }
     }
@@ -271,8 +268,10 @@ impl Coincidence {
         let mut held = vec![0u64; self.came.len()];
         undecided.chain(self.rule.waiting()).for_each(|waiting| held[usize::from(waiting.source)] += 1);
         for (source, tally) in self.tallies.iter_mut().enumerate() {
-            tally.input(Unit::Hits, std::mem::take(&mut self.came[source]));
-            tally.filtered(Unit::Hits, std::mem::take(&mut self.refused[source]));
+            let (came, judged) =
+                (std::mem::take(&mut self.came[source]), std::mem::take(&mut self.judged[source]));
+            tally.input(Unit::Hits, came);
+            tally.filtered(Unit::Hits, came - judged);
             tally.set_held(Unit::Hits, held[source]);
         }
         self.out.enter(&mut self.tallies);

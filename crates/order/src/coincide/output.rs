@@ -53,10 +53,9 @@ impl Output {
         hits.iter_mut().for_each(|waiting| waiting.kept = true);
     }
 
-    /// Hits of a source that stand alone, if this one does.
-    #[inline(always)]
-    pub fn count_single(&mut self, source: usize, is_single: bool) {
-        self.single[source] += u64::from(is_single);
+    /// A hit that takes no part after all.
+    pub fn refuse(&mut self, waiting: &Waiting) {
+        self.single[usize::from(waiting.source)] += 1;
     }
 
     /// Lets hits go that no event can want any more.

@@ -28,7 +28,7 @@ use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
 
 /// Hits that go through all stages together: they stay in the first-level cache, and what a pathological window can make of them stays small.
-const PIECE: usize = 2048;
+const PIECE: usize = 512;
 
 /// The stages behind time order, and the spectra that they fill.
 #[derive(Debug)]

@@ -153,31 +153,58 @@ impl StandardFiller {
                 });
             }
         }
-        enter(words, Word::ENERGY, self.energy.totals(row, store));
+        let counts = widest(CountWords(words));
+        counts.enter(counts.energy, self.energy.totals(row, store));
         if let Some(pair) = kev {
-            enter(words, Word::ENERGY, pair.totals(row, store));
+            counts.enter(counts.energy, pair.totals(row, store));
         }
         if let Some(pair) = self.plane {
             let totals = pair.totals(row, store);
-            enter(words, Word::SHAPE, totals);
-            let beside = |kept: u32| {
-                words
-                    .iter()
-                    .filter(|word| word.has(Word::SHAPE) & !word.has(Word::INSIDE) & (word.is_kept() == kept))
-                    .count()
-            };
-            Totals::add(&totals[0].beside, beside(0) as u64);
-            Totals::add(&totals[1].beside, beside(1) as u64);
+            counts.enter(counts.shape, totals);
+            let [rest, kept] = counts.beside;
+            Totals::add(&totals[0].beside, u64::from(rest));
+            Totals::add(&totals[1].beside, u64::from(kept));
         }
     }
 }
 
-/// Those with all of these bits are entries, of the rest or of those that are kept.
-fn enter(words: &[Word], bits: u32, [rest, kept]: [&Totals; 2]) {
-    let with = |bits: u32| words.iter().filter(|word| word.has(bits)).count() as u64;
-    let (all, of_kept) = (with(bits), with(bits | Word::KEPT));
-    Totals::add(&rest.entries, all - of_kept);
-    Totals::add(&kept.entries, of_kept);
+/// How many words say what, of the rest and of those that are kept.
+#[derive(Clone, Copy, Default)]
+struct WordCounts {
+    energy: [u32; 2],
+    shape: [u32; 2],
+    beside: [u32; 2],
+}
+
+impl WordCounts {
+    fn enter(&self, [of_rest, of_kept]: [u32; 2], [rest, kept]: [&Totals; 2]) {
+        Totals::add(&rest.entries, u64::from(of_rest));
+        Totals::add(&kept.entries, u64::from(of_kept));
+    }
+}
+
+struct CountWords<'w>(&'w [Word]);
+
+impl Wide for CountWords<'_> {
+    type Output = WordCounts;
+
+    #[inline(always)]
+    fn run(self) -> WordCounts {
+        let mut sums = [0u32; 6];
+        for word in self.0 {
+            let bits = word.0 >> 28;
+            let (kept, energy, shape, inside) = (bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3);
+            let beside = shape & (inside ^ 1);
+            sums[0] += energy;
+            sums[1] += energy & kept;
+            sums[2] += shape;
+            sums[3] += shape & kept;
+            sums[4] += beside;
+            sums[5] += beside & kept;
+        }
+        let split = |index: usize| [sums[index] - sums[index + 1], sums[index + 1]];
+        WordCounts { energy: split(0), shape: split(2), beside: split(4) }
+    }
 }
 
 struct EnergyPlaces<'w> {

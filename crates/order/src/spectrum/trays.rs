@@ -75,10 +75,10 @@ impl<T: Copy + Default> Trays<T> {
     /// Lays a word in a tray. Whether the tray is full: it is emptied before the next.
     #[inline(always)]
     pub fn push(&mut self, row: usize, word: T) -> bool {
-        let count = &mut self.counts[row];
-        self.words[row * self.stride + *count as usize] = word;
-        *count += 1;
-        *count as usize == self.capacity
+        let count = self.counts[row] as usize;
+        self.counts[row] = count as u32 + 1;
+        self.words[row * self.stride + count] = word;
+        count + 1 == self.capacity
     }
 
     /// Takes what lies in a tray, which is empty then.

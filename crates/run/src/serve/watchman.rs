@@ -19,7 +19,7 @@ use thalweg_monitor::alarm::{AlarmError, Alarms, Notifier};
 
 use super::old_runs::RoomMaker;
 use super::{Served, Subject};
-use crate::station::{NewRun, Station};
+use crate::station::NewRun;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -109,8 +109,11 @@ impl Watch {
         while !stop.load(Ordering::Acquire) {
             let until = Instant::now() + LOOK_EVERY;
             self.look();
+            self.follow();
             while Instant::now() < until && !stop.load(Ordering::Acquire) {
                 std::thread::sleep(NAP);
+                // No detector waits longer for its next run than it must.
+                self.follow();
             }
         }
         // The last run has ended.
@@ -130,15 +133,12 @@ impl Watch {
             self.notifier.tell(&change);
         }
         self.served.set_alarms(serde_json::to_value(self.alarms.standing()).unwrap_or_default());
-        // Before the next run is started.
         self.make_room();
-        if let Subject::Station(station) = &self.served.subject {
-            self.follow(&station.clone());
-        }
     }
 
     /// Starts the next run where that is asked for.
-    fn follow(&mut self, station: &Station) {
+    fn follow(&mut self) {
+        let Subject::Station(station) = &self.served.subject else { return };
         let rules = &self.served.configuration.unattended;
         let (latest, is_idle) = (station.run().state(), station.is_idle());
         let state = latest.state;
@@ -168,6 +168,8 @@ impl Watch {
         }
         if self.restart_at.is_some_and(|at| at <= Instant::now()) {
             self.restart_at = None;
+            let station = station.clone();
+            self.make_room();
             match station.start(&NewRun::default()) {
                 Ok(_) => tracing::info!("the next run is started, as [unattended] asks"),
                 Err(error) => tracing::warn!("the next run could not be started: {error}"),

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A flight recorder at full rate: run after run with every hit processed and recorded, the oldest runs removed by policy.
+
+    thalweg serve recorder.toml --start  ─►  runs/*/run.json  ─►  hits sent, recorded, lost; bytes on file; verdict
+
+One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CONFIGURATION = """
+[run]
+title = "recorder"
+seconds = {run_seconds}
+[[source]]
+name = "board"
+format = "digitizer2"
+url = "emulate://"
+receive_buffer_bytes = {receive_buffer_bytes}
+[source.emulate]
+prepared = true
+total_rate_hz = {rate}
+[coincidence]
+window_ps = 3000
+[record]
+directory = "{directory}"
+tables = ["hits"]
+[record.retention]
+most_bytes = {most_bytes}
+[unattended]
+rotate = true
+[monitor]
+listen = "127.0.0.1:0"
+"""
+
+
+def table_bytes(directory):
+    """What the tables of all runs take now. A run may go while it is looked at."""
+    total = 0
+    for file in directory.glob("*/*.arrows"):
+        try:
+            total += file.stat().st_size
+        except FileNotFoundError:
+            pass
+    return total
+
+
+def watch(child, directory, seconds):
+    """The most bytes that lay there, until the time is over or the child has ended."""
+    most, until, said = 0, time.monotonic() + seconds, time.monotonic()
+    while time.monotonic() < until and child.poll() is None:
+        most = max(most, table_bytes(directory))
+        if time.monotonic() - said >= 60:
+            said = time.monotonic()
+            print(f"{len(list(directory.iterdir())):5} runs, {most / 1e9:.1f} GB on file at most", flush=True)
+        time.sleep(1)
+    return most
+
+
+def records(directory):
+    """The records of all runs that have ended, by number."""
+    all_records = [json.loads(path.read_text()) for path in sorted(directory.glob("*/run.json"))]
+    return [record for record in all_records if record["state"] != "running"]
+
+
+def lost_by_reason(runs):
+    """Hits lost, by stage and reason, over all runs."""
+    lost = {}
+    for run in runs:
+        for row in run["ledger"]["entries"]:
+            if row["unit"] == "hits":
+                for reason, count in row["lost"].items():
+                    key = f"{row['stage']}: {reason}"
+                    lost[key] = lost.get(key, 0) + count
+    return lost
+
+
+def main():
+    """Runs the recorder and prints what became of the hits."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", default="target/release/thalweg")
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--run-seconds", type=float, default=15.0)
+    parser.add_argument("--hits-per-second", type=float, default=20.6e6)
+    parser.add_argument("--receive-buffer-bytes", type=int, default=512 << 20)
+    parser.add_argument("--most-bytes", type=int, default=11_000_000_000)
+    parser.add_argument("--directory", default="/dev/shm" if Path("/dev/shm").is_dir() else None)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="thalweg-recorder-", dir=options.directory) as folder:
+        directory = Path(folder) / "runs"
+        directory.mkdir()
+        file = Path(folder) / "recorder.toml"
+        file.write_text(CONFIGURATION.format(
+            run_seconds=options.run_seconds, rate=options.hits_per_second, directory=directory,
+            receive_buffer_bytes=options.receive_buffer_bytes, most_bytes=options.most_bytes))
+        started = time.monotonic()
+        command = [options.binary, "serve", str(file), "--start"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder, env=os.environ) as child:
+            most = watch(child, directory, options.seconds)
+            took = time.monotonic() - started
+            ended_early = child.poll() is not None
+            child.send_signal(signal.SIGINT)
+        runs = records(directory)
+    if not runs:
+        print("recorder: no run has ended", file=sys.stderr)
+        return 1
+    details = [run["details"] for run in runs]
+    recorded = sum(row["out"] for run in runs for row in run["ledger"]["entries"]
+                   if row["stage"] == "record" and row["unit"] == "hits")
+    sent = sum(each["hits_sent"] or 0 for each in details)
+    lost = sum(each["hits_lost"] for each in details)
+    running = sum(each["elapsed_seconds"] for each in details)
+    removed = sum(1 for run in runs if run["removed"])
+    good = all(run["state"] == "stopped" and run["ledger"]["closed"] for run in runs) and not ended_early
+    print(f"recorder: {len(runs)} runs in {took:.0f} s, {recorded} hits recorded of {sent} sent, {lost} lost"
+          f" ({100 * lost / max(sent, 1):.3f} %), {removed} runs removed, {most / 1e9:.1f} GB on file at most")
+    print(f"recorder: {recorded / running / 1e6:.2f} M hits/s while runs went on, {recorded / took / 1e6:.2f} M/s in all;"
+          f" books {'close' if good else 'DO NOT CLOSE, or a run has failed'}")
+    for place, count in sorted(lost_by_reason(runs).items()):
+        print(f"recorder: {count} hits lost at {place}")
+    for run in runs:
+        for remark in run["remarks"]:
+            print(f"recorder: run {run['number']}: {remark}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
