@@ -82,6 +82,11 @@ pictures: web/node_modules/.package-lock.json ## Take the page's pictures in doc
 	cd web && THALWEG_BINARY=$(TARGET)/release/thalweg THALWEG_PAGE_PICTURES=$(abspath docs/images) npm run --silent browser
 	pngquant --force --ext .png --speed 1 64 docs/images/page-*.png
 
+.PHONY: latency
+latency: prepare web/node_modules/.package-lock.json ## From a hit on the wire to a count on the screen of a real browser
+	$(CARGO) build --release --locked -p thalweg
+	cd web && THALWEG_BINARY=$(TARGET)/release/thalweg node ../tests/web/latency.mjs
+
 .PHONY: bench
 bench: ## Measure against the yardsticks; JSON in target/bench (BENCH=decode for one)
 	$(CARGO) build --release --locked -p thalweg

@@ -52,7 +52,7 @@ async function start_binary(binary, kind) {
 }
 
 /** The first address that a program prints. */
-function address_told(child, what) {
+export function address_told(child, what) {
   return new Promise((resolve, reject) => {
     let told = "";
     const refuse = (why) => reject(new Error(`${what} ${why}:\n${told}`));

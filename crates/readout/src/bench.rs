@@ -128,6 +128,8 @@ pub struct Work {
     rate_hz: Option<f64>,
     /// Share of the payload's bytes that are random; the rest is 0.
     random_share: f64,
+    /// What each board can hold back, and as much in the kernel's send buffer; without it what emulated boards have.
+    held_bytes: Option<usize>,
 }
 
 impl Work {
@@ -140,7 +142,16 @@ impl Work {
             // The kernel counts some 2.3 times the bytes of datagrams of 1 kB.
             Over::Udp => ((8 << 20) / (3 * each)).max(1) as u64,
         };
-        Work { over, boards, fragment_bytes, triggers, at_once, rate_hz: None, random_share: 1.0 }
+        Work {
+            over,
+            boards,
+            fragment_bytes,
+            triggers,
+            at_once,
+            rate_hz: None,
+            random_share: 1.0,
+            held_bytes: None,
+        }
     }
 
     /// The same boards triggered at a rate, for half a second per turn.
@@ -152,6 +163,11 @@ impl Work {
     /// The same with a payload of which so much is random; the rest is 0, and can be compressed.
     pub fn with_random_share(self, random_share: f64) -> Work {
         Work { random_share, ..self }
+    }
+
+    /// Boards that can hold back so much each, beside as much in the kernel: how far one may be ahead of another.
+    pub fn holding(self, held_bytes: Option<usize>) -> Work {
+        Work { held_bytes, ..self }
     }
 
     /// Bytes of each fragment, header included.
@@ -216,8 +232,11 @@ struct Sender {
 impl Sender {
     fn new(links: Vec<HostedLink>, work: &Work) -> Result<Sender, SourceError> {
         let (triggers, followed) = ring(work.triggers as usize + 1);
-        let hosted =
-            HostedBoards::new(TriggeredSettings::new(links, Feed::Follow(followed))).map_err(failed)?;
+        let mut settings = TriggeredSettings::new(links, Feed::Follow(followed));
+        if let Some(bytes) = work.held_bytes {
+            (settings.fifo_bytes, settings.send_buffer_bytes) = (bytes, bytes);
+        }
+        let hosted = HostedBoards::new(settings).map_err(failed)?;
         hosted.start();
         Ok(Sender { hosted, triggers, told: 0 })
     }

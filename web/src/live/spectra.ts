@@ -34,22 +34,25 @@ export async function spectra(): Promise<Spectrum[]> {
 // More ids make the address of a request longer than servers take.
 const MOST_AT_ONCE = 128;
 
+/** As often as an eye follows. */
+export const PERIOD_MS = 100;
+
 /** Counts of the spectra that somebody looks at. */
 export class CountsFeed {
   readonly #wanted: () => readonly number[];
   readonly #taken: (frames: Frame[]) => void;
   readonly #failed: (words: string) => void;
   readonly #revisions = new Map<number, bigint>();
-  readonly #period_ms: number;
+  readonly #period_ms: () => number;
   #timer = 0;
   #closed = false;
 
-  /** Asks for `wanted()` every `period_ms`; what has changed goes to `taken`. */
+  /** Asks for `wanted()` every `period_ms()`; what has changed goes to `taken`. */
   constructor(
     wanted: () => readonly number[],
     taken: (frames: Frame[]) => void,
     failed: (words: string) => void,
-    period_ms = 100,
+    period_ms = () => PERIOD_MS,
   ) {
     [this.#wanted, this.#taken, this.#failed, this.#period_ms] = [wanted, taken, failed, period_ms];
     void this.#ask();
@@ -87,6 +90,6 @@ export class CountsFeed {
     }
     if (this.#closed) return;
     const took = performance.now() - began;
-    this.#timer = window.setTimeout(() => void this.#ask(), Math.max(this.#period_ms - took, took, 20));
+    this.#timer = window.setTimeout(() => void this.#ask(), Math.max(this.#period_ms() - took, took, 20));
   }
 }

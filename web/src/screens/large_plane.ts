@@ -98,7 +98,6 @@ export class LargePlane implements Picture {
         this.#draw();
       },
       (words) => set_text(this.#trouble, words),
-      200,
     );
     this.moved();
   }

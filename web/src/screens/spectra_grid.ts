@@ -3,7 +3,7 @@
 import { count } from "../figures/quantity.js";
 import type { Frame } from "../figures/packed.js";
 import { all_calibrated } from "../live/chosen_spectra.js";
-import { CountsFeed, short_name, type Spectrum } from "../live/spectra.js";
+import { CountsFeed, PERIOD_MS, short_name, type Spectrum } from "../live/spectra.js";
 import { draw_spark } from "../draw/spark.js";
 import { draw_stamp } from "../draw/stamp.js";
 import { Choice, segments, Toggle } from "../parts/controls.js";
@@ -22,8 +22,8 @@ interface Stamp {
   visible: boolean;
 }
 
-// Stamps need not be as quick as the one that is looked at.
-const PERIOD_MS = 400;
+// A screen of planes is hundreds of times as much to fetch and to draw.
+const PLANES_PERIOD_MS = 400;
 
 /** The grid. */
 export class Grid implements Picture {
@@ -72,7 +72,7 @@ export class Grid implements Picture {
       () => [...this.#stamps.values()].filter(({ visible }) => visible).map(({ spectrum }) => spectrum.id),
       (frames) => this.#taken(frames),
       (words) => set_text(this.#trouble, words),
-      PERIOD_MS,
+      () => (this.#has_planes() ? PLANES_PERIOD_MS : PERIOD_MS),
     );
     this.#unthemed = on_theme(() => this.#draw());
   }
@@ -118,6 +118,10 @@ export class Grid implements Picture {
     if (channel === null) query.set("id", String(id));
     else query.set("channel", String(channel));
     return `#/spectra?${query}`;
+  }
+
+  #has_planes(): boolean {
+    return [...this.#stamps.values()].some(({ visible, spectrum }) => visible && spectrum.axes.length === 2);
   }
 
   #taken(frames: Frame[]): void {

@@ -26,23 +26,42 @@ use super::building::Building;
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
-const BENCH: &str = "build";
+/// Each board can hold back half a MiB, in its FIFO and in the kernel's send buffer.
+const BUILD: Shape = Shape { bench: "build", held_bytes: None };
+/// 128 KiB instead. Less than 64 KiB in the kernel is less than a segment on loopback, and waits for acknowledgements.
+const IN_STEP: Shape = Shape { bench: "build-in-step", held_bytes: Some(64 << 10) };
 /// Bytes of a fragment, header included: a zero-suppressed wire chamber board's, a camera's, a raw one's, waveforms.
 pub(super) const FRAGMENT_BYTES: [usize; 5] = [380, 1 << 10, 6 << 10, 16 << 10, 64 << 10];
 const BOARDS: [u16; 5] = [2, 8, 105, 265, 512];
 
+/// How far one board may be ahead of another.
+#[derive(Clone, Copy)]
+struct Shape {
+    bench: &'static str,
+    held_bytes: Option<usize>,
+}
+
 /// Measures all numbers of boards and sizes.
 pub(super) fn build(conditions: &Conditions) -> Result<Measured, BenchError> {
+    sweep(BUILD, conditions)
+}
+
+/// The same from boards that hold little, so that they stay in step.
+pub(super) fn build_in_step(conditions: &Conditions) -> Result<Measured, BenchError> {
+    sweep(IN_STEP, conditions)
+}
+
+fn sweep(shape: Shape, conditions: &Conditions) -> Result<Measured, BenchError> {
     let mut points = Vec::new();
     for boards in BOARDS {
         for bytes in FRAGMENT_BYTES {
-            let measured = build_of(boards, bytes, conditions.repeats)
-                .map_err(|error| BenchError::Room { bench: BENCH, message: error.to_string() })?;
+            let measured = build_of(shape, (boards, bytes), conditions.repeats)
+                .map_err(|error| BenchError::Room { bench: shape.bench, message: error.to_string() })?;
             points.push(measured);
         }
     }
     let sweep = Sweep {
-        bench: BENCH,
+        bench: shape.bench,
         title: "Building events over TCP, processor time of one thread".to_owned(),
         along: "fragment_bytes",
         x_words: "fragment / B",
@@ -89,8 +108,12 @@ impl Turns {
 }
 
 /// Builds fragments of `fragment_bytes` of so many boards, `repeats` times.
-fn build_of(boards: u16, fragment_bytes: usize, repeats: usize) -> Result<Measurement, SourceError> {
-    let work = Work::new(Over::Tcp, boards, fragment_bytes);
+fn build_of(
+    shape: Shape,
+    (boards, fragment_bytes): (u16, usize),
+    repeats: usize,
+) -> Result<Measurement, SourceError> {
+    let work = Work::new(Over::Tcp, boards, fragment_bytes).holding(shape.held_bytes);
     let clock = RunClock::start();
     let (mut builds, mut receives) = (Subject::open(&work, clock)?, Subject::open(&work, clock)?);
     let block_bytes = builds.block_bytes();
@@ -113,7 +136,7 @@ fn build_of(boards: u16, fragment_bytes: usize, repeats: usize) -> Result<Measur
     let fragments = work.fragments() as f64;
     let wall_rate = fragments / built.median(wall);
     Ok(Measurement {
-        bench: BENCH.to_owned(),
+        bench: shape.bench.to_owned(),
         value: fragments / built.median(processor),
         unit: "fragments/s".to_owned(),
         yardstick: "a bare epoll and recv loop over as many connections, as much memory written through"
@@ -145,7 +168,7 @@ mod tests {
 
     #[test]
     fn every_fragment_is_built_and_held_against_both() {
-        let measured = build_of(3, 16 << 10, 1).expect("loopback is there");
+        let measured = build_of(IN_STEP, (3, 16 << 10), 1).expect("loopback is there");
         for part in ["ratio_to_receive", "wall_ratio", "wall_fragments_per_second"] {
             assert!(measured.parameters[part].as_f64().is_some_and(|value| value > 0.0), "{part}");
         }

@@ -175,7 +175,7 @@ fn live_benches() -> [Bench; 4] {
 }
 
 /// Those of receiving from many boards and building their events.
-fn event_benches() -> [Bench; 8] {
+fn event_benches() -> [Bench; 9] {
     [
         bench(
             "build-memory",
@@ -191,6 +191,11 @@ fn event_benches() -> [Bench; 8] {
             "build",
             "events of 2 to 512 boards over TCP, against our receive and a bare receive loop",
             build::build,
+        ),
+        bench(
+            "build-in-step",
+            "the same of boards that hold back 128 KiB each instead of 512",
+            build::build_in_step,
         ),
         bench(
             "build-rate",
