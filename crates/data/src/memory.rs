@@ -6,7 +6,9 @@
 //! Unless a node is named the kernel takes each page from the node of the core that touches it first: a pool that is made
 //! on the core of its reader is near it.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use schemars::JsonSchema;
@@ -54,6 +56,19 @@ pub struct Memory {
     pub huge_pages: HugePages,
     /// The node it is on; without one, that of the core which makes the pool.
     pub numa_node: Option<u32>,
+}
+
+/// Gives a file that is going to be mapped so many bytes, all of them there: a page that a full disk does not have later would kill the
+/// process.
+///
+/// # Errors
+/// What the system says: that there is no room, above all.
+pub fn reserve(file: &File, bytes: usize) -> io::Result<()> {
+    // SAFETY: a call without pointers.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
+        0 => Ok(()),
+        refused => Err(io::Error::from_raw_os_error(refused)),
+    }
 }
 
 /// Which step failed, and what the system said.

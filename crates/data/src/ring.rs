@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence};
 
+/// Whoever waits for a batch looks this often whether the other end still lives.
+const LOOK_FOR_OTHER_END: Duration = Duration::from_millis(100);
+
 /// An index on a cache line of its own: the two ends do not slow each other down.
 #[repr(align(128))]
 struct Position(AtomicUsize);
@@ -271,6 +274,23 @@ impl<T> Upstream<T> {
         self.empties.pop_wait(wait)
     }
 
+    /// An empty batch, waited for as long as the other end lives; `None` when that is gone.
+    pub fn next_empty(&mut self) -> Option<T> {
+        loop {
+            let empty = self.empties.pop_wait(LOOK_FOR_OTHER_END);
+            if empty.is_some() || self.is_closed() {
+                return empty;
+            }
+        }
+    }
+
+    /// Sends a batch and has an empty one in its place, which is waited for. `false`, and the batch stays, when the other end is gone.
+    pub fn exchange(&mut self, batch: &mut T) -> bool {
+        let Some(empty) = self.next_empty() else { return false };
+        self.send(std::mem::replace(batch, empty));
+        true
+    }
+
     /// Sends a batch. It is dropped when the other end is gone, which [`Upstream::is_closed`] tells.
     pub fn send(&mut self, batch: T) {
         // The ring holds every batch of the circuit, so it is never full.
@@ -345,6 +365,34 @@ mod tests {
         assert_eq!(producer.push(2), Err(2));
         assert_eq!(consumer.pop(), Some(1));
         assert_eq!(producer.push(2), Ok(()));
+    }
+
+    #[test]
+    fn batches_are_exchanged_until_the_other_end_is_gone() {
+        let (mut up, mut down) = circuit(1, || 0);
+        let thread = std::thread::spawn(move || {
+            let sum: u32 = (0..100)
+                .map(|_| {
+                    let batch = down.receive_wait(Duration::from_secs(5)).expect("sent");
+                    down.give_back(0);
+                    batch
+                })
+                .sum();
+            drop(down);
+            sum
+        });
+        let mut batch = 1;
+        for _ in 0..100 {
+            assert!(up.exchange(&mut batch), "it lives");
+            batch += 1;
+        }
+        assert_eq!(thread.join().expect("no panic"), 100);
+        // The last one that was given back is still there.
+        batch = 7;
+        while up.exchange(&mut batch) {
+            batch = 7;
+        }
+        assert_eq!(batch, 7, "nobody takes it");
     }
 
     #[test]

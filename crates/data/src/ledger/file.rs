@@ -7,7 +7,6 @@
 //! ```
 
 use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,6 +17,7 @@ use super::books::{AccountBook, Books};
 use super::tally::{CELLS, Tally, output_cell};
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
+use crate::memory::reserve;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"THALEDGR");
 const VERSION: u64 = 1;
@@ -220,17 +220,14 @@ impl Inner {
 
 fn create_file(path: &Path, bytes: usize) -> std::io::Result<MmapMut> {
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-    // Reserved now, or refused now: a page that a full disk does not have later would kill the process.
-    // SAFETY: a call without pointers.
-    let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) };
-    if refused != 0 {
-        // What is there of it is no ledger, and a later try is to find its name free.
-        let _ = std::fs::remove_file(path);
-        return Err(std::io::Error::from_raw_os_error(refused));
-    }
     // SAFETY: the file was made by us just now (`create_new`); should another process cut it short the kernel ends this
     // one with a bus error, as for any mapped file.
-    unsafe { MmapMut::map_mut(&file) }
+    let mapped = reserve(&file, bytes).and_then(|()| unsafe { MmapMut::map_mut(&file) });
+    if mapped.is_err() {
+        // What is there of it is no ledger, and a later try is to find its name free.
+        let _ = std::fs::remove_file(path);
+    }
+    mapped
 }
 
 fn file_error(path: &Path, cause: std::io::Error) -> LedgerError {

@@ -145,17 +145,9 @@ impl Behind<'_> {
                 batch.clear();
             }
             Behind::There(outlet, _) => {
-                let mut empty = loop {
-                    match outlet.empty_wait(WAIT) {
-                        Some(empty) => break empty,
-                        None if outlet.is_closed() => {
-                            return Err("the second thread has ended early".to_owned());
-                        }
-                        None => {}
-                    }
-                };
-                std::mem::swap(&mut empty, batch);
-                outlet.send(empty);
+                if !outlet.exchange(batch) {
+                    return Err("the second thread has ended early".to_owned());
+                }
             }
         }
         Ok(())

@@ -58,15 +58,10 @@ impl Recorder {
 
     /// Passes a batch on, waiting for an empty one.
     pub(super) fn take(&mut self, events: &mut Events) {
-        while !self.outlet.is_closed() {
-            if let Some(mut batch) = self.outlet.empty_wait(WAIT) {
-                std::mem::swap(&mut batch, events);
-                self.outlet.send(batch);
-                return;
-            }
+        if !self.outlet.exchange(events) {
+            // The recording has failed, which its end tells.
+            events.clear();
         }
-        // The recording has failed, which its end tells.
-        events.clear();
     }
 
     /// Waits until everything is on file; returns the events there. The folder stays until [`Recorder::remove`].

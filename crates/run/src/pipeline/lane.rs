@@ -111,14 +111,9 @@ fn decode_into(decode: &mut dyn Decode, units: &Frames, hits: &mut Hits) {
 
 /// The policy `hold`: waits as long as the other end lives.
 pub(super) fn wait_for_empty<T>(upstream: &mut Upstream<T>, signals: &Signals) -> Option<T> {
-    loop {
-        if let Some(batch) = upstream.empty_wait(WAIT) {
-            return Some(batch);
-        }
-        if upstream.is_closed() {
-            signals
-                .fail("a stage behind this one has ended before its time; see the message before".to_owned());
-            return None;
-        }
+    let empty = upstream.next_empty();
+    if empty.is_none() {
+        signals.fail("a stage behind this one has ended before its time; see the message before".to_owned());
     }
+    empty
 }

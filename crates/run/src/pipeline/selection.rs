@@ -6,7 +6,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Hits, SnapshotNumber, SourceId};
@@ -17,7 +16,6 @@ use thalweg_order::cut::{HitCuts, Scope};
 use super::{Ledgered, OUTPUT_HITS, REPORT_EVERY_NS};
 use crate::observed::{CutReport, Observed};
 
-const WAIT: Duration = Duration::from_millis(20);
 /// Batches on their way to the process thread: time order gives several at once, and neither thread is to wait for the other then.
 pub(crate) const SELECTED_BATCHES: usize = 8;
 /// Without hits, the process thread is told the time so often.
@@ -116,14 +114,9 @@ impl Selection {
             return batch.clear();
         }
         self.told_ns = header.mark.0;
-        while !self.outlet.is_closed() {
-            if let Some(mut empty) = self.outlet.empty_wait(WAIT) {
-                std::mem::swap(&mut empty, batch);
-                self.outlet.send(empty);
-                return;
-            }
+        if !self.outlet.exchange(batch) {
+            batch.clear();
         }
-        batch.clear();
     }
 
     /// The marker of a snapshot has come behind one source's hits.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memmap2::MmapRaw;
+use thalweg_data::memory::reserve;
 
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
@@ -28,13 +29,10 @@ pub(crate) fn create(bytes: usize) -> io::Result<File> {
     }
     // SAFETY: the kernel has just made this descriptor for us.
     let memory = unsafe { File::from_raw_fd(memory) };
-    memory.set_len(bytes as u64)?;
-    // Reserved now, or refused now: a page that cannot be had later would kill the process.
-    // SAFETY: a call without pointers.
-    let reserved = unsafe { libc::fallocate(memory.as_raw_fd(), 0, 0, bytes as libc::off_t) };
+    reserve(&memory, bytes)?;
     // SAFETY: a call without pointers.
     let sealed = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
-    if reserved != 0 || sealed != 0 { Err(io::Error::last_os_error()) } else { Ok(memory) }
+    if sealed == 0 { Ok(memory) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether memory that another process made is what [`create`] makes, of so many bytes.
