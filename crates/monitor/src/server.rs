@@ -63,7 +63,13 @@ impl Monitor {
             Some((certificate, key)) => Some(crate::tls::acceptor(certificate, key)?),
             None => None,
         };
-        let listener = listen(checked.address)?;
+        let listener = match listen(checked.address) {
+            // Asked only when it is taken: who looks before may be overtaken.
+            Err(MonitorError::Busy { address }) if settings.or_any_port => {
+                listen(SocketAddr::new(address.ip(), 0))?
+            }
+            listener => listener?,
+        };
         let address = listener.local_addr().unwrap_or(checked.address);
         let guard = Guard {
             token: checked.token,

@@ -44,6 +44,10 @@ pub struct Settings {
     /// A browser that has taken nothing for so long is let go, seconds.
     #[schemars(range(min = 0.1, max = 600.0))]
     pub stall_s: f64,
+    /// Whether any free port will do where that one is taken: of a demonstration, not of an experiment that is looked for.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub or_any_port: bool,
 }
 
 impl Default for Settings {
@@ -60,6 +64,7 @@ impl Default for Settings {
             streams: 32,
             connections: 256,
             stall_s: 10.0,
+            or_any_port: false,
         }
     }
 }

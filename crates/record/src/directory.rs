@@ -271,8 +271,17 @@ impl RunDirectory {
         };
         written().map_err(|cause| {
             let _ = fs::remove_file(&beside);
-            RecordError::io(path, "writing", cause)
+            match cause.kind() {
+                std::io::ErrorKind::NotFound if !self.path.is_dir() => self.vanished(),
+                _ => RecordError::io(path, "writing", cause),
+            }
         })
+    }
+
+    fn vanished(&self) -> RecordError {
+        let found = "the directory of the run has vanished while it was written: somebody has moved or removed it, and the \
+                     tables with it; leave runs where they are until they have ended";
+        RecordError::Missing { path: self.path.clone(), found: found.to_owned() }
     }
 
     /// As [`RunDirectory::replace`], by a file that is there already, `room` on the same disk, and takes the content without

@@ -93,12 +93,10 @@ impl Demo {
 
 /// The page of a demonstration: at `listen`, or at a free port of that address when the port is taken.
 pub fn page(listen: &str) -> thalweg_monitor::Settings {
-    let at = |listen: String| thalweg_monitor::Settings { listen, ..thalweg_monitor::Settings::default() };
-    let is_taken =
-        std::net::TcpListener::bind(listen).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
-    match listen.rsplit_once(':') {
-        Some((address, _)) if is_taken => at(format!("{address}:0")),
-        _ => at(listen.to_owned()),
+    thalweg_monitor::Settings {
+        listen: listen.to_owned(),
+        or_any_port: true,
+        ..thalweg_monitor::Settings::default()
     }
 }
 

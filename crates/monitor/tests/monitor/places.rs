@@ -140,6 +140,9 @@ fn a_busy_port_is_said_with_what_to_do() {
     let settings = Settings { listen: listen.clone(), ..Settings::default() };
     let error = Monitor::start(&settings, served.fake.clone()).expect_err("taken");
     assert!(matches!(error, MonitorError::Busy { .. }));
+    let elsewhere = Settings { or_any_port: true, ..settings };
+    let other = Monitor::start(&elsewhere, served.fake.clone()).expect("any port will do");
+    assert_ne!(other.address().port(), 0);
     let message = error.to_string();
     assert!(message.contains(&listen) && message.contains("[monitor] listen"), "{message}");
     let elsewhere = Settings {

@@ -1,8 +1,8 @@
 //! Recordings that were damaged or whose writer was killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::process::{Folder, Running, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
 
 fn recorded(folder: &Folder) -> String {
     let arguments = ["demo", "--seconds", "1", "--json", "--directory", &folder.at("runs")];
@@ -70,4 +70,27 @@ fn a_run_that_is_asked_to_stop_ends_in_good_order() {
         crate::process::assert_books_close(&summary);
         thalweg(&["verify", &run_directory(&summary)]).done();
     }
+}
+
+#[test]
+fn a_run_whose_directory_vanishes_says_so_and_the_next_one_is_none_the_worse() {
+    let folder = Folder::new();
+    let text = format!(
+        "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n[source.emulate]\nchannels = 8\n\
+         rate_hz = 1000.0\n[record]\ndirectory = \"{}\"\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let run = Running::start(&["run", &file, "--seconds", "3"]);
+    let there = folder.path().join("runs/000001/hits.arrows");
+    let until = Instant::now() + Duration::from_secs(20);
+    while !there.exists() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::remove_dir_all(folder.at("runs")).expect("it was there");
+    let ended = run.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.error.contains("runs/000001: the directory of the run has vanished"), "{}", ended.error);
+    let summary = thalweg(&["run", &file, "--seconds", "0.5", "--json"]).done().json();
+    assert_books_close(&summary);
 }
