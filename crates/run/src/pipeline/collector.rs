@@ -144,8 +144,7 @@ impl Collector {
         if let Some(slicer) = &mut self.slicer {
             slicer.end(signals);
         }
-        self.outcome.wait_for_room(|| self.sink.complete(), signals);
-        self.outcome.end(self.sink.finish(), signals);
+        self.outcome.close(&mut self.sink, Sink::complete, Sink::finish, signals);
         self.note_first_hit();
         self.publish_last();
         // Its end of the ring: the recorder ends when this is gone.

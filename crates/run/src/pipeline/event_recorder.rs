@@ -45,8 +45,7 @@ impl<S: EventSink> EventRecorder<S> {
             events.clear();
             self.inlet.give_back(events);
         }
-        self.outcome.wait_for_room(|| self.sink.complete(), signals);
-        self.outcome.end(self.sink.finish(), signals);
+        self.outcome.close(&mut self.sink, S::complete, S::finish, signals);
         self.events.publish(self.sink.tally());
         for (source, account) in &self.sources {
             account.publish(self.sink.source_tally(*source));

@@ -56,16 +56,19 @@ impl Outcome {
         }
     }
 
-    /// The run has ended: what a full disk has no room for is tried again while somebody may make some.
-    pub(crate) fn wait_for_room(
+    /// The run has ended, and `sink` is closed. What a full disk has no room for is tried again first, by `complete`, while somebody may
+    /// make some; what `finish` cannot write is lost, and told.
+    pub(crate) fn close<S>(
         &mut self,
-        mut complete: impl FnMut() -> Result<(), SinkError>,
+        sink: &mut S,
+        complete: impl Fn(&mut S) -> Result<(), SinkError>,
+        finish: impl FnOnce(&mut S) -> Result<(), SinkError>,
         signals: &Signals,
     ) {
         let until = Instant::now() + LAST_WAIT;
         let may_wait = self.on_full == OnFull::Pause;
-        while matches!(complete(), Err(SinkError::Full { .. }))
-            && may_wait
+        while may_wait
+            && matches!(complete(sink), Err(SinkError::Full { .. }))
             && !signals.is_out_of_room()
             && Instant::now() < until
         {
@@ -73,11 +76,7 @@ impl Outcome {
             std::thread::sleep(TRY_EVERY);
         }
         self.wait(false, signals);
-    }
-
-    /// Everything was written, or not: nothing is waited for any more.
-    pub(crate) fn end(&self, result: Result<(), SinkError>, signals: &Signals) {
-        if let Err(error) = result
+        if let Err(error) = finish(sink)
             && !self.has_failed
         {
             signals.fail(error.to_string());

@@ -87,9 +87,9 @@ impl Process {
             self.inlet.give_back(batch);
         }
         let passed_on = self.pass_last_on();
+        self.outcome.heed(passed_on, signals);
         if let Some(writer) = &mut self.writer {
-            self.outcome.wait_for_room(|| writer.complete(), signals);
-            self.outcome.end(passed_on.and(writer.finish()), signals);
+            self.outcome.close(writer, CoincidenceWriter::complete, CoincidenceWriter::finish, signals);
         }
         self.publish();
         self

@@ -55,8 +55,7 @@ impl RawRecorder {
                 std::thread::sleep(WAIT);
             }
         }
-        self.outcome.wait_for_room(|| self.writer.complete(), signals);
-        self.outcome.end(self.writer.finish(), signals);
+        self.outcome.close(&mut self.writer, RawWriter::complete, RawWriter::finish, signals);
         for (index, account) in self.accounts.iter().enumerate() {
             if let Some(account) = account {
                 account.publish(self.writer.tally(SourceId(index as u16)));

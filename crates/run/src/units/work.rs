@@ -223,8 +223,7 @@ impl Work for BuilderWork {
     }
 
     fn finish(&mut self, signals: &Signals) {
-        self.outcome.wait_for_room(|| self.sink.complete(), signals);
-        self.outcome.end(self.sink.finish(), signals);
+        self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
         self.publish();
         self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         signals.builder_is_over();
