@@ -4,7 +4,7 @@
 #   fuzz.sh SECONDS
 #
 # Needs a nightly toolchain and cargo-fuzz, and says so where they are missing. On the stable toolchain alone,
-# crates/frontend/tests/short_fuzz.rs mutates the same seeds for a few seconds in every `make test`.
+# crates/frontend/tests/frontend/short_fuzz.rs mutates the same seeds for a few seconds in every `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=$1

@@ -1,4 +1,4 @@
-//! Messages and units by themselves; the whole of them together is in `tests/simulation.rs`.
+//! Messages and units by themselves; the whole of them together is in `tests/build/simulation.rs`.
 
 use proptest::prelude::*;
 use thalweg_data::{Closing, Event, Events, Fragment, Mark, Message, Pool, SourceId, Tally, Unit};

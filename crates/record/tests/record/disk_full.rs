@@ -3,18 +3,16 @@
 //! The writing is done by a child process, once under a limit on the size of files, and once on a file system in memory
 //! of its own, where this needs no more than root.
 
-mod example_coincidences;
-mod example_events;
-mod example_run;
-
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use example_events::{Blocks, Planned};
-use example_run::{account, batch, folder, publish, sources};
+use crate::example_events;
+use crate::example_events::{Blocks, Planned};
+use crate::example_run;
+use crate::example_run::{account, batch, folder, publish, sources};
 use thalweg_data::{EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Tally, Unit};
 use thalweg_record::{
     CoincidenceWriter, Compression, EventWriter, HitWriter, OldRuns, Retention, RunDirectory, RunRecord,
@@ -137,7 +135,7 @@ fn write_until_full(place: &Path, compression: Compression) {
 }
 
 fn write_coincidences_until_full(place: &Path, compression: Compression) {
-    use example_coincidences as example;
+    use crate::example_coincidences as example;
     let settings = Settings { compression, batch_hits: 4000, ..Settings::default() };
     let run = RunDirectory::create(place, "full").expect("made");
     let mut writer = CoincidenceWriter::create(run.path(), &settings, &example::sources()).expect("made");
@@ -223,7 +221,7 @@ fn write_events_until_full(place: &Path, compression: Compression) {
 
 fn run_child(script: &str, place: &Path) -> Output {
     let this = std::env::current_exe().expect("a test has a file");
-    let script = format!("{script}\nexec \"$0\" --exact child --ignored --nocapture");
+    let script = format!("{script}\nexec \"$0\" --exact disk_full::child --ignored --nocapture");
     let mut command = Command::new("sh");
     command.args(["-c", &script]).arg(this).env(PLACE, place).output().expect("a shell")
 }
@@ -255,7 +253,7 @@ fn a_full_file_system_that_gets_room_again() {
         "mount -t tmpfs -o size=3m none \"${PLACE}\" || exit 9\nhead -c 1000000 /dev/zero > \"${PLACE}/ballast\""
     );
     let this = std::env::current_exe().expect("a test has a file");
-    let script = format!("{script}\nexec \"$0\" --exact child --ignored --nocapture");
+    let script = format!("{script}\nexec \"$0\" --exact disk_full::child --ignored --nocapture");
     let mut command = Command::new("unshare");
     let output =
         command.args(["-m", "sh", "-c", &script]).arg(this).env(PLACE, &place).output().expect("unshare");

@@ -1,11 +1,10 @@
 //! A file cut anywhere, or damaged anywhere, keeps its whole batches and loses nothing else.
 
-mod example_run;
-
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use example_run::{copy_run, folder, hit, stock_rows, write_run};
+use crate::example_run;
+use crate::example_run::{copy_run, folder, hit, stock_rows, write_run};
 use thalweg_data::Hit;
 use thalweg_record::read::{HitsReader, TableReader};
 use thalweg_record::{Compression, RunRecordState, Settings, Table, recover, verify};

@@ -1,9 +1,7 @@
 //! Hits that pass the cuts are recorded as a plain filter would have it, with what belongs to them, and the books close.
 
-mod example_run;
-
+use crate::example_run::{batch, folder, sources, stock_read, write_run};
 use arrow_array::RecordBatch;
-use example_run::{batch, folder, sources, stock_read, write_run};
 use proptest::prelude::*;
 use thalweg_data::batch::Share;
 use thalweg_data::{Flags, Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Tally, Unit};

@@ -1,12 +1,10 @@
 //! Raw bytes come back in the same slices, with the same marks, as they came live.
 
-mod example_run;
-
 use std::time::Duration;
 
+use crate::example_run::{folder, stock_read};
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use example_run::{folder, stock_read};
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{Frames, Mark, Pool, Received, Slice, Source, SourceId, Unit};
 use thalweg_record::{Compression, RawReplay, RawSource, RawWriter, Settings, check, raw_sources};

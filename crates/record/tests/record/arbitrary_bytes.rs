@@ -1,12 +1,10 @@
 //! Whatever the bytes are, the reader ends with a word and not with a panic.
 
-mod example_coincidences;
-mod example_events;
-mod example_run;
-
 use std::sync::OnceLock;
 
-use example_run::{folder, write_run};
+use crate::example_coincidences;
+use crate::example_events;
+use crate::example_run::{folder, write_run};
 use proptest::prelude::*;
 use thalweg_record::{Compression, Settings, Table, check};
 

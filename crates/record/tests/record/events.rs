@@ -1,12 +1,11 @@
 //! Events are read as they were built: by our reader, and by the arrow crate's own.
 
-mod example_events;
-mod example_run;
-
+use crate::example_events::{
+    Blocks, Planned, SOURCES, account, complete, planned, read_all, sources, write_run,
+};
+use crate::example_run::{folder, stock_read};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use example_events::{Blocks, Planned, SOURCES, account, complete, planned, read_all, sources, write_run};
-use example_run::{folder, stock_read};
 use proptest::prelude::*;
 use thalweg_data::{Closing, EventSink, Events, Mark, SourceId, Unit};
 use thalweg_record::read::{EventsFile, MergedEvents, RecordedEvent};

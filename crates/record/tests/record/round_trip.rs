@@ -1,11 +1,10 @@
 //! What is written is what is read: by our reader, and by the arrow crate's own.
 
-mod example_run;
-
+use crate::example_run;
+use crate::example_run::{batch, folder, hit, sample, sources, stock_read, stock_rows, user_word, write_run};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use example_run::{batch, folder, hit, sample, sources, stock_read, stock_rows, user_word, write_run};
 use thalweg_data::{Flags, Hit, Mark, Pool, Sink, SourceId};
 use thalweg_record::read::HitsReader;
 use thalweg_record::{

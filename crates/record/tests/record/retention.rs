@@ -1,16 +1,15 @@
 //! The policy on old runs: what it removes, what it never touches, and what is left to be read.
 
-mod example_events;
-mod example_run;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use example_events::{Blocks, Planned, SOURCES};
-use example_run::{copy_run, folder};
+use crate::example_events;
+use crate::example_events::{Blocks, Planned, SOURCES};
+use crate::example_run;
+use crate::example_run::{copy_run, folder};
 use proptest::prelude::*;
 use thalweg_record::{
     OldRuns, Retained, Retention, RunDirectory, RunRecord, RunRecordState, Settings, Table, VerifyReport,

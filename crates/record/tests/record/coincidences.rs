@@ -1,15 +1,12 @@
 //! Coincidences are read as they were made: by our reader, and by the arrow crate's own; cut, damaged, and with their books.
 
-mod example_coincidences;
-mod example_run;
-
 use std::fs::{self, OpenOptions};
 
+use crate::example_coincidences::{account, batch, complete, publish, push, read_all, sources, write_run};
+use crate::example_run::{copy_run, folder, stock_read, stock_rows};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use example_coincidences::{account, batch, complete, publish, push, read_all, sources, write_run};
-use example_run::{copy_run, folder, stock_read, stock_rows};
 use proptest::prelude::*;
 use thalweg_data::{Flags, HitEvent, HitEvents, Mark};
 use thalweg_record::read::TableReader;

@@ -1,13 +1,12 @@
 //! Files of events cut anywhere, or damaged anywhere, keep the events that are whole in both, and lose nothing else.
 
-mod example_events;
-mod example_run;
-
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use example_events::{Blocks, Planned, SOURCES, complete, planned, publish, read_all, sources, write_run};
-use example_run::{copy_run, folder, stock_rows};
+use crate::example_events::{
+    Blocks, Planned, SOURCES, complete, planned, publish, read_all, sources, write_run,
+};
+use crate::example_run::{copy_run, folder, stock_rows};
 use thalweg_data::{EventSink, Mark};
 use thalweg_record::read::TableReader;
 use thalweg_record::{

@@ -549,7 +549,7 @@ fn child_that_is_killed() {
 
 fn victim(url: &str) -> Child {
     Command::new(std::env::current_exe().expect("a test"))
-        .args(["--exact", "child_that_is_killed", "--nocapture"])
+        .args(["--exact", "peers::child_that_is_killed", "--nocapture"])
         .env("THALWEG_TEST_PEER", url)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -1,0 +1,7 @@
+//! Boards, files and links over real sockets.
+
+mod boards;
+mod files;
+mod registers;
+mod triggered_boards;
+mod triggered_links;

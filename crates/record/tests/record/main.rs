@@ -1,0 +1,15 @@
+//! Run files written, damaged, recovered and read by stock readers.
+
+mod arbitrary_bytes;
+mod coincidences;
+mod cut_anywhere;
+mod disk_full;
+mod events;
+mod events_cut;
+mod example_coincidences;
+mod example_events;
+mod example_run;
+mod kept_hits;
+mod raw_replay;
+mod retention;
+mod round_trip;

@@ -1,0 +1,3 @@
+//! Runs inside this process, through the handle that programs hold.
+
+mod handle;

@@ -1,0 +1,6 @@
+//! Real sockets, peers and the packet ring on loopback.
+
+mod peers;
+mod ring;
+mod tcp;
+mod udp;
