@@ -16,6 +16,9 @@ NAMELESS_ROOMS = {"util", "utils", "common", "helper", "helpers", "misc", "core"
 UNFINISHED = re.compile(r"\btodo!\(|\bunimplemented!\(|\bFIXME\b|\bTODO\b|#\[ignore\]")
 ABBREVIATED = re.compile(r"\b(seqno|evtno|trigno|tstamp|nhits|nchan|nsamples|pktcnt)\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+# Instructions are named once, so that what is compiled is what the processor was asked for.
+INSTRUCTIONS = re.compile(r"\btarget_feature\(|\bis_x86_feature_detected!")
+INSTRUCTIONS_PLACE = Path("crates/data/src/wide.rs")
 FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:unsafe )?fn (\w+)")
 
 
@@ -52,6 +55,8 @@ def source_findings(path, text):
             yield f"{path}:{number}: unfinished: {line.strip()}"
         if path.name != "house_rules.py" and (found := ABBREVIATED.search(line)):
             yield f"{path}:{number}: write {found[0]} in full"
+        if path.suffix == ".rs" and path != INSTRUCTIONS_PLACE and INSTRUCTIONS.search(line):
+            yield f"{path}:{number}: instructions are named in {INSTRUCTIONS_PLACE} only; use `Wide` there"
     if path.suffix == ".rs":
         if "src" in path.parts and path.name != "tests.rs" and not text.startswith("//!"):
             yield f"{path}: a module opens with what it is for (//!)"

@@ -10,6 +10,7 @@
 use crate::hit::{Extra, Layout};
 use crate::pool::Leases;
 use crate::slice::Slice;
+use crate::wide::{Wide, widest};
 
 /// The samples of one waveform. Reused from one to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,7 +74,7 @@ impl Samples {
                 analog_2: &mut self.analog_2[place.clone()],
                 digital: &mut self.digital[place],
             };
-            expand(words, first, second, to);
+            widest(Expand { words, first, second, to });
         }
     }
 
@@ -97,32 +98,21 @@ struct DualProbe<'a> {
     digital: &'a mut [u8],
 }
 
-/// Takes apart the samples of two probes with the widest instructions that the processor has.
-fn expand(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
-            // SAFETY: the processor has these instructions.
-            return unsafe { expand_avx512(words, first, second, to) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
-            return unsafe { expand_avx2(words, first, second, to) };
-        }
+/// The samples of two probes, to be taken apart.
+struct Expand<'a> {
+    words: &'a [[u8; 8]],
+    first: Analog,
+    second: Analog,
+    to: DualProbe<'a>,
+}
+
+impl Wide for Expand<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        expand(self.words, self.first, self.second, self.to);
     }
-    expand_plain(words, first, second, to);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn expand_avx512(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
-    expand_plain(words, first, second, to);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn expand_avx2(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
-    expand_plain(words, first, second, to);
 }
 
 /// Words that are taken apart together: of a fixed number the compiler makes vector instructions.
@@ -134,7 +124,7 @@ const SAMPLES: usize = 2 * TOGETHER;
 const AHEAD_BYTES: usize = 6144;
 
 #[inline(always)]
-fn expand_plain(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
+fn expand(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
     let DualProbe { analog_1, analog_2, digital } = to;
     let many = words.as_chunks::<TOGETHER>().0;
     let places = analog_1.as_chunks_mut().0.iter_mut().zip(analog_2.as_chunks_mut().0);

@@ -14,35 +14,60 @@ pub trait Wide {
     fn run(self) -> Self::Output;
 }
 
+/// Names instructions once: what work is compiled for is what the processor is asked for.
+#[cfg(target_arch = "x86_64")]
+macro_rules! instructions {
+    ($(#[$about:meta])* $name:ident: $($feature:tt),+) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name(());
+
+        impl $name {
+            /// Asks the processor (and the system, which has to save the wide registers); `None` where one of them is missing.
+            #[inline]
+            pub fn detect() -> Option<$name> {
+                let has_all = $(is_x86_feature_detected!($feature))&&+;
+                has_all.then_some($name(()))
+            }
+
+            /// Does work that is compiled for these instructions.
+            #[inline]
+            pub fn run<W: Wide>(self, work: W) -> W::Output {
+                $(#[target_feature(enable = $feature)])+
+                fn compiled<W: Wide>(work: W) -> W::Output {
+                    work.run()
+                }
+                // SAFETY: only `detect` makes this value, and it has found every instruction that `compiled` is compiled for.
+                unsafe { compiled(work) }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+instructions! {
+    /// 256-bit vectors. The only way to have one is to have found the instructions, all of them: a hypervisor can mask each alone.
+    Avx2: "avx2", "bmi1", "bmi2"
+}
+
+#[cfg(target_arch = "x86_64")]
+instructions! {
+    /// 512-bit vectors; likewise.
+    Avx512: "avx512f", "avx512bw", "avx512dq", "avx512vl", "bmi1", "bmi2"
+}
+
 /// Does `work` with the widest instructions. Worth it from some hundred elements on.
 #[inline]
 pub fn widest<W: Wide>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-        {
-            // SAFETY: the processor has these instructions.
-            return unsafe { with_avx512(work) };
+        if let Some(instructions) = Avx512::detect() {
+            return instructions.run(work);
         }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
-            return unsafe { with_avx2(work) };
+        if let Some(instructions) = Avx2::detect() {
+            return instructions.run(work);
         }
     }
-    work.run()
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-fn with_avx512<W: Wide>(work: W) -> W::Output {
-    work.run()
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2")]
-fn with_avx2<W: Wide>(work: W) -> W::Output {
     work.run()
 }
 
@@ -93,5 +118,10 @@ mod tests {
         let numbers: Vec<f32> = (0..1000).map(|each| each as f32 * 0.37).collect();
         let sum = Sum(&numbers);
         assert_eq!(widest(sum), sum.run());
+        #[cfg(target_arch = "x86_64")]
+        {
+            assert!(Avx2::detect().is_none_or(|wide| wide.run(sum) == sum.run()));
+            assert!(Avx512::detect().is_none_or(|wide| wide.run(sum) == sum.run()));
+        }
     }
 }

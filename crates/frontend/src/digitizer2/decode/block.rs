@@ -7,8 +7,12 @@
 //! The same source is compiled three times: as the target's base instruction set allows, for AVX2 and for AVX-512; the
 //! processor is asked once which may run. Every version computes the same integers.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use thalweg_data::wide::Wide;
+#[cfg(target_arch = "x86_64")]
+use thalweg_data::wide::{Avx2, Avx512};
 use thalweg_data::{Flags, Hit};
 
 use super::flags::{HIGH, LOSSY, LOSSY_ONE_WORD};
@@ -59,9 +63,9 @@ pub(super) struct Level(Width);
 enum Width {
     Base,
     #[cfg(target_arch = "x86_64")]
-    Avx2,
+    Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
-    Avx512,
+    Avx512(Avx512),
 }
 
 impl Level {
@@ -69,15 +73,11 @@ impl Level {
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
-            let avx512 = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl");
-            if avx512 {
-                return Level(Width::Avx512);
+            if let Some(instructions) = Avx512::detect() {
+                return Level(Width::Avx512(instructions));
             }
-            if is_x86_feature_detected!("avx2") {
-                return Level(Width::Avx2);
+            if let Some(instructions) = Avx2::detect() {
+                return Level(Width::Avx2(instructions));
             }
         }
         Level(Width::Base)
@@ -88,52 +88,49 @@ impl Level {
     pub fn all() -> Vec<Level> {
         let mut levels = vec![Level(Width::Base)];
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            levels.push(Level(Width::Avx2));
-        }
-        if Level::detect() != levels[levels.len() - 1] {
-            levels.push(Level::detect());
+        {
+            levels.extend(Avx2::detect().map(|instructions| Level(Width::Avx2(instructions))));
+            levels.extend(Avx512::detect().map(|instructions| Level(Width::Avx512(instructions))));
         }
         levels
     }
 
     /// Appends hits of two words from the start of `words` for as long as whole blocks are plain.
     pub fn two_word_hits(self, plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
-        match self.0 {
-            Width::Base => run::<TwoWords>(plan, words, out),
-            // SAFETY: `detect` has found these instructions.
-            #[cfg(target_arch = "x86_64")]
-            Width::Avx2 => unsafe { run_avx2::<TwoWords>(plan, words, out) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Width::Avx512 => unsafe { run_avx512::<TwoWords>(plan, words, out) },
-        }
+        self.run(Blocks { plan, words, out, shape: PhantomData::<TwoWords> })
     }
 
     /// Appends hits of one word likewise.
     pub fn one_word_hits(self, plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
+        self.run(Blocks { plan, words, out, shape: PhantomData::<OneWord> })
+    }
+
+    fn run(self, work: impl Wide<Output = Decoded>) -> Decoded {
         match self.0 {
-            Width::Base => run::<OneWord>(plan, words, out),
-            // SAFETY: as above.
+            Width::Base => work.run(),
             #[cfg(target_arch = "x86_64")]
-            Width::Avx2 => unsafe { run_avx2::<OneWord>(plan, words, out) },
-            // SAFETY: as above.
+            Width::Avx2(instructions) => instructions.run(work),
             #[cfg(target_arch = "x86_64")]
-            Width::Avx512 => unsafe { run_avx512::<OneWord>(plan, words, out) },
+            Width::Avx512(instructions) => instructions.run(work),
         }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2")]
-fn run_avx2<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
-    run::<H>(plan, words, out)
+/// Blocks of one kind of hit, to be decoded.
+struct Blocks<'a, H> {
+    plan: &'a BlockPlan,
+    words: &'a [[u8; 8]],
+    out: &'a mut Vec<Hit>,
+    shape: PhantomData<H>,
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn run_avx512<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
-    run::<H>(plan, words, out)
+impl<H: Shape> Wide for Blocks<'_, H> {
+    type Output = Decoded;
+
+    #[inline(always)]
+    fn run(self) -> Decoded {
+        run::<H>(self.plan, self.words, self.out)
+    }
 }
 
 /// A kind of hit of fixed size.
