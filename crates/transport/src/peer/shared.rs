@@ -25,7 +25,7 @@ use socket2::SockRef;
 
 use super::wire::Wire;
 use crate::system::shared_memory::{
-    SharedRing, create, is_sealed, receive_with_descriptor, send_with_descriptor, users,
+    SharedRing, create, effective_user, is_sealed, other_user, receive_with_descriptor, send_with_descriptor,
 };
 use crate::system::{self, is_nothing};
 
@@ -47,9 +47,10 @@ pub(super) struct SharedWire {
     copied_bytes: u64,
 }
 
-/// The address of a name: abstract, so that it is gone with its process, and apart for each user.
+/// The address of a name: abstract, so that it is gone with its process. The user's number stands in it: runs of two users have no
+/// name in common.
 fn address(name: &str) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("thalweg/{name}"))
+    SocketAddr::from_abstract_name(format!("thalweg/{}/{name}", effective_user()))
 }
 
 /// Opens the door of a name.
@@ -59,10 +60,11 @@ pub(super) fn listen(name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Both ends must be the same user's, or the other end the superuser's: the memory is as private as the process.
+/// Both ends must be the same user's: the memory is as private as the process. (Anybody can take an abstract name, also one with the
+/// number of another user in it.)
 fn check_user(socket: &UnixStream) -> io::Result<()> {
-    let (theirs, ours) = users(socket)?;
-    if theirs == ours || theirs == 0 || ours == 0 {
+    let (theirs, ours) = (other_user(socket)?, effective_user());
+    if theirs == ours {
         return Ok(());
     }
     let words = format!(

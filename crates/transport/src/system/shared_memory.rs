@@ -42,12 +42,17 @@ pub(crate) fn is_sealed(memory: &File, bytes: usize) -> io::Result<bool> {
     Ok(seals >= 0 && seals & SEALS == SEALS && memory.metadata()?.len() == bytes as u64)
 }
 
-/// The user of the process at the other end of a socket, and ours.
-pub(crate) fn users(socket: &UnixStream) -> io::Result<(u32, u32)> {
+/// The user of the process at the other end of a socket.
+pub(crate) fn other_user(socket: &UnixStream) -> io::Result<u32> {
     let [_process, user, _group] =
         super::option_words::<3>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED)?;
+    Ok(user)
+}
+
+/// The user that this process acts as.
+pub(crate) fn effective_user() -> u32 {
     // SAFETY: a call without arguments that cannot fail.
-    Ok((user, unsafe { libc::geteuid() }))
+    unsafe { libc::geteuid() }
 }
 
 /// Room for one descriptor in a control message, aligned as the kernel wants it.
@@ -91,10 +96,11 @@ pub(crate) fn receive_with_descriptor(
     header.msg_iov = &raw mut piece;
     header.msg_iovlen = 1;
     header.msg_control = note.0.as_mut_ptr().cast();
-    // SAFETY: as in `send_with_descriptor`; `room` is borrowed mutably. There is room for one descriptor, so the kernel makes no
-    // more for us; the one in the note is new and ours alone. The kernel wrote the note, so its lengths can be trusted.
+    // SAFETY: as in `send_with_descriptor`; `room` is borrowed mutably. The length is that of one descriptor without the padding behind
+    // it, where the kernel would put a second one; so it makes no more for us, and the one in the note is new and ours alone. The
+    // kernel wrote the note, so its lengths can be trusted.
     unsafe {
-        header.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        header.msg_controllen = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
         let received =
             libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
         if received < 0 {
@@ -212,6 +218,55 @@ impl SharedRing {
         unsafe {
             place.copy_to_nonoverlapping(first.as_mut_ptr(), first.len());
             self.place(0).0.copy_to_nonoverlapping(second.as_mut_ptr(), second.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{PipeReader, Read};
+
+    /// Sends one byte and, with it, the writing ends of two pipes; the reading ends.
+    fn send_two_descriptors(socket: &UnixStream) -> [PipeReader; 2] {
+        let ((first_end, first), (second_end, second)) =
+            (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
+        let mut note = DescriptorNote([0; 32]);
+        let mut byte = 7u8;
+        let mut piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let mut header = super::super::empty_header();
+        header.msg_iov = &raw mut piece;
+        header.msg_iovlen = 1;
+        header.msg_control = note.0.as_mut_ptr().cast();
+        // SAFETY: as in `send_with_descriptor`, with room for two descriptors (CMSG_SPACE(8) is 24).
+        let sent = unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(8) as _;
+            let control = libc::CMSG_FIRSTHDR(&raw const header);
+            (*control).cmsg_level = libc::SOL_SOCKET;
+            (*control).cmsg_type = libc::SCM_RIGHTS;
+            (*control).cmsg_len = libc::CMSG_LEN(8) as _;
+            let descriptors = [first.as_raw_fd(), second.as_raw_fd()];
+            libc::CMSG_DATA(control).cast::<[i32; 2]>().write_unaligned(descriptors);
+            libc::sendmsg(socket.as_raw_fd(), &raw const header, 0)
+        };
+        assert_eq!(sent, 1);
+        [first_end, second_end]
+    }
+
+    #[test]
+    fn descriptors_that_nobody_asked_for_are_closed() {
+        let (near, far) = UnixStream::pair().expect("sockets");
+        let ends = send_two_descriptors(&near);
+        let (bytes, descriptor) = receive_with_descriptor(&far, &mut [0; 16]).expect("a message");
+        assert_eq!(bytes, 1);
+        drop(descriptor);
+        for (index, mut end) in ends.into_iter().enumerate() {
+            // A writing end that somebody holds would keep the reader waiting.
+            let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one entry, which lives on this stack frame.
+            let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+            assert_eq!(ready, 1, "descriptor {index} is still open in this process");
+            assert_eq!(end.read(&mut [0; 1]).expect("a pipe"), 0);
         }
     }
 }

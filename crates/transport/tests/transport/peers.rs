@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -531,6 +532,17 @@ fn an_end_that_only_listens_or_holds_is_no_silent_one() {
     assert_eq!(far.receive(&mut received, WAIT).expect("alive"), Received::Data);
     stop.store(true, Ordering::Relaxed);
     drop(sending.join().expect("no panic"));
+}
+
+#[test]
+fn a_name_in_shared_memory_is_the_users_own() {
+    let [_, url, _] = urls();
+    let name = url.replace("shm://", "");
+    // Another user's unit of that name, as far as this one's is concerned.
+    let other = std::os::unix::net::SocketAddr::from_abstract_name(format!("thalweg/{name}")).expect("short");
+    let _other = std::os::unix::net::UnixListener::bind_addr(&other).expect("free");
+    let (near, far, _door) = pair(&url);
+    assert_eq!((near.name(), far.name()), ("second", "first"));
 }
 
 /// Not a test of its own: the process that the next test kills.
