@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { fit_fact } from "../../web/src/figures/likelihood.js";
 import { figure_of_merit } from "../../web/src/figures/merit.js";
 import { fit_peak, FWHM_PER_SIGMA, normal_integral, type Measured } from "../../web/src/figures/peak.js";
 import { inverse } from "../../web/src/figures/solve.js";
@@ -54,13 +55,58 @@ for (const [words, area, level, slope] of [
   });
 }
 
-test("the deviance per degree is near one where the shape is right, and far from it where it is wrong", () => {
+test("a fit says that its model fits where the shape is right, and that it does not where it is wrong", () => {
   const random = chance(3);
   const right = fit_peak({ counts: spectrum(random, 20_000, 100, 0), low: LOW, bin_width: 1 });
-  assert.ok(right && right.deviance_per_degree > 0.6 && right.deviance_per_degree < 1.5);
+  assert.ok(right?.goodness.fits && right.goodness.reduced > 0.6 && right.goodness.reduced < 1.5);
+  assert.match(fit_fact(right.goodness), /^fits, χ²\/ν = [01]\.\d\d$/);
   const box = Array.from({ length: BINS }, (_, bin) => poisson(bin > 20 && bin < 50 ? 1000 : 10, random));
   const wrong = fit_peak({ counts: box, low: LOW, bin_width: 1 });
-  assert.ok(!wrong || wrong.deviance_per_degree > 5);
+  assert.ok(wrong && !wrong.goodness.fits);
+  assert.match(fit_fact(wrong.goodness), /^model does not fit: χ²\/ν = \d+(\.\d)? with ν = \d+$/);
+});
+
+/** Time differences of pairs with a resolution of 1270 ps (FWHM), in 1024 bins over ±100 ns, as the page has them. */
+function differences(random: () => number, pairs: number, is_signed: boolean): number[] {
+  const counts = new Array<number>(1024).fill(0);
+  for (let pair = 0; pair < pairs; pair++) {
+    const drawn = (1270 / FWHM_PER_SIGMA) * normal(random);
+    const bin = Math.floor(((is_signed ? drawn : Math.abs(drawn)) + 100_000) / (200_000 / 1024));
+    counts[bin] = (counts[bin] ?? 0) + 1;
+  }
+  return counts;
+}
+
+test("one-sided time differences have no width, however many empty bins lie around them", () => {
+  for (const pairs of [1000, 10_000, 100_000]) {
+    const counts = differences(chance(9), pairs, false);
+    const peak = fit_peak({ counts, low: -100_000, bin_width: 200_000 / 1024 });
+    assert.ok(
+      !peak?.goodness.fits,
+      `${pairs} pairs: FWHM ${peak?.fwhm.value} ± ${peak?.fwhm.deviation} where it is 1270`,
+    );
+  }
+});
+
+test("signed time differences have the width of the resolution", () => {
+  for (const pairs of [1000, 10_000, 100_000]) {
+    const counts = differences(chance(9), pairs, true);
+    const peak = fit_peak({ counts, low: -100_000, bin_width: 200_000 / 1024 });
+    assert.ok(peak?.goodness.fits, `${pairs} pairs: ${peak && fit_fact(peak.goodness)}`);
+    assert.ok(Math.abs(peak.fwhm.value - 1270) < 4 * peak.fwhm.deviation, `${pairs} pairs: ${peak.fwhm.value}`);
+  }
+});
+
+test("two peaks in one region are no one Gaussian", () => {
+  const random = chance(10);
+  const counts = spectrum(random, 5000, 20, 0).map((n, bin) => n + poisson(bin > 10 && bin < 16 ? 300 : 0, random));
+  const peak = fit_peak({ counts, low: LOW, bin_width: 1 });
+  assert.ok(peak && !peak.goodness.fits);
+});
+
+test("with too few counts to tell, a fit says so", () => {
+  const peak = fit_peak({ counts: [0, 0, 0, 0, 1, 3, 9, 3, 1, 0, 0, 0, 0], low: 0, bin_width: 1 });
+  if (peak) assert.equal(fit_fact(peak.goodness), "too few counts to tell whether the model fits");
 });
 
 test("without background, all counts are the peak's", () => {
@@ -110,7 +156,7 @@ test("a figure of merit is found with its error", () => {
       counts[bin] = (counts[bin] ?? 0) + 1;
     }
     const merit = figure_of_merit({ counts, low: 0, bin_width: 1 / 256 });
-    assert.ok(merit);
+    assert.ok(merit?.goodness.fits, merit ? fit_fact(merit.goodness) : "no two bands");
     figures.push(merit.figure.value);
     deviation += merit.figure.deviation / 60;
   }

@@ -1,6 +1,6 @@
 // The parameters under which counts are likeliest, with their errors.
 //
-//   counts, model(parameters) ──► parameters, covariance, deviance
+//   counts, model(parameters) ──► parameters, covariance, and whether the model fits at all
 //
 // Counts follow Poisson's law, also where they are few: least squares with √n errors would pull every area down. So the
 // likelihood is climbed (Fisher's scoring, damped as Levenberg and Marquardt do); the errors are its curvature at the top.
@@ -19,8 +19,56 @@ export interface Likeliest {
   parameters: number[];
   /** Row after row. */
   covariance: number[];
-  deviance: number;
+  goodness: Goodness;
+}
+
+/** How well a model describes counts. */
+export interface Goodness {
+  /** Deviance per degree of freedom, a reduced χ²: near 1 for a true model. NaN where too few counts are there to tell. */
+  reduced: number;
   degrees_of_freedom: number;
+  /** Whether the model may be believed: its parameters, and above all their errors. */
+  fits: boolean;
+}
+
+// Neighbouring bins are joined until the model expects so many counts: below that, a deviance is no χ², and hundreds of bins
+// where nothing is expected and nothing came would make any model look true.
+const LEAST_EXPECTED = 5;
+// A reduced χ² beyond this is a wrong model; with few degrees of freedom, beyond four standard deviations of χ².
+const WORST_REDUCED = 2;
+const WORST_DEVIATIONS = 4;
+
+/** Says whether counts are what a fitted model with so many parameters expects. */
+export function goodness(counts: ArrayLike<number>, expected: Float64Array, parameters: number): Goodness {
+  const joined: [counts: number, expected: number][] = [];
+  let [n, mean] = [0, 0];
+  for (let bin = 0; bin < expected.length; bin++) {
+    n += counts[bin] ?? 0;
+    mean += Math.max(expected[bin] ?? 0, LEAST);
+    if (mean < LEAST_EXPECTED) continue;
+    joined.push([n, mean]);
+    [n, mean] = [0, 0];
+  }
+  const last = joined.at(-1);
+  if (last) joined[joined.length - 1] = [last[0] + n, last[1] + mean];
+  const degrees_of_freedom = joined.length - parameters;
+  if (degrees_of_freedom < 1) return { reduced: NaN, degrees_of_freedom: 0, fits: false };
+  const reduced = joined.reduce((sum, [n, mean]) => sum + deviance_of(n, mean), 0) / degrees_of_freedom;
+  const worst = Math.max(WORST_REDUCED, 1 + WORST_DEVIATIONS * Math.sqrt(2 / degrees_of_freedom));
+  return { reduced, degrees_of_freedom, fits: reduced <= worst };
+}
+
+/** Why the numbers of a fit are not told, or `""` where they may be believed. */
+export function why_unfit({ reduced, degrees_of_freedom, fits }: Goodness): string {
+  if (fits) return "";
+  return Number.isNaN(reduced)
+    ? "too few counts to tell whether the model fits"
+    : `model does not fit: χ²/ν = ${reduced < 100 ? reduced.toFixed(1) : reduced.toFixed(0)} with ν = ${degrees_of_freedom}`;
+}
+
+/** Whether a fit may be believed, in a few words. */
+export function fit_fact(goodness: Goodness): string {
+  return why_unfit(goodness) || `fits, χ²/ν = ${goodness.reduced.toFixed(2)}`;
 }
 
 // An expectation at or below zero has no likelihood; this stands for "almost nothing".
@@ -51,16 +99,19 @@ export function climb(counts: ArrayLike<number>, start: readonly number[], model
   }
   const covariance = inverse(information(expected, derivatives, size), size);
   if (!covariance || parameters.some((each) => !Number.isFinite(each))) return null;
-  return { parameters, covariance, deviance: best, degrees_of_freedom: bins - size };
+  return { parameters, covariance, goodness: goodness(counts, expected, size) };
 }
 
 function deviance(counts: ArrayLike<number>, expected: Float64Array): number {
   let sum = 0;
   for (let bin = 0; bin < expected.length; bin++) {
-    const [n, mean] = [counts[bin] ?? 0, Math.max(expected[bin] ?? 0, LEAST)];
-    sum += 2 * (mean - n + (n > 0 ? n * Math.log(n / mean) : 0));
+    sum += deviance_of(counts[bin] ?? 0, Math.max(expected[bin] ?? 0, LEAST));
   }
   return sum;
+}
+
+function deviance_of(n: number, mean: number): number {
+  return 2 * (mean - n + (n > 0 ? n * Math.log(n / mean) : 0));
 }
 
 function information(expected: Float64Array, derivatives: Float64Array, size: number): number[] {

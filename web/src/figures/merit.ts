@@ -3,7 +3,7 @@
 //            ╭╮     ╭─╮
 //   counts ─╯  ╰───╯   ╰──  psd       FOM = distance of the centroids / (FWHM + FWHM)
 
-import { climb } from "./likelihood.js";
+import { climb, type Goodness } from "./likelihood.js";
 import { FWHM_PER_SIGMA, type Measured, type Region } from "./peak.js";
 
 /** Two bands beside each other. */
@@ -11,6 +11,8 @@ export interface Merit {
   figure: Measured;
   centroids: [number, number];
   fwhms: [number, number];
+  /** Whether the projection is two Gaussians at all. */
+  goodness: Goodness;
   /** Expected counts of each bin. */
   curve: Float64Array;
 }
@@ -40,6 +42,7 @@ export function figure_of_merit(region: Region): Merit | null {
     figure: { value: figure, deviation: Math.sqrt(Math.max(variance, 0)) },
     centroids: [c1, c2],
     fwhms: [s1 * FWHM_PER_SIGMA, s2 * FWHM_PER_SIGMA],
+    goodness: found.goodness,
     curve,
   };
 }

@@ -2,7 +2,7 @@
 //
 //   counts of the region ──► Gaussian, integrated over each bin, on a straight background ──► centroid, FWHM, net area ± errors
 
-import { climb, type Likeliest } from "./likelihood.js";
+import { climb, type Goodness, type Likeliest } from "./likelihood.js";
 
 /** Full width at half maximum of a Gaussian, in standard deviations: √(8 ln 2). */
 export const FWHM_PER_SIGMA = Math.sqrt(8 * Math.log(2));
@@ -29,8 +29,8 @@ export interface Peak {
   resolution: number;
   /** Counts above the background. */
   net_area: Measured;
-  /** Baker-Cousins deviance per degree of freedom: near 1 when the shape is right. */
-  deviance_per_degree: number;
+  /** Whether the counts are a Gaussian on a straight background at all: else these numbers are none. */
+  goodness: Goodness;
   /** Expected counts of each bin: with the peak, and the background alone. */
   curve: Float64Array;
   background: Float64Array;
@@ -151,6 +151,6 @@ function told(region: Region, found: Likeliest): Peak {
     curve,
     background,
     resolution: fwhm.value / Math.abs(centroid.value),
-    deviance_per_degree: found.deviance / found.degrees_of_freedom,
+    goodness: found.goodness,
   };
 }

@@ -74,7 +74,12 @@ export function measured(value: number, deviation: number): string {
   return `${written(value)} ± ${written(deviation)}`;
 }
 
-/** The same with one SI prefix for both: `5.702 ± 0.012 ns`. */
+/** A number whose error is not known, to three digits: `≈ 1170`. */
+export function rough(value: number): string {
+  return Number.isFinite(value) ? `≈ ${plain(Number(value.toPrecision(3)))}` : UNKNOWN;
+}
+
+/** A number with its standard deviation and one SI prefix for both: `5.702 ± 0.012 ns`. */
 export function measured_as(value: number, deviation: number, unit: string): string {
   if (!Number.isFinite(value)) return UNKNOWN;
   const { prefix } = scaled(Math.max(Math.abs(value), deviation));

@@ -2,11 +2,11 @@
 
 import { HeatMap, type View } from "../draw/heat.js";
 import { corners, from_corners, from_range, range } from "../figures/address.js";
-import { figure_of_merit } from "../figures/merit.js";
+import { fit_fact } from "../figures/likelihood.js";
+import { figure_of_merit, type Merit } from "../figures/merit.js";
 import { as_name, configuration, crosses_itself, is_inside, rectangle, type Point } from "../figures/polygon.js";
-import { exact, measured, share } from "../figures/quantity.js";
+import { exact, measured, plain, rough, share } from "../figures/quantity.js";
 import { bin_width, bins_of, projections } from "../figures/spectrum.js";
-import { plain } from "../figures/quantity.js";
 import { in_words, post } from "../live/requests.js";
 import { CountsFeed, short_name, type Spectrum } from "../live/spectra.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
@@ -330,11 +330,16 @@ export class LargePlane implements Picture {
     this.#heat.curve(merit && shape.length < 3 ? merit.curve : null);
     const range_words = `${plain(x.low + energies[0] * bin_width(x))} to ${plain(x.low + energies[1] * bin_width(x))}`;
     return [
-      ["figure of merit", merit ? measured(merit.figure.value, merit.figure.deviation) : "no two bands"],
+      ["figure of merit", merit ? told_merit(merit) : "no two bands"],
       ["bands at", merit ? merit.centroids.map((each) => each.toFixed(3)).join(" and ") : "–"],
+      ...(merit ? [["two Gaussians", fit_fact(merit.goodness)] as const] : []),
       [`${x.label}`, range_words],
     ];
   }
+}
+
+function told_merit({ figure, goodness }: Merit): string {
+  return goodness.fits ? measured(figure.value, figure.deviation) : rough(figure.value);
 }
 
 function spanned(from: Point, to: Point): View {

@@ -4,9 +4,10 @@
 //   region ─► gross and net counts, fit ─► curve on top, numbers beside
 
 import { Plot, type Line } from "../draw/plot.js";
-import { count, exact, measured, measured_as, quantity, share } from "../figures/quantity.js";
+import { count, exact, measured, measured_as, quantity, rough, share } from "../figures/quantity.js";
 import { along } from "../figures/ticks.js";
 import { background, bin_width, bins_of, rebinned, type Axis } from "../figures/spectrum.js";
+import { fit_fact, why_unfit } from "../figures/likelihood.js";
 import { fit_peak, type Measured, type Peak } from "../figures/peak.js";
 import { from_range, range } from "../figures/address.js";
 import { coincidence_window_ps } from "../live/configuration.js";
@@ -28,9 +29,6 @@ const BACKGROUNDS = [
 ] as const;
 /** Peaks narrower than this part of the spectrum stand above the estimated background. */
 const BACKGROUND_WIDTH = 1 / 128;
-
-/** A deviance per degree of freedom beyond which a time spectrum is no Gaussian. */
-const WORST_DEVIANCE = 2;
 
 /** The large picture of a spectrum with one axis. */
 export class LargeSpectrum implements Picture {
@@ -63,7 +61,9 @@ export class LargeSpectrum implements Picture {
     this.#plot = new Plot({
       label: spectrum.name,
       along_x: (value) => along(value, unit),
-      empty: "no counts yet: the spectrum grows as soon as hits of this channel come",
+      empty: this.#is_time
+        ? `no counts yet: ${spectrum.axes[0]?.label ?? ""} is counted when another channel is in the event`
+        : "no counts yet: the spectrum grows as soon as hits of this channel come",
       zoomed: (limits) => this.#show({ x: from_range(limits) }),
       marked: (limits) => this.#show(this.#is_time ? { window: from_range(limits) } : { region: from_range(limits) }),
     });
@@ -310,8 +310,8 @@ export class LargeSpectrum implements Picture {
     const all = counts.reduce((sum, n) => sum + n, 0);
     const low = axis.low + first * bin_width(axis);
     const fitted = fit_peak({ counts: counts.slice(first, end), low, bin_width: bin_width(axis) });
-    // Time differences are often no Gaussian: one side only, or γ and neutrons. Then its numbers would say nothing.
-    const peak = fitted && fitted.deviance_per_degree < WORST_DEVIANCE ? fitted : null;
+    // Time differences are often no Gaussian: γ and neutrons, or cables of several lengths. Then its numbers would say nothing.
+    const peak = fitted?.goodness.fits ? fitted : null;
     const most = counts.slice(first, end).reduce((at, n, bin, all) => (n > (all[at] ?? 0) ? bin : at), 0);
     const seconds = (value: number) => quantity(value * 1e-12, "s");
     const in_seconds = ({ value, deviation }: Measured) => measured_as(value * 1e-12, deviation * 1e-12, "s");
@@ -321,8 +321,9 @@ export class LargeSpectrum implements Picture {
       ["counts inside", exact(inside)],
       ["of all", share(all > 0 ? inside / all : null)],
       ["highest at", inside > 0 ? seconds(low + (most + 0.5) * bin_width(axis)) : "–"],
-      ["centroid", peak ? in_seconds(peak.centroid) : "– not a single peak"],
+      ["centroid", peak ? in_seconds(peak.centroid) : "–"],
       ["FWHM", peak ? in_seconds(peak.fwhm) : "–"],
+      ["one Gaussian", fitted ? fit_fact(fitted.goodness) : "– no peak found"],
     ]);
     const reach = Math.max(Math.abs(limits[0]), Math.abs(limits[1]));
     set_text(this.#lines_to_copy, `[coincidence]\nwindow_ps = ${Math.ceil(reach)}`);
@@ -350,11 +351,15 @@ export class LargeSpectrum implements Picture {
         { name: "under it", values: over(peak.background), style: "dashed", colour: 1 },
       );
     }
+    const unfit = peak ? why_unfit(peak.goodness) : "";
+    this.#hint.classList.toggle("refusal", unfit !== "");
     set_text(
       this.#hint,
-      peak
-        ? "a Gaussian on a straight background, by likelihood"
-        : "no peak can be told in this region: mark one peak with some background on both sides",
+      unfit
+        ? `${unfit}; the numbers are rough and have no errors: mark one peak alone, or less of its tails`
+        : peak
+          ? "a Gaussian on a straight background, by likelihood"
+          : "no peak can be told in this region: mark one peak with some background on both sides",
     );
     this.#facts.show(
       peak_facts(
@@ -369,12 +374,14 @@ export class LargeSpectrum implements Picture {
 function peak_facts(axis: Axis, gross: number, peak: Peak | null): (readonly [string, string])[] {
   const unit = axis.unit ? ` ${axis.unit}` : "";
   if (!peak) return [["gross counts", exact(gross)]];
+  const { fits } = peak.goodness;
+  const told = ({ value, deviation }: Measured) => (fits ? measured(value, deviation) : rough(value));
   return [
-    ["centroid", `${measured(peak.centroid.value, peak.centroid.deviation)}${unit}`],
-    ["FWHM", `${measured(peak.fwhm.value, peak.fwhm.deviation)}${unit}`],
-    ["resolution", `${share(peak.resolution)} at ${count(Math.round(peak.centroid.value))}${unit}`],
-    ["net area", measured(peak.net_area.value, peak.net_area.deviation)],
+    ["centroid", `${told(peak.centroid)}${unit}`],
+    ["FWHM", `${told(peak.fwhm)}${unit}`],
+    ["resolution", `${fits ? "" : "≈ "}${share(peak.resolution)} at ${count(Math.round(peak.centroid.value))}${unit}`],
+    ["net area", told(peak.net_area)],
     ["gross counts", exact(gross)],
-    ["deviance / degree", peak.deviance_per_degree.toFixed(2)],
+    ["fit", fit_fact(peak.goodness)],
   ];
 }

@@ -28,12 +28,14 @@ pub struct Settings {
 impl Settings {
     /// What of the path there is for spectra to be filled from.
     pub(super) fn path(&self, cuts: &HitCuts) -> Path {
+        let has_reference =
+            self.coincidence.as_ref().is_some_and(|coincidence| coincidence.mode == Mode::Reference);
         let widest = |coincidence: &coincide::Settings| {
-            let reference = coincidence.reference.as_ref().filter(|_| coincidence.mode == Mode::Reference);
+            let reference = coincidence.reference.as_ref().filter(|_| has_reference);
             let ends = reference.map(|leg| [leg.from_ps.unwrap_or(0).abs(), leg.to_ps.unwrap_or(0).abs()]);
             ends.into_iter().flatten().chain([coincidence.window_ps]).max().unwrap_or(0)
         };
-        Path { cuts_hits: !cuts.keep_all(), widest_ps: self.coincidence.as_ref().map(widest) }
+        Path { cuts_hits: !cuts.keep_all(), widest_ps: self.coincidence.as_ref().map(widest), has_reference }
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Kind {
     Kev,
     /// Energy against pulse shape of one channel.
     Plane,
-    /// Times of one channel's hits after the reference of their events.
+    /// Signed times of one channel's hits after another hit of their events.
     TimeDifference,
     /// The user's own.
     Own,
@@ -98,6 +98,8 @@ pub(super) struct Catalogue {
     pub received: Option<Standard>,
     pub kept: Option<Standard>,
     pub differences: Option<Block>,
+    /// Whether time differences are taken against a reference that the user chose.
+    pub has_reference: bool,
     /// Places of the user's own.
     pub own: Range<usize>,
 }
@@ -109,6 +111,8 @@ pub struct Path {
     pub cuts_hits: bool,
     /// There is a coincidence; the time differences that it has at most, picoseconds.
     pub widest_ps: Option<i64>,
+    /// Each event of the coincidence has a reference hit that the user chose, and not only a first hit.
+    pub has_reference: bool,
 }
 
 impl Catalogue {
@@ -125,6 +129,7 @@ impl Catalogue {
             received: None,
             kept: None,
             differences: None,
+            has_reference: path.has_reference,
             own: 0..0,
         };
         let settings = &fitting(settings, map, path);
@@ -135,10 +140,12 @@ impl Catalogue {
             }
             if let Some(widest_ps) = path.widest_ps {
                 let reach = widest_ps.max(1) as f64;
-                let axis = Axis {
-                    label: "time after the reference".into(),
-                    ..Axis::new(Field::Dt, settings.time_bins, -reach, reach)
+                let label = match path.has_reference {
+                    true => "time after the reference",
+                    false => "time after the lowest channel of the event",
                 };
+                let axis =
+                    Axis { label: label.into(), ..Axis::new(Field::Dt, settings.time_bins, -reach, reach) };
                 let name = "time difference";
                 catalogue.differences =
                     Some(catalogue.block(map, At::Events, Kind::TimeDifference, name, &[axis]));

@@ -1,10 +1,14 @@
-//! Times of each channel's hits after the reference of their events.
+//! Signed time differences of pairs in an event, in the spectrum of the pair's higher channel.
 //!
 //! ```text
-//!  events ─► member − reference ─► place ─► trays, by channel ─► one more in each bin
+//!  [coincidence] with a reference    t(channel) − t(reference hit)
+//!  without one                       t(channel) − t(lowest channel of the event)
+//!                                      ─► bin ─► trays, by channel ─► one more in each bin
 //! ```
+//! Which hit is subtracted is never decided by time: the difference to the earliest hit has one sign only, so that a
+//! resolution of σ would show as half a Gaussian.
 
-use thalweg_data::HitEvents;
+use thalweg_data::{Hit, HitEvents};
 
 use super::axis::Axis;
 use super::catalogue::{Block, Catalogue};
@@ -20,6 +24,8 @@ const TRAY: usize = 512;
 pub(super) struct Differences {
     block: Block,
     axis: Axis,
+    /// Whether events have a reference hit that the user chose; else it is only their first hit.
+    has_reference: bool,
     /// Bin of each, counted from 1: 0 is below the axis, and what is behind the last bin is above it.
     trays: Trays<u32>,
 }
@@ -30,17 +36,25 @@ impl Differences {
         let block = catalogue.differences?;
         // The axes of all channels are alike.
         let axis = catalogue.spectra[block.first].axes[0].clone();
-        Some(Differences { block, axis, trays: Trays::new(block.count, TRAY) })
+        let has_reference = catalogue.has_reference;
+        Some(Differences { block, axis, has_reference, trays: Trays::new(block.count, TRAY) })
     }
 
-    /// Takes all members of events but the references.
+    /// Takes all members of events, but those of the channel that is subtracted.
     pub fn fill(&mut self, events: &HitEvents, map: &ChannelMap, store: &Store) {
         for (event, members) in events.iter() {
-            let reference = usize::from(event.reference);
-            let Some(centre) = members.get(reference) else { continue };
+            let subtracted = match self.has_reference {
+                true => usize::from(event.reference),
+                false => lowest_channel(members),
+            };
+            let Some(start) = members.get(subtracted) else { continue };
             for (index, member) in members.iter().enumerate() {
-                let Some(row) = map.row(member.channel).filter(|_| index != reference) else { continue };
-                let difference = member.time_ps.wrapping_sub(centre.time_ps) as f64;
+                let is_pair = match self.has_reference {
+                    true => index != subtracted,
+                    false => member.channel != start.channel,
+                };
+                let Some(row) = map.row(member.channel).filter(|_| is_pair) else { continue };
+                let difference = member.time_ps.wrapping_sub(start.time_ps) as f64;
                 let place = self.axis.bin(difference).map_or(0, |bin| (bin + 1) as u32);
                 if self.trays.push(row, place) {
                     count(self.block, row, self.trays.take(row), store);
@@ -54,6 +68,12 @@ impl Differences {
         let Differences { block, trays, .. } = self;
         trays.take_all(|row, places| count(*block, row, places, store));
     }
+}
+
+/// The index of the first member of the lowest channel.
+fn lowest_channel(members: &[Hit]) -> usize {
+    let channels = members.iter().enumerate();
+    channels.min_by_key(|(_, member)| member.channel).map_or(0, |(index, _)| index)
 }
 
 fn count(block: Block, row: usize, places: &[u32], store: &Store) {

@@ -5,7 +5,7 @@
 //!  events ──────────────►   │
 //!                  one per thread, no lock; added up by who reads
 //! ```
-//! Every run has the energies of each channel, the plane of energy against pulse shape, and the times of each channel after the reference of
+//! Every run has the energies of each channel, the plane of energy against pulse shape, and the signed time differences of pairs in
 //! its events; [`SpectrumSettings`] describes more, of any two fields with any cut.
 
 pub mod axis;

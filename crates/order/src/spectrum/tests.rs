@@ -27,7 +27,7 @@ fn one(own: &[SpectrumSettings], path: Path) -> (SpectrumSet, Filler) {
     (set, fillers.remove(0))
 }
 
-const ALL: Path = Path { cuts_hits: true, widest_ps: Some(1000) };
+const ALL: Path = Path { cuts_hits: true, widest_ps: Some(1000), has_reference: false };
 
 fn find(set: &SpectrumSet, kind: Kind, at: At, channel: u16) -> u32 {
     let is_it = |info: &&Info| info.kind == kind && info.at == at && info.channel == Some(channel);
@@ -61,6 +61,64 @@ fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
     let (kev, _) = counts(&set, find(&set, Kind::Kev, At::Received, 5));
     assert_eq!(kev, BTreeMap::from([(90, 1)]));
     assert_eq!(set.history().channel(0).hits, 2);
+}
+
+/// The mean and the standard deviation of one channel's time differences, of 20 000 pairs of channel 6 and then channel 7 that
+/// are `later_ps` apart, each smeared by a Gaussian of 540 ps: a resolution (FWHM) of 1270 ps.
+fn measured_differences(settings: &crate::coincide::Settings, channel: u16, later_ps: f64) -> (f64, f64) {
+    use rand::{RngExt, SeedableRng};
+    let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1270);
+    let mut smeared = || 540.0 * ((0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0);
+    let pairs = (1..=20_000i64).flat_map(|pair| {
+        let difference_ps = (later_ps + smeared()).round() as i64;
+        [hit(pair * 1_000_000, 6, 1, 0), hit(pair * 1_000_000 + difference_ps, 7, 1, 0)]
+    });
+    let mut hits: Vec<Hit> = pairs.collect();
+    hits.sort_by_key(|hit| hit.time_ps);
+    let path = Path {
+        widest_ps: Some(settings.window_ps),
+        has_reference: settings.reference.is_some(),
+        ..Path::default()
+    };
+    let (set, mut filler) = one(&[], path);
+    let mut stage = Coincidence::new(settings, &map(), 1).expect("valid");
+    stage.push(&hits, None);
+    stage.finish();
+    let mut events = HitEvents::default();
+    while stage.pull(&mut events) {
+        filler.fill_events(&events, &map());
+    }
+    filler.settle();
+    let id = find(&set, Kind::TimeDifference, At::Events, channel);
+    let axis = &set.spectra()[id as usize].axes[0];
+    let width = (axis.high - axis.low) / f64::from(axis.bins);
+    let (found, totals) = counts(&set, id);
+    assert_eq!(totals.entries, 20_000, "one difference of each pair");
+    let moment = |of: &dyn Fn(f64) -> f64| {
+        let each =
+            found.iter().map(|(bin, count)| of(axis.low + (*bin as f64 + 0.5) * width) * *count as f64);
+        each.sum::<f64>() / 20_000.0
+    };
+    let mean = moment(&|at| at);
+    (mean, moment(&|at| (at - mean).powi(2)).sqrt())
+}
+
+#[test]
+fn time_differences_of_pairs_have_both_signs_and_the_true_resolution() {
+    let any_pair = crate::coincide::Settings { window_ps: 10_000, ..Default::default() };
+    let (mean, deviation) = measured_differences(&any_pair, 7, 100.0);
+    assert!((mean - 100.0).abs() < 20.0, "{mean} ps for 100 ps");
+    assert!((deviation - 540.0).abs() < 16.0, "{deviation} ps for 540 ps");
+}
+
+#[test]
+fn time_differences_to_a_reference_have_both_signs_and_the_true_resolution() {
+    let reference = Some(crate::coincide::Leg { channels: (7..=7).into(), ..Default::default() });
+    let mode = crate::coincide::Mode::Reference;
+    let to_reference = crate::coincide::Settings { mode, reference, window_ps: 10_000, ..Default::default() };
+    let (mean, deviation) = measured_differences(&to_reference, 6, 100.0);
+    assert!((mean + 100.0).abs() < 20.0, "{mean} ps for -100 ps");
+    assert!((deviation - 540.0).abs() < 16.0, "{deviation} ps for 540 ps");
 }
 
 #[test]
@@ -126,14 +184,14 @@ fn time_differences_and_pairs_come_from_events() {
     assert!(stage.pull(&mut events));
     filler.fill_events(&events, &map());
     filler.settle();
-    let (differences, _) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 4));
-    assert_eq!(differences, BTreeMap::from([(768, 1)]), "half the window after the reference");
+    let (differences, _) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 5));
+    assert_eq!(differences, BTreeMap::from([(256, 1)]), "channel 5 is half the window before channel 4");
     for _ in 0..1000 {
         filler.fill_events(&events, &map());
     }
     filler.settle();
-    let (differences, totals) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 4));
-    assert_eq!((differences, totals.entries), (BTreeMap::from([(768, 1001)]), 1001), "however many wait");
+    let (differences, totals) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 5));
+    assert_eq!((differences, totals.entries), (BTreeMap::from([(256, 1001)]), 1001), "however many wait");
     let own = set.spectra().last().expect("the pair").id;
     assert_eq!(counts(&set, own).0, BTreeMap::from([(3 * 16 + 7, 1001)]));
 }
