@@ -137,7 +137,7 @@ fn event_line(events: &EventState) -> String {
         si(look.median_event_bytes as f64),
         look.open_events,
         look.median_build_ns as f64 / 1e3,
-        100.0 * look.busy_share,
+        100.0 * look.busy_share.unwrap_or(0.0),
     )
 }
 

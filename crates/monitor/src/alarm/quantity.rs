@@ -36,8 +36,10 @@ pub enum Quantity {
     RingFill,
     /// Memory on loan, 0 to 1.
     PoolFill,
-    /// Share of the run in which the trigger was held back, 0 to 1.
+    /// Time BUSY ÷ time of the run, 0 to 1.
     BusyShare,
+    /// Triggers refused ÷ triggers offered, 0 to 1, where the trigger reports; else nothing is concluded.
+    DeadTimeFraction,
     /// Share of the events, of late, that a board answered, 0 to 1.
     Completeness,
     /// Free space where the run is recorded.
@@ -105,7 +107,8 @@ impl Quantity {
             ClockOffsetPs => Found::Each("/clocks", "source", "offset_ps"),
             RecordedRateHz => Found::One("/recorded_rate_hz"),
             EventRateHz => Found::One("/events/event_rate_hz"),
-            BusyShare => Found::One("/events/busy_share"),
+            BusyShare => Found::One("/busy_time/fraction"),
+            DeadTimeFraction => Found::One("/trigger/dead_time_fraction"),
             DiskFreeBytes => Found::One("/disk_free_bytes"),
             DiskLeftS => Found::One("/disk_left_seconds"),
             Series => Found::One(""),

@@ -312,7 +312,8 @@ mod tests {
         let mut alarms = alarms(rules).expect("meant");
         let state = || {
             json!({ "state": "running", "clocks": [{ "source": "a", "locked": false }, { "source": "b", "locked": true }],
-                    "events": { "busy_share": 0.2, "completeness": [{ "name": "x", "expected": 100, "built": 50 }] } })
+                    "busy_time": { "fraction": 0.2 },
+                    "events": { "completeness": [{ "name": "x", "expected": 100, "built": 50 }] } })
         };
         let found = changes(&mut alarms, [state(), state()]);
         assert_eq!(found, [(0, true, String::new()), (0, true, String::new()), (1, true, "a".to_owned())]);

@@ -12,7 +12,7 @@ use super::exposition::{Exposition, Kind};
 /// A family of one number: name, kind, unit, help, where it is in the state (or where else), and what it is multiplied with.
 type Single = (&'static str, Kind, &'static str, &'static str, &'static str, f64);
 
-const SINGLES: [Single; 17] = [
+const SINGLES: [Single; 20] = [
     ("thalweg_run_number", Kind::Gauge, "", "Number of the run.", "/run/number /run", 1.0),
     (
         "thalweg_run_elapsed_seconds",
@@ -63,18 +63,28 @@ const SINGLES: [Single; 17] = [
         "thalweg_busy_ratio",
         Kind::Gauge,
         "ratio",
-        "Share of the run with BUSY raised.",
-        "/events/busy_share",
+        "Time BUSY, of all time: the dead time by the clock.",
+        "/busy_time/fraction",
         1.0,
     ),
     (
-        "thalweg_triggers_refused",
-        Kind::Counter,
-        "",
-        "Triggers refused while busy.",
-        "/events/triggers_refused",
+        "thalweg_live_time_seconds",
+        Kind::Gauge,
+        "seconds",
+        "Time without BUSY.",
+        "/busy_time/live_seconds",
         1.0,
     ),
+    (
+        "thalweg_dead_time_ratio",
+        Kind::Gauge,
+        "ratio",
+        "Triggers refused, of all offered: the dead time by triggers.",
+        "/trigger/dead_time_fraction",
+        1.0,
+    ),
+    ("thalweg_triggers_offered", Kind::Counter, "", "Triggers that came.", "/trigger/offered", 1.0),
+    ("thalweg_triggers_refused", Kind::Counter, "", "Triggers refused while BUSY.", "/trigger/refused", 1.0),
     (
         "thalweg_event_median_bytes",
         Kind::Gauge,
@@ -165,6 +175,14 @@ const LISTS: [Listed; 4] = [
                 1.0,
             ),
             (
+                "thalweg_source_dead_time_ratio",
+                Kind::Gauge,
+                "ratio",
+                "Dead time that the boards report, mean of the channels.",
+                "/dead_time/fraction",
+                1.0,
+            ),
+            (
                 "thalweg_source_ring_fill_ratio",
                 Kind::Gauge,
                 "ratio",
@@ -239,7 +257,7 @@ pub(super) fn write(exposition: &mut Exposition, state: &Value) {
             let mut family = exposition.family(name, *kind, unit, help);
             for entry in entries {
                 let pairs: Vec<_> = labels.iter().map(|(label, key)| (*label, word(entry, key))).collect();
-                family.maybe(&pairs, number(&entry[*key]).map(|value| value * scale));
+                family.maybe(&pairs, field(entry, key).and_then(number).map(|value| value * scale));
             }
         }
     }
@@ -280,6 +298,11 @@ fn write_boards(exposition: &mut Exposition, state: &Value) {
         let share = expected.and_then(|expected| Some(number(&board["built"])? / expected));
         family.maybe(&[("board", word(board, "name"))], share);
     }
+}
+
+/// A field by its name, or by its place.
+fn field<'v>(entry: &'v Value, key: &str) -> Option<&'v Value> {
+    if key.starts_with('/') { entry.pointer(key) } else { entry.get(key) }
 }
 
 fn word<'v>(value: &'v Value, key: &str) -> &'v str {

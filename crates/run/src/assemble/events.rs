@@ -23,7 +23,9 @@ use crate::error::RunError;
 use crate::open::Origin;
 use crate::open_links::host;
 use crate::pipeline::{EventRecorder, Ledgered};
-use crate::supervise::{BuildGauges, BuildLook, EventSummary, Gauges};
+use crate::supervise::{
+    BuildGauges, BuildLook, EventSummary, Gauges, TriggerCounts, TriggerState, busy_time,
+};
 use crate::units::UnitPlan;
 
 /// How long emulated boards may take to send what they have answered, once triggers are stopped.
@@ -40,6 +42,8 @@ pub(super) struct EventPath {
     events: SourceId,
     /// The emulated boards and the sources they stand for.
     boards: Option<(HostedBoards, Vec<SourceId>)>,
+    /// How long their trigger was held back until it was stopped, nanoseconds.
+    busy_ns: u64,
     controls: Vec<Box<dyn Control>>,
     readers: Vec<JoinHandle<()>>,
     recording: Recording,
@@ -58,6 +62,8 @@ pub(super) struct EventsTaken {
     /// What was recorded in this process.
     pub(super) sinks: Vec<EventWriter>,
     emulated: Option<TriggeredTotals>,
+    /// How long the trigger was held back until it was stopped, nanoseconds.
+    busy_ns: u64,
     look: BuildLook,
     /// The accounts of those that built the events that were recorded.
     builders: Vec<SourceId>,
@@ -105,6 +111,7 @@ impl EventPath {
             link_gauges: Vec::new(),
             events,
             boards: None,
+            busy_ns: 0,
             controls: Vec::new(),
             readers: Vec::new(),
             recording,
@@ -142,6 +149,7 @@ impl EventPath {
     pub(super) fn stop(&mut self, site: &Site<'_>) {
         let signals = site.signals;
         if let Some((boards, _)) = &mut self.boards {
+            self.busy_ns = boards.totals().busy_ns;
             boards.stop();
         }
         // For good: what comes from here on is read only until nothing more comes.
@@ -164,6 +172,12 @@ impl EventPath {
         self.boards.as_ref().is_some_and(|(boards, _)| boards.is_silent())
     }
 
+    /// What the trigger has counted, where it is emulated here.
+    pub(super) fn trigger(&self) -> Option<TriggerCounts> {
+        let totals = self.boards.as_ref()?.0.totals();
+        Some(trigger_counts(&totals, totals.busy_ns))
+    }
+
     /// Waits for the threads, which end once everything is written.
     pub(super) fn finish(self, site: &Site<'_>) -> EventsTaken {
         for reader in self.readers {
@@ -184,7 +198,7 @@ impl EventPath {
             close_sender_books(site, (self.events, &builders), &totals, &sources);
             totals
         });
-        EventsTaken { sinks, emulated, look: self.gauges.latest(), builders }
+        EventsTaken { sinks, emulated, busy_ns: self.busy_ns, look: self.gauges.latest(), builders }
     }
 }
 
@@ -210,6 +224,11 @@ pub(super) fn recorder(
         (boards, recorded.collect()),
     );
     site.spawn("record", move |signals| recorder.run(signals))
+}
+
+fn trigger_counts(totals: &TriggeredTotals, busy_ns: u64) -> TriggerCounts {
+    let (offered, accepted, refused) = (totals.offered(), totals.accepted(), totals.refused());
+    TriggerCounts { offered, accepted, refused, busy_ns }
 }
 
 /// Enters what the trigger and the boards count: the first pages of the books of events and fragments.
@@ -258,11 +277,16 @@ impl EventsTaken {
         events: SourceId,
     ) -> EventsTaken {
         let sinks = recorder.map(|recorder| recorder.sink).into_iter().collect();
-        EventsTaken { sinks, emulated: None, look, builders: vec![events] }
+        EventsTaken { sinks, emulated: None, busy_ns: 0, look, builders: vec![events] }
     }
 
-    /// What is said of the events at the end of the run.
-    pub(super) fn summary(&self, site: &Site<'_>) -> EventSummary {
+    /// What the trigger has counted, where it was emulated here.
+    pub(super) fn trigger(&self) -> Option<TriggerCounts> {
+        self.emulated.as_ref().map(|totals| trigger_counts(totals, self.busy_ns))
+    }
+
+    /// What is said of the events at the end of the run, which took data for so many seconds.
+    pub(super) fn summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> EventSummary {
         let books = site.ledger.books();
         let mut built = Tally::default();
         for book in self.builders.iter().filter_map(|builder| books.account(Stage::Build, *builder)) {
@@ -275,10 +299,11 @@ impl EventsTaken {
             accounts.map(|account| account.tally.total_lost_any(Unit::Fragments)).sum()
         };
         let look = &self.look;
+        let trigger = self.trigger();
         let closed = thalweg_data::Closing::ALL.iter().zip(look.closed);
         EventSummary {
-            triggers_offered: self.emulated.as_ref().map(TriggeredTotals::offered),
-            triggers_refused: self.emulated.as_ref().map(TriggeredTotals::refused),
+            triggers_offered: trigger.map(|trigger| trigger.offered),
+            triggers_refused: trigger.map(|trigger| trigger.refused),
             events_built: built.total_output(Unit::Events),
             events_partial: look.partial(),
             events_dropped: built.total_lost_any(Unit::Events),
@@ -293,7 +318,9 @@ impl EventsTaken {
             median_event_bytes: look.median_event_bytes,
             median_build_us: look.median_build_ns as f64 / 1e3,
             p99_build_us: look.p99_build_ns as f64 / 1e3,
-            busy_share: look.busy_share,
+            dead_time_fraction: trigger
+                .and_then(|trigger| TriggerState::of(trigger, trigger).dead_time_fraction),
+            busy_time: busy_time(trigger, Some(look), elapsed_seconds),
             emulation: self.emulated.as_ref().map(|totals| {
                 serde_json::json!({
                     "busy_ms": totals.busy_ns as f64 / 1e6,

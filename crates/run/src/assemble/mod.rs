@@ -287,14 +287,14 @@ fn take_data_into(
         handle: watch.handle.clone(),
         rates: Mutex::new(Rates::default()),
     };
-    let audit = watched.until_end(end, &|| paths.are_silent(), watch);
+    let audit = watched.until_end(end, &paths, watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
     paths.stop(&site);
     let taken = paths.finish(&site)?;
     let outcome = Outcome {
         books: ledger.books(),
         sent: taken.hits_sent(),
-        events: taken.events_summary(&site),
+        events: taken.events_summary(&site, elapsed_seconds),
         audit,
         elapsed_seconds,
         first_hit_ms: taken.first_hit_ms(started),
@@ -303,7 +303,7 @@ fn take_data_into(
     let summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
     files.close(&summary, taken.tables(), &outcome.books, watch.handle.observed())?;
-    watched.tell_last(&summary, end);
+    watched.tell_last(&summary, end, taken.trigger());
     Ok(summary)
 }
 

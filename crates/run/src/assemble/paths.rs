@@ -13,7 +13,7 @@ use crate::config::Configuration;
 use crate::error::RunError;
 use crate::observed::Observed;
 use crate::pipeline::{Collector, Process, RawRecorder};
-use crate::supervise::{BuildGauges, EventSummary, GaugesOf};
+use crate::supervise::{BuildGauges, EventSummary, GaugesOf, TriggerCounts, WatchedPaths};
 
 /// The paths that a run has.
 pub(super) struct Paths {
@@ -84,11 +84,6 @@ impl Paths {
         }
     }
 
-    /// Whether emulated boards have come to the end of their program, and nothing else goes on.
-    pub(super) fn are_silent(&self) -> bool {
-        self.hits.is_none() && self.events.as_ref().is_some_and(EventPath::is_silent)
-    }
-
     /// Stops boards and triggers, then asks the threads to take what is still on its way and end.
     pub(super) fn stop(&mut self, site: &Site<'_>) {
         if let Some(hits) = &mut self.hits {
@@ -113,6 +108,17 @@ impl Paths {
     }
 }
 
+impl WatchedPaths for Paths {
+    /// Emulated boards have come to the end of their program, and nothing else goes on.
+    fn are_silent(&self) -> bool {
+        self.hits.is_none() && self.events.as_ref().is_some_and(EventPath::is_silent)
+    }
+
+    fn trigger(&self) -> Option<TriggerCounts> {
+        self.events.as_ref()?.trigger()
+    }
+}
+
 impl Taken {
     /// Hits that the senders count, where all of them tell.
     pub(super) fn hits_sent(&self) -> Option<u64> {
@@ -124,9 +130,14 @@ impl Taken {
         self.hits.as_ref()?.collector.as_ref()?.first_hit_ms(started)
     }
 
+    /// What the trigger has counted, where it was emulated here.
+    pub(super) fn trigger(&self) -> Option<TriggerCounts> {
+        self.events.as_ref()?.trigger()
+    }
+
     /// What is said of the events.
-    pub(super) fn events_summary(&self, site: &Site<'_>) -> Option<EventSummary> {
-        self.events.as_ref().map(|events| events.summary(site))
+    pub(super) fn events_summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> Option<EventSummary> {
+        self.events.as_ref().map(|events| events.summary(site, elapsed_seconds))
     }
 
     /// What stands in the files.

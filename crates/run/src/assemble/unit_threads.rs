@@ -102,7 +102,7 @@ impl UnitThreads {
             units.readouts.push(thread);
         }
         if gate(&plan.readouts, site.configuration).is_some_and(|number| readouts.contains(&number)) {
-            units.others.push(starting.gate()?);
+            units.others.push(starting.gate(gauges.clone())?);
         }
         Ok((readers, units))
     }
@@ -251,10 +251,10 @@ impl Starting<'_> {
     }
 
     /// The side of the trigger, where boards are.
-    fn gate(&self) -> Result<JoinHandle<()>, RunError> {
+    fn gate(&self, gauges: Arc<BuildGauges>) -> Result<JoinHandle<()>, RunError> {
         let site = self.site;
         let door = Door::open(None, &[self.to_manager()], &self.peers(TRIGGER, WORDS_BYTES)?)?;
-        let work = GateWork::new(Gate::new(self.run, GATE_SILENCE_NS), site.busy.clone());
+        let work = GateWork::new(Gate::new(self.run, GATE_SILENCE_NS), site.busy.clone(), gauges);
         let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock)?;
         site.spawn("gate", move |signals| drop(host.run(signals)))
     }

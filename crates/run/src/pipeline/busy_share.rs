@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thalweg_data::{Busy, Mark};
 
 /// This thread's part in BUSY, and how long it was raised.
-pub(super) struct BusyShare {
+pub(crate) struct BusyShare {
     busy: Arc<Busy>,
     raised: bool,
     since: Mark,
@@ -18,11 +18,11 @@ pub(super) struct BusyShare {
 }
 
 impl BusyShare {
-    pub(super) fn new(busy: Arc<Busy>) -> BusyShare {
+    pub(crate) fn new(busy: Arc<Busy>) -> BusyShare {
         BusyShare { busy, raised: false, since: Mark(0), total_ns: 0 }
     }
 
-    pub(super) fn set(&mut self, raised: bool, mark: Mark) {
+    pub(crate) fn set(&mut self, raised: bool, mark: Mark) {
         if raised == self.raised {
             return;
         }
@@ -43,8 +43,15 @@ impl BusyShare {
         self.raised
     }
 
+    /// Lowers for good; how long it was raised is not counted on.
+    pub(crate) fn lower(&mut self) {
+        if std::mem::take(&mut self.raised) {
+            self.busy.lower();
+        }
+    }
+
     /// Share of the run so far, 0 to 1.
-    pub(super) fn share(&self, mark: Mark) -> f64 {
+    pub(crate) fn share(&self, mark: Mark) -> f64 {
         let now = if self.raised { mark.since_ns(self.since) } else { 0 };
         (self.total_ns + now) as f64 / mark.0.max(1) as f64
     }

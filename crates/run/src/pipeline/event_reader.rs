@@ -342,7 +342,7 @@ impl EventReader {
         }
         self.events_books.publish(self.feed.builder.events_tally());
         let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
-        self.gauges.look(&self.feed.builder, self.busy.is_raised(), self.busy.share(mark), fill);
+        self.gauges.look(&self.feed.builder, self.busy.is_raised(), Some(self.busy.share(mark)), fill);
         self.refused.look(&self.inputs, &self.feed.links, &self.feed.builder, &self.names);
     }
 

@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use thalweg_data::{Account, SnapshotNumber, Tally};
 
+pub(crate) use busy_share::BusyShare;
 pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
 pub(crate) use event_outlet::{EVENT_BATCHES, EventOutlet};
 pub(crate) use event_reader::{EventReader, EventReaderParts};

@@ -215,6 +215,6 @@ impl Slicer {
 
     fn look(&self) {
         let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
-        self.gauges.look(&self.builder, self.builder.is_busy(), 0.0, fill);
+        self.gauges.look(&self.builder, self.builder.is_busy(), None, fill);
     }
 }

@@ -32,8 +32,8 @@ pub struct BuildLook {
     pub build_ns: Vec<(u64, u64)>,
     /// Whether the trigger is held back now.
     pub busy: bool,
-    /// Share of the run so far in which it was, 0 to 1.
-    pub busy_share: f64,
+    /// Share of the run so far in which it was, 0 to 1; `None` where builder units are elsewhere.
+    pub busy_share: Option<f64>,
     /// How full the ring to the recorder is, 0 to 1.
     pub ring_fill: f64,
 }
@@ -54,7 +54,7 @@ impl BuildGauges {
     }
 
     /// Takes a look at the builder.
-    pub(crate) fn look(&self, builder: &Builder, busy: bool, busy_share: f64, ring_fill: f64) {
+    pub(crate) fn look(&self, builder: &Builder, busy: bool, busy_share: Option<f64>, ring_fill: f64) {
         let standing = builder.standing();
         let bins = |histogram: &Histogram| histogram.filled().collect();
         let mut look = self.lock();
@@ -73,6 +73,11 @@ impl BuildGauges {
             busy_share,
             ring_fill,
         };
+    }
+
+    /// How long the side of the trigger has held it back, as a share of the run: builder units hold it back together.
+    pub(crate) fn set_busy(&self, busy_share: f64) {
+        self.lock().busy_share = Some(busy_share);
     }
 
     /// Takes a look at a builder unit; of several, the last one that looks is seen.

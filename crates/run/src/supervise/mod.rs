@@ -6,6 +6,7 @@
 //! ```
 
 mod build;
+mod dead_time;
 mod handle;
 mod progress;
 mod refused;
@@ -20,6 +21,8 @@ use thalweg_data::{Busy, Ledger, RunState, Stage, Unit};
 
 pub(crate) use build::BuildGauges;
 pub use build::BuildLook;
+pub use dead_time::{DeadTime, TriggerState};
+pub(crate) use dead_time::{TriggerCounts, busy_time};
 pub use handle::{Command, CommandError, RunHandle};
 pub use progress::{Completeness, EventState, Gauges, LiveState, PausedBy, SourceState};
 pub(crate) use progress::{GaugesOf, add_witnesses};
@@ -80,6 +83,15 @@ pub(crate) struct Watched {
     pub(crate) rates: Mutex<Rates>,
 }
 
+/// The paths of a run, as its supervisor sees them.
+pub(crate) trait WatchedPaths {
+    /// Whether nothing more will come although nobody has ended.
+    fn are_silent(&self) -> bool;
+
+    /// What the trigger has counted, where it reports.
+    fn trigger(&self) -> Option<TriggerCounts>;
+}
+
 /// Books of one number that did not close while the run went on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SnapshotAudit {
@@ -111,11 +123,10 @@ struct Rounds {
 
 impl Watched {
     /// Watches until the run ends by itself, by its limits, or because it was asked to.
-    /// `silent` says that nothing more will come although nobody has ended.
     pub(crate) fn until_end(
         &self,
         mut end: EndWhen,
-        silent: &dyn Fn() -> bool,
+        paths: &dyn WatchedPaths,
         watch: &mut Watch<'_>,
     ) -> SnapshotAudit {
         let now = Instant::now();
@@ -135,14 +146,14 @@ impl Watched {
             end = wishes.end.unwrap_or(end);
             let over =
                 self.is_reached(end) || wishes.stop || watch.stop.load(std::sync::atomic::Ordering::Acquire);
-            if over || silent() || self.signals.stop_requested() {
+            if over || paths.are_silent() || self.signals.stop_requested() {
                 break;
             }
             self.pause(wishes.pause, &mut rounds);
             self.take_snapshot(&mut rounds);
             if rounds.told.elapsed() >= LiveState::EVERY {
                 rounds.told = Instant::now();
-                let state = self.tell(self.state(&rounds), end, &rounds.audit);
+                let state = self.tell(self.state(&rounds), end, &rounds.audit, paths.trigger());
                 if rounds.shown.elapsed() >= SHOW_EVERY {
                     rounds.shown = Instant::now();
                     (watch.show)(&state);
@@ -150,7 +161,7 @@ impl Watched {
             }
         }
         self.pause(false, &mut rounds);
-        self.tell(RunState::Stopping, end, &rounds.audit);
+        self.tell(RunState::Stopping, end, &rounds.audit, paths.trigger());
         rounds.audit
     }
 
@@ -191,17 +202,23 @@ impl Watched {
     }
 
     /// Tells how the run has ended.
-    pub(crate) fn tell_last(&self, summary: &Summary, end: EndWhen) {
+    pub(crate) fn tell_last(&self, summary: &Summary, end: EndWhen, trigger: Option<TriggerCounts>) {
         for discrepancy in &summary.discrepancies {
             tracing::error!("run {}: the books do not close: {discrepancy}", self.directory.number());
         }
         let state = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
         let audit = SnapshotAudit { taken: summary.snapshots, open: summary.discrepancies.clone() };
-        self.tell(state, end, &audit);
+        self.tell(state, end, &audit, trigger);
     }
 
     /// Puts the state of now together, and tells it to everyone who holds the run.
-    fn tell(&self, state: RunState, end: EndWhen, audit: &SnapshotAudit) -> Arc<LiveState> {
+    fn tell(
+        &self,
+        state: RunState,
+        end: EndWhen,
+        audit: &SnapshotAudit,
+        trigger: Option<TriggerCounts>,
+    ) -> Arc<LiveState> {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
         let known = LiveState {
@@ -226,6 +243,8 @@ impl Watched {
             roster: &self.roster,
             gauges: &self.gauges,
             build: self.build.as_ref().map(|gauges| gauges.latest()),
+            trigger,
+            observed: self.handle.observed(),
             known,
         });
         self.handle.publish(state)

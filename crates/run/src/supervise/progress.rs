@@ -17,7 +17,9 @@ use thalweg_data::{Books, Pool, RunState, SourceId, Stage, Unit};
 
 use super::EndWhen;
 use super::build::BuildLook;
+use super::dead_time::{DeadTime, TriggerCounts, TriggerState, busy_time};
 use super::refused::RefusedUnit;
+use crate::observed::Observed;
 use crate::roster::{Entry, Roster};
 
 /// Fill levels and the kernel's counters of one source: written by its reader, read by anyone.
@@ -97,6 +99,8 @@ pub struct SourceState {
     pub byte_rate_hz: f64,
     /// Lost since the start, in the finest unit that is known: hits, fragments, else frames, else datagrams.
     pub lost: u64,
+    /// Live and dead time as its boards report them, the mean over its channels; `None` where they do not.
+    pub dead_time: Option<DeadTime>,
     /// Fullest ring behind the receiver.
     pub ring_fill: f64,
     /// Blocks on loan: share of its fullest pool.
@@ -177,6 +181,10 @@ pub struct LiveState {
     pub events: Option<EventState>,
     /// Whether the trigger is asked to wait now, for whatever reason.
     pub busy: bool,
+    /// What the trigger was offered and what it refused, where it reports that.
+    pub trigger: Option<TriggerState>,
+    /// How long BUSY was raised, and how long it was not, of a run with triggered sources; `None` where nobody here knows.
+    pub busy_time: Option<DeadTime>,
     /// Sum of the sources' losses.
     pub lost: u64,
     /// Every loss by `[[source]]`, place and reason. Those of each board are in the books.
@@ -216,6 +224,7 @@ struct Look {
     sources: Vec<Counts>,
     /// Expected and built, by board.
     boards: Vec<(u64, u64)>,
+    trigger: TriggerCounts,
 }
 
 /// What one `[[source]]` has given so far.
@@ -234,6 +243,8 @@ pub(crate) struct LookedAt<'l> {
     pub(crate) roster: &'l Roster,
     pub(crate) gauges: &'l GaugesOf,
     pub(crate) build: Option<BuildLook>,
+    pub(crate) trigger: Option<TriggerCounts>,
+    pub(crate) observed: Option<&'l Observed>,
     /// What is known already: where the run stands, its name, its end.
     pub(crate) known: LiveState,
 }
@@ -248,7 +259,7 @@ pub(crate) struct Rates {
 impl Rates {
     /// Completes what is known with counts and rates.
     pub(crate) fn state(&mut self, at: LookedAt<'_>) -> LiveState {
-        let LookedAt { books, roster, gauges, build, known } = at;
+        let LookedAt { books, roster, gauges, build, trigger, observed, known } = at;
         let by_source = books.grouped(roster.groups());
         let now = Look {
             elapsed_seconds: known.elapsed_seconds,
@@ -256,13 +267,19 @@ impl Rates {
             events: build.as_ref().map_or(0, BuildLook::events),
             sources: (0..roster.entries.len()).map(|index| counts(&by_source, index)).collect(),
             boards: roster.boards.clone().map(|board| expected_and_built(books, SourceId(board))).collect(),
+            trigger: trigger.unwrap_or_default(),
         };
         let before = self.before(&now);
         let seconds = (now.elapsed_seconds - before.elapsed_seconds).max(1e-3);
         let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         let entries = roster.entries.iter().enumerate();
+        let hits_before =
+            |index: usize| roster.entries[..index].iter().filter(|entry| entry.links.is_empty());
         let sources: Vec<SourceState> = entries
             .map(|(index, entry)| SourceState {
+                dead_time: observed
+                    .filter(|_| entry.links.is_empty())
+                    .and_then(|observed| DeadTime::of_boards(observed, hits_before(index).count())),
                 hit_rate_hz: per_second(now.sources[index].hits, before.sources[index].hits),
                 fragment_rate_hz: per_second(now.sources[index].fragments, before.sources[index].fragments),
                 byte_rate_hz: per_second(now.sources[index].bytes, before.sources[index].bytes),
@@ -271,7 +288,10 @@ impl Rates {
             .collect();
         let free = known.disk_free_bytes;
         let used = self.free_at_start.get_or_insert(free).saturating_sub(free);
+        let busy_time = busy_time(trigger, build.as_ref(), now.elapsed_seconds);
         LiveState {
+            trigger: trigger.map(|trigger| TriggerState::of(trigger, before.trigger)),
+            busy_time,
             lost: sources.iter().map(|source| source.lost).sum(),
             sources,
             recorded_rate_hz: per_second(now.recorded, before.recorded),
@@ -303,6 +323,7 @@ impl Rates {
             events: 0,
             sources: vec![Counts::default(); now.sources.len()],
             boards: vec![(0, 0); now.boards.len()],
+            trigger: TriggerCounts::default(),
         };
         let before = self.looks.front().cloned().unwrap_or_else(start);
         self.looks.push_back(now.clone());
@@ -324,6 +345,7 @@ fn source_state(entry: &Entry, counts: Counts, gauges: &GaugesOf) -> SourceState
         fragment_rate_hz: 0.0,
         byte_rate_hz: 0.0,
         lost: counts.lost,
+        dead_time: None,
         ring_fill: fullest(Gauges::ring_fill),
         pool_fill: fullest(Gauges::pool_fill),
         pool_bytes: own().map(|gauges| gauges.pool_bytes()).sum(),

@@ -8,6 +8,7 @@ use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss};
 use thalweg_data::{Books, Quality, Unit};
 
+use super::dead_time::DeadTime;
 use super::refused::{RefusedUnit, write_first};
 
 /// The events of a run at its end.
@@ -41,8 +42,11 @@ pub struct EventSummary {
     pub median_build_us: f64,
     /// All but one in a hundred.
     pub p99_build_us: f64,
-    /// Share of the run in which the trigger was held back, 0 to 1.
-    pub busy_share: f64,
+    /// Refused ÷ offered, 0 to 1: the dead time by triggers. `None` where the trigger does not report, or none came.
+    pub dead_time_fraction: Option<f64>,
+    /// How long BUSY was raised, and how long it was not, until the stop: the dead time by the clock. `None` where nobody
+    /// here knows.
+    pub busy_time: Option<DeadTime>,
     /// What the emulated boards say of their own timing, where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulation: Option<serde_json::Value>,
@@ -247,11 +251,33 @@ impl EventSummary {
             "  half of them of {} B or less, built within {:.0} µs (99 %: {:.0} µs)",
             self.median_event_bytes, self.median_build_us, self.p99_build_us
         )?;
+        self.write_dead_time(text)
+    }
+
+    /// Two different things: which triggers were refused, and for how long BUSY was raised.
+    fn write_dead_time(&self, text: &mut String) -> std::fmt::Result {
         if let (Some(offered), Some(refused)) = (self.triggers_offered, self.triggers_refused) {
-            let busy = 100.0 * self.busy_share;
-            writeln!(text, "  triggers: {offered} offered, {refused} refused; busy {busy:.1} % of the time")?;
+            write!(text, "  triggers: {offered} offered, {refused} refused")?;
+            match self.dead_time_fraction {
+                Some(fraction) => {
+                    writeln!(text, "; dead time {:.2} % (refused ÷ offered)", 100.0 * fraction)?
+                }
+                None => writeln!(text)?,
+            }
         }
-        Ok(())
+        match self.busy_time {
+            Some(DeadTime { dead_seconds, live_seconds, fraction }) => {
+                let busy = 100.0 * fraction;
+                writeln!(
+                    text,
+                    "  BUSY for {dead_seconds:.3} s, {busy:.2} % of the time; live time {live_seconds:.3} s"
+                )
+            }
+            None => writeln!(
+                text,
+                "  BUSY: how long it was raised is unknown here; the node with the trigger reports it"
+            ),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use thalweg_data::ring::Downstream;
 use thalweg_data::{Busy, EventSink, Events, Mark, Message, SinkError, Unit};
 use thalweg_record::EventWriter;
 
-use crate::pipeline::{Ledgered, Outcome, Signals};
+use crate::pipeline::{BusyShare, Ledgered, Outcome, Signals};
 use crate::supervise::BuildGauges;
 
 /// Events that a builder unit writes at a time.
@@ -254,16 +254,18 @@ impl Work for ManagerWork {
 /// The side of the trigger: raises this process's BUSY as long as the event manager says so, or nothing.
 pub(crate) struct GateWork {
     machine: GateMachine,
-    busy: Arc<Busy>,
-    raised: bool,
+    busy: BusyShare,
+    gauges: Arc<BuildGauges>,
 }
 
 struct GateMachine(Gate);
 
 impl GateWork {
-    pub(crate) fn new(gate: Gate, busy: Arc<Busy>) -> GateWork {
-        busy.raise();
-        GateWork { machine: GateMachine(gate), busy, raised: true }
+    /// Raised until the event manager is heard. How long it was raised is shown in `gauges`.
+    pub(crate) fn new(gate: Gate, busy: Arc<Busy>, gauges: Arc<BuildGauges>) -> GateWork {
+        let mut busy = BusyShare::new(busy);
+        busy.set(true, Mark(0));
+        GateWork { machine: GateMachine(gate), busy, gauges }
     }
 }
 
@@ -287,13 +289,8 @@ impl Work for GateWork {
     }
 
     fn step(&mut self, now: Mark, _signals: &Signals) -> bool {
-        let closed = self.machine.0.is_closed(now);
-        match (closed, self.raised) {
-            (true, false) => self.busy.raise(),
-            (false, true) => self.busy.lower(),
-            _ => {}
-        }
-        self.raised = closed;
+        self.busy.set(self.machine.0.is_closed(now), now);
+        self.gauges.set_busy(self.busy.share(now));
         false
     }
 
@@ -302,9 +299,7 @@ impl Work for GateWork {
     }
 
     fn finish(&mut self, _signals: &Signals) {
-        if std::mem::take(&mut self.raised) {
-            self.busy.lower();
-        }
+        self.busy.lower();
     }
 }
 

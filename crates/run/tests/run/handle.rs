@@ -81,11 +81,18 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(built(&run.handle.state()), still, "nothing is built while the trigger is held back");
     run.command(Command::Resume);
-    run.until("going on", |state| state.state == RunState::Running && built(state) > still + 100);
+    let on = run.until("going on", |state| state.state == RunState::Running && built(state) > still + 100);
+    let trigger = on.trigger.expect("an emulated trigger reports");
+    assert!(trigger.refused > 300 && trigger.accepted > 0, "{trigger:?}");
+    assert_eq!(trigger.dead_time_fraction, Some(trigger.refused as f64 / trigger.offered as f64));
+    let busy = on.busy_time.expect("the trigger knows how long it waited");
+    assert!(busy.dead_seconds > 0.5 && busy.live_seconds > 0.0, "{busy:?}");
     run.command(Command::Stop);
     let events = run.end().events.expect("it builds events");
     assert!(events.triggers_refused.is_some_and(|refused| refused > 300), "{events:#?}");
     assert_eq!(events.events_partial, 0, "{events:#?}");
+    assert!(events.dead_time_fraction.is_some_and(|fraction| fraction > 0.0), "{events:#?}");
+    assert!(events.busy_time.is_some_and(|busy| busy.dead_seconds > 0.5), "{events:#?}");
 }
 
 #[test]
