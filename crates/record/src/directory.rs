@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::directory_lock::{DirectoryLock, Holder};
 use crate::error::RecordError;
-use crate::hold::Hold;
 use crate::system;
 use crate::table::Table;
 
@@ -32,13 +32,13 @@ const CHANNELS_FILE: &str = "channels.csv";
 /// The file that keeps two programs from taking the same number.
 const LOCK_FILE: &str = ".numbers";
 
-/// The directory of one run. One that was made or opened is held until its last clone is gone: the policy on old runs leaves
-/// it alone for so long.
+/// The directory of one run. One that was made or opened is locked until its last clone is gone: the policy on old runs and
+/// `recover` leave it alone for so long.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: PathBuf,
     number: u64,
-    _hold: Option<Arc<Hold>>,
+    _lock: Option<Arc<DirectoryLock>>,
 }
 
 impl PartialEq for RunDirectory {
@@ -118,24 +118,75 @@ impl RunDirectory {
         };
         let path = parent.join(name);
         fs::create_dir(&path).map_err(failed)?;
-        let hold = Hold::together(&path).ok().flatten().map(Arc::new);
-        Ok(RunDirectory { path, number, _hold: hold })
+        let lock = DirectoryLock::shared(&path).ok().flatten().map(Arc::new);
+        Ok(RunDirectory { path, number, _lock: lock })
     }
 
-    /// An existing run's directory. A path without a number, such as a copy of another name, counts as run 0.
+    /// An existing run's directory; `runs/000007` finds `runs/000007-title`, too. A path without a number, such as a copy of
+    /// another name, counts as run 0.
     ///
     /// # Errors
-    /// When it is no directory, or its tables are being removed at this moment.
+    /// When there is no such directory, or it is being recovered, or its tables are being removed at this moment.
     pub fn open(path: &Path) -> Result<RunDirectory, RecordError> {
-        if !path.is_dir() {
-            let found = "no such run directory; `runs/` lists them".to_owned();
-            return Err(RecordError::Missing { path: path.to_owned(), found });
-        }
-        let hold = Hold::together(path)?.map(Arc::new);
-        Ok(RunDirectory { path: path.to_owned(), number: number_of(path).unwrap_or(0), _hold: hold })
+        let path = RunDirectory::find(path)?;
+        let lock = DirectoryLock::shared(&path)?.map(Arc::new);
+        Ok(RunDirectory { number: number_of(&path).unwrap_or(0), path, _lock: lock })
     }
 
-    /// The runs in `parent`, by number. They are not held.
+    /// As [`RunDirectory::open`], locked against everybody else, to change what is in it.
+    ///
+    /// # Errors
+    /// When there is no such directory, or another process has it open, or the file system cannot tell.
+    pub(crate) fn open_exclusively(path: &Path) -> Result<RunDirectory, RecordError> {
+        let path = RunDirectory::find(path)?;
+        // A link leads to the run that it names, and the lock is on that one.
+        let real = path.canonicalize().map_err(|cause| RecordError::io(&path, "opening", cause))?;
+        let refused = |found: String| RecordError::Missing { path: path.clone(), found };
+        match DirectoryLock::exclusive(&real) {
+            Ok(Some(lock)) => {
+                let number = number_of(&path).or(number_of(&real)).unwrap_or(0);
+                Ok(RunDirectory { path, number, _lock: Some(Arc::new(lock)) })
+            }
+            Ok(None) => {
+                let holder = Holder::of_path(&real);
+                Err(refused(format!("{holder} has this run open; wait until it has ended, then try again")))
+            }
+            Err(cause) => Err(refused(format!(
+                "nobody can tell whether this run is being written, because it cannot be locked ({cause}); copy it to a local \
+                 disk and recover the copy"
+            ))),
+        }
+    }
+
+    /// The directory at `path`; where there is only a number (`runs/000007`), the one run there that has this number.
+    ///
+    /// # Errors
+    /// When there is none, or several have the number.
+    pub fn find(path: &Path) -> Result<PathBuf, RecordError> {
+        if path.is_dir() {
+            return Ok(path.to_owned());
+        }
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let number = name.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.parse().ok()).flatten();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let runs = number.and_then(|number: u64| Some((number, RunDirectory::list(parent).ok()?)));
+        let named = runs.map(|(number, runs)| {
+            runs.into_iter().filter(|run| run.number == number).map(|run| run.path).collect::<Vec<_>>()
+        });
+        let found = match named.as_deref() {
+            Some([one]) => return Ok(one.clone()),
+            Some([one, other, ..]) => format!(
+                "several runs have this number ({} and {}); name one of them",
+                one.display(),
+                other.display()
+            ),
+            _ => format!("no such run directory; `ls {}` lists them", parent.display()),
+        };
+        Err(RecordError::Missing { path: path.to_owned(), found })
+    }
+
+    /// The runs in `parent`, by number. They are not locked.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -145,7 +196,7 @@ impl RunDirectory {
         for entry in fs::read_dir(parent).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if let (Some(number), true) = (number_of(&path), path.is_dir()) {
-                runs.push(RunDirectory { path, number, _hold: None });
+                runs.push(RunDirectory { path, number, _lock: None });
             }
         }
         runs.sort_by(|one, other| (one.number, &one.path).cmp(&(other.number, &other.path)));
@@ -199,6 +250,16 @@ impl RunDirectory {
         files.sort();
         files.dedup();
         Ok(files)
+    }
+
+    /// Enters the files beside the tables that are there and not in the list, as of a run whose writer was killed.
+    pub(crate) fn add_documents(&self, documents: &mut Vec<DocumentSummary>) {
+        for name in [SPECTRA_FILE, CHANNELS_FILE] {
+            let is_listed = documents.iter().any(|known| known.file == name);
+            if let (false, Ok(content)) = (is_listed, fs::read(self.path.join(name))) {
+                documents.push(DocumentSummary::of(name, &content));
+            }
+        }
     }
 
     /// The file of this name, when it is one of the run's.

@@ -21,6 +21,7 @@ mod coincidence_columns;
 pub mod coincidence_writer;
 mod cut;
 pub mod directory;
+mod directory_lock;
 mod error;
 pub mod event_writer;
 mod extra_columns;
@@ -28,8 +29,8 @@ mod gather;
 mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;
-mod hold;
 pub mod ipc;
+mod missing;
 pub mod raw_writer;
 pub mod read;
 mod removed;
@@ -45,6 +46,7 @@ pub use error::RecordError;
 pub use event_writer::EventWriter;
 pub use hit_writer::HitWriter;
 pub use hits_file::HitsFile;
+pub use missing::MissingRows;
 pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
     Inspection, RawReplay, RecoverReport, VerifyReport, check, inspect, raw_sources, recover, verify,

@@ -17,6 +17,7 @@ use thalweg_data::{Books, Stage, Unit};
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
+use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
 use crate::table::Table;
 
@@ -74,6 +75,8 @@ pub struct RunRecord {
     pub ledger: Option<LedgerRecord>,
     /// Tables that were removed since, by the policy on old runs.
     pub removed: Option<RemovedTables>,
+    /// Rows that were on file and are not any more, of a run that was recovered.
+    pub missing: Vec<MissingRows>,
     /// What happened to the run, for people: why it failed, what was recovered.
     pub remarks: Vec<String>,
     /// What the room that ran it wants to keep beside: signals of boards, the resolved plan, host facts.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use thalweg_record::{Inspection, RecordError};
+use thalweg_record::{Inspection, RecordError, RunDirectory};
 
 use crate::assemble::run;
 use crate::config::{ConfigError, Configuration};
@@ -52,7 +52,10 @@ pub enum InspectError {
 /// When there is nothing to read, or it is not known how.
 pub fn inspect(request: &Request) -> Result<Inspection, InspectError> {
     let path = Path::new(&request.what);
-    if path.is_dir() || path.extension().is_some_and(|extension| extension == "arrows") {
+    if let Ok(run) = RunDirectory::find(path) {
+        return Ok(thalweg_record::inspect(&run, FIRST_HITS)?);
+    }
+    if path.extension().is_some_and(|extension| extension == "arrows") {
         return Ok(thalweg_record::inspect(path, FIRST_HITS)?);
     }
     let guess = || match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {

@@ -30,14 +30,14 @@ pub enum PlotError {
 /// When the recording cannot be read or the picture not written.
 pub fn plot_run(run: &Path, output: Option<&Path>) -> Result<PathBuf, PlotError> {
     let directory = RunDirectory::open(run)?;
-    RemovedTables::refuse(run, Table::Hits)?;
+    RemovedTables::refuse(directory.path(), Table::Hits)?;
     let record = RunRecord::read(&directory.run_record())?;
     let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
     let (mut spectra, mut hits) = (Spectra::default(), Vec::new());
     while reader.next_batch(&mut hits)? {
         spectra.fill(&hits);
     }
-    let channels = channels_of(run, &record);
+    let channels = channels_of(directory.path(), &record);
     let sources: Vec<PlotSource<'_>> = record
         .sources
         .iter()

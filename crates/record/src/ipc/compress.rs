@@ -41,7 +41,7 @@ impl Batch for Compressed {
 }
 
 /// Compresses a buffer, part by part: nothing is gathered before.
-fn compress(parts: &[&[u8]], compression: Compression) -> Vec<u8> {
+pub(crate) fn compress(parts: &[&[u8]], compression: Compression) -> Vec<u8> {
     let plain_length = length_of(parts);
     if plain_length == 0 {
         return Vec::new();

@@ -5,11 +5,13 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::payload::{Payloads, View};
+use super::salvage::WholeBatch;
 use super::table_reader::{BatchHead, ReadAt, TableReader};
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
@@ -158,6 +160,29 @@ fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), Rec
         }
     }
     Ok(())
+}
+
+/// The sources whose rows are in these batches, as a schema describes them, for a file that has lost its own. What their
+/// blocks were is not known then.
+pub(super) fn described(
+    reader: &TableReader<File>,
+    batches: &[WholeBatch],
+    names: &[String],
+) -> Result<String, RecordError> {
+    let mut sources = BTreeMap::new();
+    if reader.metadata().is_empty() {
+        for batch in batches {
+            let Some(head) = reader.batch_at(batch.offset)? else { continue };
+            for row in rows_of(reader, &head)? {
+                let name = names.get(usize::from(row.source)).cloned();
+                let undescribed = undescribed(&row);
+                let described = RawSource { name: name.unwrap_or(undescribed.name.clone()), ..undescribed };
+                let known: &mut RawSource = sources.entry(row.source).or_insert_with(|| described);
+                known.stream |= row.kind == kind::STREAM;
+            }
+        }
+    }
+    Ok(serde_json::to_string(&sources.values().collect::<Vec<_>>()).unwrap_or_default())
 }
 
 /// A source that the schema does not name.

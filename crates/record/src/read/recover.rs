@@ -1,27 +1,25 @@
-//! A run whose writer was killed, or whose files were cut, put in order: whole batches stay, all else goes.
+//! A run whose writer was killed, or whose files are damaged, put in order: every whole batch stays, all else goes.
 //!
 //! ```text
-//!  schema ┊ batch ┊ batch ┊ damaged or cut …   ──►   schema ┊ batch ┊ batch ┊ end-of-stream
-//!  ledger.bin ─────────────────────────────────►   run.json, state "recovered"
+//!  schema ┊ batch 0 ┊ batch 1 ┊ unfinished …      ──►  the same file, cut behind batch 1
+//!  schema ┊ batch 0 ┊ ▒▒▒▒▒▒▒ ┊ batch 2 ┊ ▒▒▒▒    ──►  schema ┊ batch 0 ┊ batch 2, and the damaged file beside it
+//!  ledger.bin, tables ────────────────────────────►  run.json, state "recovered", what is missing by time and rows
 //! ```
-//! Batches of extras and waveforms whose hits are gone go, too: they were written before their hits. Events and
-//! fragments are kept as far as both are there.
+//! Extras and waveforms whose hits are gone go, too. Events and fragments stay where both are there. Nothing that was ever
+//! visible is removed from the disk: it stays under another name.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::{HitEvents, Ledger, Stage, Unit};
+use thalweg_data::{Books, HitEvents, Ledger, Stage, Unit};
 
 use super::coincidences::CoincidencesReader;
-use super::events::{EventRows, open_table};
-use super::table_reader::{BatchHead, TableReader};
+use super::recover_table::DamagedTable;
+use super::rewrite::{Replacement, clear_away};
 use crate::directory::{EventFiles, RunDirectory};
 use crate::error::RecordError;
-use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
-use crate::ipc::message::opening;
+use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
 use crate::run_record::{EntriesRecord, LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
@@ -35,6 +33,8 @@ pub struct RecoverReport {
     pub changed: bool,
     /// Each file.
     pub tables: Vec<RecoveredTable>,
+    /// Rows that were on file and are not any more, place by place.
+    pub missing: Vec<MissingRows>,
     /// Tables that the policy on old runs has removed, and that are not there.
     pub removed: Option<RemovedTables>,
     /// Hits on file now.
@@ -63,101 +63,92 @@ pub struct RecoveredTable {
     /// What it holds now.
     #[serde(flatten)]
     pub summary: TableSummary,
-    /// Bytes taken away behind the last whole batch.
+    /// Bytes of the file that are not in it any more.
     pub bytes_removed: u64,
     /// Why; empty when nothing was wrong.
     pub reason: String,
+    /// The file that keeps what was damaged; empty when there is none: what was removed was never visible.
+    pub backup: String,
 }
 
-/// What must be there for a batch to stay.
-#[derive(Clone, Copy, Debug)]
-enum Bound {
-    /// Nothing but the batch.
-    None,
-    /// The hits that its rows belong to, of so many.
-    Hits(u64),
-    /// The fragments that its events name, of so many.
-    Fragments(u64),
-    /// The events that its fragments belong to: they name so many.
-    Rows(u64),
-}
-
-/// Puts a run's directory in order. Does nothing to a run that is whole. Never call it on a run that is being written.
+/// Puts a run's directory in order. Does nothing to a run that is whole.
 ///
 /// # Errors
-/// When it is no run's directory, or the disk refuses.
+/// When it is no run's directory, or another process has it open, or the disk refuses; the tables are as they were then, or
+/// the next `recover` goes on.
 pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
-    let directory = RunDirectory::open(path)?;
-    let mut tables = Vec::new();
-    let mut hits_on_file = None;
-    for table in Table::OF_HITS {
-        let file = directory.table(table);
-        if file.exists() {
-            let bound = match hits_on_file {
-                Some(hits) if table != Table::Statistics => Bound::Hits(hits),
-                _ => Bound::None,
-            };
-            let recovered = recover_file(&file, table, bound)?;
-            if table == Table::Hits {
-                hits_on_file = Some(recovered.summary.rows);
-            }
-            tables.push(recovered);
-        }
-    }
-    for file in directory.raw_files()? {
-        tables.push(recover_file(&file, Table::Raw, Bound::None)?);
-    }
-    let coincidences = directory.table(Table::Coincidences);
-    let mut coincidences_on_file = 0;
-    if coincidences.exists() {
-        tables.push(recover_file(&coincidences, Table::Coincidences, Bound::None)?);
-        coincidences_on_file = count_coincidences(&coincidences)?;
-    }
-    for files in directory.event_files()? {
-        tables.extend(recover_events(&files)?);
-    }
+    let directory = RunDirectory::open_exclusively(path)?;
+    let begun = Replacement::unfinished(&directory)?;
+    begun.carry_out(&directory)?;
+    clear_away(&directory)?;
+    let known = RunRecord::read(&directory.run_record());
     let removed = RemovedTables::of(&directory);
-    if tables.is_empty() && removed.is_none() {
-        let found = "no table of a run is there: nothing to recover".to_owned();
-        return Err(RecordError::Missing { path: path.to_owned(), found });
+    let mut damaged = damaged_tables(&directory)?;
+    if damaged.is_empty() && removed.is_none() && known.is_err() && !directory.ledger().exists() {
+        let found = "no table of a run is there, and no run.json: nothing to recover".to_owned();
+        return Err(RecordError::Missing { path: directory.path().to_owned(), found });
     }
-    let events = tables.iter().filter(|table| table.summary.table == Table::Events.word());
-    let mut report = RecoverReport {
-        events_on_file: events.map(|table| table.summary.rows).sum(),
-        run_directory: path.to_owned(),
-        changed: tables.iter().any(|table| !table.reason.is_empty()),
-        tables,
-        removed,
-        hits_on_file: hits_on_file.unwrap_or(0),
-        hits_came: None,
-        hits_not_on_file: None,
-        coincidences_on_file,
-        coincidences_came: None,
-        coincidences_not_on_file: None,
-        events_came: None,
-        events_not_on_file: None,
-    };
-    rewrite_record(&directory, &mut report)?;
+    let said = known.as_ref().map_or(&[][..], |record| &record.tables);
+    let sources = known.as_ref().map_or(&[][..], |record| &record.sources);
+    let mut replacement = Replacement::default();
+    for table in &mut damaged {
+        table.write_beside(sources, said, &mut replacement)?;
+    }
+    if !replacement.files.is_empty() {
+        replacement.write_down(&directory)?;
+        replacement.carry_out(&directory)?;
+    }
+    let tables = damaged.into_iter().map(|table| table.settle(&mut replacement.missing));
+    let tables = tables.collect::<Result<Vec<RecoveredTable>, _>>()?;
+    let mut report = RecoverReport::of(&directory, tables, removed)?;
+    report.takes_over(&begun);
+    report.missing = [begun.missing, replacement.missing].concat();
+    rewrite_record(&directory, known, &mut report)?;
+    Replacement::forget(&directory);
     Ok(report)
 }
 
-/// Cuts a pair of files where both are whole: events first, by the whole fragments that there are, then fragments
-/// behind those that these events name.
-fn recover_events(files: &EventFiles) -> Result<Vec<RecoveredTable>, RecordError> {
-    let mut recovered = Vec::new();
-    let mut named = Bound::None;
-    if files.events.exists() {
-        let bound = match files.fragments.exists() {
-            true => Bound::Fragments(whole_rows(&files.fragments)?),
-            false => Bound::None,
-        };
-        recovered.push(recover_file(&files.events, Table::Events, bound)?);
-        named = Bound::Rows(named_fragments(&files.events)?);
+/// Every table that is there, and which of its batches stay.
+fn damaged_tables(directory: &RunDirectory) -> Result<Vec<DamagedTable>, RecordError> {
+    let mut tables = Vec::new();
+    let mut hits = None;
+    for table in Table::OF_HITS {
+        let file = directory.table(table);
+        if !file.exists() {
+            continue;
+        }
+        let mut found = DamagedTable::of(&file, table)?;
+        match table {
+            Table::Hits => hits = Some(found.kept_rows()),
+            Table::Extras | Table::Waveforms => found.keep_those_of(hits.as_ref())?,
+            _ => {}
+        }
+        tables.push(found);
     }
-    if files.fragments.exists() {
-        recovered.push(recover_file(&files.fragments, Table::Fragments, named)?);
+    for file in directory.raw_files()? {
+        tables.push(DamagedTable::of(&file, Table::Raw)?);
     }
-    Ok(recovered)
+    let coincidences = directory.table(Table::Coincidences);
+    if coincidences.exists() {
+        tables.push(DamagedTable::of(&coincidences, Table::Coincidences)?);
+    }
+    for files in directory.event_files()? {
+        tables.extend(damaged_events(&files)?);
+    }
+    Ok(tables)
+}
+
+/// Of a pair of files what is whole in both: events whose fragments are there, and fragments that these name.
+fn damaged_events(files: &EventFiles) -> Result<Vec<DamagedTable>, RecordError> {
+    let of = |path: &PathBuf, table| path.exists().then(|| DamagedTable::of(path, table)).transpose();
+    let mut events = of(&files.events, Table::Events)?;
+    let mut fragments = of(&files.fragments, Table::Fragments)?;
+    if let (Some(events), Some(fragments)) = (&mut events, &mut fragments) {
+        events.keep_those_of(Some(&fragments.kept_rows()))?;
+        fragments.keep_named(&events.named_rows()?);
+        events.keep_those_of(Some(&fragments.kept_rows()))?;
+    }
+    Ok(events.into_iter().chain(fragments).collect())
 }
 
 /// Events of a whole table of coincidences.
@@ -170,149 +161,28 @@ fn count_coincidences(path: &Path) -> Result<u64, RecordError> {
     Ok(count)
 }
 
-/// Rows of the whole batches of a file.
-fn whole_rows(path: &Path) -> Result<u64, RecordError> {
-    let mut reader = match TableReader::open(path) {
-        Ok(reader) => reader,
-        Err(RecordError::Damaged { .. }) => return Ok(0),
-        Err(error) => return Err(error),
+/// Completes `run.json` by what the tables and the ledger tell; makes it where it is missing.
+fn rewrite_record(
+    directory: &RunDirectory,
+    known: Result<RunRecord, RecordError>,
+    report: &mut RecoverReport,
+) -> Result<(), RecordError> {
+    let tables: Vec<TableSummary> = report.tables.iter().map(|table| table.summary.clone()).collect();
+    let is_complete = |record: &RunRecord| {
+        let has_ended = record.state != RunRecordState::Running;
+        let names = |table: &TableSummary| record.tables.iter().any(|said| said.file == table.file);
+        has_ended && record.ledger.is_some() && tables.iter().all(names)
     };
-    let mut rows = 0;
-    loop {
-        match whole_batch(&mut reader, Bound::None, rows) {
-            Ok(Some(more)) => rows += more,
-            Ok(None) | Err(RecordError::Damaged { .. }) => return Ok(rows),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Where the fragments end that the events of a whole file name.
-fn named_fragments(path: &Path) -> Result<u64, RecordError> {
-    let (mut reader, mut end) = (open_table(path, Table::Events)?, 0);
-    while let Some(head) = reader.next_batch()? {
-        end = end.max(fragments_end(&reader, &head)?);
-    }
-    Ok(end)
-}
-
-fn fragments_end(reader: &TableReader<File>, head: &BatchHead) -> Result<u64, RecordError> {
-    let rows = EventRows::load(reader, head)?.rows;
-    let ends = rows.iter().map(|row| row.first_fragment.saturating_add(u64::from(row.fragments)));
-    Ok(ends.max().unwrap_or(0))
-}
-
-/// Cuts one file behind its last whole batch that is within `bound`.
-fn recover_file(path: &Path, table: Table, bound: Bound) -> Result<RecoveredTable, RecordError> {
-    let failed = |action| move |cause| RecordError::io(path, action, cause);
-    let length = std::fs::metadata(path).map_err(failed("asking for its length"))?.len();
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut summary = TableSummary { table: table.word().to_owned(), file: name, ..TableSummary::default() };
-    let mut reader = match TableReader::open(path) {
-        Ok(reader) => reader,
-        Err(error @ RecordError::Damaged { .. }) => {
-            return write_empty(path, table, length, error.to_string(), summary);
-        }
-        Err(error) => return Err(error),
-    };
-    let (mut end, mut reason) = (reader.position(), String::new());
-    loop {
-        match whole_batch(&mut reader, bound, summary.rows) {
-            Ok(None) => break,
-            Ok(Some(rows)) => {
-                summary.batches += 1;
-                summary.rows += rows;
-                end = reader.position();
-            }
-            Err(error @ RecordError::Damaged { .. }) => {
-                reason = error.to_string();
-                break;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    summary.bytes = end + END_OF_STREAM.len() as u64;
-    if reason.is_empty() && length > summary.bytes {
-        reason = "bytes behind the end of the stream: a batch that was being written".to_owned();
-    }
-    if !reason.is_empty() {
-        let file = OpenOptions::new().write(true).open(path).map_err(failed("opening for repair"))?;
-        finish_at(&file, end).map_err(failed("repairing"))?;
-    }
-    Ok(RecoveredTable { bytes_removed: length.saturating_sub(summary.bytes), summary, reason })
-}
-
-/// Rows of the next batch when it is whole and within `bound`; `before` rows lie in front of it.
-fn whole_batch(
-    reader: &mut TableReader<File>,
-    bound: Bound,
-    before: u64,
-) -> Result<Option<u64>, RecordError> {
-    let Some(head) = reader.next_batch()? else { return Ok(None) };
-    reader.verify_checksum(&head)?;
-    let rows = head.rows() as u64;
-    let gone = match bound {
-        Bound::Hits(hits) if matches!(reader.table(), Table::Extras | Table::Waveforms) => {
-            let owners = reader.numbers::<8>(&head, 0)?;
-            let gone = owners.iter().any(|owner| u64::from_le_bytes(*owner) >= hits);
-            gone.then_some("rows whose hits were never written")
-        }
-        Bound::Fragments(fragments) => {
-            let gone = fragments_end(reader, &head)? > fragments;
-            gone.then_some("events whose fragments are not there")
-        }
-        Bound::Rows(named) => (before + rows > named).then_some("fragments whose events were never written"),
-        Bound::Hits(_) | Bound::None => None,
-    };
-    match gone {
-        Some(words) => Err(reader.damaged(head.offset(), words)),
-        None => Ok(Some(rows)),
-    }
-}
-
-fn finish_at(file: &File, end: u64) -> std::io::Result<()> {
-    // First the marker, then the cut: whenever this stops, the file is a whole stream.
-    file.write_all_at(&END_OF_STREAM, end)?;
-    file.set_len(end + END_OF_STREAM.len() as u64)?;
-    file.sync_all()
-}
-
-/// A file without a whole schema held no row: it becomes an empty table.
-fn write_empty(
-    path: &Path,
-    table: Table,
-    length: u64,
-    reason: String,
-    mut summary: TableSummary,
-) -> Result<RecoveredTable, RecordError> {
-    let schema = opening(table, &[]);
-    // Bytes of another program's table are left alone; what this program cuts short is shorter than a schema, or
-    // begins with one that a crash has damaged.
-    if length > schema.len() as u64 + 4096 {
-        return Err(RecordError::Damaged { path: path.to_owned(), offset: 0, found: reason });
-    }
-    let failed = |cause| RecordError::io(path, "repairing", cause);
-    let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
-    file.write_all_at(&schema, 0).map_err(failed)?;
-    finish_at(&file, schema.len() as u64).map_err(failed)?;
-    summary.bytes = (schema.len() + END_OF_STREAM.len()) as u64;
-    Ok(RecoveredTable { bytes_removed: length, summary, reason })
-}
-
-fn rewrite_record(directory: &RunDirectory, report: &mut RecoverReport) -> Result<(), RecordError> {
-    let known = RunRecord::read(&directory.run_record());
-    let complete = known.as_ref().is_ok_and(|record| record.state != RunRecordState::Running);
-    if complete && !report.changed {
+    let complete = known.as_ref().is_ok_and(is_complete);
+    let books = Ledger::read_file(&directory.ledger()).ok();
+    // A run without a ledger anywhere, which says how it ended, cannot be completed any further.
+    let has_said_all = known.as_ref().is_ok_and(|record| {
+        record.state == RunRecordState::Recovered && (books.is_none() || record.ledger.is_some())
+    });
+    if (complete || has_said_all) && !report.changed {
         return Ok(());
     }
-    let mut record = known.unwrap_or_else(|_| RunRecord {
-        format: crate::run_record::FORMAT,
-        number: directory.number(),
-        remarks: vec!["run.json was missing or damaged".to_owned()],
-        ..RunRecord::default()
-    });
-    let books = Ledger::read_file(&directory.ledger()).ok();
-    let tables = report.tables.iter().map(|table| table.summary.clone()).collect();
+    let mut record = known.unwrap_or_else(|_| unknown_run(directory, books.as_ref()));
     let (stopped, ledger) = (std::mem::take(&mut record.stopped), record.ledger.take());
     record.stop(RunRecordState::Recovered, tables, books.as_ref());
     // When it was recovered is not when it stopped; nobody knows the latter of a killed run.
@@ -321,12 +191,64 @@ fn rewrite_record(directory: &RunDirectory, report: &mut RecoverReport) -> Resul
     if let Some(books) = &record.ledger {
         report.compare(books);
     }
+    record.missing.extend(report.missing.iter().cloned());
+    directory.add_documents(&mut record.documents);
     record.remarks.push(remark(report));
     report.changed = true;
     record.write(directory)
 }
 
+/// The record of a run that has left none that can be read.
+fn unknown_run(directory: &RunDirectory, books: Option<&Books>) -> RunRecord {
+    RunRecord {
+        format: crate::run_record::FORMAT,
+        number: directory.number(),
+        sources: books.map(|books| books.sources.clone()).unwrap_or_default(),
+        remarks: vec!["run.json was missing or damaged".to_owned()],
+        ..RunRecord::default()
+    }
+}
+
 impl RecoverReport {
+    /// What an earlier `recover` had begun is done now.
+    fn takes_over(&mut self, begun: &Replacement) {
+        self.changed |= !begun.files.is_empty();
+        for (name, backup) in &begun.files {
+            if let Some(table) = self.tables.iter_mut().find(|table| table.summary.file == *name) {
+                "an earlier `recover` was interrupted".clone_into(&mut table.reason);
+                table.backup.clone_from(backup);
+            }
+        }
+    }
+
+    fn of(
+        directory: &RunDirectory,
+        tables: Vec<RecoveredTable>,
+        removed: Option<RemovedTables>,
+    ) -> Result<RecoverReport, RecordError> {
+        let rows_of = |table: Table| {
+            let found = tables.iter().filter(|found| found.summary.table == table.word());
+            found.map(|found| found.summary.rows).sum()
+        };
+        let coincidences = directory.table(Table::Coincidences);
+        Ok(RecoverReport {
+            run_directory: directory.path().to_owned(),
+            changed: tables.iter().any(|table| !table.reason.is_empty()),
+            missing: Vec::new(),
+            removed,
+            hits_on_file: rows_of(Table::Hits),
+            hits_came: None,
+            hits_not_on_file: None,
+            coincidences_on_file: if coincidences.exists() { count_coincidences(&coincidences)? } else { 0 },
+            coincidences_came: None,
+            coincidences_not_on_file: None,
+            events_on_file: rows_of(Table::Events),
+            events_came: None,
+            events_not_on_file: None,
+            tables,
+        })
+    }
+
     /// Tells what had come to the recording and is not on file. What was left out on request had not come to it.
     fn compare(&mut self, books: &LedgerRecord) {
         let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
@@ -348,6 +270,9 @@ impl RecoverReport {
 }
 
 fn remark(report: &RecoverReport) -> String {
+    if report.tables.is_empty() && report.removed.is_none() {
+        return "recovered: the run ended before its first table".to_owned();
+    }
     let removed: u64 = report.tables.iter().map(|table| table.bytes_removed).sum();
     let of = |on_file: u64, missing: Option<u64>, what: &str| match missing {
         Some(missing) => {
@@ -368,6 +293,9 @@ fn remark(report: &RecoverReport) -> String {
     if has(Table::Coincidences) {
         words.push(of(report.coincidences_on_file, report.coincidences_not_on_file, "coincidences"));
     }
+    words.extend(report.missing.iter().map(ToString::to_string));
+    let backups = report.tables.iter().map(|table| table.backup.as_str()).filter(|name| !name.is_empty());
+    words.extend(backups.map(|name| format!("what was damaged is kept as {name}")));
     let words = words.join("; ");
-    format!("recovered: {words}; {removed} bytes of unfinished batches removed")
+    format!("recovered: {words}; {removed} bytes of unfinished or damaged batches removed")
 }

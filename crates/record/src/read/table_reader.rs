@@ -11,16 +11,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use arrow_ipc::reader::StreamReader;
 use arrow_ipc::{CompressionType, Message, MessageHeader, Type};
 use thalweg_data::Closing;
 
 use super::dictionary::read_dictionary;
 use crate::error::RecordError;
+use crate::ipc::columns::Shape;
 use crate::ipc::compress::decompress;
 use crate::ipc::message::{
-    BATCH_KEY, CHECKSUM_BLANK, CHECKSUM_KEY, DICTIONARY_ID, FIRST_ROW_KEY, checksum_place,
+    BATCH_KEY, CHECKSUM_BLANK, CHECKSUM_KEY, DICTIONARY_ID, FIRST_ROW_KEY, checksum_place, opening,
 };
-use crate::ipc::{CONTINUATION, MOST_BUFFER_BYTES, MOST_METADATA_BYTES, MOST_ROWS};
+use crate::ipc::{CONTINUATION, END_OF_STREAM, MOST_BUFFER_BYTES, MOST_METADATA_BYTES, MOST_ROWS};
 use crate::settings::Compression;
 use crate::table::{Column, Kind, Table};
 
@@ -134,6 +136,16 @@ impl BatchHead {
         self.buffers.len()
     }
 
+    /// What the batch's metadata says of its columns.
+    pub(crate) fn shape(&self) -> Shape {
+        let message = arrow_ipc::root_as_message(&self.metadata).ok();
+        let batch = message.and_then(|message| message.header_as_record_batch());
+        let nodes = batch.and_then(|batch| batch.nodes()).into_iter().flatten();
+        let nodes = nodes.map(|node| (node.length().max(0) as usize, node.null_count().max(0) as usize));
+        let variadic = batch.and_then(|batch| batch.variadicBufferCounts()).into_iter().flatten();
+        Shape { rows: self.rows, nodes: nodes.collect(), variadic: variadic.collect() }
+    }
+
     /// Place in the file, and length, of a buffer.
     pub(crate) fn buffer_place(&self, index: usize) -> Option<(u64, u64)> {
         self.buffers.get(index).map(|(offset, length)| (self.body_at + offset, *length))
@@ -149,6 +161,38 @@ impl TableReader<File> {
         let file = File::open(path).map_err(|cause| RecordError::io(path, "opening", cause))?;
         TableReader::over(file, path)
     }
+
+    /// A reader of the batches of a table's file whose schema is damaged. Positions begin at 0.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(super) fn without_schema(path: &Path, table: Table) -> Result<TableReader<File>, RecordError> {
+        let file = File::open(path).map_err(|cause| RecordError::io(path, "opening", cause))?;
+        let mut reader = TableReader::unread(file, path)?;
+        reader.table = table;
+        reader.words = table.words().map_or(0, |words| words.len());
+        Ok(reader)
+    }
+
+    /// Whether what comes before the first batch is as this program writes it, or at least says the same to other readers.
+    pub(super) fn is_opening_plain(&self) -> Result<bool, RecordError> {
+        if self.position > self.length {
+            return Ok(false);
+        }
+        let found = self.read(0, self.position as usize)?;
+        let metadata: Vec<(&str, &str)> = self
+            .metadata
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "table" | "format"))
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
+        let stream = [&found[..], &END_OF_STREAM].concat();
+        let says_the_same = || {
+            let mut stock = StreamReader::try_new(io::Cursor::new(stream), None).ok()?;
+            Some(*stock.schema() == self.table.schema(&metadata) && stock.next().is_none())
+        };
+        Ok(found == opening(self.table, &metadata) || says_the_same() == Some(true))
+    }
 }
 
 impl<R: ReadAt> TableReader<R> {
@@ -157,8 +201,14 @@ impl<R: ReadAt> TableReader<R> {
     /// # Errors
     /// When the schema is not that of a table.
     pub fn over(bytes: R, path: &Path) -> Result<TableReader<R>, RecordError> {
+        let mut reader = TableReader::unread(bytes, path)?;
+        reader.read_schema()?;
+        Ok(reader)
+    }
+
+    fn unread(bytes: R, path: &Path) -> Result<TableReader<R>, RecordError> {
         let length = bytes.length().map_err(|cause| RecordError::io(path, "asking for its length", cause))?;
-        let mut reader = TableReader {
+        Ok(TableReader {
             bytes,
             path: path.to_owned(),
             length,
@@ -167,9 +217,7 @@ impl<R: ReadAt> TableReader<R> {
             words: 0,
             position: 0,
             ended: false,
-        };
-        reader.read_schema()?;
-        Ok(reader)
+        })
     }
 
     /// The table.

@@ -104,6 +104,8 @@ pub struct LedgerReport {
 struct Owners {
     rows: Vec<(u64, i64)>,
     complete: bool,
+    /// The run's record tells of rows of extras that are missing.
+    may_miss_extras: bool,
 }
 
 /// Most hits with extras whose pairing is checked; beyond that memory would grow with the file.
@@ -124,7 +126,8 @@ impl VerifyReport {
 /// When it is no run's directory. What is wrong inside is in the report.
 pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     let directory = RunDirectory::open(path)?;
-    let mut report = VerifyReport { run_directory: path.to_owned(), ok: true, ..VerifyReport::default() };
+    let mut report =
+        VerifyReport { run_directory: directory.path().to_owned(), ok: true, ..VerifyReport::default() };
     let record = match RunRecord::read(&directory.run_record()) {
         Ok(record) => Some(record),
         Err(error) => {
@@ -133,7 +136,12 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
         }
     };
     report.removed = removed(record.as_ref(), &directory)?;
-    let mut owners = Owners { rows: Vec::new(), complete: true };
+    let is_told = |table: Table| {
+        let missing = record.as_ref().map_or(&[][..], |record| &record.missing);
+        missing.iter().any(|missing| missing.table == table.word())
+    };
+    let extras_are_told = is_told(Table::Extras);
+    let mut owners = Owners { rows: Vec::new(), complete: true, may_miss_extras: extras_are_told };
     for table in Table::OF_HITS.into_iter().chain([Table::Coincidences]) {
         let file = directory.table(table);
         if file.exists() {
@@ -149,9 +157,10 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     }
     triggers.compare(&mut report);
     // A node that reads and ships has books and no table.
-    let none_promised = record
-        .as_ref()
-        .is_some_and(|record| record.state == RunRecordState::Stopped && record.tables.is_empty());
+    let none_promised = record.as_ref().is_some_and(|record| {
+        matches!(record.state, RunRecordState::Stopped | RunRecordState::Recovered)
+            && record.tables.is_empty()
+    });
     if report.tables.is_empty() && report.ok && !none_promised && report.removed.is_none() {
         report.problem("no table is there");
     }
@@ -200,7 +209,8 @@ fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
             }
         }
     }
-    if check.next_owner < owners.rows.len() && table == Table::Extras && owners.complete {
+    let has_all_extras = check.next_owner == owners.rows.len() || !owners.complete || owners.may_miss_extras;
+    if table == Table::Extras && !has_all_extras {
         report.extras_missing = (owners.rows.len() - check.next_owner) as u64;
         let missing = report.extras_missing;
         report.problem(format!("{}: rows of {missing} hits with the flag `extra` are missing", found.file));
@@ -318,7 +328,9 @@ impl TableCheck {
             let (hit, time_ps) = (u64::from_le_bytes(*hit), i64::from_le_bytes(*time_ps));
             let rest = &owners.rows[self.next_owner..];
             let place = match found.table {
-                Table::Extras => (rest.first() == Some(&(hit, time_ps))).then_some(0),
+                Table::Extras if !owners.may_miss_extras => {
+                    (rest.first() == Some(&(hit, time_ps))).then_some(0)
+                }
                 _ => rest.binary_search(&(hit, time_ps)).ok(),
             };
             match place {
@@ -382,7 +394,8 @@ fn compare_documents(report: &mut VerifyReport, directory: &RunDirectory, record
 
 fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &RunRecord) {
     let Some(ledger) = &record.ledger else {
-        if record.state != RunRecordState::Running {
+        // A killed run may have left none, and `recover` cannot know it.
+        if !matches!(record.state, RunRecordState::Running | RunRecordState::Recovered) {
             report.problem("run.json holds no ledger");
         }
         return;

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::directory::RunDirectory;
+use crate::directory_lock::DirectoryLock;
 use crate::error::RecordError;
-use crate::hold::Hold;
 use crate::removed::RemovedTables;
 use crate::settings::{Retention, Settings};
 use crate::system;
@@ -143,9 +143,11 @@ impl OldRuns {
             return Ok(Retained::default());
         }
         // Of two programs with one directory, one looks at a time: both would remove for the same reason.
-        let alone = Hold::alone(&self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone()));
+        let lock = DirectoryLock::exclusive(
+            &self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone()),
+        );
         let failed = |cause| RecordError::io(&self.directory, "locking", cause);
-        let Some(_alone) = alone.map_err(failed)? else { return Ok(Retained::default()) };
+        let Some(_lock) = lock.map_err(failed)? else { return Ok(Retained::default()) };
         let began = Instant::now();
         let runs = self.recorded()?;
         self.next = Some(now + began.elapsed() * SHARE);

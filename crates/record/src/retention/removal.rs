@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::directory::RunDirectory;
+use crate::directory_lock::DirectoryLock;
 use crate::error::RecordError;
-use crate::hold::Hold;
 use crate::ipc::file::TableSummary;
 use crate::read::TableReader;
 use crate::removed::RemovedTables;
@@ -39,8 +39,8 @@ pub(super) enum Removal {
 /// # Errors
 /// When the record cannot be read, the note not written, or no file removed.
 pub(super) fn remove_tables(run: &RunDirectory, why: &str, room: &Path) -> Result<Removal, RecordError> {
-    let alone = Hold::alone(run.path());
-    let Some(_alone) = alone.map_err(|cause| RecordError::io(run.path(), "locking", cause))? else {
+    let lock = DirectoryLock::exclusive(run.path());
+    let Some(_lock) = lock.map_err(|cause| RecordError::io(run.path(), "locking", cause))? else {
         return Ok(Removal::Kept("a program has it open"));
     };
     let mut record = RunRecord::read(&run.run_record())?;

@@ -1,10 +1,11 @@
 //! A file cut anywhere, or damaged anywhere, keeps its whole batches and loses nothing else.
 
 use std::fs::{self, OpenOptions};
+use std::ops::Range;
 use std::path::Path;
 
 use crate::example_run;
-use crate::example_run::{copy_run, folder, hit, stock_rows, write_run};
+use crate::example_run::{copy_run, folder, hit, stock_rows, unlocked, write_run};
 use thalweg_data::Hit;
 use thalweg_record::read::{HitsReader, TableReader};
 use thalweg_record::{Compression, RunRecordState, Settings, Table, recover, verify};
@@ -24,11 +25,17 @@ fn cut(path: &Path, length: u64) {
 }
 
 fn expect_prefix(run: &Path, rows: usize, place: &str) {
+    expect_rows(run, 0..rows, 0..0, place);
+}
+
+/// Recovers, and expects two stretches of the example's hits.
+fn expect_rows(run: &Path, first: Range<usize>, second: Range<usize>, place: &str) {
     let report = recover(run).unwrap_or_else(|error| panic!("{place}: {error}"));
+    let rows = first.len() + second.len();
     assert_eq!(report.hits_on_file, rows as u64, "{place}");
     let path = run.join("hits.arrows");
     let hits = HitsReader::open(&path).expect("opens").read_all().expect("whole");
-    assert_eq!(hits, (0..rows).map(hit).collect::<Vec<Hit>>(), "{place}");
+    assert_eq!(hits, first.chain(second).map(hit).collect::<Vec<Hit>>(), "{place}");
     assert_eq!(stock_rows(&path), rows, "{place}");
     assert!(stock_rows(&run.join("extras.arrows")) <= rows.div_ceil(10), "{place}");
     let report = verify(run).expect("a run");
@@ -67,16 +74,18 @@ fn a_large_file_cut_and_damaged_at_random_bytes() {
             let run = copy_run(&run, &copy);
             let path = run.join("hits.arrows");
             let rows = ends.iter().rev().find(|(end, _)| *end <= at).map_or(0, |(_, rows)| *rows);
+            let mut behind = 0..0;
             if turn % 2 == 0 {
                 cut(&path, at);
             } else if at >= ends[0].0 {
+                behind = ends.iter().find(|(end, _)| *end > at).map_or(200_000, |(_, rows)| *rows)..200_000;
                 let mut bytes = fs::read(&path).expect("a file");
                 bytes[at as usize] ^= 1 << (random % 8);
                 fs::write(&path, bytes).expect("written");
                 let report = verify(&run).expect("a run");
                 assert!(!report.ok, "byte {at} is damaged and nobody saw");
             }
-            expect_prefix(&run, rows, &format!("byte {at}"));
+            expect_rows(&run, 0..rows, behind, &format!("byte {at}"));
         }
     }
 }
@@ -102,6 +111,9 @@ fn a_killed_run_is_recovered_with_its_books() {
     bytes.extend([7; 300]);
     fs::write(run.table(Table::Hits), bytes).expect("written");
     assert!(!verify(run.path()).expect("a run").ok);
+    let held = recover(run.path()).expect_err("this process has it open").to_string();
+    assert!(held.contains("has this run open"), "{held}");
+    let run = unlocked(run);
     let report = recover(run.path()).expect("recovered");
     assert_eq!((report.hits_on_file, report.hits_came, report.hits_not_on_file), (120, Some(180), Some(60)));
     assert!(report.changed);
@@ -120,6 +132,7 @@ fn extras_whose_hits_are_gone_go_too() {
     let run = write_run(folder.path(), &settings, 60, 20);
     let ends = batch_ends(&run.table(Table::Hits));
     cut(&run.table(Table::Hits), ends[2].0 + 3);
+    let run = unlocked(run);
     assert!(!verify(run.path()).expect("a run").ok);
     let report = recover(run.path()).expect("recovered");
     assert_eq!(report.hits_on_file, 40);

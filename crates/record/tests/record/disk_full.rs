@@ -16,7 +16,7 @@ use crate::example_run::{account, batch, folder, publish, sources};
 use thalweg_data::{EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Tally, Unit};
 use thalweg_record::{
     CoincidenceWriter, Compression, EventWriter, HitWriter, OldRuns, Retention, RunDirectory, RunRecord,
-    RunRecordState, Settings, Table, check, verify,
+    RunRecordState, Settings, Table, check, recover, verify,
 };
 
 /// Where the child writes, and a file that it removes to make room again.
@@ -32,6 +32,7 @@ fn child() {
     if makes_room {
         keep_books_on_a_full_disk(Path::new(&place));
         make_room_on_a_full_disk(Path::new(&place));
+        recover_on_a_full_disk(Path::new(&place));
     }
     for compression in [Compression::None, Compression::Lz4] {
         if makes_room {
@@ -92,6 +93,31 @@ fn make_room_on_a_full_disk(place: &Path) {
     }
     std::fs::remove_dir_all(place.join("runs")).expect("removed");
     std::fs::remove_file(place.join("filler")).expect("removed");
+}
+
+/// `recover` on a full disk says so and changes nothing; with room again it does its work.
+fn recover_on_a_full_disk(place: &Path) {
+    let settings = Settings { batch_hits: 200, ..Settings::default() };
+    let run = example_run::write_run(&place.join("runs"), &settings, 4000, 200).path().to_owned();
+    let hits = run.join("hits.arrows");
+    let mut bytes = std::fs::read(&hits).expect("written");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&hits, &bytes).expect("as long as before");
+    let mut filler = File::create(place.join("filler")).expect("made");
+    while filler.write_all(&[1; 4096]).is_ok() {}
+    while filler.write_all(&[1]).is_ok() {}
+    let files = || std::fs::read_dir(&run).expect("readable").count();
+    let before = (files(), std::fs::read(run.join("run.json")).expect("readable"));
+    let refused = recover(&run).expect_err("there is no room").to_string();
+    assert!(refused.contains("no space left") && refused.contains("nothing was changed"), "{refused}");
+    assert_eq!((files(), std::fs::read(run.join("run.json")).expect("readable")), before);
+    assert_eq!(std::fs::read(&hits).expect("readable"), bytes);
+    drop(filler);
+    std::fs::remove_file(place.join("filler")).expect("removed");
+    assert_eq!(recover(&run).expect("there is room").hits_on_file, 3800);
+    assert!(verify(&run).expect("a run").ok);
+    std::fs::remove_dir_all(place.join("runs")).expect("removed");
 }
 
 fn write_until_full(place: &Path, compression: Compression) {

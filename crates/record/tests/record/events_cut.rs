@@ -1,12 +1,13 @@
 //! Files of events cut anywhere, or damaged anywhere, keep the events that are whole in both, and lose nothing else.
 
 use std::fs::{self, OpenOptions};
+use std::ops::Range;
 use std::path::Path;
 
 use crate::example_events::{
     Blocks, Planned, SOURCES, complete, planned, publish, read_all, sources, write_run,
 };
-use crate::example_run::{copy_run, folder, stock_rows};
+use crate::example_run::{copy_run, folder, stock_rows, unlocked};
 use thalweg_data::{EventSink, Mark};
 use thalweg_record::read::TableReader;
 use thalweg_record::{
@@ -33,11 +34,17 @@ fn cut(path: &Path, length: u64) {
 }
 
 fn expect_prefix(run: &Path, events: usize, place: &str) {
+    expect_events(run, 0..events, 0..0, place);
+}
+
+/// Recovers, and expects two stretches of the example's events.
+fn expect_events(run: &Path, first: Range<usize>, second: Range<usize>, place: &str) {
     let report = recover(run).unwrap_or_else(|error| panic!("{place}: {error}"));
+    let events = first.len() + second.len();
     assert_eq!(report.events_on_file, events as u64, "{place}");
     let files = EventFiles::in_directory(run, None);
     let read: Vec<_> = read_all(&files).iter().map(|event| Planned::of(event).0).collect();
-    let wanted: Vec<_> = (0..events as u64).map(planned).collect();
+    let wanted: Vec<_> = first.chain(second).map(|index| planned(index as u64)).collect();
     assert_eq!(read, wanted, "{place}");
     assert_eq!(stock_rows(&files.events), events, "{place}");
     let fragments: usize = wanted.iter().map(|event| event.fragments.len()).sum();
@@ -98,7 +105,7 @@ fn damage_anywhere_is_seen_and_what_lies_before_is_kept() {
                 let place = format!("{} damaged at byte {at}", table.word());
                 assert!(!verify(&run).expect("a run").ok, "{place}, and nobody saw");
                 let whole = ends.iter().rposition(|end| *end <= at).unwrap_or(0);
-                expect_prefix(&run, rows[whole], &place);
+                expect_events(&run, 0..rows[whole], rows[whole + 1]..rows[rows.len() - 1], &place);
             }
         }
     }
@@ -143,6 +150,7 @@ fn a_killed_run_is_recovered_with_its_books() {
     let mut bytes = fs::read(run.table(Table::Events)).expect("a file");
     bytes[ends[ends.len() - 2] as usize + 4..][..4].fill(0);
     fs::write(run.table(Table::Events), bytes).expect("written");
+    let run = unlocked(run);
     assert!(!verify(run.path()).expect("a run").ok);
     let report = recover(run.path()).expect("recovered");
     assert!(report.changed && report.events_on_file < on_file);

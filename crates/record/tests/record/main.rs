@@ -11,5 +11,6 @@ mod example_events;
 mod example_run;
 mod kept_hits;
 mod raw_replay;
+mod recover_damaged;
 mod retention;
 mod round_trip;

@@ -76,6 +76,7 @@ pub fn run_planned(
 /// When `recorded` holds no raw recording, or the new run cannot be started.
 pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<Summary, RunError> {
     let directory = RunDirectory::open(recorded)?;
+    let recorded = directory.path();
     let record = RunRecord::read(&directory.run_record())?;
     let mut configuration = Configuration::parse(&recorded.join("run.json"), record.configuration)?;
     configuration.record.directory = parent.to_owned();

@@ -99,7 +99,13 @@ pub(super) fn recovered(report: &RecoverReport) -> String {
         if table.bytes_removed > 0 || !table.reason.is_empty() {
             let _ = write!(text, "; {} bytes taken away: {}", table.bytes_removed, table.reason);
         }
+        if !table.backup.is_empty() {
+            let _ = write!(text, "; what was damaged is kept as {}", table.backup);
+        }
         text.push('\n');
+    }
+    for missing in &report.missing {
+        let _ = writeln!(text, "  missing: {missing}");
     }
     removed(report.removed.as_ref(), &mut text);
     let came = [

@@ -17,6 +17,7 @@ mod network;
 mod overload;
 mod process;
 mod real_files;
+mod recover;
 mod refused;
 mod replay;
 mod retention;

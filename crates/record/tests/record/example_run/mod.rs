@@ -150,6 +150,15 @@ pub fn account(tally: &Tally) -> [u64; 4] {
 }
 
 /// Copies a run's files into a new directory.
+/// The same run, as nobody has it open any more.
+pub fn unlocked(run: RunDirectory) -> RunDirectory {
+    let path = run.path().to_owned();
+    drop(run);
+    let parent = path.parent().expect("a run lies in a directory");
+    let runs = RunDirectory::list(parent).expect("readable");
+    runs.into_iter().find(|run| run.path() == path).expect("it is there")
+}
+
 pub fn copy_run(from: &RunDirectory, to: &Path) -> PathBuf {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).expect("made");

@@ -1,0 +1,254 @@
+//! Damage anywhere in any table costs at most the batch that it is in, and what is missing is told.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::example_events::{self, Blocks, SOURCES};
+use crate::example_run::{copy_run, folder, stock_rows, write_run};
+use thalweg_record::read::TableReader;
+use thalweg_record::{
+    Compression, MissingRows, RecoverReport, RunRecord, RunRecordState, Settings, Table, recover, verify,
+};
+
+/// First byte, byte behind the last, and rows of each batch of a file.
+fn batches(path: &Path) -> Vec<(u64, u64, u64)> {
+    let mut reader = TableReader::open(path).expect("opens");
+    let mut batches = Vec::new();
+    while let Some(head) = reader.next_batch().expect("whole") {
+        batches.push((head.offset(), head.end(), head.rows() as u64));
+    }
+    batches
+}
+
+/// A copy of a run in which a table's file has other bytes.
+fn damaged(run: &Path, copy: &Path, table: Table, damage: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
+    let run = copy_run_path(run, copy);
+    let path = run.join(table.file_name());
+    let mut bytes = fs::read(&path).expect("a file");
+    damage(&mut bytes);
+    fs::write(&path, bytes).expect("written");
+    run
+}
+
+fn copy_run_path(run: &Path, copy: &Path) -> PathBuf {
+    let run = thalweg_record::RunDirectory::open(run).expect("a run");
+    copy_run(&run, copy)
+}
+
+/// Recovers; the run verifies then, other readers agree, and everything missing is told, in `run.json`, too.
+fn recovered(run: &Path, place: &str) -> RecoverReport {
+    let report = recover(run).unwrap_or_else(|error| panic!("{place}: {error}"));
+    let verified = verify(run).expect("a run");
+    assert!(verified.ok, "{place}: {:?}", verified.problems);
+    for table in &report.tables {
+        assert_eq!(stock_rows(&run.join(&table.summary.file)) as u64, table.summary.rows, "{place}");
+        let changed = !table.reason.is_empty();
+        assert_eq!(run.join(&table.backup).is_file(), changed && !table.backup.is_empty(), "{place}");
+    }
+    let record = RunRecord::read(&run.join("run.json")).expect("readable");
+    assert_eq!(record.missing, report.missing, "{place}");
+    assert!(!recover(run).expect("again").changed, "{place}: a run in order is left alone");
+    report
+}
+
+fn rows(report: &RecoverReport, table: Table) -> u64 {
+    let found = report.tables.iter().filter(|found| found.summary.table == table.word());
+    found.map(|found| found.summary.rows).sum()
+}
+
+fn missing(report: &RecoverReport, table: Table) -> u64 {
+    let found = report.missing.iter().filter(|missing| missing.table == table.word());
+    found.map(|missing| missing.rows.expect("the run had ended, so rows are counted")).sum()
+}
+
+/// Damages a table everywhere, and holds the result to: at most the damaged batch is gone, of it and of what belongs to it.
+fn expect_one_batch_at_most(run: &Path, tables: &[Table], damage: impl Fn(&mut [u8], usize), step: usize) {
+    let copy = run.with_file_name("copy");
+    let whole: Vec<_> = tables.iter().map(|table| batches(&run.join(table.file_name()))).collect();
+    for (index, table) in tables.iter().enumerate() {
+        let length = fs::metadata(run.join(table.file_name())).expect("a file").len() as usize;
+        for at in (0..length).step_by(step) {
+            let place = format!("{} damaged at byte {at} of {length}", table.word());
+            let run = damaged(run, &copy, *table, |bytes| damage(&mut bytes[at..], at));
+            let report = recovered(&run, &place);
+            for (other, batches) in tables.iter().zip(&whole) {
+                let all: u64 = batches.iter().map(|batch| batch.2).sum();
+                let most = batches.iter().map(|batch| batch.2).max().unwrap_or(0);
+                let kept = rows(&report, *other);
+                assert!(all - kept <= most, "{place}: {kept} of {all} {} kept", other.word());
+                let hit = whole[index].iter().any(|(first, end, _)| (*first..*end).contains(&(at as u64)));
+                assert!(
+                    hit || kept == all,
+                    "{place}: no batch was hit, {kept} of {all} {} kept",
+                    other.word()
+                );
+                assert_eq!(missing(&report, *other), all - kept, "{place}: {:?}", report.missing);
+            }
+        }
+    }
+}
+
+const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
+
+fn flip(bytes: &mut [u8], at: usize) {
+    bytes[0] ^= [1, 0x80, 0xFF][at % 3];
+}
+
+#[test]
+fn a_flipped_byte_in_tables_of_hits_costs_at_most_its_batch() {
+    let folder = folder();
+    for (compression, step) in [(Compression::None, 29), (Compression::Lz4, 53)] {
+        let settings = Settings { batch_hits: 20, compression, ..Settings::default() };
+        let run = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+        expect_one_batch_at_most(&run, &OF_HITS, flip, step);
+        fs::remove_dir_all(run).expect("removed");
+    }
+}
+
+#[test]
+fn a_flipped_byte_in_events_or_fragments_costs_at_most_its_batch() {
+    let folder = folder();
+    for (compression, step) in [(Compression::None, 31), (Compression::Zstd, 59)] {
+        let settings = Settings { batch_bytes: 400, compression, ..Settings::default() };
+        let events: Vec<_> = (0..18).map(example_events::planned).collect();
+        let mut blocks = Blocks::new(false, 1);
+        let run = example_events::write_run(folder.path(), &settings, &events, 3, SOURCES, &mut blocks);
+        let run = run.path().to_owned();
+        expect_one_batch_at_most(&run, &[Table::Events, Table::Fragments], flip, step);
+        fs::remove_dir_all(run).expect("removed");
+    }
+}
+
+#[test]
+fn holes_of_a_power_cut_cost_at_most_the_batches_that_they_touch() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 100, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 3000, 100).path().to_owned();
+    let copy = folder.path().join("copy");
+    let whole = batches(&run.join("hits.arrows"));
+    let length = whole[whole.len() - 1].1;
+    for hole in (0..length - 8192).step_by(4096) {
+        let place = format!("a hole at byte {hole}");
+        let zero = |bytes: &mut Vec<u8>| bytes[hole as usize..][..8192].fill(0);
+        let run = damaged(&run, &copy, Table::Hits, zero);
+        let report = recovered(&run, &place);
+        let untouched = whole.iter().filter(|(first, end, _)| *end <= hole || *first >= hole + 8192);
+        assert_eq!(report.hits_on_file, untouched.map(|batch| batch.2).sum::<u64>(), "{place}");
+        assert_eq!(missing(&report, Table::Hits), 3000 - report.hits_on_file, "{place}");
+    }
+}
+
+#[test]
+fn recover_says_what_is_missing_by_time_and_rows_and_keeps_the_damaged_file() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+    let hits = run.join("hits.arrows");
+    let (first, ..) = batches(&hits)[2];
+    let mut bytes = fs::read(&hits).expect("a file");
+    bytes[first as usize + 400] ^= 1;
+    fs::write(&hits, &bytes).expect("written");
+    let report = recovered(&run, "one batch");
+    let found: Vec<&MissingRows> = report.missing.iter().filter(|missing| missing.table == "hits").collect();
+    assert_eq!(found.len(), 1, "{:?}", report.missing);
+    // Hit k of the example is at 1000 k - 5000 ps.
+    let MissingRows { rows, column, after, before, .. } = found[0];
+    assert_eq!((*rows, &column[..]), (Some(20), "time_ps"));
+    assert_eq!((*after, *before), (Some(34_000), Some(55_000)));
+    assert_eq!(fs::read(run.join("hits.arrows.damaged")).expect("kept"), bytes);
+    let record = RunRecord::read(&run.join("run.json")).expect("readable");
+    assert_eq!(record.state, RunRecordState::Recovered);
+    let remark = record.remarks.last().expect("a remark");
+    for part in ["20 rows missing between time_ps 34000 and 55000", "kept as hits.arrows.damaged"] {
+        assert!(remark.contains(part), "{remark}");
+    }
+    // Rows that name hits behind the gap follow them.
+    assert_eq!((rows_of(&run, Table::Extras), rows_of(&run, Table::Waveforms)), (8, 8));
+}
+
+fn rows_of(run: &Path, table: Table) -> usize {
+    stock_rows(&run.join(table.file_name()))
+}
+
+#[test]
+fn recover_that_was_killed_between_two_tables_goes_on() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+    let (first, ..) = batches(&run.join("hits.arrows"))[2];
+    let damaged = damaged(&run, &folder.path().join("copy"), Table::Hits, |bytes| {
+        bytes[first as usize + 400] ^= 1;
+    });
+    // As it was when all new files were written down, and one was in its place.
+    let done = folder.path().join("done");
+    let done = copy_run_path(&damaged, &done);
+    let report = recovered(&done, "at once");
+    let begun = damaged;
+    let files: Vec<(String, String)> = report
+        .tables
+        .iter()
+        .filter(|table| !table.backup.is_empty())
+        .map(|table| (table.summary.file.clone(), table.backup.clone()))
+        .collect();
+    assert_eq!(files.len(), 3, "{files:?}");
+    for (index, (name, backup)) in files.iter().enumerate() {
+        if index == 1 {
+            fs::rename(begun.join(name), begun.join(backup)).expect("renamed");
+            fs::copy(done.join(name), begun.join(name)).expect("copied");
+        } else {
+            fs::copy(done.join(name), begun.join(format!(".{name}.new"))).expect("copied");
+        }
+    }
+    let journal = serde_json::json!({ "files": files, "missing": report.missing });
+    fs::write(begun.join("recover.json"), journal.to_string()).expect("written");
+    let second = recovered(&begun, "in two goes");
+    assert_eq!((second.hits_on_file, &second.missing), (80, &report.missing));
+    for (name, backup) in &files {
+        assert_eq!(fs::read(begun.join(name)).ok(), fs::read(done.join(name)).ok());
+        assert_eq!(fs::read(begun.join(backup)).ok(), fs::read(done.join(backup)).ok());
+    }
+    assert!(!begun.join("recover.json").exists());
+}
+
+#[test]
+fn run_json_is_rebuilt_from_the_ledger_and_the_tables() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 60, 20).path().to_owned();
+    let said = RunRecord::read(&run.join("run.json")).expect("written");
+    // The disk was full at the end: the first record stands, with the state that a failed start has.
+    let short = RunRecord {
+        state: RunRecordState::Failed,
+        tables: Vec::new(),
+        ledger: None,
+        stopped: String::new(),
+        ..said.clone()
+    };
+    fs::write(run.join("run.json"), serde_json::to_vec(&short).expect("plain")).expect("written");
+    fs::write(run.join("spectra.json"), b"{}\n").expect("written");
+    assert!(!verify(&run).expect("a run").ok);
+    assert!(recovered(&run, "short").changed);
+    let rebuilt = RunRecord::read(&run.join("run.json")).expect("written");
+    assert_eq!((rebuilt.tables.len(), &rebuilt.ledger), (said.tables.len(), &said.ledger));
+    assert!(rebuilt.documents.iter().any(|document| document.file == "spectra.json"));
+    fs::remove_file(run.join("run.json")).expect("removed");
+    assert!(recovered(&run, "without run.json").changed);
+    let rebuilt = RunRecord::read(&run.join("run.json")).expect("written");
+    assert_eq!((rebuilt.sources, rebuilt.ledger), (said.sources, said.ledger));
+}
+
+#[test]
+fn a_run_that_was_killed_before_its_first_table_is_recovered_as_empty() {
+    let folder = folder();
+    let run = thalweg_record::RunDirectory::create(folder.path(), "early").expect("made");
+    let record = RunRecord::start(&run, "early", "", &["board".to_owned()]);
+    record.write(&run).expect("written");
+    let path = run.path().to_owned();
+    drop(run);
+    assert!(!verify(&path).expect("a run").ok);
+    assert!(recovered(&path, "early").changed);
+    let record = RunRecord::read(&path.join("run.json")).expect("written");
+    assert!(
+        record.state == RunRecordState::Recovered && record.remarks[0].contains("before its first table")
+    );
+}
