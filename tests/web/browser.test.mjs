@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { chromium_path, open_browser, open_page } from "./browser.mjs";
 import { serve } from "./mock-server.mjs";
-import { start_server } from "./server.mjs";
+import { has_binary, start_server } from "./server.mjs";
 
 const PICTURES = process.env.THALWEG_PAGE_PICTURES;
 const WAIT_MS = 15_000;
@@ -257,6 +257,119 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
   }
 });
 
+/** What is wrong with where the words of the flow lie: nothing. */
+function words_on_words() {
+  const words = [...document.querySelectorAll(".flow text")].filter(({ textContent }) => textContent);
+  const boxes = words.map((word) => [word.textContent, word.getBBox()]);
+  const wrong = [];
+  for (const [index, [text, one]] of boxes.entries()) {
+    for (const [other_text, other] of boxes.slice(index + 1)) {
+      const across = Math.min(one.x + one.width, other.x + other.width) - Math.max(one.x, other.x);
+      const along = Math.min(one.y + one.height, other.y + other.height) - Math.max(one.y, other.y);
+      // A letter's box is higher than the letter.
+      if (across > 1 && along > 4) wrong.push(`"${text}" and "${other_text}"`);
+    }
+  }
+  return wrong;
+}
+
+/** Of an element: the pixels of it that are within the window. */
+function pixels_in_sight(selector) {
+  const box = document.querySelector(selector).getBoundingClientRect();
+  return Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
+}
+
+const no_binary = skip || (has_binary() ? false : "only the real binary loses: say where it is in THALWEG_BINARY");
+
+describe("the demonstration, whose network loses 2 %", { skip: no_binary, concurrency: 1 }, () => {
+  let browser, server;
+
+  before(async () => {
+    [browser, server] = [await open_browser(), await start_server("demo")];
+    const state = async () => (await fetch(new URL("/api/state", server.address))).json();
+    const end = Date.now() + 4 * WAIT_MS;
+    while (!((await state()).lost > 0)) {
+      assert.ok(Date.now() < end, "nothing is lost");
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  });
+
+  after(async () => {
+    await browser?.close();
+    await server?.close();
+  });
+
+  for (const [width, height] of [
+    [1440, 900],
+    [1024, 768],
+    [390, 844],
+  ]) {
+    it(`shows where it was lost, in lanes of hits and events, at ${width} pixels`, async () => {
+      const { page, complaints, close } = await open_page(browser, server.address, { width, height });
+      const lost = await text_when(page, ".value.losses b", (text) => /^(≥ )?[\d.]+ k? ?frames$/.test(text));
+      // The bar and the picture are drawn from one state.
+      await page.waitForFunction(
+        () =>
+          [...document.querySelectorAll(".flow text.lost")].some(
+            ({ textContent }) => textContent === `${document.querySelector(".value.losses b").textContent} lost`,
+          ),
+        null,
+        { timeout: WAIT_MS },
+      );
+      const part = await page.locator(".flow text.lost", { hasText: "of them" }).first().textContent();
+      assert.ok(Math.abs(Number.parseFloat(part) - 2) < 1.5, `${lost}: ${part} of 2 %`);
+      assert.deepEqual(await page.evaluate(words_on_words), []);
+      const heads = await page.locator(".flow text.stage").allTextContents();
+      assert.equal(heads.filter((text) => text === "recorded").length, 2, "hits and events are recorded");
+      const rows = await page
+        .locator(".flow text.stage")
+        .evaluateAll((words) => new Set(words.map((word) => word.getAttribute("y"))).size);
+      if (width > 1000) {
+        assert.equal(rows, 2, "two lanes that run to the right");
+        assert.ok((await page.evaluate(pixels_in_sight, ".messages-panel")) > 100, "messages are on the screen");
+      } else assert.equal(rows, heads.length, "one column");
+      await close();
+      assert.deepEqual(complaints, []);
+    });
+  }
+});
+
+describe("105 boards", { skip: no_binary, concurrency: 1 }, () => {
+  let browser, server;
+
+  before(async () => ([browser, server] = [await open_browser(), await start_server("boards")]));
+
+  after(async () => {
+    await browser?.close();
+    await server?.close();
+  });
+
+  it("have small cells that tell their numbers, and leave the messages on the screen", async () => {
+    const { page, complaints, close } = await open_page(browser, server.address, { width: 1440, height: 900 });
+    await page
+      .locator(".board-cell:not(.unknown)")
+      .first()
+      .waitFor({ timeout: 4 * WAIT_MS });
+    assert.equal(await page.locator(".board-cell").count(), 105);
+    const box = await page.locator(".board-cell").first().boundingBox();
+    assert.ok(box.width <= 20 && box.height <= 20, "a cell is small");
+    assert.ok((await page.evaluate(pixels_in_sight, ".messages-panel")) > 90, "messages are on the screen");
+    const incomplete = await page.locator(".board-cell.missing").count();
+    assert.ok(
+      (await page.locator(".board:visible").count()) <= Math.min(incomplete + 12, 12),
+      "cards of the incomplete",
+    );
+    await page.locator(".board-cell").nth(3).hover();
+    await text_when(page, ".boards-panel .readout", (text) => /^cdc-4: .*(fragments came|no triggers)/.test(text));
+    await page.mouse.move(5, 5);
+    await page.locator(".board-cell").first().focus();
+    await page.keyboard.press("ArrowRight");
+    await text_when(page, ".boards-panel .readout", (text) => text.startsWith("cdc-2: "));
+    await close();
+    assert.deepEqual(complaints, []);
+  });
+});
+
 // Triggered runs are looked at on a server of their own. `{channel}` is the first one that has a spectrum.
 const SCREENS = {
   hits: {
@@ -420,7 +533,7 @@ describe("a server that tells little", { skip, concurrency: 1 }, () => {
       await text_when(
         page,
         ".value.losses b",
-        (text) => text === (state.flow ? (state.flow.length > 0 ? "3" : "0") : "–"),
+        (text) => text === (state.flow ? (state.flow.length > 0 ? "3 hits" : "0") : "–"),
       );
       await close();
       await browser.close();

@@ -1,7 +1,7 @@
 // What the browser tests look at: a server that runs already, the real binary, or the mock where there is neither.
 //
 //   THALWEG_PAGE_URL=http://…                 that server
-//   THALWEG_BINARY=…/thalweg                  `thalweg serve hits.toml` (or triggered.toml), in a directory of its own
+//   THALWEG_BINARY=…/thalweg                  `thalweg serve hits.toml` (or another of KINDS), in a directory of its own
 //   neither                                   the mock
 
 import { spawn, spawnSync } from "node:child_process";
@@ -15,10 +15,25 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const ADDRESS = /https?:\/\/(?:127\.0\.0\.1|\[::1\]|localhost):\d+/;
 const LONGEST_START_MS = 20_000;
 
-/** Starts what is to be looked at: `idle`, `hits` or `triggered`. `is_real` says that numbers are not those of the mock. */
+/** What the binary is started with: a configuration, or words of its own. */
+const KINDS = {
+  idle: { configuration: "hits.toml" },
+  hits: { configuration: "hits.toml" },
+  triggered: { configuration: "triggered.toml" },
+  boards: { configuration: "../../examples/tcp-detector-105.toml" },
+  // Hits and triggers together, and a network that loses.
+  demo: { typed: ["demo", "--boards", "4", "--loss", "0.02", "--seconds", "600", "--directory", "runs"] },
+};
+
+/** Whether the binary can be looked at, whatever else is there. */
+export function has_binary() {
+  return process.env.THALWEG_BINARY !== undefined;
+}
+
+/** Starts what is to be looked at, one of KINDS. `is_real` says that numbers are not those of the mock. */
 export async function start_server(kind) {
   const { THALWEG_PAGE_URL: url, THALWEG_BINARY: binary } = process.env;
-  if (url && kind !== "triggered") return { address: url, is_real: true, close: async () => {} };
+  if (url && (kind === "idle" || kind === "hits")) return { address: url, is_real: true, close: async () => {} };
   if (binary && can_serve(binary)) return start_binary(binary, kind);
   return { ...(await serve(0, kind)), is_real: false };
 }
@@ -31,9 +46,10 @@ function can_serve(binary) {
 
 async function start_binary(binary, kind) {
   const directory = mkdtempSync(join(tmpdir(), "thalweg-page-"));
-  const configuration = join(directory, "experiment.toml");
-  copyFileSync(join(HERE, kind === "triggered" ? "triggered.toml" : "hits.toml"), configuration);
-  const typed = ["serve", configuration, "--listen", "127.0.0.1:0", ...(kind === "idle" ? [] : ["--start"])];
+  const own = join(directory, "experiment.toml");
+  const { configuration, typed: words } = KINDS[kind];
+  if (configuration) copyFileSync(join(HERE, configuration), own);
+  const typed = [...(words ?? ["serve", own, ...(kind === "idle" ? [] : ["--start"])]), "--listen", "127.0.0.1:0"];
   const child = spawn(binary, typed, { cwd: directory, stdio: ["ignore", "pipe", "pipe"] });
   const ended = new Promise((resolve) => child.once("exit", resolve));
   const close = async () => {

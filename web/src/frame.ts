@@ -1,11 +1,11 @@
 // The frame around every screen: the bar that always tells how the run stands, the way to the screens, the keys.
 
 import { parsed, SCREENS, written, type ScreenName } from "./figures/address.js";
-import { count, rate, UNKNOWN } from "./figures/quantity.js";
+import { rate, share, UNKNOWN } from "./figures/quantity.js";
 import { elapsed, lasting } from "./figures/time.js";
 import { STALE_SECONDS, type Connection, type Known } from "./live/connection.js";
-import { elapsed_seconds, is_taking, losses, type State } from "./live/state.js";
-import { in_words } from "./draw/flow_layout.js";
+import { elapsed_seconds, is_taking, losses, lost_by_unit, type State } from "./live/state.js";
+import { in_words, lost_words } from "./draw/flow_layout.js";
 import { button } from "./parts/controls.js";
 import { h, set, set_text, show } from "./parts/element.js";
 import { ask, ask_for_run, ask_to_stop } from "./parts/start_run.js";
@@ -204,16 +204,17 @@ class Bar {
 
   #show_losses(state: State): void {
     const found = losses(state);
-    const lost = state.lost ?? found.reduce((sum, { count }) => sum + count, 0);
     // Nothing lost is something that the server has to say.
-    set_text(this.#lost, state.lost === undefined && !state.flow ? UNKNOWN : count(lost));
-    this.#lost.parentElement?.classList.toggle("lost", lost > 0);
-    const worst = found[0];
-    set_text(
-      this.#why,
-      lost > 0 && worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "",
-    );
-    set(this.#why, "title", found.map(in_words).join("\n"));
+    const lost = lost_by_unit(state);
+    const is_lost = (lost?.length ?? 0) > 0;
+    set_text(this.#lost, lost === null ? UNKNOWN : is_lost ? lost.map(lost_words).join(", ") : "0");
+    this.#lost.parentElement?.classList.toggle("lost", is_lost);
+    const [part, worst] = [lost?.[0]?.share, found.find(({ unit }) => unit === lost?.[0]?.unit) ?? found[0]];
+    const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
+    set_text(this.#why, is_lost ? [typeof part === "number" ? share(part) : "", why].filter(Boolean).join(" · ") : "");
+    const every = [...(lost ?? []).map((each) => `${lost_words(each)} lost`), ...found.map(in_words)].join("\n");
+    set(this.#why, "title", every);
+    set(this.#lost, "title", every);
   }
 }
 

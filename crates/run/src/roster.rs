@@ -20,7 +20,7 @@ use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::format::FormatSettings;
 
 /// What the events that are made of hits are called in the books.
-const COINCIDENCES: &str = "coincidences";
+pub(crate) const COINCIDENCES: &str = "coincidences";
 
 /// One link of a triggered source.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@ export class FlowDrawing {
     set(this.root, "viewBox", `0 0 ${picture.width} ${picture.height}`);
     set(this.root, "width", picture.width);
     set(this.root, "height", picture.height);
+    this.root.classList.toggle("dense", picture.dense);
     set(this.root, "aria-label", spoken(picture));
     // What is lost lies on top: no other band may hide it.
     const order = ["idle", "bypass", "pass", "silent", "filtered", "lost"];

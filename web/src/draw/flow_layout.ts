@@ -5,12 +5,13 @@
 //   boards ═╝   ring     ║   ╚═ filtered, grey, bends away
 //                        ╚═ lost, red, bends away further
 //
-// The band that is passed on keeps its upper edge; what leaves it peels off below. Its width is the share of the stream that is
-// still in it, so stages that count different units (datagrams, hits, events) join without a step. On a narrow page the
-// same picture runs downwards.
+// Hits and triggered events have a lane each, with a scale of its own. In a lane, the band that is passed on keeps its upper edge;
+// what leaves it peels off below. Its width is the share of the stream that is still in it, so stages that count different units
+// (datagrams, frames, hits) join without a step. On a narrow page the same picture runs downwards.
 
-import { count, rate, share, UNKNOWN } from "../figures/quantity.js";
-import type { Flow, FlowStage } from "../live/flow_meter.js";
+import { count, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
+import type { Flow, FlowStage, Lane } from "../live/flow_meter.js";
+import { packed_rows } from "./label_rows.js";
 
 /** A filled shape. */
 export interface Band {
@@ -47,6 +48,8 @@ export interface Gauge extends Gate {
 export interface FlowPicture {
   width: number;
   height: number;
+  /** Whether stages are so near each other that words are written smaller. */
+  dense: boolean;
   bands: Band[];
   labels: Label[];
   gates: Gate[];
@@ -85,30 +88,66 @@ function put_aside(stage: string): string {
 }
 
 const THICKEST = 56;
+/** Where two lanes share the picture. */
+const THICKEST_OF_TWO = 38;
 const THINNEST_LOSS = 2.5;
+
+// Nearer than this, the words of neighbouring stages run into each other, also small ones.
+const NEAREST_STEP = 56;
+const DENSE_STEP = 92;
+const STEP_DOWN = 84;
+
+// Rows of a lane that runs to the right, from its top: words above the band, and from its lower edge: words below it.
+const BAND_TOP = 72;
+const QUIET_BELOW = 22;
+const FILTERED_BELOW = 36;
+const LOST_BELOW = 56;
+const LOST_ROW = 44;
 
 // Along the stream and across it; turned when the picture runs downwards.
 interface Plan {
   down: boolean;
+  dense: boolean;
   step: number;
   first: number;
+  /** Where the lane begins, from above. */
+  top: number;
   /** Upper (or left) edge of the band. */
   edge: number;
+  thickest: number;
 }
 
 /** Lays the picture out for this width, pixels. */
 export function lay_out(flow: Flow, width: number): FlowPicture {
-  const nodes = flow.stages.length + 2;
-  const down = width < nodes * 92;
-  const step = down ? 84 : (width - 130) / (nodes - 1);
-  const plan: Plan = { down, step, first: down ? 26 : 62, edge: down ? 14 : 86 };
-  const height = down ? plan.first + (nodes - 1) * step + 40 : 246;
-  const picture: FlowPicture = { width, height, bands: [], labels: [], gates: [], gauges: [] };
-  const thick = thicknesses(flow);
-  boards(picture, flow, plan, thick[0]?.in ?? THICKEST);
-  flow.stages.forEach((stage, index) => place_stage(picture, plan, stage, index, thick, flow.stages));
-  disk(picture, flow, plan, thick.at(-1)?.out ?? THICKEST);
+  const nodes = Math.max(2, ...flow.lanes.map(({ stages }) => stages.length + 2));
+  const down = (width - 130) / (nodes - 1) < NEAREST_STEP;
+  const step = down ? STEP_DOWN : (width - 130) / (nodes - 1);
+  const dense = !down && step < DENSE_STEP;
+  const thickest = flow.lanes.length > 1 ? THICKEST_OF_TWO : THICKEST;
+  const picture: FlowPicture = { width, height: 0, dense, bands: [], labels: [], gates: [], gauges: [] };
+  for (const lane of flow.lanes) {
+    const top = picture.height;
+    // Each lane fills the width with its own stages, so that the disk is at the same place in all.
+    const own = down ? step : (width - 130) / (lane.stages.length + 1);
+    const [first, edge] = down ? [top + 26, 14] : [62, top + BAND_TOP];
+    const plan: Plan = { down, dense: dense || (!down && own < DENSE_STEP), step: own, first, top, edge, thickest };
+    picture.height = place_lane(picture, flow, lane, plan);
+  }
   return picture;
+}
+
+/** Draws one lane, and answers where it ends. */
+function place_lane(picture: FlowPicture, flow: Flow, lane: Lane, plan: Plan): number {
+  const thick = thicknesses(lane, plan.thickest);
+  const rows = lost_rows(picture, plan, lane, thick);
+  boards(picture, lane, plan, thick[0]?.in ?? plan.thickest);
+  lane.stages.forEach((stage, index) => place_stage(picture, plan, stage, index, thick, rows, lane.stages));
+  // The disk is one: what is written there is told once.
+  const is_last = lane === flow.lanes.at(-1);
+  disk(picture, plan, lane.stages.length + 1, is_last ? flow.byte_rate_hz : null, thick.at(-1)?.out ?? plan.thickest);
+  if (plan.down) return plan.first + (lane.stages.length + 1) * plan.step + 40;
+  const is_lost = thick.some(({ lost }) => lost > 0);
+  return plan.edge + plan.thickest + LOST_BELOW + (is_lost ? LOST_ROW * (Math.max(...rows) + 1) + 4 : 0);
 }
 
 interface Thickness {
@@ -121,22 +160,24 @@ interface Thickness {
 }
 
 /** Shares of the stream as widths, by stage. */
-export function thicknesses(flow: Flow): Thickness[] {
+export function thicknesses({ stages }: Lane, thickest = THICKEST): Thickness[] {
   const found: Thickness[] = [];
-  flow.stages.forEach((stage, index) => {
-    let into = found[index - 1]?.out ?? THICKEST;
-    const bypass = round_about(flow.stages, found, stage, index, into);
+  stages.forEach((stage, index) => {
+    let into = found[index - 1]?.out ?? thickest;
+    const bypass = round_about(stages, found, stage, index, into);
     if (bypass) into += bypass.width;
     const total = Math.max(stage.in_hz, 1e-9);
     const filtered = stage.in_hz > 0 ? Math.min(stage.filtered_hz / total, 1) * into : 0;
-    const lost_share = stage.in_hz > 0 ? Math.min(stage.lost_hz / total, 1) : 0;
-    const lost = stage.lost > 0 || stage.losses.length > 0 ? Math.max(lost_share * into, THINNEST_LOSS) : 0;
-    const left = into - filtered - (lost_share > 0 ? lost_share * into : 0);
+    const lost =
+      stage.lost.length > 0 || stage.losses.length > 0 ? Math.max(stage.lost_share * into, THINNEST_LOSS) : 0;
+    const left = into - filtered - stage.lost_share * into;
     found.push({ in: into, filtered, lost, out: Math.max(left, stage.in_hz > 0 ? 1.5 : into), bypass });
   });
   return found;
 }
 
+// Stages between may count other units (events of a coincidence), and a recorder writes by the batch: so what comes in is held
+// against every stage before that counts the same unit, with some play.
 function round_about(
   stages: readonly FlowStage[],
   found: readonly Thickness[],
@@ -144,13 +185,13 @@ function round_about(
   index: number,
   into: number,
 ): { width: number; from: number } | null {
-  const before = stages[index - 1];
-  if (!before || before.unit !== stage.unit || !(stage.in_hz > before.out_hz * 1.05)) return null;
-  for (let from = index - 2; from >= 0; from--) {
+  if (!(stage.in_hz > 0)) return null;
+  for (let from = index - 1; from >= 0; from--) {
     const [source, thickness] = [stages[from], found[from]];
-    if (source && thickness && source.unit === stage.unit && source.out_hz >= stage.in_hz * 0.93) {
-      return { width: Math.max(thickness.out - into, 2), from };
-    }
+    if (!source || !thickness || source.unit !== stage.unit) continue;
+    if (source.out_hz < stage.in_hz * 0.8) continue;
+    const width = thickness.out * Math.min(stage.in_hz / source.out_hz, 1) - into;
+    return from < index - 1 && width > 0.05 * thickness.out ? { width: Math.max(width, 2), from } : null;
   }
   return null;
 }
@@ -171,29 +212,33 @@ function ribbon(plan: Plan, from: readonly [number, number, number], to: readonl
   );
 }
 
-// What peels off: bends away from the band, and ends across it, as deep as `depth`.
-function branch(plan: Plan, along: number, across: number, width: number, depth: number): string {
-  const bend = Math.max(plan.step * 0.14, 12);
-  const [inner, outer] = [along + bend, along + bend + width];
+// What peels off: bends away from the band, and ends across it, as deep as `depth`; `beside` leaves room for what peels off before.
+function branch(plan: Plan, along: number, across: number, width: number, depth: number, beside = 0): string {
+  const inner = along + bend(plan) + beside;
+  const outer = inner + width;
   return (
     `M${at(plan, along, across)}C${at(plan, outer, across)} ${at(plan, outer, across)} ${at(plan, outer, depth)}` +
     `L${at(plan, inner, depth)}C${at(plan, inner, across + width)} ${at(plan, inner, across + width)} ${at(plan, along, across + width)}Z`
   );
 }
 
+function bend({ step }: Plan): number {
+  return Math.max(step * 0.14, 10);
+}
+
 function place(plan: Plan, index: number): number {
   return plan.first + index * plan.step;
 }
 
-function boards(picture: FlowPicture, flow: Flow, plan: Plan, into: number): void {
-  const total = flow.sources.reduce((sum, { rate_hz }) => sum + rate_hz, 0);
-  const count_of = flow.sources.length;
+function boards(picture: FlowPicture, { sources, path, stages }: Lane, plan: Plan, into: number): void {
+  const total = sources.reduce((sum, { rate_hz }) => sum + rate_hz, 0);
+  const count_of = sources.length;
   const [from, to] = [plan.first, place(plan, 1)];
   // Boards fan in from a wider stack, each as wide as its share.
-  const gap = Math.min(5, 60 / Math.max(count_of, 1));
+  const gap = Math.min(4, (into * 0.6) / Math.max(count_of, 1));
   const spread = plan.down ? into : into + gap * (count_of - 1);
   let [start, end] = [plan.edge + into / 2 - spread / 2, plan.edge];
-  for (const { name, rate_hz } of flow.sources) {
+  for (const { name, rate_hz } of sources) {
     const wide = total > 0 ? (rate_hz / total) * into : into / count_of;
     const is_silent = rate_hz === 0;
     const shown = is_silent ? 1.5 : wide;
@@ -208,18 +253,13 @@ function boards(picture: FlowPicture, flow: Flow, plan: Plan, into: number): voi
   }
   if (count_of === 0)
     picture.bands.push({
-      kind: "silent",
+      kind: stages.length > 0 ? "pass" : "silent",
       path: ribbon(plan, [from, plan.edge, plan.edge + into], [to, plan.edge, plan.edge + into]),
-      title: "no source",
+      title: stages.length > 0 ? "made of the hits" : "no source",
     });
-  head(
-    picture,
-    plan,
-    0,
-    `${count_of} ${count_of === 1 ? "source" : "sources"}`,
-    count_of > 0 ? rate(total) : UNKNOWN,
-    "",
-  );
+  const name =
+    count_of > 0 || stages.length === 0 ? `${count_of} ${count_of === 1 ? "source" : "sources"}` : "of the hits";
+  head(picture, plan, 0, name, count_of > 0 ? rate(total) : UNKNOWN, path === "hits" ? "hits" : "fragments");
 }
 
 function head(picture: FlowPicture, plan: Plan, index: number, name: string, value: string, below: string): void {
@@ -229,9 +269,10 @@ function head(picture: FlowPicture, plan: Plan, index: number, name: string, val
     picture.labels.push({ kind: "rate", x: picture.width - 8, y: along + 4, anchor: "end", text: value });
     picture.labels.push({ kind: "unit", x: picture.width - 8, y: along + 20, anchor: "end", text: below });
   } else {
-    picture.labels.push({ kind: "stage", x: along, y: 18, anchor: "middle", text: name });
-    picture.labels.push({ kind: "rate", x: along, y: 41, anchor: "middle", text: value });
-    picture.labels.push({ kind: "unit", x: along, y: 57, anchor: "middle", text: below });
+    const { top } = plan;
+    picture.labels.push({ kind: "stage", x: along, y: top + 16, anchor: "middle", text: name });
+    picture.labels.push({ kind: "rate", x: along, y: top + 38, anchor: "middle", text: value });
+    picture.labels.push({ kind: "unit", x: along, y: top + 53, anchor: "middle", text: below });
   }
 }
 
@@ -241,6 +282,7 @@ function place_stage(
   stage: FlowStage,
   index: number,
   thick: readonly Thickness[],
+  rows: readonly number[],
   stages: readonly FlowStage[],
 ): void {
   const here = thick[index];
@@ -263,7 +305,7 @@ function place_stage(
       : { x: gate_along, y: gate_across, width: 3, height: deep },
   );
   gauge(picture, plan, stage, along, here);
-  leave(picture, plan, stage, along, here);
+  leave(picture, plan, stage, along, here, rows[index] ?? 0);
 }
 
 function go_round(
@@ -300,45 +342,104 @@ function gauge(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number
   );
 }
 
-function leave(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness): void {
-  const below = plan.edge + here.out;
-  const [filtered_to, lost_to] = plan.down ? [88, 88] : [178, 206];
+// Where the red branch goes down, and its words begin.
+function lost_along(plan: Plan, along: number, here: Thickness): number {
+  return along + bend(plan) + (here.filtered > 0.3 ? here.filtered + 8 : 0);
+}
+
+function leave(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness, row: number): void {
+  const [below, bottom] = [plan.edge + here.out, plan.edge + plan.thickest];
+  const [filtered_to, lost_to] = plan.down
+    ? [88, 88]
+    : [bottom + FILTERED_BELOW, bottom + LOST_BELOW + row * LOST_ROW + 2];
   if (here.filtered > 0.3) {
     const title = `${rate(stage.filtered_hz)} ${put_aside(stage.stage)} at "${done(stage.stage)}": wanted, and counted`;
     picture.bands.push({ kind: "filtered", path: branch(plan, along, below, here.filtered, filtered_to), title });
   }
   if (here.lost > 0) {
-    const title = stage.losses.map(in_words).join("\n") || `${count(stage.lost)} lost`;
-    picture.bands.push({ kind: "lost", path: branch(plan, along, below + here.filtered, here.lost, lost_to), title });
+    const title =
+      stage.losses.map(in_words).join("\n") || stage.lost.map((lost) => `${lost_words(lost)} lost`).join("\n");
+    const beside = lost_along(plan, along, here) - along - bend(plan);
+    const path = branch(plan, along, below + here.filtered, here.lost, lost_to, plan.down ? 0 : beside);
+    picture.bands.push({ kind: "lost", path, title });
   }
-  words_below(picture, plan, stage, along, here);
+  words_below(picture, plan, stage, along, here, row);
 }
 
-function words_below(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness): void {
-  const aside = stage.filtered_hz > 0 ? `${rate(stage.filtered_hz)} ${put_aside(stage.stage)}` : "";
-  const worst = [...stage.losses].sort((a, b) => b.count - a.count)[0];
-  const lost =
-    here.lost > 0
-      ? `${worst?.quality === "at_least" ? "≥ " : ""}${count(stage.lost)} ${stage.unit ? `${stage.unit} ` : ""}lost${stage.lost_hz > 0 ? `, ${rate(stage.lost_hz)}` : ""}`
-      : "0 lost";
+// The words of a loss: how many, how large a share, why and where.
+function words_of_loss({ lost, losses }: FlowStage): string[] {
+  const [finest] = lost;
+  const worst = [...losses].sort((a, b) => b.count - a.count).find(({ unit }) => !unit || unit === finest?.unit);
+  const how_many = finest ? `${lost_words(finest)} lost` : "lost, how much is unknown";
+  const part = typeof finest?.share === "number" ? `${share(finest.share)} of them` : "";
+  const more = lost.length > 1 ? `and ${lost.slice(1).map(lost_words).join(", ")}` : "";
   const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
-  const rows: [Label["kind"], string][] = [
-    ["filtered", aside],
-    [here.lost > 0 ? "lost" : "quiet", lost],
-    ["lost", here.lost > 0 ? why : ""],
-  ];
+  return [how_many, more || part, shortened(why)];
+}
+
+/** How many were lost, with the unit: `≥ 12.3 k datagrams`. */
+export function lost_words({ count: lost, unit, quality }: { count: number; unit: string; quality?: string }): string {
+  const bound = quality === "at_least" ? "≥ " : "";
+  return `${quality === "unknown" ? "unknown" : `${bound}${count(lost)}`}${unit ? ` ${unit}` : ""}`;
+}
+
+const LONGEST_WHY = 26;
+
+function shortened(words: string): string {
+  return words.length > LONGEST_WHY ? `${words.slice(0, LONGEST_WHY - 1)}…` : words;
+}
+
+// Bold letters of 12 pixels, on average, and some air.
+const LETTER = 6.7;
+const AIR = 10;
+
+// Rows in which the words of losses stand, so that none covers another's, nor its branch.
+function lost_rows(picture: FlowPicture, plan: Plan, lane: Lane, thick: readonly Thickness[]): number[] {
+  const words = lane.stages.map((stage, index) => {
+    const here = thick[index];
+    if (plan.down || !here || here.lost === 0) return null;
+    const from = lost_along(plan, place(plan, index + 1), here);
+    const wide = Math.max(...words_of_loss(stage).map((line) => line.length)) * LETTER + AIR;
+    return { from, to: Math.min(from + wide, picture.width) };
+  });
+  return packed_rows(words);
+}
+
+function words_below(
+  picture: FlowPicture,
+  plan: Plan,
+  stage: FlowStage,
+  along: number,
+  here: Thickness,
+  row: number,
+): void {
+  const aside = stage.filtered_hz > 0 ? `${rate(stage.filtered_hz)} ${put_aside(stage.stage)}` : "";
+  const lost = here.lost > 0 ? words_of_loss(stage) : [];
   if (plan.down) {
-    const written = rows.filter(([, text]) => text !== "");
-    written.forEach(([kind, text], row) =>
-      picture.labels.push({ kind, x: 96, y: along + 20 + row * 15, anchor: "start", text }),
-    );
+    const rows = [aside, ...(lost.length > 0 ? lost : ["0 lost"])].filter(Boolean);
+    rows.forEach((text, row) => {
+      const kind = text === aside ? "filtered" : lost.length > 0 ? "lost" : "quiet";
+      picture.labels.push({ kind, x: 96, y: along + 20 + row * 15, anchor: "start", text });
+    });
     return;
   }
-  const across = [192, 222, 237];
-  const bend = Math.max(plan.step * 0.14, 12);
-  rows.forEach(([kind, text], row) => {
-    const x = row === 0 ? along + bend + here.filtered / 2 : along + (here.lost > 0 ? bend : 0);
-    if (text) picture.labels.push({ kind, x, y: across[row] ?? 0, anchor: "middle", text });
+  const bottom = plan.edge + plan.thickest;
+  if (aside) {
+    const x = along + bend(plan) + here.filtered / 2;
+    picture.labels.push({ kind: "filtered", x, y: bottom + FILTERED_BELOW + 14, anchor: "middle", text: aside });
+  }
+  if (lost.length === 0) {
+    // Beside what is filtered, which goes down at the right.
+    const [x, anchor] = here.filtered > 0.3 ? ([along + 4, "end"] as const) : ([along, "middle"] as const);
+    picture.labels.push({ kind: "quiet", x, y: bottom + QUIET_BELOW, anchor, text: "0 lost" });
+  }
+  const from = lost_along(plan, along, here);
+  const wide = Math.max(0, ...lost.map((line) => line.length)) * LETTER;
+  // Words at the right edge end there.
+  const [x, anchor] = from + wide > picture.width ? ([picture.width - 2, "end"] as const) : ([from, "start"] as const);
+  lost.forEach((text, line) => {
+    const y = bottom + LOST_BELOW + row * LOST_ROW + 14 + line * 14;
+    picture.labels.push({ kind: "lost", x, y, anchor, text });
   });
 }
 
@@ -359,11 +460,16 @@ export function in_words(loss: {
   return `${many}${loss.unit ? ` ${loss.unit}` : ""} lost: ${loss.reason.replaceAll("_", " ")}${where}${loss.advice ? ` – ${loss.advice}` : ""}`;
 }
 
-function disk(picture: FlowPicture, flow: Flow, plan: Plan, into: number): void {
-  const index = flow.stages.length + 1;
+function disk(
+  picture: FlowPicture,
+  plan: Plan,
+  index: number,
+  byte_rate_hz: number | undefined | null,
+  into: number,
+): void {
   const along = place(plan, index);
-  const bytes = flow.byte_rate_hz === undefined ? "" : `${rate(flow.byte_rate_hz).replace("/s", "B/s")}`;
-  head(picture, plan, index, "disk", bytes || "–", "");
+  const bytes = byte_rate_hz === null ? "" : byte_rate_hz === undefined ? UNKNOWN : quantity(byte_rate_hz, "B/s");
+  head(picture, plan, index, "disk", bytes, "");
   const [across, deep] = [plan.edge - 3, into + 6];
   picture.gates.push(
     plan.down ? { x: across, y: along, width: deep, height: 8 } : { x: along, y: across, width: 8, height: deep },

@@ -1,25 +1,46 @@
 // The live state as the server tells it, ten times a second. Every field may be absent: what is not said is greyed out.
 
+/** How well a number is known. */
+export type Quality = "exact" | "at_least" | "unknown";
+
 /** Why something was lost, where, and what helps. */
 export interface Loss {
   reason: string;
   source?: string | null;
+  unit?: string;
   count: number;
-  quality?: "exact" | "at_least" | "unknown";
+  quality?: Quality;
   advice?: string;
 }
 
+/** What was lost in one unit. */
+export interface LostIn {
+  unit: string;
+  count: number;
+  quality?: Quality;
+  /** Of what came in since the start, and of late: 0 to 1. */
+  share?: number | null;
+  share_now?: number | null;
+}
+
+/** Which way data go: of self-triggered boards, or of triggered ones. */
+export type Path = "hits" | "events";
+
 /** One stage of the path: its line in the books, in units of `unit`. */
 export interface Stage {
+  path?: Path;
   stage: string;
   unit?: string;
   in_rate_hz?: number;
   out_rate_hz?: number;
+  filtered_rate_hz?: number;
   in?: number;
   out?: number;
   filtered?: number;
   held?: number;
   lost?: number;
+  /** Everything lost here, by unit, each source in the finest that is counted. */
+  lost_in?: LostIn[];
   losses?: Loss[];
   /** How full the ring behind it is, 0 to 1. */
   ring_fill?: number | null;
@@ -157,10 +178,43 @@ export function elapsed_seconds(state: State): number | undefined {
   return state.run?.elapsed_seconds ?? state.elapsed_seconds;
 }
 
+/** What a stage lost, by unit, finest first. */
+export function lost_at({ stage, lost_in, lost, unit, losses }: Stage): LostIn[] {
+  // Refused triggers are dead time: nothing was taken, so nothing was lost.
+  if (stage === "trigger")
+    return (losses ?? [])
+      .filter(({ reason, count }) => reason !== "busy" && count > 0)
+      .map(({ count, quality }) => ({ unit: unit ?? "", count, ...(quality ? { quality } : {}) }));
+  if (lost_in) return lost_in.filter(({ count, quality }) => count > 0 || quality === "unknown");
+  const quality = losses?.find(({ quality }) => quality === "at_least")?.quality ?? "exact";
+  return lost ? [{ unit: unit ?? "", count: lost, quality }] : [];
+}
+
+/** What was lost on the whole path, by unit, the most first; `null` where nothing is said of it. */
+export function lost_by_unit(state: State): LostIn[] | null {
+  if (!state.flow) return state.lost === undefined ? null : lost_at({ stage: "", lost: state.lost });
+  const sums = new Map<string, LostIn>();
+  for (const lost of state.flow.flatMap(lost_at)) {
+    const sum = sums.get(lost.unit);
+    if (!sum) sums.set(lost.unit, { ...lost });
+    else {
+      sum.count += lost.count;
+      sum.quality = worse(sum.quality, lost.quality);
+      // Shares of different stages are of different inputs.
+      sum.share = null;
+    }
+  }
+  return [...sums.values()].sort((a, b) => b.count - a.count);
+}
+
+function worse(one: Quality = "exact", other: Quality = "exact"): Quality {
+  return (["unknown", "at_least"] as const).find((each) => each === one || each === other) ?? "exact";
+}
+
 /** What was lost, by reason, the most first. Equal reasons of several stages stay apart: the place tells where to look. */
 export function losses(state: State): (Loss & { stage: string; unit: string })[] {
   const all = (state.flow ?? []).flatMap((stage) =>
-    (stage.losses ?? []).map((loss) => ({ ...loss, stage: stage.stage, unit: stage.unit ?? "" })),
+    (stage.losses ?? []).map((loss) => ({ ...loss, stage: stage.stage, unit: loss.unit ?? stage.unit ?? "" })),
   );
   return all.filter((loss) => loss.count > 0 || loss.quality === "unknown").sort((a, b) => b.count - a.count);
 }

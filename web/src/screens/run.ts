@@ -34,7 +34,7 @@ export const run_screen: MakeScreen = () => {
   const flow = new FlowDrawing(flow_panel);
   const bar = new RateBar();
   const cells = new ChannelCells((channel) => written({ screen: "spectra", shown: { channel: String(channel) } }));
-  const cells_panel = panel("Channels", "left cells-panel", [bar.root], cells.root);
+  const cells_panel = panel("Channels", "cells-panel", [bar.root], cells.root);
   const boards = new Boards();
   const boards_panel = panel("Boards by completeness", "boards-panel", [boards.summary], boards.root);
   const plot = new Plot({
@@ -53,8 +53,7 @@ export const run_screen: MakeScreen = () => {
     "div",
     { class: "screen run-screen" },
     flow_panel,
-    boards_panel,
-    cells_panel,
+    h("div", { class: "left column" }, boards_panel, cells_panel),
     panel("Messages", "right messages-panel", [], messages.root),
     panel("Rate of each board", "left", [plot.readout], plot.root),
     h("div", { class: "right column" }, panel("Now", "", [], facts.root), clocks_panel),

@@ -62,7 +62,7 @@ impl Live {
             .iter()
             .map(|source| source_of(source, observed, configuration, (&now, &before, seconds)))
             .collect();
-        page["flow"] = flow::lines(&state, &now.flow, &before.flow, seconds);
+        page["flow"] = json!(flow::lines(&state, &now.flow, &before.flow, seconds));
         page["bytes_recorded"] = now.bytes_recorded.into();
         page["byte_rate_hz"] = rate_hz(now.bytes_recorded, before.bytes_recorded, seconds).into();
         if let Some(observed) = observed {
@@ -98,7 +98,7 @@ impl Live {
 
 impl Look {
     fn take(state: &LiveState, observed: Option<&Observed>) -> Look {
-        let flow = flow::sums(&state.ledger);
+        let flow = flow::sums(state);
         let history = observed.map(|observed| observed.spectra.history());
         let channels = history.map(|history| (0..history.channels()).map(|row| history.channel(row).hits));
         let report = observed.map(Observed::report);

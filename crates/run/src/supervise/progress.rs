@@ -77,7 +77,7 @@ pub(crate) fn add_witnesses<'g>(
 }
 
 /// One `[[source]]`: all its links and boards together.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SourceState {
     /// Its name.
     pub name: String,
