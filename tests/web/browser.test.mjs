@@ -334,6 +334,32 @@ describe("the demonstration, whose network loses 2 %", { skip: no_binary, concur
   }
 });
 
+describe("a run that refuses many of its triggers", { skip: no_binary, concurrency: 1 }, () => {
+  let browser, server;
+
+  before(async () => ([browser, server] = [await open_browser(), await start_server("busy")]));
+
+  after(async () => {
+    await browser?.close();
+    await server?.close();
+  });
+
+  it("does not look healthy, and says its live time and its dead time", async () => {
+    const { page, complaints, close } = await open_page(browser, server.address, { width: 1440, height: 900 });
+    const dead = await text_when(page, ".value.dead-time b", (text) => Number.parseFloat(text) > 10);
+    assert.match(dead, /^\d[\d.]* %$/);
+    await text_when(page, ".bar .run-state", (text) => text === "▲ running, dead time");
+    await text_when(page, ".value.dead-time .why", (text) => /^live \d+:\d\d:\d\d$/.test(text));
+    await text_when(page, ".flow text.refused", (text) => /^\d[\d.]* % of triggers refused$/.test(text));
+    assert.equal(await page.locator(".flow .band.refused").count(), 1);
+    assert.match((await value_beside(page, "triggers refused").textContent()) ?? "", /^\d[\d.]* %$/);
+    await go(page, "#/events");
+    await text_when(page, ".events-screen", (text) => /triggers refused\d/.test(text));
+    await close();
+    assert.deepEqual(complaints, []);
+  });
+});
+
 describe("105 boards", { skip: no_binary, concurrency: 1 }, () => {
   let browser, server;
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { in_words, lay_out, thicknesses, type FlowPicture } from "../../web/src/draw/flow_layout.js";
 import { packed_rows } from "../../web/src/draw/label_rows.js";
 import { FlowMeter, type Flow, type FlowStage, type Lane } from "../../web/src/live/flow_meter.js";
-import { lost_by_unit } from "../../web/src/live/state.js";
+import { dead_fraction, live_seconds, lost_by_unit } from "../../web/src/live/state.js";
 
 function stage(name: string, in_hz: number, out_hz: number, more: Partial<FlowStage> = {}): FlowStage {
   return {
@@ -27,7 +27,7 @@ const LOSS = { reason: "datagram_gap", source: "board 3", count: 12, unit: "hits
 const LOST = { unit: "hits", count: 12, quality: "exact" as const, share: 12e-6 };
 
 function lane(stages: FlowStage[], more: Partial<Lane> = {}): Lane {
-  return { path: "hits", sources: [], stages, ...more };
+  return { path: "hits", sources: [], stages, trigger: null, ...more };
 }
 
 function flow_of(...lanes: Lane[]): Flow {
@@ -213,4 +213,27 @@ test("a loss in words says how well it is known", () => {
     "at least 3 lost: buffer gap – look",
   );
   assert.equal(in_words({ reason: "busy", count: 0, quality: "unknown" }), "an unknown number lost: busy");
+});
+
+test("triggers that were refused turn away before the boards, and are dead time", () => {
+  const trigger = {
+    offered: 1000,
+    accepted: 730,
+    refused: 270,
+    dead_time_fraction: 0.27,
+    recent_dead_time_fraction: 0.3,
+  };
+  const wire = stage("wire", 100, 100, { unit: "fragments" });
+  for (const width of [1300, 380]) {
+    const picture = lay_out(flow_of(lane([wire], { path: "events", trigger })), width);
+    assert.equal(picture.bands.filter(({ kind }) => kind === "refused").length, 1);
+    assert.ok(picture.labels.some(({ kind, text }) => kind === "refused" && text === "30.0 % of triggers refused"));
+    assert.ok(!picture.bands.some(({ kind }) => kind === "lost"), "nothing that was taken is lost");
+  }
+  assert.equal(dead_fraction({ trigger }), 0.3);
+  const busy_time = { dead_seconds: 2, live_seconds: 8, fraction: 0.2 };
+  assert.equal(dead_fraction({ busy_time }), 0.2);
+  assert.equal(live_seconds({ busy_time }), 8);
+  assert.equal(dead_fraction({ sources: [{ name: "a", dead_time: busy_time }, { name: "b" }] }), 0.2);
+  assert.equal(dead_fraction({ sources: [{ name: "a", dead_time: null }], trigger: null }), null, "not known, not 0");
 });

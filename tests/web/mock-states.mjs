@@ -153,7 +153,6 @@ function building(rate_hz, seconds) {
     build_ns: bell(60_000, 214_000, 70, 1.06, 64_000),
     busy: false,
     busy_share: 0.0132 + 0.002 * Math.sin(Date.now() / 5000),
-    triggers_refused: 120_332,
     ring_fill: 0.4,
   };
 }
@@ -186,6 +185,14 @@ export function triggered_state(experiment, taking) {
       line(experiment, "record", "events", rate_hz, rate_hz, 0.4),
     ],
     events: building(rate_hz, seconds),
+    trigger: {
+      offered: Math.round(rate_hz * seconds * 1.013),
+      accepted: Math.round(rate_hz * seconds),
+      refused: Math.round(rate_hz * seconds * 0.013),
+      dead_time_fraction: 0.0128,
+      recent_dead_time_fraction: 0.0132,
+    },
+    busy_time: { dead_seconds: seconds * 0.013, live_seconds: seconds * 0.987, fraction: 0.013 },
     coincidences: null,
     clocks: [],
     cuts: [],

@@ -21,6 +21,7 @@ const KINDS = {
   hits: { configuration: "hits.toml" },
   triggered: { configuration: "triggered.toml" },
   boards: { configuration: "../../examples/tcp-detector-105.toml" },
+  busy: { configuration: "busy.toml" },
   // Hits and triggers together, and a network that loses.
   demo: { typed: ["demo", "--boards", "4", "--loss", "0.02", "--seconds", "600", "--directory", "runs"] },
 };

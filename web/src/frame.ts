@@ -1,10 +1,18 @@
 // The frame around every screen: the bar that always tells how the run stands, the way to the screens, the keys.
 
 import { parsed, SCREENS, written, type ScreenName } from "./figures/address.js";
-import { rate, share, UNKNOWN } from "./figures/quantity.js";
+import { exact, rate, share, UNKNOWN } from "./figures/quantity.js";
 import { elapsed, lasting } from "./figures/time.js";
 import { STALE_SECONDS, type Connection, type Known } from "./live/connection.js";
-import { elapsed_seconds, is_taking, losses, lost_by_unit, type State } from "./live/state.js";
+import {
+  dead_fraction,
+  elapsed_seconds,
+  is_taking,
+  live_seconds,
+  losses,
+  lost_by_unit,
+  type State,
+} from "./live/state.js";
 import { in_words, lost_words } from "./draw/flow_layout.js";
 import { button } from "./parts/controls.js";
 import { h, set, set_text, show } from "./parts/element.js";
@@ -21,6 +29,9 @@ const NAMES: Record<ScreenName, string> = {
   runs: "Runs",
   system: "System",
 };
+
+// Above this, somebody should know: a tenth of what happened was not taken.
+const MUCH_DEAD = 0.1;
 
 // An hour: after that a shifter has to do something tonight.
 const DISK_SHORT_SECONDS = 3600;
@@ -123,6 +134,8 @@ class Bar {
   readonly #rate = h("b");
   readonly #lost = h("b");
   readonly #why = h("span", { class: "why" });
+  readonly #dead = h("b");
+  readonly #live = h("span", { class: "why" });
   readonly #disk = h("b");
   readonly #start = button("start …", ask_for_run, { class: "main" });
   readonly #pause = button("pause", () => void ask(this.#is_paused ? "/api/run/resume" : "/api/run/pause"));
@@ -143,6 +156,7 @@ class Bar {
       value("elapsed", "elapsed", this.#elapsed),
       value("rate", "accepted", this.#rate),
       value("losses", "lost", this.#lost, this.#why),
+      value("dead-time", "dead time", this.#dead, this.#live),
       value("disk", "disk left", this.#disk),
       h(
         "div",
@@ -168,8 +182,11 @@ class Bar {
   show({ state, age_seconds, connected, refusal }: Known): void {
     const word = state.state ?? "";
     const alarmed = (state.alarms ?? []).some(({ active }) => active !== false);
-    const [sign, level] = alarmed && word === "running" ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
-    set_text(this.#state, `${sign} ${alarmed && word === "running" ? "running, alarm" : word || "unknown"}`);
+    const dead = dead_fraction(state);
+    const is_dead = (dead ?? 0) > MUCH_DEAD;
+    const trouble = word !== "running" ? "" : alarmed ? "running, alarm" : is_dead ? "running, dead time" : "";
+    const [sign, level] = trouble ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
+    set_text(this.#state, `${sign} ${trouble || word || "unknown"}`);
     set(this.#state, "class", `run-state ${level}`);
     this.#name = state.run?.number ? `run ${state.run.number}` : "the run";
     set_text(
@@ -180,6 +197,7 @@ class Bar {
     set_text(this.#elapsed, elapsed(elapsed_seconds(state)));
     set_text(this.#rate, accepted(state));
     this.#show_losses(state);
+    this.#show_dead_time(state, dead, is_dead);
     set_text(
       this.#disk,
       state.disk_left_seconds === null || state.disk_left_seconds === undefined
@@ -215,6 +233,20 @@ class Bar {
     const every = [...(lost ?? []).map((each) => `${lost_words(each)} lost`), ...found.map(in_words)].join("\n");
     set(this.#why, "title", every);
     set(this.#lost, "title", every);
+  }
+
+  #show_dead_time(state: State, dead: number | null, is_much: boolean): void {
+    const { trigger } = state;
+    const holder = this.#dead.parentElement;
+    // Nobody reports it of a run without a trigger whose boards do not know: then it is not zero, but not known.
+    set_text(this.#dead, dead === null ? UNKNOWN : share(dead));
+    holder?.classList.toggle("much", is_much);
+    const live = live_seconds(state);
+    set_text(this.#live, live === null ? "" : `live ${elapsed(live)}`);
+    const refused = trigger ? `${exact(trigger.refused)} of ${exact(trigger.offered)} triggers refused` : "";
+    const why =
+      dead === null ? "nobody reports dead time" : "of the last seconds, or of the source that was dead longest";
+    if (holder) set(holder, "title", [why, refused].filter(Boolean).join("\n"));
   }
 }
 

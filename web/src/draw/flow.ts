@@ -34,7 +34,7 @@ export class FlowDrawing {
     this.root.classList.toggle("dense", picture.dense);
     set(this.root, "aria-label", spoken(picture));
     // What is lost lies on top: no other band may hide it.
-    const order = ["idle", "bypass", "pass", "silent", "filtered", "lost"];
+    const order = ["idle", "bypass", "pass", "silent", "filtered", "refused", "lost"];
     const bands = [...picture.bands].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
     keep(this.#bands, bands, () => svg("path", {}, svg("title")), show_band);
     keep(this.#gates, picture.gates, () => svg("rect", { class: "gate", rx: 1.5 }), show_gate);

@@ -15,14 +15,14 @@ import { packed_rows } from "./label_rows.js";
 
 /** A filled shape. */
 export interface Band {
-  kind: "pass" | "filtered" | "lost" | "bypass" | "silent" | "idle";
+  kind: "pass" | "filtered" | "lost" | "refused" | "bypass" | "silent" | "idle";
   path: string;
   title: string;
 }
 
 /** A word in the picture. */
 export interface Label {
-  kind: "stage" | "rate" | "unit" | "quiet" | "filtered" | "lost" | "fill";
+  kind: "stage" | "rate" | "unit" | "quiet" | "filtered" | "refused" | "lost" | "fill";
   x: number;
   y: number;
   anchor: "start" | "middle" | "end";
@@ -141,6 +141,7 @@ function place_lane(picture: FlowPicture, flow: Flow, lane: Lane, plan: Plan): n
   const thick = thicknesses(lane, plan.thickest);
   const rows = lost_rows(picture, plan, lane, thick);
   boards(picture, lane, plan, thick[0]?.in ?? plan.thickest);
+  refused(picture, lane, plan);
   lane.stages.forEach((stage, index) => place_stage(picture, plan, stage, index, thick, rows, lane.stages));
   // The disk is one: what is written there is told once.
   const is_last = lane === flow.lanes.at(-1);
@@ -260,6 +261,23 @@ function boards(picture: FlowPicture, { sources, path, stages }: Lane, plan: Pla
   const name =
     count_of > 0 || stages.length === 0 ? `${count_of} ${count_of === 1 ? "source" : "sources"}` : "of the hits";
   head(picture, plan, 0, name, count_of > 0 ? rate(total) : UNKNOWN, path === "hits" ? "hits" : "fragments");
+}
+
+/** Of the band's own width is what was taken: what was refused has none on that scale. */
+const MOST_REFUSED = 12;
+
+// What the trigger refused never came to the boards: it turns away before them, in the colour of trouble.
+function refused(picture: FlowPicture, { trigger }: Lane, plan: Plan): void {
+  const part = trigger?.recent_dead_time_fraction ?? trigger?.dead_time_fraction ?? 0;
+  if (!trigger || trigger.refused === 0) return;
+  const width = Math.min(Math.max(part * plan.thickest, THINNEST_LOSS), MOST_REFUSED);
+  const bottom = plan.edge + plan.thickest;
+  const depth = plan.down ? 88 : bottom + FILTERED_BELOW;
+  const title = `${count(trigger.refused)} of ${count(trigger.offered)} triggers were refused while BUSY was raised`;
+  picture.bands.push({ kind: "refused", path: branch(plan, plan.first, bottom - width, width, depth), title });
+  const text = `${share(part)} of triggers refused`;
+  const [x, y] = plan.down ? [96, plan.first + 20] : [10, depth + 14];
+  picture.labels.push({ kind: "refused", x, y, anchor: "start", text });
 }
 
 function head(picture: FlowPicture, plan: Plan, index: number, name: string, value: string, below: string): void {

@@ -4,7 +4,16 @@
 //
 // Totals are in the books; how fast they grow is only known by looking twice.
 
-import { lost_at, type Loss, type LostIn, type Path, type Source, type Stage, type State } from "./state.js";
+import {
+  lost_at,
+  type Loss,
+  type LostIn,
+  type Path,
+  type Source,
+  type Stage,
+  type State,
+  type Trigger,
+} from "./state.js";
 
 /** A stage, in its own unit per second. */
 export interface FlowStage {
@@ -27,6 +36,8 @@ export interface Lane {
   path: Path;
   sources: { name: string; rate_hz: number }[];
   stages: FlowStage[];
+  /** What the trigger refused while BUSY was raised. */
+  trigger: Trigger | null;
 }
 
 /** What comes in, what becomes of it, what lands on disk. */
@@ -70,6 +81,7 @@ export class FlowMeter {
         .filter((source) => (source.kind === "triggered" ? "events" : "hits") === path)
         .map((source) => ({ name: source.name, rate_hz: source_rate(source) })),
       stages: shown.filter((each) => each.path === path).map(({ stage }) => stage),
+      trigger: path === "events" ? (state.trigger ?? null) : null,
     }));
     const used = lanes.filter(({ stages, sources }) => stages.length + sources.length > 0);
     return { lanes: used.length > 0 ? used : lanes.slice(0, 1), byte_rate_hz: state.byte_rate_hz };

@@ -54,6 +54,24 @@ export interface Channel {
   rate_hz?: number;
 }
 
+/** How long triggers could be taken, and how long not. */
+export interface DeadTime {
+  dead_seconds: number;
+  live_seconds: number;
+  /** Dead time of both, 0 to 1. */
+  fraction: number;
+}
+
+/** What the trigger was offered, and what it refused while BUSY was raised. */
+export interface Trigger {
+  offered: number;
+  accepted: number;
+  refused: number;
+  /** Refused of offered, 0 to 1: since the start, and of late. */
+  dead_time_fraction: number | null;
+  recent_dead_time_fraction: number | null;
+}
+
 /** One `[[source]]`. */
 export interface Source {
   name: string;
@@ -63,6 +81,8 @@ export interface Source {
   fragment_rate_hz?: number;
   byte_rate_hz?: number;
   lost?: number;
+  /** As its boards report it. */
+  dead_time?: DeadTime | null;
   ring_fill?: number;
   pool_fill?: number;
   channels?: Channel[];
@@ -97,8 +117,7 @@ export interface Events {
   open_events?: number;
   held_bytes?: number;
   busy?: boolean;
-  busy_share?: number;
-  triggers_refused?: number;
+  busy_share?: number | null;
   closed?: number[];
 }
 
@@ -167,6 +186,9 @@ export interface State {
   cuts?: { name: string; on?: string; in?: number; kept?: number }[];
   clocks?: Clock[];
   events?: Events | null;
+  trigger?: Trigger | null;
+  /** How long BUSY was raised. */
+  busy_time?: DeadTime | null;
   coincidences?: { rate_hz?: number; events?: number; multiplicity?: number[] } | null;
   alarms?: Alarm[];
   messages?: Message[];
@@ -176,6 +198,21 @@ export interface State {
 /** Seconds since the run began. */
 export function elapsed_seconds(state: State): number | undefined {
   return state.run?.elapsed_seconds ?? state.elapsed_seconds;
+}
+
+/** What of the time, or of the triggers, is dead: of late, or since the start. `null` where nobody reports it. */
+export function dead_fraction({ trigger, busy_time, sources }: State): number | null {
+  const of_boards = (sources ?? []).flatMap(({ dead_time }) => (dead_time ? [dead_time.fraction] : []));
+  const of_triggers = trigger?.recent_dead_time_fraction ?? trigger?.dead_time_fraction ?? busy_time?.fraction;
+  const all = [...of_boards, ...(typeof of_triggers === "number" ? [of_triggers] : [])];
+  return all.length > 0 ? Math.max(...all) : null;
+}
+
+/** How long triggers could be taken, or the board that was dead longest could take hits: seconds. */
+export function live_seconds({ busy_time, sources }: State): number | null {
+  const all = [busy_time, ...(sources ?? []).map(({ dead_time }) => dead_time)];
+  const known = all.flatMap((each) => (each ? [each.live_seconds] : []));
+  return known.length > 0 ? Math.min(...known) : null;
 }
 
 /** What a stage lost, by unit, finest first. */

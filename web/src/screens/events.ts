@@ -1,8 +1,8 @@
 // Events: triggered runs. Which board is missing, how large events are, how long they are built, how often the trigger waits.
 
 import { Plot } from "../draw/plot.js";
-import { count, quantity, rate, share } from "../figures/quantity.js";
-import { ago, AGO_STEPS } from "../figures/time.js";
+import { count, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
+import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { logarithmic_ticks, tick, unit_tick } from "../figures/ticks.js";
 import { History } from "../live/history.js";
 import type { Distribution, Events, State } from "../live/state.js";
@@ -18,8 +18,9 @@ const CLOSED = ["complete", "too old", "too many open", "at the end", "unit lost
 
 /** Notes what is drawn over time; called with every state, whatever screen is shown. */
 export function note_busy({ events }: State): void {
-  if (!events) return;
-  busy.note(Date.now() / 1000, new Map([["busy", (events.busy_share ?? 0) * 100]]));
+  // Where builder units are elsewhere, nobody here knows.
+  if (typeof events?.busy_share !== "number") return;
+  busy.note(Date.now() / 1000, new Map([["busy", events.busy_share * 100]]));
 }
 
 /** Makes the screen. */
@@ -73,7 +74,7 @@ export const events_screen: MakeScreen = () => {
       show(multiplicity_panel, !!coincidences);
       if (events) {
         boards.show(events.completeness ?? []);
-        facts.show(event_facts(events));
+        facts.show(event_facts(events, state));
       }
       if (performance.now() - last_drawn < 480) return;
       last_drawn = performance.now();
@@ -115,7 +116,7 @@ function distribution(plot: Plot, bins: Distribution, scale: number, of_nothing:
   plot.set(padded_x, [{ name: "events", values: [0, ...filled.map(([, n]) => n), 0, 0], style: "steps" }]);
 }
 
-function event_facts(events: Events): (readonly [string, string])[] {
+function event_facts(events: Events, { trigger, busy_time }: State): (readonly [string, string])[] {
   const closed = events.closed ?? [];
   const built = closed.reduce((sum, n) => sum + n, 0);
   return [
@@ -129,7 +130,10 @@ function event_facts(events: Events): (readonly [string, string])[] {
     ["open now", count(events.open_events)],
     ["held", quantity(events.held_bytes, "B")],
     ["busy", `${events.busy ? "▲ now, " : ""}${share(events.busy_share)}`],
-    ["triggers refused", count(events.triggers_refused)],
+    ["live time", busy_time ? elapsed(busy_time.live_seconds) : UNKNOWN],
+    ["time BUSY", share(busy_time?.fraction)],
+    ["triggers refused", trigger ? count(trigger.refused) : UNKNOWN],
+    ["of all offered", share(trigger?.dead_time_fraction)],
     ...closed
       .slice(1)
       .map((n, index) => [`closed ${CLOSED[index + 1] ?? index + 1}`, count(n)] as const)

@@ -4,7 +4,7 @@ import { ChannelCells, RateBar } from "../draw/cells.js";
 import { FlowDrawing } from "../draw/flow.js";
 import { Plot } from "../draw/plot.js";
 import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
-import { ago, AGO_STEPS } from "../figures/time.js";
+import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { written } from "../figures/address.js";
 import { FlowMeter, source_rate } from "../live/flow_meter.js";
 import { History } from "../live/history.js";
@@ -123,9 +123,14 @@ function now_facts(state: State): (readonly [string, string])[] {
           ? "at once"
           : quantity(events.median_build_ns === undefined ? undefined : events.median_build_ns * 1e-9, "s"),
       ],
-      ["busy", share(events.busy_share)],
+      ["busy now", share(events.busy_share)],
     );
   }
+  if (state.busy_time)
+    facts.push(["live time", elapsed(state.busy_time.live_seconds)], ["time BUSY", share(state.busy_time.fraction)]);
+  if (state.trigger) facts.push(["triggers refused", share(state.trigger.dead_time_fraction)]);
+  for (const { name, dead_time } of state.sources ?? [])
+    if (dead_time) facts.push([`dead time, ${name}`, share(dead_time.fraction)]);
   for (const { name, in: into, kept } of state.cuts ?? [])
     facts.push([`cut ${name}`, into ? `keeps ${share((kept ?? 0) / into)}` : "–"]);
   return facts;
