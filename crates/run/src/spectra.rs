@@ -1,4 +1,10 @@
-//! The picture of a recording: its hits read back from the file and drawn.
+//! The picture of a recording: read back from its files and drawn.
+//!
+//! ```text
+//!  hits ─► spectra │ else events ─► rate, size, build time, completeness over time │ else raw ─► bytes over time
+//! ```
+
+mod timelines;
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +20,17 @@ pub enum PlotError {
     /// The recording could not be read.
     #[error(transparent)]
     Record(#[from] thalweg_record::RecordError),
+    /// There is nothing to draw.
+    #[error(
+        "{}: nothing to plot: the run has recorded no hits, no events and no raw bytes; `thalweg inspect {}` lists what it \
+         has, and `[record] tables` says what runs record",
+        run.display(),
+        run.display()
+    )]
+    Nothing {
+        /// The run's directory.
+        run: PathBuf,
+    },
     /// The picture could not be written.
     #[error("{file}: {cause}; give another place with --output")]
     Write {
@@ -24,20 +41,53 @@ pub enum PlotError {
     },
 }
 
-/// Draws the spectra of a recorded run into `output`, or into `spectra.svg` in its directory. Returns the file.
+/// Draws what a run has recorded into `output`, or into a file in its directory, which is returned: hits as `spectra.svg`;
+/// without hits, events over time as `events.svg`; without these, raw bytes over time as `raw.svg`.
 ///
 /// # Errors
-/// When the recording cannot be read or the picture not written.
+/// When the recording cannot be read, has nothing to draw, or the picture cannot be written.
 pub fn plot_run(run: &Path, output: Option<&Path>) -> Result<PathBuf, PlotError> {
     let directory = RunDirectory::open(run)?;
-    RemovedTables::refuse(directory.path(), Table::Hits)?;
+    // Runs are also found by their number.
+    let run = directory.path();
+    RemovedTables::refuse(run, Table::Hits)?;
     let record = RunRecord::read(&directory.run_record())?;
+    let has = |table: Table| -> Result<bool, PlotError> {
+        Ok(match table {
+            Table::Raw => !directory.raw_files()?.is_empty(),
+            Table::Events => directory.event_files()?.iter().any(|files| files.events.exists()),
+            table => directory.table(table).exists(),
+        })
+    };
+    let (name, picture) = if has(Table::Hits)? {
+        ("spectra.svg", hits_picture(run, &directory, &record)?)
+    } else if has(Table::Events)? {
+        ("events.svg", timelines::events_picture(run, &directory, &record)?)
+    } else if has(Table::Raw)? {
+        ("raw.svg", timelines::raw_picture(run, &directory, &record)?)
+    } else {
+        [Table::Events, Table::Raw].into_iter().try_for_each(|table| RemovedTables::refuse(run, table))?;
+        return Err(PlotError::Nothing { run: run.to_owned() });
+    };
+    let file = output.map_or_else(|| directory.path().join(name), Path::to_owned);
+    std::fs::write(&file, picture).map_err(|cause| PlotError::Write { file: file.clone(), cause })?;
+    Ok(file)
+}
+
+/// The run's title, or that it has none.
+fn title(record: &RunRecord) -> &str {
+    if record.title.is_empty() { "untitled run" } else { &record.title }
+}
+
+const SOFTWARE: &str = concat!("thalweg ", env!("CARGO_PKG_VERSION"));
+
+fn hits_picture(run: &Path, directory: &RunDirectory, record: &RunRecord) -> Result<String, PlotError> {
     let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
     let (mut spectra, mut hits) = (Spectra::default(), Vec::new());
     while reader.next_batch(&mut hits)? {
         spectra.fill(&hits);
     }
-    let channels = channels_of(directory.path(), &record);
+    let channels = channels_of(run, record);
     let sources: Vec<PlotSource<'_>> = record
         .sources
         .iter()
@@ -50,19 +100,16 @@ pub fn plot_run(run: &Path, output: Option<&Path>) -> Result<PathBuf, PlotError>
         .collect();
     let lost = record.details.get("hits_lost").and_then(serde_json::Value::as_u64).unwrap_or(0);
     let facts = Facts {
-        title: if record.title.is_empty() { "untitled run" } else { &record.title },
+        title: title(record),
         run: &run.display().to_string(),
         started: &record.started,
         hits_recorded: spectra.hits(),
         hits_lost: lost,
         ledger_closed: record.ledger.as_ref().is_some_and(|ledger| ledger.closed),
-        software: concat!("thalweg ", env!("CARGO_PKG_VERSION")),
+        software: SOFTWARE,
         sources: &sources,
     };
-    let file = output.map_or_else(|| directory.path().join("spectra.svg"), Path::to_owned);
-    std::fs::write(&file, spectra_svg(&spectra, &facts))
-        .map_err(|cause| PlotError::Write { file: file.clone(), cause })?;
-    Ok(file)
+    Ok(spectra_svg(&spectra, &facts))
 }
 
 /// First channel and number of channels of each source, as the recorded configuration says; where it cannot be read any

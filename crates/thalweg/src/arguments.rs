@@ -208,7 +208,7 @@ pub(crate) struct Inspect {
 pub(crate) struct Plot {
     /// The run's directory.
     pub(crate) run: PathBuf,
-    /// The SVG file to write; without it, `spectra.svg` in the run's directory.
+    /// The SVG file to write; without it, `spectra.svg` in the run's directory, of a run without hits `events.svg` or `raw.svg`.
     #[arg(long, short)]
     pub(crate) output: Option<PathBuf>,
 }

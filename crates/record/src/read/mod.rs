@@ -35,7 +35,7 @@ pub use inspect::{ChannelCount, HitRow, Inspection, inspect};
 pub use inspect_coincidences::{CoincidenceWords, CoincidencesContent};
 pub use inspect_events::{EventSource, EventWords, EventsContent};
 pub use merged_events::MergedEvents;
-pub use raw::{RawContent, raw_sources};
+pub use raw::{RawArrival, RawContent, raw_arrivals, raw_sources};
 pub use recover::{RecoverReport, RecoveredTable, recover};
 pub use replay::RawReplay;
 pub use table_reader::{BatchHead, ReadAt, TableReader};

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::events::open_table;
 use super::payload::{Payloads, View};
 use super::salvage::WholeBatch;
 use super::table_reader::{BatchHead, ReadAt, TableReader};
@@ -139,11 +140,33 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
     Ok(contents.into_values().collect())
 }
 
-fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), RecordError> {
-    let mut reader = TableReader::open(path)?;
-    if reader.table() != Table::Raw {
-        return Err(reader.damaged(0, format!("the table `{}` where `raw` is wanted", reader.table().word())));
+/// Something that was received and recorded raw: a datagram, or what one receive call of a stream gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawArrival {
+    /// Whose: the number in [`RawContent::source`].
+    pub source: u16,
+    /// When it arrived, nanoseconds since run start.
+    pub mark_ns: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Calls `each` with everything in one file of raw bytes, in the order in which it was recorded. Payloads are not read.
+///
+/// # Errors
+/// When the file cannot be read, is damaged or is another table.
+pub fn raw_arrivals(path: &Path, mut each: impl FnMut(RawArrival)) -> Result<(), RecordError> {
+    let mut reader = open_table(path, Table::Raw)?;
+    while let Some(head) = reader.next_batch()? {
+        for row in rows_of(&reader, &head)?.iter().filter(|row| row.kind != kind::MARK) {
+            each(RawArrival { source: row.source, mark_ns: row.mark_ns, bytes: row.length() as u64 });
+        }
     }
+    Ok(())
+}
+
+fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), RecordError> {
+    let mut reader = open_table(path, Table::Raw)?;
     let described = reader.metadata().get("sources").map(String::as_str).unwrap_or("[]");
     let sources: Vec<RawSource> = serde_json::from_str(described).unwrap_or_default();
     for source in sources {

@@ -5,6 +5,7 @@
 //!              energy per channel            ├─ energy, channel by channel, logarithmic
 //!              energy–PSD plane              ├─ the plane as a map, and the sum per source
 //!              hits in time                  └─ the rate
+//!  events, raw bytes ─► Timeline (sums over stretches of time) ─► timeline_svg ─► one SVG file
 //! ```
 //! Pure: hits in, text out. Filling costs a few nanoseconds per hit and a bounded amount of memory, so that a run
 //! may do it on the way; the axes find their range themselves.
@@ -17,7 +18,9 @@ mod raster;
 mod scale;
 mod spectra;
 mod svg;
+mod timeline;
 
 pub use lines::{Chart, Series, lines_svg};
 pub use page::{Facts, PlotSource, spectra_svg};
 pub use spectra::{Histogram, Plane, Rate, Spectra};
+pub use timeline::{Line, Sum, TimeFacts, TimePanel, Timeline, timeline_svg};

@@ -59,11 +59,13 @@ impl Frame {
         svg.words_turned(x - 42.0, y + height / 2.0, -90.0, style, y_words);
     }
 
-    fn across(&self, value: f64) -> f64 {
+    /// Where a value of the x axis lies.
+    pub fn across(&self, value: f64) -> f64 {
         self.area.x + self.area.width * self.x.place(value)
     }
 
-    fn down(&self, value: f64) -> f64 {
+    /// Where a value of the y axis lies.
+    pub fn down(&self, value: f64) -> f64 {
         self.area.bottom() - self.area.height * self.y.place(value)
     }
 

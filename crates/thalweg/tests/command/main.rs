@@ -15,6 +15,7 @@ mod losses;
 mod namespaces;
 mod network;
 mod overload;
+mod plot;
 mod process;
 mod real_files;
 mod recover;
