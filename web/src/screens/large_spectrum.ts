@@ -61,9 +61,7 @@ export class LargeSpectrum implements Picture {
     this.#plot = new Plot({
       label: spectrum.name,
       along_x: (value) => along(value, unit),
-      empty: this.#is_time
-        ? `no counts yet: ${spectrum.axes[0]?.label ?? ""} is counted when another channel is in the event`
-        : "no counts yet: the spectrum grows as soon as hits of this channel come",
+      empty: this.#why_empty(),
       zoomed: (limits) => this.#show({ x: from_range(limits) }),
       marked: (limits) => this.#show(this.#is_time ? { window: from_range(limits) } : { region: from_range(limits) }),
     });
@@ -94,6 +92,14 @@ export class LargeSpectrum implements Picture {
     );
     if (this.#is_time) void this.#ask_window();
     this.moved();
+  }
+
+  #why_empty(): string {
+    const label = this.spectrum.axes[0]?.label ?? "";
+    if (!this.#is_time) return "no counts yet: the spectrum grows as soon as hits of this channel come";
+    return label.includes("lowest channel")
+      ? "no counts yet: a pair is counted in the spectrum of its higher channel, and this one was the lowest of all its events"
+      : "no counts yet: no event has had this channel and the reference";
   }
 
   moved(): void {
@@ -313,6 +319,7 @@ export class LargeSpectrum implements Picture {
     // Time differences are often no Gaussian: γ and neutrons, or cables of several lengths. Then its numbers would say nothing.
     const peak = fitted?.goodness.fits ? fitted : null;
     const most = counts.slice(first, end).reduce((at, n, bin, all) => (n > (all[at] ?? 0) ? bin : at), 0);
+    if (all === 0) set_text(this.#hint, this.#why_empty());
     const seconds = (value: number) => quantity(value * 1e-12, "s");
     const in_seconds = ({ value, deviation }: Measured) => measured_as(value * 1e-12, deviation * 1e-12, "s");
     this.#facts.show([
