@@ -152,14 +152,14 @@ fn check_site(asked: Asked<'_>, host: &Authority) -> Result<(), Refusal> {
     if !is_own && !is_link {
         return refuse("asked by a page of another site");
     }
-    if is_reading {
-        return Ok(());
-    }
     if let Some(origin) = text("origin") {
         let of_origin = origin.split_once("://").map(|(_, authority)| authority);
         if of_origin.is_none_or(|authority| !authority.eq_ignore_ascii_case(host.as_str())) {
             return refuse("asked by a page of another origin");
         }
+    }
+    if is_reading {
+        return Ok(());
     }
     if text("x-thalweg").is_none() {
         return refuse("what changes something needs the header `x-thalweg: 1`");
@@ -256,6 +256,16 @@ mod tests {
         assert_eq!(get("navigate"), Ok(Admitted::Plain));
         assert_eq!(get("cors"), Err(403));
         assert_eq!(get("no-cors"), Err(403));
+    }
+
+    #[test]
+    fn reading_from_a_foreign_origin_is_refused() {
+        let guard = guard(None, true);
+        let get = |origin: &str| ask(&guard, Method::GET, "/api/state", &[LOCAL, ("origin", origin)]);
+        for foreign in ["https://evil.example", "null", "http://localhost:9999"] {
+            assert_eq!(get(foreign), Err(403), "{foreign}");
+        }
+        assert_eq!(get("http://localhost:8090"), Ok(Admitted::Plain));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 pub mod alarm;
 mod api;
+mod connections;
 mod error;
 mod experiment;
 mod guard;

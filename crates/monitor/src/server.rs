@@ -1,8 +1,8 @@
 //! The server: one thread, one socket, a bounded number of connections.
 //!
 //! ```text
-//!  listener ─► connection ─ TLS? ─► Watched ─► HTTP/1 ─► guard ─► api · metrics · page
-//!      └ all places taken: 503 and closed
+//!  listener ─► Connections ─► connection ─ TLS? ─► Watched ─► HTTP/1 ─► guard ─► api · metrics · page
+//!      └ all places in use: 503 and closed
 //! ```
 //! What may take time (the experiment's answers, files) is done on a few more threads that the runtime keeps for it.
 
@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use axum::Router;
 use futures_util::future::select;
+use hyper::body::Body;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -24,6 +26,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::api::{Shared, router};
+use crate::connections::{Connection, Connections};
 use crate::error::MonitorError;
 use crate::experiment::Experiment;
 use crate::guard::Guard;
@@ -32,6 +35,8 @@ use crate::stall::Watched;
 
 /// A request's head must come within this time; a connection that asks nothing is closed after it.
 const HEAD_WITHIN: Duration = Duration::from_secs(20);
+/// And within this while half of all connections are taken.
+const HEAD_WITHIN_CROWD: Duration = Duration::from_secs(2);
 /// And a TLS handshake within this.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// Longest head of a request, bytes.
@@ -84,7 +89,7 @@ impl Monitor {
             shared,
             tls,
             stall: Duration::from_secs_f64(settings.stall_s),
-            connections: Arc::new(Semaphore::new(settings.connections)),
+            connections: Connections::new(settings.connections),
             told: Arc::new(Semaphore::new(TOLD)),
         };
         let runtime = Builder::new_current_thread()
@@ -149,7 +154,7 @@ struct Server {
     shared: Arc<Shared>,
     tls: Option<TlsAcceptor>,
     stall: Duration,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     told: Arc<Semaphore>,
 }
 
@@ -173,8 +178,8 @@ fn serve(runtime: Runtime, server: Server, listener: TcpListener, stopped: onesh
 async fn accept(server: Server, listener: tokio::net::TcpListener) {
     let router = router(server.shared.clone());
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(cause) => {
                 // As when no file descriptor is left: those who have one give it back some time.
                 tracing::warn!("the page could not take a connection: {cause}");
@@ -182,7 +187,8 @@ async fn accept(server: Server, listener: tokio::net::TcpListener) {
                 continue;
             }
         };
-        let Ok(place) = server.connections.clone().try_acquire_owned() else {
+        let is_crowded = server.connections.is_crowded();
+        let Some(place) = server.connections.admit(from.ip()) else {
             server.shared.traffic.refused_connection();
             if let (Ok(place), None) = (server.told.clone().try_acquire_owned(), &server.tls) {
                 tokio::spawn(async move {
@@ -192,37 +198,56 @@ async fn accept(server: Server, listener: tokio::net::TcpListener) {
             }
             continue;
         };
-        let (router, tls, stall) = (router.clone(), server.tls.clone(), server.stall);
+        let head_within = if is_crowded { HEAD_WITHIN_CROWD } else { HEAD_WITHIN };
+        let speaker = Speaker { router: router.clone(), stall: server.stall, head_within, place };
+        let tls = server.tls.clone();
         tokio::spawn(async move {
-            connection(stream, tls, stall, router).await;
-            drop(place);
+            let speaking = std::pin::pin!(speaker.connection(stream, tls));
+            let evicted = std::pin::pin!(speaker.place.evicted());
+            select(speaking, evicted).await;
         });
     }
 }
 
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, stall: Duration, router: Router) {
-    // Without it small answers wait for acknowledgements; with neither, the page still works.
-    let _ = stream.set_nodelay(true);
-    match tls {
-        None => speak(stream, stall, router).await,
-        Some(tls) => {
-            if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, tls.accept(stream)).await {
-                speak(stream, stall, router).await;
+/// Speaks HTTP on one connection.
+struct Speaker {
+    router: Router,
+    stall: Duration,
+    head_within: Duration,
+    place: Connection,
+}
+
+impl Speaker {
+    async fn connection(&self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        // Without it small answers wait for acknowledgements; with neither, the page still works.
+        let _ = stream.set_nodelay(true);
+        match tls {
+            None => self.speak(stream).await,
+            Some(tls) => {
+                if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, tls.accept(stream)).await {
+                    self.speak(stream).await;
+                }
             }
         }
     }
-}
 
-async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    stall: Duration,
-    router: Router,
-) {
-    let io = TokioIo::new(Watched::new(stream, stall));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(LONGEST_HEAD);
-    // Whatever ends a connection is the other end's affair.
-    let _ = http.serve_connection(io, TowerToHyperService::new(router)).await;
+    async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S) {
+        let io = TokioIo::new(Watched::new(stream, self.stall));
+        let (requests, router) = (self.place.requests(), TowerToHyperService::new(self.router.clone()));
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            // One with a body has come whole when that is read.
+            if request.body().is_end_stream() {
+                requests.came_whole();
+            }
+            request.extensions_mut().insert(requests.clone());
+            let (answering, requests) = (router.call(request), requests.clone());
+            async move { answering.await.map(|response| response.map(|body| requests.answer(body))) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(self.head_within).max_buf_size(LONGEST_HEAD);
+        // Whatever ends a connection is the other end's affair.
+        let _ = http.serve_connection(io, service).await;
+    }
 }
 
 /// Says that there is no place, to one who has asked.

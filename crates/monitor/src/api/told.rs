@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, Uri};
 use serde::de::DeserializeOwned;
 
+use crate::connections::Requests;
 use crate::refusal::Refusal;
 
 const LONGEST: usize = 64 << 10;
@@ -23,6 +24,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Told<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Told<T>, Refusal> {
+        let requests = request.extensions().get::<Requests>().cloned();
         let reading = tokio::time::timeout(WITHIN, to_bytes(request.into_body(), LONGEST));
         let Ok(read) = reading.await else {
             return Err(Refusal::new(
@@ -35,6 +37,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Told<T> {
             let error = format!("the body cannot be read: {cause}");
             Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error, format!("send at most {LONGEST} bytes"))
         })?;
+        requests.iter().for_each(Requests::came_whole);
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
         serde_json::from_slice(text).map(Told).map_err(|cause| {
             Refusal::bad(
