@@ -6,7 +6,9 @@
 //! ```
 //! With a run that ends BUSY is raised and stays so: nobody reads what a trigger would bring.
 //!
-//! Neither is on the data path: each has a thread of its own, and one that cannot be reached costs counts and nothing else.
+//! Neither is on the data path: each has a thread of its own. A state counts as reported when the other end has taken it; until then it is
+//! sent again, after 20 ms and then less and less often, at least every two seconds. An outage is a message of the run, at its
+//! beginning, while it lasts, and when it is over.
 //!
 //! The datagram has 16 bytes, numbers big-endian: `BUSY`, version 1, state (1 busy, 0 not), two bytes 0, a count of the changes
 //! (4 bytes), milliseconds since the output was opened (4 bytes, wrapping). It is sent at each change, three more times behind it,
@@ -30,6 +32,17 @@ const LOOK: Duration = Duration::from_micros(500);
 const REPEATS: u32 = 3;
 /// Sent also when nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Before the second attempt to report a state; the pause doubles from one attempt to the next, …
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+/// … up to this.
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+/// While an outage lasts, it is a message again after this time.
+const OUTAGE_MESSAGE_EVERY: Duration = Duration::from_secs(30);
+/// How long the last state of a run is tried for.
+const LAST_WITHIN: Duration = Duration::from_secs(2);
+
+/// What `udp` is.
+const EXPECTED_TRIGGER: &str = "HOST:PORT of the trigger";
 
 /// Where BUSY is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +56,22 @@ pub struct BusySettings {
     pub repeat_ms: u32,
     /// How long connecting and answering may take, milliseconds each.
     pub http_timeout_ms: u32,
+}
+
+impl BusySettings {
+    /// Whether these can be used; names are looked up.
+    ///
+    /// # Errors
+    /// The key, and what to write.
+    pub fn check(&self) -> Result<(), BusyError> {
+        for (key, time) in [("repeat_ms", self.repeat_ms), ("http_timeout_ms", self.http_timeout_ms)] {
+            if time == 0 {
+                return Err(BusyError::Time(key));
+            }
+        }
+        let udp = self.udp.as_deref().map(|to| resolve("udp", to, to, EXPECTED_TRIGGER));
+        udp.transpose().and(self.http.as_deref().map(hook_parts).transpose()).map(drop)
+    }
 }
 
 impl Default for BusySettings {
@@ -81,7 +110,7 @@ pub struct BusyCounts {
     pub datagrams: u64,
     /// Changes that were posted and answered with 2xx.
     pub posts: u64,
-    /// Datagrams and posts that did not go, or were answered with something else.
+    /// Attempts that did not go, or were answered with something else; each was followed by another.
     pub failures: u64,
 }
 
@@ -105,21 +134,16 @@ impl BusyOutput {
     /// # Errors
     /// When an address cannot be used. That nobody answers there is no error.
     pub fn open(settings: &BusySettings, busy: &Arc<Busy>) -> Result<BusyOutput, BusyError> {
-        for (key, time) in [("repeat_ms", settings.repeat_ms), ("http_timeout_ms", settings.http_timeout_ms)]
-        {
-            if time == 0 {
-                return Err(BusyError::Time(key));
-            }
-        }
+        settings.check()?;
         let mut output = BusyOutput { shared: Arc::default(), threads: Vec::new() };
         if let Some(to) = &settings.udp {
             let repeat = Duration::from_millis(settings.repeat_ms.into());
-            let sender = Datagrams::open(to, repeat, output.shared.clone())?;
+            let mut sender = Datagrams::open(to, repeat, output.shared.clone())?;
             output.spawn("busy datagrams", busy, move |watch| sender.run(watch))?;
         }
         if let Some(url) = &settings.http {
             let timeout = Duration::from_millis(settings.http_timeout_ms.into());
-            let hook = Hook::parse(url, timeout, output.shared.clone())?;
+            let mut hook = Hook::parse(url, timeout, output.shared.clone())?;
             output.spawn("busy hook", busy, move |watch| hook.run(watch))?;
         }
         Ok(output)
@@ -176,16 +200,82 @@ fn datagram(busy: bool, change: u32, since_ms: u32) -> [u8; 16] {
     bytes
 }
 
+/// A word that does not reach the other end: when it is tried again, and what is said of it.
+struct Outage {
+    to: String,
+    /// Attempts in a row that failed.
+    failures: u64,
+    pause: Duration,
+    retry_at: Instant,
+    message_at: Instant,
+}
+
+impl Outage {
+    fn new(to: String) -> Outage {
+        let now = Instant::now();
+        Outage { to, failures: 0, pause: FIRST_RETRY, retry_at: now, message_at: now }
+    }
+
+    /// An attempt has failed.
+    fn attempt_failed(&mut self, cause: &str, now: Instant) {
+        self.failures += 1;
+        self.retry_at = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_RETRY);
+        if now >= self.message_at {
+            self.message_at = now + OUTAGE_MESSAGE_EVERY;
+            let Outage { to, failures, .. } = self;
+            tracing::warn!(
+                "BUSY does not reach the trigger at {to}: {cause}, {failures} attempt(s) failed; it is sent again until it does, see [busy]"
+            );
+        }
+    }
+
+    /// An attempt has succeeded.
+    fn attempt_succeeded(&mut self) {
+        if self.failures > 0 {
+            let Outage { to, failures, .. } = self;
+            tracing::info!("BUSY reaches the trigger at {to} again, after {failures} failed attempt(s)");
+        }
+        (self.failures, self.pause) = (0, FIRST_RETRY);
+    }
+
+    /// There is something new to say: it does not wait as long as what was said before.
+    fn hurry(&mut self, now: Instant) {
+        self.pause = FIRST_RETRY;
+        self.retry_at = self.retry_at.min(now + FIRST_RETRY);
+    }
+
+    /// Tries the last word of a run until it is taken or it has been tried for long enough.
+    fn last_word(&mut self, mut attempt: impl FnMut() -> Result<(), String>) {
+        let until = Instant::now() + LAST_WITHIN;
+        loop {
+            let Err(cause) = attempt() else { return self.attempt_succeeded() };
+            let now = Instant::now();
+            self.attempt_failed(&cause, now);
+            if now >= until {
+                let to = &self.to;
+                return tracing::error!(
+                    "the trigger at {to} was not told at the end of the run that BUSY is raised: {cause}; see that it holds triggers back by itself"
+                );
+            }
+            std::thread::sleep(self.retry_at.min(until).saturating_duration_since(now));
+        }
+    }
+}
+
 struct Datagrams {
     socket: UdpSocket,
     repeat: Duration,
     shared: Arc<Shared>,
     start: Instant,
+    outage: Outage,
+    /// Datagrams in a row that went.
+    went: u32,
 }
 
 impl Datagrams {
     fn open(to: &str, repeat: Duration, shared: Arc<Shared>) -> Result<Datagrams, BusyError> {
-        let address = resolve("udp", to, to, "HOST:PORT of the trigger")?;
+        let address = resolve("udp", to, to, EXPECTED_TRIGGER)?;
         let any: SocketAddr = match address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -193,10 +283,11 @@ impl Datagrams {
         let socket = UdpSocket::bind(any)?;
         socket.connect(address)?;
         socket.set_nonblocking(true)?;
-        Ok(Datagrams { socket, repeat, shared, start: Instant::now() })
+        let outage = Outage::new(address.to_string());
+        Ok(Datagrams { socket, repeat, shared, start: Instant::now(), outage, went: 0 })
     }
 
-    fn run(&self, watch: &Watch) {
+    fn run(&mut self, watch: &Watch) {
         let (mut state, mut change, mut repeats) = (false, 0u32, 0);
         let mut next = Instant::now();
         while !watch.is_ending() {
@@ -205,23 +296,38 @@ impl Datagrams {
                 (state, change, repeats, next) = (busy, change.wrapping_add(1), REPEATS, now);
             }
             if now >= next {
-                self.send(state, change);
-                let soon = state || repeats > 0;
-                repeats = repeats.saturating_sub(1);
-                next = now + if soon { self.repeat } else { HEARTBEAT };
+                next = match self.send(state, change) {
+                    Ok(()) => {
+                        let soon = state || repeats > 0;
+                        repeats = repeats.saturating_sub(1);
+                        self.went += 1;
+                        // A host that refuses says so at the next datagram only: one that went is no sign of an end.
+                        if self.went > REPEATS {
+                            self.outage.attempt_succeeded();
+                        }
+                        now + if soon { self.repeat } else { HEARTBEAT }
+                    }
+                    Err(cause) => {
+                        self.went = 0;
+                        self.outage.attempt_failed(&cause, now);
+                        now + self.repeat
+                    }
+                };
             }
             std::thread::sleep(LOOK);
         }
-        self.send(true, if state { change } else { change.wrapping_add(1) });
+        let last = if state { change } else { change.wrapping_add(1) };
+        let mut outage = std::mem::replace(&mut self.outage, Outage::new(String::new()));
+        // The error of a datagram is told at the next one: two in a row that go are a sign.
+        outage.last_word(|| self.send(true, last).and_then(|()| self.send(true, last)));
     }
 
-    fn send(&self, busy: bool, change: u32) {
+    fn send(&self, busy: bool, change: u32) -> Result<(), String> {
         let since_ms = self.start.elapsed().as_millis() as u32;
-        let counter = match self.socket.send(&datagram(busy, change, since_ms)) {
-            Ok(_) => &self.shared.datagrams,
-            Err(_) => &self.shared.failures,
-        };
+        let sent = self.socket.send(&datagram(busy, change, since_ms));
+        let counter = if sent.is_ok() { &self.shared.datagrams } else { &self.shared.failures };
         counter.fetch_add(1, Ordering::Relaxed);
+        sent.map(drop).map_err(|cause| cause.to_string())
     }
 }
 
@@ -270,37 +376,60 @@ struct Hook {
     path: String,
     timeout: Duration,
     shared: Arc<Shared>,
+    outage: Outage,
 }
 
 impl Hook {
     fn parse(url: &str, timeout: Duration, shared: Arc<Shared>) -> Result<Hook, BusyError> {
         let (address, host, path) = hook_parts(url)?;
-        Ok(Hook { address, host: host.to_owned(), path: format!("/{path}"), timeout, shared })
+        let outage = Outage::new(url.to_owned());
+        Ok(Hook { address, host: host.to_owned(), path: format!("/{path}"), timeout, shared, outage })
     }
 
-    /// Posts the newest state, which an earlier run may have left otherwise; what changed twice while a post was under way is not posted.
-    fn run(&self, watch: &Watch) {
-        let (mut told, mut change) = (None, 0u32);
-        loop {
-            let ending = watch.is_ending();
-            let state = watch.busy.is_raised() || ending;
-            if told != Some(state) {
-                (told, change) = (Some(state), change.wrapping_add(u32::from(told.is_some() || state)));
-                let counter = match self.post(state, change) {
-                    Ok(true) => &self.shared.posts,
-                    Ok(false) | Err(_) => &self.shared.failures,
-                };
-                counter.fetch_add(1, Ordering::Relaxed);
+    /// Posts the newest state, which an earlier run may have left otherwise, until the server has taken it; what changed twice while a
+    /// post was under way is not posted.
+    fn run(&mut self, watch: &Watch) {
+        // Of a post that failed, nobody knows whether it was heard: then no state counts as reported.
+        let (mut reported, mut last, mut change) = (None, None, 0u32);
+        while !watch.is_ending() {
+            let (state, now) = (watch.busy.is_raised(), Instant::now());
+            if last != Some(state) {
+                change = change.wrapping_add(u32::from(last.is_some() || state));
+                last = Some(state);
+                self.outage.hurry(now);
             }
-            if ending {
-                return;
+            if reported != Some(state) && (self.outage.failures == 0 || now >= self.outage.retry_at) {
+                let posted = self.post(state, change);
+                reported = posted.is_ok().then_some(state);
+                match posted {
+                    Ok(()) => self.outage.attempt_succeeded(),
+                    Err(cause) => self.outage.attempt_failed(&cause, Instant::now()),
+                }
             }
             std::thread::sleep(LOOK);
         }
+        if reported != Some(true) {
+            let change = change.wrapping_add(u32::from(last != Some(true)));
+            let mut outage = std::mem::replace(&mut self.outage, Outage::new(String::new()));
+            outage.last_word(|| self.post(true, change));
+        }
     }
 
-    /// Whether the server answered with 2xx.
-    fn post(&self, busy: bool, change: u32) -> std::io::Result<bool> {
+    /// Posts a state, and counts how that went.
+    fn post(&self, busy: bool, change: u32) -> Result<(), String> {
+        let posted = self.exchange(busy, change).map_err(|cause| cause.to_string());
+        let accepted = posted.and_then(|status| match status.as_bytes() {
+            [b'2', ..] => Ok(()),
+            [] => Err("it closed the connection without an answer".to_owned()),
+            _ => Err(format!("it answered with status {}", status.escape_default())),
+        });
+        let counter = if accepted.is_ok() { &self.shared.posts } else { &self.shared.failures };
+        counter.fetch_add(1, Ordering::Relaxed);
+        accepted
+    }
+
+    /// The status of the server's answer; empty where it is none of HTTP.
+    fn exchange(&self, busy: bool, change: u32) -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&self.address, self.timeout)?;
         stream.set_write_timeout(Some(self.timeout))?;
         stream.set_read_timeout(Some(self.timeout))?;
@@ -321,7 +450,8 @@ impl Hook {
                 count => length += count,
             }
         }
-        Ok(length >= 12 && answer.starts_with(b"HTTP/1.") && answer[9] == b'2')
+        let is_http = length >= 12 && answer.starts_with(b"HTTP/1.");
+        Ok(if is_http { String::from_utf8_lossy(&answer[9..12]).into_owned() } else { String::new() })
     }
 }
 
@@ -374,32 +504,90 @@ mod tests {
         next([1, 0, 0, 0, 5, 0, 0, 0]);
     }
 
+    /// Answers the next request, and gives its text.
+    fn answer(server: &TcpListener, status: &str) -> String {
+        let (mut client, _) = server.accept().expect("a client");
+        let (mut request, mut chunk) = (Vec::new(), [0; 512]);
+        while !request.ends_with(b"}") {
+            let length = client.read(&mut chunk).expect("a request");
+            request.extend_from_slice(&chunk[..length]);
+        }
+        client.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).expect("connected");
+        String::from_utf8(request).expect("text")
+    }
+
+    fn hook_to(server: &TcpListener) -> BusySettings {
+        let url = format!("http://{}/trigger/busy", server.local_addr().expect("bound"));
+        BusySettings { http: Some(url), http_timeout_ms: 5000, ..BusySettings::default() }
+    }
+
     #[test]
     fn a_hook_is_posted_each_change() {
         let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let url = format!("http://{}/trigger/busy", server.local_addr().expect("bound"));
         let busy = Arc::new(Busy::default());
-        let settings = BusySettings { http: Some(url), ..BusySettings::default() };
-        let output = BusyOutput::open(&settings, &busy).expect("loopback");
-        let answer = |status: &str| {
-            let (mut client, _) = server.accept().expect("a client");
-            let (mut request, mut piece) = (Vec::new(), [0; 512]);
-            while !request.ends_with(b"}") {
-                let length = client.read(&mut piece).expect("a request");
-                request.extend_from_slice(&piece[..length]);
-            }
-            client.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).expect("connected");
-            String::from_utf8(request).expect("text")
-        };
-        assert!(answer("204 No Content").ends_with("{\"busy\": false, \"change\": 0}"));
+        let output = BusyOutput::open(&hook_to(&server), &busy).expect("loopback");
+        assert!(answer(&server, "204 No Content").ends_with("{\"busy\": false, \"change\": 0}"));
         busy.raise();
-        let request = answer("204 No Content");
+        let request = answer(&server, "204 No Content");
         assert!(request.starts_with("POST /trigger/busy HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
         assert!(request.ends_with("{\"busy\": true, \"change\": 1}"), "{request}");
         until("a post", || output.counts().posts == 2);
+        assert_eq!(output.counts().failures, 0);
+    }
+
+    #[test]
+    fn a_hook_that_fails_is_posted_again_until_it_accepts() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let busy = Arc::new(Busy::default());
+        busy.raise();
+        let output = BusyOutput::open(&hook_to(&server), &busy).expect("loopback");
+        let raised = "{\"busy\": true, \"change\": 1}";
+        assert!(answer(&server, "500 Oops").ends_with(raised));
+        // A connection that is closed without an answer is a failure, too.
+        drop(server.accept().expect("a second attempt"));
+        assert!(answer(&server, "503 Later").ends_with(raised));
+        assert!(answer(&server, "200 OK").ends_with(raised));
+        until("it counts as told", || output.counts().posts == 1);
+        assert_eq!(output.counts().failures, 3);
         busy.lower();
-        assert!(answer("500 Oops").ends_with("{\"busy\": false, \"change\": 2}"));
-        until("a failure", || output.counts().failures >= 1);
+        assert!(answer(&server, "500 Oops").ends_with("{\"busy\": false, \"change\": 2}"));
+        until("a failure", || output.counts().failures == 4);
+        // Nobody knows whether the server took the lowered state: the raised one is told again.
+        busy.raise();
+        let next = answer(&server, "200 OK");
+        assert!(
+            next.ends_with("{\"busy\": true, \"change\": 3}") || next.ends_with("false, \"change\": 2}"),
+            "{next}"
+        );
+    }
+
+    #[test]
+    fn a_run_that_ends_tells_busy_to_a_hook_that_fails_first() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let busy = Arc::new(Busy::default());
+        let output = BusyOutput::open(&hook_to(&server), &busy).expect("loopback");
+        answer(&server, "200 OK");
+        until("it counts as told", || output.counts().posts == 1);
+        let ending = std::thread::spawn(move || drop(output));
+        for status in ["500 Oops", "200 OK"] {
+            assert!(answer(&server, status).ends_with("{\"busy\": true, \"change\": 1}"));
+        }
+        ending.join().expect("no panic");
+    }
+
+    #[test]
+    fn datagrams_go_on_when_the_trigger_comes_late() {
+        let place = UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
+        let busy = Arc::new(Busy::default());
+        busy.raise();
+        let settings = BusySettings { udp: Some(place.to_string()), repeat_ms: 2, ..BusySettings::default() };
+        let output = BusyOutput::open(&settings, &busy).expect("loopback");
+        until("a host that refuses is a failure", || output.counts().failures >= 3);
+        let trigger = UdpSocket::bind(place).expect("still free");
+        trigger.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        let mut message = [0; 32];
+        assert_eq!(trigger.recv(&mut message).expect("told"), 16);
+        assert_eq!(message[5], 1);
     }
 
     #[test]

@@ -29,6 +29,12 @@ const QUEUE: usize = 64;
 const LOOK: Duration = Duration::from_millis(50);
 /// What is still in the queue at the end is told for no longer than this.
 const AT_END: Duration = Duration::from_secs(5);
+/// The pause between two attempts doubles from the second on, from this …
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
+/// … up to this, …
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// … and while the program ends, up to this.
+const LONGEST_PAUSE_AT_END: Duration = Duration::from_millis(500);
 
 /// Who is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,10 +49,10 @@ pub struct NotifySettings {
     /// One attempt takes at most so long, seconds.
     #[schemars(range(min = 0.1, max = 60.0))]
     pub timeout_s: f64,
-    /// Attempts to post or to run the command.
+    /// After so many attempts to post or to run the command it is an error in the log; attempts go on until one succeeds.
     #[schemars(range(min = 1, max = 10))]
     pub attempts: u32,
-    /// The pause before the second attempt, seconds; it doubles from one to the next.
+    /// The pause before the second attempt, seconds; it doubles from one to the next, up to a minute.
     #[schemars(range(min = 0.0, max = 60.0))]
     pub pause_s: f64,
 }
@@ -89,43 +95,55 @@ struct Counts {
     dropped: AtomicU64,
 }
 
-/// Tells of alarms, on a thread of its own.
+/// One way out, with a thread and a queue of its own: a mail program that hangs holds no webhook up.
+#[derive(Debug)]
+struct Route {
+    queue: Option<SyncSender<Change>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Tells of alarms, on threads of its own.
 #[derive(Debug)]
 pub struct Notifier {
     level: Level,
-    queue: Option<SyncSender<Change>>,
+    routes: Vec<Route>,
     counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Notifier {
     /// A notifier; without webhook and command it only writes the log.
     ///
     /// # Errors
-    /// When the settings cannot be meant, or the thread cannot be started.
+    /// When the settings are invalid, or a thread cannot be started.
     pub fn start(settings: &NotifySettings) -> Result<Notifier, AlarmError> {
         settings.check()?;
         let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
-        let url = settings.webhook.as_deref().map(webhook::parse).transpose().map_err(AlarmError::Notify)?;
-        let mut notifier = Notifier { level: settings.level, queue: None, counts, stop, thread: None };
-        if url.is_none() && settings.command.is_empty() {
-            return Ok(notifier);
+        let mut notifier = Notifier { level: settings.level, routes: Vec::new(), counts, stop };
+        if let Some(url) = &settings.webhook {
+            notifier.add(Destination::Webhook(webhook::parse(url).map_err(AlarmError::Notify)?), settings)?;
         }
+        if !settings.command.is_empty() {
+            notifier.add(Destination::Command(settings.command.clone()), settings)?;
+        }
+        Ok(notifier)
+    }
+
+    fn add(&mut self, to: Destination, settings: &NotifySettings) -> Result<(), AlarmError> {
         let (queue, changes) = sync_channel(QUEUE);
         let teller = Teller {
-            url,
+            to,
             settings: settings.clone(),
-            counts: notifier.counts.clone(),
-            stop: notifier.stop.clone(),
+            counts: self.counts.clone(),
+            stop: self.stop.clone(),
+            ends_at: None,
         };
         let spawned =
             std::thread::Builder::new().name("alarms".to_owned()).spawn(move || teller.run(&changes));
         let failed =
             |cause| AlarmError::Notify(format!("the thread that tells could not be started: {cause}"));
-        notifier.thread = Some(spawned.map_err(failed)?);
-        notifier.queue = Some(queue);
-        Ok(notifier)
+        self.routes.push(Route { queue: Some(queue), thread: Some(spawned.map_err(failed)?) });
+        Ok(())
     }
 
     /// Tells of a change. Never waits.
@@ -138,15 +156,16 @@ impl Notifier {
         if change.alarm.level < self.level {
             return;
         }
-        if let Some(queue) = &self.queue
-            && queue.try_send(change.clone()).is_err()
-        {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!("{QUEUE} changes of alarms wait to be told; this one is not: {change}");
+        for queue in self.routes.iter().filter_map(|route| route.queue.as_ref()) {
+            if queue.try_send(change.clone()).is_err() {
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("{QUEUE} changes of alarms wait to be told; this one is not: {change}");
+            }
         }
     }
 
-    /// Changes that were told, failed to be told, and were not told because too many waited.
+    /// Of each webhook and command together: changes that were told, that were not within their attempts (and are tried again), and
+    /// that will not be told because too many waited or the program ended.
     pub fn counts(&self) -> [u64; 3] {
         let Counts { told, failed, dropped } = &*self.counts;
         [told, failed, dropped].map(|count| count.load(Ordering::Relaxed))
@@ -156,74 +175,101 @@ impl Notifier {
 impl Drop for Notifier {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        drop(self.queue.take());
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that tells of alarms had failed");
+        for route in &mut self.routes {
+            drop(route.queue.take());
+        }
+        for route in &mut self.routes {
+            if route.thread.take().is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("the thread that tells of alarms had failed");
+            }
+        }
+    }
+}
+
+/// Where a change is told.
+enum Destination {
+    Webhook(Url),
+    Command(Vec<String>),
+}
+
+impl Destination {
+    fn tell(&self, change: &Change, timeout: Duration) -> Result<(), String> {
+        match self {
+            Destination::Webhook(url) => {
+                let body = serde_json::to_vec(change).map_err(|cause| cause.to_string())?;
+                webhook::post(url, &body, timeout)
+            }
+            Destination::Command(command) => run(command, &format!("{change}\n"), change, timeout),
         }
     }
 }
 
 struct Teller {
-    url: Option<Url>,
+    to: Destination,
     settings: NotifySettings,
     counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
+    /// Once it has been asked to stop.
+    ends_at: Option<Instant>,
 }
 
 impl Teller {
-    fn run(&self, changes: &Receiver<Change>) {
-        let mut ends_at = None;
+    fn run(mut self, changes: &Receiver<Change>) {
         loop {
-            if ends_at.is_none() && self.stop.load(Ordering::Acquire) {
-                ends_at = Some(Instant::now() + AT_END);
-            }
             let change = match changes.recv_timeout(LOOK) {
                 Ok(change) => change,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            match ends_at.is_some_and(|end| Instant::now() > end) {
-                true => _ = self.counts.dropped.fetch_add(1, Ordering::Relaxed),
-                false => self.tell(&change),
-            }
+            let counter = if self.tell(&change) { &self.counts.told } else { &self.counts.dropped };
+            counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn tell(&self, change: &Change) {
+    /// Whether the end has come for a change that was tried so often: at the end, what waits is told for a while, and what has failed
+    /// often enough before does not hold it up.
+    fn is_over(&mut self, attempts: u32) -> bool {
+        if self.ends_at.is_none() && self.stop.load(Ordering::Acquire) {
+            self.ends_at = Some(Instant::now() + AT_END);
+        }
+        self.ends_at.is_some_and(|end| Instant::now() > end || attempts >= self.settings.attempts)
+    }
+
+    /// Tells a change until it is taken, or the program has ended: an alarm that nobody was told of is not over.
+    fn tell(&mut self, change: &Change) -> bool {
         let timeout = Duration::from_secs_f64(self.settings.timeout_s);
-        let mut outcome = Ok(());
-        if let Some(url) = &self.url {
-            let body = serde_json::to_vec(change).unwrap_or_default();
-            outcome = self.several_times(|| webhook::post(url, &body, timeout));
-        }
-        if !self.settings.command.is_empty() {
-            let text = format!("{change}\n");
-            outcome = self.several_times(|| run(&self.settings.command, &text, change, timeout)).and(outcome);
-        }
-        match outcome {
-            Ok(()) => _ = self.counts.told.fetch_add(1, Ordering::Relaxed),
-            Err(failure) => {
+        let mut pause = Duration::from_secs_f64(self.settings.pause_s);
+        let mut attempts = 0_u32;
+        while !self.is_over(attempts) {
+            let Err(failure) = self.to.tell(change, timeout) else {
+                if attempts >= self.settings.attempts {
+                    tracing::info!("an alarm was told after {} attempts: {change}", attempts + 1);
+                }
+                return true;
+            };
+            attempts = attempts.saturating_add(1);
+            if attempts == self.settings.attempts {
                 self.counts.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::error!("nobody could be told of an alarm: {failure}; see [notify]");
+                tracing::error!(
+                    "nobody could be told of an alarm in {attempts} attempt(s): {failure}; it is tried again until it goes, see [notify]"
+                );
             }
+            self.wait(pause);
+            pause = (pause * 2).clamp(LEAST_PAUSE, LONGEST_PAUSE);
         }
+        if attempts < self.settings.attempts {
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        tracing::error!("the program ends, and nobody was told of an alarm: {change}; see [notify]");
+        false
     }
 
-    fn several_times(&self, mut attempt: impl FnMut() -> Result<(), String>) -> Result<(), String> {
-        let mut pause = Duration::from_secs_f64(self.settings.pause_s);
-        let mut left = self.settings.attempts;
-        loop {
-            left -= 1;
-            match attempt() {
-                Ok(()) => return Ok(()),
-                Err(failure) if left == 0 || self.stop.load(Ordering::Acquire) => return Err(failure),
-                Err(_) => {}
-            }
-            let until = Instant::now() + pause;
-            while Instant::now() < until && !self.stop.load(Ordering::Acquire) {
-                std::thread::sleep(LOOK.min(pause));
-            }
-            pause *= 2;
+    /// Waits between two attempts; while the program ends, not for long.
+    fn wait(&self, pause: Duration) {
+        let start = Instant::now();
+        let is_stopping = || self.stop.load(Ordering::Acquire);
+        while start.elapsed() < if is_stopping() { pause.min(LONGEST_PAUSE_AT_END) } else { pause } {
+            std::thread::sleep(LOOK.min(pause));
         }
     }
 }
@@ -299,7 +345,8 @@ mod tests {
         let url = format!("http://{}/hook?a=b", listener.local_addr().expect("bound"));
         let server = std::thread::spawn(move || {
             let mut bodies = Vec::new();
-            for answer in ["HTTP/1.1 500 No\r\n\r\n", "HTTP/1.1 204 Yes\r\n\r\n"] {
+            let no = "HTTP/1.1 500 No\r\n\r\n";
+            for answer in [no, no, no, no, "HTTP/1.1 204 Yes\r\n\r\n"] {
                 let (stream, _) = listener.accept().expect("a caller");
                 let mut reader = BufReader::new(stream);
                 let mut length = 0;
@@ -319,9 +366,10 @@ mod tests {
         });
         let notifier = Notifier::start(&settings(|settings| settings.webhook = Some(url))).expect("started");
         notifier.tell(&change());
-        wait(&notifier, [1, 0, 0]);
+        // It failed more often than `attempts`, which was said, and was told in the end.
+        wait(&notifier, [1, 1, 0]);
         let bodies = server.join().expect("served");
-        let said: Value = serde_json::from_slice(&bodies[1]).expect("JSON");
+        let said: Value = serde_json::from_slice(&bodies[4]).expect("JSON");
         assert_eq!(
             (&said["name"], &said["raised"], &said["value"]),
             (&json!("loss"), &json!(true), &json!(5.0))
@@ -356,6 +404,21 @@ mod tests {
         drop(notifier);
         let text = std::fs::read_to_string(file).expect("written");
         assert!(text.starts_with("raised alarm \"loss\": lost is 5") && text.ends_with("loss\n"), "{text}");
+    }
+
+    #[test]
+    fn a_webhook_that_is_down_does_not_hold_the_command_up() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = folder.path().join("mail");
+        let down = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+        let settings = settings(|settings| {
+            settings.webhook = Some(format!("http://{down}/"));
+            settings.command = vec!["sh".to_owned(), "-c".to_owned(), format!("cat > {}", file.display())];
+        });
+        let notifier = Notifier::start(&settings).expect("started");
+        notifier.tell(&change());
+        wait(&notifier, [1, 1, 0]);
+        assert!(std::fs::read_to_string(&file).is_ok_and(|text| text.contains("loss")));
     }
 
     #[test]
