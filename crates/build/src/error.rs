@@ -44,6 +44,18 @@ pub enum BuildError {
         /// The width of the numbers.
         bits: u32,
     },
+    /// More chained slices than payload.
+    #[error(
+        "`[build] chained_slices = {found}` is more than memory_bytes = {memory_bytes} can hold fragments in; at most {most}"
+    )]
+    ChainedSlices {
+        /// How many were asked for.
+        found: usize,
+        /// The payload that may wait, bytes.
+        memory_bytes: u64,
+        /// How many are possible.
+        most: u64,
+    },
     /// No memory at all for what waits.
     #[error("`[build] {key} = 0` leaves no room for fragments; leave the key out for a default")]
     NoMemory {

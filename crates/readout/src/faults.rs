@@ -63,6 +63,23 @@ impl FaultSettings {
     /// Bytes of memory that the decorator takes beside the source's own, for the budget.
     pub const MEMORY_BYTES: usize = BLOCKS * BLOCK_BYTES;
 
+    /// Whether these can be done to a stream, or to datagrams, from `place`.
+    ///
+    /// # Errors
+    /// Names what cannot be.
+    pub fn check(&self, is_stream: bool, place: &str) -> Result<(), FaultError> {
+        for (name, value) in self.named() {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(FaultError::NotAProbability { name, value });
+            }
+            let only_datagrams = ["drop", "duplicate", "reorder"].contains(&name);
+            if is_stream && only_datagrams && value > 0.0 {
+                return Err(FaultError::NotInStreams { name, place: place.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
     fn named(&self) -> [(&'static str, f64); 5] {
         [
             ("drop", self.drop),
@@ -209,15 +226,7 @@ impl Faulty {
     /// # Errors
     /// When a probability is none, or a stream is to lose datagrams, or the memory is not there.
     pub fn new(source: Box<dyn Source>, settings: FaultSettings) -> Result<Faulty, FaultError> {
-        for (name, value) in settings.named() {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(FaultError::NotAProbability { name, value });
-            }
-            let only_datagrams = ["drop", "duplicate", "reorder"].contains(&name);
-            if source.is_stream() && only_datagrams && value > 0.0 {
-                return Err(FaultError::NotInStreams { name, place: source.description() });
-            }
-        }
+        settings.check(source.is_stream(), &source.description())?;
         let pool = Pool::new(BLOCKS, BLOCK_BYTES)?;
         let copies = match source.is_stream() {
             true => Copies::Stream(StreamBuffer::new(pool, SMALLEST_TAIL)),

@@ -56,6 +56,19 @@ pub enum EmulatedBoards {
     Sitcp(sitcp::emulate::Settings),
 }
 
+impl EmulatedBoards {
+    /// Whether there can be such boards.
+    ///
+    /// # Errors
+    /// In words: which key, what was found, what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            EmulatedBoards::Fragment(settings) => settings.check().map_err(text),
+            EmulatedBoards::Sitcp(settings) => settings.check().map_err(text),
+        }
+    }
+}
+
 /// One source of triggered boards.
 #[derive(Clone, Copy)]
 pub struct LinkSettings<'a> {

@@ -48,13 +48,7 @@ pub struct Opened {
 pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Opened, SourceError> {
     let place = settings.url.to_string();
     let failed = |message: String| SourceError { place: place.clone(), message };
-    settings.check().map_err(failed)?;
-    if settings.url.endpoints().len() > 1 {
-        return Err(failed(
-            "a range of links is for triggered boards; write one source for each board of this format"
-                .to_owned(),
-        ));
-    }
+    settings.check_single().map_err(failed)?;
     let (blocks, block_bytes) = settings.pool_shape();
     let pool = Pool::of(blocks, block_bytes, settings.memory()).map_err(|error| failed(error.to_string()))?;
     let busy = (settings.policy == Policy::Busy).then(|| busy.clone());

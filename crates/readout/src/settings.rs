@@ -204,6 +204,30 @@ impl Settings {
         Ok(())
     }
 
+    /// The same for a source of one link.
+    ///
+    /// # Errors
+    /// As of [`Settings::check`], and of a range of links.
+    pub fn check_single(&self) -> Result<(), String> {
+        self.check()?;
+        match self.url.endpoints().len() {
+            0 | 1 => Ok(()),
+            _ => Err(
+                "a range of links is for triggered boards; write one source for each board of this format"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// Whether the source gives a stream rather than datagrams; `None` of boards that are asked first.
+    pub fn gives_stream(&self) -> Option<bool> {
+        match self.url.scheme() {
+            "tcp" | "file" => Some(true),
+            "dig2" => None,
+            _ => Some(false),
+        }
+    }
+
     fn takes_datagrams(&self) -> bool {
         matches!(self.url.scheme(), "udp" | "emulate" | "dig2" | "pcap")
     }

@@ -73,6 +73,27 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether a recording can be made with these.
+    ///
+    /// # Errors
+    /// The key, what was found, and what to write.
+    pub fn check(&self) -> Result<(), String> {
+        let numbers = [
+            ("compression_workers", self.compression_workers, 1..=64),
+            ("batch_hits", self.batch_hits, 1..=16_777_216),
+            ("batch_bytes", self.batch_bytes, 4096..=268_435_456),
+        ];
+        for (key, found, allowed) in numbers {
+            if !allowed.contains(&found) {
+                return Err(format!("`{key} = {found}`: write {} to {}", allowed.start(), allowed.end()));
+            }
+        }
+        match (0.0..=86_400.0).contains(&self.batch_age_s) {
+            true => Ok(()),
+            false => Err(format!("`batch_age_s = {}`: write 0 to 86400 seconds", self.batch_age_s)),
+        }
+    }
+
     /// Whether a table is kept.
     pub fn keeps(&self, table: Table) -> bool {
         self.tables.contains(&table)

@@ -14,7 +14,7 @@ use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_readout::{Faulty, RunClock};
 use thalweg_record::RawReplay;
 
-use crate::config::{ConfigError, Configuration, SourceSettings};
+use crate::config::{Configuration, SourceSettings};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
 use crate::format::{EmulateSettings, HitFormat};
@@ -129,7 +129,7 @@ impl Given<'_> {
         let Given { settings, format, id, .. } = *self;
         let is_stream = source.is_stream();
         let unpack = format
-            .unpack(id, is_stream, is_file(settings), &pool)
+            .unpack(id, is_stream, is_file(settings), (pool.block_count(), pool.block_size()))
             .map_err(|message| self.refused(message))?;
         let decoders = (0..settings.head.workers.max(1)).map(|_| format.decode(id)).collect::<Result<_, _>>();
         Ok(Opened {
@@ -167,12 +167,11 @@ fn disorder_ps(settings: &SourceSettings) -> Option<u64> {
     settings.head.disorder_ps.or_else(|| is_file(settings).then_some(i64::MAX as u64 / 2))
 }
 
-fn is_file(settings: &SourceSettings) -> bool {
+pub(crate) fn is_file(settings: &SourceSettings) -> bool {
     settings.endpoint.url.scheme() == "file"
 }
 
 /// A configuration whose values do not fit together.
 pub(crate) fn refused(configuration: &Configuration, settings: &SourceSettings, message: String) -> RunError {
-    let (file, source_name) = (configuration.file.clone(), settings.head.name.clone());
-    RunError::Configuration(ConfigError::Source { file, source_name, message })
+    RunError::Configuration(configuration.invalid_source(settings, message))
 }

@@ -136,9 +136,9 @@ pub(crate) fn host(
 ///
 /// # Errors
 /// When there can be no such program.
-pub(crate) fn program(configuration: &Configuration) -> Result<Program, RunError> {
+pub(crate) fn program(configuration: &Configuration) -> Result<Program, ConfigError> {
     let program = Program::new(&trigger(configuration)?);
-    Ok(program.map_err(|error| not_allowed(configuration, format!("[trigger]: {error}")))?)
+    program.map_err(|error| configuration.invalid(format!("[trigger]: {error}")))
 }
 
 /// The links of a raw recording, with pools of the same shape.
@@ -192,13 +192,9 @@ pub(crate) fn trigger(
     if let Some(file) = &settings.times_file {
         let path = configuration.file.parent().unwrap_or(std::path::Path::new(".")).join(file);
         let text = std::fs::read_to_string(&path).map_err(|cause| {
-            not_allowed(configuration, format!("[trigger] times_file: {}: {cause}", path.display()))
+            configuration.invalid(format!("[trigger] times_file: {}: {cause}", path.display()))
         })?;
         settings.times = Some(text);
     }
     Ok(settings)
-}
-
-fn not_allowed(configuration: &Configuration, report: String) -> ConfigError {
-    ConfigError::NotAllowed { file: configuration.file.clone(), report }
 }

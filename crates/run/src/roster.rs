@@ -133,7 +133,7 @@ impl Roster {
         let all = without_units + configuration.units.len();
         if all > usize::from(u16::MAX) {
             let report = format!("{all} sources, boards and links are more than the 65535 that have numbers");
-            return Err(ConfigError::NotAllowed { file: configuration.file.clone(), report });
+            return Err(configuration.invalid(report));
         }
         let mut roster = Roster {
             names: vec![String::new(); all],
@@ -219,11 +219,7 @@ fn link_plan(
     configuration: &Configuration,
     source: &SourceSettings,
 ) -> Result<Option<LinkPlan>, ConfigError> {
-    source.link_plan().map_err(|message| ConfigError::Source {
-        file: configuration.file.clone(),
-        source_name: source.head.name.clone(),
-        message,
-    })
+    source.link_plan().map_err(|message| configuration.invalid_source(source, message))
 }
 
 struct Next {

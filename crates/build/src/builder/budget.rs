@@ -33,7 +33,7 @@ impl Budget {
             parked: Parking::byte_size(sources, settings.depth) as u64,
             chained: (settings.chained_slices_of(sources) * size_of::<Slice>()) as u64,
             books: Books::byte_size(sources) as u64,
-            payload: settings.bytes_per_source(sources) * sources as u64,
+            payload: settings.bytes_per_source(sources).saturating_mul(sources as u64),
         }
     }
 

@@ -88,6 +88,9 @@ pub enum Full {
     Hold,
 }
 
+/// A fragment that comes in several datagrams has at least so many bytes in each: with less, headers would be cut.
+const LEAST_CHAINED_BYTES: u64 = 16;
+
 impl Settings {
     /// Most sources of one builder.
     pub const MOST_SOURCES: usize = 4096;
@@ -110,9 +113,15 @@ impl Settings {
             ("source_bytes", self.source_bytes == Some(0)),
             ("chained_slices", self.chained_slices == Some(0)),
         ];
-        match zero.into_iter().find(|(_, is_zero)| *is_zero) {
-            Some((key, _)) => Err(BuildError::NoMemory { key }),
-            None => Ok(()),
+        if let Some((key, _)) = zero.into_iter().find(|(_, is_zero)| *is_zero) {
+            return Err(BuildError::NoMemory { key });
+        }
+        let (memory_bytes, most) = (self.memory_bytes, (self.memory_bytes / LEAST_CHAINED_BYTES).max(4096));
+        match self.chained_slices {
+            Some(found) if found as u64 > most => {
+                Err(BuildError::ChainedSlices { found, memory_bytes, most })
+            }
+            _ => Ok(()),
         }
     }
 

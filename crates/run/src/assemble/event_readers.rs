@@ -13,7 +13,6 @@ use thalweg_readout::host::triggered::HostedLink;
 use thalweg_record::RawSource;
 
 use super::{RawLinks, Site};
-use crate::config::ConfigError;
 use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
@@ -105,10 +104,7 @@ impl Reading<'_> {
 /// What cuts the fragments of each link by time; nothing in a run without time slices.
 fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, RunError> {
     let Some(slices) = &site.configuration.slices else { return Ok(Vec::new()) };
-    let no_clock = || ConfigError::NotAllowed {
-        file: site.configuration.file.clone(),
-        report: "[slices]: `tick_ps` of a source is missing or 0".to_owned(),
-    };
+    let no_clock = || site.configuration.invalid("[slices]: `tick_ps` of a source is missing or 0");
     let mut cutters = Vec::new();
     for index in sources {
         let FormatSettings::Triggered(Boards::Fragment(settings)) =

@@ -83,7 +83,7 @@ impl EventPath {
             // What was recorded here is built here again.
             Origin::Recorded(_) => None,
         };
-        let mut leading = Leading::of(site)?;
+        let mut leading = Leading::of(site.configuration, site.roster)?;
         let (readers, recording) = match plan {
             None => {
                 let triggered = site.roster.entries.iter().enumerate();

@@ -20,7 +20,6 @@ use thalweg_record::{CoincidenceWriter, EventWriter, HitWriter, RawSource, Table
 
 use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
-use crate::config::ConfigError;
 use crate::emulate::TruthFile;
 use crate::error::RunError;
 use crate::observed::Observed;
@@ -192,8 +191,8 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
 fn stages(site: &Site<'_>) -> Result<Option<(Selection, Process)>, RunError> {
     let Site { configuration, ledger, roster, .. } = *site;
     let processing = site.placement.near("process", || Processing::of(configuration))?;
-    let not_allowed = |report| ConfigError::NotAllowed { file: configuration.file.clone(), report };
-    let Some(processing) = processing.map_err(not_allowed)? else { return Ok(None) };
+    let invalid = |message| configuration.invalid(message);
+    let Some(processing) = processing.map_err(invalid)? else { return Ok(None) };
     let observed = Observed::new(&processing);
     let Processing { map, aligner, stages: Stages { cuts, mut processor, .. } } = processing;
     for (number, (_, format)) in configuration.hit_sources().enumerate() {

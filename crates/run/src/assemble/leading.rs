@@ -6,13 +6,14 @@ use thalweg_frontend::trigger::{FollowSettings, Follower};
 use thalweg_readout::host::triggered::Feed;
 
 use super::Site;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
 use crate::open_links::program;
 use crate::pipeline::{Leader, TRIGGERS_WAITING};
+use crate::roster::Roster;
 
 /// The two ends of what leads: one goes to the reader of the leader, the other to the emulated boards.
-pub(super) struct Leading {
+pub(crate) struct Leading {
     /// The leader's place in the configuration, until its reader has taken it.
     leader: Option<(usize, Leader)>,
     feed: Option<Feed>,
@@ -23,18 +24,15 @@ impl Leading {
     ///
     /// # Errors
     /// When the leader is no triggered source, or a setting cannot be.
-    pub(super) fn of(site: &Site<'_>) -> Result<Leading, RunError> {
-        let Some(follow) = &site.configuration.follow else {
+    pub(crate) fn of(configuration: &Configuration, roster: &Roster) -> Result<Leading, ConfigError> {
+        let Some(follow) = &configuration.follow else {
             return Ok(Leading { leader: None, feed: None });
         };
-        let refuse = |message: String| ConfigError::NotAllowed {
-            file: site.configuration.file.clone(),
-            report: format!("[trigger.follow]: {message}"),
-        };
-        let place = site.roster.entries.iter().position(|entry| entry.name == follow.source);
-        let first = place.and_then(|place| Some((place, site.roster.entries[place].links.first()?)));
+        let refuse = |message: String| configuration.invalid(format!("[trigger.follow]: {message}"));
+        let place = roster.entries.iter().position(|entry| entry.name == follow.source);
+        let first = place.and_then(|place| Some((place, roster.entries[place].links.first()?)));
         let Some((place, link)) = first else {
-            return Err(refuse(format!("`source = \"{}\"` is no triggered source", follow.source)).into());
+            return Err(refuse(format!("`source = \"{}\"` is no triggered source", follow.source)));
         };
         let settings = FollowSettings {
             trigger_bits: follow.trigger_bits,

@@ -7,7 +7,7 @@
 mod event_readers;
 mod events;
 mod hits;
-mod leading;
+pub(crate) mod leading;
 mod paths;
 mod raw;
 mod unit_threads;
@@ -24,7 +24,7 @@ use thalweg_readout::busy::BusyOutput;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{CoincidenceRecord, CutRecord, RunDirectory, RunRecord, RunRecordState, Table};
 
-use crate::config::{ConfigError, Configuration};
+use crate::config::Configuration;
 use crate::error::RunError;
 use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
@@ -63,10 +63,7 @@ pub fn run_planned(
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
     let Plan { roster, placement, .. } = plan;
-    placement.try_out().map_err(|message| ConfigError::NotAllowed {
-        file: configuration.file.clone(),
-        report: format!("[threads]: {message}"),
-    })?;
+    placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
     take_data(configuration, &Origin::Configured, (roster, placement), end, watch)
 }
 

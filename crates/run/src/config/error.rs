@@ -13,22 +13,12 @@ pub enum ConfigError {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// Something in it is not allowed.
+    /// Something in it is not allowed, or does not fit the rest or this machine.
     #[error("{file}: {report}")]
     NotAllowed {
         /// The file.
         file: PathBuf,
         /// Line, key, what was found and what is allowed.
         report: String,
-    },
-    /// The values are each allowed, and do not fit together or this machine.
-    #[error("{file}: source \"{source_name}\": {message}")]
-    Source {
-        /// The file.
-        file: PathBuf,
-        /// The source.
-        source_name: String,
-        /// What does not fit, and what to write.
-        message: String,
     },
 }

@@ -8,6 +8,7 @@
 //! of keys side by side: those of the run (`name`, `format`, …), of the endpoint, and of the format.
 
 mod error;
+mod line;
 mod schema;
 
 use std::path::{Path, PathBuf};
@@ -183,6 +184,25 @@ impl Configuration {
     /// Whether this process hosts a unit.
     pub(crate) fn hosts(&self, unit: &UnitSettings) -> bool {
         self.node.is_none() || self.node == unit.node
+    }
+
+    /// The error that something in this file cannot be: with the line that the message names, as `[section]`, table "name" or `key`.
+    pub(crate) fn invalid(&self, message: impl std::fmt::Display) -> ConfigError {
+        let message = message.to_string();
+        let report = match line::line_of(&self.text, &message) {
+            Some(line) => format!("line {line}: {message}"),
+            None => message,
+        };
+        ConfigError::NotAllowed { file: self.file.clone(), report }
+    }
+
+    /// The same for one of its sources.
+    pub(crate) fn invalid_source(
+        &self,
+        source: &SourceSettings,
+        message: impl std::fmt::Display,
+    ) -> ConfigError {
+        self.invalid(format!("source \"{}\": {message}", source.head.name))
     }
 
     /// A file that the configuration names: paths in it are relative to its folder.

@@ -21,7 +21,7 @@ use thalweg_readout::host::triggered::{Feed, HostedBoards, Outlet, TriggeredTota
 use thalweg_readout::{BusyInput, other_ends};
 
 use crate::assemble::spread_us;
-use crate::config::{ConfigError, Configuration};
+use crate::config::Configuration;
 use crate::error::RunError;
 use crate::open_links::{host, program};
 
@@ -97,7 +97,7 @@ impl Detector {
         trigger.rate_hz = self.rate_hz.unwrap_or(trigger.rate_hz);
         trigger.seed = self.seed.unwrap_or(trigger.seed);
         trigger.triggers = self.triggers.or(trigger.triggers);
-        let refuse = |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+        let refuse = |message: String| configuration.invalid(message);
         if configuration.follow.is_some() {
             return Err(refuse(FOLLOWS.to_owned()).into());
         }

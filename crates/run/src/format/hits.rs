@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use thalweg_data::{Decode, Pool, SourceId, Unit, Unpack};
+use thalweg_data::{Decode, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::unpack::{TcpUnpack, UdpUnpack};
 use thalweg_frontend::{abcd, compass, digitizer2, generic};
 
@@ -30,14 +30,14 @@ impl HitFormat {
         source: SourceId,
         is_stream: bool,
         is_file: bool,
-        pool: &Pool,
+        (blocks, block_bytes): (usize, usize),
     ) -> Result<Box<dyn Unpack>, String> {
         // A unit in the making holds its blocks: it may take a quarter of them.
-        let largest_unit_bytes = (pool.block_size() * pool.block_count() / 4) as u64;
+        let largest_unit_bytes = (block_bytes * blocks / 4) as u64;
         Ok(match self {
             // Raw blobs in a file have no packet headers.
-            HitFormat::Digitizer2(_) if is_file => Box::new(TcpUnpack::of_blob(source, pool.block_size())),
-            HitFormat::Digitizer2(_) if is_stream => Box::new(TcpUnpack::new(source, pool.block_size())),
+            HitFormat::Digitizer2(_) if is_file => Box::new(TcpUnpack::of_blob(source, block_bytes)),
+            HitFormat::Digitizer2(_) if is_stream => Box::new(TcpUnpack::new(source, block_bytes)),
             HitFormat::Digitizer2(_) => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
             HitFormat::Generic(settings) if settings.stream != is_stream => {
                 let (found, write) = if is_stream { ("a stream", true) } else { ("datagrams", false) };
@@ -70,6 +70,14 @@ impl HitFormat {
             }
             HitFormat::Abcd(settings) => Box::new(abcd::AbcdDecode::new(source, settings).map_err(text)?),
         })
+    }
+
+    /// Whether it is for streams, of sources that do not say by themselves whether they give one.
+    pub(crate) fn wants_stream(&self) -> bool {
+        match self {
+            HitFormat::Generic(settings) => settings.stream,
+            HitFormat::Digitizer2(_) | HitFormat::Compass(_) | HitFormat::Abcd(_) => true,
+        }
     }
 
     /// What the format's sequence numbers count; empty when it has none.

@@ -1,18 +1,23 @@
 //! What cannot work, found before anything is opened.
 //!
 //! ```text
-//!  each source: keys, blocks, node · [record.retention] · [trigger] · [build] ─► the first that cannot be, and what could
+//!  each source: keys, blocks, node, format · [record] · [trigger] · [busy] · [build] ─► the first that cannot be, and what could
 //! ```
+//! What the start makes of settings is made here as well, without sockets and files of data, and thrown away: so `--explain` finds
+//! what the start would find, in the same words.
 
-use thalweg_data::Pool;
+use thalweg_data::{Pool, SourceId};
 use thalweg_monitor::alarm::Alarms;
 use thalweg_readout::links::{Boards, LinkPlan};
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 
 use super::Resolved;
+use crate::assemble::leading::Leading;
 use crate::config::{ConfigError, SourceSettings};
-use crate::format::FormatSettings;
+use crate::format::{EmulateSettings, FormatSettings};
+use crate::open::is_file;
+use crate::units::busy_told;
 
 /// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
 const BLOCKS_IN_USE: usize = 4;
@@ -20,17 +25,16 @@ const BLOCKS_IN_USE: usize = 4;
 /// Finds what cannot work.
 pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), ConfigError> {
     let configuration = resolved.configuration;
+    let recorded = configuration.record.check();
+    recorded.map_err(|words| configuration.invalid(format!("[record]: {words}")))?;
     for (source, plan) in configuration.sources.iter().zip(&resolved.roster.links) {
         let checked = keys(source)
             .and_then(|()| node(source, machine))
-            .and_then(|()| blocks(resolved, source, plan.as_ref()));
-        checked.map_err(|message| ConfigError::Source {
-            file: configuration.file.clone(),
-            source_name: source.head.name.clone(),
-            message,
-        })?;
+            .and_then(|()| blocks(resolved, source, plan.as_ref()))
+            .and_then(|()| opens(source));
+        checked.map_err(|message| configuration.invalid_source(source, message))?;
     }
-    let not_allowed = |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+    let not_allowed = |message: String| configuration.invalid(message);
     let monitor = configuration.monitor.as_ref();
     monitor.map_or(Ok(()), |monitor| monitor.check()).map_err(|error| not_allowed(error.to_string()))?;
     let record = &configuration.record;
@@ -44,14 +48,42 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         return Err(not_allowed(report));
     }
     if resolved.triggered().any(|(source, _)| source.endpoint.url.scheme() == "emulate") {
-        let trigger = crate::open_links::trigger(configuration)?;
-        trigger.check().map_err(|error| not_allowed(format!("[trigger]: {error}")))?;
+        crate::open_links::program(configuration)?;
+    }
+    Leading::of(configuration, &resolved.roster)?;
+    let busy = busy_told(configuration, &resolved.roster).map_err(|error| not_allowed(error.to_string()))?;
+    busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
+    if resolved.units.is_some() {
+        configuration.unit_rules.check().map_err(|error| not_allowed(error.to_string()))?;
     }
     if let Some(slices) = &configuration.slices {
         check_slices(resolved, slices).map_err(|message| not_allowed(format!("[slices]: {message}")))?;
     }
     if resolved.roster.events.is_some() {
         configuration.build.check().map_err(|error| not_allowed(format!("[build]: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Whether framing, decoders, faults and emulated boards can be made as the source asks.
+fn opens(source: &SourceSettings) -> Result<(), String> {
+    let emulated = match &source.emulate {
+        Some(EmulateSettings::Digitizer2(board)) => board.check().map_err(|error| error.to_string()),
+        Some(EmulateSettings::Triggered(boards)) => boards.check(),
+        None => Ok(()),
+    };
+    emulated?;
+    let FormatSettings::Hits(format) = &source.format else { return Ok(()) };
+    let (endpoint, id) = (&source.endpoint, SourceId(0));
+    endpoint.check_single()?;
+    let is_stream = endpoint.gives_stream().unwrap_or_else(|| format.wants_stream());
+    format.unpack(id, is_stream, is_file(source), endpoint.pool_shape())?;
+    format.decode(id)?;
+    if let Some(faults) = &source.head.faults {
+        faults.check(is_stream, &endpoint.url.to_string()).map_err(|error| error.to_string())?;
+    }
+    if !(0.0..=1.0).contains(&source.head.loss) {
+        return Err(format!("`loss = {}`: write a fraction from 0 to 1", source.head.loss));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! The whole memory budget is a sum whose every addend names its owner. After the start nothing grows beyond it.
 
 mod check;
+mod limit;
 mod memory;
 mod page;
 mod threads;
@@ -160,8 +161,7 @@ impl Plan {
     /// # Errors
     /// When values do not fit together or this machine.
     pub fn of(configuration: &Configuration) -> Result<Plan, ConfigError> {
-        let not_allowed =
-            |report: String| ConfigError::NotAllowed { file: configuration.file.clone(), report };
+        let not_allowed = |message: String| configuration.invalid(message);
         let machine = Machine::this().map_err(|cause| not_allowed(format!("[threads]: {cause}")))?;
         let resolved = Resolved::of(configuration)?;
         check::check(&resolved, &machine)?;
@@ -176,11 +176,12 @@ impl Plan {
         let pools = memory::pools(&resolved, &placement, &machine);
         let processing = Processing::of(configuration).map_err(not_allowed)?;
         let budget = memory::budget(&resolved, &pools, processing.as_ref());
+        limit::check(&budget, limit::machine_memory()).map_err(not_allowed)?;
         Ok(Plan {
             title: configuration.run.title.clone(),
             rings: threads::rings(&resolved),
             threads,
-            total_bytes: budget.iter().map(|item| item.bytes).sum(),
+            total_bytes: limit::total(&budget),
             pools,
             budget,
             directory: configuration.record.directory.display().to_string(),
@@ -199,10 +200,7 @@ impl Plan {
 impl<'c> Resolved<'c> {
     fn of(configuration: &'c Configuration) -> Result<Resolved<'c>, ConfigError> {
         let roster = Roster::of(configuration)?;
-        let units = UnitPlan::of(configuration, &roster).map_err(|error| ConfigError::NotAllowed {
-            file: configuration.file.clone(),
-            report: error.to_string(),
-        })?;
+        let units = UnitPlan::of(configuration, &roster).map_err(|error| configuration.invalid(error))?;
         Ok(Resolved { configuration, roster, units })
     }
 

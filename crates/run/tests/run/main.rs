@@ -1,3 +1,4 @@
 //! Runs inside this process, through the handle that programs hold.
 
+mod extremes;
 mod handle;

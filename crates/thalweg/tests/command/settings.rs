@@ -83,6 +83,53 @@ fn a_policy_on_old_runs_that_cannot_be_meant_is_refused() {
     }
 }
 
+const EMULATED: &str =
+    "[[source]]\nname = \"left\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 2\n";
+const GENERIC: &str = include_str!("../../../../examples/sources/mcpd.toml");
+
+#[test]
+fn errors_of_every_section_have_their_line_and_explain_finds_what_the_start_would() {
+    for (text, words) in [
+        (
+            format!("{SOURCE}[[cut]]\nname = \"fast\"\nkeep = \"enregy > 5\"\n"),
+            &["line 7", "fast", "enregy"][..],
+        ),
+        (format!("{SOURCE}[coincidence]\nwindow_ps = -5\n"), &["line 6", "window_ps = -5"]),
+        (format!("{SOURCE}[coincidence]\nwindow_ps = 5\nat_least = 9000\n"), &["line 7", "`at_least`"]),
+        (
+            GENERIC.replace(
+                "\"generic\"",
+                "\"generic\"
+header_bytes = 3",
+            ),
+            &["line 7", "header_bytes"],
+        ),
+        (format!("{SOURCE}[source.faults]\ndrop = 7.0\n"), &["line 6", "drop"]),
+        (format!("{SOURCE}[busy]\nudp = \"nonsense\"\n"), &["line 6", "HOST:PORT"]),
+        (format!("{SOURCE}[record]\nbatch_hits = 0\n"), &["line 6", "batch_hits = 0"]),
+        (format!("{SOURCE}[monitor]\nstreams = 0\n"), &["line 6", "streams"]),
+        (format!("{SOURCE}[[alarm]]\nname = \"x\"\nquantity = \"nothing\"\n"), &["line 7", "quantity"]),
+        (format!("{EMULATED}[source.emulate]\ndatagram_bytes = 1\n"), &["line 7", "datagram_bytes"]),
+        (format!("{EMULATED}[build]\ndepth = 17\n"), &["line 7", "depth = 17"]),
+        (
+            format!("{EMULATED}[build]\nchained_slices = 2147483648\n"),
+            &["line 7", "chained_slices", "at most"],
+        ),
+        (format!("{EMULATED}[trigger]\nrate_hz = -1.0\n"), &["line 7", "rate_hz"]),
+        (format!("{EMULATED}[trigger.follow]\nsource = \"right\"\n"), &["line 7", "right"]),
+    ] {
+        let folder = Folder::new();
+        let file = folder.file("wrong.toml", &text);
+        for arguments in [&["run", &file, "--explain"][..], &["run", &file, "--seconds", "0.1"]] {
+            let ended = thalweg(arguments);
+            assert_eq!(ended.code, Some(2), "{arguments:?}: {text}{ended:#?}");
+            for word in words {
+                assert!(ended.error.contains(word), "`{word}` of {arguments:?} in:\n{}", ended.error);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_that_is_not_there_is_said_to_be_so() {
     let ended = thalweg(&["run", "/nowhere/at-all.toml"]);
