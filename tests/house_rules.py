@@ -15,6 +15,9 @@ LINES_PER_FUNCTION = 70
 NAMELESS_ROOMS = {"util", "utils", "common", "helper", "helpers", "misc", "core"}
 UNFINISHED = re.compile(r"\btodo!\(|\bunimplemented!\(|\bFIXME\b|\bTODO\b|#\[ignore\]")
 ABBREVIATED = re.compile(r"\b(seqno|evtno|trigno|tstamp|nhits|nchan|nsamples|pktcnt)\b")
+# These panic when nobody reads any more; a run must not end for that.
+PRINTS = re.compile(r"\be?print(?:ln)?!\s*\(|\bdbg!\s*\(|\bio::std(?:out|err)\(\)(?!\.is_terminal)")
+TERMINAL = Path("crates/thalweg/src/terminal.rs")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 # Instructions are named once, so that what is compiled is what the processor was asked for.
 INSTRUCTIONS = re.compile(r"\btarget_feature\(|\bis_x86_feature_detected!")
@@ -45,6 +48,18 @@ def function_findings(path, lines):
             opened = None
 
 
+def print_findings(path, lines):
+    """Product code that writes to the terminal in another way than the one that cannot fail a run."""
+    is_product = path.parts[0] == "crates" and path.parts[2:3] == ("src",) and "bench" not in path.parts
+    if not is_product or path.name == "tests.rs" or path == TERMINAL:
+        return
+    for number, line in enumerate(lines, 1):
+        if line.startswith("mod tests {"):
+            return
+        if PRINTS.search(line) and not line.lstrip().startswith("//"):
+            yield f"{path}:{number}: write to the terminal through {TERMINAL}"
+
+
 def source_findings(path, text):
     """What holds for every source file."""
     lines = text.splitlines()
@@ -61,6 +76,7 @@ def source_findings(path, text):
         if "src" in path.parts and path.name != "tests.rs" and not text.startswith("//!"):
             yield f"{path}: a module opens with what it is for (//!)"
         yield from function_findings(path, lines)
+        yield from print_findings(path, lines)
 
 
 def link_findings(path, text):

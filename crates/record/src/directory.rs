@@ -203,6 +203,16 @@ impl RunDirectory {
         Ok(runs)
     }
 
+    /// Removes the directory of a run that has not begun, with everything in it; its number is given again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn discard(&self) -> Result<(), RecordError> {
+        let failed =
+            |cause| RecordError::io(&self.path, "removing the directory of a run that has not begun", cause);
+        fs::remove_dir_all(&self.path).map_err(failed)
+    }
+
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path

@@ -22,7 +22,9 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  thalweg demo --seconds 5 --boards 4")]
     Demo(Demo),
     /// Take data as a configuration file says
-    #[command(after_help = "Example:\n  thalweg run examples/two-boards.toml --seconds 60")]
+    #[command(
+        after_help = "Example:\n  thalweg run examples/two-boards.toml --seconds 60\n\nSignals: SIGINT (Ctrl-C) and SIGTERM end the run in good order, a second one at once. SIGHUP does not: the run goes on when its terminal is gone.\nExit codes: 0 good, 1 the run failed or no data came, 2 wrong usage or configuration."
+    )]
     Run(Run),
     /// Serve the live page, and take run after run from there
     #[command(
@@ -132,6 +134,9 @@ pub(crate) struct Run {
     /// Print the live state each so many seconds as a line of JSON; the summary at the end is one more.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) states: Option<f64>,
+    /// Print the whole plan (threads, rings, blocks, bytes) at the start.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Print the plan (threads, rings, blocks, bytes) and do not run.
     #[arg(long)]
     pub(crate) explain: bool,

@@ -10,7 +10,10 @@ mod commands;
 mod messages;
 mod progress;
 mod report;
+mod signals;
+mod terminal;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -25,8 +28,14 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_env("THALWEG_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let messages = MessageLog::default();
-    let told =
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time().with_filter(filter);
+    // Colours are for eyes: a file, a pipe or a journal keeps them as rubbish.
+    let is_coloured =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let told = tracing_subscriber::fmt::layer()
+        .with_writer(terminal::Log)
+        .with_ansi(is_coloured)
+        .without_time()
+        .with_filter(filter);
     tracing_subscriber::registry().with(told).with(messages::PageLayer(messages.clone())).init();
     // Hundreds of boards are more sockets than a shell allows by default; a source that needs more than this says so.
     if let Err(cause) = thalweg_run::raise_open_files() {
@@ -49,5 +58,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => commands::completions(shell),
         Command::Manual => commands::manual(),
     };
-    report::exit_code(result)
+    let code = report::exit_code(result);
+    terminal::flush();
+    code
 }

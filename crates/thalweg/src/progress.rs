@@ -1,19 +1,24 @@
 //! The state of a run while it goes on: a few lines that stay in place on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg_run::RunState;
-use thalweg_run::supervise::{EventState, LiveState};
+use thalweg_run::supervise::{EventState, LiveState, SourceState};
 
 use crate::report::si;
+use crate::terminal;
 
 /// Plain lines come this often.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 
-/// Shows a run's progress on standard error, where it disturbs no result.
-pub(crate) enum Display {
+/// Shows a run's progress on standard error, where it disturbs no result, and holds up no one who calls.
+pub(crate) struct Display(Arc<Mutex<Lines>>);
+
+/// What is on the terminal; touched on the terminal's thread only, for a terminal may stop taking anything.
+enum Lines {
     /// One line per source and one for the whole, redrawn in place.
     Live { all: MultiProgress, sources: Vec<ProgressBar>, total: ProgressBar },
     /// A line now and then.
@@ -25,52 +30,54 @@ pub(crate) enum Display {
 impl Display {
     /// What suits standard error; nothing when one JSON object is all that is wanted.
     pub(crate) fn new(json: bool) -> Display {
-        if json {
-            return Display::Silent;
-        }
-        if !std::io::stderr().is_terminal() {
-            return Display::Plain { last: Instant::now() };
-        }
-        let all = MultiProgress::new();
-        let total = all.add(line());
-        Display::Live { all, sources: Vec::new(), total }
+        let lines = if json {
+            Lines::Silent
+        } else if std::io::stderr().is_terminal() {
+            let all = MultiProgress::new();
+            let total = all.add(line());
+            Lines::Live { all, sources: Vec::new(), total }
+        } else {
+            Lines::Plain { last: Instant::now() }
+        };
+        Display(Arc::new(Mutex::new(lines)))
     }
 
-    /// Shows the newest state.
-    pub(crate) fn show(&mut self, progress: &LiveState) {
+    /// Has the newest state shown.
+    pub(crate) fn show(&self, state: &Arc<LiveState>) {
+        let state = state.clone();
+        self.draw(move |lines| lines.show(&state));
+    }
+
+    /// Has the lines taken away.
+    pub(crate) fn finish(&self) {
+        self.draw(|lines| lines.finish());
+    }
+
+    fn draw(&self, work: impl FnOnce(&mut Lines) + Send + 'static) {
+        let lines = self.0.clone();
+        terminal::draw(move || work(&mut lines.lock().unwrap_or_else(PoisonError::into_inner)));
+    }
+}
+
+impl Lines {
+    fn show(&mut self, progress: &LiveState) {
         match self {
-            Display::Silent => {}
-            Display::Plain { last } => {
+            Lines::Silent => {}
+            Lines::Plain { last } => {
                 if last.elapsed() >= PLAIN_EVERY {
                     *last = Instant::now();
-                    progress.events.iter().for_each(|events| eprintln!("{}", event_line(events)));
-                    eprintln!("{}", total_line(progress));
+                    progress.events.iter().for_each(|events| terminal::notice(&event_line(events)));
+                    terminal::notice(&total_line(progress));
                 }
             }
-            Display::Live { all, sources, total } => {
+            Lines::Live { all, sources, total } => {
                 while sources.len() < progress.sources.len() {
                     sources.push(all.insert_before(total, line()));
                 }
                 let width =
                     progress.sources.iter().map(|source| source.name.chars().count()).max().unwrap_or(0);
                 for (bar, source) in sources.iter().zip(&progress.sources) {
-                    let lost = if source.lost == 0 {
-                        "0 lost".to_owned()
-                    } else {
-                        format!("{} LOST", si(source.lost as f64))
-                    };
-                    let (rate_hz, what) = match source.links {
-                        0 => (source.hit_rate_hz, "hits/s"),
-                        _ => (source.fragment_rate_hz, "fragments/s"),
-                    };
-                    bar.set_message(format!(
-                        "  {:width$}  {:>8}{what}  {:>8}B/s  ring {}  pool {}  {lost}",
-                        source.name,
-                        si(rate_hz),
-                        si(source.byte_rate_hz),
-                        gauge(source.ring_fill),
-                        gauge(source.pool_fill),
-                    ));
+                    bar.set_message(source_line(source, width));
                 }
                 match &progress.events {
                     Some(events) => {
@@ -82,13 +89,31 @@ impl Display {
         }
     }
 
-    /// Takes the lines away.
-    pub(crate) fn finish(&mut self) {
-        if let Display::Live { sources, total, .. } = self {
+    fn finish(&mut self) {
+        if let Lines::Live { sources, total, .. } = self {
             sources.iter().for_each(ProgressBar::finish_and_clear);
             total.finish_and_clear();
         }
     }
+}
+
+fn source_line(source: &SourceState, width: usize) -> String {
+    let lost = match source.lost {
+        0 => "0 lost".to_owned(),
+        lost => format!("{} LOST", si(lost as f64)),
+    };
+    let (rate_hz, what) = match source.links {
+        0 => (source.hit_rate_hz, "hits/s"),
+        _ => (source.fragment_rate_hz, "fragments/s"),
+    };
+    format!(
+        "  {:width$}  {:>8}{what}  {:>8}B/s  ring {}  pool {}  {lost}",
+        source.name,
+        si(rate_hz),
+        si(source.byte_rate_hz),
+        gauge(source.ring_fill),
+        gauge(source.pool_fill),
+    )
 }
 
 fn line() -> ProgressBar {

@@ -1,9 +1,10 @@
 //! How a command ends: its result on standard output, its failure on standard error, and a code.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
+
+use crate::terminal;
 
 /// How a command ended, when it ended without an error of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,23 +40,21 @@ pub(crate) fn exit_code(result: Result<Outcome, Failure>) -> ExitCode {
         Err(Failure::Usage(error)) => (error, 2),
         Err(Failure::Other(error)) => (error, 1),
     };
-    eprintln!("thalweg: {error:#}");
+    terminal::notice(&format!("thalweg: {error:#}"));
     ExitCode::from(code)
 }
 
 /// Prints one JSON object, or the text.
+///
+/// # Errors
+/// When it cannot be written.
 pub(crate) fn print<T: Serialize>(
     value: &T,
     json: bool,
     text: impl FnOnce(&T) -> String,
 ) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    let line = if json { serde_json::to_string(value)? } else { text(value) };
-    match writeln!(out, "{}", line.trim_end()) {
-        // Whoever read us has seen enough (`thalweg … | head`).
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
+    let text = if json { serde_json::to_string(value)? } else { text(value) };
+    terminal::result(text.trim_end())
 }
 
 /// A number with an SI prefix and three significant digits: `3.21 M`.

@@ -25,7 +25,7 @@ pub struct Place {
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// Of the cores.
-    #[error("the system refuses the cores {cores:?}: {cause}")]
+    #[error("the system refuses the cores {}: {cause}", list_text(cores))]
     Cores {
         /// Asked for.
         cores: Vec<usize>,

@@ -424,7 +424,8 @@ impl<R: ReadAt> TableReader<R> {
             offset += length as u64;
         }
         if said != Some(checksum) {
-            let found = format!("a batch whose checksum is {checksum:08x} where it says {said:08x?}");
+            let said = said.map_or_else(|| "none".to_owned(), |said| format!("{said:08x}"));
+            let found = format!("a batch whose checksum is {checksum:08x} where it says {said}");
             return Err(self.damaged(head.offset, found));
         }
         Ok(())

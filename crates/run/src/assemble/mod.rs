@@ -35,7 +35,7 @@ use crate::preview::preview;
 use crate::roster::{Entry, Roster};
 use crate::supervise::{
     EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, SnapshotAudit,
-    SourceSummary, Summary, Watch, Watched, add_witnesses, unplaced_loss,
+    SourceSummary, Summary, Watch, Watched, add_witnesses, no_data, unplaced_loss,
 };
 use crate::units::busy_told;
 pub(crate) use events::spread_us;
@@ -148,6 +148,8 @@ const MOST_BINS_SAVED: usize = 1 << 21;
 struct Files {
     directory: RunDirectory,
     record: RunRecord,
+    /// Whether data taking has begun: what happened before leaves no run behind.
+    has_begun: bool,
 }
 
 impl Files {
@@ -180,6 +182,16 @@ impl Files {
             multiplicity: made.multiplicity.to_vec(),
         });
         Ok(())
+    }
+
+    /// Writes why the run failed; one that has not begun leaves nothing behind.
+    fn fail(&mut self, error: &RunError) -> Result<(), RunError> {
+        if !self.has_begun {
+            return Ok(self.directory.discard()?);
+        }
+        self.record.remarks.push(error.to_string());
+        self.record.stop(RunRecordState::Failed, Vec::new(), None);
+        Ok(self.record.write(&self.directory)?)
     }
 
     /// Writes how the run ended.
@@ -217,20 +229,19 @@ fn take_data(
     let record =
         RunRecord { comment, ..RunRecord::start(&directory, title, &configuration.text, &roster.names) };
     record.write(&directory)?;
-    let mut files = Files { directory, record };
-    files.keep_channels(configuration)?;
-    let result = take_data_into(configuration, origin, (roster, &placement), end, watch, &mut files);
+    let mut files = Files { directory, record, has_begun: false };
+    let result = files
+        .keep_channels(configuration)
+        .and_then(|()| take_data_into(configuration, origin, (roster, &placement), end, watch, &mut files));
     if let Err(error) = &result {
-        files.record.remarks.push(error.to_string());
         watch.handle.publish(LiveState {
             state: RunState::Failed,
-            run: files.directory.number(),
+            run: if files.has_begun { files.directory.number() } else { 0 },
             title: title.clone(),
             failures: vec![error.to_string()],
             ..LiveState::default()
         });
-        files.record.stop(RunRecordState::Failed, Vec::new(), None);
-        files.record.write(&files.directory)?;
+        files.fail(error)?;
     }
     result
 }
@@ -270,6 +281,7 @@ fn take_data_into(
     let descriptions = paths.descriptions(configuration);
     paths.observed().into_iter().for_each(|observed| watch.handle.set_observed(observed));
     let started = Instant::now();
+    files.has_begun = true;
     paths.start(&site);
     let watched = Watched {
         signals: signals.clone(),
@@ -363,7 +375,9 @@ impl Outcome {
             bytes: output(Stage::Receive, Unit::Bytes, entry),
             witnesses: add_witnesses(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
         });
+        let sources: Vec<SourceSummary> = sources.collect();
         Summary {
+            no_data: no_data(books, &sources, self.elapsed_seconds),
             state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
             run_directory: Some(PathBuf::from(directory.path())),
             elapsed_seconds: self.elapsed_seconds,
@@ -375,7 +389,7 @@ impl Outcome {
             discrepancies,
             snapshots: self.audit.taken,
             first_hit_ms: self.first_hit_ms,
-            sources: sources.collect(),
+            sources,
             losses: roster.placed(books),
             refused: self.refused.clone(),
             ledger: books.entries(),

@@ -105,7 +105,7 @@ fn run(folder: &Path, seconds: f64, browser: Option<&Arc<Browser>>) -> Result<Co
     let never = AtomicBool::new(false);
     let mut samples = Samples::default();
     let summary = {
-        let mut show = |_: &LiveState| samples.take();
+        let mut show = |_: &Arc<LiveState>| samples.take();
         let mut watch = Watch { show: &mut show, stop: &never, handle };
         let end = EndWhen { seconds: Some(seconds), ..EndWhen::default() };
         crate::run(&configuration, end, &mut watch)

@@ -39,6 +39,20 @@ fn table(f: &mut fmt::Formatter<'_>, lines: &[Line], right: &[usize]) -> fmt::Re
     Ok(())
 }
 
+impl Plan {
+    /// The plan in a sentence, for the start of a run: what is read, how much memory it takes, where it is recorded.
+    pub fn brief(&self) -> String {
+        let names: Vec<&str> = self.roster.entries.iter().map(|entry| &entry.name[..]).collect();
+        let sources = if names.len() == 1 { "source" } else { "sources" };
+        format!(
+            "{sources} {} · {} MiB of memory · recorded under {} · threads, rings and memory one by one with --verbose",
+            spelled(&names),
+            mebibytes(self.total_bytes),
+            self.directory
+        )
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "threads, on {}", self.cores)?;

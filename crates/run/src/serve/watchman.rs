@@ -158,7 +158,7 @@ impl Watch {
                 RunState::Failed if self.failures >= rules.most_failures => {
                     let times = self.failures;
                     tracing::error!(
-                        "{times} runs in a row have failed, no other is started; see run.json of the last one"
+                        "{times} runs in a row have failed, no other is started; see the messages of the page, and run.json where a run had begun"
                     );
                     None
                 }

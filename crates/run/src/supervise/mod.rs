@@ -28,8 +28,8 @@ pub use progress::{Completeness, EventState, Gauges, LiveState, PausedBy, Source
 pub(crate) use progress::{GaugesOf, add_witnesses};
 pub(crate) use refused::RefusedGauges;
 pub use refused::RefusedUnit;
-pub(crate) use summary::unplaced_loss;
 pub use summary::{EventSummary, SourceSummary, Summary};
+pub(crate) use summary::{no_data, unplaced_loss};
 
 use crate::pipeline::Signals;
 use crate::roster::Roster;
@@ -60,7 +60,7 @@ pub struct EndWhen {
 /// Who watches a run, and may end it.
 pub struct Watch<'w> {
     /// Called a few times a second.
-    pub show: &'w mut dyn FnMut(&LiveState),
+    pub show: &'w mut dyn FnMut(&Arc<LiveState>),
     /// Set, as by a signal handler, to end the run in good order.
     pub stop: &'w std::sync::atomic::AtomicBool,
     /// For other threads: they look at the run and command it here.

@@ -104,6 +104,10 @@ pub struct Summary {
     pub ledger: Vec<Entries>,
     /// Why the run failed.
     pub failures: Vec<String>,
+    /// Nothing came from any source, or nothing of what came could be used: what was seen, and what to do. Such a run has not
+    /// failed, for a beam may be off, but its command ends with exit code 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_data: Option<String>,
 }
 
 impl Summary {
@@ -115,7 +119,7 @@ impl Summary {
     /// Why it did not, in words for whoever looks at the run later.
     pub fn remarks(&self) -> Vec<String> {
         let open = self.discrepancies.iter().map(|line| format!("the books do not close: {line}"));
-        self.failures.iter().cloned().chain(open).collect()
+        self.failures.iter().cloned().chain(open).chain(self.no_data.clone()).collect()
     }
 
     /// The summary for people.
@@ -169,6 +173,7 @@ impl Summary {
             self.discrepancies.iter().try_for_each(|line| writeln!(text, "  {line}"))?;
         }
         self.failures.iter().try_for_each(|failure| writeln!(text, "failed: {failure}"))?;
+        self.no_data.iter().try_for_each(|words| writeln!(text, "NO DATA: {words}"))?;
         match &self.run_directory {
             Some(directory) => writeln!(text, "recorded in {}", directory.display()),
             None => Ok(()),
@@ -278,6 +283,29 @@ impl EventSummary {
                 "  BUSY: how long it was raised is unknown here; the node with the trigger reports it"
             ),
         }
+    }
+}
+
+/// Of a run without a hit or fragment, what was seen instead; `None` where there was data, where this process reads no source,
+/// and where boards said things that are no hits.
+pub(crate) fn no_data(books: &Books, sources: &[SourceSummary], seconds: f64) -> Option<String> {
+    use thalweg_data::Stage;
+    let reads = books.entries().iter().any(|entries| entries.stage == Stage::Receive);
+    if !reads || sources.iter().any(|source| source.hits > 0 || source.fragments > 0) {
+        return None;
+    }
+    let bytes: u64 = sources.iter().map(|source| source.bytes).sum();
+    let here = [Stage::Receive, Stage::Unpack, Stage::Decode];
+    let is_refused = books.losses().iter().any(|loss| here.contains(&loss.stage) && loss.count > 0);
+    let came = format!("{bytes} bytes came in {seconds:.1} s");
+    match (is_refused, bytes) {
+        (true, _) => Some(format!(
+            "{came}, and no hit or fragment was found in them; see the losses and compare `format` and its keys with what the boards send"
+        )),
+        (false, 0) => Some(format!(
+            "nothing came from any source in {seconds:.1} s; see whether the boards are on and send to the addresses in the configuration"
+        )),
+        (false, _) => None,
     }
 }
 

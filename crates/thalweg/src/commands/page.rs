@@ -1,7 +1,6 @@
 //! The live page: beside a run, and as the place from which runs are started.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use thalweg_run::config::Configuration;
@@ -11,9 +10,11 @@ use thalweg_run::station::{NewRun, Station};
 use thalweg_run::supervise::{Command, RunHandle};
 
 use super::Ended;
-use super::take::{report, stop_on_signal};
+use super::take::report;
 use crate::arguments;
 use crate::report::{Failure, Outcome};
+use crate::signals::Signals;
+use crate::terminal;
 
 /// Between two looks at whether to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -46,7 +47,7 @@ impl Page {
         let watchman = Watchman::start(served)?;
         let url = monitor.as_ref().map(thalweg_run::serve::Monitor::url).unwrap_or_default();
         if !url.is_empty() {
-            eprintln!("live page: {url}");
+            terminal::notice(&format!("live page: {url}"));
         }
         Ok(Page { url, _watchman: watchman, _monitor: monitor })
     }
@@ -65,16 +66,17 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
         monitor.listen.clone_from(listen);
     }
     Plan::of(&configuration)?;
-    let stop = stop_on_signal()?;
+    let signals = Signals::install()?;
     let station = Arc::new(Station::new(configuration.clone().with_room_made()));
     let served = Arc::new(Served::new(Subject::Station(station.clone()), configuration, messages.clone()));
     let page = Page::start(&served)?;
     if options.start {
         station.start(&NewRun::default())?;
     } else if !json {
-        eprintln!("no run yet: start one on the page, at {}", page.url());
+        terminal::notice(&format!("no run yet: start one on the page, at {}", page.url()));
     }
-    while !stop.load(Ordering::Acquire) {
+    while !signals.stop_requested() {
+        signals.report_hangup();
         std::thread::sleep(LOOK);
     }
     // Without a run there is none to stop.

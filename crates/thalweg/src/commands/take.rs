@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
@@ -14,16 +13,8 @@ use super::page::Page;
 use crate::arguments;
 use crate::progress::Display;
 use crate::report::{Failure, Outcome, print};
-
-/// Set by Ctrl-C and by a polite kill; a second one ends the process at once.
-pub(super) fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
+use crate::signals::Signals;
+use crate::terminal;
 
 fn watched<E: Into<Failure>>(
     json: bool,
@@ -31,26 +22,30 @@ fn watched<E: Into<Failure>>(
     handle: RunHandle,
     work: impl FnOnce(&mut Watch<'_>) -> Result<Summary, E>,
 ) -> Result<Summary, Failure> {
-    let stop = stop_on_signal()?;
-    let mut display = Display::new(json);
+    let signals = Signals::install()?;
+    let display = Display::new(json);
     let mut told = std::time::Instant::now();
-    let mut show = |state: &LiveState| {
+    let mut show = |state: &Arc<LiveState>| {
+        signals.report_hangup();
         display.show(state);
-        if let (Some(every), Ok(line)) = (states, serde_json::to_string(state))
+        if let (Some(every), Ok(line)) = (states, serde_json::to_string(&**state))
             && told.elapsed().as_secs_f64() >= every
         {
             told = std::time::Instant::now();
-            println!("{line}");
+            terminal::passing_line(&line);
         }
     };
-    let result = work(&mut Watch { show: &mut show, stop: &stop, handle });
+    let result = work(&mut Watch { show: &mut show, stop: signals.stop(), handle });
     display.finish();
     result.map_err(Into::into)
 }
 
 pub(super) fn report(summary: &Summary, json: bool) -> Ended {
-    print(summary, json, Summary::text)?;
-    Ok(if summary.is_good() { Outcome::Done } else { Outcome::Failed })
+    // How the run went does not depend on whether its summary finds a reader; `run.json` has it too.
+    if let Err(cause) = print(summary, json, Summary::text) {
+        tracing::error!("the summary could not be printed: {cause}");
+    }
+    Ok(if summary.is_good() && summary.no_data.is_none() { Outcome::Done } else { Outcome::Failed })
 }
 
 pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -> Ended {
@@ -65,7 +60,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
         return Ok(Outcome::Done);
     }
     if !json {
-        eprintln!("{plan}");
+        terminal::notice(&if options.verbose { plan.to_string() } else { plan.brief() });
     }
     let end = EndWhen {
         seconds: options.seconds.or(configuration.run.seconds),
@@ -93,21 +88,23 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
     let mut configuration = demo.configuration()?;
     configuration.monitor = (!options.no_page).then(|| thalweg_run::demo::page(&options.listen));
     if !json {
-        eprintln!("{}", demo.story());
+        terminal::notice(&demo.story());
     }
     let end = EndWhen { seconds: Some(options.seconds), ..EndWhen::default() };
     let handle = RunHandle::new();
     let page = Page::beside(&handle, &configuration, messages)?;
     if let (Some(page), false) = (&page, json) {
-        eprintln!("look on while it runs, in a browser: {}", page.url());
+        terminal::notice(&format!("look on while it runs, in a browser: {}", page.url()));
     }
     let summary = watched(json, None, handle, |watch| thalweg_run::run(&configuration, end, watch))?;
     let ended = report(&summary, json)?;
     if let (Some(run), false) = (&summary.run_directory, json) {
         let plot = thalweg_run::spectra::plot_run(run, None)?;
-        println!("spectra: {}", plot.display());
-        println!("look on: thalweg verify {0} · thalweg inspect {0}", run.display());
-        println!("in Python: pyarrow.ipc.open_stream(\"{}/hits.arrows\").read_pandas()", run.display());
+        let (run, plot) = (run.display(), plot.display());
+        terminal::passing_line(&format!(
+            "spectra: {plot}\nlook on: thalweg verify {run} · thalweg inspect {run}\n\
+             in Python: pyarrow.ipc.open_stream(\"{run}/hits.arrows\").read_pandas()"
+        ));
     }
     Ok(ended)
 }
@@ -121,9 +118,9 @@ pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
 }
 
 pub(crate) fn emulate(options: &arguments::Emulate, json: bool) -> Ended {
-    let stop = stop_on_signal()?;
+    let signals = Signals::install()?;
     if let Some(file) = &options.file {
-        return emulate_detector(file, options, &stop, json);
+        return emulate_detector(file, options, &signals, json);
     }
     let emulation = thalweg_run::emulate::Emulation {
         boards: options.boards,
@@ -137,15 +134,15 @@ pub(crate) fn emulate(options: &arguments::Emulate, json: bool) -> Ended {
     };
     let hosted = emulation.start()?;
     if !json {
-        eprintln!("{}", hosted.story());
+        terminal::notice(hosted.story());
     }
-    let totals = hosted.serve(options.seconds, &stop)?;
+    let totals = hosted.serve(options.seconds, signals.stop())?;
     print(&totals, json, ToString::to_string)?;
     Ok(Outcome::Done)
 }
 
 /// The triggered boards of a configuration.
-fn emulate_detector(file: &Path, options: &arguments::Emulate, stop: &AtomicBool, json: bool) -> Ended {
+fn emulate_detector(file: &Path, options: &arguments::Emulate, signals: &Signals, json: bool) -> Ended {
     let detector = thalweg_run::emulate::Detector {
         configuration: Configuration::read(file)?,
         to: options.to,
@@ -155,8 +152,8 @@ fn emulate_detector(file: &Path, options: &arguments::Emulate, stop: &AtomicBool
     };
     let hosted = detector.start()?;
     if !json {
-        eprintln!("{}", hosted.story());
+        terminal::notice(hosted.story());
     }
-    print(&hosted.serve(options.seconds, stop), json, ToString::to_string)?;
+    print(&hosted.serve(options.seconds, signals.stop()), json, ToString::to_string)?;
     Ok(Outcome::Done)
 }

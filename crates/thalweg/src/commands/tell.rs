@@ -1,7 +1,5 @@
 //! The commands that tell about the program itself: `bench`, `schema`, `completions`, `manual`.
 
-use std::io::Write;
-
 use anyhow::anyhow;
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -10,6 +8,7 @@ use thalweg_run::bench::{self, Measurement};
 use super::Ended;
 use crate::arguments::{self, Arguments};
 use crate::report::{Failure, Outcome, print, si};
+use crate::terminal;
 
 pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
     if options.name == "list" {
@@ -74,12 +73,14 @@ pub(crate) fn node(kind: Option<&str>) -> Ended {
 }
 
 pub(crate) fn schema() -> Ended {
-    println!("{}", serde_json::to_string_pretty(&thalweg_run::config::json_schema())?);
+    terminal::result(&serde_json::to_string_pretty(&thalweg_run::config::json_schema())?)?;
     Ok(Outcome::Done)
 }
 
 pub(crate) fn completions(shell: Shell) -> Ended {
-    clap_complete::generate(shell, &mut Arguments::command(), "thalweg", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "thalweg", &mut script);
+    terminal::result(String::from_utf8_lossy(&script).trim_end())?;
     Ok(Outcome::Done)
 }
 
@@ -96,6 +97,6 @@ pub(crate) fn manual() -> Ended {
         man.render_options_section(&mut page)?;
         man.render_extra_section(&mut page)?;
     }
-    std::io::stdout().write_all(&page)?;
+    terminal::result(String::from_utf8_lossy(&page).trim_end())?;
     Ok(Outcome::Done)
 }

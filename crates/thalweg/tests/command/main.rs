@@ -25,6 +25,7 @@ mod retention;
 mod settings;
 mod slices;
 mod strangers;
+mod survival;
 mod threads;
 mod units;
 mod words;

@@ -67,6 +67,14 @@ impl Ended {
             .unwrap_or_else(|error| panic!("not one JSON object: {error}: {self:?}"))
     }
 
+    /// Asserts the exit code of a run that was closed in order and to which no data came.
+    #[track_caller]
+    pub fn without_data(self) -> Ended {
+        assert_eq!(self.code, Some(1), "{self:#?}");
+        assert!(self.out.contains("NO DATA") || self.out.contains("\"no_data\":"), "{self:#?}");
+        self
+    }
+
     /// Asserts exit code 0.
     pub fn done(self) -> Ended {
         assert_eq!(self.code, Some(0), "{self:#?}");
@@ -84,12 +92,17 @@ impl Running {
 
     /// Starts it through other commands, each of which becomes the next: `ip netns exec NAME`.
     pub fn start_as(through: &[&str], arguments: &[&str]) -> Running {
+        Running::start_to(through, arguments, Stdio::piped(), Stdio::piped())
+    }
+
+    /// Starts it with these in place of standard output and standard error.
+    pub fn start_to(through: &[&str], arguments: &[&str], out: Stdio, error: Stdio) -> Running {
         let words = [through, &[env!("CARGO_BIN_EXE_thalweg")], arguments].concat();
         let child = Command::new(words[0])
             .args(&words[1..])
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(out)
+            .stderr(error)
             .spawn()
             .expect("the binary starts");
         Running(Some(child))

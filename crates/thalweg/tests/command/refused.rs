@@ -85,7 +85,7 @@ fn refused_datagrams_are_dumped_in_the_summary_and_in_run_json() {
 #[test]
 fn the_text_shows_the_first_bytes_of_each_kind() {
     let folder = Folder::new();
-    let text = run(&folder, TWO, false, &[datagram(11, 6, 5)]).out;
+    let text = run(&folder, TWO, false, &[datagram(10, 7, 5), datagram(11, 6, 5)]).out;
     assert!(text.contains("camera/1 at unpack: wrong_run: trigger 5, 48 bytes after"), "{text}");
     assert!(text.contains("expected run 7; this is of run 6"), "{text}");
     assert!(text.contains("    0000  74570100 000b0001 00000006 00000008\n"), "{text}");

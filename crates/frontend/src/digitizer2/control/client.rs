@@ -32,7 +32,7 @@ pub enum ClientError {
         found: String,
     },
     /// An answer of the wrong shape.
-    #[error("the board answered {found:?} to `{request}` at `{path}`; {expected} was expected")]
+    #[error("the board answered \"{}\" to `{request}` at `{path}`; {expected} was expected", found.join("\", \""))]
     Answer {
         /// What was asked.
         request: String,

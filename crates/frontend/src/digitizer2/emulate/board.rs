@@ -35,9 +35,20 @@ pub enum State {
     Running,
 }
 
+impl State {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Idle => "idle",
+            State::Armed => "armed",
+            State::Running => "running",
+        }
+    }
+}
+
 /// A command that does not fit the board's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the board is {state:?} and cannot take `{command}`; {advice}")]
+#[error("the board is {} and cannot take `{command}`; {advice}", state.word())]
 pub struct BoardError {
     /// What it was doing.
     pub state: State,
