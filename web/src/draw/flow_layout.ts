@@ -392,7 +392,7 @@ function words_of_loss({ lost, losses }: FlowStage): string[] {
   const part = typeof finest?.share === "number" ? `${share(finest.share)} of them` : "";
   const more = lost.length > 1 ? `and ${lost.slice(1).map(lost_words).join(", ")}` : "";
   const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
-  return [how_many, more || part, shortened(why)];
+  return [how_many, more || part, shortened(why)].filter(Boolean);
 }
 
 /** How many were lost, with the unit: `≥ 12.3 k datagrams`. */

@@ -53,10 +53,20 @@ export const run_screen: MakeScreen = () => {
     "div",
     { class: "screen run-screen" },
     flow_panel,
-    h("div", { class: "left column" }, boards_panel, cells_panel),
-    panel("Messages", "right messages-panel", [], messages.root),
-    panel("Rate of each board", "left", [plot.readout], plot.root),
-    h("div", { class: "right column" }, panel("Now", "", [], facts.root), clocks_panel),
+    h(
+      "div",
+      { class: "left column" },
+      boards_panel,
+      cells_panel,
+      panel("Rate of each board", "", [plot.readout], plot.root),
+    ),
+    h(
+      "div",
+      { class: "right column" },
+      panel("Messages", "messages-panel", [], messages.root),
+      panel("Now", "", [], facts.root),
+      clocks_panel,
+    ),
   );
   let last_drawn = 0;
   return {
