@@ -1,4 +1,4 @@
-//! The books' counters in a mapped file: written with plain stores, readable by anyone, alive after `kill -9`.
+//! The ledger's counters, and their copy in a mapped file: written with plain stores, readable by anyone, alive after `kill -9`.
 //!
 //! ```text
 //!  64 B header: "THALEDGR", version, sources, stages, cells per account
@@ -6,18 +6,15 @@
 //!  per (source, stage): 64 B (which units are counted), then the cells, u64 in native order
 //! ```
 
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use memmap2::MmapMut;
-
 use super::books::{AccountBook, Books};
+use super::mirror::Mirror;
 use super::tally::{CELLS, Tally, output_cell};
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
-use crate::memory::reserve;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"THALEDGR");
 const VERSION: u64 = 1;
@@ -55,7 +52,9 @@ pub enum LedgerError {
 
 struct Inner {
     sources: Vec<String>,
-    map: MmapMut,
+    counters: Box<[AtomicU64]>,
+    /// The copy in a file, of a ledger that has one.
+    mirror: Option<Mirror>,
     snapshots: Mutex<Vec<Snapshot>>,
 }
 
@@ -75,23 +74,21 @@ impl Ledger {
     /// When the file cannot be made.
     pub fn create(path: Option<&Path>, sources: &[String]) -> Result<Ledger, LedgerError> {
         let words = LINE_WORDS * (1 + sources.len()) + sources.len() * Stage::COUNT * ACCOUNT_WORDS;
-        let map = match path {
-            None => MmapMut::map_anon(words * 8).map_err(|cause| file_error(Path::new("(memory)"), cause)),
-            Some(path) => create_file(path, words * 8).map_err(|cause| file_error(path, cause)),
-        }?;
-        let inner = Inner { sources: sources.to_vec(), map, snapshots: Mutex::new(Vec::new()) };
+        let mirror =
+            path.map(|path| Mirror::create(path, words * 8).map_err(|cause| file_error(path, cause)));
+        let mirror = mirror.transpose()?;
+        let counters = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let inner = Inner { sources: sources.to_vec(), counters, mirror, snapshots: Mutex::new(Vec::new()) };
         let header = [MAGIC, VERSION, sources.len() as u64, Stage::COUNT as u64, CELLS as u64];
         for (index, word) in header.into_iter().enumerate() {
-            inner.word(index).store(word, Ordering::Relaxed);
+            inner.store(index, word);
         }
         for (source, name) in sources.iter().enumerate() {
             let mut line = [0u8; 64];
             let kept = name.floor_char_boundary(64);
             line[..kept].copy_from_slice(&name.as_bytes()[..kept]);
             for (index, word) in line.as_chunks::<8>().0.iter().enumerate() {
-                inner
-                    .word(LINE_WORDS * (1 + source) + index)
-                    .store(u64::from_le_bytes(*word), Ordering::Relaxed);
+                inner.store(LINE_WORDS * (1 + source) + index, u64::from_le_bytes(*word));
             }
         }
         Ok(Ledger(Arc::new(inner)))
@@ -102,7 +99,8 @@ impl Ledger {
     pub fn open(&self, stage: Stage, source: SourceId, units: &[Unit]) -> Account {
         let mask = units.iter().fold(0u64, |mask, unit| mask | 1 << *unit as u32);
         let first = account_word(self.0.sources.len(), source, stage);
-        self.0.word(first).fetch_or(mask, Ordering::Relaxed);
+        let units = self.0.counters[first].fetch_or(mask, Ordering::Relaxed) | mask;
+        self.0.store(first, units);
         Account { ledger: self.clone(), stage, source, first }
     }
 
@@ -110,7 +108,7 @@ impl Ledger {
     /// use [`Ledger::snapshot_books`] for books of one moment.
     pub fn books(&self) -> Books {
         let count = self.0.sources.len();
-        let read = |word: usize| self.0.word(word).load(Ordering::Relaxed);
+        let read = |word: usize| self.0.load(word);
         Books { sources: self.0.sources.clone(), accounts: read_accounts(count, read) }
     }
 
@@ -119,7 +117,7 @@ impl Ledger {
         let count = self.0.sources.len();
         let cell = LINE_WORDS + output_cell(unit);
         let first = (0..count).map(|source| account_word(count, SourceId(source as u16), stage));
-        first.map(|first| self.0.word(first + cell).load(Ordering::Relaxed)).sum()
+        first.map(|first| self.0.load(first + cell)).sum()
     }
 
     /// The books of one snapshot, once every open account has passed its marker.
@@ -133,6 +131,16 @@ impl Ledger {
         let mut accounts = snapshots.swap_remove(place).accounts;
         accounts.sort_by_key(|account| (account.source, account.stage));
         Some(Books { sources: self.0.sources.clone(), accounts })
+    }
+
+    /// Writes the file again where somebody has cut, removed or replaced it since: the counters themselves lie in memory, and are
+    /// none the worse. Says whether there was anything to do. Asks the system for the file's length: for once a second.
+    ///
+    /// # Errors
+    /// When the file cannot be made, or its disk has no room.
+    pub fn repair_file(&self) -> Result<bool, LedgerError> {
+        let Some(mirror) = &self.0.mirror else { return Ok(false) };
+        mirror.repair(&self.0.counters).map_err(|cause| file_error(mirror.path(), cause))
     }
 
     /// Reads the books that a process has left in `path`.
@@ -192,42 +200,31 @@ impl Account {
     #[inline]
     pub fn publish(&self, tally: &Tally) {
         for index in tally.used_cells() {
-            self.ledger
-                .0
-                .word(self.first + LINE_WORDS + index)
-                .store(tally.cells()[index], Ordering::Relaxed);
+            self.ledger.0.store(self.first + LINE_WORDS + index, tally.cells()[index]);
         }
     }
 
     /// Publishes, and enters the tally under the number of a marker that has just passed.
     pub fn snapshot(&self, number: SnapshotNumber, tally: &Tally) {
         self.publish(tally);
-        let units = self.ledger.0.word(self.first).load(Ordering::Relaxed);
+        let units = self.ledger.0.load(self.first);
         let account = AccountBook { stage: self.stage, source: self.source, units, tally: tally.clone() };
         self.ledger.add_to_snapshot(number, account);
     }
 }
 
 impl Inner {
-    fn word(&self, index: usize) -> &AtomicU64 {
-        let words = self.map.len() / 8;
-        assert!(index < words, "a ledger's words lie inside its file");
-        // SAFETY: the mapping is page-aligned, so word `index` is aligned and, as checked, inside it; it lives as long as
-        // `self`. All access in this process is through these atomics.
-        unsafe { &*self.map.as_ptr().add(index * 8).cast::<AtomicU64>() }
+    #[inline]
+    fn store(&self, index: usize, value: u64) {
+        self.counters[index].store(value, Ordering::Relaxed);
+        if let Some(mirror) = &self.mirror {
+            mirror.store(index, value);
+        }
     }
-}
 
-fn create_file(path: &Path, bytes: usize) -> std::io::Result<MmapMut> {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-    // SAFETY: the file was made by us just now (`create_new`); should another process cut it short the kernel ends this
-    // one with a bus error, as for any mapped file.
-    let mapped = reserve(&file, bytes).and_then(|()| unsafe { MmapMut::map_mut(&file) });
-    if mapped.is_err() {
-        // What is there of it is no ledger, and a later try is to find its name free.
-        let _ = std::fs::remove_file(path);
+    fn load(&self, index: usize) -> u64 {
+        self.counters[index].load(Ordering::Relaxed)
     }
-    mapped
 }
 
 fn file_error(path: &Path, cause: std::io::Error) -> LedgerError {
@@ -254,4 +251,46 @@ fn read_accounts(sources: usize, word: impl Fn(usize) -> u64) -> Vec<AccountBook
             (units != 0).then(|| AccountBook { stage, source, units, tally: tally() })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(path: &Path) -> Option<u64> {
+        let books = Ledger::read_file(path).ok()?;
+        Some(books.account(Stage::Receive, SourceId(0))?.tally.total_input(Unit::Hits))
+    }
+
+    #[test]
+    fn a_file_that_is_cut_or_removed_costs_no_count_and_is_written_again() {
+        let folder = std::env::temp_dir().join(format!("thalweg-ledger-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("made");
+        let path = folder.join("ledger.bin");
+        let ledger = Ledger::create(Some(&path), &["board".to_owned()]).expect("made");
+        let account = ledger.open(Stage::Receive, SourceId(0), &[Unit::Hits]);
+        let mut tally = Tally::default();
+        let mut count = || {
+            tally.input(Unit::Hits, 7);
+            account.publish(&tally);
+        };
+        count();
+        assert_eq!((counted(&path), ledger.repair_file().expect("whole")), (Some(7), false));
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("there");
+        file.set_len(0).expect("cut");
+        // Without care this store ends the process: no page of the file is behind it any more.
+        count();
+        count();
+        let in_memory = ledger.books().account(Stage::Receive, SourceId(0)).map(|book| book.tally.clone());
+        assert_eq!(in_memory.map(|tally| tally.total_input(Unit::Hits)), Some(21));
+        assert!(ledger.repair_file().expect("written again"));
+        assert_eq!(counted(&path), Some(21));
+        std::fs::remove_file(&path).expect("removed");
+        count();
+        assert!(ledger.repair_file().expect("written again"));
+        count();
+        assert_eq!((counted(&path), ledger.repair_file().expect("whole")), (Some(35), false));
+        drop((account, ledger));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
 }

@@ -18,11 +18,12 @@
 //! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.
 //! What was refused
 //! here is missing on the wire, too: the wire then counts it under the same reason, and [`Books::lost_once`] counts it once.
-//! Counters lie in a mapped file, so that they survive the process; a [`Tally`] is published between batches.
+//! Counters have a copy in a mapped file, so that they survive the process; a [`Tally`] is published between batches.
 
 mod advice;
 mod books;
 mod file;
+mod mirror;
 mod tally;
 mod words;
 

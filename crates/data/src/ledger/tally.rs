@@ -24,7 +24,8 @@ pub(super) const fn output_cell(unit: Unit) -> usize {
     unit as usize * ROW + entry::OUT
 }
 
-/// What one stage did with one source's data, since the run began. Grows only, but for `held`.
+/// What one stage did with one source's data, since the run began. Grows only, but for `held`, and for what a stage has to take
+/// back ([`Tally::destroyed`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     cells: [u64; CELLS],
@@ -78,6 +79,14 @@ impl Tally {
         // Also of zero, so that a reason that was published once is published again.
         self.add_cell(cell(to), moved);
         moved
+    }
+
+    /// Was passed on, and was destroyed afterwards by somebody else: what was on file is not there any more. It is lost instead.
+    pub fn destroyed(&mut self, reason: LossReason, unit: Unit, count: u64) {
+        let index = unit as usize * ROW + entry::OUT;
+        let moved = count.min(self.cells[index]);
+        self.cells[index] -= moved;
+        self.lost(reason, unit, moved);
     }
 
     /// Is in this stage's containers now, counted from them.
@@ -203,6 +212,17 @@ mod tests {
         assert_eq!((explain(LossReason::BadHash, 3), explain(LossReason::LateFragment, 4)), (3, 2));
         assert_eq!(tally.total_lost_any(Unit::Fragments), 5);
         assert_eq!(tally.total_lost(LossReason::MissingFragment, Unit::Fragments), 0);
+    }
+
+    #[test]
+    fn what_was_destroyed_is_lost_and_not_on_file() {
+        let mut tally = Tally::default();
+        tally.input(Unit::Hits, 10);
+        tally.output(Unit::Hits, 10);
+        tally.destroyed(LossReason::WriteFailed, Unit::Hits, 4);
+        assert_eq!((tally.total_output(Unit::Hits), tally.total_lost_any(Unit::Hits)), (6, 4));
+        tally.destroyed(LossReason::WriteFailed, Unit::Hits, 40);
+        assert_eq!((tally.total_output(Unit::Hits), tally.total_lost_any(Unit::Hits)), (0, 10));
     }
 
     #[test]

@@ -191,6 +191,20 @@ impl Watched {
         if *number == 0 && asked.elapsed() >= SNAPSHOT_EVERY {
             *asked = Instant::now();
             *number = self.signals.request_snapshot();
+            self.keep_ledger_file();
+        }
+    }
+
+    /// Sees to it that the ledger's file is there and whole, whatever somebody has done to it.
+    pub(crate) fn keep_ledger_file(&self) {
+        match self.ledger.repair_file() {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!(
+                "{}: somebody has cut, removed or replaced this file while it was written; it was written again, and no count is lost",
+                self.directory.ledger().display()
+            ),
+            // The next look tries again; a directory that has vanished is told of by the tables.
+            Err(error) => tracing::debug!("{error}"),
         }
     }
 
@@ -208,6 +222,7 @@ impl Watched {
         }
         let state = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
         let audit = SnapshotAudit { taken: summary.snapshots, open: summary.discrepancies.clone() };
+        self.keep_ledger_file();
         self.tell(state, end, &audit, trigger);
     }
 
