@@ -4,8 +4,10 @@
 //!  append ──► open cut ── full or old ──► [ workers compress ] ──► ready ── stage all, commit all ──► files
 //!             └────────────── held ────────────────────────────────┘        └── out, per source
 //! ```
-//! Every amount is counted per source where it happens: in when a batch comes, out when its cut is visible on file,
-//! held from the cuts in memory, lost when the disk is full at the end or fails.
+//! Every amount is counted per source where it happens: in when a batch comes, held from the cuts in memory, lost when the disk is
+//! full at the end or fails, or when somebody removes a file. Out means *written*, that is visible on file, with
+//! `sync = "none"`; with any other it means *durable*: what is visible is held until the file was forced to the disk. A disk that
+//! fails then takes back nothing that was counted as out.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use thalweg_data::{LossReason, Mark, SinkError, SourceId, Tally, Unit};
 
 use crate::error::RecordError;
+use crate::harm::WrittenLog;
 use crate::ipc::columns::Batch;
 use crate::ipc::compress::Compressed;
 use crate::ipc::file::{TableFile, TableSummary};
@@ -76,6 +79,14 @@ impl Amounts {
         self.events += other.events;
     }
 
+    /// Takes all of `other` away; nothing becomes less than zero.
+    pub fn take_away(&mut self, other: &Amounts) {
+        for (amounts, taken) in self.of_sources.iter_mut().zip(&other.of_sources) {
+            amounts.iter_mut().zip(taken).for_each(|(amount, taken)| *amount = amount.saturating_sub(*taken));
+        }
+        self.events = self.events.saturating_sub(other.events);
+    }
+
     /// Forgets all, keeps the memory.
     pub fn clear(&mut self) {
         self.of_sources.clear();
@@ -129,6 +140,11 @@ pub(crate) struct CutSink<C: Cut> {
     /// Whose rows are in the workers' hands, cut by cut.
     handed: VecDeque<Amounts>,
     ready: Option<Sealed<C>>,
+    /// Visible on file, and not yet forced to the disk where that is asked for.
+    written: Amounts,
+    /// The directory that names the files is on the disk.
+    is_named: bool,
+    log: WrittenLog,
     spare: Vec<C>,
     make: fn(&Settings) -> C,
     settings: Settings,
@@ -169,6 +185,9 @@ impl<C: Cut> CutSink<C> {
             workers,
             handed: VecDeque::new(),
             ready: None,
+            written: Amounts::default(),
+            is_named: false,
+            log: WrittenLog::default(),
             spare: Vec::new(),
             make,
             settings: settings.clone(),
@@ -225,6 +244,8 @@ impl<C: Cut> CutSink<C> {
         if result.is_ok() && self.is_old(mark) {
             result = self.close_cut();
         }
+        // Also when nothing comes any more.
+        result = result.and_then(|()| self.synchronise_if_due());
         self.count_held();
         result
     }
@@ -234,6 +255,16 @@ impl<C: Cut> CutSink<C> {
         self.alive()?;
         let result = self.close_cut();
         self.count_held();
+        result
+    }
+
+    /// As [`CutSink::flush`], and forces to the disk what is not out before that, although it is not due.
+    pub fn force(&mut self) -> Result<(), SinkError> {
+        let mut result = self.flush();
+        if result.is_ok() && !self.written.is_zero() {
+            result = self.synchronise();
+            self.count_held();
+        }
         result
     }
 
@@ -249,7 +280,7 @@ impl<C: Cut> CutSink<C> {
     pub fn finish(&mut self) -> Result<(), SinkError> {
         let mut result = self.complete();
         if result.is_ok() {
-            result = self.synchronise();
+            result = self.synchronise().and_then(|()| self.expect_no_harm());
         }
         if result.is_err() && self.failure.is_none() {
             self.give_up(LossReason::DiskFull);
@@ -351,13 +382,20 @@ impl<C: Cut> CutSink<C> {
                 }
             }
         }
+        if self.ready.is_some() {
+            self.expect_no_harm()?;
+        }
         let Some(sealed) = self.ready.take() else { return Ok(false) };
         if let Err(error) = write(&mut self.files, &sealed, self.settings.compression) {
             self.ready = Some(sealed);
             return Err(self.refuse(error));
         }
         let Sealed { mut cut, .. } = sealed;
-        self.count(cut.amounts(), Tally::output);
+        self.log.add(&self.files, cut.amounts());
+        match self.settings.sync {
+            Sync::None => self.count(cut.amounts(), Tally::output),
+            Sync::Batch | Sync::Seconds(_) => self.written.add_all(cut.amounts()),
+        }
         cut.clear();
         self.spare.push(cut);
         self.synchronise_if_due()?;
@@ -366,6 +404,7 @@ impl<C: Cut> CutSink<C> {
 
     fn synchronise_if_due(&mut self) -> Result<(), SinkError> {
         let due = match self.settings.sync {
+            _ if self.written.is_zero() => false,
             Sync::None => false,
             Sync::Batch => true,
             Sync::Seconds(seconds) => {
@@ -378,8 +417,43 @@ impl<C: Cut> CutSink<C> {
 
     fn synchronise(&mut self) -> Result<(), SinkError> {
         self.synchronised = Instant::now();
-        let result = self.files.iter_mut().try_for_each(TableFile::sync);
-        result.map_err(|error| self.refuse(error))
+        let result = self.files.iter_mut().try_for_each(TableFile::sync).and_then(|()| self.name_files());
+        // Whatever the disk says, another try would not write what it has thrown away: it has failed.
+        result.map_err(|error| match self.refuse(error) {
+            SinkError::Full { place } => {
+                self.fail(place, "no space left while forcing to the disk".to_owned())
+            }
+            failed => failed,
+        })?;
+        let written = std::mem::take(&mut self.written);
+        self.count(&written, Tally::output);
+        Ok(())
+    }
+
+    /// Forces the directory to the disk once: without it a power cut takes the names of the files.
+    fn name_files(&mut self) -> Result<(), RecordError> {
+        if let (false, Some(file)) = (self.is_named, self.files.first()) {
+            let directories = file.path().ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
+            for directory in directories.take(2) {
+                let synced = std::fs::File::open(directory).and_then(|opened| opened.sync_all());
+                synced.map_err(|cause| RecordError::io(directory, "forcing to the disk", cause))?;
+            }
+            self.is_named = true;
+        }
+        Ok(())
+    }
+
+    /// Ends the recording when somebody has removed, replaced or cut one of its files: what was on file there is lost.
+    fn expect_no_harm(&mut self) -> Result<(), SinkError> {
+        let harm = self.files.iter().find_map(|file| Some((file, file.harm()?)));
+        let Some((file, harm)) = harm else { return Ok(()) };
+        let (place, message) = (file.path().display().to_string(), harm.words(file));
+        let gone = self.log.gone(file, harm);
+        // Of these, what was not out is lost as held.
+        let mut out = gone;
+        out.take_away(&self.written);
+        self.count(&out, |tally, unit, amount| tally.destroyed(LossReason::WriteFailed, unit, amount));
+        Err(self.fail(place, message))
     }
 
     fn refuse(&mut self, error: RecordError) -> SinkError {
@@ -407,6 +481,7 @@ impl<C: Cut> CutSink<C> {
         if let Some(sealed) = self.ready.take() {
             held.add_all(sealed.cut.amounts());
         }
+        held.add_all(&std::mem::take(&mut self.written));
         self.workers = None;
         self.open.clear();
         self.count_lost(&held, reason);
@@ -440,7 +515,8 @@ impl<C: Cut> CutSink<C> {
 
     /// What is held, counted from the cuts in memory.
     fn count_held(&mut self) {
-        let containers = [Some(self.open.amounts()), self.ready.as_ref().map(|sealed| sealed.cut.amounts())];
+        let ready = self.ready.as_ref().map(|sealed| sealed.cut.amounts());
+        let containers = [Some(self.open.amounts()), ready, Some(&self.written)];
         let containers: Vec<&Amounts> = containers.into_iter().flatten().chain(&self.handed).collect();
         for (index, tally) in self.tallies.iter_mut().enumerate() {
             for (place, unit) in self.units.iter().enumerate() {
@@ -484,4 +560,174 @@ fn write<C: Cut>(
         files.iter_mut().for_each(TableFile::discard);
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ipc::columns::Columns;
+    use crate::system::faults::fail_forces_after;
+
+    /// Rows of numbers in the table of hits, all of one source.
+    struct Rows {
+        columns: Columns,
+        amounts: Amounts,
+    }
+
+    impl Rows {
+        fn new(_settings: &Settings) -> Rows {
+            Rows { columns: Columns::new(Table::Hits), amounts: Amounts::default() }
+        }
+    }
+
+    impl Cut for Rows {
+        fn batch(&self, table: Table) -> Option<&dyn Batch> {
+            (table == Table::Hits && self.columns.rows() > 0).then_some(&self.columns as &dyn Batch)
+        }
+
+        fn amounts(&self) -> &Amounts {
+            &self.amounts
+        }
+
+        fn is_full(&self) -> bool {
+            self.columns.rows() >= 10
+        }
+
+        fn is_empty(&self) -> bool {
+            self.columns.rows() == 0
+        }
+
+        fn seal(&mut self) {}
+
+        fn clear(&mut self) {
+            self.columns.clear();
+            self.amounts.clear();
+        }
+    }
+
+    fn sink(folder: &std::path::Path, sync: Sync) -> CutSink<Rows> {
+        let file = TableFile::create(&folder.join("hits.arrows"), Table::Hits, &[]).expect("made");
+        let settings = Settings { sync, compression: Compression::None, ..Settings::default() };
+        CutSink::new(vec![file], &[Unit::Hits], 1, &settings, Rows::new).expect("no threads are needed")
+    }
+
+    /// Gives ten rows: a full cut.
+    fn give(sink: &mut CutSink<Rows>) -> Result<(), SinkError> {
+        let mut amounts = Amounts::default();
+        amounts.add(SourceId(0), [10, 0]);
+        sink.take(Mark(0), &amounts, |rows| {
+            for _ in 0..10 {
+                rows.columns.push(0, 1i64.to_le_bytes());
+                (1..5).for_each(|column| rows.columns.push(column, [0; 2]));
+                rows.columns.end_row();
+            }
+            rows.amounts.add_all(&amounts);
+        })
+    }
+
+    /// Out, held, lost.
+    fn account(sink: &CutSink<Rows>) -> [u64; 3] {
+        let tally = sink.tally(SourceId(0));
+        assert_eq!(
+            tally.total_input(Unit::Hits),
+            tally.total_output(Unit::Hits) + tally.held(Unit::Hits) + tally.total_lost_any(Unit::Hits)
+        );
+        [tally.total_output(Unit::Hits), tally.held(Unit::Hits), tally.total_lost_any(Unit::Hits)]
+    }
+
+    #[test]
+    fn rows_are_out_when_they_are_on_the_disk_and_a_failing_disk_takes_none_back() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::Batch);
+        give(&mut sink).expect("written and forced");
+        assert_eq!(account(&sink), [10, 0, 0]);
+        fail_forces_after(Some(0));
+        let told = give(&mut sink).expect_err("the disk fails").to_string();
+        fail_forces_after(None);
+        assert!(told.contains("forcing to the disk"), "{told}");
+        assert_eq!(account(&sink), [10, 0, 10], "visible, but nobody knows whether it is on the disk");
+        assert!(give(&mut sink).is_err() && sink.finish().is_err(), "another try would lie");
+        assert_eq!(account(&sink), [10, 0, 20]);
+    }
+
+    #[test]
+    fn rows_wait_for_the_disk_that_is_due_by_time() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::Seconds(3600.0));
+        give(&mut sink).expect("written");
+        assert_eq!((account(&sink), sink.rows_on_file(Table::Hits)), ([0, 10, 0], 10));
+        sink.advance(Mark(1)).expect("not due");
+        assert_eq!(account(&sink), [0, 10, 0]);
+        sink.settings.sync = Sync::Seconds(0.0);
+        sink.advance(Mark(2)).expect("due, although nothing comes");
+        assert_eq!(account(&sink), [10, 0, 0]);
+        sink.settings.sync = Sync::Seconds(3600.0);
+        give(&mut sink).expect("written");
+        sink.force().expect("somebody waits for it");
+        give(&mut sink).expect("written");
+        fail_forces_after(Some(0));
+        assert!(sink.finish().is_err());
+        fail_forces_after(None);
+        assert_eq!(account(&sink), [20, 0, 10]);
+    }
+
+    #[test]
+    fn rows_are_out_when_they_are_written_where_nobody_asks_for_the_disk() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::None);
+        fail_forces_after(Some(0));
+        give(&mut sink).expect("written");
+        assert_eq!(account(&sink), [10, 0, 0]);
+        assert!(sink.finish().is_err(), "the end forces everything to the disk");
+        fail_forces_after(None);
+        assert_eq!(account(&sink), [10, 0, 0]);
+    }
+
+    #[test]
+    fn a_file_that_is_removed_or_cut_meanwhile_is_noticed_and_its_rows_are_lost() {
+        type DoHarm = fn(&std::path::Path);
+        let harms: [(DoHarm, [u64; 3], &str); 3] = [
+            (|file| std::fs::remove_file(file).expect("removed"), [0, 0, 40], "has removed this file"),
+            (
+                |file| std::fs::rename(file, file.with_extension("away")).expect("moved"),
+                [0, 0, 40],
+                "has moved",
+            ),
+            (cut_to_two_batches, [20, 0, 20], "has cut this file"),
+        ];
+        for (harm, expected, words) in harms {
+            let folder = tempfile::tempdir().expect("temporary folder");
+            let mut sink = sink(folder.path(), Sync::None);
+            (0..3).for_each(|_| give(&mut sink).expect("written"));
+            harm(&folder.path().join("hits.arrows"));
+            let told = give(&mut sink).expect_err("noticed").to_string();
+            assert!(told.contains(words) && told.contains("hits.arrows"), "{told}");
+            assert_eq!(account(&sink), expected, "{words}");
+        }
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::None);
+        give(&mut sink).expect("written");
+        std::fs::remove_file(folder.path().join("hits.arrows")).expect("removed");
+        assert!(sink.finish().is_err(), "noticed at the end at the latest");
+        assert_eq!(account(&sink), [0, 0, 10]);
+    }
+
+    fn cut_to_two_batches(path: &std::path::Path) {
+        let mut reader = crate::read::TableReader::open(path).expect("opens");
+        let ends: Vec<u64> =
+            std::iter::from_fn(|| Some(reader.next_batch().expect("whole")?.end())).collect();
+        let file = std::fs::OpenOptions::new().write(true).open(path).expect("opens");
+        file.set_len(ends[1] + 8).expect("cut");
+    }
+
+    #[test]
+    fn what_a_cut_file_lost_is_told_in_larger_steps_of_long_runs() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::None);
+        (0..1000).for_each(|_| give(&mut sink).expect("written"));
+        cut_to_two_batches(&folder.path().join("hits.arrows"));
+        assert!(give(&mut sink).is_err());
+        let [out, held, lost] = account(&sink);
+        assert!((out, held) == (0, 0) && lost == 10_010, "{out} out, {held} held, {lost} lost");
+    }
 }

@@ -331,8 +331,55 @@ impl RunDirectory {
         Ok(DocumentSummary::of(SPECTRA_FILE, text))
     }
 
-    /// Puts a complete file in the place of an older one, by renaming it, and forces it to the disk.
+    /// Reserves room on the disk for `run.json` as it will be when the run ends: a disk that is full then does not cost the run
+    /// its record.
+    ///
+    /// # Errors
+    /// When there is no room now.
+    pub fn reserve_record(&self, bytes: usize) -> Result<(), RecordError> {
+        let path = self.run_record();
+        self.reserve(&path, bytes).map_err(|cause| RecordError::io(&path, "reserving room", cause))
+    }
+
+    /// The same for `spectra.json`, as far as an eighth of what is left on the disk goes.
+    pub fn reserve_spectra(&self, bytes: usize) {
+        let most = self.bytes_left().unwrap_or(0) / 8;
+        // Spectra without room are told of at the end, and cost nothing else.
+        let _ = self.reserve(&self.spectra(), bytes.min(usize::try_from(most).unwrap_or(usize::MAX)));
+    }
+
+    fn reserve(&self, path: &Path, bytes: usize) -> std::io::Result<()> {
+        let room = self.room_of(path);
+        let file = File::options().write(true).create(true).truncate(true).open(&room)?;
+        thalweg_data::memory::reserve(&file, bytes.max(1)).inspect_err(|_| {
+            let _ = fs::remove_file(&room);
+        })
+    }
+
+    /// Gives back what was reserved and is not needed.
+    pub fn release_reserved(&self) {
+        for path in [self.run_record(), self.spectra()] {
+            let _ = fs::remove_file(self.room_of(&path));
+        }
+    }
+
+    fn room_of(&self, path: &Path) -> PathBuf {
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        self.path.join(format!(".{name}.room"))
+    }
+
+    /// Puts a complete file in the place of an older one, by renaming it, and forces it to the disk. On a full disk it goes into
+    /// the room that was reserved for it.
     pub(crate) fn replace(&self, path: &Path, content: &[u8]) -> Result<(), RecordError> {
+        match self.replace_by_new(path, content) {
+            Err(error) if error.is_full() => {
+                self.replace_within(&self.room_of(path), path, content).map_err(|_| error)
+            }
+            replaced => replaced,
+        }
+    }
+
+    fn replace_by_new(&self, path: &Path, content: &[u8]) -> Result<(), RecordError> {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let beside = self.path.join(format!(".{name}.new"));
         let written = || {

@@ -17,7 +17,7 @@ use crate::error::RecordError;
 /// A directory that is locked for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    _directory: File,
+    directory: File,
 }
 
 impl DirectoryLock {
@@ -28,7 +28,7 @@ impl DirectoryLock {
     pub(crate) fn shared(path: &Path) -> Result<Option<DirectoryLock>, RecordError> {
         let Ok(directory) = File::open(path) else { return Ok(None) };
         match directory.try_lock_shared() {
-            Ok(()) => Ok(Some(DirectoryLock { _directory: directory })),
+            Ok(()) => Ok(Some(DirectoryLock { directory })),
             Err(TryLockError::WouldBlock) => {
                 let holder = Holder::of(&directory);
                 let found = format!("{holder} recovers it or removes its tables; try again in a few seconds");
@@ -45,10 +45,17 @@ impl DirectoryLock {
     pub(crate) fn exclusive(path: &Path) -> io::Result<Option<DirectoryLock>> {
         let directory = open_directory(path)?;
         match directory.try_lock() {
-            Ok(()) => Ok(Some(DirectoryLock { _directory: directory })),
+            Ok(()) => Ok(Some(DirectoryLock { directory })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(cause)) => Err(cause),
         }
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is being started at this moment has the descriptor, too, until it is another program.
+        let _ = self.directory.unlock();
     }
 }
 

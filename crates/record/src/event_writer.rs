@@ -91,7 +91,8 @@ impl EventWriter {
         self.sink.rows_on_file(Table::Events)
     }
 
-    /// Events that were given and need not be kept by anyone any more: they are on file, or counted as lost.
+    /// Events that were given and need not be kept by anyone any more: they are on file (on the
+    /// disk, where `[record] sync` asks for that), or counted as lost.
     pub fn events_settled(&self) -> u64 {
         let tally = self.sink.events_tally();
         tally.total_output(Unit::Events) + tally.total_lost_any(Unit::Events)
@@ -104,6 +105,14 @@ impl EventWriter {
     /// As [`EventSink::write`].
     pub fn flush(&mut self) -> Result<(), SinkError> {
         self.sink.flush()
+    }
+
+    /// As [`EventWriter::flush`], and forces it to the disk where `[record] sync` asks for that, although it is not due.
+    ///
+    /// # Errors
+    /// As [`EventSink::write`].
+    pub fn force(&mut self) -> Result<(), SinkError> {
+        self.sink.force()
     }
 
     fn write_group(&mut self, batch: &Events, group: &Group<'_>) -> Result<(), SinkError> {

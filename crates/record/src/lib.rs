@@ -26,6 +26,7 @@ mod error;
 pub mod event_writer;
 mod extra_columns;
 mod gather;
+mod harm;
 mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;

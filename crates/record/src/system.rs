@@ -84,6 +84,42 @@ pub(crate) fn begin_write_back(file: &File, offset: u64, length: u64) {
     unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
+/// Forces the bytes of a file to the disk.
+///
+/// # Errors
+/// When the disk fails. What the kernel had not written then is gone: another try would succeed without it.
+pub(crate) fn force(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    faults::fail_if_due()?;
+    file.sync_data()
+}
+
+/// A disk that fails when a test says so.
+#[cfg(test)]
+pub(crate) mod faults {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static FORCES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    /// On this thread so many more files are forced to the disk; every later try fails. `None`: none fails.
+    pub(crate) fn fail_forces_after(forces: Option<u32>) {
+        FORCES_LEFT.set(forces);
+    }
+
+    pub(super) fn fail_if_due() -> io::Result<()> {
+        match FORCES_LEFT.get() {
+            Some(0) => Err(io::Error::from_raw_os_error(libc::EIO)),
+            left => {
+                FORCES_LEFT.set(left.map(|left| left - 1));
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Nothing to do where the system has no such call.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn begin_write_back(_file: &File, _offset: u64, _length: u64) {}

@@ -15,7 +15,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::columns::{Batch, Buffers, length_of};
@@ -54,6 +54,17 @@ struct Staged {
     prefix: [u8; 8],
     end: u64,
     rows: u64,
+}
+
+/// What somebody else has done to a table's file while it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Harm {
+    /// It has no name any more: all of it is gone when the writer ends.
+    Removed,
+    /// Another file, or none, has its name.
+    Moved,
+    /// It was cut to so many bytes.
+    Cut(u64),
 }
 
 /// What a table's file holds; part of `run.json`.
@@ -187,7 +198,32 @@ impl TableFile {
     /// # Errors
     /// When the disk fails.
     pub fn sync(&mut self) -> Result<(), RecordError> {
-        self.file.sync_data().map_err(|cause| RecordError::io(&self.path, "forcing to the disk", cause))
+        system::force(&self.file).map_err(|cause| RecordError::Io {
+            path: self.path.clone(),
+            action: "forcing to the disk",
+            cause,
+        })
+    }
+
+    /// What somebody else has done to the file since the last batch, if anything: it is not under its name any more, or shorter
+    /// than it was written.
+    pub(crate) fn harm(&self) -> Option<Harm> {
+        // A file system that says nothing for a moment has not harmed the file.
+        let open = self.file.metadata().ok()?;
+        let named = std::fs::symlink_metadata(&self.path);
+        match named {
+            _ if open.nlink() == 0 => Some(Harm::Removed),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Some(Harm::Moved),
+            // Some file systems give a file another number now and then; another file has another length, too.
+            Ok(named) if named.ino() != open.ino() && named.len() != open.len() => Some(Harm::Moved),
+            _ if open.len() < self.end + END_OF_STREAM.len() as u64 => Some(Harm::Cut(open.len())),
+            _ => None,
+        }
+    }
+
+    /// Where the next batch goes.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
     }
 
     /// Which table it is.

@@ -105,6 +105,7 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     report.missing = [begun.missing, replacement.missing].concat();
     rewrite_record(&directory, known, &mut report)?;
     Replacement::forget(&directory);
+    directory.release_reserved();
     Ok(report)
 }
 

@@ -22,7 +22,9 @@ use thalweg_data::{Books, Busy, Ledger, RunState, SourceId, Stage, Unit};
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
 use thalweg_record::ipc::file::TableSummary;
-use thalweg_record::{CoincidenceRecord, CutRecord, RunDirectory, RunRecord, RunRecordState, Table};
+use thalweg_record::{
+    CoincidenceRecord, CutRecord, RecordError, RunDirectory, RunRecord, RunRecordState, Table,
+};
 
 use crate::config::Configuration;
 use crate::error::RunError;
@@ -144,6 +146,12 @@ const RUN: u32 = 1;
 /// A run's files.
 /// Bins of spectra that are saved with a run, at most: some ten megabytes of text.
 const MOST_BINS_SAVED: usize = 1 << 21;
+/// Bytes of a bin in words, as a rule: a count of five digits and a comma.
+const BYTES_OF_BIN: usize = 6;
+/// Bytes of a run's record beside its configuration and sources; of a spectrum file beside its bins.
+const RECORD_BYTES: usize = 256 << 10;
+/// Bytes of a source in a run's record: its lines of the ledger, its losses and gauges.
+const RECORD_BYTES_OF_SOURCE: usize = 16 << 10;
 
 struct Files {
     directory: RunDirectory,
@@ -163,10 +171,22 @@ impl Files {
         Ok(self.record.write(&self.directory)?)
     }
 
+    /// Reserves room for the record of the run as it will be in the end.
+    fn reserve_record(&self, sources: usize) -> Result<(), RunError> {
+        let text = 2 * self.record.configuration.len();
+        Ok(self.directory.reserve_record(RECORD_BYTES + text + sources * RECORD_BYTES_OF_SOURCE)?)
+    }
+
+    /// The run begins: from now on its directory stays. Reserves room for the spectra that it will have.
+    fn begin(&mut self, observed: Option<&Observed>) {
+        self.has_begun = true;
+        let Some(observed) = observed else { return };
+        let bins = observed.spectra.spectra().iter().map(|info| info.bins()).sum::<usize>();
+        self.directory.reserve_spectra(RECORD_BYTES + bins.min(MOST_BINS_SAVED) * BYTES_OF_BIN);
+    }
+
     /// Keeps the spectra, and what cuts and coincidence did.
-    fn keep(&mut self, observed: &Observed) -> Result<(), RunError> {
-        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).to_string();
-        self.record.documents.push(self.directory.write_spectra(spectra.as_bytes())?);
+    fn keep(&mut self, observed: &Observed) -> Result<(), RecordError> {
         let report = observed.report();
         let cut = |cut: &CutReport| CutRecord {
             name: cut.name.clone(),
@@ -181,28 +201,39 @@ impl Files {
             cut_short: made.cut_short,
             multiplicity: made.multiplicity.to_vec(),
         });
+        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).to_string();
+        self.record.documents.push(self.directory.write_spectra(spectra.as_bytes())?);
         Ok(())
     }
 
-    /// Writes why the run failed; one that has not begun leaves nothing behind.
-    fn fail(&mut self, error: &RunError) -> Result<(), RunError> {
-        if !self.has_begun {
-            return Ok(self.directory.discard()?);
+    /// Writes why the run failed; one that has not begun leaves nothing behind. The reason why it failed is what is told, not that
+    /// this could not be written down.
+    fn fail(&mut self, error: &RunError) {
+        let written = if self.has_begun {
+            self.record.remarks.push(error.to_string());
+            self.record.stop(RunRecordState::Failed, Vec::new(), None);
+            let written = self.record.write(&self.directory);
+            self.directory.release_reserved();
+            written
+        } else {
+            self.directory.discard()
+        };
+        if let Err(unwritten) = written {
+            tracing::error!("{unwritten}");
         }
-        self.record.remarks.push(error.to_string());
-        self.record.stop(RunRecordState::Failed, Vec::new(), None);
-        Ok(self.record.write(&self.directory)?)
     }
 
-    /// Writes how the run ended.
+    /// Writes how the run ended. What cannot be written is a failure of the run, which its summary tells whatever happens.
     fn close(
         &mut self,
-        summary: &Summary,
+        summary: &mut Summary,
         tables: Vec<TableSummary>,
         books: &Books,
         observed: Option<&Observed>,
-    ) -> Result<(), RunError> {
-        observed.map_or(Ok(()), |observed| self.keep(observed))?;
+    ) {
+        if let Some(Err(error)) = observed.map(|observed| self.keep(observed)) {
+            fail(summary, &error);
+        }
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
         self.record.remarks = summary.remarks();
         self.record.details = details(summary);
@@ -210,8 +241,18 @@ impl Files {
             self.record.details.insert("preview".to_owned(), preview.into());
         }
         self.record.stop(state, tables, Some(books));
-        Ok(self.record.write(&self.directory)?)
+        if let Err(error) = self.record.write(&self.directory) {
+            fail(summary, &error);
+        }
+        self.directory.release_reserved();
     }
+}
+
+/// Enters what went wrong when the run had ended already.
+fn fail(summary: &mut Summary, error: &RecordError) {
+    tracing::error!("{error}");
+    summary.state = "failed";
+    summary.failures.push(error.to_string());
 }
 
 fn take_data(
@@ -232,6 +273,7 @@ fn take_data(
     let mut files = Files { directory, record, has_begun: false };
     let result = files
         .keep_channels(configuration)
+        .and_then(|()| files.reserve_record(roster.names.len()))
         .and_then(|()| take_data_into(configuration, origin, (roster, &placement), end, watch, &mut files));
     if let Err(error) = &result {
         watch.handle.publish(LiveState {
@@ -241,7 +283,7 @@ fn take_data(
             failures: vec![error.to_string()],
             ..LiveState::default()
         });
-        files.fail(error)?;
+        files.fail(error);
     }
     result
 }
@@ -281,7 +323,7 @@ fn take_data_into(
     let descriptions = paths.descriptions(configuration);
     paths.observed().into_iter().for_each(|observed| watch.handle.set_observed(observed));
     let started = Instant::now();
-    files.has_begun = true;
+    files.begin(watch.handle.observed());
     paths.start(&site);
     let watched = Watched {
         signals: signals.clone(),
@@ -310,9 +352,9 @@ fn take_data_into(
         first_hit_ms: taken.first_hit_ms(started),
         refused: watched.refused.all(),
     };
-    let summary =
+    let mut summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
-    files.close(&summary, taken.tables(), &outcome.books, watch.handle.observed())?;
+    files.close(&mut summary, taken.tables(), &outcome.books, watch.handle.observed());
     watched.tell_last(&summary, end, taken.trigger());
     Ok(summary)
 }

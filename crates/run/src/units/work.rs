@@ -137,8 +137,12 @@ impl Filing {
 
     /// Whether it is time to put on file what was given.
     fn is_due(&self, settled: u64, now: Mark) -> bool {
-        let waiting = self.given.back().map_or(0, |(given, _)| given - settled);
-        self.since.is_some_and(|since| waiting >= self.most_waiting || now.since_ns(since) >= FLUSH_NS)
+        self.since.is_some_and(|since| self.is_urgent(settled) || now.since_ns(since) >= FLUSH_NS)
+    }
+
+    /// Whether so many events wait that soon none could come any more: not even `[record] sync` by time is waited for.
+    fn is_urgent(&self, settled: u64) -> bool {
+        self.given.back().map_or(0, |(given, _)| given - settled) >= self.most_waiting
     }
 
     /// The unit's position up to which everything is on file, when that is news.
@@ -186,9 +190,11 @@ impl BuilderWork {
 
     /// Lets others forget what is on file, and sees to it that it gets there.
     fn file(&mut self, now: Mark, signals: &Signals) {
-        if self.filing.is_due(self.sink.events_settled(), now) {
+        let settled = self.sink.events_settled();
+        let is_urgent = self.filing.is_urgent(settled);
+        if is_urgent || self.filing.is_due(settled, now) {
             self.filing.since = None;
-            let result = self.sink.flush();
+            let result = if is_urgent { self.sink.force() } else { self.sink.flush() };
             self.heed(result, signals);
         }
         if let Some(position) = self.filing.settle(self.sink.events_settled()) {

@@ -68,3 +68,78 @@ fn a_run_is_found_by_its_number() {
     let several = thalweg(&["verify", &by_number]);
     assert!(several.code == Some(1) && several.error.contains("000001-one-board and "), "{several:#?}");
 }
+
+#[test]
+fn a_table_that_is_removed_in_mid_run_ends_it_with_a_word_and_a_loss() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "batch_age_s = 0.05\n");
+    let running = Running::start(&["run", &file, "--json"]);
+    let hits = format!("{}/hits.arrows", run_of(&folder));
+    wait_for_bytes(&hits, 20_000);
+    std::fs::remove_file(&hits).expect("removed");
+    let ended = running.wait();
+    let summary = ended.json();
+    assert_eq!((ended.code, &summary["state"]), (Some(1), &"failed".into()), "{summary:#}");
+    assert!(summary["failures"].to_string().contains("has removed this file"), "{summary:#}");
+    assert_books_close(&summary);
+    assert!(number(&summary, "hits_recorded") == 0 && number(&summary, "hits_lost") > 0, "{summary:#}");
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_end_costs_neither_the_record_nor_the_spectra_nor_the_summary() {
+    let folder = Folder::new();
+    let probe = std::process::Command::new("unshare").args(["-m", "true"]).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        println!("skipped: a file system of one's own needs root");
+        return;
+    }
+    std::fs::create_dir(folder.at("runs")).expect("made");
+    let file = configuration(&folder, "batch_age_s = 0.05\n");
+    let script = format!(
+        "mount -t tmpfs -o size=16m none '{runs}' || exit 9\n\
+         \"$0\" run '{file}' --json > '{summary}' & pid=$!\n\
+         until [ \"$(stat -c %s '{runs}/000001-one-board/hits.arrows' 2>/dev/null || echo 0)\" -gt 20000 ]; do\n\
+         kill -0 $pid || break; sleep 0.02; done\n\
+         cat /dev/zero > '{runs}/filler' 2>/dev/null\n\
+         wait $pid; code=$?\n\
+         [ -e '{runs}/000001-one-board/spectra.json' ] || exit 7\n\
+         rm '{runs}/filler'; ls -A '{runs}/000001-one-board' > '{listing}'\n\
+         \"$0\" verify '{runs}/000001' || exit 8\n\
+         exit $code",
+        runs = folder.at("runs"),
+        summary = folder.at("summary.json"),
+        listing = folder.at("listing"),
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_thalweg")])
+        .output()
+        .expect("unshare");
+    if output.status.code() == Some(9) {
+        println!("skipped: this system does not let us mount");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "the run failed, and verifies: {output:#?}");
+    let summary = std::fs::read_to_string(folder.at("summary.json")).expect("printed");
+    let summary: serde_json::Value = serde_json::from_str(&summary).expect("a summary");
+    assert_books_close(&summary);
+    assert!(summary["failures"].to_string().contains("no space left"), "{summary:#}");
+    let listing = std::fs::read_to_string(folder.at("listing")).expect("written");
+    assert!(!listing.contains(".room"), "{listing}");
+}
+
+#[test]
+fn a_ledger_file_that_is_cut_in_mid_run_costs_neither_the_run_nor_a_count() {
+    let folder = Folder::new();
+    let file = configuration(&folder, "batch_age_s = 0.05\n");
+    let running = Running::start(&["run", &file, "--json"]);
+    wait_for_bytes(&format!("{}/hits.arrows", run_of(&folder)), 20_000);
+    let ledger = format!("{}/ledger.bin", run_of(&folder));
+    std::fs::write(&ledger, "").expect("cut");
+    // Written again while the run goes on, so that it is there after a kill, too.
+    wait_for_bytes(&ledger, 100);
+    running.signal("INT");
+    let ended = running.wait().done();
+    assert!(ended.error.contains("no count is lost"), "{}", ended.error);
+    assert_books_close(&ended.json());
+    thalweg(&["verify", &run_of(&folder)]).done();
+}
