@@ -4,16 +4,18 @@
 //!  value ─► octave and quarter of it ─► count          1 2 3 4 | 5 6 7 8 | 10 12 14 16 | 20 …
 //! ```
 
-/// Counts of values by size, four bins per octave: an error of at most an eighth, 2 KiB, for ever.
+/// Counts of values by size, four bins per octave: 2 KiB, for ever. The smallest and the largest value are exact.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     bins: Box<[u64; Histogram::BINS]>,
     total: u64,
+    smallest: u64,
+    largest: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { bins: Box::new([0; Histogram::BINS]), total: 0 }
+        Histogram { bins: Box::new([0; Histogram::BINS]), total: 0, smallest: u64::MAX, largest: 0 }
     }
 }
 
@@ -26,6 +28,8 @@ impl Histogram {
     pub fn add(&mut self, value: u64) {
         self.bins[bin(value)] += 1;
         self.total += 1;
+        self.smallest = self.smallest.min(value);
+        self.largest = self.largest.max(value);
     }
 
     /// Values counted.
@@ -47,21 +51,29 @@ impl Histogram {
         counted.map(|(bin, count)| (Histogram::bin_start(bin), *count))
     }
 
-    /// The value below which a share of all lies (0.5: the median), to within its bin; 0 of none.
-    pub fn quantile(&self, share: f64) -> u64 {
-        let wanted = (share.clamp(0.0, 1.0) * self.total as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        let found = self.bins.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        });
-        found.map_or(0, Histogram::bin_start)
+    /// The value below which a fraction of all lies (0.5: p50), 0 of none. Between the ends of a bin it is interpolated; it
+    /// is never below the smallest value or above the largest, and so exact where all are equal.
+    pub fn quantile(&self, fraction: f64) -> u64 {
+        let wanted = fraction.clamp(0.0, 1.0) * self.total as f64;
+        let mut below = 0.0;
+        for (bin, count) in self.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = *count as f64;
+            if below + count >= wanted {
+                let start = Histogram::bin_start(bin);
+                // The last bin ends where no other begins: at the largest value.
+                let end =
+                    if bin + 1 < Histogram::BINS { Histogram::bin_start(bin + 1) } else { self.largest };
+                let within = (end - start) as f64 * (wanted - below) / count;
+                return start.saturating_add(within as u64).clamp(self.smallest, self.largest);
+            }
+            below += count;
+        }
+        0
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.bins.fill(0);
-        self.total = 0;
+        *self = Histogram::default();
     }
 }
 
@@ -87,12 +99,26 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_bins() {
+    fn a_percentile_is_never_below_the_smallest_value_nor_above_the_largest() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.quantile(0.5), 0);
-        (0..100).for_each(|_| histogram.add(1000));
+        (0..100).for_each(|_| histogram.add(9056));
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|fraction| histogram.quantile(fraction)), [9056; 4]);
         histogram.add(1 << 40);
-        assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (896, 1 << 40));
+        assert!((9056..10_240).contains(&histogram.quantile(0.5)), "{}", histogram.quantile(0.5));
+        assert_eq!((histogram.quantile(0.0), histogram.quantile(1.0)), (9056, 1 << 40));
         assert_eq!(histogram.filled().map(|(_, count)| count).sum::<u64>(), 101);
+        histogram.clear();
+        assert_eq!((histogram.quantile(1.0), histogram.total()), (0, 0));
+    }
+
+    #[test]
+    fn percentiles_are_interpolated_within_a_bin() {
+        let mut histogram = Histogram::default();
+        (1..=100_000).for_each(|value| histogram.add(value));
+        for (fraction, value) in [(0.01, 1000.0), (0.5, 50_000.0), (0.9, 90_000.0), (0.99, 99_000.0)] {
+            let found = histogram.quantile(fraction) as f64;
+            assert!((found / value - 1.0).abs() < 0.03, "p{:.0}: {found} of {value}", 100.0 * fraction);
+        }
     }
 }
