@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  /proc, /sys, the run's state ─► checks: what was found, whether that will do, what to do if not
-//!                                └► counters of losses, since the host started
+//!                                └► counters of losses, since the run started
 //! ```
 //! What the host does not tell, as a virtual machine its governor, is left out.
 
@@ -108,8 +108,25 @@ fn memory(meminfo: &str) -> Option<Value> {
     Some(check("memory", available > FREE_MEMORY_SHARE * all, found, advice))
 }
 
-/// What was thrown away on this host since it started: by the kernel always, by network cards where they have.
-pub(super) fn counters() -> Vec<Value> {
+/// What this host has thrown away so far, by name.
+pub(super) type Counters = Vec<(String, u64)>;
+
+/// What was thrown away on this host since `start`: by the kernel always, by network cards where they have.
+pub(super) fn counters_since(start: &Counters) -> Vec<Value> {
+    difference(&counters(), start).map(|(name, total)| json!({ "name": name, "total": total })).collect()
+}
+
+fn difference<'c>(now: &'c Counters, start: &'c Counters) -> impl Iterator<Item = (&'c str, u64)> {
+    now.iter().filter_map(move |(name, total)| {
+        let before = start.iter().find(|(own, _)| own == name).map_or(0, |(_, before)| *before);
+        let since = total.saturating_sub(before);
+        // Cards are many: those that threw nothing away are not listed.
+        (since > 0 || !name.contains(" rx_")).then_some((name.as_str(), since))
+    })
+}
+
+/// Counters since the host started.
+pub(super) fn counters() -> Counters {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let mut found = udp_counters(&text("/proc/net/snmp"));
     found.push(("softnet dropped".to_owned(), softnet_dropped(&text("/proc/net/softnet_stat"))));
@@ -123,7 +140,7 @@ pub(super) fn counters() -> Vec<Value> {
             }
         }
     }
-    found.into_iter().map(|(name, total)| json!({ "name": name, "total": total })).collect()
+    found
 }
 
 /// Of two lines that begin with `Udp:`, names and values.
@@ -187,6 +204,18 @@ mod tests {
         let full = memory("MemTotal:  1000000 kB\nMemAvailable:   40000 kB\n").expect("told");
         assert_eq!(full["ok"], false);
         assert_eq!(memory("MemTotal: x kB"), None);
+    }
+
+    #[test]
+    fn counters_are_those_since_the_start_of_the_run_and_not_of_the_host() {
+        let counters = |errors: u64, card: u64| -> Counters {
+            vec![("UdpInErrors".to_owned(), errors), ("eth0 rx_dropped".to_owned(), card)]
+        };
+        let (start, now) = (counters(24_031, 5), counters(24_033, 5));
+        assert_eq!(difference(&now, &start).collect::<Vec<_>>(), [("UdpInErrors", 2)]);
+        let now = counters(24_031, 6);
+        let found: Vec<_> = difference(&now, &start).collect();
+        assert_eq!(found, [("UdpInErrors", 0), ("eth0 rx_dropped", 1)]);
     }
 
     #[test]

@@ -7,7 +7,14 @@ use crate::config::Configuration;
 use crate::supervise::LiveState;
 
 /// The system screen's object.
-pub(super) fn look(state: &LiveState, plan: &Value, configuration: &Configuration) -> Value {
+///
+/// `counters` are those of the host when the run started.
+pub(super) fn look(
+    state: &LiveState,
+    plan: &Value,
+    configuration: &Configuration,
+    counters: &host::Counters,
+) -> Value {
     let sources = state.sources.iter().map(|source| {
         json!({
             "name": source.name, "ring_fill": source.ring_fill, "pool_fill": source.pool_fill,
@@ -20,7 +27,7 @@ pub(super) fn look(state: &LiveState, plan: &Value, configuration: &Configuratio
         "kernel": read("/proc/sys/kernel/osrelease"),
         "load": loads(),
         "checks": host::checks(state, configuration),
-        "counters": host::counters(),
+        "counters": host::counters_since(counters),
         "memory": memory(),
         "threads": threads(),
         "plan": plan,

@@ -18,7 +18,7 @@ mod recorded;
 mod watchman;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use thalweg_data::{Books, Flags, RunState};
@@ -52,6 +52,8 @@ pub struct Served {
     live: Mutex<Live>,
     messages: MessageLog,
     alarms: Mutex<Value>,
+    /// What the host had thrown away when the run of this number started.
+    host: Mutex<(u64, host::Counters)>,
 }
 
 impl Served {
@@ -65,6 +67,7 @@ impl Served {
             live: Mutex::default(),
             messages,
             alarms: Mutex::new(json!([])),
+            host: Mutex::new((0, host::counters())),
         }
     }
 
@@ -82,6 +85,19 @@ impl Served {
             Subject::Run(run) => run.clone(),
             Subject::Station(station) => station.run(),
         }
+    }
+
+    /// What the host had thrown away when a run started. The first was there when this was made; each later one is seen to
+    /// begin within a look of the alarms.
+    fn host_at_start(&self, run: u64) -> MutexGuard<'_, (u64, host::Counters)> {
+        let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
+        if host.0 != run {
+            let is_first = std::mem::replace(&mut host.0, run) == 0;
+            if !is_first {
+                host.1 = host::counters();
+            }
+        }
+        host
     }
 
     /// The alarms as they stand, to be shown with the state.
@@ -133,6 +149,7 @@ impl Experiment for Served {
         let run = self.handle();
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = live.look(&run, &self.configuration);
+        drop(self.host_at_start(run.state().run));
         state["alarms"] = self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone();
         state["messages"] = json!(self.messages.after(0));
         state
@@ -234,6 +251,7 @@ impl Experiment for Served {
     }
 
     fn system(&self) -> Value {
-        machine::look(&self.handle().state(), &self.plan, &self.configuration)
+        let state = self.handle().state();
+        machine::look(&state, &self.plan, &self.configuration, &self.host_at_start(state.run).1)
     }
 }
