@@ -40,6 +40,11 @@ impl RunState {
         }
     }
 
+    /// Whether data may come.
+    pub fn takes_data(self) -> bool {
+        matches!(self, RunState::Running | RunState::Paused)
+    }
+
     /// Whether a run may go from this state to `next`.
     pub fn may_become(self, next: RunState) -> bool {
         use RunState::*;

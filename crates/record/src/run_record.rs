@@ -12,7 +12,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use thalweg_data::{Books, Stage, Unit};
+use thalweg_data::ledger::{AccountBook, LossReport};
+use thalweg_data::{Books, LossReason, SourceId, Stage, Tally, Unit};
 
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
@@ -220,6 +221,34 @@ impl RunRecord {
     }
 }
 
+impl RunRecord {
+    /// What was lost, as people read it; `None` of a run that has no books yet.
+    pub fn loss_report(&self) -> Option<LossReport> {
+        let books = self.ledger.as_ref()?.books();
+        let keeps = |table: Table| self.tables.iter().any(|found| found.table == table.word());
+        let is_sliced = |own: &AccountBook| own.stage == Stage::TimeSlice && own.counts(Unit::Hits);
+        let slices_alone =
+            !keeps(Table::Hits) && keeps(Table::Events) && books.accounts.iter().any(is_sliced);
+        let kept_behind = if slices_alone { Stage::TimeSlice } else { Stage::Record };
+        Some(LossReport::of(&books, kept_behind, self.detail_count("triggers_unseen")))
+    }
+
+    /// Losses that are not in the books: hits recorded late, triggers that came from no board, bytes that could not be read.
+    pub fn beside_the_books(&self) -> Vec<String> {
+        let lines = [
+            ("hits_late", "hits came too late for the time order; they are recorded, flagged `late`"),
+            ("triggers_unseen", "trigger numbers between the first event and the last came from no board"),
+            ("bytes_unread", "bytes unread in damaged capture files"),
+        ];
+        let told = lines.into_iter().filter(|(key, _)| self.detail_count(key) > 0);
+        told.map(|(key, words)| format!("{} {words}", self.detail_count(key))).collect()
+    }
+
+    fn detail_count(&self, key: &str) -> u64 {
+        self.details.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0)
+    }
+}
+
 impl LedgerRecord {
     /// The books, as a file has them.
     pub fn of(books: &Books) -> LedgerRecord {
@@ -231,6 +260,38 @@ impl LedgerRecord {
             entries: words.and_then(|words| serde_json::from_value(words).ok()).unwrap_or_default(),
             losses: serde_json::to_value(books.losses()).unwrap_or_default(),
         }
+    }
+
+    /// The books again, of a run that is over.
+    pub fn books(&self) -> Books {
+        let mut books = Books::default();
+        for row in &self.entries {
+            let (Some(stage), Some(unit)) = (Stage::from_word(&row.stage), Unit::from_word(&row.unit)) else {
+                continue;
+            };
+            let known = books.sources.iter().position(|name| *name == row.source);
+            let source = SourceId(known.unwrap_or(books.sources.len()) as u16);
+            if known.is_none() {
+                books.sources.push(row.source.clone());
+            }
+            let open = |own: &AccountBook| (own.source, own.stage) == (source, stage);
+            let place = books.accounts.iter().rposition(open).unwrap_or_else(|| {
+                books.accounts.push(AccountBook { stage, source, units: 0, tally: Tally::default() });
+                books.accounts.len() - 1
+            });
+            let AccountBook { units, tally, .. } = &mut books.accounts[place];
+            *units |= 1 << unit as u32;
+            tally.input(unit, row.input);
+            tally.output(unit, row.output);
+            tally.overhead(unit, row.overhead);
+            tally.filtered(unit, row.filtered);
+            tally.set_held(unit, row.held);
+            for (reason, count) in &row.lost {
+                LossReason::from_word(reason).into_iter().for_each(|reason| tally.lost(reason, unit, *count));
+            }
+        }
+        books.accounts.sort_by_key(|account| (account.source, account.stage));
+        books
     }
 
     /// The same of recorded events: of those of the table `events`, or of those that were made of hits, `coincidences`. The

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+pub use thalweg_data::ledger::{LossReport, LossTotal};
 use thalweg_record::Table;
 
 pub use thalweg_record::{

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use thalweg_data::ledger::{Carrier, Loss};
+use thalweg_data::ledger::{Carrier, Loss, LossReport};
 use thalweg_data::{Books, SourceId, Stage, Unit};
 use thalweg_readout::links::LinkPlan;
 use thalweg_record::Table;
@@ -39,6 +39,14 @@ pub(crate) struct Entry {
     pub(crate) links: Vec<LinkPlace>,
     /// Everything that belongs to it.
     pub(crate) all: Vec<SourceId>,
+    /// The keys that advice on its losses may name.
+    keys: Vec<String>,
+}
+
+impl Entry {
+    fn knows(&self, key: &str) -> bool {
+        self.keys.iter().any(|own| own == key)
+    }
 }
 
 /// Everyone in a run.
@@ -81,25 +89,49 @@ impl Roster {
             .flat_map(|place| place.boards.clone().map(move |board| (board, books.carrier(place.link))))
             .map(|(board, carrier)| (self.names[usize::from(board)].as_str(), carrier))
             .collect();
+        let owners = self.entries.iter().flat_map(|entry| entry.all.iter().map(move |own| (*own, entry)));
+        let owners: HashMap<SourceId, &Entry> = owners.collect();
+        let knows = |source: SourceId, key: &str| owners.get(&source).is_some_and(|entry| entry.knows(key));
+        let by_name = |name: &str| self.names.iter().position(|own| own == name);
         let place = |loss: Loss| match carried.get(loss.source.as_str()) {
-            Some(carrier) => loss.carried_by(*carrier),
+            Some(carrier) => {
+                let source = by_name(&loss.source).map(|index| SourceId(index as u16));
+                loss.advised(*carrier, |key| source.is_some_and(|source| knows(source, key)))
+            }
             None => loss,
         };
-        books.losses().into_iter().map(place).collect()
+        books.losses_of(knows).into_iter().map(place).collect()
+    }
+
+    /// The losses of books that are grouped as [`Roster::groups`] says, with the advice that fits each `[[source]]`.
+    pub(crate) fn grouped_losses(&self, grouped: &Books) -> Vec<Loss> {
+        let knows = |source: SourceId, key: &str| {
+            self.entries.get(source.index()).is_some_and(|entry| entry.knows(key))
+        };
+        grouped.losses_of(knows)
+    }
+
+    /// Losses as people read them, of these books or of grouped ones; `unseen` triggers came from no board.
+    pub(crate) fn loss_report(&self, books: &Books, unseen: u64) -> LossReport {
+        LossReport::of(books, self.hits_end(), unseen)
+    }
+
+    /// Events on file: those that were built or, of a run that builds none, those that were made of hits.
+    pub(crate) fn events_recorded(&self, books: &Books) -> u64 {
+        let of_hits = |source| self.events.is_some() && self.coincidences == Some(source);
+        let recorded = books.accounts.iter().filter(|own| own.stage == Stage::Record && !of_hits(own.source));
+        recorded.map(|account| account.tally.total_output(Unit::Events)).sum()
+    }
+
+    /// Coincidences on file; 0 of a run without.
+    pub(crate) fn coincidences_recorded(&self, books: &Books) -> u64 {
+        let account = self.coincidences.and_then(|own| books.account(Stage::Record, own));
+        account.map_or(0, |account| account.tally.total_output(Unit::Events))
     }
 
     /// The stage behind which hits are kept: where the way forks behind decoding, that of the branch which keeps them.
     pub(crate) fn hits_end(&self) -> Stage {
         if self.keeps_slices_alone { Stage::TimeSlice } else { Stage::Record }
-    }
-
-    /// Hits that were lost before they were kept. What another branch loses, it loses of its own.
-    pub(crate) fn hits_lost(&self, books: &Books) -> u64 {
-        let branch: &[Stage] = match self.hits_end() {
-            Stage::TimeSlice => &[Stage::TimeSlice],
-            _ => &[Stage::Order, Stage::Cut, Stage::Record],
-        };
-        books.total_lost(Unit::Hits, |stage| stage <= Stage::Decode || branch.contains(&stage))
     }
 
     /// Everyone's numbers by what people speak of: each `[[source]]`, the events, each unit.
@@ -158,13 +190,15 @@ impl Roster {
         let sliced = sliced > 0;
         let mut next = Next { hit: 0, board: hits as u16, shared: (hits + boards) as u16 };
         for (source, shape) in configuration.sources.iter().zip(shapes) {
-            roster.add(&source.head.name, shape, sliced, &mut next);
+            roster.add(source, shape, sliced, &mut next);
         }
         Ok(roster)
     }
 
-    fn add(&mut self, name: &str, shape: Option<Shape>, sliced: bool, next: &mut Next) {
-        let mut entry = Entry { name: name.to_owned(), links: Vec::new(), all: Vec::new() };
+    fn add(&mut self, source: &SourceSettings, shape: Option<Shape>, sliced: bool, next: &mut Next) {
+        let name = source.head.name.as_str();
+        let keys = source.keys_for_advice();
+        let mut entry = Entry { name: name.to_owned(), links: Vec::new(), all: Vec::new(), keys };
         let Some(Shape { links, boards, offsets }) = shape else {
             entry.all.push(SourceId(take(&mut next.hit, 1).start));
             self.names[entry.all[0].index()] = name.to_owned();
@@ -259,6 +293,23 @@ mod tests {
         assert_eq!(roster.entries[0].links[2], LinkPlace { link: SourceId(3), boards: 3..4 });
         assert_eq!(roster.entries[2].links, [LinkPlace { link: SourceId(6), boards: 4..6 }]);
         assert_eq!(roster.entries[1].all, [SourceId(0)]);
+    }
+
+    #[test]
+    fn built_events_and_coincidences_are_two_numbers() {
+        let roster = roster(
+            "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n\
+             [slices]\nslice_ps = 1_000_000_000\n[coincidence]\nwindow_ps = 100_000\n",
+        );
+        let ledger = thalweg_data::Ledger::create(None, &roster.names).expect("memory");
+        for (account, count) in [(roster.events, 300), (roster.coincidences, 7)] {
+            let mut tally = thalweg_data::Tally::default();
+            tally.output(Unit::Events, count);
+            let account = account.expect("the run has both");
+            ledger.open(Stage::Record, account, &[Unit::Events]).publish(&tally);
+        }
+        let books = ledger.books();
+        assert_eq!((roster.events_recorded(&books), roster.coincidences_recorded(&books)), (300, 7));
     }
 
     #[test]

@@ -98,13 +98,14 @@ fn hits_picture(run: &Path, directory: &RunDirectory, record: &RunRecord) -> Res
             channels: *channels,
         })
         .collect();
-    let lost = record.details.get("hits_lost").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    // A run that was killed has no books: nobody knows.
+    let lost = record.loss_report().map_or("hits lost: unknown".to_owned(), |loss| loss.text());
     let facts = Facts {
         title: title(record),
         run: &run.display().to_string(),
         started: &record.started,
         hits_recorded: spectra.hits(),
-        hits_lost: lost,
+        lost: &lost,
         ledger_closed: record.ledger.as_ref().is_some_and(|ledger| ledger.closed),
         software: SOFTWARE,
         sources: &sources,

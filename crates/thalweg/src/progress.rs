@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg_run::RunState;
+use thalweg_run::recording::LossTotal;
 use thalweg_run::supervise::{EventState, LiveState, SourceState};
 
 use crate::report::si;
@@ -98,10 +99,7 @@ impl Lines {
 }
 
 fn source_line(source: &SourceState, width: usize) -> String {
-    let lost = match source.lost {
-        0 => "0 lost".to_owned(),
-        lost => format!("{} LOST", si(lost as f64)),
-    };
+    let lost = source.loss.as_ref().map_or(String::new(), in_red_words);
     let (rate_hz, what) = match source.links {
         0 => (source.hit_rate_hz, "hits/s"),
         _ => (source.fragment_rate_hz, "fragments/s"),
@@ -137,12 +135,33 @@ fn total_line(progress: &LiveState) -> String {
         ),
     };
     format!(
-        "{mark} {}  {}{hits}  {}lost  disk {}B free, {left} left",
+        "{mark} {}  {}{hits}  {}{}  disk {}B free, {left} left",
         progress.state,
         duration(progress.elapsed_seconds),
-        si(progress.lost as f64),
+        progress.loss.iter().map(in_red_words).collect::<Vec<_>>().join("; "),
+        dead_time(progress),
         si(progress.disk_free_bytes as f64),
     )
+}
+
+/// A loss in words, in capitals where there is one.
+fn in_red_words(loss: &LossTotal) -> String {
+    if loss.is_none() { loss.to_string() } else { loss.text.replacen(" lost:", " LOST:", 1) }
+}
+
+/// How much is not taken: triggers refused, else time BUSY, else what the boards of a source report at most.
+fn dead_time(progress: &LiveState) -> String {
+    let refused = progress.trigger.and_then(|trigger| trigger.dead_time_fraction);
+    let boards = progress.sources.iter().filter_map(|source| Some(source.dead_time?.fraction));
+    let (fraction, what) = match (refused, progress.busy_time) {
+        (Some(fraction), _) => (fraction, "of the triggers refused"),
+        (None, Some(busy)) => (busy.fraction, "of the time BUSY"),
+        (None, None) => match boards.reduce(f64::max) {
+            Some(fraction) => (fraction, "of the time, as the boards report"),
+            None => return String::new(),
+        },
+    };
+    format!("  dead time {:.1} % ({what})", 100.0 * fraction)
 }
 
 /// The events of a triggered run: how fast, how whole, how long they wait for their last fragment.
@@ -154,15 +173,16 @@ fn event_line(events: &EventState) -> String {
         format!("  {} MISSING {missing} of {}", board.name, board.expected)
     });
     let look = &events.look;
+    let busy =
+        look.busy_share.map_or(String::new(), |share| format!("  BUSY {:>3.0} % of the time", 100.0 * share));
     format!(
-        "  {:>8}events/s  {:>8}recorded  {} partial  {:>8}B each  {:>6} open  {:>7.0} µs to build  busy {:>3.0} %{missing}",
+        "  {:>8}events/s  {:>8}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
         si(events.event_rate_hz),
         si(events.events_recorded as f64),
         si(look.partial() as f64).trim_end(),
         si(look.median_event_bytes as f64),
         look.open_events,
         look.median_build_ns as f64 / 1e3,
-        100.0 * look.busy_share.unwrap_or(0.0),
     )
 }
 

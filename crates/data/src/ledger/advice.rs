@@ -1,9 +1,11 @@
 //! What an operator can do about a loss: by its reason, the place where it was counted, and how the data come.
 //!
 //! ```text
-//!  reason + stage + carrier ─► what was seen; what to do
+//!  reason + stage + carrier ─► what was seen: to do | to do | to do
+//!  keys of the source ───────► what was seen: to do; to do          what cannot be done here is left out
 //! ```
 //! The same word means different things: of a TCP board a gap was made in the board, of a UDP board more often on the way.
+//! What to do is left out where it names a key that the source does not have, or dumps that its format does not keep.
 
 use serde::Serialize;
 
@@ -22,9 +24,26 @@ pub enum Carrier {
     Unknown,
 }
 
+/// What an advice calls the first refused bytes that some formats keep.
+const DUMPS: &str = "dumps";
+
 impl LossReason {
-    /// What was seen, and what an operator can do about it.
-    pub const fn advice(self, stage: Stage, carrier: Carrier) -> &'static str {
+    /// What was seen, and what an operator can do about it here. `known` says whether the source has a key of this name, and
+    /// of `dumps` whether its format keeps them; keys with a section (`[build] age_ms`) are everybody's.
+    pub fn advice(self, stage: Stage, carrier: Carrier, known: impl Fn(&str) -> bool) -> String {
+        let template = self.template(stage, carrier);
+        let (seen, options) = template.split_once(": ").unwrap_or((template, ""));
+        let fits =
+            |option: &&str| (known(DUMPS) || !option.contains(DUMPS)) && source_keys(option).all(&known);
+        let options: Vec<&str> = options.split(" | ").filter(fits).collect();
+        match options.is_empty() {
+            true => format!("{seen}: see the messages of the run"),
+            false => format!("{seen}: {}", options.join("; ")),
+        }
+    }
+
+    /// What was seen, and behind `: ` everything that can be done, separated by ` | `. For tests of the keys in it.
+    pub const fn template(self, stage: Stage, carrier: Carrier) -> &'static str {
         use LossReason::*;
         match self {
             NeverReceived | DatagramGap | BufferGap | FrameGap | MissingFragment | Unfinished => {
@@ -33,11 +52,11 @@ impl LossReason {
             OverBudget | LateFragment | DuplicateFragment | OutOfWindow | Incomplete | TooLarge
             | UnknownSource | WrongRun | Abandoned => in_building(self, stage, carrier),
             DatagramTooLong => {
-                "datagrams are longer than the room for them: raise `datagram_bytes` of the source"
+                "datagrams are longer than the buffer for them: raise `datagram_bytes` of the source"
             }
             Stranger => "another host sends to this port: give the board's address in the URL",
             NoBlock => {
-                "all memory of the source was in use: raise its `memory_bytes`, or use `policy = \"hold\"`; see which stage is slow"
+                "all memory of the source was in use: raise its `memory_bytes` | use `policy = \"hold\"` | see which stage is slow"
             }
             CaptureTruncated => {
                 "the capture holds only beginnings: capture with a larger length (tcpdump -s 0)"
@@ -47,19 +66,19 @@ impl LossReason {
                 "the same datagram came twice: look for two paths or a mirror port between board and host"
             }
             BadFraming | WrongConstant | BadLength => {
-                "headers are not what they should be: see the dumps, check that `format` and `profile` name what the board sends"
+                "headers are not what they should be: see the dumps | check that `format` names what the board sends | check `profile` against the board's firmware | check `header_bytes` and the fields of the header against the board's manual"
             }
             BadHash => {
-                "a checksum is wrong: bytes were damaged by the board, its cable or a switch; see the dumps, and whether one board has them all"
+                "a checksum is wrong, so bytes were damaged by the board, its cable or a switch: see whether one board has them all | see the dumps"
             }
             Resynchronised | ZeroWords | WordCount | UnknownFormat | TruncatedHit | BadSamples => {
                 "data were damaged on the way or by the board: see which source has them, and the loss before it on its path"
             }
             BadChannel => {
-                "a channel number is beyond the board's: check `channels` of the source against the board"
+                "a channel number is beyond the board's: check `channels` of the source against the board | compare the board's channels with the configuration"
             }
             Late => {
-                "hits came after their place in the time order had passed: raise `disorder_ps` of the source, or keep late hits"
+                "hits came after their place in the time order had passed: if one source carries several boards, name the fields that tell them apart in `part` | raise `disorder_ps` of the source | keep them, flagged, with `[order] late = \"keep\"`"
             }
             Busy => {
                 "triggers came while BUSY was raised, and were not taken: the rate is above what this system can take; see which stage is full"
@@ -67,10 +86,16 @@ impl LossReason {
             UnitLost => {
                 "a unit ended with these on their way: see its own log; the events are in the books as partial"
             }
-            DiskFull => "the disk was full: free space, or set `[record] directory` to another disk",
+            DiskFull => "the disk was full: free space | set `[record] directory` to another disk",
             WriteFailed => "the disk or file failed: see the message of the run, and the system's log",
         }
     }
+}
+
+/// The keys in backticks that a source must have; those with a section are everybody's.
+fn source_keys(option: &str) -> impl Iterator<Item = &str> {
+    let quoted = option.split('`').skip(1).step_by(2);
+    quoted.map(|key| key.split(" = ").next().unwrap_or(key)).filter(|key| !key.starts_with('['))
 }
 
 /// Something is missing by somebody's count.
@@ -78,7 +103,7 @@ const fn gap(reason: LossReason, stage: Stage, carrier: Carrier) -> &'static str
     use LossReason::*;
     match (reason, stage, carrier) {
         (Unfinished, _, Carrier::Datagrams) => {
-            "some datagrams of a fragment came and others did not: look at the socket's drop count and the switch's, or raise `reassembly_ms`"
+            "some datagrams of a fragment came and others did not: look at the socket's drop count and the switch's | raise `reassembly_ms`"
         }
         (Unfinished, ..) => "a stream ended in the middle of a unit: the board or its connection went away",
         (NeverReceived, Stage::Trigger, _) => {
@@ -91,19 +116,19 @@ const fn gap(reason: LossReason, stage: Stage, carrier: Carrier) -> &'static str
             "boards sent more than came: what the socket dropped, the gaps on the wire and what was refused say where it went"
         }
         (MissingFragment, _, Carrier::Stream) => {
-            "this board did not answer triggers that others answered, and TCP loses nothing: look at its trigger cable, its buffers and its connection; if it is only slow, raise `[build] age_ms`"
+            "this board did not answer triggers that others answered, and TCP loses nothing: look at its trigger cable, its buffers and its connection | if it is only slow, raise `[build] age_ms`"
         }
         (MissingFragment, ..) => {
-            "others answered these triggers and nothing came from this board: if the socket dropped datagrams raise `receive_buffer_bytes`, else look at the switch's drop counters and spread the boards' sending times; a board that is dead is left out with `without`"
+            "others answered these triggers and nothing came from this board: if the socket dropped datagrams raise `receive_buffer_bytes` | look at the switch's drop counters and spread the boards' sending times | leave a board that is dead out with `without`"
         }
         (FrameGap, _, Carrier::Stream) => {
             "the board's own counter jumped, and TCP loses nothing: the board dropped these when its buffer was full; lower the rate or the data per trigger"
         }
         (FrameGap, ..) => {
-            "the board's own counter jumped: if the socket dropped datagrams raise `receive_buffer_bytes`, else look at the switch, and whether the board's buffer was full"
+            "the board's own counter jumped: if the socket dropped datagrams raise `receive_buffer_bytes` | look at the switch, and whether the board's buffer was full"
         }
         _ => {
-            "numbers of datagrams jumped: if the socket dropped some raise `receive_buffer_bytes` (and net.core.rmem_max), pin the receiver, or lower the rate; else look at the switch's drop counters"
+            "numbers of datagrams jumped: if the socket dropped some raise `receive_buffer_bytes` (and net.core.rmem_max), pin the receiver, or lower the rate | look at the switch's drop counters"
         }
     }
 }
@@ -113,34 +138,34 @@ const fn in_building(reason: LossReason, stage: Stage, carrier: Carrier) -> &'st
     use LossReason::*;
     match (reason, stage, carrier) {
         (OverBudget, Stage::Build, _) => {
-            "the builder had no room, and datagrams cannot wait: raise `[build] memory_bytes` and `depth`, and look for a board that is behind the others"
+            "the builder's memory was full, and datagrams cannot wait: raise `[build] memory_bytes` and `[build] depth` | look for a board that is behind the others"
         }
         (OverBudget, ..) => {
-            "the memory for time order was full: raise `[order] memory_bytes`, or lower `stall_ms`"
+            "the memory for time order was full: raise `[order] memory_bytes` | lower `[order] stall_ms`"
         }
         (LateFragment, ..) => {
-            "they came after their event had left: raise `[build] age_ms`, or look for what delays this board"
+            "they came after their event had left: raise `[build] age_ms` | look for what delays this board"
         }
         (Incomplete, ..) => {
-            "they were whole, but another board had not answered and `incomplete = \"drop\"`: see who has missing fragments"
+            "they were whole, but another board had not answered and `[build] incomplete = \"drop\"`: see who has missing fragments"
         }
         (DuplicateFragment, ..) => {
             "a board answered a trigger twice: look for two boards with one number, or a path that doubles datagrams"
         }
         (OutOfWindow, ..) => {
-            "trigger numbers are far from those of the other boards, or beyond `[build] trigger_bits`: see the dumps; reset the board at run start, or set `trigger_bits` to what the boards count (64 for `format = \"fragment\"` beyond 32 bits)"
+            "trigger numbers are far from those of the other boards, or beyond `[build] trigger_bits`: see the dumps | reset the board at run start | set `[build] trigger_bits` to what the boards count, 64 for boards that count beyond 32 bits"
         }
         (TooLarge, Stage::Unpack, Carrier::Unknown) | (TooLarge, Stage::Decode | Stage::Order, _) => {
             "a unit was larger than the memory for it: raise `block_bytes` of the source"
         }
         (TooLarge, ..) => {
-            "a fragment was longer than allowed: raise `longest_fragment_bytes` (`longest_block_bytes` of SiTCP boards), or see the dumps for a damaged length"
+            "a fragment was longer than allowed: raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length"
         }
         (WrongRun, ..) => {
-            "a board still sends fragments of another run: reset it, or set `run` of the source to what the boards send"
+            "a board still sends fragments of another run: reset it | set `run` of the source to what the boards send"
         }
         (UnknownSource, ..) => {
-            "board numbers are not those configured: see the dumps, and check `boards`, `first_board` and `named_by` of the source"
+            "board numbers are not those configured: see the dumps | check `boards` and `first_board` of the source | check `named_by` of the source"
         }
         (Abandoned, Stage::Sender, _) => {
             "boards had answered and were stopped before they had sent it: their connection was too slow, or was held back"
@@ -156,11 +181,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn advice_leaves_out_dumps_and_keys_that_a_source_does_not_have() {
+        let all = LossReason::BadFraming.advice(Stage::Unpack, Carrier::Stream, |_| true);
+        assert!(all.contains("see the dumps; check that `format`"), "{all}");
+        let few = LossReason::BadFraming.advice(Stage::Unpack, Carrier::Stream, |key| key == "format");
+        assert_eq!(
+            few,
+            "headers are not what they should be: check that `format` names what the board sends"
+        );
+        let none = LossReason::BadFraming.advice(Stage::Unpack, Carrier::Stream, |_| false);
+        assert_eq!(none, "headers are not what they should be: see the messages of the run");
+        let late = LossReason::Late.advice(Stage::Order, Carrier::Stream, |key| key == "disorder_ps");
+        assert!(!late.contains("`part`") && late.contains("`disorder_ps`") && late.contains("`[order] late"));
+    }
+
+    #[test]
     fn every_advice_says_what_was_seen_and_what_to_do() {
         for reason in LossReason::ALL {
             for stage in Stage::ALL {
                 for carrier in [Carrier::Datagrams, Carrier::Stream, Carrier::Unknown] {
-                    let advice = reason.advice(*stage, carrier);
+                    let advice = reason.advice(*stage, carrier, |_| true);
                     assert!(advice.contains(": "), "{reason} at {stage}: {advice}");
                     let network = advice.contains("switch") || advice.contains("receive_buffer");
                     let about_gaps = matches!(

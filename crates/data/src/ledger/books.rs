@@ -65,10 +65,12 @@ pub struct Loss {
     pub unit: Unit,
     /// How many.
     pub count: u64,
+    /// Of how many that came there, the lost ones among them.
+    pub of: u64,
     /// How well that is known.
     pub quality: Quality,
     /// What was seen, and what to do about it.
-    pub advice: &'static str,
+    pub advice: String,
 }
 
 impl Loss {
@@ -78,9 +80,10 @@ impl Loss {
         self.stage == Stage::Wire && !self.reason.is_gap()
     }
 
-    /// The same with the advice for how its source's data come, where the books alone do not know.
-    pub fn carried_by(self, carrier: Carrier) -> Loss {
-        Loss { advice: self.reason.advice(self.stage, carrier), ..self }
+    /// The same with the advice for how its source's data come and for the keys that its source has, which the books alone
+    /// do not know.
+    pub fn advised(self, carrier: Carrier, known: impl Fn(&str) -> bool) -> Loss {
+        Loss { advice: self.reason.advice(self.stage, carrier, known), ..self }
     }
 }
 
@@ -157,6 +160,11 @@ impl AccountBook {
         self.units >> unit as u32 & 1 == 1
     }
 
+    /// How many of a unit there were here: what came in or, where it comes into being, what became of it.
+    pub fn offered(&self, unit: Unit) -> u64 {
+        self.tally.cell(unit, entry::IN).max(self.right_side(unit))
+    }
+
     fn right_side(&self, unit: Unit) -> u64 {
         let cell = |entry| self.tally.cell(unit, entry);
         cell(entry::OUT)
@@ -190,7 +198,8 @@ impl Books {
         accounts.map(|account| account.tally.total_lost_any(unit)).sum()
     }
 
-    fn of_source(&self, source: SourceId) -> &[AccountBook] {
+    /// The accounts of one source, in path order.
+    pub(super) fn of_source(&self, source: SourceId) -> &[AccountBook] {
         let first = self.accounts.partition_point(|account| account.source < source);
         let end = self.accounts.partition_point(|account| account.source <= source);
         &self.accounts[first..end]
@@ -225,8 +234,13 @@ impl Books {
         grouped
     }
 
-    /// Every loss, in path order.
+    /// Every loss, in path order, with advice that holds whatever its source is.
     pub fn losses(&self) -> Vec<Loss> {
+        self.losses_of(|_, _| false)
+    }
+
+    /// Every loss, in path order; `known` says whether a source has a key.
+    pub fn losses_of(&self, known: impl Fn(SourceId, &str) -> bool) -> Vec<Loss> {
         let mut losses = Vec::new();
         for account in &self.accounts {
             let carrier = self.carrier(account.source);
@@ -236,8 +250,10 @@ impl Books {
                 let count = account.tally.total_lost(reason, unit);
                 if count > 0 {
                     let (source, stage) = (self.name(account.source), account.stage);
-                    let (quality, advice) = (reason.quality(), reason.advice(stage, carrier));
-                    losses.push(Loss { source, stage, reason, unit, count, quality, advice });
+                    let quality = reason.quality();
+                    let advice = reason.advice(stage, carrier, |key| known(account.source, key));
+                    let of = account.offered(unit);
+                    losses.push(Loss { source, stage, reason, unit, count, of, quality, advice });
                 }
             }
         }

@@ -23,6 +23,7 @@
 mod advice;
 mod books;
 mod file;
+mod losses;
 mod mirror;
 mod tally;
 mod words;
@@ -30,5 +31,6 @@ mod words;
 pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use file::{Account, Ledger, LedgerError};
+pub use losses::{LossKind, LossReport, LossTotal, LostCount};
 pub use tally::Tally;
 pub use words::{LossReason, Quality, Stage, Unit};

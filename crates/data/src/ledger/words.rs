@@ -190,6 +190,12 @@ impl LossReason {
         }
     }
 
+    /// Whether it is a loss of what our boards have sent: the same datagram again, or that of an unexpected sender, is none.
+    pub const fn is_of_our_data(self) -> bool {
+        use LossReason::*;
+        !matches!(self, Stranger | DuplicateDatagram | DuplicateFragment)
+    }
+
     /// Whether sequence numbers alone tell of it: what is missing on the wire under another reason was seen, refused, and is
     /// counted where that was done.
     pub const fn is_gap(self) -> bool {

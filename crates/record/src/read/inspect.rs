@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use thalweg_data::ledger::LossReport;
 use thalweg_data::{Flags, Hit, Stage, Unit};
 
 use super::hits::hits_of;
@@ -75,6 +76,10 @@ pub struct Inspection {
     pub ledger_closed: Option<bool>,
     /// Losses, as in `run.json`.
     pub losses: serde_json::Value,
+    /// Losses as people read them, of a run that is over.
+    pub loss: Option<LossReport>,
+    /// Losses that are not in the books, in words: late hits, triggers unseen, unread bytes.
+    pub beside: Vec<String>,
     /// What could not be read, in words.
     pub problems: Vec<String>,
 }
@@ -161,6 +166,8 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
 
 impl Inspection {
     fn take_record(&mut self, record: RunRecord) {
+        self.loss = record.loss_report();
+        self.beside = record.beside_the_books();
         self.title = record.title;
         self.state = Some(record.state);
         self.sources = record.sources;

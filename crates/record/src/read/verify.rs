@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use thalweg_data::ledger::LossReport;
 use thalweg_data::{Flags, Hit, Ledger, Stage, Unit};
 
 use super::hits::hits_of;
@@ -86,6 +87,10 @@ pub struct LedgerReport {
     pub hits_recorded: Option<u64>,
     /// Hits that came to the recording and were left out of it on request: those that the cuts do not keep, or of a pause.
     pub hits_left_out: Option<u64>,
+    /// What they call lost, as people read it.
+    pub loss: LossReport,
+    /// Losses that are not in the books, in words: late hits, triggers unseen, unread bytes.
+    pub beside: Vec<String>,
     /// Hits that they call lost, at any stage.
     pub hits_lost: u64,
     /// Raw bytes that they call recorded.
@@ -409,6 +414,8 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
         closed: ledger.closed,
         hits_recorded: ledger.total(Stage::Record, Unit::Hits, |row| row.output),
         hits_left_out: ledger.total(Stage::Record, Unit::Hits, |row| row.filtered),
+        loss: record.loss_report().unwrap_or_default(),
+        beside: record.beside_the_books(),
         hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(Stage::Raw, Unit::Bytes, |row| row.output),
         events_recorded: ledger.total_events(Table::Events, |row| row.output),

@@ -308,7 +308,7 @@ impl EventsTaken {
             events_partial: look.partial(),
             events_dropped: built.total_lost_any(Unit::Events),
             triggers_unseen: look.unseen(built.total_lost_any(Unit::Events)),
-            events_recorded: books.total_output(Stage::Record, Unit::Events),
+            events_recorded: site.roster.events_recorded(&books),
             fragments_recorded: books.total_output(Stage::Record, Unit::Fragments),
             fragments_missing: missing
                 .map(|account| account.tally.total_lost(LossReason::MissingFragment, Unit::Fragments))

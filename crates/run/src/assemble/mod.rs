@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::{Books, Busy, Ledger, RunState, SourceId, Stage, Unit};
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
@@ -37,7 +38,7 @@ use crate::preview::preview;
 use crate::roster::{Entry, Roster};
 use crate::supervise::{
     EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, SnapshotAudit,
-    SourceSummary, Summary, Watch, Watched, add_witnesses, no_data, unplaced_loss,
+    SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
 };
 use crate::units::busy_told;
 pub(crate) use events::spread_us;
@@ -241,6 +242,10 @@ impl Files {
             self.record.details.insert("preview".to_owned(), preview.into());
         }
         self.record.stop(state, tables, Some(books));
+        // With the advice that fits each source, which the books alone do not know.
+        if let Some(ledger) = &mut self.record.ledger {
+            ledger.losses = serde_json::to_value(&summary.losses).unwrap_or_default();
+        }
         if let Err(error) = self.record.write(&self.directory) {
             fail(summary, &error);
         }
@@ -298,8 +303,7 @@ fn take_data_into(
 ) -> Result<Summary, RunError> {
     let ledger = Ledger::create(Some(&files.directory.ledger()), &roster.names)?;
     let roster = Arc::new(roster);
-    let signals = Arc::new(Signals::default());
-    let busy = Arc::new(Busy::default());
+    let (signals, busy) = (Arc::<Signals>::default(), Arc::<Busy>::default());
     // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
     busy.raise();
     let _busy_output = BusyOutput::open(&busy_told(configuration, &roster)?, &busy)?;
@@ -319,7 +323,6 @@ fn take_data_into(
     };
     let mut paths = Paths::open(&site)?;
     busy.lower();
-    let gauges = paths.gauges();
     let descriptions = paths.descriptions(configuration);
     paths.observed().into_iter().for_each(|observed| watch.handle.set_observed(observed));
     let started = Instant::now();
@@ -329,7 +332,7 @@ fn take_data_into(
         signals: signals.clone(),
         ledger: ledger.clone(),
         roster: roster.clone(),
-        gauges,
+        gauges: paths.gauges(),
         build: paths.build_gauges(),
         refused: refused.clone(),
         busy: busy.clone(),
@@ -350,7 +353,9 @@ fn take_data_into(
         audit,
         elapsed_seconds,
         first_hit_ms: taken.first_hit_ms(started),
+        hits_late: taken.hits_late(),
         refused: watched.refused.all(),
+        observed: watch.handle.observed().cloned(),
     };
     let mut summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
@@ -386,7 +391,9 @@ struct Outcome {
     audit: SnapshotAudit,
     elapsed_seconds: f64,
     first_hit_ms: Option<f64>,
+    hits_late: Option<u64>,
     refused: Vec<RefusedUnit>,
+    observed: Option<Observed>,
 }
 
 impl Outcome {
@@ -409,15 +416,23 @@ impl Outcome {
             };
             entry.all.iter().map(of).sum()
         };
-        let sources = roster.entries.iter().zip(descriptions).map(|(entry, description)| SourceSummary {
+        let entries = roster.entries.iter().zip(descriptions).enumerate();
+        let sources = entries.map(|(index, (entry, description))| SourceSummary {
             name: entry.name.clone(),
             description: description.clone(),
             hits: output(Stage::Decode, Unit::Hits, entry),
             fragments: output(Stage::Unpack, Unit::Fragments, entry),
             bytes: output(Stage::Receive, Unit::Bytes, entry),
+            dead_time: dead_time(self.observed.as_ref(), roster, index),
             witnesses: add_witnesses(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
         });
         let sources: Vec<SourceSummary> = sources.collect();
+        let bytes_unread = sources.iter().flat_map(|source| &source.witnesses);
+        let bytes_unread =
+            bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
+        let losses = roster.placed(books);
+        let unseen = self.events.as_ref().map_or(0, |events| events.triggers_unseen);
+        let loss = LossReport { kinds: LossKind::all_of(&losses), ..roster.loss_report(books, unseen) };
         Summary {
             no_data: no_data(books, &sources, self.elapsed_seconds),
             state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
@@ -425,14 +440,18 @@ impl Outcome {
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
             hits_recorded: books.total_output(roster.hits_end(), Unit::Hits),
-            hits_lost: roster.hits_lost(books),
+            hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
+            hits_late: self.hits_late,
+            coincidences_recorded: roster.coincidences.map(|_| roster.coincidences_recorded(books)),
+            bytes_unread,
+            loss,
             events: self.events.clone(),
             ledger_closed: discrepancies.is_empty(),
             discrepancies,
             snapshots: self.audit.taken,
             first_hit_ms: self.first_hit_ms,
             sources,
-            losses: roster.placed(books),
+            losses,
             refused: self.refused.clone(),
             ledger: books.entries(),
             failures,
@@ -443,11 +462,18 @@ impl Outcome {
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let sources = serde_json::to_value(&summary.sources).unwrap_or_default();
     let refused = serde_json::to_value(&summary.refused).unwrap_or_default();
+    let events = summary.events.as_ref();
+    let busy_time = serde_json::to_value(events.and_then(|events| events.busy_time)).unwrap_or_default();
     BTreeMap::from([
         ("sources".to_owned(), sources),
         ("refused".to_owned(), refused),
         ("hits_sent".to_owned(), summary.hits_sent.into()),
         ("hits_lost".to_owned(), summary.hits_lost.into()),
+        ("hits_late".to_owned(), summary.hits_late.into()),
+        ("bytes_unread".to_owned(), summary.bytes_unread.into()),
+        ("triggers_unseen".to_owned(), events.map(|events| events.triggers_unseen).into()),
+        ("dead_time_fraction".to_owned(), events.and_then(|events| events.dead_time_fraction).into()),
+        ("busy_time".to_owned(), busy_time),
         ("elapsed_seconds".to_owned(), summary.elapsed_seconds.into()),
     ])
 }

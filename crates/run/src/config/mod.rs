@@ -110,6 +110,26 @@ pub struct SourceSettings {
 }
 
 impl SourceSettings {
+    /// The keys that this source may have and that can help against its losses, and `dumps` where its format keeps some. What
+    /// is set already, or has no effect on such a URL, is left out.
+    pub(crate) fn keys_for_advice(&self) -> Vec<String> {
+        let mut keys = keys_of::<SourceHead>();
+        keys.extend(keys_of::<thalweg_readout::Settings>());
+        keys.extend(self.head.format.keys());
+        let has_socket = !matches!(self.endpoint.url.scheme(), "file" | "pcap");
+        let is_generic_in_parts =
+            matches!(&self.format, FormatSettings::Hits(HitFormat::Generic(format)) if format.part.is_some());
+        keys.retain(|key| match key.as_str() {
+            "receive_buffer_bytes" => has_socket,
+            "part" => !is_generic_in_parts,
+            _ => true,
+        });
+        if matches!(self.format, FormatSettings::Triggered(_)) {
+            keys.push("dumps".to_owned());
+        }
+        keys
+    }
+
     /// Of a triggered source, its links: those whose first board is `first_source`.
     pub(crate) fn links(&self, first_source: SourceId) -> Option<LinkSettings<'_>> {
         let FormatSettings::Triggered(boards) = &self.format else { return None };

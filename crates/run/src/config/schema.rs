@@ -116,16 +116,52 @@ mod tests {
     use thalweg_data::{LossReason, Stage};
 
     use super::json_schema;
+    use crate::format::Format;
+
+    fn advices<A>(each: impl Fn(LossReason, Stage, Carrier) -> A) -> Vec<A> {
+        let mut advices = Vec::new();
+        for (reason, stage) in
+            LossReason::ALL.iter().flat_map(|why| Stage::ALL.iter().map(move |at| (*why, *at)))
+        {
+            let carriers = [Carrier::Datagrams, Carrier::Stream, Carrier::Unknown];
+            advices.extend(carriers.map(|carrier| each(reason, stage, carrier)));
+        }
+        advices
+    }
+
+    fn keys_in(advice: &str) -> impl Iterator<Item = &str> {
+        let quoted = advice.split('`').skip(1).step_by(2);
+        quoted.map(|quoted| quoted.split(" = ").next().unwrap_or(quoted))
+    }
+
+    #[test]
+    fn every_key_that_an_advice_names_is_in_the_schema_of_the_format_it_is_given_for() {
+        let schema = json_schema();
+        let kinds = schema["properties"]["source"]["items"]["oneOf"].as_array().expect("a list of kinds");
+        for (format, kind) in Format::ALL.iter().zip(kinds) {
+            let known = |key: &str| kind["properties"].get(key).is_some();
+            for advice in advices(|reason, stage, carrier| reason.advice(stage, carrier, known)) {
+                for key in keys_in(&advice) {
+                    let found = match key.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+                        None => known(key),
+                        Some((section, key)) => {
+                            let section = &schema["properties"][section];
+                            let named = section["$ref"].as_str().and_then(|place| place.strip_prefix('#'));
+                            let section = named.and_then(|place| schema.pointer(place)).unwrap_or(section);
+                            section["properties"].get(key).is_some()
+                        }
+                    };
+                    assert!(found, "`{key}` of \"{advice}\" is no key of a source of format \"{format}\"");
+                }
+                assert!(!advice.contains("dumps"), "nobody keeps any here: {advice}");
+            }
+        }
+    }
 
     #[test]
     fn every_key_that_an_advice_names_is_in_the_configuration() {
         let schema = json_schema().to_string();
-        let advices = LossReason::ALL.iter().flat_map(|reason| {
-            let stages = Stage::ALL.iter();
-            let carriers = [Carrier::Datagrams, Carrier::Stream, Carrier::Unknown];
-            stages.flat_map(move |stage| carriers.map(move |carrier| reason.advice(*stage, carrier)))
-        });
-        for advice in advices {
+        for advice in advices(LossReason::template) {
             for quoted in advice.split('`').skip(1).step_by(2) {
                 let key = quoted.split(" = ").next().unwrap_or(quoted);
                 for word in key.trim_start_matches('[').split("] ") {

@@ -35,8 +35,8 @@ pub struct Facts<'a> {
     pub started: &'a str,
     /// Hits in the recording.
     pub hits_recorded: u64,
-    /// Hits known to be lost.
-    pub hits_lost: u64,
+    /// What was lost, in words, with how well that is known.
+    pub lost: &'a str,
     /// Whether the books of the run close.
     pub ledger_closed: bool,
     /// Name and version of what recorded it.
@@ -133,13 +133,10 @@ fn header(svg: &mut Svg, spectra: &Spectra, facts: &Facts) {
 
 fn summary(spectra: &Spectra, facts: &Facts) -> String {
     let duration = spectra.rate().duration_s();
-    let lost = match facts.hits_lost {
-        0 => "none lost".to_owned(),
-        some => format!("{} lost", grouped(some)),
-    };
     let books = if facts.ledger_closed { "the books close" } else { "the books do not close" };
     let mut parts = vec![
-        format!("{} hits recorded, {lost}", grouped(facts.hits_recorded)),
+        format!("{} hits recorded", grouped(facts.hits_recorded)),
+        facts.lost.to_owned(),
         format!("{} s", short_number(three_digits(duration))),
     ];
     if duration > 0.0 {
@@ -357,7 +354,7 @@ mod tests {
             run: "runs/0001",
             started: "2026-01-01 12:00:00 UTC",
             hits_recorded: 5,
-            hits_lost: 2,
+            lost: "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)",
             ledger_closed: true,
             software: "thalweg",
             sources: &SOURCES,
@@ -405,9 +402,13 @@ mod tests {
     #[test]
     fn the_facts_are_in_the_picture() {
         let text = spectra_svg(&spectra_of(4, 1000), &facts());
-        for words in
-            ["a &lt;run&gt;", "5 hits recorded, 2 lost", "the books close", "runs/0001", "left channel 3"]
-        {
+        for words in [
+            "a &lt;run&gt;",
+            "5 hits recorded  ·  hits lost: unknown, ≥ 130 frames (≈ 2.0 %)",
+            "the books close",
+            "runs/0001",
+            "left channel 3",
+        ] {
             assert!(text.contains(words), "{words}");
         }
     }

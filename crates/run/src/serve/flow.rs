@@ -27,7 +27,7 @@ pub(super) enum Path {
 
 /// Sums of one stage in one unit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sums {
+struct Sums {
     input: u64,
     output: u64,
     filtered: u64,
@@ -36,7 +36,7 @@ pub(super) struct Sums {
 }
 
 /// All stages of one moment.
-pub(super) type Flow = BTreeMap<(Path, Stage, Unit), Sums>;
+type Flow = BTreeMap<(Path, Stage, Unit), Sums>;
 
 /// One line of the picture: a stage of one path, in one unit.
 #[derive(Clone, Debug, Serialize)]
@@ -126,10 +126,10 @@ fn path(state: &LiveState, source: &str, stage: Stage, unit: Unit) -> Path {
     }
 }
 
-/// Adds up the ledger of all sources.
-pub(super) fn sums(state: &LiveState) -> Flow {
+/// Adds up a ledger of all sources.
+fn sums(state: &LiveState, ledger: &[Entries]) -> Flow {
     let mut flow = Flow::new();
-    for entry in &state.ledger {
+    for entry in ledger {
         let Entries { source, stage, unit, .. } = entry;
         let sums = flow.entry((path(state, source, *stage, *unit), *stage, *unit)).or_default();
         sums.input += entry.input;
@@ -141,16 +141,19 @@ pub(super) fn sums(state: &LiveState) -> Flow {
     flow
 }
 
-/// The lines of the picture; `before` is the flow `seconds` earlier.
-pub(super) fn lines(state: &LiveState, now: &Flow, before: &Flow, seconds: f64) -> Vec<Line> {
+/// The lines of the picture. Counts are those of now, rates those over the state's whole snapshots.
+pub(super) fn lines(state: &LiveState) -> Vec<Line> {
+    let window = &state.rate_window;
+    let flow = |ledger| sums(state, ledger);
+    let (now, later, before) = (flow(&state.ledger), flow(&window.now), flow(&window.before));
     let places = [(Path::Hits, HITS), (Path::Events, EVENTS)];
     let places = places.into_iter().flat_map(|(path, places)| places.iter().map(move |place| (path, *place)));
     places
         .filter_map(|(path, (stage, units))| {
             let unit = units.iter().copied().find(|unit| now.contains_key(&(path, stage, *unit)))?;
             let sums = now[&(path, stage, unit)];
-            let earlier = before.get(&(path, stage, unit)).copied().unwrap_or_default();
-            let rate_hz = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+            let at = |flow: &Flow, unit| flow.get(&(path, stage, unit)).copied().unwrap_or_default();
+            let (recent, earlier) = (at(&later, unit), at(&before, unit));
             let losses = losses(state, path, stage, units);
             Some(Line {
                 path,
@@ -161,13 +164,10 @@ pub(super) fn lines(state: &LiveState, now: &Flow, before: &Flow, seconds: f64) 
                 filtered: sums.filtered,
                 held: sums.held,
                 lost: sums.lost,
-                in_rate_hz: rate_hz(sums.input, earlier.input),
-                out_rate_hz: rate_hz(sums.output, earlier.output),
-                filtered_rate_hz: rate_hz(sums.filtered, earlier.filtered),
-                lost_in: lost_in(&losses, |unit| {
-                    let of = |flow: &Flow| flow.get(&(path, stage, unit)).copied().unwrap_or_default();
-                    (of(now), of(before))
-                }),
+                in_rate_hz: window.per_second(recent.input, earlier.input),
+                out_rate_hz: window.per_second(recent.output, earlier.output),
+                filtered_rate_hz: window.per_second(recent.filtered, earlier.filtered),
+                lost_in: lost_in(&losses, |unit| [at(&now, unit), at(&later, unit), at(&before, unit)]),
                 losses,
                 ring_fill: ring_fill(state, path, stage),
             })
@@ -186,8 +186,8 @@ fn losses(state: &LiveState, of: Path, stage: Stage, units: &[Unit]) -> Vec<Loss
     state.losses.iter().filter(is_here).cloned().collect()
 }
 
-/// Adds up losses by unit, each in its finest; `sums` are those of a unit now and before.
-fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> (Sums, Sums)) -> Vec<LostIn> {
+/// Adds up losses by unit, each in its finest; `sums` are those of a unit now, and at the late and the early end of the window.
+fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
     let place = |unit: Unit| FINEST.iter().position(|of| *of == unit);
     // On the wire, missing datagrams and the missing frames that were in them have reasons of their own.
     let is_same = |one: &Loss, other: &Loss| {
@@ -214,8 +214,8 @@ fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> (Sums, Sums)) -> Vec<LostIn> 
     }
     let share = |lost: u64, input: u64| (input > 0).then(|| (lost as f64 / input as f64).min(1.0));
     for lost in &mut found {
-        let (now, before) = sums(lost.unit);
-        let grown = |of: fn(&Sums) -> u64| of(&now).saturating_sub(of(&before));
+        let [now, later, before] = sums(lost.unit);
+        let grown = |of: fn(&Sums) -> u64| of(&later).saturating_sub(of(&before));
         lost.share = share(lost.count, now.input);
         lost.share_now = share(grown(|sums| sums.lost), grown(|sums| sums.input));
     }
@@ -258,8 +258,8 @@ mod tests {
     }
 
     fn loss(source: &str, stage: Stage, reason: LossReason, unit: Unit, count: u64) -> Loss {
-        let (quality, advice) = (reason.quality(), "look: there");
-        Loss { source: source.into(), stage, reason, unit, count, quality, advice }
+        let (quality, advice) = (reason.quality(), "look: there".to_owned());
+        Loss { source: source.into(), stage, reason, unit, count, of: 1000, quality, advice }
     }
 
     fn mixed() -> LiveState {
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_flow_of_a_mixed_run_has_the_losses_of_hits_and_of_triggers() {
         let state = mixed();
-        let lines = lines(&state, &sums(&state), &Flow::new(), 1.0);
+        let lines = lines(&state);
         let wire = |path| lines.iter().find(|line| line.path == path && line.stage == Stage::Wire);
         let told = |path| {
             let lost = &wire(path).expect("drawn").lost_in;
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn the_flow_of_hits_has_cuts_on_hits_before_coincidence_and_cuts_on_events_behind_it() {
         let state = mixed();
-        let lines = lines(&state, &sums(&state), &Flow::new(), 1.0);
+        let lines = lines(&state);
         let places: Vec<_> = lines.iter().map(|line| (line.path, line.stage, line.unit)).collect();
         let of_hits = [
             (Path::Hits, Stage::Wire, Unit::Frames),

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::flow::{self, Flow};
+use super::flow;
 use super::recorded::bytes_in;
 use crate::config::Configuration;
 use crate::observed::Observed;
@@ -25,7 +25,6 @@ const MOST_LOOKS: usize = 64;
 struct Look {
     sequence: u64,
     elapsed_seconds: f64,
-    flow: Flow,
     /// By row of the channel map.
     channels: Vec<u64>,
     coincidences: u64,
@@ -50,7 +49,11 @@ impl Live {
         }
         let now = Look::take(&state, observed);
         let before = self.before(&now);
-        let seconds = (now.elapsed_seconds - before.elapsed_seconds).max(1e-3);
+        // A run that takes no more data has no rates.
+        let seconds = match state.state.takes_data() {
+            true => (now.elapsed_seconds - before.elapsed_seconds).max(1e-3),
+            false => f64::INFINITY,
+        };
         let mut page = serde_json::to_value(&*state).unwrap_or_default();
         // By source and stage: the page draws the sums, and `/metrics` has all of it.
         if let Some(fields) = page.as_object_mut() {
@@ -62,7 +65,7 @@ impl Live {
             .iter()
             .map(|source| source_of(source, observed, configuration, (&now, &before, seconds)))
             .collect();
-        page["flow"] = json!(flow::lines(&state, &now.flow, &before.flow, seconds));
+        page["flow"] = json!(flow::lines(&state));
         page["bytes_recorded"] = now.bytes_recorded.into();
         page["byte_rate_hz"] = rate_hz(now.bytes_recorded, before.bytes_recorded, seconds).into();
         if let Some(observed) = observed {
@@ -98,14 +101,12 @@ impl Live {
 
 impl Look {
     fn take(state: &LiveState, observed: Option<&Observed>) -> Look {
-        let flow = flow::sums(state);
         let history = observed.map(|observed| observed.spectra.history());
         let channels = history.map(|history| (0..history.channels()).map(|row| history.channel(row).hits));
         let report = observed.map(Observed::report);
         Look {
             sequence: state.sequence,
             elapsed_seconds: state.elapsed_seconds,
-            flow,
             channels: channels.into_iter().flatten().collect(),
             coincidences: report.and_then(|report| Some(report.coincidences.as_ref()?.kept)).unwrap_or(0),
             bytes_recorded: bytes_in(Path::new(&state.run_directory)),

@@ -7,6 +7,8 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use thalweg_data::Quality;
+use thalweg_data::ledger::LossTotal;
 use thalweg_monitor::Refused;
 use thalweg_record::{RemovedTables, RunDirectory, RunRecord};
 
@@ -97,10 +99,17 @@ fn told(run: &RunDirectory, present: &LiveState, observed: Option<&Observed>) ->
         line["seconds"] = present.elapsed_seconds.into();
         line["hits"] = present.hits_recorded.into();
         line["events"] = present.events.as_ref().map_or(0, |events| events.events_recorded).into();
-        line["lost"] = present.lost.into();
+        let known = present.loss.iter().all(|total| total.quality == Quality::Exact);
+        line["lost"] = if known { json!(lost_of(&present.loss)) } else { Value::Null };
+        line["loss"] = json!(present.loss);
         line["preview"] = json!(observed.and_then(|observed| preview(&observed.spectra)));
     }
     line
+}
+
+/// Hits, or fragments of a run without hits.
+fn lost_of(totals: &[LossTotal]) -> Option<u64> {
+    totals.first().map(|total| total.known.count)
 }
 
 fn line(run: &RunDirectory) -> Value {
@@ -108,6 +117,7 @@ fn line(run: &RunDirectory) -> Value {
     let Ok(record) = RunRecord::read(&run.run_record()) else {
         return json!({ "name": name, "number": run.number(), "state": "unreadable", "bytes": bytes_in(run.path()) });
     };
+    let loss = record.loss_report();
     let detail = |key: &str| record.details.get(key).cloned().unwrap_or_default();
     let rows = |table: thalweg_record::Table| {
         let of_table = record.tables.iter().filter(|summary| summary.table == table.word());
@@ -116,7 +126,10 @@ fn line(run: &RunDirectory) -> Value {
     json!({
         "name": name, "number": run.number(), "title": record.title, "comment": record.comment,
         "started": record.started, "stopped": record.stopped, "state": record.state,
-        "seconds": detail("elapsed_seconds"), "lost": detail("hits_lost"), "preview": detail("preview"),
+        "seconds": detail("elapsed_seconds"), "preview": detail("preview"),
+        // A number only where it is known; in words, with how well, in `loss`.
+        "lost": loss.as_ref().filter(|loss| loss.totals.iter().all(|total| total.quality == Quality::Exact)).map(|loss| lost_of(&loss.totals)),
+        "loss": loss.as_ref().map(|loss| &loss.totals),
         "hits": rows(thalweg_record::Table::Hits), "events": rows(thalweg_record::Table::Events),
         "ledger_closed": record.ledger.as_ref().map(|ledger| ledger.closed),
         "removed": removed(&record, run), "remarks": record.remarks, "bytes": bytes_in(run.path()),

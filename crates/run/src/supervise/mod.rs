@@ -9,15 +9,16 @@ mod build;
 mod dead_time;
 mod handle;
 mod progress;
+mod rates;
 mod refused;
 mod summary;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_data::{Busy, Ledger, RunState, Stage, Unit};
+use thalweg_data::{Books, Busy, Ledger, RunState, Stage, Unit};
 
 pub(crate) use build::BuildGauges;
 pub use build::BuildLook;
@@ -25,7 +26,7 @@ pub use dead_time::{DeadTime, TriggerState};
 pub(crate) use dead_time::{TriggerCounts, busy_time};
 pub use handle::{Command, CommandError, RunHandle};
 pub use progress::{Completeness, EventState, Gauges, LiveState, PausedBy, SourceState};
-pub(crate) use progress::{GaugesOf, add_witnesses};
+pub(crate) use progress::{GaugesOf, add_witnesses, dead_time};
 pub(crate) use refused::RefusedGauges;
 pub use refused::RefusedUnit;
 pub use summary::{EventSummary, SourceSummary, Summary};
@@ -34,7 +35,8 @@ pub(crate) use summary::{no_data, unplaced_loss};
 use crate::pipeline::Signals;
 use crate::roster::Roster;
 use progress::LookedAt;
-pub(crate) use progress::Rates;
+pub use rates::RateWindow;
+pub(crate) use rates::{Beside, Rates};
 
 /// How often the state is looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -100,12 +102,12 @@ pub(crate) struct SnapshotAudit {
 }
 
 impl SnapshotAudit {
-    fn look(&mut self, ledger: &Ledger, number: u32) -> bool {
-        let Some(books) = ledger.snapshot_books(number) else { return false };
+    fn look(&mut self, ledger: &Ledger, number: u32) -> Option<Books> {
+        let books = ledger.snapshot_books(number)?;
         self.taken += 1;
         let wrong = books.discrepancies().into_iter().map(|each| format!("snapshot {number}: {each}"));
         self.open.extend(wrong.take(8usize.saturating_sub(self.open.len())));
-        true
+        Some(books)
     }
 }
 
@@ -150,7 +152,7 @@ impl Watched {
                 break;
             }
             self.pause(wishes.pause, &mut rounds);
-            self.take_snapshot(&mut rounds);
+            self.take_snapshot(&mut rounds, paths);
             if rounds.told.elapsed() >= LiveState::EVERY {
                 rounds.told = Instant::now();
                 let state = self.tell(self.state(&rounds), end, &rounds.audit, paths.trigger());
@@ -167,9 +169,14 @@ impl Watched {
 
     fn is_reached(&self, end: EndWhen) -> bool {
         let kept = |stage, unit| self.ledger.total_output(stage, unit);
+        // Built events and coincidences are counted in one unit: a run that has both tells them apart.
+        let events = || match (self.roster.events, self.roster.coincidences) {
+            (Some(_), Some(_)) => self.roster.events_recorded(&self.ledger.books()),
+            _ => kept(Stage::Record, Unit::Events),
+        };
         end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
             || end.hits.is_some_and(|hits| kept(self.roster.hits_end(), Unit::Hits) >= hits)
-            || end.events.is_some_and(|events| kept(Stage::Record, Unit::Events) >= events)
+            || end.events.is_some_and(|wanted| events() >= wanted)
     }
 
     /// Holds the trigger and the readers of hits back, or lets them go on.
@@ -182,13 +189,23 @@ impl Watched {
         self.signals.set_on_hold(wanted);
     }
 
-    fn take_snapshot(&self, rounds: &mut Rounds) {
+    fn take_snapshot(&self, rounds: &mut Rounds, paths: &dyn WatchedPaths) {
         let Rounds { number, asked, audit, .. } = rounds;
-        // A source that has ended passes no more markers: books of that number stay incomplete.
-        if *number > 0 && (audit.look(&self.ledger, *number) || asked.elapsed() >= SNAPSHOT_GIVEN_UP) {
-            *number = 0;
+        if *number > 0 {
+            let whole = audit.look(&self.ledger, *number);
+            // A source that has ended passes no more markers: books of that number stay incomplete.
+            if whole.is_some() || asked.elapsed() >= SNAPSHOT_GIVEN_UP {
+                *number = 0;
+            }
+            if let Some(books) = whole {
+                self.take_rates(&books, *asked, paths);
+            }
         }
-        if *number == 0 && asked.elapsed() >= SNAPSHOT_EVERY {
+        let elapsed_seconds = self.started.elapsed().as_secs_f64();
+        if self.rates().is_overdue(elapsed_seconds) {
+            self.take_rates(&self.ledger.books(), Instant::now(), paths);
+        }
+        if *number == 0 && asked.elapsed().as_secs_f64() >= Rates::snapshot_after_seconds(elapsed_seconds) {
             *asked = Instant::now();
             *number = self.signals.request_snapshot();
             self.keep_ledger_file();
@@ -206,6 +223,21 @@ impl Watched {
             // The next look tries again; a directory that has vanished is told of by the tables.
             Err(error) => tracing::debug!("{error}"),
         }
+    }
+
+    /// Takes books that were asked for at `asked` for the rates.
+    fn take_rates(&self, books: &Books, asked: Instant, paths: &dyn WatchedPaths) {
+        let beside = Beside {
+            asked_seconds: asked.saturating_duration_since(self.started).as_secs_f64(),
+            elapsed_seconds: self.started.elapsed().as_secs_f64(),
+            events: self.build.as_ref().map_or(0, |gauges| gauges.latest().events()),
+            trigger: paths.trigger().unwrap_or_default(),
+        };
+        self.rates().take(books, &self.roster, &beside);
+    }
+
+    fn rates(&self) -> MutexGuard<'_, Rates> {
+        self.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn state(&self, rounds: &Rounds) -> RunState {
@@ -252,8 +284,7 @@ impl Watched {
             disk_free_bytes: self.directory.bytes_left().unwrap_or(0),
             ..LiveState::default()
         };
-        let mut rates = self.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let state = rates.state(LookedAt {
+        let state = self.rates().state(LookedAt {
             books: &self.ledger.books(),
             roster: &self.roster,
             gauges: &self.gauges,

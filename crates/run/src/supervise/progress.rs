@@ -4,20 +4,22 @@
 //!  ledger, gauges, roster, disk ─ supervisor, each 50 ms ─► LiveState ─► terminal · JSON · page
 //! ```
 //! One type for runs of hits, of events, and of both. Units are in the names: `_hz` per second, `_ns`, `_bytes`, `_seconds`;
-//! a `fill` or `share` is 0 to 1. Rates are those of the last two and a half seconds, counts those since the start.
+//! a `fill`, `share` or `fraction` is 0 to 1. Rates are over the whole snapshots of the last seconds and 0 when the run takes no data;
+//! counts are those since the start.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Serialize;
-use thalweg_data::ledger::{Entries, Loss};
+use thalweg_data::ledger::{Entries, Loss, LossTotal};
 use thalweg_data::{Books, Pool, RunState, SourceId, Stage, Unit};
 
 use super::EndWhen;
 use super::build::BuildLook;
 use super::dead_time::{DeadTime, TriggerCounts, TriggerState, busy_time};
+use super::rates::{Counts, Look, RateWindow, Rates, expected_and_built};
 use super::refused::RefusedUnit;
 use crate::observed::Observed;
 use crate::roster::{Entry, Roster};
@@ -91,7 +93,7 @@ pub struct SourceState {
     pub fragments: u64,
     /// Bytes received since the start.
     pub bytes: u64,
-    /// Hits decoded per second.
+    /// Hits decoded per second, as all rates over [`LiveState::rate_window_seconds`].
     pub hit_rate_hz: f64,
     /// Fragments found per second.
     pub fragment_rate_hz: f64,
@@ -99,6 +101,8 @@ pub struct SourceState {
     pub byte_rate_hz: f64,
     /// Lost since the start, in the finest unit that is known: hits, fragments, else frames, else datagrams.
     pub lost: u64,
+    /// Its lost hits or fragments, with how well they are known, and in words.
+    pub loss: Option<LossTotal>,
     /// Live and dead time as its boards report them, the mean over its channels; `None` where they do not.
     pub dead_time: Option<DeadTime>,
     /// Fullest ring behind the receiver.
@@ -134,7 +138,7 @@ pub struct EventState {
 pub struct Completeness {
     /// The board's name.
     pub name: String,
-    /// Events that were closed in the last two and a half seconds.
+    /// Events that were closed in [`LiveState::rate_window_seconds`].
     pub expected: u64,
     /// Of these, events to which it had answered.
     pub built: u64,
@@ -173,10 +177,19 @@ pub struct LiveState {
     pub end: EndWhen,
     /// By `[[source]]`, in the order of the configuration.
     pub sources: Vec<SourceState>,
-    /// Hits recorded per second.
+    /// Hits put into time order per second.
+    pub ordered_rate_hz: f64,
+    /// Hits given to the recording per second, those that wait for their batch among them.
     pub recorded_rate_hz: f64,
+    /// The time that all rates are over; 0 where there are none: before the second snapshot, and when no data are taken any more.
+    pub rate_window_seconds: f64,
+    /// The books at both ends of that time.
+    #[serde(skip)]
+    pub rate_window: RateWindow,
     /// Hits recorded since the start.
     pub hits_recorded: u64,
+    /// Coincidences recorded since the start, of a run with coincidence.
+    pub coincidences_recorded: Option<u64>,
     /// Of a run with triggered sources.
     pub events: Option<EventState>,
     /// Whether the trigger is asked to wait now, for whatever reason.
@@ -187,6 +200,8 @@ pub struct LiveState {
     pub busy_time: Option<DeadTime>,
     /// Sum of the sources' losses.
     pub lost: u64,
+    /// Lost hits, fragments and events, those of them that the run has, with how well they are known, and in words.
+    pub loss: Vec<LossTotal>,
     /// Every loss by `[[source]]`, place and reason. Those of each board are in the books.
     pub losses: Vec<Loss>,
     /// The books by `[[source]]`; `events` and units have lines of their own. Counts of stages that follow each other are
@@ -211,32 +226,6 @@ impl LiveState {
     pub const EVERY: Duration = Duration::from_millis(50);
 }
 
-/// Rates are taken over this time: longer than a record batch waits, so that they do not flicker.
-const WINDOW_SECONDS: f64 = 2.5;
-
-/// Counts at one look.
-#[derive(Clone)]
-struct Look {
-    elapsed_seconds: f64,
-    recorded: u64,
-    events: u64,
-    /// By `[[source]]`.
-    sources: Vec<Counts>,
-    /// Expected and built, by board.
-    boards: Vec<(u64, u64)>,
-    trigger: TriggerCounts,
-}
-
-/// What one `[[source]]` has given so far.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    hits: u64,
-    fragments: u64,
-    bytes: u64,
-    /// In the finest unit that is known.
-    lost: u64,
-}
-
 /// What a look is taken at.
 pub(crate) struct LookedAt<'l> {
     pub(crate) books: &'l Books,
@@ -249,89 +238,72 @@ pub(crate) struct LookedAt<'l> {
     pub(crate) known: LiveState,
 }
 
-/// Rates over the looks of the last seconds.
-#[derive(Default)]
-pub(crate) struct Rates {
-    looks: VecDeque<Look>,
-    free_at_start: Option<u64>,
-}
-
 impl Rates {
     /// Completes what is known with counts and rates.
     pub(crate) fn state(&mut self, at: LookedAt<'_>) -> LiveState {
         let LookedAt { books, roster, gauges, build, trigger, observed, known } = at;
         let by_source = books.grouped(roster.groups());
-        let now = Look {
-            elapsed_seconds: known.elapsed_seconds,
-            recorded: books.total_output(roster.hits_end(), Unit::Hits),
-            events: build.as_ref().map_or(0, BuildLook::events),
-            sources: (0..roster.entries.len()).map(|index| counts(&by_source, index)).collect(),
-            boards: roster.boards.clone().map(|board| expected_and_built(books, SourceId(board))).collect(),
-            trigger: trigger.unwrap_or_default(),
-        };
-        let before = self.before(&now);
-        let seconds = (now.elapsed_seconds - before.elapsed_seconds).max(1e-3);
-        let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-        let entries = roster.entries.iter().enumerate();
-        let hits_before =
-            |index: usize| roster.entries[..index].iter().filter(|entry| entry.links.is_empty());
-        let sources: Vec<SourceState> = entries
-            .map(|(index, entry)| SourceState {
-                dead_time: observed
-                    .filter(|_| entry.links.is_empty())
-                    .and_then(|observed| DeadTime::of_boards(observed, hits_before(index).count())),
-                hit_rate_hz: per_second(now.sources[index].hits, before.sources[index].hits),
-                fragment_rate_hz: per_second(now.sources[index].fragments, before.sources[index].fragments),
-                byte_rate_hz: per_second(now.sources[index].bytes, before.sources[index].bytes),
-                ..source_state(entry, now.sources[index], gauges)
-            })
-            .collect();
         let free = known.disk_free_bytes;
         let used = self.free_at_start.get_or_insert(free).saturating_sub(free);
-        let busy_time = busy_time(trigger, build.as_ref(), now.elapsed_seconds);
+        // A run that takes no more data has no rates.
+        let ended = Rates::default();
+        let rates = if known.state.takes_data() { &*self } else { &ended };
+        let before = rates.ends().map(|(before, _)| before.trigger).unwrap_or_default();
+        let busy_time = busy_time(trigger, build.as_ref(), known.elapsed_seconds);
+        let dropped = books.total_lost(Unit::Events, |stage| stage == Stage::Build);
+        let unseen = build.as_ref().map_or(0, |look| look.unseen(dropped));
+        let report = roster.loss_report(&by_source, unseen);
+        let sources: Vec<SourceState> = (0..roster.entries.len())
+            .map(|index| {
+                let own = rates.of_source(index);
+                SourceState {
+                    hit_rate_hz: own.hits_hz,
+                    fragment_rate_hz: own.fragments_hz,
+                    byte_rate_hz: own.bytes_hz,
+                    loss: report.of_source(SourceId(index as u16)).cloned(),
+                    dead_time: dead_time(observed, roster, index),
+                    ..source_state(&roster.entries[index], &by_source, index, gauges)
+                }
+            })
+            .collect();
         LiveState {
-            trigger: trigger.map(|trigger| TriggerState::of(trigger, before.trigger)),
+            trigger: trigger.map(|trigger| TriggerState::of(trigger, before)),
             busy_time,
             lost: sources.iter().map(|source| source.lost).sum(),
             sources,
-            recorded_rate_hz: per_second(now.recorded, before.recorded),
-            hits_recorded: now.recorded,
+            loss: report.totals,
+            ordered_rate_hz: rates.ordered_hz(),
+            recorded_rate_hz: rates.kept_hz(),
+            rate_window_seconds: rates.window().seconds,
+            rate_window: rates.window(),
+            hits_recorded: books.total_output(roster.hits_end(), Unit::Hits),
+            coincidences_recorded: roster.coincidences.map(|_| roster.coincidences_recorded(books)),
             events: build.map(|look| EventState {
-                event_rate_hz: per_second(now.events, before.events),
+                event_rate_hz: rates.events_hz(),
                 events_built: look.events(),
                 events_partial: look.partial(),
-                events_recorded: books.total_output(Stage::Record, Unit::Events),
-                completeness: completeness(roster, &now, &before),
-                look,
+                events_recorded: roster.events_recorded(books),
+                completeness: completeness(roster, books, rates),
+                // One number for every screen.
+                look: BuildLook { busy_share: busy_time.map(|busy| busy.fraction), ..look },
             }),
-            losses: by_source.losses(),
+            losses: roster.grouped_losses(&by_source),
             ledger: by_source.entries(),
-            disk_left_seconds: (used > 0).then(|| free as f64 * now.elapsed_seconds / used as f64),
+            disk_left_seconds: (used > 0).then(|| free as f64 * known.elapsed_seconds / used as f64),
             ..known
         }
     }
-
-    /// Takes a look into the window and gives the oldest one there; at first, the start of the run.
-    fn before(&mut self, now: &Look) -> Look {
-        let oldest = now.elapsed_seconds - WINDOW_SECONDS;
-        while self.looks.len() > 1 && self.looks[1].elapsed_seconds <= oldest {
-            self.looks.pop_front();
-        }
-        let start = || Look {
-            elapsed_seconds: 0.0,
-            recorded: 0,
-            events: 0,
-            sources: vec![Counts::default(); now.sources.len()],
-            boards: vec![(0, 0); now.boards.len()],
-            trigger: TriggerCounts::default(),
-        };
-        let before = self.looks.front().cloned().unwrap_or_else(start);
-        self.looks.push_back(now.clone());
-        before
-    }
 }
 
-fn source_state(entry: &Entry, counts: Counts, gauges: &GaugesOf) -> SourceState {
+/// What the boards of a `[[source]]` of hits report.
+pub(crate) fn dead_time(observed: Option<&Observed>, roster: &Roster, index: usize) -> Option<DeadTime> {
+    let is_of_hits = |entry: &&Entry| entry.links.is_empty();
+    let number = roster.entries[..index].iter().filter(is_of_hits).count();
+    observed.filter(|_| is_of_hits(&&roster.entries[index])).and_then(|own| DeadTime::of_boards(own, number))
+}
+
+fn source_state(entry: &Entry, by_source: &Books, index: usize, gauges: &GaugesOf) -> SourceState {
+    let counts = Counts::of(by_source, index);
     let own = || entry.all.iter().filter_map(|source| gauges.get(&source.0));
     let fullest = |of: fn(&Gauges) -> f64| own().map(|gauges| of(gauges)).fold(0.0, f64::max);
     SourceState {
@@ -344,7 +316,8 @@ fn source_state(entry: &Entry, counts: Counts, gauges: &GaugesOf) -> SourceState
         hit_rate_hz: 0.0,
         fragment_rate_hz: 0.0,
         byte_rate_hz: 0.0,
-        lost: counts.lost,
+        lost: lost_of(by_source, SourceId(index as u16)),
+        loss: None,
         dead_time: None,
         ring_fill: fullest(Gauges::ring_fill),
         pool_fill: fullest(Gauges::pool_fill),
@@ -353,36 +326,19 @@ fn source_state(entry: &Entry, counts: Counts, gauges: &GaugesOf) -> SourceState
     }
 }
 
-fn completeness(roster: &Roster, now: &Look, before: &Look) -> Vec<Completeness> {
+fn completeness(roster: &Roster, books: &Books, rates: &Rates) -> Vec<Completeness> {
     let boards = roster.boards.clone().enumerate().map(|(index, board)| {
-        let (now, before) = (now.boards[index], before.boards[index]);
+        let of = |look: &Look| look.boards.get(index).copied().unwrap_or_default();
+        let (before, now) = rates.ends().map(|(before, now)| (of(before), of(now))).unwrap_or_default();
+        let (expected, built) = expected_and_built(books, SourceId(board));
         Completeness {
             name: roster.names[usize::from(board)].clone(),
             expected: now.0.saturating_sub(before.0),
             built: now.1.saturating_sub(before.1),
-            missing: now.0.saturating_sub(now.1),
+            missing: expected.saturating_sub(built),
         }
     });
     boards.collect()
-}
-
-/// What a `[[source]]` has given, from the books by source.
-fn counts(by_source: &Books, index: usize) -> Counts {
-    let source = SourceId(index as u16);
-    let total =
-        |stage, unit| by_source.account(stage, source).map_or(0, |account| account.tally.total_output(unit));
-    Counts {
-        hits: total(Stage::Decode, Unit::Hits),
-        fragments: total(Stage::Unpack, Unit::Fragments),
-        bytes: total(Stage::Receive, Unit::Bytes),
-        lost: lost_of(by_source, source),
-    }
-}
-
-fn expected_and_built(books: &Books, board: SourceId) -> (u64, u64) {
-    books.account(Stage::Wire, board).map_or((0, 0), |book| {
-        (book.tally.total_input(Unit::Fragments), book.tally.total_output(Unit::Fragments))
-    })
 }
 
 fn lost_of(books: &Books, source: SourceId) -> u64 {

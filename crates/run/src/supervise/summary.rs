@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use thalweg_data::ledger::{Entries, Loss};
-use thalweg_data::{Books, Quality, Unit};
+use thalweg_data::ledger::{Entries, Loss, LossReport};
+use thalweg_data::{Books, Unit};
 
 use super::dead_time::DeadTime;
 use super::refused::{RefusedUnit, write_first};
@@ -65,6 +65,8 @@ pub struct SourceSummary {
     pub fragments: u64,
     /// Bytes received.
     pub bytes: u64,
+    /// Live and dead time as its boards report them, the mean over its channels; `None` where they do not.
+    pub dead_time: Option<DeadTime>,
     /// The kernel's counters and the like, which place losses and are added to nothing.
     pub witnesses: BTreeMap<&'static str, u64>,
 }
@@ -82,8 +84,16 @@ pub struct Summary {
     pub hits_sent: Option<u64>,
     /// Hits on file (or ordered, when nothing is recorded).
     pub hits_recorded: u64,
-    /// Hits known to be lost, at any stage.
+    /// Hits known to be lost, at any stage. Whether these are all says `loss`.
     pub hits_lost: u64,
+    /// Hits that came too late for their place in time and were recorded, flagged; `None` of a run without hits.
+    pub hits_late: Option<u64>,
+    /// Events of hits that were recorded, of a run with coincidence.
+    pub coincidences_recorded: Option<u64>,
+    /// Bytes of damaged capture files that could not be read.
+    pub bytes_unread: u64,
+    /// Losses as people read them: totals with how well they are known, and kinds.
+    pub loss: LossReport,
     /// Of a run with triggered sources.
     pub events: Option<EventSummary>,
     /// Whether every sum in the books closes, at the end and in every snapshot on the way.
@@ -142,27 +152,44 @@ impl Summary {
             writeln!(text, " {} hits recorded ({rate:.3} M/s)", self.hits_recorded)?;
         }
         for source in &self.sources {
-            let SourceSummary { name, hits, fragments, bytes, description, .. } = source;
+            let SourceSummary { name, hits, fragments, bytes, description, dead_time, .. } = source;
             let (count, what) = if *fragments > 0 { (fragments, "fragments") } else { (hits, "hits") };
             writeln!(text, "  {name:<12} {count:>12} {what}  {bytes:>14} bytes  {description}")?;
-        }
-        match self.hits_sent {
-            Some(sent) => {
-                writeln!(text, "sent {sent} = recorded {} + lost {}", self.hits_recorded, self.hits_lost)
+            if let Some(DeadTime { live_seconds, fraction, .. }) = dead_time {
+                let dead = 100.0 * fraction;
+                writeln!(
+                    text,
+                    "               dead time {dead:.2} %, live time {live_seconds:.3} s, as its boards report"
+                )?;
             }
-            None if self.events.is_none() => writeln!(text, "hits lost: {}", self.hits_lost),
-            None => Ok(()),
+        }
+        if let Some(coincidences) = self.coincidences_recorded {
+            writeln!(text, "  {coincidences} coincidences recorded")?;
+        }
+        if let Some(late) = self.hits_late.filter(|late| *late > 0) {
+            writeln!(
+                text,
+                "  {late} hits came too late for the time order; they are recorded, flagged `late`"
+            )?;
+        }
+        if let Some(sent) = self.hits_sent {
+            writeln!(text, "hits sent: {sent}")?;
+        }
+        self.loss.totals.iter().try_for_each(|total| writeln!(text, "{total}"))?;
+        match self.bytes_unread {
+            0 => Ok(()),
+            unread => writeln!(text, "bytes unread: {unread} in damaged capture files"),
         }
     }
 
     fn write_books(&self, text: &mut String) -> std::fmt::Result {
-        let groups = LossGroup::of(&self.losses);
-        groups.iter().take(LOSSES_SHOWN).try_for_each(|group| group.write(text))?;
-        if groups.len() > LOSSES_SHOWN {
+        let kinds = &self.loss.kinds;
+        kinds.iter().take(LOSSES_SHOWN).try_for_each(|kind| writeln!(text, "  {kind}"))?;
+        if kinds.len() > LOSSES_SHOWN {
             writeln!(
                 text,
                 "  … and losses of {} other kinds; `--json` lists all",
-                groups.len() - LOSSES_SHOWN
+                kinds.len() - LOSSES_SHOWN
             )?;
         }
         write_first(&self.refused, text)?;
@@ -184,56 +211,6 @@ impl Summary {
 /// Kinds of losses that the text lists.
 const LOSSES_SHOWN: usize = 12;
 
-/// Losses of one kind, of all sources that have them.
-struct LossGroup<'l> {
-    /// That of the source with most.
-    most: &'l Loss,
-    count: u64,
-    sources: usize,
-}
-
-impl LossGroup<'_> {
-    /// By place, reason and unit, in path order. Bytes are left out where the same loss is told in a larger unit.
-    fn of(losses: &[Loss]) -> Vec<LossGroup<'_>> {
-        let mut groups: Vec<LossGroup<'_>> = Vec::new();
-        let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
-        for loss in losses.iter().filter(|loss| !loss.is_echo()) {
-            let told = loss.unit == Unit::Bytes
-                && losses.iter().any(|other| {
-                    alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source
-                });
-            match groups.iter_mut().find(|group| alike(group.most, loss) && group.most.unit == loss.unit) {
-                _ if told => {}
-                Some(group) => {
-                    group.count += loss.count;
-                    group.sources += 1;
-                    if loss.count > group.most.count {
-                        group.most = loss;
-                    }
-                }
-                None => groups.push(LossGroup { most: loss, count: loss.count, sources: 1 }),
-            }
-        }
-        groups.sort_by_key(|group| (group.most.stage, group.most.reason));
-        groups
-    }
-
-    fn write(&self, text: &mut String) -> std::fmt::Result {
-        let Loss { source, stage, reason, unit, count: most, quality, advice } = self.most;
-        let quality = match quality {
-            Quality::Exact => "",
-            Quality::AtLeast => "at least ",
-            Quality::Unknown => "an unknown number, at least ",
-        };
-        let whose = match self.sources {
-            1 => source.clone(),
-            sources => format!("{sources} sources, most of {source} ({most})"),
-        };
-        let count = self.count;
-        writeln!(text, "  lost {quality}{count} {unit} of {whose} at {stage}: {reason} — {advice}")
-    }
-}
-
 impl EventSummary {
     fn write(&self, seconds: f64, text: &mut String) -> std::fmt::Result {
         let (built, rate) = (self.events_built, self.events_built as f64 / seconds);
@@ -243,17 +220,19 @@ impl EventSummary {
         if self.events_dropped > 0 {
             write!(text, ", {} dropped because they were incomplete", self.events_dropped)?;
         }
-        writeln!(text, "; fragments missing {}, lost {}", self.fragments_missing, self.fragments_lost)?;
+        let (missing, unused) = (self.fragments_missing, self.fragments_lost);
+        writeln!(text, "; {missing} fragments never came, {unused} came and could not be used")?;
         if self.triggers_unseen > 0 {
             let unseen = self.triggers_unseen;
+            let percent = 100.0 * unseen as f64 / (built + self.events_dropped + unseen) as f64;
             writeln!(
                 text,
-                "  {unseen} trigger numbers between the first event and the last came from no board"
+                "  triggers unseen: {unseen} ({percent:.2} %), numbers between the first event and the last that came from no board"
             )?;
         }
         writeln!(
             text,
-            "  half of them of {} B or less, built within {:.0} µs (99 %: {:.0} µs)",
+            "  event size p50 {} B; build latency p50 {:.0} µs, p99 {:.0} µs",
             self.median_event_bytes, self.median_build_us, self.p99_build_us
         )?;
         self.write_dead_time(text)

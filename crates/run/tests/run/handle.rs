@@ -36,7 +36,7 @@ fn start(sections: &str) -> Run {
 
 impl Run {
     /// The first state of which `wanted` holds.
-    fn until(&self, what: &str, wanted: impl Fn(&LiveState) -> bool) -> std::sync::Arc<LiveState> {
+    fn until(&self, what: &str, mut wanted: impl FnMut(&LiveState) -> bool) -> std::sync::Arc<LiveState> {
         let (from, mut seen) = (Instant::now(), 0);
         while from.elapsed() < LIMIT {
             if let Some(state) = self.handle.newer_than(seen, Duration::from_secs(1)) {
@@ -111,7 +111,9 @@ fn the_state_has_everything_that_a_page_draws() {
     let run = start(BOARDS);
     let state = run.until("recording", |state| {
         let events = state.events.as_ref();
-        events.is_some_and(|events| events.events_recorded > 300 && !events.look.build_ns.is_empty())
+        let has_rates = state.rate_window_seconds > 0.0;
+        has_rates
+            && events.is_some_and(|events| events.events_recorded > 300 && !events.look.build_ns.is_empty())
     });
     let json = serde_json::to_value(&*state).expect("plain data");
     let source = &json["sources"][0];
@@ -179,4 +181,32 @@ fn a_run_that_cannot_start_is_seen_to_have_failed() {
     let state = handle.state();
     assert_eq!(state.state, RunState::Failed);
     assert!(state.failures[0].contains("127.0.9.9"), "{:?}", state.failures);
+}
+
+/// A rate at which what is on file grows by a batch every two seconds.
+const HITS: &str = "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+                    [source.emulate]\nchannels = 16\nrate_hz = 2000\n";
+
+#[test]
+fn rates_do_not_beat_with_the_batches_of_the_recorder_and_end_with_the_run() {
+    let run = start(HITS);
+    let mut rates: Vec<(f64, f64, f64)> = Vec::new();
+    run.until("old enough", |state| {
+        if state.rate_window_seconds >= 2.4 {
+            rates.push((state.sources[0].hit_rate_hz, state.ordered_rate_hz, state.recorded_rate_hz));
+        }
+        state.elapsed_seconds > 6.0
+    });
+    let mean = rates.iter().map(|rate| rate.0).sum::<f64>() / rates.len() as f64;
+    assert!(rates.len() > 10 && mean > 0.0, "{rates:?}");
+    for (decoded, ordered, recorded) in &rates {
+        for rate in [decoded, ordered, recorded] {
+            assert!((rate / mean - 1.0).abs() < 0.1, "{rate} of {mean}: {rates:?}");
+        }
+    }
+    run.command(Command::Stop);
+    let last = run.until("over", |state| state.state == RunState::Stopped);
+    let ended = [last.sources[0].hit_rate_hz, last.ordered_rate_hz, last.recorded_rate_hz];
+    assert_eq!((ended, last.rate_window_seconds), ([0.0; 3], 0.0), "a run that is over has no rates");
+    run.end();
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use thalweg_run::recording::{Inspection, RecoverReport, RemovedTables, VerifyReport};
+use thalweg_run::recording::{Inspection, LossReport, RecoverReport, RemovedTables, VerifyReport};
 
 use crate::report::si;
 
@@ -51,13 +51,10 @@ pub(super) fn verified(report: &VerifyReport) -> String {
             coincidences.events, coincidences.hits, coincidences.out_of_order, coincidences.contradictory
         );
     }
-    let recorded = [
-        (ledger.hits_recorded, ledger.hits_lost, "hits"),
-        (ledger.events_recorded, ledger.events_lost, "events"),
-    ];
+    let recorded = [(ledger.hits_recorded, "hits"), (ledger.events_recorded, "events")];
     let mut recorded: Vec<String> = recorded
         .into_iter()
-        .filter_map(|(recorded, lost, what)| Some(format!("{} {what} recorded, {lost} lost", recorded?)))
+        .filter_map(|(count, what)| Some(format!("{} {what} recorded", count?)))
         .collect();
     recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded")));
     recorded.extend(left_out(ledger.hits_left_out));
@@ -68,6 +65,9 @@ pub(super) fn verified(report: &VerifyReport) -> String {
         if recorded.is_empty() { "" } else { ", " },
         recorded.join("; ")
     );
+    if ledger.present {
+        losses(Some(&ledger.loss), &ledger.beside, &mut text);
+    }
     for problem in &report.problems {
         let _ = writeln!(text, "  problem: {problem}");
     }
@@ -176,17 +176,19 @@ fn inspected_coincidences(report: &Inspection, text: &mut String) {
 }
 
 fn inspected_losses(report: &Inspection, text: &mut String) {
-    for loss in report.losses.as_array().into_iter().flatten() {
-        let word = |key: &str| loss.get(key).and_then(|value| value.as_str()).unwrap_or("?").to_owned();
-        let count = loss.get("count").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        let _ = writeln!(
-            text,
-            "  lost {count} {} of {} at {}: {}",
-            word("unit"),
-            word("source"),
-            word("stage"),
-            word("reason")
-        );
+    losses(report.loss.as_ref(), &report.beside, text);
+    for kind in report.loss.iter().flat_map(|loss| &loss.kinds) {
+        let _ = writeln!(text, "  {}", kind.what());
+    }
+}
+
+/// What was lost in all, and what the books cannot say.
+fn losses(loss: Option<&LossReport>, beside: &[String], text: &mut String) {
+    for total in loss.iter().flat_map(|loss| &loss.totals) {
+        let _ = writeln!(text, "  {total}");
+    }
+    for line in beside {
+        let _ = writeln!(text, "  {line}");
     }
 }
 

@@ -23,6 +23,7 @@ mod refused;
 mod replay;
 mod retention;
 mod settings;
+mod shown;
 mod slices;
 mod strangers;
 mod survival;

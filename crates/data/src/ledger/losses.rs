@@ -1,0 +1,500 @@
+//! Losses as people read them: with unit, fraction and how well they are known.
+//!
+//! ```text
+//!  Books ─► LossReport: totals  "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)"
+//!                       sources  the same of each
+//!                       kinds   "lost 130 frames (2.0 %) of left at wire: frame_gap — what to do"
+//! ```
+//! What the boards send in a frame is unknown when the frame is lost. So a run that has lost frames, datagrams or bytes has lost
+//! an unknown number of hits, unless its senders report their totals. Every screen and every text takes its words from here.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::books::{AccountBook, Books, Loss};
+use super::words::{LossReason, Quality, Stage, Unit};
+use crate::batch::SourceId;
+
+/// So many of one unit, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LostCount {
+    /// What is counted.
+    pub unit: Unit,
+    /// How many are lost.
+    pub count: u64,
+    /// How many there were, the lost ones among them.
+    pub of: u64,
+    /// Lost ÷ all, 0 to 1; `None` where there were none.
+    pub fraction: Option<f64>,
+}
+
+/// What is lost of the hits, fragments or events of a run or of a source.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LossTotal {
+    /// Those that are known to be lost.
+    #[serde(flatten)]
+    pub known: LostCount,
+    /// How well `count` is known. `unknown`: more than `count` may be lost, for `bound` is.
+    pub quality: Quality,
+    /// Of an unknown number: what was lost with them, in the unit in which it was counted.
+    pub bound: Option<LostCount>,
+    /// All of this in words.
+    pub text: String,
+}
+
+/// Losses of one kind, of all sources that have them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LossKind {
+    /// Where.
+    pub stage: Stage,
+    /// Why.
+    pub reason: LossReason,
+    /// How many, and of how many that came to these sources there.
+    #[serde(flatten)]
+    pub lost: LostCount,
+    /// How well that is known.
+    pub quality: Quality,
+    /// The source that has lost most.
+    pub source: String,
+    /// What it has lost.
+    pub most: u64,
+    /// How many sources have such losses.
+    pub sources: usize,
+    /// What was seen, and what to do.
+    pub advice: String,
+}
+
+/// All losses of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LossReport {
+    /// Of hits, fragments and events, those of them that the run has.
+    pub totals: Vec<LossTotal>,
+    /// Of each source that has hits or fragments, by its number.
+    #[serde(skip)]
+    pub sources: Vec<(SourceId, LossTotal)>,
+    /// By place, reason and unit, in path order.
+    pub kinds: Vec<LossKind>,
+}
+
+/// Units in which something may be missing that holds hits or fragments, the finest first.
+const COARSE: [Unit; 3] = [Unit::Frames, Unit::Datagrams, Unit::Bytes];
+
+/// Counts of one source, or sums of several.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    lost: u64,
+    of: u64,
+    /// Lost and of how many, by place in [`COARSE`], where it is not known how many of the finer unit these held.
+    coarse: [(u64, u64); COARSE.len()],
+    /// Triggers of which nobody has heard, and of how many.
+    unseen: (u64, u64),
+}
+
+impl Counted {
+    fn add(&mut self, other: &Counted) {
+        self.lost += other.lost;
+        self.of += other.of;
+        for (own, more) in self.coarse.iter_mut().zip(&other.coarse) {
+            *own = (own.0 + more.0, own.1 + more.1);
+        }
+        self.unseen = other.unseen;
+    }
+
+    /// The unit of which the largest fraction is lost; of about equal ones the finest.
+    fn bound(&self) -> Option<LostCount> {
+        let lost = COARSE.iter().zip(&self.coarse).filter(|(_, (count, _))| *count > 0);
+        let counts = lost.map(|(unit, (count, of))| LostCount::new(*unit, *count, *of));
+        counts.reduce(|finer, other| match (finer.fraction, other.fraction) {
+            (Some(one), Some(another)) if another > 1.25 * one => other,
+            _ => finer,
+        })
+    }
+
+    fn total(&self, unit: Unit) -> LossTotal {
+        let known = LostCount::new(unit, self.lost, self.of);
+        let unseen = LostCount::new(Unit::Events, self.unseen.0, self.unseen.1);
+        let (bound, also) = match (self.bound(), unseen.count) {
+            (Some(bound), _) => (Some(bound), bound.at_least()),
+            (None, 0) => (None, String::new()),
+            (None, count) => (Some(unseen), format!("{count} triggers unseen{}", unseen.percent(""))),
+        };
+        let quality = if bound.is_some() { Quality::Unknown } else { Quality::Exact };
+        let text = match (bound, self.lost) {
+            (None, 0) => format!("no {unit} lost"),
+            (None, lost) => format!("{unit} lost: {lost}{}", known.percent("")),
+            (Some(_), 0) => format!("{unit} lost: unknown, {also}"),
+            (Some(_), lost) => format!("{unit} lost: unknown, ≥ {lost} {unit} and {also}"),
+        };
+        LossTotal { known, quality, bound, text }
+    }
+}
+
+impl LostCount {
+    fn new(unit: Unit, count: u64, of: u64) -> LostCount {
+        LostCount { unit, count, of, fraction: (of > 0).then(|| count as f64 / of as f64) }
+    }
+
+    /// ` (2.0 %)`, or nothing where there is no fraction.
+    fn percent(&self, about: &str) -> String {
+        let percent = |fraction: f64| match 100.0 * fraction {
+            small if small < 0.01 && small > 0.0 => format!(" ({about}< 0.01 %)"),
+            percent if percent < 1.0 => format!(" ({about}{percent:.2} %)"),
+            percent => format!(" ({about}{percent:.1} %)"),
+        };
+        self.fraction.map_or(String::new(), percent)
+    }
+
+    fn at_least(&self) -> String {
+        format!("≥ {} {}{}", self.count, self.unit, self.percent("≈ "))
+    }
+}
+
+impl LossTotal {
+    /// Whether nothing is lost, and that is known.
+    pub fn is_none(&self) -> bool {
+        self.known.count == 0 && self.quality == Quality::Exact
+    }
+}
+
+impl fmt::Display for LossTotal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl LossKind {
+    /// By place, reason and unit, in path order. Bytes are left out where the same loss is told in a larger unit, and what is
+    /// missing on the wire because it was refused here.
+    pub fn all_of(losses: &[Loss]) -> Vec<LossKind> {
+        let mut kinds: Vec<LossKind> = Vec::new();
+        let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
+        for loss in losses.iter().filter(|loss| !loss.is_echo()) {
+            let in_larger_unit =
+                |other: &Loss| alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source;
+            if loss.unit == Unit::Bytes && losses.iter().any(in_larger_unit) {
+                continue;
+            }
+            let own = (loss.stage, loss.reason, loss.unit);
+            match kinds.iter_mut().find(|kind| (kind.stage, kind.reason, kind.lost.unit) == own) {
+                Some(kind) => kind.add(loss),
+                None => kinds.push(LossKind::of(loss)),
+            }
+        }
+        kinds.sort_by_key(|kind| (kind.stage, kind.reason));
+        kinds
+    }
+
+    fn of(loss: &Loss) -> LossKind {
+        LossKind {
+            stage: loss.stage,
+            reason: loss.reason,
+            lost: LostCount::new(loss.unit, loss.count, loss.of),
+            quality: loss.quality,
+            source: loss.source.clone(),
+            most: loss.count,
+            sources: 1,
+            advice: loss.advice.clone(),
+        }
+    }
+
+    fn add(&mut self, loss: &Loss) {
+        self.lost = LostCount::new(loss.unit, self.lost.count + loss.count, self.lost.of + loss.of);
+        self.sources += 1;
+        if loss.count > self.most {
+            self.most = loss.count;
+            self.advice.clone_from(&loss.advice);
+            self.source.clone_from(&loss.source);
+        }
+    }
+}
+
+impl LossKind {
+    /// What was lost, without what to do.
+    pub fn what(&self) -> String {
+        let LossKind { stage, reason, lost, source, most, sources, .. } = self;
+        // A trigger that is refused is dead time: its event was never begun.
+        let (verb, unit) = match reason {
+            LossReason::Busy => ("refused", "triggers"),
+            _ => ("lost", lost.unit.word()),
+        };
+        let (quality, about) = match self.quality {
+            Quality::Exact => ("", ""),
+            Quality::AtLeast => ("at least ", "≈ "),
+            Quality::Unknown => ("an unknown number, at least ", "≈ "),
+        };
+        let whose = match sources {
+            1 => source.clone(),
+            sources => format!("{sources} sources, most of {source} ({most})"),
+        };
+        let (count, percent) = (lost.count, lost.percent(about));
+        format!("{verb} {quality}{count} {unit}{percent} of {whose} at {stage}: {reason}")
+    }
+}
+
+impl fmt::Display for LossKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} — {}", self.what(), self.advice)
+    }
+}
+
+impl LossReport {
+    /// Every loss in these books. `kept_behind` is the stage behind which hits are kept: what another branch loses of them, it
+    /// loses of its own. `unseen` is how many triggers between the first event and the last came from no board, which no book
+    /// has; it matters where the trigger and its boards do not report their totals.
+    pub fn of(books: &Books, kept_behind: Stage, unseen: u64) -> LossReport {
+        let events = events(books, unseen);
+        let mut sums: [(Unit, Option<Counted>); 3] =
+            [(Unit::Hits, None), (Unit::Fragments, None), (Unit::Events, events)];
+        // Fragments of triggers that nobody has seen are those of unseen events.
+        let unseen = events.map(|events| events.unseen).unwrap_or_default();
+        let mut sources = Vec::new();
+        for source in (0..books.sources.len()).map(|index| SourceId(index as u16)) {
+            let counted = match books.of_source(source) {
+                accounts if counts(accounts, Stage::Decode, Unit::Hits) => {
+                    Some((0, hits(accounts, kept_behind)))
+                }
+                accounts => fragments(accounts, unseen).map(|counted| (1, counted)),
+            };
+            if counted.is_none() {
+                // A unit on the way to the recording: its fragments are those of the boards.
+                let lost = books.of_source(source).iter().map(|own| lost_at(own, Unit::Fragments, |_| true));
+                let on_the_way = Counted { lost: lost.sum(), unseen, ..Counted::default() };
+                if on_the_way.lost > 0 {
+                    sums[1].1.get_or_insert_default().add(&on_the_way);
+                }
+            }
+            if let Some((place, counted)) = counted {
+                let (unit, sum) = &mut sums[place];
+                sum.get_or_insert_default().add(&counted);
+                sources.push((source, counted.total(*unit)));
+            }
+        }
+        let totals = sums.iter().filter_map(|(unit, sum)| Some(sum.as_ref()?.total(*unit)));
+        LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&books.losses()) }
+    }
+
+    /// The total of one unit, where the run has such.
+    pub fn total(&self, unit: Unit) -> Option<&LossTotal> {
+        self.totals.iter().find(|total| total.known.unit == unit)
+    }
+
+    /// The total of one source, if it has hits or fragments.
+    pub fn of_source(&self, source: SourceId) -> Option<&LossTotal> {
+        self.sources.iter().find(|(each, _)| *each == source).map(|(_, total)| total)
+    }
+
+    /// The totals in one line of words.
+    pub fn text(&self) -> String {
+        let words: Vec<&str> = self.totals.iter().map(|total| total.text.as_str()).collect();
+        words.join("; ")
+    }
+}
+
+fn counts(accounts: &[AccountBook], stage: Stage, unit: Unit) -> bool {
+    accounts.iter().any(|account| account.stage == stage && account.counts(unit))
+}
+
+/// Lost in one unit at one stage; what is missing on the wire because it was refused here is counted where that was done.
+fn lost_at(account: &AccountBook, unit: Unit, takes: impl Fn(LossReason) -> bool) -> u64 {
+    let own = |reason: &LossReason| account.stage != Stage::Wire || reason.is_gap();
+    let reasons = LossReason::ALL.iter().copied().filter(|reason| own(reason) && takes(*reason));
+    reasons.map(|reason| account.tally.total_lost(reason, unit)).sum()
+}
+
+fn hits(accounts: &[AccountBook], kept_behind: Stage) -> Counted {
+    let branch: &[Stage] = match kept_behind {
+        Stage::TimeSlice => &[Stage::TimeSlice],
+        _ => &[Stage::Order, Stage::Cut, Stage::Record],
+    };
+    let on_the_way = accounts.iter().filter(|own| own.stage <= Stage::Decode || branch.contains(&own.stage));
+    let lost = on_the_way.map(|account| lost_at(account, Unit::Hits, |_| true)).sum();
+    let sender = accounts.iter().find(|own| own.stage == Stage::Sender && own.counts(Unit::Hits));
+    if let Some(sender) = sender {
+        return Counted { lost, of: sender.offered(Unit::Hits), ..Counted::default() };
+    }
+    let before = accounts.iter().filter(|account| account.stage <= Stage::Decode);
+    let came = before.map(|account| match account.stage {
+        Stage::Decode => account.offered(Unit::Hits),
+        _ => lost_at(account, Unit::Hits, |_| true),
+    });
+    Counted { lost, of: came.sum(), coarse: coarse(accounts, Unit::Hits), ..Counted::default() }
+}
+
+/// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
+/// trigger numbers of other boards; where these saw nothing, what was refused or damaged is all that is known. `None` of a
+/// source that has none.
+fn fragments(accounts: &[AccountBook], unseen: (u64, u64)) -> Option<Counted> {
+    let by = |stage| counts(accounts, stage, Unit::Fragments);
+    if !by(Stage::Wire) && !by(Stage::Unpack) && !by(Stage::Sender) {
+        return None;
+    }
+    let own = accounts.iter().filter(|account| match account.stage {
+        Stage::Sender => true,
+        // What a sender reports and nobody found is counted there.
+        Stage::Wire | Stage::Unpack => !by(Stage::Sender),
+        _ => true,
+    });
+    let lost: u64 = own.map(|account| lost_at(account, Unit::Fragments, |_| true)).sum();
+    let of = accounts.iter().map(|account| account.offered(Unit::Fragments)).max().unwrap_or(0);
+    let exact = by(Stage::Sender) || lost > 0;
+    let coarse = if exact { Default::default() } else { coarse(accounts, Unit::Fragments) };
+    let unseen = if by(Stage::Sender) { (0, 0) } else { unseen };
+    Some(Counted { lost, of, coarse, unseen })
+}
+
+/// What was lost without a word on how many of the finer unit it held: lost ones, and all.
+fn coarse(accounts: &[AccountBook], finer: Unit) -> [(u64, u64); COARSE.len()] {
+    let received = || accounts.iter().filter(|account| account.stage <= Stage::Decode);
+    COARSE.map(|unit| {
+        let lost = received().map(|account| {
+            lost_at(account, unit, |reason| {
+                reason.is_of_our_data() && account.tally.total_lost(reason, finer) == 0
+            })
+        });
+        (lost.sum(), received().map(|account| account.offered(unit)).max().unwrap_or(0))
+    })
+}
+
+/// Events that were begun and are not on file. Triggers that were refused were never begun.
+fn events(books: &Books, unseen: u64) -> Option<Counted> {
+    let is_of_hits = |account: &&AccountBook| books.account(Stage::Coincide, account.source).is_some();
+    let own = || books.accounts.iter().filter(|account| account.counts(Unit::Events) && !is_of_hits(account));
+    let at = |stage| own().filter(move |account| account.stage == stage);
+    let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| why != LossReason::Busy)).sum();
+    let kept: u64 = at(Stage::Record).map(|account| account.tally.total_output(Unit::Events)).sum();
+    // A time slice without anything in it is no event that anybody has lost.
+    let is_sliced = books.accounts.iter().any(|account| account.stage == Stage::TimeSlice);
+    let is_reported = at(Stage::Trigger).next().is_some();
+    let unseen = if is_reported || is_sliced { (0, 0) } else { (unseen, kept + lost + unseen) };
+    let has_any = at(Stage::Record).next().is_some() || lost > 0;
+    has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::Ledger;
+    use super::super::tally::Tally;
+    use super::*;
+
+    /// A stage, what it counts, and its counts.
+    type Counting = (Stage, &'static [Unit], fn(&mut Tally));
+
+    fn books(accounts: &[Counting]) -> Books {
+        let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+        for (stage, units, count) in accounts {
+            let mut tally = Tally::default();
+            count(&mut tally);
+            ledger.open(*stage, SourceId(0), units).publish(&tally);
+        }
+        ledger.books()
+    }
+
+    const LOST_FRAMES: [Counting; 2] = [
+        (Stage::Wire, &[Unit::Frames], |tally| {
+            tally.input(Unit::Frames, 6500);
+            tally.output(Unit::Frames, 6370);
+            tally.lost(LossReason::FrameGap, Unit::Frames, 130);
+        }),
+        (Stage::Decode, &[Unit::Frames, Unit::Hits], |tally| tally.output(Unit::Hits, 1_000_000)),
+    ];
+
+    #[test]
+    fn lost_frames_leave_the_number_of_lost_hits_unknown_with_its_bound() {
+        let report = LossReport::of(&books(&LOST_FRAMES), Stage::Record, 0);
+        assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)");
+        let hits = report.total(Unit::Hits).expect("the run has hits");
+        assert_eq!((hits.quality, hits.known.count, hits.is_none()), (Quality::Unknown, 0, false));
+        let kind = report.kinds[0].to_string();
+        assert!(kind.starts_with("lost 130 frames (2.0 %) of left at wire: frame_gap — "), "{kind}");
+    }
+
+    #[test]
+    fn senders_that_report_their_totals_make_lost_hits_exact() {
+        let mut accounts = LOST_FRAMES.to_vec();
+        accounts.push((Stage::Sender, &[Unit::Hits], |tally| {
+            tally.input(Unit::Hits, 1_020_000);
+            tally.output(Unit::Hits, 1_000_000);
+            tally.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
+        }));
+        assert_eq!(LossReport::of(&books(&accounts), Stage::Record, 0).text(), "hits lost: 20000 (2.0 %)");
+    }
+
+    #[test]
+    fn duplicates_and_unexpected_senders_are_no_lost_hits() {
+        let report = LossReport::of(
+            &books(&[
+                (Stage::Receive, &[Unit::Datagrams], |tally| {
+                    tally.input(Unit::Datagrams, 11);
+                    tally.output(Unit::Datagrams, 10);
+                    tally.lost(LossReason::Stranger, Unit::Datagrams, 1);
+                }),
+                (Stage::Unpack, &[Unit::Datagrams], |tally| {
+                    tally.input(Unit::Datagrams, 10);
+                    tally.output(Unit::Datagrams, 9);
+                    tally.lost(LossReason::DuplicateDatagram, Unit::Datagrams, 1);
+                }),
+                (Stage::Decode, &[Unit::Hits], |tally| tally.output(Unit::Hits, 90)),
+            ]),
+            Stage::Record,
+            0,
+        );
+        assert_eq!(report.text(), "no hits lost");
+        assert_eq!(report.kinds.len(), 2, "they are listed all the same: {report:#?}");
+    }
+
+    #[test]
+    fn refused_triggers_are_no_lost_events() {
+        let report = LossReport::of(
+            &books(&[
+                (Stage::Trigger, &[Unit::Events], |tally| {
+                    tally.input(Unit::Events, 200);
+                    tally.output(Unit::Events, 146);
+                    tally.lost(LossReason::Busy, Unit::Events, 54);
+                }),
+                (Stage::Record, &[Unit::Events], |tally| tally.output(Unit::Events, 146)),
+            ]),
+            Stage::Record,
+            0,
+        );
+        assert_eq!(report.text(), "no events lost");
+        let kind = report.kinds[0].to_string();
+        assert!(kind.starts_with("refused 54 triggers (27.0 %) of left at trigger: busy — "), "{kind}");
+    }
+
+    #[test]
+    fn a_fragment_that_the_sender_and_the_trigger_numbers_miss_is_counted_once() {
+        let missed: Counting = (Stage::Wire, &[Unit::Fragments], |tally| {
+            tally.input(Unit::Fragments, 100);
+            tally.output(Unit::Fragments, 97);
+            tally.lost(LossReason::MissingFragment, Unit::Fragments, 3);
+        });
+        let dropped: Counting = (Stage::Receive, &[Unit::Datagrams], |tally| {
+            tally.input(Unit::Datagrams, 100);
+            tally.lost(LossReason::NoBlock, Unit::Datagrams, 3);
+        });
+        let by_number = LossReport::of(&books(&[missed, dropped]), Stage::Record, 0);
+        assert_eq!(by_number.text(), "fragments lost: 3 (3.0 %)");
+        // The sender knows of triggers that no board has answered, too.
+        let sent: Counting = (Stage::Sender, &[Unit::Fragments], |tally| {
+            tally.input(Unit::Fragments, 400);
+            tally.output(Unit::Fragments, 97);
+            tally.lost(LossReason::NeverReceived, Unit::Fragments, 303);
+        });
+        let by_sender = LossReport::of(&books(&[sent, missed, dropped]), Stage::Record, 0);
+        assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
+    }
+
+    #[test]
+    fn triggers_unseen_leave_the_number_of_lost_events_unknown() {
+        let recorded: Counting = (Stage::Record, &[Unit::Events], |tally| tally.output(Unit::Events, 581));
+        let found: Counting = (Stage::Unpack, &[Unit::Fragments], |tally| {
+            tally.output(Unit::Fragments, 581);
+        });
+        let report = LossReport::of(&books(&[found, recorded]), Stage::Record, 419);
+        assert_eq!(
+            report.text(),
+            "fragments lost: unknown, 419 triggers unseen (41.9 %); events lost: unknown, 419 triggers unseen (41.9 %)"
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! Rates over whole snapshots of the books.
+//!
+//! ```text
+//!  snapshot 7 ─┐  all sources passed the same marker
+//!  snapshot 8 ─┼─► counts of 9 − counts of 7, by the time between their requests ─► rates
+//!  snapshot 9 ─┘
+//! ```
+//! What is on file grows by whole batches, and what stages publish is of different moments: rates of either beat with the batches.
+//! A snapshot is of one moment, and hits count when they are decoded, ordered and given to the recording. Where a source has
+//! ended, snapshots do not become whole any more; then the books as they stand are taken instead.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use thalweg_data::ledger::Entries;
+use thalweg_data::{Books, SourceId, Stage, Unit};
+
+use super::dead_time::TriggerCounts;
+use crate::roster::Roster;
+
+/// Rates are taken over at least this time, once the run is that old.
+const WINDOW_SECONDS: f64 = 2.5;
+/// The books as they stand are taken where no snapshot has become whole for so long.
+const PATIENCE_SECONDS: f64 = 2.0;
+/// Between the first snapshots, which are asked for sooner: rates are shown soon after the start.
+const FIRST_SECONDS: f64 = 0.2;
+
+/// Counts of one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Look {
+    /// Since the start of the run.
+    pub(super) elapsed_seconds: f64,
+    ordered: u64,
+    kept: u64,
+    /// Events built, and when that was seen.
+    events: (f64, u64),
+    sources: Vec<Counts>,
+    /// Expected and built, by board.
+    pub(super) boards: Vec<(u64, u64)>,
+    pub(super) trigger: TriggerCounts,
+    /// By `[[source]]`.
+    entries: Arc<Vec<Entries>>,
+}
+
+/// What one `[[source]]` has given so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) hits: u64,
+    pub(super) fragments: u64,
+    pub(super) bytes: u64,
+}
+
+impl Counts {
+    /// From books by `[[source]]`.
+    pub(super) fn of(by_source: &Books, index: usize) -> Counts {
+        let source = SourceId(index as u16);
+        let total = |stage, unit| {
+            by_source.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
+        };
+        Counts {
+            hits: total(Stage::Decode, Unit::Hits),
+            fragments: total(Stage::Unpack, Unit::Fragments),
+            bytes: total(Stage::Receive, Unit::Bytes),
+        }
+    }
+}
+
+/// The books of two moments, for rates of any of their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct RateWindow {
+    /// Between the two; 0 where there are no rates: before the second snapshot, and after the end.
+    pub seconds: f64,
+    /// By `[[source]]`, earlier.
+    pub before: Arc<Vec<Entries>>,
+    /// By `[[source]]`, later.
+    pub now: Arc<Vec<Entries>>,
+}
+
+impl RateWindow {
+    /// How fast a number of the books has grown; 0 where there are no rates.
+    pub fn per_second(&self, now: u64, before: u64) -> f64 {
+        if self.seconds > 0.0 { now.saturating_sub(before) as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+/// All rates of one `[[source]]`, per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SourceRates {
+    pub(super) hits_hz: f64,
+    pub(super) fragments_hz: f64,
+    pub(super) bytes_hz: f64,
+}
+
+/// The looks of the last seconds, and what can be said by them.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    looks: VecDeque<Look>,
+    pub(super) free_at_start: Option<u64>,
+}
+
+/// What goes with the books into a look.
+pub(crate) struct Beside {
+    /// When the books were asked for.
+    pub(crate) asked_seconds: f64,
+    /// When the rest was looked at.
+    pub(crate) elapsed_seconds: f64,
+    pub(crate) events: u64,
+    pub(crate) trigger: TriggerCounts,
+}
+
+impl Rates {
+    /// When the next snapshot is due, seconds after the last.
+    pub(super) fn snapshot_after_seconds(elapsed_seconds: f64) -> f64 {
+        (elapsed_seconds / 2.0).clamp(FIRST_SECONDS, super::SNAPSHOT_EVERY.as_secs_f64())
+    }
+
+    /// Whether the books as they stand are to be taken, as no snapshot has become whole.
+    pub(super) fn is_overdue(&self, elapsed_seconds: f64) -> bool {
+        let latest = self.looks.back().map_or(0.0, |look| look.elapsed_seconds);
+        elapsed_seconds - latest >= PATIENCE_SECONDS
+    }
+
+    /// Takes a look at books that were asked for at `beside.asked_seconds`.
+    pub(crate) fn take(&mut self, books: &Books, roster: &Roster, beside: &Beside) {
+        let Beside { asked_seconds, elapsed_seconds, events, trigger } = *beside;
+        if self.looks.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds) {
+            return;
+        }
+        let by_source = books.grouped(roster.groups());
+        // Given to the recording: what it has on file, and what waits in it.
+        let kept = books.accounts.iter().filter(|account| account.stage == roster.hits_end());
+        let kept = kept.map(|own| own.tally.total_output(Unit::Hits) + own.tally.held(Unit::Hits));
+        self.looks.push_back(Look {
+            elapsed_seconds: asked_seconds,
+            ordered: books.total_output(Stage::Order, Unit::Hits),
+            kept: kept.sum(),
+            events: (elapsed_seconds, events),
+            sources: (0..roster.entries.len()).map(|index| Counts::of(&by_source, index)).collect(),
+            boards: roster.boards.clone().map(|board| expected_and_built(books, SourceId(board))).collect(),
+            trigger,
+            entries: Arc::new(by_source.entries()),
+        });
+        let oldest = asked_seconds - WINDOW_SECONDS;
+        while self.looks.len() > 2 && self.looks[1].elapsed_seconds <= oldest {
+            self.looks.pop_front();
+        }
+    }
+
+    /// The earliest look of the window and the latest; `None` before there are two.
+    pub(super) fn ends(&self) -> Option<(&Look, &Look)> {
+        let (first, last) = (self.looks.front()?, self.looks.back()?);
+        (self.looks.len() > 1).then_some((first, last))
+    }
+
+    /// The books at both ends.
+    pub(super) fn window(&self) -> RateWindow {
+        self.ends().map_or_else(RateWindow::default, |(before, now)| RateWindow {
+            seconds: now.elapsed_seconds - before.elapsed_seconds,
+            before: before.entries.clone(),
+            now: now.entries.clone(),
+        })
+    }
+
+    fn per_second(&self, count: impl Fn(&Look) -> u64) -> f64 {
+        self.ends().map_or(0.0, |(before, now)| {
+            let seconds = now.elapsed_seconds - before.elapsed_seconds;
+            count(now).saturating_sub(count(before)) as f64 / seconds
+        })
+    }
+
+    /// Hits put into time order per second.
+    pub(super) fn ordered_hz(&self) -> f64 {
+        self.per_second(|look| look.ordered)
+    }
+
+    /// Hits given to the recording per second.
+    pub(super) fn kept_hz(&self) -> f64 {
+        self.per_second(|look| look.kept)
+    }
+
+    /// Events built per second.
+    pub(super) fn events_hz(&self) -> f64 {
+        self.ends().map_or(0.0, |(before, now)| {
+            let seconds = (now.events.0 - before.events.0).max(1e-3);
+            now.events.1.saturating_sub(before.events.1) as f64 / seconds
+        })
+    }
+
+    /// The rates of one `[[source]]`.
+    pub(super) fn of_source(&self, index: usize) -> SourceRates {
+        let of = |count: fn(&Counts) -> u64| self.per_second(|look| look.sources.get(index).map_or(0, count));
+        SourceRates {
+            hits_hz: of(|counts| counts.hits),
+            fragments_hz: of(|counts| counts.fragments),
+            bytes_hz: of(|counts| counts.bytes),
+        }
+    }
+}
+
+/// Events that a board should have answered, and those that it has.
+pub(super) fn expected_and_built(books: &Books, board: SourceId) -> (u64, u64) {
+    books.account(Stage::Wire, board).map_or((0, 0), |book| {
+        (book.tally.total_input(Unit::Fragments), book.tally.total_output(Unit::Fragments))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_snapshots_come_soon_and_later_ones_every_second() {
+        let after = [0.0, 0.2, 0.6, 1.6, 100.0].map(Rates::snapshot_after_seconds);
+        assert_eq!(after, [0.2, 0.2, 0.3, 0.8, 1.0]);
+    }
+
+    #[test]
+    fn there_are_no_rates_before_the_second_look() {
+        let (mut rates, roster) = (Rates::default(), Roster::default());
+        let take = |rates: &mut Rates, asked_seconds: f64, events: u64| {
+            let trigger = TriggerCounts::default();
+            let beside = Beside { asked_seconds, elapsed_seconds: asked_seconds, events, trigger };
+            rates.take(&Books::default(), &roster, &beside);
+        };
+        take(&mut rates, 1.0, 50);
+        assert_eq!((rates.window().seconds, rates.events_hz()), (0.0, 0.0));
+        take(&mut rates, 2.0, 1050);
+        take(&mut rates, 1.5, 700);
+        assert_eq!((rates.window().seconds, rates.events_hz()), (1.0, 1000.0));
+        (3..20).for_each(|second| take(&mut rates, f64::from(second), 1000 * second as u64 + 50));
+        assert!((2.5..=4.0).contains(&rates.window().seconds), "{}", rates.window().seconds);
+        assert!(rates.is_overdue(21.0) && !rates.is_overdue(20.0));
+    }
+}
