@@ -143,6 +143,12 @@ impl Settings {
         u64::from(self.slots).saturating_mul(largest_event_bytes)
     }
 
+    /// Most triggers that can be open at a time, assigned and not written, or released and not heard of: a unit that reports more ranges
+    /// than these is not one of this run. A builder unit may have some of three managers.
+    pub(super) fn most_open_triggers(&self, builders: usize) -> u64 {
+        3 * u64::from(self.slots.max(32)) * builders as u64 + self.keep_events
+    }
+
     pub(super) fn marks(&self, whole: u64) -> Watermarks {
         Watermarks::of(whole, self.busy_low, self.busy_high)
     }

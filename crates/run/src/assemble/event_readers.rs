@@ -35,6 +35,8 @@ pub(super) struct Reading<'r> {
     pub(super) gauges: Arc<BuildGauges>,
     /// The board that emulated ones follow, if it is one of these.
     pub(super) leader: Option<Leader>,
+    /// Whoever takes the events needs them in the order of their triggers, whatever `[build] ordered` says of those that are recorded.
+    pub(super) for_readout_unit: bool,
 }
 
 /// A reader that was started: nothing flows before the boards are.
@@ -64,8 +66,12 @@ impl Reading<'_> {
         let opened = site.placement.near(self.name, open)??;
         let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
         let slices = configuration.slices.as_ref();
-        let settings = slices.map(|slices| slices.builder(&configuration.build));
-        let mut builder = Builder::new(settings.as_ref().unwrap_or(&configuration.build), self.boards)?;
+        let mut rules = match slices {
+            Some(slices) => slices.builder(&configuration.build),
+            None => configuration.build.clone(),
+        };
+        rules.ordered |= self.for_readout_unit;
+        let mut builder = Builder::new(&rules, self.boards)?;
         let widths = self.sources.iter().filter(|_| slices.is_none());
         for (source, bits) in widths.flat_map(|index| trigger_bits(site, *index)) {
             builder.set_trigger_bits(source, bits)?;

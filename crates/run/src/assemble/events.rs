@@ -96,6 +96,7 @@ impl EventPath {
                     events,
                     gauges: gauges.clone(),
                     leader: leading.leader_of(&sources),
+                    for_readout_unit: false,
                 };
                 let (reader, outlet) = reading.start(site, raw)?;
                 (vec![reader], Recording::Here(recorder(site, events, outlet)?))

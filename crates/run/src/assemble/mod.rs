@@ -45,7 +45,6 @@ pub(crate) use events::spread_us;
 use paths::Paths;
 pub(crate) use raw::RAW_BATCHES;
 use raw::RawLinks;
-pub(crate) use unit_threads::{BLOCK_BYTES as UNIT_BLOCK_BYTES, WORDS_BYTES, blocks as unit_blocks};
 
 /// Takes data as configured until the end is reached, everything in flight is written, and the books are closed.
 ///

@@ -12,7 +12,7 @@ use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::{EventSink, Events, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_record::EventWriter;
-use thalweg_transport::peer::{self, RunIdentity};
+use thalweg_transport::peer::{self, RunIdentity, SharedKey};
 
 use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
@@ -21,23 +21,17 @@ use crate::error::RunError;
 use crate::pipeline::{Ledgered, Outcome, Recorded};
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings,
-    gate, identity, on_file, run_number,
+    BLOCK_BYTES, BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan,
+    UnitSettings, gate, identity, on_file, run_number, shared_key,
 };
 
-/// Blocks for what units receive from each other.
-pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// Memory of a unit that receives words and no data.
-pub(crate) const WORDS_BYTES: u64 = 4 << 20;
 /// How long units may take to come to their end once the readers have.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// Without a word of the event manager for so long, triggers are held back.
 const GATE_SILENCE_NS: u64 = 2_000_000_000;
 
-/// How many of those blocks so many bytes are; a peer needs some to begin with.
-pub(crate) fn blocks(memory_bytes: u64) -> usize {
-    (memory_bytes as usize / BLOCK_BYTES).max(8)
-}
+/// Blocks of the side of the trigger, which receives words of one peer.
+const GATE_BLOCKS: usize = 8;
 
 /// All units of this process.
 pub(super) struct UnitThreads {
@@ -54,6 +48,7 @@ struct Starting<'s> {
     plan: Arc<UnitPlan>,
     incarnation: u64,
     identity: RunIdentity,
+    key: Option<SharedKey>,
     run: u32,
 }
 
@@ -74,7 +69,8 @@ impl UnitThreads {
         let incarnation = since_epoch.as_nanos() as u64;
         let identity = identity(site.configuration, site.roster, &plan);
         let run = run_number(&identity.run);
-        let starting = Starting { site, plan: Arc::new(plan), incarnation, identity, run };
+        let key = shared_key(site.configuration)?;
+        let starting = Starting { site, plan: Arc::new(plan), incarnation, identity, key, run };
         let plan = starting.plan.clone();
         let here = |unit: &UnitSettings| site.configuration.hosts(unit);
         let mut units = UnitThreads {
@@ -157,9 +153,14 @@ impl Starting<'_> {
     }
 
     /// How a unit talks to others, with memory for what it receives.
-    fn peers(&self, name: &str, memory_bytes: u64) -> Result<peer::Settings, RunError> {
-        let pool = self.site.placement.near(name, || Pool::new(blocks(memory_bytes), BLOCK_BYTES))??;
-        Ok(peer::Settings { identity: self.identity.clone(), ..peer::Settings::new(name, pool) })
+    fn peers(&self, unit: &UnitSettings) -> Result<peer::Settings, RunError> {
+        self.peers_of(&unit.name, self.plan.blocks(unit, &self.site.configuration.unit_rules))
+    }
+
+    fn peers_of(&self, name: &str, blocks: usize) -> Result<peer::Settings, RunError> {
+        let pool = self.site.placement.near(name, || Pool::new(blocks, BLOCK_BYTES))??;
+        let (identity, key) = (self.identity.clone(), self.key.clone());
+        Ok(peer::Settings { identity, key, ..peer::Settings::new(name, pool) })
     }
 
     fn account(&self, stage: Stage, unit: &UnitSettings, units: &[Unit]) -> Ledgered {
@@ -172,7 +173,7 @@ impl Starting<'_> {
 
     fn manager(&self) -> Result<JoinHandle<()>, RunError> {
         let (site, unit) = (self.site, &self.plan.manager);
-        let door = Door::open(Some(&unit.url()), &[], &self.peers(&unit.name, WORDS_BYTES)?)?;
+        let door = Door::open(Some(&unit.url()), &[], &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
         let machine =
             EventManager::new(self.run, self.incarnation, &self.plan.topology, rules, site.clock.mark());
@@ -188,8 +189,7 @@ impl Starting<'_> {
     ) -> Result<JoinHandle<UnitHost<BuilderWork>>, RunError> {
         let (site, unit) = (self.site, &self.plan.builders[number]);
         let Site { configuration, roster, .. } = *site;
-        let door =
-            Door::open(Some(&unit.url()), &[self.to_manager()], &self.peers(&unit.name, unit.memory_bytes)?)?;
+        let door = Door::open(Some(&unit.url()), &[self.to_manager()], &self.peers(unit)?)?;
         let files = site.directory.events_of(Some(&unit.name));
         // Ranges are written as they become whole.
         let ordered = false;
@@ -231,13 +231,14 @@ impl Starting<'_> {
             // What is shown of building is what the builder units say.
             gauges: Arc::default(),
             leader: leading.leader_of(&readout.sources),
+            for_readout_unit: true,
         };
         let (reader, inlet) = reading.start(site, raw)?;
         let builders = self.plan.builders.iter().enumerate();
         let mut others: Vec<_> =
             builders.map(|(number, unit)| (Address::Builder(number as u16), unit.url())).collect();
         others.push(self.to_manager());
-        let door = Door::open(None, &others, &self.peers(&unit.name, WORDS_BYTES)?)?;
+        let door = Door::open(None, &others, &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
         let work = ReadoutWork {
             unit: ReadoutUnit::new(self.identity(number), self.plan.topology.builders, rules),
@@ -253,7 +254,7 @@ impl Starting<'_> {
     /// The side of the trigger, where boards are.
     fn gate(&self, gauges: Arc<BuildGauges>) -> Result<JoinHandle<()>, RunError> {
         let site = self.site;
-        let door = Door::open(None, &[self.to_manager()], &self.peers(TRIGGER, WORDS_BYTES)?)?;
+        let door = Door::open(None, &[self.to_manager()], &self.peers_of(TRIGGER, GATE_BLOCKS)?)?;
         let work = GateWork::new(Gate::new(self.run, GATE_SILENCE_NS), site.busy.clone(), gauges);
         let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock)?;
         site.spawn("gate", move |signals| drop(host.run(signals)))

@@ -40,6 +40,11 @@ pub struct RunSettings {
     /// What the nodes of one run have in common and those of another run do not, such as its number; a unit that was started with another
     /// identity is refused. Without it nodes are told apart by their configuration only.
     pub identity: String,
+    /// File whose first line is the key that the units of all nodes prove to each other that they have, relative to the configuration:
+    /// at least 16 characters, such as the output of `openssl rand -hex 32`. Needed where a unit is reached by other hosts.
+    pub key_file: Option<PathBuf>,
+    /// The environment variable that has this key, in place of `key_file`.
+    pub key_env: Option<String>,
     /// Stop after this many seconds; without it, when the sources end or on a signal.
     pub seconds: Option<f64>,
     /// Stop when this many hits are recorded.

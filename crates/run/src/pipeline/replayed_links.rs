@@ -21,6 +21,8 @@ struct Replayed {
     /// `next` holds something that has not been handed over.
     waiting: bool,
     ended: bool,
+    /// What was counted up to the batch that was handed over last: the one looked ahead to is in nobody's books yet.
+    counted: Tally,
 }
 
 /// A link's number, its recording, and its framing.
@@ -43,6 +45,7 @@ impl ReplayedLinks {
             next: Frames::default(),
             waiting: false,
             ended: false,
+            counted: Tally::default(),
         };
         ReplayedLinks {
             links: links.into_iter().map(link).collect(),
@@ -82,7 +85,7 @@ impl ReplayedLinks {
     }
 
     pub(crate) fn receive_tally(&self, link: LinkId) -> Tally {
-        self.links[link.index()].replay.tally().clone()
+        self.links[link.index()].counted.clone()
     }
 
     pub(crate) fn split(&self, link: LinkId) -> &dyn Split {
@@ -108,6 +111,7 @@ impl Replayed {
 
     fn hand_over(&mut self, id: LinkId, fragments: &mut Fragments, each: &mut Each<'_>) {
         self.waiting = false;
+        self.counted.clone_from(self.replay.tally());
         self.next.header.source = self.source;
         let end = self.next.header.end || self.next.slices.is_empty();
         self.next.header.end = false;
@@ -127,11 +131,98 @@ impl Replayed {
 
     fn end(&mut self, id: LinkId, mark: Mark, fragments: &mut Fragments, each: &mut Each<'_>) {
         self.ended = true;
+        self.counted.clone_from(self.replay.tally());
         self.split.finish(fragments);
         (self.next.header.source, self.next.header.mark, self.next.header.end) = (self.source, mark, true);
         fragments.header = self.next.header;
         each(id, &self.next, fragments);
         fragments.clear();
         self.next.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_data::{Pool, Unit};
+
+    /// A recording of batches with these marks, of so many bytes each.
+    struct Recording {
+        pool: Pool,
+        marks: Vec<u64>,
+        tally: Tally,
+    }
+
+    impl Source for Recording {
+        fn receive(&mut self, frames: &mut Frames, _wait: Duration) -> Result<Received, SourceError> {
+            if self.marks.is_empty() {
+                frames.header.end = true;
+                return Ok(Received::End);
+            }
+            let mut writer = self.pool.take().expect("a block");
+            frames.slices.push(writer.append(&[7; 100]).expect("room"));
+            frames.leases.add(writer.lease());
+            frames.header.mark = Mark(self.marks.remove(0));
+            self.tally.input(Unit::Bytes, 100);
+            self.tally.output(Unit::Bytes, 100);
+            Ok(Received::Data)
+        }
+
+        fn carry(&mut self, _bytes: usize) {}
+
+        fn tally(&self) -> &Tally {
+            &self.tally
+        }
+
+        fn description(&self) -> String {
+            String::new()
+        }
+
+        fn is_stream(&self) -> bool {
+            true
+        }
+    }
+
+    #[derive(Default)]
+    struct Framing(Tally);
+
+    impl Split for Framing {
+        fn split(&mut self, received: &Frames, _fragments: &mut Fragments) -> usize {
+            self.0.input(Unit::Bytes, received.byte_count());
+            0
+        }
+
+        fn tally(&self) -> &Tally {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn the_books_between_two_batches_close_on_every_link_of_a_replay() {
+        let pool = Pool::new(8, 4096).expect("small");
+        let link = |number: u16, marks: &[u64]| -> RecordedLink {
+            let recording = Recording { pool: pool.clone(), marks: marks.to_vec(), tally: Tally::default() };
+            (SourceId(number), Box::new(recording), Box::new(Framing::default()))
+        };
+        let mut links = ReplayedLinks::new(vec![link(0, &[1, 5, 9]), link(1, &[2, 3]), link(2, &[4])]);
+        let mut batches = 0;
+        while links.open_links() > 0 {
+            links
+                .turn(Duration::ZERO, &mut |_, frames, _| batches += u64::from(!frames.slices.is_empty()))
+                .expect("no error");
+            let mut received = 0;
+            for id in (0..3).map(LinkId) {
+                let out = links.receive_tally(id).total_output(Unit::Bytes);
+                assert_eq!(
+                    out,
+                    links.split(id).tally().total_input(Unit::Bytes),
+                    "link {} after {batches} batches",
+                    id.0
+                );
+                received += out;
+            }
+            assert_eq!(received, 100 * batches);
+        }
+        assert_eq!(batches, 6);
     }
 }

@@ -10,11 +10,11 @@ use thalweg_data::{Hit, HugePages};
 use thalweg_transport::placement::Machine;
 
 use super::{BlockPool, HIT_BATCH_BYTES, HITS_PER_BATCH, Item, Resolved};
-use crate::assemble::{UNIT_BLOCK_BYTES, WORDS_BYTES, unit_blocks};
 use crate::config::SourceSettings;
 use crate::pipeline::{BATCHES, OUTPUT_HITS, SELECTED_BATCHES};
 use crate::placement::Placement;
 use crate::processing::Processing;
+use crate::units::{BLOCK_BYTES as UNIT_BLOCK_BYTES, UnitSettings};
 
 /// The pools of all sources and units.
 pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Machine) -> Vec<BlockPool> {
@@ -46,11 +46,11 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
         all.push(placed(resolved.reader_of(source), pool));
     }
     all.extend(slices(resolved).map(|pool| placed("order".to_owned(), pool)));
-    for (name, memory_bytes) in unit_memory(resolved) {
+    for (name, blocks) in unit_memory(resolved) {
         let pool = BlockPool {
             owner: name.clone(),
             pools: 1,
-            blocks: unit_blocks(memory_bytes),
+            blocks,
             block_bytes: UNIT_BLOCK_BYTES,
             near: String::new(),
             numa_node: None,
@@ -78,15 +78,14 @@ fn slices(resolved: &Resolved<'_>) -> Option<BlockPool> {
     })
 }
 
-/// The units of this process, with the memory for what each receives.
-fn unit_memory(resolved: &Resolved<'_>) -> Vec<(String, u64)> {
+/// The units of this process, with the blocks for what each receives.
+fn unit_memory(resolved: &Resolved<'_>) -> Vec<(String, usize)> {
     let Some(units) = &resolved.units else { return Vec::new() };
-    let here = |unit: &crate::units::UnitSettings| resolved.configuration.hosts(unit);
+    let here = |unit: &&UnitSettings| resolved.configuration.hosts(unit);
     let readouts = units.readouts.iter().map(|readout| &readout.settings);
-    let talking = readouts.chain([&units.manager]).filter(|unit| here(unit));
-    let mut all: Vec<(String, u64)> = talking.map(|unit| (unit.name.clone(), WORDS_BYTES)).collect();
-    all.extend(resolved.builders().map(|unit| (unit.name.clone(), unit.memory_bytes)));
-    all
+    let all = readouts.chain([&units.manager]).chain(&units.builders).filter(here);
+    let rules = &resolved.configuration.unit_rules;
+    all.map(|unit| (unit.name.clone(), units.blocks(unit, rules))).collect()
 }
 
 /// The whole budget: first what lies in pools.

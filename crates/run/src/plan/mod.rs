@@ -22,7 +22,7 @@ use crate::pipeline::BATCH_BYTES;
 use crate::placement::Placement;
 use crate::processing::Processing;
 use crate::roster::Roster;
-use crate::units::UnitPlan;
+use crate::units::{UnitPlan, shared_key};
 
 pub(crate) use page::spelled;
 
@@ -201,6 +201,10 @@ impl<'c> Resolved<'c> {
     fn of(configuration: &'c Configuration) -> Result<Resolved<'c>, ConfigError> {
         let roster = Roster::of(configuration)?;
         let units = UnitPlan::of(configuration, &roster).map_err(|error| configuration.invalid(error))?;
+        if units.is_some() {
+            // Read anew at the start: it is kept nowhere.
+            shared_key(configuration).map_err(|error| configuration.invalid(error))?;
+        }
         Ok(Resolved { configuration, roster, units })
     }
 

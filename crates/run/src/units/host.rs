@@ -4,8 +4,8 @@
 //!  others ─► Listener ─┐                    ┌─ on_message ─► machine ─ poll ─► outbox ─┐
 //!  Connector ─► others ┴─► peers ─ receive ─┘                  ▲ work: data in and out └─ send ─► peers
 //! ```
-//! A peer that is lost is told to the machine and, where this side had connected, connected to again; no other is touched. With nothing to
-//! do the thread sleeps until a peer has something, or for [`Work::rest`].
+//! A peer that is lost is told to the machine and, where this side had connected, connected to again; no other is touched. Whoever comes
+//! under the name of a unit whose connection stands waits until that one is lost: a newcomer takes nobody's place. With nothing to do the thread sleeps until a peer has something, or for [`Work::rest`].
 
 use std::io;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ const MEET_EVERY_NS: u64 = 1_000_000;
 const GOOD_BYE: Duration = Duration::from_millis(200);
 /// Messages of one peer that are taken in a row.
 const IN_A_ROW: usize = 16;
+/// How long a newcomer waits for the connection of its name to be lost: longer than it takes to notice a host that is gone
+/// (`silence_wait` of the connection).
+const NEWCOMER_WAIT_NS: u64 = 12_000_000_000;
 
 /// Where a unit is reached, and whom it reaches.
 pub(crate) struct Door {
@@ -58,6 +61,12 @@ struct Connection {
     peer: Box<dyn Peer>,
 }
 
+/// One that came under the name of a unit whose connection stands; at most one of each name.
+struct Newcomer {
+    connection: Connection,
+    since: Mark,
+}
+
 /// A unit and all that it needs.
 pub(crate) struct UnitHost<W> {
     pub(crate) work: W,
@@ -65,6 +74,7 @@ pub(crate) struct UnitHost<W> {
     plan: Arc<UnitPlan>,
     door: Door,
     connections: Vec<Connection>,
+    newcomers: Vec<Newcomer>,
     outbox: Outbox,
     message: Message,
     clock: RunClock,
@@ -73,10 +83,10 @@ pub(crate) struct UnitHost<W> {
     /// Whether something waits of which no descriptor tells.
     holds: bool,
     met: Option<Mark>,
-    /// Connections that the listener had refused when it was last asked.
-    refused: u64,
-    /// Why the last connection to another unit was refused.
-    refusal: String,
+    /// At so many connections that the listener has refused, it is said again.
+    refused_to_say: u64,
+    /// Units that this one should reach and that have not let it in, with the last reason.
+    refusals: Vec<(Address, String)>,
 }
 
 impl<W: Work> UnitHost<W> {
@@ -105,14 +115,15 @@ impl<W: Work> UnitHost<W> {
             plan,
             door,
             connections: Vec::new(),
+            newcomers: Vec::new(),
             outbox: Outbox::default(),
             message: Message::default(),
             clock,
             ready,
             holds: false,
             met: None,
-            refused: 0,
-            refusal: String::new(),
+            refused_to_say: 1,
+            refusals: Vec::new(),
         })
     }
 
@@ -122,6 +133,10 @@ impl<W: Work> UnitHost<W> {
             self.tick(signals);
         }
         self.work.finish(signals);
+        // Whoever was let in later was refused by somebody else, or before it was started anew.
+        for (_, words) in self.refusals.drain(..) {
+            signals.note_failure(format!("{}: {words}", self.name));
+        }
         for connection in &mut self.connections {
             connection.peer.close(GOOD_BYE);
         }
@@ -141,7 +156,7 @@ impl<W: Work> UnitHost<W> {
         self.holds = false;
         if self.met.is_none_or(|met| now.since_ns(met) >= MEET_EVERY_NS) {
             self.met = Some(now);
-            self.meet(now, signals);
+            self.meet(now);
         }
         let mut busy = self.hear(now);
         busy |= self.work.step(now, signals);
@@ -167,69 +182,91 @@ impl<W: Work> UnitHost<W> {
     }
 
     /// Takes new connections, of others and to others.
-    fn meet(&mut self, now: Mark, signals: &Signals) {
+    fn meet(&mut self, now: Mark) {
         let accepted = self.door.listener.as_mut().map(|listener| listener.accept(Duration::ZERO));
         match accepted {
             Some(Ok(Some(peer))) => match self.plan.address(peer.name()) {
-                Some(address) => self.connected(address, peer, now),
+                Some(address) => self.admit(Connection { address, peer }, now),
                 None => tracing::warn!("{}: a unit called \"{}\" is not of this run", self.name, peer.name()),
             },
             Some(Err(error)) => tracing::warn!("{}: {error}", self.name),
             Some(Ok(None)) | None => {}
         }
-        self.note_refused(signals);
+        self.note_refused();
+        self.refuse_doubles(now);
         for index in 0..self.door.connectors.len() {
-            let (address, connector) = &mut self.door.connectors[index];
-            let address = *address;
-            if self.connections.iter().any(|connection| connection.address == address) {
+            let address = self.door.connectors[index].0;
+            if self.is_connected(address) {
                 continue;
             }
-            match connector.poll(Duration::ZERO) {
-                Ok(Some(peer)) => self.connected(address, peer, now),
+            match self.door.connectors[index].1.poll(Duration::ZERO) {
+                Ok(Some(peer)) => self.connected(Connection { address, peer }, now),
                 Ok(None) => {}
-                Err(error) => self.refused_by(&error, signals),
+                Err(error) => self.refused_by(address, error.to_string()),
             }
         }
     }
 
-    /// Says who was not let in: those who are units, but not of ours, in the run's failures as well.
-    fn note_refused(&mut self, signals: &Signals) {
+    /// Says who was not let in. Anybody can knock: the run is none the worse for it, and the log gets a line each time their number has
+    /// doubled.
+    fn note_refused(&mut self) {
         let Some(listener) = &self.door.listener else { return };
-        if let Some(error) = listener.last_refusal().filter(|_| listener.refused() != self.refused) {
-            let words = error.to_string();
-            match error.is_mismatch() {
-                // Each try comes from another port.
-                true => signals.note_failure(format!(
-                    "{}: {}",
-                    self.name,
-                    words.split_once(": ").map_or("", |(_, words)| words)
-                )),
-                false => tracing::warn!("{}: a connection was refused: {words}", self.name),
-            }
+        let count = listener.refused();
+        if let Some(error) = listener.last_refusal().filter(|_| count >= self.refused_to_say) {
+            tracing::warn!("{}: a connection was refused ({count} so far); the last: {error}", self.name);
+            self.refused_to_say = count.saturating_mul(2);
         }
-        self.refused = listener.refused();
     }
 
     /// Says once that another unit does not talk to this one; it is tried again, for it may be started anew.
-    fn refused_by(&mut self, error: &PeerError, signals: &Signals) {
-        let words = format!("{}: {error}", self.name);
-        if words != self.refusal {
-            signals.note_failure(words.clone());
-            self.refusal = words;
+    fn refused_by(&mut self, address: Address, words: String) {
+        let before = self.refusals.iter().position(|(by, _)| *by == address);
+        let before = before.map(|index| self.refusals.swap_remove(index));
+        if before.is_none_or(|(_, before)| before != words) {
+            tracing::warn!("{}: {words}", self.name);
+        }
+        self.refusals.push((address, words));
+    }
+
+    fn is_connected(&self, address: Address) -> bool {
+        self.connections.iter().any(|connection| connection.address == address)
+    }
+
+    /// Takes whoever has come: at once, or when the connection of its name is lost.
+    fn admit(&mut self, connection: Connection, now: Mark) {
+        let address = connection.address;
+        if !self.is_connected(address) {
+            return self.connected(connection, now);
+        }
+        let place = connection.peer.place();
+        tracing::info!("{}: {address} at {place} waits until the connection of its name is lost", self.name);
+        // Of several the latest is the one that lives.
+        self.newcomers.retain(|other| other.connection.address != address);
+        self.newcomers.push(Newcomer { connection, since: now });
+    }
+
+    /// Lets those go who have waited so long that the connection of their name must be alive.
+    fn refuse_doubles(&mut self, now: Mark) {
+        let is_double = |newcomer: &Newcomer| now.since_ns(newcomer.since) >= NEWCOMER_WAIT_NS;
+        while let Some(index) = self.newcomers.iter().position(is_double) {
+            let Connection { address, mut peer } = self.newcomers.swap_remove(index).connection;
+            let (name, place) = (&self.name, peer.place());
+            tracing::warn!(
+                "{name}: {address} is connected and alive, and {place} says to be it, too; is its node started twice?"
+            );
+            peer.close(Duration::ZERO);
         }
     }
 
-    fn connected(&mut self, address: Address, peer: Box<dyn Peer>, now: Mark) {
+    fn connected(&mut self, connection: Connection, now: Mark) {
+        let Connection { address, peer } = &connection;
+        self.refusals.retain(|(by, _)| by != address);
         tracing::info!("{}: connected with {address} at {}", self.name, peer.place());
-        // Whoever comes back has lost the connection before, even if this side has not seen it yet.
-        if let Some(index) = self.connections.iter().position(|connection| connection.address == address) {
-            self.lost(index, now, "it has connected again");
-        }
-        self.work.machine().connected(address, now);
+        self.work.machine().connected(*address, now);
         if let Err(error) = self.ready.add(peer.descriptor(), 0) {
             tracing::warn!("{}: {address} is not waited for but looked at: {error}", self.name);
         }
-        self.connections.push(Connection { address, peer });
+        self.connections.push(connection);
     }
 
     fn lost(&mut self, index: usize, now: Mark, why: &str) {
@@ -242,7 +279,13 @@ impl<W: Work> UnitHost<W> {
         let connection = self.connections.swap_remove(index);
         // One that was never in it is no matter.
         let _ = self.ready.remove(connection.peer.descriptor());
-        self.work.machine().disconnected(connection.address, now, &mut self.outbox);
+        let address = connection.address;
+        self.work.machine().disconnected(address, now, &mut self.outbox);
+        if let Some(index) = self.newcomers.iter().position(|newcomer| newcomer.connection.address == address)
+        {
+            let newcomer = self.newcomers.swap_remove(index);
+            self.connected(newcomer.connection, now);
+        }
     }
 
     /// Hands messages to the machine; whether there were any.

@@ -11,14 +11,16 @@
 
 mod host;
 mod identity;
+mod key;
 mod plan;
 mod recall;
 mod work;
 
 pub(crate) use host::{Door, UnitHost};
 pub(crate) use identity::{identity, run_number};
+pub(crate) use key::{has_key, shared_key};
 pub use plan::UnitPlanError;
-pub(crate) use plan::{Readout, TRIGGER, UnitPlan, busy_told, gate};
+pub(crate) use plan::{BLOCK_BYTES, Readout, TRIGGER, UnitPlan, busy_told, gate};
 pub(crate) use recall::on_file;
 pub(crate) use work::{BuilderWork, Filing, GateWork, ManagerWork, ReadoutWork, Work};
 

@@ -1,11 +1,17 @@
 //! Which units there are, checked: every triggered source in one readout unit, one manager, at least one builder.
 
-use thalweg_build::unit::{Address, Topology};
+use thalweg_build::unit::{Address, Settings as UnitRules, Topology};
 use thalweg_readout::busy::BusySettings;
+use thalweg_transport::peer::Endpoint;
 
-use super::{UnitKind, UnitSettings};
+use super::{UnitKind, UnitSettings, has_key};
 use crate::config::Configuration;
 use crate::roster::Roster;
+
+/// Blocks for what units receive from each other.
+pub(crate) const BLOCK_BYTES: usize = 256 << 10;
+/// Memory of a unit that receives words and no data; more where more than eight talk to it.
+const WORDS_BYTES: u64 = 4 << 20;
 
 /// A readout unit and its sources.
 #[derive(Clone, Debug)]
@@ -29,6 +35,12 @@ pub(crate) struct UnitPlan {
 #[error("[[unit]]: {0}")]
 pub struct UnitPlanError(String);
 
+impl UnitPlanError {
+    pub(super) fn new(message: String) -> UnitPlanError {
+        UnitPlanError(message)
+    }
+}
+
 fn refuse<T>(message: impl Into<String>) -> Result<T, UnitPlanError> {
     Err(UnitPlanError(message.into()))
 }
@@ -47,6 +59,7 @@ impl UnitPlan {
         if units.is_empty() {
             return Ok(None);
         }
+        check_reach(configuration)?;
         for (index, unit) in units.iter().enumerate() {
             if units[..index].iter().any(|other| other.name == unit.name) {
                 return refuse(format!("two units are called \"{}\"; names are unique", unit.name));
@@ -81,6 +94,21 @@ impl UnitPlan {
         let topology =
             Topology { readouts: readouts.iter().map(range).collect(), builders: builders.len() as u16 };
         Ok(Some(UnitPlan { readouts, builders, manager, topology }))
+    }
+
+    /// How many blocks a unit receives into: those of its memory, and for every connection what the longest message takes. So no two of
+    /// them wait for each other, and none finds the pool taken by the rest.
+    pub(crate) fn blocks(&self, unit: &UnitSettings, rules: &UnitRules) -> usize {
+        let (readouts, builders) = (self.readouts.len(), self.builders.len());
+        // A connection writes one block and may have the tail of another; a part lies in as many as it has bytes for, and one more.
+        let of_part = rules.part_bytes.div_ceil(BLOCK_BYTES as u64) as usize;
+        let (peers, of_message, memory_bytes) = match unit.kind {
+            UnitKind::Manager => (readouts + builders + 1, 0, WORDS_BYTES),
+            UnitKind::Readout => (builders + 1, 0, WORDS_BYTES),
+            UnitKind::Builder => (readouts + 1, of_part, unit.memory_bytes),
+        };
+        let of_memory = memory_bytes as usize / BLOCK_BYTES;
+        of_memory.max(peers * (of_message + 2))
     }
 
     /// The unit of a name, as the protocol calls it.
@@ -142,6 +170,23 @@ fn check_trigger(readouts: &[Readout], configuration: &Configuration) -> Result<
             first.settings.name, other.settings.name
         )),
     }
+}
+
+/// Every address can be one, and those that other hosts reach belong to units with a key.
+fn check_reach(configuration: &Configuration) -> Result<(), UnitPlanError> {
+    for unit in &configuration.units {
+        let Some(url) = &unit.listen else { continue };
+        let endpoint =
+            Endpoint::parse(url).map_err(|error| UnitPlanError(format!("\"{}\": {error}", unit.name)))?;
+        if endpoint.is_open_to_other_hosts() && !has_key(&configuration.run) {
+            return refuse(format!(
+                "\"{}\" listens at {url}, which other hosts reach, and anyone there could take part in the run: write [run] key_file = \
+                 \"units.key\" with the same key at all nodes (or key_env); without one, units listen on loopback only",
+                unit.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A node is one that a unit names, and its units can be reached by those of others.

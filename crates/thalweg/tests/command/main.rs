@@ -29,4 +29,5 @@ mod strangers;
 mod survival;
 mod threads;
 mod units;
+mod units_strangers;
 mod words;

@@ -19,7 +19,7 @@ use crate::process::{Folder, Running, assert_books_close, number, run_directory,
 const BOARDS: u64 = 4;
 
 /// Two sources of emulated boards, and these units.
-fn configuration(folder: &Folder, triggers: u64, units: &str) -> String {
+pub fn configuration(folder: &Folder, triggers: u64, units: &str) -> String {
     let source = |name: &str| {
         format!(
             "[[source]]\nname = \"{name}\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = {BOARDS}\n\
@@ -37,7 +37,7 @@ fn configuration(folder: &Folder, triggers: u64, units: &str) -> String {
 }
 
 /// One `[[unit]]`; `more` are its other keys.
-fn unit(name: &str, kind: &str, more: &str) -> String {
+pub fn unit(name: &str, kind: &str, more: &str) -> String {
     format!("[[unit]]\nname = \"{name}\"\nkind = \"{kind}\"\n{more}\n")
 }
 
@@ -61,14 +61,14 @@ fn recorded_by(summary: &Value, builder: &str) -> u64 {
 
 /// Triggers that the boards answered.
 #[track_caller]
-fn accepted(summary: &Value) -> u64 {
+pub fn accepted(summary: &Value) -> u64 {
     let events = &summary["events"];
     number(events, "triggers_offered") - number(events, "triggers_refused")
 }
 
 /// The run went well, and its files are what they say.
 #[track_caller]
-fn went_well(summary: &Value) {
+pub fn went_well(summary: &Value) {
     assert_books_close(summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
     // A node without builder units has nothing to verify.
@@ -92,6 +92,44 @@ fn two_readout_units_and_two_builder_units_of_one_process_lose_nothing() {
     let builders = ["bu-0", "bu-1"].map(|builder| recorded_by(&summary, builder));
     assert!(builders.iter().all(|count| *count > 0), "{builders:?}");
     assert_eq!(builders.iter().sum::<u64>(), accepted, "{builders:?}");
+}
+
+#[test]
+fn readout_units_keep_the_order_of_triggers_whatever_the_recording_wants() {
+    // The first triggers are answered while boards are still being connected to: some of their events are whole before earlier ones.
+    for _ in 0..3 {
+        let folder = Folder::new();
+        let units = readouts_and_builders() + &unit("evm", "manager", "");
+        let file = configuration(&folder, 300, &units);
+        let text = std::fs::read_to_string(&file).expect("just written");
+        let file = folder.file("run.toml", &text.replace("[build]\n", "[build]\nordered = false\n"));
+        let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
+        went_well(&summary);
+        let (events, accepted) = (&summary["events"], accepted(&summary));
+        assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
+        assert_eq!(number(events, "fragments_recorded"), 2 * BOARDS * accepted, "{events:#}");
+    }
+}
+
+#[test]
+fn books_of_builder_units_close_on_a_full_disk() {
+    let folder = Folder::new();
+    let units = readouts_and_builders() + &unit("evm", "manager", "");
+    let file = configuration(&folder, 100_000, &units);
+    std::fs::create_dir(folder.at("runs")).expect("made");
+    let script = format!(
+        "mount -t tmpfs -o size=8m none {} || exit 9\nexec \"$0\" run {file} --seconds 60 --json",
+        folder.at("runs")
+    );
+    let ended = Running::start_as(&["unshare", "-m", "sh", "-c", &script], &[]).wait();
+    if ended.error.contains("unshare") || ended.code == Some(9) {
+        println!("skipped: a file system of one's own needs root");
+        return;
+    }
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let summary = ended.json();
+    assert!(failures(&summary).contains("no space left"), "{summary:#}");
+    assert_books_close(&summary);
 }
 
 /// Front-end builders of 21 boards each, and a back end of one builder unit or several that puts their events together.
@@ -131,7 +169,7 @@ fn events_of_five_times_21_boards_are_built_in_two_levels() {
 }
 
 /// Addresses on loopback that are free at this moment.
-fn free_urls<const N: usize>() -> [String; N] {
+pub fn free_urls<const N: usize>() -> [String; N] {
     // All are bound before the first is let go, so that they differ.
     let sockets = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
     sockets.map(|socket| format!("tcp://{}", socket.local_addr().expect("bound")))
@@ -191,7 +229,7 @@ fn event_files(folder: &Folder) -> Vec<PathBuf> {
 }
 
 /// Waits until a unit has written something.
-fn wait_for_rows_of(folder: &Folder, unit: &str) {
+pub fn wait_for_rows_of(folder: &Folder, unit: &str) {
     let until = Instant::now() + Duration::from_secs(30);
     let written = |path: &PathBuf| {
         path.to_string_lossy().contains(unit) && path.metadata().is_ok_and(|file| file.len() > 20_000)
@@ -370,7 +408,7 @@ fn failures(summary: &Value) -> String {
 }
 
 /// Starts the boards of a run with one file and everything else with another, and lets both say what they think of each other: the words
-/// that both must have in their failures.
+/// that the one that connects must have in its failures. The one that listens hears it from anybody, and is none the worse for it.
 fn refuse_each_other(change: impl Fn(&str) -> String, words: &str) {
     let folder = Folder::new();
     let [builder, manager] = free_urls();
@@ -384,8 +422,11 @@ fn refuse_each_other(change: impl Fn(&str) -> String, words: &str) {
     assert_ne!(text, change(&text));
     let node = |file: &str, name| Running::start(&["run", file, "--node", name, "--seconds", "3", "--json"]);
     let (events, boards) = (node(&file, "events"), node(&other, "boards"));
-    for summary in [boards.wait().json(), events.wait().json()] {
-        assert!(failures(&summary).contains(words), "`{words}` in {summary:#}");
+    let (boards, events) = (boards.wait(), events.wait());
+    assert!(failures(&boards.json()).contains(words), "`{words}` in {boards:#?}");
+    assert!(events.error.contains(words), "`{words}` in {events:#?}");
+    assert_eq!(events.json()["failures"], Value::Array(Vec::new()), "{events:#?}");
+    for summary in [boards.json(), events.json()] {
         assert_eq!(number(&summary["events"], "events_recorded"), 0, "{summary:#}");
         assert_books_close(&summary);
     }
@@ -474,6 +515,16 @@ fn every_unit_is_hosted_by_a_node() {
 #[test]
 fn a_builder_unit_of_another_node_says_where_it_is_reached() {
     refused_at("events", &on_two_nodes("node = \"events\"", "node = \"boards\""), &["bu-0", "`listen ="]);
+}
+
+#[test]
+fn units_that_other_hosts_reach_have_a_key() {
+    let right = "node = \"boards\"";
+    let open = on_two_nodes("node = \"events\"\nlisten = \"tcp://0.0.0.0:7098\"", right);
+    refused_at("events", &open, &["bu-0", "other hosts reach", "key_file"]);
+    let with_key = |key: &str| format!("{open}[run]\n{key}\n");
+    refused_at("events", &with_key("key_file = \"units.key\""), &["units.key", "cannot be read"]);
+    refused_at("events", &with_key("key_env = \"THALWEG_NO_SUCH_KEY\""), &["THALWEG_NO_SUCH_KEY", "not set"]);
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub(super) struct Assembly {
     writer: Option<BlockWriter>,
     /// What was received and not yet looked at; in the writer's block.
     unread: Option<Slice>,
+    /// The same of what was received into no block: control frames of a connection that has not said who it is.
+    early: Vec<u8>,
     deframer: Deframer,
     message: Message,
 }
@@ -44,6 +46,7 @@ impl Assembly {
             pool,
             writer: None,
             unread: None,
+            early: Vec::new(),
             deframer: Deframer::new(longest_head, longest_payload),
             message: Message::default(),
         }
@@ -60,7 +63,7 @@ impl Assembly {
 
     /// Whether the stream stands inside a frame.
     pub(super) fn is_inside(&self) -> bool {
-        self.unread.is_some() || self.deframer.is_inside()
+        self.unread.is_some() || !self.early.is_empty() || self.deframer.is_inside()
     }
 
     /// Head of the frame just found.
@@ -83,7 +86,28 @@ impl Assembly {
     pub(super) fn give_up(&mut self) {
         self.message.clear();
         self.unread = None;
+        self.early = Vec::new();
         self.writer = None;
+    }
+
+    /// How many bytes end the header, or the head, at which the stream stands: so many can be read without reading into what follows.
+    pub(super) fn wanted(&self) -> usize {
+        self.deframer.wanted()
+    }
+
+    /// Takes bytes that were received into no block; at most as many as are [wanted](Assembly::wanted).
+    pub(super) fn take_early(&mut self, bytes: &[u8]) {
+        self.early.extend_from_slice(bytes);
+    }
+
+    /// Looks at what was received into no block.
+    fn find_early(&mut self) -> Result<(usize, Part), FrameError> {
+        let (taken, part) = self.deframer.step(&self.early)?;
+        if part == Part::Head {
+            self.message.head.extend_from_slice(&self.early[..taken]);
+        }
+        self.early.drain(..taken);
+        Ok((taken, part))
     }
 
     /// Looks at what was received, up to the end of the next frame.
@@ -105,7 +129,7 @@ impl Assembly {
                     self.unread = unread.part(taken, bytes.len() - taken).filter(|left| left.length > 0);
                     (taken, part)
                 }
-                _ => self.deframer.step(&[])?,
+                _ => self.find_early()?,
             };
             match part {
                 Part::End(Kind::Message) => return Ok(Found::Message),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::back_off::BackOff;
 use super::error::PeerError;
+use super::key::Role;
 use super::settings::{Endpoint, Settings};
 use super::stream::{Greeting, StreamPeer};
 use super::tcp::TcpWire;
@@ -131,12 +132,12 @@ impl Connector {
                     return Ok(Step::Same);
                 };
                 let wire = TcpWire::over(opening.into_stream()).map_err(lost)?;
-                let peer = StreamPeer::new(wire, place, self.settings.clone(), true);
+                let peer = StreamPeer::new(wire, place, self.settings.clone(), Role::Connecting, true)?;
                 Ok(Step::Next(State::Greeting(Box::new(peer))))
             }
             State::OpeningShm(opening, since) => match opening.wire(wait).map_err(lost)? {
                 Some(wire) => {
-                    let peer = StreamPeer::new(wire, place, self.settings.clone(), false);
+                    let peer = StreamPeer::new(wire, place, self.settings.clone(), Role::Connecting, false)?;
                     Ok(Step::Next(State::Greeting(Box::new(peer))))
                 }
                 None if since.elapsed() >= self.settings.hello_wait => {
@@ -173,7 +174,7 @@ impl Connector {
                 Ok(Step::Next(State::OpeningShm(opening, now)))
             }
             Endpoint::Tcp(host, port) => {
-                let address = Endpoint::resolve(host, *port)?;
+                let address = Endpoint::resolve(host, *port, &self.settings)?;
                 let opening = tcp::Opening::start(address, self.settings.receive_buffer_bytes)
                     .map_err(|cause| TransportError::Connect { address, cause })?;
                 Ok(Step::Next(State::OpeningTcp(opening, now)))

@@ -10,6 +10,22 @@ use std::time::Duration;
 use super::frame::FrameError;
 use crate::TransportError;
 
+/// What is amiss with the key of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyProblem {
+    /// Both have one, and they differ.
+    #[error("its key is not that of this unit; give all nodes the same [run] key_file or key_env")]
+    Another,
+    /// Only this end has one.
+    #[error("it shows no key, and this unit asks for one; give all nodes the same [run] key_file or key_env")]
+    TheyHaveNone,
+    /// Only the other end has one.
+    #[error(
+        "it asks for the key of its run, and this unit has none; write [run] key_file or key_env as at the other nodes"
+    )]
+    WeHaveNone,
+}
+
 /// A unit that cannot be reached, or a connection that is of no further use. All others go on.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
@@ -98,6 +114,23 @@ pub enum PeerError {
         /// Ours.
         ours: String,
     },
+    /// The two ends have not the same key.
+    #[error("{place}: {problem}")]
+    Key {
+        /// The URL.
+        place: String,
+        /// What differs.
+        problem: KeyProblem,
+    },
+    /// Other hosts reach it, and there is no key.
+    #[error(
+        "{place} is reached by other hosts, and this unit has no key: write [run] key_file (or key_env) with the same key at all nodes; \
+         without one, units talk on loopback only"
+    )]
+    Unguarded {
+        /// The URL.
+        place: String,
+    },
     /// The other end does not talk to us.
     #[error("{place}: refused: {words}")]
     Refused {
@@ -170,6 +203,8 @@ impl PeerError {
                 | PeerError::Version { .. }
                 | PeerError::Configuration { .. }
                 | PeerError::Run { .. }
+                | PeerError::Key { .. }
+                | PeerError::Unguarded { .. }
                 | PeerError::Refused { .. }
                 | PeerError::Transport(TransportError::Settings(_))
         )

@@ -28,7 +28,7 @@ const LONGEST_CONTROL_HEAD: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {
-    /// Who speaks, and in which versions: the first frame each way.
+    /// Who speaks, and in which versions: the first frame each way, or the first after the proofs.
     Hello = 1,
     /// A message.
     Message = 2,
@@ -38,11 +38,16 @@ pub enum Kind {
     Bye = 4,
     /// The other end is not talked to; its head says why, in words.
     Refusal = 5,
+    /// A nonce, to be answered with a proof: the first frame of an end that has a key.
+    Challenge = 6,
+    /// That its sender has the key, for this connection.
+    Proof = 7,
 }
 
 impl Kind {
     fn from_number(number: u16) -> Option<Kind> {
-        [Kind::Hello, Kind::Message, Kind::Heartbeat, Kind::Bye, Kind::Refusal]
+        use Kind::{Bye, Challenge, Heartbeat, Hello, Message, Proof, Refusal};
+        [Hello, Message, Heartbeat, Bye, Refusal, Challenge, Proof]
             .into_iter()
             .find(|kind| *kind as u16 == number)
     }
@@ -203,6 +208,14 @@ impl Deframer {
     /// Whether the stream stands inside a frame: its end now would break it off.
     pub fn is_inside(&self) -> bool {
         self.filled > 0 || self.open.is_some()
+    }
+
+    /// How many bytes end the header, or the head, at which the stream stands.
+    pub fn wanted(&self) -> usize {
+        match self.open {
+            None => HEADER_BYTES - self.filled,
+            Some(Open { head_left, .. }) => head_left as usize,
+        }
     }
 
     /// Takes some bytes from the start of `bytes` and says what they are; to be called until it takes none and finds

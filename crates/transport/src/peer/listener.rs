@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::error::PeerError;
 use super::inproc::Door;
+use super::key::Role;
 use super::settings::{Endpoint, Settings};
 use super::shared;
 use super::stream::{Greeting, StreamPeer};
@@ -52,7 +53,7 @@ impl Listener {
         let mut set = ReadySet::new().map_err(failed.clone()("epoll_create1"))?;
         let (kind, endpoint) = match endpoint {
             Endpoint::Tcp(host, port) => {
-                let address = Endpoint::resolve(&host, port)?;
+                let address = Endpoint::resolve(&host, port, &settings)?;
                 let listener = TcpListener::bind(address)
                     .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
                     .map_err(|cause| TransportError::Bind { address, cause })?;
@@ -115,7 +116,7 @@ impl Listener {
         self.endpoint.to_string()
     }
 
-    /// Connections that did not become peers: silent ones, other programs', those of other versions.
+    /// Connections that did not become peers: silent ones, other programs', those without the key, of other versions or runs.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -139,11 +140,16 @@ impl Listener {
                 Kind::Tcp(listener) => listener.accept().and_then(|(stream, address)| {
                     crate::ReceiveBuffer::ask(stream.as_fd(), settings.receive_buffer_bytes)?;
                     let wire = TcpWire::over(stream)?;
-                    Ok(boxed(StreamPeer::new(wire, format!("tcp://{address}"), settings, true)))
+                    let place = format!("tcp://{address}");
+                    StreamPeer::new(wire, place, settings, Role::Listening, true)
+                        .map(boxed)
+                        .map_err(io::Error::other)
                 }),
                 Kind::Shm(listener) => listener.accept().and_then(|(socket, _)| {
                     let wire = shared::accepted(socket, settings.ring_bytes)?;
-                    Ok(boxed(StreamPeer::new(wire, place, settings, false)))
+                    StreamPeer::new(wire, place, settings, Role::Listening, false)
+                        .map(boxed)
+                        .map_err(io::Error::other)
                 }),
                 Kind::Inproc(_) => return,
             };

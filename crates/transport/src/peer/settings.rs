@@ -5,7 +5,7 @@
 //! ```
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use thalweg_data::{Message, Pool};
@@ -13,6 +13,7 @@ use thalweg_data::{Message, Pool};
 use super::assembly::Assembly;
 use super::error::PeerError;
 use super::hello::{LONGEST_NAME, RunIdentity, is_name};
+use super::key::SharedKey;
 
 /// Where a unit listens, or is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,11 +59,22 @@ impl Endpoint {
         }
     }
 
-    /// The address of a TCP endpoint; of several the first.
-    pub(super) fn resolve(host: &str, port: u16) -> Result<SocketAddr, PeerError> {
+    /// Whether other hosts can reach it, as far as the name tells: then its units need a key.
+    pub fn is_open_to_other_hosts(&self) -> bool {
+        let Endpoint::Tcp(host, _) = self else { return false };
+        let is_loopback = |address: IpAddr| address.is_loopback();
+        host != "localhost" && !host.parse().is_ok_and(is_loopback)
+    }
+
+    /// The address of a TCP endpoint; of several the first. Without a key it is one of loopback.
+    pub(super) fn resolve(host: &str, port: u16, settings: &Settings) -> Result<SocketAddr, PeerError> {
         let failed = |cause| crate::TransportError::Resolve { host: host.to_owned(), cause };
         let mut addresses = (host, port).to_socket_addrs().map_err(failed)?;
-        addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()).into())
+        let address = addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        if settings.key.is_none() && !address.ip().is_loopback() {
+            return Err(PeerError::Unguarded { place: Endpoint::Tcp(host.to_owned(), port).to_string() });
+        }
+        Ok(address)
     }
 }
 
@@ -84,6 +96,9 @@ pub struct Settings {
     pub name: String,
     /// To whom this unit belongs: one that belongs elsewhere is refused. Not asked within a process.
     pub identity: RunIdentity,
+    /// What proves that an end belongs to this run's units; without it only loopback and this host are reached, and reach it. Not
+    /// asked for within a process.
+    pub key: Option<SharedKey>,
     /// Where received payloads go. Of a pool that several connections share, each may hold one unfinished message: give it
     /// as many blocks as all of these together take, or they wait for each other.
     pub pool: Pool,
@@ -115,6 +130,7 @@ impl Settings {
         Settings {
             name: name.to_owned(),
             identity: RunIdentity::default(),
+            key: None,
             pool,
             queue_messages: 256,
             queue_bytes: 8 << 20,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  send ─► SendQueue ─► Wire ═══ Wire ─► Assembly ─► receive
-//!             hello, heartbeat, bye ──► the state of the connection
+//!   challenge, proof, hello, heartbeat, bye ──► the state of the connection
 //! ```
 
 use std::io;
@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use thalweg_data::{Message, Received};
 
 use super::assembly::{Assembly, Found};
-use super::error::PeerError;
+use super::error::{KeyProblem, PeerError};
 use super::frame::Kind;
+use super::handshake::{Discord, Handshake, Next};
 use super::hello::{Hello, RunIdentity, VERSIONS};
+use super::key::Role;
 use super::queue::SendQueue;
 use super::settings::Settings;
 use super::wire::Wire;
@@ -27,6 +29,13 @@ const MESSAGES_PER_LOOK: u64 = 64;
 /// How long a connection without a free block sleeps before it looks again.
 const HOLD_STEP: Duration = Duration::from_micros(50);
 
+/// Most bytes that one call receives, and most frames without a message that it passes over: whoever sends without end does not keep
+/// the caller from its other peers.
+const BYTES_PER_CALL: usize = 16 << 20;
+const FRAMES_PER_CALL: u32 = 1024;
+/// Bytes that a connection receives at a time before it has said who it is: as many as the next header or head needs, in no block.
+const GREETING_BYTES: usize = 512;
+
 /// A connection that may still have to say who it is.
 pub(super) trait Greeting: Peer {
     /// Moves the hello on; whether both ends have agreed.
@@ -35,7 +44,7 @@ pub(super) trait Greeting: Peer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Ours is said, theirs is not heard.
+    /// Both are about to say who they are.
     Greeting,
     Open,
     /// The other end has said good-bye.
@@ -52,6 +61,7 @@ pub(super) struct StreamPeer<W: Wire> {
     state: State,
     queue: SendQueue,
     assembly: Assembly,
+    handshake: Handshake,
     other: Hello,
     opened: Instant,
     /// Whether anything was heard, and sent, since the clock was last looked at; and when that was.
@@ -67,25 +77,36 @@ pub(super) struct StreamPeer<W: Wire> {
 enum Looked {
     Message,
     Nothing,
+    /// There may be more, but this call has received enough.
+    Enough,
     NoBlock,
     End,
 }
 
 impl<W: Wire> StreamPeer<W> {
     /// A connection just opened. `beats`: whether the wire alone does not tell that the other end is gone.
-    pub(super) fn new(wire: W, place: String, settings: Settings, beats: bool) -> StreamPeer<W> {
+    ///
+    /// # Errors
+    /// When the system has no random numbers for the handshake.
+    pub(super) fn new(
+        wire: W,
+        place: String,
+        settings: Settings,
+        role: Role,
+        beats: bool,
+    ) -> Result<StreamPeer<W>, PeerError> {
         let longest = settings.longest_payload();
         let mut queue = SendQueue::new(settings.queue_messages, settings.queue_bytes);
-        let mut hello = Vec::new();
-        ours(&settings).encode(&mut hello);
-        queue.push_control(Kind::Hello, &hello);
+        let (handshake, kind, head) = Handshake::begin(ours(&settings), settings.key.clone(), role)?;
+        queue.push_control(kind, &head);
         let now = Instant::now();
-        StreamPeer {
+        Ok(StreamPeer {
             wire,
             place,
             state: State::Greeting,
             queue,
             assembly: Assembly::new(settings.pool.clone(), longest),
+            handshake,
             other: Hello { name: String::new(), ..Hello::of("", 0) },
             opened: now,
             heard: (false, now),
@@ -94,7 +115,7 @@ impl<W: Wire> StreamPeer<W> {
             wants_room: false,
             counts: Counts::default(),
             settings,
-        }
+        })
     }
 
     /// Everything that the connection holds goes back: it is of no further use.
@@ -147,8 +168,7 @@ impl<W: Wire> StreamPeer<W> {
             match self.assembly.find().ok()? {
                 Found::Control(Kind::Refusal) => return Some(self.refusal()),
                 Found::Nothing => {
-                    let received = self.wire.read(self.assembly.room()?).ok().filter(|bytes| *bytes > 0)?;
-                    self.assembly.publish(received);
+                    self.receive_some().ok().flatten().filter(|received| *received > 0)?;
                 }
                 Found::Message | Found::Control(_) => self.assembly.clear(),
             }
@@ -161,9 +181,30 @@ impl<W: Wire> StreamPeer<W> {
         PeerError::Refused { place: self.place.clone(), words }
     }
 
-    /// Looks at what was received, and receives what is there, up to the end of the next message.
+    /// Receives what is there: into a block, or into none before the other end has said who it is. `None`: no block is free.
+    fn receive_some(&mut self) -> io::Result<Option<usize>> {
+        if self.state == State::Greeting {
+            let mut bytes = [0; GREETING_BYTES];
+            let wanted = self.assembly.wanted().min(GREETING_BYTES);
+            let received = self.wire.read(&mut bytes[..wanted])?;
+            self.assembly.take_early(&bytes[..received]);
+            return Ok(Some(received));
+        }
+        let Some(room) = self.assembly.room() else { return Ok(None) };
+        let received = self.wire.read(room)?;
+        if received > 0 {
+            self.assembly.publish(received);
+        }
+        Ok(Some(received))
+    }
+
+    /// Looks at what was received, and receives what is there, up to the end of the next message or of what one call may take.
     fn look(&mut self, message: &mut Message) -> Result<Looked, PeerError> {
+        let (mut bytes, mut frames) = (0, 0);
         loop {
+            if bytes >= BYTES_PER_CALL || frames >= FRAMES_PER_CALL {
+                return Ok(Looked::Enough);
+            }
             let found = self.assembly.find().map_err(|problem| {
                 let error = PeerError::Frame { place: self.place.clone(), problem };
                 self.refuse(error)
@@ -176,6 +217,7 @@ impl<W: Wire> StreamPeer<W> {
                     return Ok(Looked::Message);
                 }
                 Found::Control(kind) => {
+                    frames += 1;
                     self.heed(kind)?;
                     self.assembly.clear();
                     if self.state == State::Ended {
@@ -185,21 +227,19 @@ impl<W: Wire> StreamPeer<W> {
                         return Ok(Looked::Nothing);
                     }
                 }
-                Found::Nothing => {
-                    let Some(room) = self.assembly.room() else { return Ok(Looked::NoBlock) };
-                    match self.wire.read(room) {
-                        Ok(0) if self.assembly.is_inside() => {
-                            return Err(self.lost("it ended in the middle of a message"));
-                        }
-                        Ok(0) => return Err(self.lost("it ended without a word")),
-                        Ok(received) => {
-                            self.heard.0 = true;
-                            self.assembly.publish(received);
-                        }
-                        Err(cause) if crate::system::is_nothing(&cause) => return Ok(Looked::Nothing),
-                        Err(cause) => return Err(self.lost(cause)),
+                Found::Nothing => match self.receive_some() {
+                    Ok(None) => return Ok(Looked::NoBlock),
+                    Ok(Some(0)) if self.assembly.is_inside() => {
+                        return Err(self.lost("it ended in the middle of a message"));
                     }
-                }
+                    Ok(Some(0)) => return Err(self.lost("it ended without a word")),
+                    Ok(Some(received)) => {
+                        self.heard.0 = true;
+                        bytes += received;
+                    }
+                    Err(cause) if crate::system::is_nothing(&cause) => return Ok(Looked::Nothing),
+                    Err(cause) => return Err(self.lost(cause)),
+                },
             }
         }
     }
@@ -207,7 +247,7 @@ impl<W: Wire> StreamPeer<W> {
     /// Takes note of a frame that is not a message.
     fn heed(&mut self, kind: Kind) -> Result<(), PeerError> {
         match kind {
-            Kind::Hello => self.agree(),
+            Kind::Challenge | Kind::Proof | Kind::Hello => self.shake_hands(kind),
             Kind::Refusal => {
                 let refusal = self.refusal();
                 Err(self.fail(refusal))
@@ -222,50 +262,67 @@ impl<W: Wire> StreamPeer<W> {
         }
     }
 
-    fn agree(&mut self) -> Result<(), PeerError> {
-        let ours = ours(&self.settings);
+    /// Takes a frame of the handshake, and says what comes next.
+    fn shake_hands(&mut self, kind: Kind) -> Result<(), PeerError> {
         let place = self.place.clone();
-        let Some(theirs) = Hello::decode(self.assembly.head()).filter(|_| self.state == State::Greeting)
-        else {
-            let words = "its hello cannot be read, or came twice".to_owned();
+        if self.state != State::Greeting {
+            let words = "it says a second time who it is".to_owned();
             return Err(self.refuse(PeerError::Refused { place, words }));
-        };
-        let Some(version) = ours.agree(&theirs) else {
-            let theirs_range = (theirs.lowest, theirs.highest);
-            let ours_range = (*VERSIONS.start(), *VERSIONS.end());
-            let name = theirs.name;
-            return Err(self.refuse(PeerError::Version {
-                place,
-                name,
-                theirs: theirs_range,
-                ours: ours_range,
-            }));
-        };
-        if theirs.identity != ours.identity {
-            return Err(self.refuse(mismatch(place, theirs, ours.identity)));
         }
-        self.queue.agree(version);
-        self.assembly.agree(version);
-        self.other = theirs;
-        self.state = State::Open;
-        Ok(())
+        let error = match self.handshake.take(kind, self.assembly.head()) {
+            Ok(Next::Say(kind, head)) => {
+                self.queue.push_control(kind, &head);
+                return self.write().map(drop);
+            }
+            Ok(Next::Agreed(version, theirs)) => {
+                self.queue.agree(version);
+                self.assembly.agree(version);
+                self.other = theirs;
+                self.state = State::Open;
+                return Ok(());
+            }
+            Err(Discord::Key(problem)) => PeerError::Key { place, problem },
+            Err(Discord::Version(lowest, highest, name)) => {
+                let ours = (*VERSIONS.start(), *VERSIONS.end());
+                PeerError::Version { place, name, theirs: (lowest, highest), ours }
+            }
+            Err(Discord::Elsewhere(theirs)) => mismatch(place, theirs, self.settings.identity.clone()),
+            Err(Discord::Unreadable) => {
+                let words = "what it says of itself cannot be read, or is out of turn".to_owned();
+                PeerError::Refused { place, words }
+            }
+        };
+        Err(self.refuse(error))
     }
 
     /// Tells the other end why it is not talked to, as far as it can be told at once.
     fn refuse(&mut self, error: PeerError) -> PeerError {
-        // Words are for the other end: they name what it sent, not where it is seen from here.
+        // Words are for the other end: they name what it sent, not where it is seen from here. It may be anybody, and learns nothing from
+        // them by which it could say the right thing next time.
+        let us = match self.handshake.may_name_itself() {
+            true => format!("`{}`", self.settings.name),
+            false => "this unit".to_owned(),
+        };
         let words = match &error {
             PeerError::Version { theirs, ours, .. } => format!(
-                "`{}` speaks versions {} to {}, you {} to {}; install the same version on both hosts",
-                self.settings.name, ours.0, ours.1, theirs.0, theirs.1
+                "{us} speaks versions {} to {}, you {} to {}; install the same version on both hosts",
+                ours.0, ours.1, theirs.0, theirs.1
             ),
-            PeerError::Configuration { theirs, ours, .. } => format!(
-                "`{}` was started with another configuration (digest {ours:016x}, yours {theirs:016x}); start all nodes of a run from \
-                 the same file",
-                self.settings.name
-            ),
-            PeerError::Run { theirs, ours, .. } => {
-                format!("`{}` belongs to the run \"{ours}\", you to \"{theirs}\"", self.settings.name)
+            PeerError::Configuration { .. } => {
+                format!(
+                    "{us} was started with another configuration; start all nodes of a run from the same file"
+                )
+            }
+            PeerError::Run { .. } => {
+                format!("{us} belongs to another run; end the nodes of the older one")
+            }
+            PeerError::Key { problem: KeyProblem::WeHaveNone, .. } => {
+                format!(
+                    "{us} has no key, and you ask for one; give all nodes the same [run] key_file or key_env"
+                )
+            }
+            PeerError::Key { .. } => {
+                format!("{us} asks for the key of its run; give all nodes the same [run] key_file or key_env")
             }
             PeerError::Frame { problem, .. } => problem.to_string(),
             other => other.to_string(),
@@ -392,6 +449,10 @@ impl<W: Wire> Peer for StreamPeer<W> {
                     self.write()?;
                     Received::Idle
                 }
+                Looked::Enough => {
+                    self.tend(true)?;
+                    Received::Idle
+                }
                 Looked::NoBlock => {
                     self.tend(false)?;
                     Received::Full
@@ -405,8 +466,9 @@ impl<W: Wire> Peer for StreamPeer<W> {
             if left.is_zero() {
                 return Ok(idle);
             }
-            match idle {
-                Received::Full => std::thread::sleep(HOLD_STEP.min(left)),
+            match looked {
+                Looked::Enough => {}
+                Looked::NoBlock => std::thread::sleep(HOLD_STEP.min(left)),
                 _ => self.wait_for_wire(left)?,
             }
         }

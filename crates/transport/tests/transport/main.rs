@@ -1,5 +1,6 @@
 //! Real sockets, peers and the packet ring on loopback.
 
+mod greetings;
 mod peers;
 mod ring;
 mod tcp;

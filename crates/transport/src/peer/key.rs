@@ -1,0 +1,129 @@
+//! The key that the units of one run share, and how each end of a connection proves that it has it.
+//!
+//! ```text
+//!  Challenge { nonce a } ⇄ Challenge { nonce b }
+//!  proof = HMAC-SHA-256(key, "thalweg peer proof 1" · role of the prover · its nonce · the other nonce)
+//! ```
+//! The key itself never leaves the process. A proof holds for one connection only, because both nonces are fresh, and in one direction
+//! only, because the role stands in it: one that is sent back to its maker proves nothing. Who can change bytes on the way can still wait
+//! until both have proved themselves: what follows is neither encrypted nor signed.
+
+use std::fmt;
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::error::PeerError;
+
+/// Shortest key, bytes: 128 bits if they are random.
+pub const SHORTEST_KEY: usize = 16;
+/// Bytes of a nonce.
+pub(super) const NONCE_BYTES: usize = 32;
+
+/// What is sent as a challenge.
+pub(super) type Nonce = [u8; NONCE_BYTES];
+
+/// Which end of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It has connected.
+    Connecting,
+    /// It has accepted.
+    Listening,
+}
+
+impl Role {
+    fn other(self) -> Role {
+        match self {
+            Role::Connecting => Role::Listening,
+            Role::Listening => Role::Connecting,
+        }
+    }
+}
+
+/// A secret that all units of a run have. Printed, it shows nothing of itself.
+#[derive(Clone)]
+pub struct SharedKey(hmac::Key);
+
+impl fmt::Debug for SharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedKey(…)")
+    }
+}
+
+impl SharedKey {
+    /// A key of these bytes; the same at all units of a run.
+    ///
+    /// # Errors
+    /// When it is shorter than [`SHORTEST_KEY`].
+    pub fn new(secret: &[u8]) -> Result<SharedKey, PeerError> {
+        if secret.len() < SHORTEST_KEY {
+            return Err(PeerError::Settings(format!(
+                "the units' key has {} bytes; write at least {SHORTEST_KEY}, such as the output of `openssl rand -hex 32`",
+                secret.len()
+            )));
+        }
+        Ok(SharedKey(hmac::Key::new(hmac::HMAC_SHA256, secret)))
+    }
+
+    /// What proves that the end of this role, with its nonce first, has the key.
+    pub(super) fn proof(&self, role: Role, own: &Nonce, others: &Nonce) -> hmac::Tag {
+        hmac::sign(&self.0, &signed(role, own, others))
+    }
+
+    /// Whether the other end of a connection has proved that it has the key. Takes as long for every wrong proof.
+    pub(super) fn is_proved(&self, our_role: Role, ours: &Nonce, theirs: &Nonce, proof: &[u8]) -> bool {
+        hmac::verify(&self.0, &signed(our_role.other(), theirs, ours), proof).is_ok()
+    }
+}
+
+fn signed(role: Role, own: &Nonce, others: &Nonce) -> Vec<u8> {
+    let role = match role {
+        Role::Connecting => 0,
+        Role::Listening => 1,
+    };
+    [b"thalweg peer proof 1".as_slice(), &[role], own, others].concat()
+}
+
+/// Bytes that nobody can foresee.
+pub(super) fn fresh_nonce() -> Result<Nonce, PeerError> {
+    let mut nonce = [0; NONCE_BYTES];
+    let missing = |_| PeerError::System {
+        place: "this host".to_owned(),
+        call: "getrandom",
+        cause: std::io::Error::other("no random numbers"),
+    };
+    SystemRandom::new().fill(&mut nonce).map_err(missing)?;
+    Ok(nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_holds_for_its_key_its_nonces_and_its_direction_only() {
+        let key = SharedKey::new(b"0123456789abcdef").expect("long enough");
+        let [ours, theirs, older] = [[1; NONCE_BYTES], [2; NONCE_BYTES], [3; NONCE_BYTES]];
+        let proof = key.proof(Role::Connecting, &theirs, &ours);
+        let is_proved =
+            |key: &SharedKey, ours, proof: &[u8]| key.is_proved(Role::Listening, ours, &theirs, proof);
+        assert!(is_proved(&key, &ours, proof.as_ref()));
+        assert!(!is_proved(&key, &older, proof.as_ref()), "of another connection");
+        assert!(!is_proved(&key, &ours, &proof.as_ref()[..31]), "cut short");
+        let other = SharedKey::new(b"0123456789abcdeF").expect("long enough");
+        assert!(!is_proved(&other, &ours, proof.as_ref()));
+        // Ours, sent back.
+        let reflected = key.proof(Role::Listening, &ours, &theirs);
+        assert!(!key.is_proved(Role::Listening, &ours, &ours, reflected.as_ref()));
+        assert!(!is_proved(&key, &ours, reflected.as_ref()));
+    }
+
+    #[test]
+    fn a_short_key_is_refused_and_no_key_is_ever_printed() {
+        let message = SharedKey::new(b"secret").expect_err("short").to_string();
+        assert!(message.contains("6 bytes") && message.contains("at least 16"), "{message}");
+        let key = SharedKey::new(b"0123456789abcdef").expect("long enough");
+        assert_eq!(format!("{key:?}"), "SharedKey(…)");
+    }
+}

@@ -1,0 +1,235 @@
+//! Who comes in: with the key of the run and without it, honest units and silent strangers, and what it costs.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_data::{Message, Pool, Received};
+use thalweg_transport::peer::frame::{HEADER_BYTES, Header, Kind};
+use thalweg_transport::peer::hello::Hello;
+use thalweg_transport::peer::{
+    KeyProblem, Listener, Peer, PeerError, RunIdentity, Settings, SharedKey, connect, listen,
+};
+
+const WAIT: Duration = Duration::from_secs(20);
+const BLOCK: usize = 64 << 10;
+const RUN: &str = "41-not-for-strangers";
+const DIGEST: u64 = 0xfeed_beef_dead_1234;
+
+fn settings(name: &str, key: Option<&str>) -> Settings {
+    let pool = Pool::new(16, BLOCK).expect("memory");
+    let key = key.map(|secret| SharedKey::new(secret.as_bytes()).expect("long enough"));
+    let identity = RunIdentity { configuration: DIGEST, run: RUN.to_owned() };
+    Settings { key, identity, ring_bytes: 64 << 10, ..Settings::new(name, pool) }
+}
+
+const KEY: Option<&str> = Some("the key of this run");
+const OTHER_KEY: Option<&str> = Some("the key of another run");
+
+fn accept(listener: &mut Listener) -> Box<dyn Peer> {
+    listener
+        .accept(WAIT)
+        .expect("a door")
+        .unwrap_or_else(|| panic!("nobody came: {:?}", listener.last_refusal()))
+}
+
+fn send(peer: &mut dyn Peer, words: &[u8]) {
+    let mut message = Message::default();
+    message.head.extend_from_slice(words);
+    peer.send(&mut message).expect("open");
+    assert!(peer.flush(WAIT).expect("open"));
+}
+
+/// A frame as it is sent.
+fn frame(kind: Kind, sequence: u32, head: &[u8]) -> Vec<u8> {
+    let header = Header { version: 1, kind, head_bytes: head.len() as u32, payload_bytes: 0, sequence };
+    [header.encode().as_slice(), head].concat()
+}
+
+fn hello(name: &str) -> Vec<u8> {
+    let mut head = Vec::new();
+    let identity = RunIdentity { configuration: DIGEST, run: RUN.to_owned() };
+    Hello { identity, ..Hello::of(name, 1 << 20) }.encode(&mut head);
+    frame(Kind::Hello, 0, &head)
+}
+
+/// Lets the door work until it has refused so many.
+fn refused(door: &mut Listener, count: u64) {
+    let until = Instant::now() + WAIT;
+    while door.refused() < count {
+        assert!(Instant::now() < until, "{} of {count} were refused", door.refused());
+        assert!(door.accept(Duration::from_millis(5)).expect("a door").is_none(), "nobody comes in");
+    }
+}
+
+#[test]
+fn units_with_the_same_key_talk_over_tcp_and_shared_memory() {
+    let name = format!("shm://keyed-{}", std::process::id());
+    for url in ["tcp://127.0.0.1:0", &name] {
+        let mut door = listen(url, settings("door", KEY)).expect("a free place");
+        let url = door.url();
+        let connecting = thread::spawn(move || connect(&url, settings("guest", KEY)));
+        let mut far = accept(&mut door);
+        let mut near = connecting.join().expect("no panic").expect("it listens");
+        assert_eq!((near.name(), far.name()), ("door", "guest"));
+        for (from, to) in [(&mut near, &mut far)] {
+            send(&mut **from, b"words");
+            let mut message = Message::default();
+            assert_eq!(to.receive(&mut message, WAIT).expect("open"), Received::Data);
+            assert_eq!(message.head, b"words");
+            send(&mut **to, b"answer");
+            assert_eq!(from.receive(&mut message, WAIT).expect("open"), Received::Data);
+            assert_eq!(message.head, b"answer");
+        }
+    }
+}
+
+#[test]
+fn a_unit_with_another_key_or_none_stays_outside() {
+    for (ours, theirs, here, there) in [
+        (KEY, OTHER_KEY, KeyProblem::Another, KeyProblem::Another),
+        (KEY, None, KeyProblem::TheyHaveNone, KeyProblem::WeHaveNone),
+        (None, KEY, KeyProblem::WeHaveNone, KeyProblem::TheyHaveNone),
+    ] {
+        let mut door = listen("tcp://127.0.0.1:0", settings("door", ours)).expect("a free place");
+        let url = door.url();
+        let connecting = thread::spawn(move || connect(&url, settings("false-unit", theirs)));
+        refused(&mut door, 1);
+        match door.last_refusal() {
+            Some(PeerError::Key { problem, .. }) if *problem == here => {}
+            other => panic!("{ours:?} against {theirs:?}: {other:?}"),
+        }
+        match connecting.join().expect("no panic") {
+            Err(PeerError::Key { problem, .. }) if problem == there => {}
+            Err(PeerError::Refused { words, .. }) if words.contains("key") => {}
+            other => panic!("{ours:?} against {theirs:?}: {:?}", other.map(|peer| peer.name().to_owned())),
+        }
+    }
+}
+
+#[test]
+fn an_unauthenticated_peer_is_told_nothing_of_the_run() {
+    let mut door = listen("tcp://127.0.0.1:0", settings("secret-builder", KEY)).expect("a free place");
+    let address = door.url().replace("tcp://", "");
+    // A hello at once, a proof of nothing, and a challenge with a wrong proof behind it.
+    let attempts = [
+        hello("bu-0"),
+        frame(Kind::Proof, 0, &[7; 32]),
+        [frame(Kind::Challenge, 0, &[1; 36]), frame(Kind::Proof, 1, &[9; 32]), hello("bu-0")].concat(),
+    ];
+    for (number, attempt) in attempts.iter().enumerate() {
+        let mut stream = TcpStream::connect(&address).expect("listening");
+        stream.write_all(attempt).expect("open");
+        refused(&mut door, number as u64 + 1);
+        let mut heard = Vec::new();
+        // What was not read here may turn the end into a reset.
+        let _ = stream.read_to_end(&mut heard);
+        let has = |what: &[u8]| heard.windows(what.len()).any(|bytes| bytes == what);
+        let digest = format!("{DIGEST:x}");
+        for secret in [b"secret-builder".as_slice(), RUN.as_bytes(), digest.as_bytes(), &DIGEST.to_le_bytes()]
+        {
+            assert!(!has(secret), "attempt {number}: {}", String::from_utf8_lossy(&heard));
+        }
+        assert!(heard.len() >= HEADER_BYTES, "attempt {number} hears a challenge");
+    }
+}
+
+#[test]
+fn without_a_key_the_digest_of_the_configuration_is_in_no_refusal() {
+    let mut door = listen("tcp://127.0.0.1:0", settings("door", None)).expect("a free place");
+    let mut stream = TcpStream::connect(door.url().replace("tcp://", "")).expect("listening");
+    let mut head = Vec::new();
+    Hello::of("elsewhere", 0).encode(&mut head);
+    stream.write_all(&frame(Kind::Hello, 0, &head)).expect("open");
+    refused(&mut door, 1);
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).expect("closed in order");
+    let words = String::from_utf8_lossy(&heard);
+    assert!(words.contains("another configuration") && !words.contains(&format!("{DIGEST:x}")), "{words}");
+}
+
+#[test]
+fn without_a_key_units_are_on_loopback_only() {
+    let open = |url: &str, key| listen(url, settings("door", key)).map(drop);
+    match open("tcp://0.0.0.0:0", None) {
+        Err(error @ PeerError::Unguarded { .. }) => {
+            assert!(error.to_string().contains("key_file"), "{error}")
+        }
+        other => panic!("{other:?}"),
+    }
+    open("tcp://0.0.0.0:0", KEY).expect("with a key");
+    open("tcp://localhost:0", None).expect("loopback");
+    // An address for documentation (RFC 5737): nothing is sent there.
+    match connect("tcp://192.0.2.1:7000", settings("guest", None)) {
+        Err(PeerError::Unguarded { .. }) => {}
+        other => panic!("{:?}", other.map(|peer| peer.place().to_owned())),
+    }
+}
+
+#[test]
+fn forty_peers_come_in_beside_two_hundred_silent_strangers() {
+    const PEERS: usize = 40;
+    // A block each, and no more: strangers must not take one.
+    let pool = Pool::new(PEERS, 4096).expect("memory");
+    let own = Settings { pool: pool.clone(), ..settings("door", KEY) };
+    let mut door = listen("tcp://127.0.0.1:0", own).expect("a free place");
+    let address = door.url().replace("tcp://", "");
+    let strangers: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut stream = TcpStream::connect(&address).expect("listening");
+            // Some begin a word and never end it.
+            let begun = frame(Kind::Challenge, 0, &[number as u8; 36]);
+            stream.write_all(&begun[..number % (begun.len() - 1)]).expect("open");
+            assert!(door.accept(Duration::ZERO).expect("a door").is_none());
+            stream
+        })
+        .collect();
+    assert_eq!(pool.free_count(), PEERS, "a greeting costs no block");
+    let connecting: Vec<_> = (0..PEERS)
+        .map(|number| {
+            let url = door.url();
+            thread::spawn(move || {
+                let mut peer = connect(&url, settings(&format!("unit-{number}"), KEY)).expect("it listens");
+                send(&mut *peer, b"in");
+                peer
+            })
+        })
+        .collect();
+    let mut inside: Vec<Box<dyn Peer>> = (0..PEERS).map(|_| accept(&mut door)).collect();
+    let _connected: Vec<_> = connecting.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+    let mut message = Message::default();
+    for peer in &mut inside {
+        assert_eq!(peer.receive(&mut message, WAIT).expect("open"), Received::Data, "{}", peer.name());
+        assert_eq!(message.head, b"in");
+    }
+    drop(strangers);
+}
+
+#[test]
+fn one_call_takes_no_endless_flood_of_signs_of_life() {
+    const FLOOD: u32 = 3000;
+    let mut door = listen("tcp://127.0.0.1:0", settings("door", None)).expect("a free place");
+    let mut stream = TcpStream::connect(door.url().replace("tcp://", "")).expect("listening");
+    stream.write_all(&hello("flooding")).expect("open");
+    let mut peer = accept(&mut door);
+    let mut flood: Vec<u8> = (1..=FLOOD).flat_map(|number| frame(Kind::Heartbeat, number, &[])).collect();
+    flood.extend(frame(Kind::Message, FLOOD + 1, b"at last"));
+    stream.write_all(&flood).expect("open");
+    let (mut message, mut calls) = (Message::default(), 0);
+    let until = Instant::now() + WAIT;
+    while peer.receive(&mut message, Duration::ZERO).expect("open") == Received::Idle {
+        calls += 1;
+        assert!(Instant::now() < until, "the message never came");
+    }
+    assert_eq!(message.head, b"at last");
+    assert!(calls >= 2, "{FLOOD} signs of life in {} calls", calls + 1);
+    // A call that may wait goes on by itself.
+    stream.write_all(&frame(Kind::Heartbeat, FLOOD + 2, &[])).expect("open");
+    let flood: Vec<u8> =
+        (FLOOD + 3..2 * FLOOD).flat_map(|number| frame(Kind::Heartbeat, number, &[])).collect();
+    stream.write_all(&flood).expect("open");
+    stream.write_all(&frame(Kind::Message, 2 * FLOOD, b"again")).expect("open");
+    assert_eq!(peer.receive(&mut message, WAIT).expect("open"), Received::Data);
+    assert_eq!(message.head, b"again");
+}
