@@ -75,7 +75,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         message::Credits { limit: 32, ..Default::default() },
     );
     let done = message::Finished { start: 8, complete: 1, partial: 1, attempt: 0, absent: None };
-    let released = message::Released { start: 8, included: true };
+    let released = message::Released { start: 8, included: message::Released::WHOLE };
     say(1, &|m| message::readout_report(m, RUN, 1, 0, &progress, [range].into_iter()));
     say(2, &|m| message::readout_report(m, RUN, 1, 0, &progress, [range].into_iter()));
     let on_file = super::OnFile { until: 8, attempt: 1 };

@@ -16,7 +16,7 @@ use super::part::{Part, PartError};
 use super::{Address, Assignment, OnFile};
 
 /// Version of the protocol. Units of different versions refuse each other.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 pub(super) const MAGIC: [u8; 2] = *b"tw";
 pub(super) const HEADER_BYTES: usize = 16;
 
@@ -148,7 +148,8 @@ pub struct Finished {
     pub partial: u32,
     /// The attempt that was written.
     pub attempt: u8,
-    /// `Some`: says only that this readout unit's part was not in it; such items stand before the one with `None`.
+    /// `Some`: says only that this readout unit's part was not in it, but for `partial` trigger numbers from the start on; such items stand
+    /// before the one with `None`.
     pub absent: Option<u16>,
 }
 
@@ -157,8 +158,13 @@ pub struct Finished {
 pub struct Released {
     /// First trigger of the range.
     pub start: u64,
-    /// Whether the receiver's part was in what was written.
-    pub included: bool,
+    /// For so many trigger numbers from the start on the receiver's part was in what was written; [`Released::WHOLE`]: for all.
+    pub included: u32,
+}
+
+impl Released {
+    /// All of a range.
+    pub const WHOLE: u32 = u32::MAX;
 }
 
 /// Something of a fixed size that messages have lists of.
@@ -236,15 +242,15 @@ impl Item for Finished {
 }
 
 impl Item for Released {
-    const BYTES: usize = 9;
+    const BYTES: usize = 12;
 
     fn put(self, head: &mut Vec<u8>) {
         head.extend_from_slice(&self.start.to_le_bytes());
-        head.push(self.included.into());
+        head.extend_from_slice(&self.included.to_le_bytes());
     }
 
     fn get(bytes: &[u8]) -> Released {
-        Released { start: u64_at(bytes, 0), included: bytes[8] != 0 }
+        Released { start: u64_at(bytes, 0), included: u32_at(bytes, 8) }
     }
 }
 

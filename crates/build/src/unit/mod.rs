@@ -10,7 +10,7 @@
 //!                                       └─ Busy ─► trigger
 //! ```
 //!
-//! # The protocol, version 2
+//! # The protocol, version 3
 //! A readout unit keeps what its boards sent, one row per trigger, until the event manager releases it. The manager gives
 //! *ranges* of triggers to builder units; one message assigns many ranges, and one message carries a whole range, so that
 //! what is done per message is done once per 16 to 256 events.
@@ -34,7 +34,7 @@
 //! | `Progress` | RU → EvM | closed up to, lowest not assigned, assigned up to, busy, ended | when it changes, at most each `progress_us`; heartbeat |
 //! | `BuilderReport` | BU → EvM | incarnation, epoch, what is on file, credits, ranges open and written | once per connection |
 //! | `Credits` | BU → EvM | how many events it takes at a time, busy | when it changes; heartbeat |
-//! | `Done` | BU → EvM | ranges written: attempt, whole and partial events, whose part was not in it | after each write |
+//! | `Done` | BU → EvM | ranges written: attempt, whole and partial events, whose part was not in it, or in its first triggers only | after each write |
 //! | `State` | EvM → RU, BU | epoch, assigned up to, every open range (of a BU: its own; to an RU also those done without it) | answer to a report |
 //! | `Assign` | EvM → RU, BU | ranges, each with builder and attempt; assigned up to | when credits and progress allow |
 //! | `Release` | EvM → RU, BU | ranges that are done | after `Done`; heartbeat |
@@ -150,7 +150,8 @@ pub struct Assignment {
     pub start: u64,
     /// How many trigger numbers it covers: 1 to [`Assignment::LONGEST`].
     pub length: u32,
-    /// The builder unit, or [`Assignment::NOBODY`].
+    /// The builder unit, or [`Assignment::NOBODY`]. In the state for a readout unit, of a range that is done: how many of its first trigger
+    /// numbers the unit's part was in it for.
     pub builder: u16,
     /// 0, or how often the range had to be given to another one.
     pub attempt: u8,

@@ -58,9 +58,14 @@ impl Ranged for Duty {
 /// What became of an event that a new state of the manager no longer has open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Done {
+    /// Written without this unit.
     Late,
+    /// Written with it.
     Shipped,
+    /// It never was sent.
     Lost,
+    /// The manager is another, and does not know.
+    Unknown,
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +112,19 @@ pub struct ReadoutUnit {
     byte_marks: Watermarks,
     tally: Tally,
     refused: Refused,
+    /// For a simulation: which events were let go of, and as what they were counted.
+    fates: Option<Vec<(u64, Gone)>>,
+}
+
+/// As what an event was counted that this unit let go of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// Written.
+    Out,
+    /// Late: written without it.
+    Late,
+    /// Lost, because nobody is left who knows whether it was written: at most so much is.
+    Unknown,
 }
 
 impl ReadoutUnit {
@@ -128,7 +146,25 @@ impl ReadoutUnit {
             byte_marks: settings.marks(settings.keep_bytes),
             tally: Tally::default(),
             refused: Refused::default(),
+            fates: None,
             settings: settings.clone(),
+        }
+    }
+
+    /// From here on notes the fate of every event.
+    pub(super) fn watch(&mut self) {
+        self.store.watch();
+        self.fates = Some(Vec::new());
+    }
+
+    /// Every event that was let go of, in that order.
+    pub(super) fn fates(&self) -> &[(u64, Gone)] {
+        self.fates.as_deref().unwrap_or_default()
+    }
+
+    fn note_fates(&mut self, gone: Vec<u64>, fate: Gone) {
+        if let Some(fates) = &mut self.fates {
+            fates.extend(gone.into_iter().map(|trigger| (trigger, fate)));
         }
     }
 
@@ -157,6 +193,8 @@ impl ReadoutUnit {
             in_order && wanted
         };
         let kept = self.store.put(events, wants);
+        let gone = self.store.take_gone();
+        self.note_fates(gone, Gone::Late);
         self.closed_until = lowest;
         let mut late = whole;
         late.take(kept);
@@ -292,7 +330,7 @@ impl ReadoutUnit {
     // ---- the manager's word ------------------------------------------------------------------------------------------
 
     fn take_state(&mut self, epoch: u64, next: u64, open: List<'_, Assignment>) {
-        let fresh = self.epoch == 0;
+        let (fresh, had_epoch) = (self.epoch == 0, self.epoch);
         if fresh {
             self.find_numbers_near(next);
         }
@@ -323,19 +361,38 @@ impl ReadoutUnit {
             |trigger: u64| trigger >= next || duties.containing(trigger).is_some_and(|duty| !duty.lost);
         let without_us =
             |range: &Assignment| range.written && had.get(range.start).is_some_and(|duty| !duty.lost);
+        // One that this unit has heard before names all that was done without it: the rest was done with it.
+        let knows_all = !fresh && epoch == had_epoch;
         let excluded: Vec<Assignment> = open.iter().filter(without_us).collect();
-        let left_out =
-            |trigger: u64| excluded.iter().any(|range| (range.start..range.end()).contains(&trigger));
-        // Each event belongs to one of the three: what is done without this unit, what was sent, what never was.
-        let mut done = |kind: Done| {
-            let kind_of = |trigger: u64| match (left_out(trigger), sent(trigger)) {
-                (true, _) => Done::Late,
-                (false, true) => Done::Shipped,
-                (false, false) => Done::Lost,
-            };
-            self.store.keep_only(|trigger| had_it(trigger) && kind_of(trigger) == kind, wanted)
+        // Of a part that broke off the first triggers are in what was written.
+        let included_until = |range: &Assignment| range.start + u64::from(range.builder);
+        let is_included = |trigger: u64| {
+            let range = excluded.iter().find(|range| (range.start..range.end()).contains(&trigger));
+            range.map(|range| trigger < included_until(range))
         };
-        let (late, shipped, lost) = (done(Done::Late), done(Done::Shipped), done(Done::Lost));
+        // Each event belongs to one of these.
+        let mut done = |kind: Done| {
+            let kind_of = |trigger: u64| match trigger {
+                _ if is_included(trigger) == Some(false) => Done::Late,
+                _ if fresh || trigger >= had_until => Done::Lost,
+                _ if knows_all || is_included(trigger).is_some() || sent(trigger) => Done::Shipped,
+                _ => Done::Unknown,
+            };
+            let amount = self.store.keep_only(|trigger| had_it(trigger) && kind_of(trigger) == kind, wanted);
+            (amount, self.store.take_gone())
+        };
+        let [(late, gone_late), (shipped, gone_out), (mut lost, gone_lost), (unknown, gone_unknown)] =
+            [Done::Late, Done::Shipped, Done::Lost, Done::Unknown].map(&mut done);
+        lost.add(unknown);
+        let fates = [
+            (gone_late, Gone::Late),
+            (gone_out, Gone::Out),
+            (gone_lost, Gone::Late),
+            (gone_unknown, Gone::Unknown),
+        ];
+        for (gone, fate) in fates {
+            self.note_fates(gone, fate);
+        }
         self.count(late, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
         self.count(shipped, Tally::output);
         self.count(lost, |tally, unit, count| tally.lost(LossReason::UnitLost, unit, count));
@@ -366,6 +423,8 @@ impl ReadoutUnit {
             let in_hole = |trigger: u64| (had_until..next).contains(&trigger);
             let wanted = |trigger: u64| duties.containing(trigger).is_some_and(|duty| !duty.lost);
             let lost = self.store.keep_only(in_hole, wanted);
+            let gone = self.store.take_gone();
+            self.note_fates(gone, Gone::Late);
             self.count(lost, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
         }
     }
@@ -376,11 +435,17 @@ impl ReadoutUnit {
             if duty.lost {
                 continue;
             }
-            let released = self.store.release(duty.start(), duty.end());
-            match included {
-                true => self.count(released, Tally::output),
-                false => self
-                    .count(released, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count)),
+            let until = duty.start().saturating_add(included.into()).min(duty.end());
+            for (from, until, fate) in [(duty.start(), until, Gone::Out), (until, duty.end(), Gone::Late)] {
+                let released = self.store.release(from, until);
+                let gone = self.store.take_gone();
+                self.note_fates(gone, fate);
+                match fate {
+                    Gone::Out => self.count(released, Tally::output),
+                    _ => self.count(released, |tally, unit, count| {
+                        tally.lost(LossReason::LateFragment, unit, count);
+                    }),
+                }
             }
         }
     }

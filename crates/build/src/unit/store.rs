@@ -99,6 +99,8 @@ pub(super) struct Store {
     kept: VecDeque<Kept>,
     spare: Vec<Table>,
     held: Amount,
+    /// The triggers that left or were not taken, for a simulation that asks for them.
+    gone: Option<Vec<u64>>,
 }
 
 impl Store {
@@ -117,6 +119,8 @@ impl Store {
                 table.events.events[kept] = event;
                 table.spans[kept] = table.spans[place];
                 kept += 1;
+            } else if let Some(gone) = &mut self.gone {
+                gone.push(event.trigger);
             }
         }
         table.events.events.truncate(kept);
@@ -151,7 +155,10 @@ impl Store {
                 break;
             }
             let places = kept.table.places(start, end);
-            kept.table.events.events[places.clone()].iter().for_each(|event| released.add(Amount::of(event)));
+            for event in &kept.table.events.events[places.clone()] {
+                released.add(Amount::of(event));
+                self.gone.iter_mut().for_each(|gone| gone.push(event.trigger));
+            }
             kept.wanted -= places.len();
             if kept.wanted == 0 && !kept.table.events.events.is_empty() {
                 let mut table = std::mem::take(&mut kept.table);
@@ -174,6 +181,7 @@ impl Store {
             gone.for_each(|event| {
                 count += 1;
                 released.add(Amount::of(event));
+                self.gone.iter_mut().for_each(|gone| gone.push(event.trigger));
             });
             kept.wanted -= count;
             if kept.wanted == 0 {
@@ -200,6 +208,16 @@ impl Store {
             kept.last = kept.last.wrapping_add(add);
             renumber(&mut kept.table.events, add);
         }
+    }
+
+    /// From here on notes which triggers leave.
+    pub fn watch(&mut self) {
+        self.gone = Some(Vec::new());
+    }
+
+    /// The triggers that have left since this was last asked; none without [`Store::watch`].
+    pub fn take_gone(&mut self) -> Vec<u64> {
+        self.gone.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// What is kept and not released.

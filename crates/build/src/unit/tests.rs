@@ -84,7 +84,7 @@ proptest! {
         message::assign(&mut message, 7, one, two, ranges.iter().copied());
         let Said::Assign { ranges: read, .. } = said(&message) else { panic!() };
         prop_assert_eq!(read.iter().collect::<Vec<_>>(), ranges);
-        let released = |each: &Finished| Released { start: each.start, included: each.partial.is_multiple_of(2) };
+        let released = |each: &Finished| Released { start: each.start, included: each.partial };
         message::release(&mut message, 7, one, done.iter().map(released));
         let Said::Release { ranges: read, .. } = said(&message) else { panic!() };
         prop_assert!(read.iter().eq(done.iter().map(released)));
@@ -226,6 +226,27 @@ fn a_message_of_another_run_or_version_is_counted_and_no_more() {
     let error = message::read(&message).expect_err("another version").to_string();
     assert!(error.contains("same version on all hosts"), "{error}");
     assert_eq!((readout.refused().wrong_run, readout.refused().damaged), (1, 1));
+}
+
+#[test]
+fn a_report_of_more_ranges_than_triggers_can_be_open_is_refused() {
+    let topology = Topology { readouts: vec![0..2], builders: 1 };
+    let settings = Settings { slots: 8, keep_events: 64, ..Settings::default() };
+    let mut manager = EventManager::new(7, 1, &topology, &settings, Mark(0));
+    let ranges = |count: u64| {
+        (0..count).map(|start| Assignment { start, length: 1, builder: 0, attempt: 0, written: false })
+    };
+    let (mut message, credits) = (Message::default(), message::Credits::default());
+    manager.connected(Address::Builder(0), Mark(0));
+    for (count, refused) in [(160, 0), (161, 1)] {
+        message::builder_report(&mut message, 7, 1, 0, OnFile::default(), &credits, ranges(count));
+        manager.on_message(Address::Builder(0), &message, Mark(1));
+        assert_eq!(manager.refused().damaged, refused, "{count} ranges");
+    }
+    message::readout_report(&mut message, 7, 1, 0, &message::Progress::default(), ranges(161));
+    manager.connected(Address::Readout(0), Mark(0));
+    manager.on_message(Address::Readout(0), &message, Mark(1));
+    assert_eq!(manager.refused().damaged, 2);
 }
 
 #[test]

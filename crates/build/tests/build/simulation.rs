@@ -23,15 +23,7 @@ fn run_all(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan + Sync) -> Ou
                 return sum;
             }
             let outcome = simulate::run(&plan(seed)).unwrap_or_else(|failure| panic!("{failure}"));
-            sum.accepted += outcome.accepted;
-            sum.refused += outcome.refused;
-            sum.complete += outcome.complete;
-            sum.partial += outcome.partial;
-            sum.nowhere += outcome.nowhere;
-            sum.replaced += outcome.replaced;
-            sum.deaths += outcome.deaths;
-            sum.breaks += outcome.breaks;
-            sum.drained_ms = sum.drained_ms.max(outcome.drained_ms);
+            sum = plus(sum, outcome);
         }
     };
     let sums = thread::scope(|scope| {
@@ -39,33 +31,52 @@ fn run_all(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan + Sync) -> Ou
         workers.map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let [one, other] = sums;
+    plus(one, other)
+}
+
+fn plus(one: Outcome, other: Outcome) -> Outcome {
     Outcome {
         accepted: one.accepted + other.accepted,
         refused: one.refused + other.refused,
+        once: one.once + other.once,
+        repeated: one.repeated + other.repeated,
+        lost: one.lost.plus(&other.lost),
         complete: one.complete + other.complete,
         partial: one.partial + other.partial,
-        nowhere: one.nowhere + other.nowhere,
-        replaced: one.replaced + other.replaced,
         deaths: one.deaths + other.deaths,
         breaks: one.breaks + other.breaks,
+        power_cuts: one.power_cuts + other.power_cuts,
         drained_ms: one.drained_ms.max(other.drained_ms),
     }
 }
 
+// What must hold of every seed is in the verdict, which knows the fate of each trigger by evidence; here is that the faults happened.
+
 #[test]
-fn whatever_goes_wrong_every_accepted_trigger_is_accounted_for() {
-    let outcome = run_all(seeds(2_000), Plan::from_seed);
+fn whatever_goes_wrong_every_accepted_trigger_has_one_fate() {
+    let outcome = run_all(seeds(300), Plan::from_seed);
     println!("{outcome:?}");
-    assert_eq!(outcome.accepted, outcome.complete + outcome.partial + outcome.nowhere);
-    assert!(outcome.complete > outcome.nowhere && outcome.deaths > 0 && outcome.replaced > 0, "{outcome:?}");
+    let happened = outcome.deaths > 0 && outcome.repeated > 0 && outcome.lost.with_readout > 0;
+    assert!(happened && outcome.refused > 0 && outcome.power_cuts == 0, "{outcome:?}");
+    assert_eq!(outcome.lost.cut_from_disk, 0, "nobody cut the power: {outcome:?}");
+}
+
+#[test]
+fn a_power_cut_takes_only_what_was_not_on_the_disk() {
+    let outcome = run_all(seeds(200), Plan::with_power_cuts);
+    println!("{outcome:?}");
+    assert!(outcome.power_cuts > 0 && outcome.lost.cut_from_disk > 0, "{outcome:?}");
+    // Who acknowledges what is synced loses nothing to a power cut: the verdict refuses it.
+    let synced = |seed| Plan { acknowledges_synced: true, ..Plan::with_power_cuts(seed) };
+    let outcome = run_all(seeds(100), synced);
+    assert!(outcome.power_cuts > 0 && outcome.lost.cut_from_disk == 0, "{outcome:?}");
 }
 
 #[test]
 fn where_nothing_goes_wrong_every_event_is_complete_and_written_once() {
-    let outcome = run_all(seeds(200), Plan::calm);
+    let outcome = run_all(seeds(100), Plan::calm);
     println!("{outcome:?}");
-    assert_eq!(outcome.accepted, outcome.complete, "{outcome:?}");
-    assert_eq!(outcome.replaced, 0);
+    assert_eq!((outcome.once, outcome.complete), (outcome.accepted, outcome.accepted), "{outcome:?}");
 }
 
 #[test]
@@ -108,7 +119,7 @@ fn what_was_released_is_not_built_again_without_those_who_heard_of_it() {
 fn a_part_that_came_too_late_is_counted_also_by_who_knew_an_earlier_attempt() {
     // A range is given to another builder unit and done without a readout unit that is not connected to the manager meanwhile: when it
     // is back it names the range by the attempt of before.
-    assert!(holds(460_908).replaced > 0);
+    assert!(holds(460_908).repeated > 0);
     // The same where the builder unit had it for the second time, and counted the part as late.
     holds(501_725);
 }
@@ -118,4 +129,20 @@ fn a_range_that_waited_for_a_builder_unit_is_sent_to_the_one_that_comes() {
     // A readout unit is told of ranges that nobody builds, and then who does, with the same attempt.
     let outcome = holds(568_150);
     assert!(outcome.drained_ms < 1_000, "{outcome:?}");
+}
+
+#[test]
+fn what_is_on_file_is_not_counted_as_lost_after_a_connection_broke() {
+    // The connection to a builder unit breaks behind a part, and that to the manager while it says that the range is done.
+    for seed in [38, 79, 82, 106] {
+        holds(seed);
+    }
+}
+
+#[test]
+fn a_later_attempt_that_had_nothing_leaves_the_row_of_the_one_before() {
+    // A builder unit dies behind its last write; the next one has nothing of the range, because the readout unit is away.
+    for seed in [217, 300, 895] {
+        holds(seed);
+    }
 }

@@ -82,6 +82,18 @@ pub struct BuilderUnit {
     swept: Mark,
     tally: Tally,
     refused: Refused,
+    /// For a simulation: parts that were counted as late or lost.
+    lost_parts: Option<Vec<LostPart>>,
+}
+
+/// A part, or what was there of it, that is in no event of this unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LostPart {
+    pub readout: u16,
+    /// First trigger, and the first behind it.
+    pub from: u64,
+    pub until: u64,
+    pub attempt: u8,
 }
 
 impl BuilderUnit {
@@ -109,8 +121,19 @@ impl BuilderUnit {
             swept: now,
             tally: Tally::default(),
             refused: Refused::default(),
+            lost_parts: None,
             settings: settings.clone(),
         }
+    }
+
+    /// From here on notes the parts that are lost.
+    pub(super) fn watch(&mut self) {
+        self.lost_parts = Some(Vec::new());
+    }
+
+    /// The parts that were counted as late or lost.
+    pub(super) fn lost_parts(&self) -> &[LostPart] {
+        self.lost_parts.as_deref().unwrap_or_default()
     }
 
     /// Tells the unit, before its first connection, what an earlier start of it has left on file.
@@ -206,7 +229,7 @@ impl BuilderUnit {
             amount.events += u64::from(passed.complete) + u64::from(passed.partial);
             amount.bytes += passed.bytes;
         }
-        self.pass_out(amount.events, amount.bytes);
+        self.unwritten.take(amount);
         self.remember_forgotten();
         self.note_held();
     }

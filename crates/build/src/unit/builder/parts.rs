@@ -7,8 +7,8 @@
 
 use thalweg_data::{Closing, LossReason, Mark, Message};
 
-use super::building::{Building, Standing};
-use super::{BuilderUnit, Sender};
+use super::building::{Building, Share, Standing};
+use super::{BuilderUnit, LostPart, Sender};
 use crate::unit::Assignment;
 use crate::unit::part::Part;
 use crate::unit::store::Amount;
@@ -22,7 +22,14 @@ impl BuilderUnit {
         };
         self.readouts[readout].heard = now;
         let (fragments, bytes) = (u64::from(part.fragments), part.payload_bytes);
+        let lost = LostPart {
+            readout: part.head.readout,
+            from: part.head.from,
+            until: part.head.until,
+            attempt: part.head.range.attempt,
+        };
         if !self.has_room_for(part, now) {
+            self.lost_parts.iter_mut().for_each(|parts| parts.push(lost));
             self.count_in(fragments, bytes);
             self.lose(LossReason::LateFragment, fragments, bytes);
             return;
@@ -35,6 +42,7 @@ impl BuilderUnit {
                 Standing::Whole => LossReason::DuplicateFragment,
                 _ => LossReason::LateFragment,
             };
+            self.lost_parts.iter_mut().for_each(|parts| parts.push(lost));
             self.count_in(fragments, bytes);
             self.lose(reason, fragments, bytes);
             return;
@@ -150,10 +158,24 @@ impl BuilderUnit {
 
     pub(super) fn drop_building(&mut self, building: Box<Building>) {
         self.lose(LossReason::UnitLost, building.held.fragments, building.held.bytes);
+        if let Some(parts) = &mut self.lost_parts {
+            let range = building.assignment;
+            let part = |(readout, share): (usize, &Share)| {
+                let not_passed = share.table.events.events.get(share.cursor)?.trigger;
+                Some(LostPart {
+                    readout: readout as u16,
+                    from: not_passed,
+                    until: range.end(),
+                    attempt: range.attempt,
+                })
+            };
+            parts.extend(building.shares.iter().enumerate().filter_map(part));
+        }
         self.building.take(Amount { events: 0, ..building.held });
         // Some of it may be with the host already; when that is written, nobody is told.
         let (complete, partial) = building.passed;
-        self.pass_out(u64::from(complete) + u64::from(partial), building.passed_bytes);
+        let events = u64::from(complete) + u64::from(partial);
+        self.unwritten.take(Amount { events, fragments: 0, bytes: building.passed_bytes });
         self.recycle(building);
     }
 

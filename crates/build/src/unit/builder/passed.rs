@@ -15,7 +15,8 @@ pub(super) struct Passed {
     pub(super) position: u64,
     pub(super) complete: u32,
     pub(super) partial: u32,
-    pub(super) absent: Vec<u16>,
+    /// The readout units whose parts were not in it, but for so many trigger numbers from the start on.
+    pub(super) absent: Vec<(u16, u32)>,
     pub(super) bytes: u64,
     pub(super) written: bool,
     pub(super) told: bool,
@@ -32,7 +33,13 @@ impl Passed {
     pub(super) fn items(&self) -> impl Iterator<Item = Finished> + '_ {
         let Passed { complete, partial, .. } = *self;
         let Assignment { start, attempt, .. } = self.assignment;
-        let absent = self.absent.iter().copied().map(Some).chain([None]);
-        absent.map(move |absent| Finished { start, complete, partial, attempt, absent })
+        let absent = self.absent.iter().map(move |(readout, included)| Finished {
+            start,
+            complete,
+            partial: *included,
+            attempt,
+            absent: Some(*readout),
+        });
+        absent.chain([Finished { start, complete, partial, attempt, absent: None }])
     }
 }

@@ -9,6 +9,7 @@ use thalweg_data::{Closing, Events, Mark, Unit};
 use super::BuilderUnit;
 use super::building::{Building, Share, Standing, put_together};
 use super::passed::Passed;
+use crate::unit::Assignment;
 use crate::unit::store::Amount;
 
 impl BuilderUnit {
@@ -59,7 +60,9 @@ impl BuilderUnit {
         building.passed_bytes += amount.bytes;
         self.building.take(Amount { events: 0, ..amount });
         self.unwritten.add(Amount { fragments: 0, ..amount });
+        // In the ledger they are the sink's from here on, written or not; the credit is used until they are.
         self.tally.input(Unit::Events, amount.events);
+        self.tally.output(Unit::Events, amount.events);
         self.tally.output(Unit::Fragments, amount.fragments);
         self.tally.output(Unit::Bytes, amount.bytes);
         let exhausted = building.shares.iter().all(|share| share.cursor == share.table.events.events.len());
@@ -74,14 +77,21 @@ impl BuilderUnit {
         if complete + partial > 0 {
             self.filled_position = self.position;
         }
-        let gone = |share: &Share| matches!(share.standing, Standing::Gone(_));
-        let absent = building.shares.iter().enumerate().filter(|(_, share)| gone(share));
+        let Assignment { start, length, .. } = building.assignment;
+        // A unit may have gone in the middle of its part: what had come of it was built.
+        let absent = |(readout, share): (usize, &Share)| {
+            let included =
+                share.table.events.events.last().map_or(0, |last| (last.trigger + 1 - start) as u32);
+            let is_absent = matches!(share.standing, Standing::Gone(_)) && included < length;
+            is_absent.then_some((readout as u16, included))
+        };
+        let absent = building.shares.iter().enumerate().filter_map(absent).collect();
         self.passed.push_back(Passed {
             assignment: building.assignment,
             position: self.position,
             complete,
             partial,
-            absent: absent.map(|(readout, _)| readout as u16).collect(),
+            absent,
             bytes: building.passed_bytes,
             written: false,
             told: false,
@@ -90,14 +100,7 @@ impl BuilderUnit {
         self.recycle(building);
     }
 
-    /// Events that are no longer this unit's.
-    pub(super) fn pass_out(&mut self, events: u64, bytes: u64) {
-        self.unwritten.take(Amount { events, fragments: 0, bytes });
-        self.tally.output(Unit::Events, events);
-    }
-
     pub(super) fn note_held(&mut self) {
-        self.tally.set_held(Unit::Events, self.unwritten.events);
         self.tally.set_held(Unit::Fragments, self.building.fragments);
         self.tally.set_held(Unit::Bytes, self.building.bytes);
     }

@@ -89,6 +89,15 @@ struct Report {
     ranges: Vec<Assignment>,
 }
 
+/// A readout unit's part was not in a range that is done, but for its first triggers.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    start: u64,
+    readout: u16,
+    /// So many trigger numbers.
+    included: u32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Collects reports; assigns nothing.
@@ -141,7 +150,7 @@ pub struct EventManager {
     new: Vec<Assignment>,
     released: Vec<(u64, u16)>,
     /// Readout units whose part was not in a range that is done.
-    absences: Vec<(u64, u16)>,
+    absences: Vec<Absence>,
     trigger: (Link, bool),
     counts: Counts,
     refused: Refused,
@@ -204,6 +213,11 @@ impl EventManager {
             }
         }
         match (from, said) {
+            (_, Said::ReadoutReport { open: ranges, .. } | Said::BuilderReport { ranges, .. })
+                if ranges.len() as u64 > self.settings.most_open_triggers(self.builders.len()) =>
+            {
+                self.refused.damaged += 1;
+            }
             (Address::Readout(number), Said::ReadoutReport { epoch, progress, open, .. }) => {
                 self.take_readout_report(usize::from(number), epoch, &progress, open, now);
             }
@@ -398,16 +412,18 @@ impl EventManager {
             return;
         }
         if let Some(readout) = done.absent {
-            self.absences.push((done.start, readout));
+            self.absences.push(Absence { start: done.start, readout, included: done.partial });
             return;
         }
         if let Some(range) = self.open.remove(done.start) {
             self.builders[usize::from(number)].outstanding -= u64::from(range.length);
             self.released.push((range.start, number));
-            for (_, readout) in self.absences.iter().filter(|(start, _)| *start == range.start) {
-                if let Some(readout) = self.readouts.get_mut(usize::from(*readout)) {
+            for absence in self.absences.iter().filter(|absence| absence.start == range.start) {
+                if let Some(readout) = self.readouts.get_mut(usize::from(absence.readout)) {
                     readout.excluded.truncate(MOST_EXCLUDED - 1);
-                    readout.excluded.push_front(Assignment { written: true, ..range });
+                    // Below the length, and so below what 16 bits say.
+                    let builder = absence.included.min(u32::from(u16::MAX)) as u16;
+                    readout.excluded.push_front(Assignment { written: true, builder, ..range });
                 }
             }
             self.counts.complete += u64::from(done.complete);
@@ -465,9 +481,13 @@ impl EventManager {
             let is_due = now.since_ns(readout.link.told) >= self.settings.heartbeat_ns();
             if !self.released.is_empty() || is_due {
                 let absences = &self.absences;
-                let released = self.released.iter().map(|(start, _)| Released {
-                    start: *start,
-                    included: !absences.contains(&(*start, number as u16)),
+                let released = self.released.iter().map(|(start, _)| {
+                    let is_it = |absence: &&Absence| {
+                        absence.start == *start && usize::from(absence.readout) == number
+                    };
+                    let absence = absences.iter().find(is_it);
+                    let included = absence.map_or(Released::WHOLE, |absence| absence.included);
+                    Released { start: *start, included }
                 });
                 message::release(outbox.message(to), run, epoch, released);
                 readout.link.told = now;
@@ -496,7 +516,8 @@ impl EventManager {
             let is_due = now.since_ns(builder.link.told) >= self.settings.heartbeat_ns();
             if is_due || self.released.iter().any(|released| of_it(&released)) {
                 let released = self.released.iter().filter(of_it);
-                let released = released.map(|(start, _)| Released { start: *start, included: true });
+                let released =
+                    released.map(|(start, _)| Released { start: *start, included: Released::WHOLE });
                 message::release(outbox.message(to), run, epoch, released);
                 builder.link.told = now;
             }

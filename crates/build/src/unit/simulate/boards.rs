@@ -5,15 +5,17 @@
 //! ```
 //! A payload says whose it is and of which trigger, so that a mixed event is seen at the end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use thalweg_data::{BlockWriter, Events, Fragment, Fragments, Mark, Pool, SourceId};
+use thalweg_data::{BlockWriter, Events, Fragment, Fragments, Mark, Pool, SourceId, Unit};
 
 use super::Plan;
+use super::fates::Life;
 use super::random::Random;
 use crate::Builder;
 use crate::unit::ReadoutUnit;
+use crate::unit::readout::Gone;
 
 /// What a board sent for a trigger, on its way.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +33,15 @@ pub(super) struct Crate {
     pool: Pool,
     fragments: Fragments,
     events: Events,
+    /// The first trigger that it can have answered.
+    first: u64,
     /// What the unit has taken: trigger and which boards.
-    pub taken: Vec<(u64, u64)>,
+    taken: Vec<(u64, u64)>,
+    /// Trigger and board of what was lost before it arrived.
+    lost_on_the_way: BTreeSet<(u64, u16)>,
+    doubled: u64,
+    /// The unit has died, and had let go of these before, counted so.
+    let_go: Option<Vec<(u64, Gone)>>,
 }
 
 /// The payload of a fragment: board, trigger, and as many bytes more as both say.
@@ -43,7 +52,9 @@ pub(super) fn payload(board: u16, trigger: u64, into: &mut Vec<u8>) {
 }
 
 impl Crate {
-    pub fn new(sources: Range<u16>, first_trigger: Option<u64>, pool: &Pool) -> Result<Crate, String> {
+    /// Boards that answer from trigger `first` on; `is_start`: that of the run, which the builder is told.
+    pub fn new(sources: Range<u16>, first: u64, is_start: bool, pool: &Pool) -> Result<Crate, String> {
+        let first_trigger = is_start.then_some(first);
         let settings = crate::Settings {
             depth: 256,
             age_ms: 10,
@@ -62,20 +73,56 @@ impl Crate {
             pool: pool.clone(),
             fragments: Fragments::default(),
             events: Events::default(),
+            first,
             taken: Vec::new(),
+            lost_on_the_way: BTreeSet::new(),
+            doubled: 0,
+            let_go: None,
         })
+    }
+
+    /// The unit has died, with these words on what it had let go of.
+    pub fn unit_died(&mut self, let_go: &[(u64, Gone)]) {
+        self.let_go = Some(let_go.to_vec());
+    }
+
+    /// What happened here until trigger `until`; `fates` are those of the unit if it lives.
+    pub fn life(&self, until: u64, fates: Option<&[(u64, Gone)]>) -> Life {
+        let let_go = self.let_go.as_deref().or(fates).unwrap_or_default();
+        Life {
+            triggers: self.first..until,
+            sources: self.sources.clone(),
+            died: self.let_go.is_some(),
+            lost_on_the_way: self.lost_on_the_way.clone(),
+            taken: self.taken.iter().copied().collect(),
+            let_go: let_go.iter().copied().collect(),
+        }
+    }
+
+    /// Fragments that the local builder counts as lost: those that arrived and are in no event of it, and one of every two that came
+    /// twice.
+    pub fn lost_fragments(&self) -> u64 {
+        let lost = |source| self.builder.tally(SourceId(source)).total_lost_any(Unit::Fragments);
+        self.sources.clone().map(lost).sum()
+    }
+
+    /// Fragments that were sent twice.
+    pub fn doubled(&self) -> u64 {
+        self.doubled
     }
 
     /// Every board answers a trigger, or does not.
     pub fn answer(&mut self, trigger: u64, now: u64, plan: &Plan, random: &mut Random) {
-        for way in &mut self.on_their_way {
+        for (board, way) in self.on_their_way.iter_mut().enumerate() {
             if random.once_in(plan.lost_once_in) {
+                self.lost_on_the_way.insert((trigger, self.sources.start + board as u16));
                 continue;
             }
             let late = if random.once_in(plan.late_once_in) { random.between(1, 30) } else { 0 };
             let due = way.back().map_or(0, |sent| sent.due).max(now + late + random.below(3));
             way.push_back(Sent { due, trigger });
             if random.once_in(plan.doubled_once_in) {
+                self.doubled += 1;
                 way.push_back(Sent { due, trigger });
             }
         }

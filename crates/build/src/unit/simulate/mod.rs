@@ -5,10 +5,11 @@
 //! ```
 //! Nothing here knows a real clock or thread, so a seed gives the same run on every machine, and a failing one is
 //! a test that can be run again: `simulate::run(&Plan::from_seed(seed))`. What must hold at the end, and all along, is in
-//! `verdict`: accepted = complete + partial with a reason + nothing left anywhere; none twice, none mixed; memory within its
-//! bounds; every unit idle, and nobody busy for ever.
+//! `verdict` and `fates`: every trigger is refused, or on file once, or repeated with a higher attempt, or lost for a reason that happened to
+//! its fragments; none mixed; every count is what was seen; memory within its bounds; every unit idle, and nobody busy for ever.
 
 mod boards;
+mod fates;
 mod network;
 mod random;
 mod verdict;
@@ -17,6 +18,7 @@ mod world;
 use random::Random;
 
 use super::{AssignmentOrder, Settings};
+pub use fates::Lost;
 pub use world::World;
 
 /// What is simulated.
@@ -54,6 +56,12 @@ pub struct Plan {
     pub window: usize,
     /// Longest time that a write takes, in milliseconds.
     pub write_ms: u64,
+    /// A builder unit's host loses its power once in so many milliseconds, and with it batches that were written and not synced.
+    pub power_cut_once_in_ms: u64,
+    /// Longest time until what was written is synced, in milliseconds.
+    pub sync_ms: u64,
+    /// Builder units acknowledge what is synced; otherwise what is written.
+    pub acknowledges_synced: bool,
     /// Events that a builder writes at a time.
     pub write_events: usize,
     /// Units are processes of their own: payload is received into other blocks, cut anywhere.
@@ -94,9 +102,23 @@ impl Plan {
             delay_ms: random.between(0, 6),
             window: random.between(2, 40) as usize,
             write_ms: random.between(0, 20),
+            power_cut_once_in_ms: 0,
+            sync_ms: 0,
+            acknowledges_synced: false,
             write_events: random.between(1, 64) as usize,
             processes: random.once_in(2),
             settings,
+        }
+    }
+
+    /// The same with power cuts, which take what is not synced.
+    pub fn with_power_cuts(seed: u64) -> Plan {
+        let mut random = Random::new(!seed);
+        Plan {
+            power_cut_once_in_ms: random.between(30, 200),
+            sync_ms: random.between(0, 40),
+            acknowledges_synced: random.once_in(2),
+            ..Plan::from_seed(seed)
         }
     }
 
@@ -129,7 +151,9 @@ impl Plan {
 
     /// Whether every fragment that a readout unit received must be in what was written.
     fn is_faultless(&self) -> bool {
-        self.death_once_in_ms == 0 && self.sleep_once_in_ms == 0 && self.break_once_in_ms == 0
+        let faults =
+            [self.death_once_in_ms, self.sleep_once_in_ms, self.break_once_in_ms, self.power_cut_once_in_ms];
+        faults == [0; 4]
     }
 }
 
@@ -140,14 +164,18 @@ pub struct Outcome {
     pub accepted: u64,
     /// Triggers that it refused.
     pub refused: u64,
-    /// Written with every source.
+    /// On file once.
+    pub once: u64,
+    /// On file with several attempts, of which the highest counts.
+    pub repeated: u64,
+    /// On file nowhere, by reason.
+    pub lost: Lost,
+    /// Of those on file, with every source.
     pub complete: u64,
-    /// Written without some.
+    /// Of those on file, without some.
     pub partial: u64,
-    /// Nobody had anything of it when it was to be written: all lost before, or with the units that had it.
-    pub nowhere: u64,
-    /// Rows that a later attempt has replaced.
-    pub replaced: u64,
+    /// Power cuts of builder units' hosts.
+    pub power_cuts: u64,
     /// Deaths of units.
     pub deaths: u64,
     /// Connections broken.

@@ -1,17 +1,18 @@
 //! What must hold at the end of a run.
 //!
 //! ```text
-//!  rows on all disks + what every living readout unit has taken + all books ─► Outcome, or what does not hold
+//!  rows on all disks + the fate of every fragment + all books ─► Outcome, or what does not hold
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use thalweg_data::{Closing, Events, LossReason, Tally, Unit};
+use thalweg_data::{Closing, Events, Tally, Unit};
 
 use super::Outcome;
 use super::boards::payload;
+use super::random::Random;
 use super::world::World;
-use crate::unit::BuilderUnit;
+use crate::unit::OnFile;
 
 /// One event as a disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,23 +20,41 @@ pub(super) struct Row {
     closing: Closing,
     present: u64,
     missing: u64,
+    /// The builder unit whose file it is in.
+    writer: usize,
+    pub attempt: u8,
 }
 
-/// The files of all builder units: they outlive their writers.
+impl Row {
+    pub fn has(&self, bit: u64) -> bool {
+        self.present & bit != 0
+    }
+}
+
+/// Trigger and attempt.
+type Key = (u64, u8);
+
+/// The files of all builder units: they outlive their writers, and a power cut but for what is not synced.
 #[derive(Default)]
 pub(super) struct Disk {
-    /// By trigger and attempt.
-    rows: BTreeMap<(u64, u8), Row>,
+    rows: BTreeMap<Key, Row>,
+    /// Which boards every row had that was ever written.
+    ever: BTreeMap<Key, u64>,
+    /// Likewise of those that power cuts took.
+    cut: BTreeMap<Key, u64>,
+    /// Of each builder unit, the batches that are written and not synced, with the time of that.
+    unsynced: BTreeMap<usize, VecDeque<(u64, Vec<Key>)>>,
     complaint: Option<String>,
 }
 
 impl Disk {
-    /// Writes a batch, and reads every payload.
-    pub fn write(&mut self, events: &Events) {
+    /// Writes a batch, and reads every payload. It is synced later.
+    pub fn write(&mut self, writer: usize, events: &Events, synced_at: u64) {
         let mut slices = events.slices.iter();
-        let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+        let (mut bytes, mut expected, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (event, fragments) in events.iter() {
-            let mut row = Row { closing: event.closing, present: 0, missing: 0 };
+            let mut row =
+                Row { closing: event.closing, present: 0, missing: 0, writer, attempt: event.attempt };
             for fragment in fragments {
                 bytes.clear();
                 for slice in slices.by_ref().take(usize::from(fragment.slices)) {
@@ -52,13 +71,77 @@ impl Disk {
                 row.present |= 1 << fragment.source.0;
             }
             events.missing_of(event).iter().for_each(|source| row.missing |= 1 << source.0);
-            if self.rows.insert((event.trigger, event.attempt), row).is_some() {
+            let key = (event.trigger, event.attempt);
+            keys.push(key);
+            *self.ever.entry(key).or_default() |= row.present;
+            if self.rows.insert(key, row).is_some() {
                 self.complain(format!(
                     "trigger {} was written twice as attempt {}",
                     event.trigger, event.attempt
                 ));
             }
         }
+        self.unsynced.entry(writer).or_default().push_back((synced_at, keys));
+    }
+
+    /// Notes what is on the disk by now, whatever becomes of the power.
+    pub fn sync(&mut self, writer: usize, now: u64) {
+        let Some(batches) = self.unsynced.get_mut(&writer) else { return };
+        while batches.front().is_some_and(|(synced_at, _)| *synced_at <= now) {
+            batches.pop_front();
+        }
+    }
+
+    /// The power goes: of what is not synced each batch is there or not, in any order; one of which a piece is there is not.
+    pub fn cut_power(&mut self, writer: usize, random: &mut Random) {
+        for (_, keys) in self.unsynced.remove(&writer).into_iter().flatten() {
+            if random.once_in(2) {
+                continue;
+            }
+            for key in keys {
+                if let Some(row) = self.rows.remove(&key) {
+                    *self.cut.entry(key).or_default() |= row.present;
+                }
+            }
+        }
+    }
+
+    /// What a builder unit finds on its files.
+    pub fn recall(&self, writer: usize) -> OnFile {
+        let own = self.rows.iter().filter(|(_, row)| row.writer == writer);
+        own.fold(OnFile::default(), |found, ((trigger, attempt), _)| OnFile {
+            until: found.until.max(trigger + 1),
+            attempt: found.attempt.max(*attempt),
+        })
+    }
+
+    /// Whether a fragment was in a row that a power cut took.
+    pub fn was_cut(&self, trigger: u64, bit: u64) -> bool {
+        self.cut.range((trigger, 0)..=(trigger, u8::MAX)).any(|(_, boards)| boards & bit != 0)
+    }
+
+    /// Every row that was ever written of a trigger, in words.
+    pub fn history(&self, trigger: u64) -> String {
+        let all = self.ever.range((trigger, 0)..=(trigger, u8::MAX));
+        let words = all.map(|(key, boards)| {
+            let cut = if self.cut.contains_key(key) { ", cut" } else { "" };
+            let row = self.rows.get(key).map_or(String::new(), |row| {
+                format!(", {} of builder {}, missing {:b}", row.closing.word(), row.writer, row.missing)
+            });
+            format!("attempt {}: {boards:b}{row}{cut}", key.1)
+        });
+        words.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The highest attempt of which a row had a fragment; 0 if none had.
+    pub fn last_attempt_with(&self, trigger: u64, bit: u64) -> u8 {
+        let all = self.ever.range((trigger, 0)..=(trigger, u8::MAX));
+        all.filter(|(_, boards)| **boards & bit != 0).map(|((_, attempt), _)| *attempt).max().unwrap_or(0)
+    }
+
+    /// Whether a fragment was in any row that was ever written.
+    pub fn ever_had(&self, trigger: u64, bit: u64) -> bool {
+        self.ever.range((trigger, 0)..=(trigger, u8::MAX)).any(|(_, boards)| boards & bit != 0)
     }
 
     fn complain(&mut self, what: String) {
@@ -68,18 +151,6 @@ impl Disk {
     pub fn complaint(&self) -> Result<(), String> {
         self.complaint.clone().map_or(Ok(()), Err)
     }
-}
-
-/// Fragments that a builder unit has received and not put into any event.
-pub(super) fn late_fragments(unit: &BuilderUnit) -> u64 {
-    let tally = unit.tally();
-    tally.total_lost(LossReason::LateFragment, Unit::Fragments)
-        + tally.total_lost(LossReason::UnitLost, Unit::Fragments)
-}
-
-/// Fragments that a builder unit has.
-pub(super) fn held_fragments(unit: &BuilderUnit) -> u64 {
-    unit.tally().held(Unit::Fragments)
 }
 
 fn closes(tally: &Tally, unit: Unit, whose: &str) -> Result<(), String> {
@@ -101,38 +172,46 @@ impl World {
             refused: self.refused,
             deaths: self.deaths,
             breaks: self.breaks,
+            power_cuts: self.power_cuts,
             ..Outcome::default()
         };
         self.close_books()?;
         let all = (1u64 << (self.plan.readouts * self.plan.boards)) - 1;
-        let last = self.last_attempts(&mut outcome);
-        for trigger in 0..self.accepted {
-            match last.get(&trigger) {
-                None => outcome.nowhere += 1,
-                Some(row) => {
-                    judge(trigger, row, all)?;
-                    match row.closing {
-                        Closing::Complete => outcome.complete += 1,
-                        _ => outcome.partial += 1,
-                    }
+        let (last, attempts) = self.last_attempts();
+        for (trigger, row) in &last {
+            judge(*trigger, row, all)?;
+            match row.closing {
+                Closing::Complete => outcome.complete += 1,
+                _ => outcome.partial += 1,
+            }
+            match attempts.get(trigger) {
+                Some(1) => outcome.once += 1,
+                _ if self.plan.is_faultless() => {
+                    return Err(format!("trigger {trigger} was built again, and nothing went wrong"));
                 }
+                _ => outcome.repeated += 1,
             }
         }
         if last.keys().next_back().is_some_and(|trigger| *trigger >= self.accepted) {
             return Err("a trigger was built that there never was".to_owned());
         }
-        self.look_for_the_lost(&last)?;
+        outcome.lost = self.fates(&last)?;
+        let known = outcome.once + outcome.repeated + outcome.lost.total();
+        if known != outcome.accepted || self.accepted + self.refused != self.offered {
+            return Err(format!("{} triggers came: {outcome:?}", self.offered));
+        }
         self.take_blocks_back()?;
         Ok(outcome)
     }
 
-    /// Of each trigger the row of the highest attempt.
-    fn last_attempts(&self, outcome: &mut Outcome) -> BTreeMap<u64, Row> {
-        let mut last = BTreeMap::new();
+    /// Of each trigger the row of the highest attempt, and how many rows it has.
+    fn last_attempts(&self) -> (BTreeMap<u64, Row>, BTreeMap<u64, u32>) {
+        let (mut last, mut attempts) = (BTreeMap::new(), BTreeMap::new());
         for ((trigger, _), row) in &self.disk.rows {
-            outcome.replaced += u64::from(last.insert(*trigger, *row).is_some());
+            last.insert(*trigger, *row);
+            *attempts.entry(*trigger).or_default() += 1;
         }
-        last
+        (last, attempts)
     }
 
     fn close_books(&self) -> Result<(), String> {
@@ -150,32 +229,16 @@ impl World {
             for count in [Unit::Events, Unit::Fragments, Unit::Bytes] {
                 closes(unit.tally(), count, &format!("builder {number}"))?;
             }
+            let counted = [Unit::Events, Unit::Fragments].map(|count| unit.tally().total_output(count));
+            if counted != process.handed_over {
+                return Err(format!(
+                    "builder {number}: out {counted:?} events and fragments, handed over {:?}",
+                    process.handed_over
+                ));
+            }
             if unit.refused().damaged + unit.refused().stranger > 0 {
                 return Err(format!("builder {number} refused {:?}", unit.refused()));
             }
-        }
-        Ok(())
-    }
-
-    /// Whatever a living readout unit has had, and is in no event, must be in the books as lost.
-    fn look_for_the_lost(&self, last: &BTreeMap<u64, Row>) -> Result<(), String> {
-        let mut counted = self.late_of_the_dead;
-        let builders = self.builders.iter().filter_map(|process| process.unit.as_ref());
-        counted += builders.map(late_fragments).sum::<u64>();
-        let mut gone = 0;
-        for (process, board) in self.readouts.iter().zip(&self.crates) {
-            let Some(unit) = &process.unit else { continue };
-            counted += unit.tally().total_lost_any(Unit::Fragments);
-            for (trigger, mask) in &board.taken {
-                let present = last.get(trigger).map_or(0, |row| row.present);
-                gone += u64::from((mask & !present).count_ones());
-            }
-        }
-        if gone > counted {
-            return Err(format!("{gone} fragments are in no event, {counted} of them in the books"));
-        }
-        if self.plan.is_faultless() && (gone > 0 || counted > 0) {
-            return Err(format!("nothing went wrong, yet {gone} fragments are gone, {counted} counted"));
         }
         Ok(())
     }

@@ -4,17 +4,20 @@
 //!  each ms: what dies, sleeps, breaks, comes back ─► triggers, if the gate is open ─► boards ─► messages due ─► units ─► writes
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use thalweg_data::{Events, Mark, Pool};
 
 use super::Plan;
 use super::boards::Crate;
+use super::fates::Life;
 use super::network::{Link, Receiver};
 use super::random::Random;
 use super::verdict::Disk;
+use crate::unit::builder::LostPart;
+use crate::unit::message::{self, Said};
 use crate::unit::{
-    Address, BuilderUnit, EventManager, Gate, Identity, Machine, OnFile, Outbox, ReadoutUnit, Topology,
+    Address, BuilderUnit, EventManager, Gate, Identity, Machine, Outbox, ReadoutUnit, Topology,
 };
 
 pub(super) const RUN: u32 = 1;
@@ -29,12 +32,22 @@ pub(super) struct Process<T> {
     /// Until then it lives, but does nothing.
     asleep_until: u64,
     starts: u64,
+    /// Events and fragments that this start of a builder unit gave to its disk.
+    pub handed_over: [u64; 2],
 }
 
 impl<T: Machine> Process<T> {
     fn new(pool: &Pool) -> Process<T> {
         let receiver = Receiver::new(pool);
-        Process { unit: None, outbox: Outbox::default(), receiver, back_at: 0, asleep_until: 0, starts: 0 }
+        Process {
+            unit: None,
+            outbox: Outbox::default(),
+            receiver,
+            back_at: 0,
+            asleep_until: 0,
+            starts: 0,
+            handed_over: [0; 2],
+        }
     }
 
     fn runs(&self, now: u64) -> bool {
@@ -47,6 +60,8 @@ impl<T: Machine> Process<T> {
 pub(super) struct Writing {
     /// Batches being written: when they are done, and up to which position.
     batches: VecDeque<(u64, u64, Events)>,
+    /// Written and not acknowledged: when it is synced, and up to which position.
+    unsynced: VecDeque<(u64, u64)>,
 }
 
 /// The whole system.
@@ -62,18 +77,26 @@ pub struct World {
     pub(super) builders: Vec<Process<BuilderUnit>>,
     writing: Vec<Writing>,
     pub(super) disk: Disk,
-    /// What each builder unit finds on its files when it starts again.
-    on_file: Vec<OnFile>,
+    /// Chance of its own, so that the rest of a seed is the same with power cuts and without.
+    power: Random,
     links: Vec<Link>,
     gate: Gate,
     triggers: u64,
     debt: u64,
+    /// Triggers that there were, whatever became of them.
+    pub(super) offered: u64,
     pub(super) accepted: u64,
     pub(super) refused: u64,
     pub(super) deaths: u64,
+    pub(super) manager_deaths: u64,
     pub(super) breaks: u64,
-    /// Fragments that builder units which have died since had come too late for.
-    pub(super) late_of_the_dead: u64,
+    pub(super) power_cuts: u64,
+    /// What readout units were seen to do that have died since.
+    pub(super) past_lives: Vec<Vec<Life>>,
+    /// Every range that any manager gave away, by its first trigger: its end, and the highest attempt.
+    pub(super) assigned: BTreeMap<u64, (u64, u8)>,
+    /// Parts that builder units which have died since had counted as late or lost.
+    pub(super) lost_parts_of_the_dead: Vec<LostPart>,
     pub(super) pools: [Pool; 2],
 }
 
@@ -95,7 +118,7 @@ impl World {
         }
         links.extend((0..builders).map(|builder| Link::new([Address::Manager, Address::Builder(builder)])));
         let first = |sources: &std::ops::Range<u16>| {
-            Crate::new(sources.clone(), Some(0), &pools[0]).expect("settings of the simulator are possible")
+            Crate::new(sources.clone(), 0, true, &pools[0]).expect("settings of the simulator are possible")
         };
         World {
             plan: plan.clone(),
@@ -108,16 +131,21 @@ impl World {
             builders: (0..builders).map(|_| Process::new(&pools[1])).collect(),
             writing: (0..builders).map(|_| Writing::default()).collect(),
             disk: Disk::default(),
-            on_file: vec![OnFile::default(); usize::from(builders)],
+            power: Random::new(plan.seed ^ 0xC07),
             links,
             gate: Gate::new(RUN, 4 * plan.settings.heartbeat_ms * 1_000_000),
             triggers: 0,
             debt: 0,
+            offered: 0,
             accepted: 0,
             refused: 0,
             deaths: 0,
+            manager_deaths: 0,
             breaks: 0,
-            late_of_the_dead: 0,
+            power_cuts: 0,
+            past_lives: vec![Vec::new(); usize::from(readouts)],
+            assigned: BTreeMap::new(),
+            lost_parts_of_the_dead: Vec::new(),
             topology,
             pools,
         }
@@ -186,6 +214,7 @@ impl World {
     }
 
     fn go_wrong(&mut self) {
+        self.cut_power();
         let units = 1 + self.readouts.len() + self.builders.len();
         if self.random.once_in(self.plan.death_once_in_ms) {
             let unit = self.random.below(units as u64) as usize;
@@ -208,6 +237,19 @@ impl World {
         }
     }
 
+    /// The host of a builder unit loses its power: what is not synced is gone, and what was being written.
+    fn cut_power(&mut self) {
+        if !self.power.once_in(self.plan.power_cut_once_in_ms) {
+            return;
+        }
+        let number = self.power.below(self.builders.len() as u64) as usize;
+        self.power_cuts += 1;
+        self.writing[number].batches.clear();
+        self.kill(Address::Builder(number as u16));
+        self.disk.sync(number, self.now);
+        self.disk.cut_power(number, &mut self.power);
+    }
+
     fn unit_number(&self, place: usize) -> Address {
         match place.checked_sub(1) {
             None => Address::Manager,
@@ -222,26 +264,31 @@ impl World {
         let died = match who {
             Address::Manager => {
                 self.manager.back_at = back_at;
-                self.manager.unit.take().is_some()
+                let died = self.manager.unit.take().is_some();
+                self.manager_deaths += u64::from(died);
+                died
             }
             Address::Readout(number) => {
                 let process = &mut self.readouts[usize::from(number)];
                 process.back_at = back_at;
-                process.unit.take().is_some()
+                let unit = process.unit.take();
+                if let Some(unit) = &unit {
+                    self.crates[usize::from(number)].unit_died(unit.fates());
+                }
+                unit.is_some()
             }
             Address::Builder(number) => {
                 let process = &mut self.builders[usize::from(number)];
                 process.back_at = back_at;
                 let unit = process.unit.take();
-                // What came to it behind the manager's back goes along with it.
-                let gone = |unit: &BuilderUnit| {
-                    super::verdict::late_fragments(unit) + super::verdict::held_fragments(unit)
-                };
-                self.late_of_the_dead += unit.as_ref().map_or(0, gone);
-                for (_, _, events) in self.writing[usize::from(number)].batches.drain(..) {
+                let said = unit.as_ref().map_or(&[][..], BuilderUnit::lost_parts);
+                self.lost_parts_of_the_dead.extend_from_slice(said);
+                let writing = &mut self.writing[usize::from(number)];
+                writing.unsynced.clear();
+                for (_, _, events) in writing.batches.drain(..) {
                     if self.random.once_in(2) {
-                        self.disk.write(&events);
-                        events.events.iter().for_each(|event| self.on_file[usize::from(number)].add(event));
+                        let synced_at = self.now + self.power.below(self.plan.sync_ms + 1);
+                        self.disk.write(usize::from(number), &events, synced_at);
                     }
                 }
                 unit.is_some()
@@ -305,12 +352,16 @@ impl World {
             if process.unit.is_none() && process.back_at <= now {
                 if process.starts > 0 {
                     let sources = topology.readouts[number].clone();
-                    let fresh = Crate::new(sources, None, &self.pools[0]);
-                    self.crates[number] = fresh.expect("settings of the simulator are possible");
+                    let fresh = Crate::new(sources, self.triggers, false, &self.pools[0]);
+                    let fresh = fresh.expect("settings of the simulator are possible");
+                    let old = std::mem::replace(&mut self.crates[number], fresh);
+                    self.past_lives[number].push(old.life(self.triggers, None));
                 }
                 process.starts += 1;
                 let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
-                process.unit = Some(ReadoutUnit::new(identity, topology.builders, settings));
+                let mut unit = ReadoutUnit::new(identity, topology.builders, settings);
+                unit.watch();
+                process.unit = Some(unit);
                 process.outbox = Outbox::default();
             }
         }
@@ -319,8 +370,10 @@ impl World {
                 process.starts += 1;
                 let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
                 let mut unit = BuilderUnit::new(identity, topology, settings, mark);
-                unit.recall(self.on_file[number]);
+                unit.recall(self.disk.recall(number));
+                unit.watch();
                 process.unit = Some(unit);
+                process.handed_over = [0; 2];
                 process.outbox = Outbox::default();
             }
         }
@@ -354,6 +407,7 @@ impl World {
         self.debt += self.plan.triggers_per_16_ms;
         while self.debt >= 16 {
             self.debt -= 16;
+            self.offered += 1;
             if self.gate.is_closed(self.mark()) {
                 self.refused += 1;
                 continue;
@@ -420,6 +474,9 @@ impl World {
         };
         let window = self.plan.window;
         while let Some(message) = outbox.take(to) {
+            if from == Address::Manager {
+                note_assigned(&mut self.assigned, &message);
+            }
             let due = self.now + self.random.below(self.plan.delay_ms + 1);
             if let Some(refused) = self.links[link].put(from, message, due, window) {
                 *outbox.message(to) = refused;
@@ -438,15 +495,25 @@ impl World {
 
     fn write(&mut self) -> Result<(), String> {
         let mark = self.mark();
-        let files = self.writing.iter_mut().zip(&mut self.on_file);
-        for (process, (writing, on_file)) in self.builders.iter_mut().zip(files) {
+        for (number, (process, writing)) in self.builders.iter_mut().zip(&mut self.writing).enumerate() {
+            self.disk.sync(number, self.now);
             let Some(unit) = process.unit.as_mut().filter(|_| process.asleep_until <= self.now) else {
                 continue;
             };
             while writing.batches.front().is_some_and(|(due, ..)| *due <= self.now) {
                 if let Some((_, position, events)) = writing.batches.pop_front() {
-                    self.disk.write(&events);
-                    events.events.iter().for_each(|event| on_file.add(event));
+                    // In order: a sync takes along what was written before.
+                    let before = writing.unsynced.back().map_or(0, |(synced_at, _)| *synced_at);
+                    let synced_at = before.max(self.now + self.power.below(self.plan.sync_ms + 1));
+                    self.disk.write(number, &events, synced_at);
+                    match self.plan.acknowledges_synced {
+                        true => writing.unsynced.push_back((synced_at, position)),
+                        false => unit.written(position),
+                    }
+                }
+            }
+            while writing.unsynced.front().is_some_and(|(synced_at, _)| *synced_at <= self.now) {
+                if let Some((_, position)) = writing.unsynced.pop_front() {
                     unit.written(position);
                 }
             }
@@ -454,6 +521,9 @@ impl World {
             let mut events = Events::default();
             // A disk takes one batch after the other.
             if writing.batches.len() < 2 && unit.pull(&mut events, self.plan.write_events, mark) {
+                let [handed_events, handed_fragments] = &mut process.handed_over;
+                *handed_events += events.events.len() as u64;
+                *handed_fragments += events.fragments.len() as u64;
                 let due = writing.batches.back().map_or(due, |(last, ..)| due.max(*last));
                 writing.batches.push_back((due, unit.position(), events));
             }
@@ -533,5 +603,16 @@ impl World {
     pub(super) fn clear_links(&mut self) {
         self.links.clear();
         self.writing.clear();
+    }
+}
+
+fn note_assigned(assigned: &mut BTreeMap<u64, (u64, u8)>, message: &thalweg_data::Message) {
+    let Ok((_, Said::Assign { ranges, .. } | Said::State { open: ranges, .. })) = message::read(message)
+    else {
+        return;
+    };
+    for range in ranges.iter().filter(|range| !range.written) {
+        let known = assigned.entry(range.start).or_default();
+        *known = (known.0.max(range.end()), known.1.max(range.attempt));
     }
 }
