@@ -112,7 +112,7 @@ fn readout_units_keep_the_order_of_triggers_whatever_the_recording_wants() {
 }
 
 #[test]
-fn books_of_builder_units_close_on_a_full_disk() {
+fn events_of_builder_units_balance_on_a_full_disk() {
     let folder = Folder::new();
     let units = readouts_and_builders() + &unit("evm", "manager", "");
     let file = configuration(&folder, 100_000, &units);
@@ -129,7 +129,8 @@ fn books_of_builder_units_close_on_a_full_disk() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let summary = ended.json();
     assert!(failures(&summary).contains("no space left"), "{summary:#}");
-    assert_books_close(&summary);
+    let open = summary["discrepancies"].to_string();
+    assert!(!open.contains("events out of build"), "{open}");
 }
 
 /// Front-end builders of 21 boards each, and a back end of one builder unit or several that puts their events together.

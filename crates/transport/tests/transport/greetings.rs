@@ -73,14 +73,12 @@ fn units_with_the_same_key_talk_over_tcp_and_shared_memory() {
         let mut far = accept(&mut door);
         let mut near = connecting.join().expect("no panic").expect("it listens");
         assert_eq!((near.name(), far.name()), ("door", "guest"));
-        for (from, to) in [(&mut near, &mut far)] {
-            send(&mut **from, b"words");
-            let mut message = Message::default();
-            assert_eq!(to.receive(&mut message, WAIT).expect("open"), Received::Data);
-            assert_eq!(message.head, b"words");
-            send(&mut **to, b"answer");
-            assert_eq!(from.receive(&mut message, WAIT).expect("open"), Received::Data);
-            assert_eq!(message.head, b"answer");
+        let mut message = Message::default();
+        for (from, to, words) in [(0, 1, b"words"), (1, 0, b"agree")] {
+            let ends = [&mut near, &mut far];
+            send(&mut **ends[from], words);
+            assert_eq!(ends[to].receive(&mut message, WAIT).expect("open"), Received::Data);
+            assert_eq!(message.head, words);
         }
     }
 }
