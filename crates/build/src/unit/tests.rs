@@ -230,7 +230,7 @@ fn a_message_of_another_run_or_version_is_counted_and_no_more() {
 
 #[test]
 fn a_report_of_more_ranges_than_triggers_can_be_open_is_refused() {
-    let topology = Topology { readouts: vec![0..2], builders: 1 };
+    let topology = Topology { readouts: vec![0..2, 2..4], builders: 1 };
     let settings = Settings { slots: 8, keep_events: 64, ..Settings::default() };
     let mut manager = EventManager::new(7, 1, &topology, &settings, Mark(0));
     let ranges = |count: u64| {
