@@ -307,11 +307,11 @@ fn take_data_into(
     busy.raise();
     let _busy_output = BusyOutput::open(&busy_told(configuration, &roster)?, &busy)?;
     let refused = Arc::new(RefusedGauges::default());
-    let clock = RunClock::start();
+    let (directory, clock) = (files.directory.clone(), RunClock::start());
     let site = Site {
         configuration,
         origin,
-        directory: &files.directory,
+        directory: &directory,
         ledger: &ledger,
         signals: &signals,
         roster: &roster,
