@@ -111,28 +111,6 @@ fn readout_units_keep_the_order_of_triggers_whatever_the_recording_wants() {
     }
 }
 
-#[test]
-fn events_of_builder_units_balance_on_a_full_disk() {
-    let folder = Folder::new();
-    let units = readouts_and_builders() + &unit("evm", "manager", "");
-    let file = configuration(&folder, 100_000, &units);
-    std::fs::create_dir(folder.at("runs")).expect("made");
-    let script = format!(
-        "mount -t tmpfs -o size=8m none {} || exit 9\nexec \"$0\" run {file} --seconds 60 --json",
-        folder.at("runs")
-    );
-    let ended = Running::start_as(&["unshare", "-m", "sh", "-c", &script], &[]).wait();
-    if ended.error.contains("unshare") || ended.code == Some(9) {
-        println!("skipped: a file system of one's own needs root");
-        return;
-    }
-    assert_eq!(ended.code, Some(1), "{ended:#?}");
-    let summary = ended.json();
-    assert!(failures(&summary).contains("no space left"), "{summary:#}");
-    let open = summary["discrepancies"].to_string();
-    assert!(!open.contains("events out of build"), "{open}");
-}
-
 /// Front-end builders of 21 boards each, and a back end of one builder unit or several that puts their events together.
 #[test]
 fn events_of_five_times_21_boards_are_built_in_two_levels() {
