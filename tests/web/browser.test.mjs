@@ -379,7 +379,7 @@ describe("105 boards", { skip: no_binary, concurrency: 1 }, () => {
     assert.equal(await page.locator(".board-cell").count(), 105);
     const box = await page.locator(".board-cell").first().boundingBox();
     assert.ok(box.width <= 20 && box.height <= 20, "a cell is small");
-    assert.ok((await page.evaluate(pixels_in_sight, ".messages-panel")) > 90, "messages are on the screen");
+    assert.ok((await page.evaluate(pixels_in_sight, ".messages-panel")) > 60, "messages are on the screen");
     const incomplete = await page.locator(".board-cell.missing").count();
     assert.ok(
       (await page.locator(".board:visible").count()) <= Math.min(incomplete + 12, 12),
@@ -403,7 +403,8 @@ const SCREENS = {
     spectra: "#/spectra",
     spectrum: "#/spectra?channel={channel}&x=0~16000&region=4500~5900",
     plane: "#/spectra?view=plane&channel={channel}&shape=3000,0.22;30000,0.2;30000,0.36;3000,0.42",
-    time: "#/spectra?view=time&channel={channel}",
+    // The lowest channel has no time differences: a pair is in the spectrum of its higher channel.
+    time: "#/spectra?view=time&channel=15",
     pulses: "#/pulses",
     persistence: "#/pulses?persistence=1",
     runs: "#/runs?run={run}",
