@@ -51,6 +51,12 @@ pub trait Source: Send {
     /// The next batch begins with them. Only stream sources are asked.
     fn carry(&mut self, bytes: usize);
 
+    /// Appends the carried bytes to `frames` once more, as one slice that is marked as carried: for a framing whose source has
+    /// ended. Only stream sources are asked.
+    fn give_carried(&mut self, frames: &mut Frames) {
+        let _ = frames;
+    }
+
     /// What came in and what was lost here, in datagrams and bytes.
     fn tally(&self) -> &Tally;
 
@@ -79,9 +85,10 @@ pub trait Unpack: Send {
     /// the end of a stream's last slice are the head of a unit still to come (0 for datagrams).
     fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize;
 
-    /// Tells that the source has ended: what is unfinished is lost now.
-    fn finish(&mut self, units: &mut Frames) {
-        let _ = units;
+    /// Tells that the source has ended behind `carried`, the bytes that wait for more ([`Source::give_carried`]; empty of
+    /// datagrams): units that are whole there are appended to `units`, and what is unfinished is lost now.
+    fn finish(&mut self, carried: &Frames, units: &mut Frames) {
+        let _ = (carried, units);
     }
 
     /// Datagrams, bytes and frames: in, out, overhead, lost.
@@ -106,9 +113,10 @@ pub trait Split: Send {
     /// end of a stream's last slice are the head of a fragment still to come (0 for datagrams).
     fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize;
 
-    /// Tells that the source has ended: what is unfinished is lost now.
-    fn finish(&mut self, fragments: &mut Fragments) {
-        let _ = fragments;
+    /// Tells that the source has ended behind `carried`, the bytes that wait for more ([`Source::give_carried`]; empty of
+    /// datagrams): fragments that are whole there are appended to `fragments`, and what is unfinished is lost now.
+    fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
+        let _ = (carried, fragments);
     }
 
     /// Datagrams and bytes of the link: in, out, overhead, lost. Of a link to a single board its fragments, too.

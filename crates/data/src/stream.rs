@@ -139,6 +139,13 @@ impl StreamBuffer {
         self.left_over = bytes;
     }
 
+    /// Appends the bytes that were kept back to `frames` once more: the stream has ended behind them.
+    pub fn give_carried(&mut self, frames: &mut Frames) {
+        if self.left_over > 0 {
+            self.publish(0, frames);
+        }
+    }
+
     /// Bytes kept back for the next slice.
     pub fn left_over(&self) -> usize {
         self.left_over

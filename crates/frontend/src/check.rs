@@ -92,19 +92,22 @@ impl Outcome {
 /// When the front end does, or asks to carry more than it was given.
 pub fn stream(unpack: impl Unpack, decode: impl Decode, bytes: &[u8], pieces: &[usize]) -> Outcome {
     let mut run = Run::new(unpack, decode);
-    let given_up = feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
-        run.received.clear();
-        buffer.publish(length, &mut run.received);
-        let given = run.received.slices[0].length as usize;
-        (run.step(), given)
-    });
+    let (given_up, mut buffer) =
+        feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
+            run.received.clear();
+            buffer.publish(length, &mut run.received);
+            let given = run.received.slices[0].length as usize;
+            (run.step(), given)
+        });
     run.outcome.given_up += given_up;
+    run.received.clear();
+    buffer.give_carried(&mut run.received);
     run.finish()
 }
 
 /// Feeds `bytes` into the blocks of a pool as receive calls would, in pieces of the given sizes over and over. `step` publishes
 /// what a call received and returns how much of it is left over, and how much it was given. Returns how often a unit that no
-/// block can hold was given up.
+/// block can hold was given up, and the buffer with what is left over at the end.
 ///
 /// # Panics
 /// When `step` does, asks to carry more than it was given, or holds every block.
@@ -113,7 +116,7 @@ pub(crate) fn feed_stream(
     bytes: &[u8],
     pieces: &[usize],
     mut step: impl FnMut(&mut StreamBuffer, usize) -> (usize, usize),
-) -> u64 {
+) -> (u64, StreamBuffer) {
     let mut buffer = StreamBuffer::new(pool, 256);
     let (mut rest, mut sizes, mut given_up) = (bytes, pieces.iter().copied().cycle(), 0);
     while !rest.is_empty() {
@@ -134,7 +137,7 @@ pub(crate) fn feed_stream(
         assert!(left_over <= given, "no more is carried than was given");
         buffer.carry(left_over);
     }
-    given_up
+    (given_up, buffer)
 }
 
 /// Feeds datagrams, five to a batch.
@@ -238,7 +241,7 @@ impl<U: Unpack, D: Decode> Run<U, D> {
 
     fn finish(mut self) -> Outcome {
         self.units.clear();
-        self.unpack.finish(&mut self.units);
+        self.unpack.finish(&self.received, &mut self.units);
         self.decode_units();
         let book = |stage, units: &[Unit], tally: &Tally| AccountBook {
             stage,

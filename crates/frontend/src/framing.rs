@@ -21,6 +21,8 @@ pub struct Piece<'a> {
     pub received: &'a Frames,
     /// What was held back before is gone: the piece begins in the middle of something.
     pub interrupted: bool,
+    /// The stream ends behind the piece, which was cut before and held back as a whole.
+    pub last: bool,
 }
 
 /// How a format finds its units in a stream.
@@ -52,9 +54,9 @@ impl<C: Cut> Unpack for StreamUnpack<C> {
         left_over
     }
 
-    fn finish(&mut self, units: &mut Frames) {
-        let _ = units;
-        self.account.finish();
+    fn finish(&mut self, carried: &Frames, units: &mut Frames) {
+        let StreamUnpack { account, cut, .. } = self;
+        account.finish(carried, |piece, account| cut.cut(piece, units, account));
     }
 
     fn tally(&self) -> &Tally {
@@ -64,6 +66,24 @@ impl<C: Cut> Unpack for StreamUnpack<C> {
     fn wire_tally(&self) -> &Tally {
         &self.account.wire
     }
+}
+
+/// The first place in the last bytes of a stream from which whole units follow each other to its very end: as good a confirmation
+/// as further headers are in mid-stream. `unit` is the length of the whole unit at the start of some bytes, `begins` whether the first
+/// may stand there. Every place is looked at once, whatever the bytes are.
+#[cold]
+pub fn first_of_chain_to_end(
+    bytes: &[u8],
+    unit: impl Fn(&[u8]) -> Option<usize>,
+    begins: impl Fn(&[u8]) -> bool,
+) -> Option<usize> {
+    let mut reaches_end = vec![false; bytes.len() + 1];
+    reaches_end[bytes.len()] = true;
+    for at in (0..bytes.len()).rev() {
+        let next = unit(&bytes[at..]).filter(|length| *length > 0).map(|length| at + length);
+        reaches_end[at] = next.is_some_and(|next| reaches_end.get(next) == Some(&true));
+    }
+    (0..bytes.len()).find(|at| reaches_end[*at] && begins(&bytes[*at..]))
 }
 
 /// Tallies of a stream framing, with what it holds back.
@@ -103,13 +123,13 @@ impl StreamAccount {
                 slice.length += next.length;
                 continue;
             }
-            let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted };
+            let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted, last: false };
             let left_over = cut(&piece, self);
             // Only the end of a batch can be carried; a receiver that publishes one piece per batch never comes here.
             self.lose(LossReason::Unfinished, left_over);
             (interrupted, slice) = (left_over > 0, *next);
         }
-        let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted };
+        let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted, last: false };
         let left_over = cut(&piece, self);
         self.hold(left_over);
         left_over
@@ -152,12 +172,25 @@ impl StreamAccount {
         self.tally.set_held(Unit::Bytes, bytes as u64);
     }
 
-    /// The source has ended: what is held has lost its rest.
-    pub fn finish(&mut self) {
-        if self.held > 0 {
+    /// The source has ended: what is held is cut once more, now that nothing follows; what is still left over has lost its
+    /// rest. Returns whether something was.
+    pub fn finish(
+        &mut self,
+        carried: &Frames,
+        mut cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+    ) -> bool {
+        if let Some(slice) = carried.slices.first().filter(|slice| slice.length as usize == self.held) {
+            let bytes = carried.bytes(*slice);
+            let piece = Piece { slice: *slice, bytes, received: carried, interrupted: false, last: true };
+            let left_over = cut(&piece, self);
+            self.hold(left_over);
+        }
+        let is_unfinished = self.held > 0;
+        if is_unfinished {
             self.lose(LossReason::Unfinished, self.held);
             self.tally.lost(LossReason::Unfinished, Unit::Frames, 1);
         }
         self.hold(0);
+        is_unfinished
     }
 }

@@ -462,6 +462,12 @@ impl Source for Faulty {
         }
     }
 
+    fn give_carried(&mut self, frames: &mut Frames) {
+        if let Copies::Stream(buffer) = &mut self.copies {
+            buffer.give_carried(frames);
+        }
+    }
+
     fn tally(&self) -> &Tally {
         &self.tally
     }

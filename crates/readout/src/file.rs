@@ -83,6 +83,10 @@ impl Source for FileSource {
         self.buffer.carry(bytes);
     }
 
+    fn give_carried(&mut self, frames: &mut Frames) {
+        self.buffer.give_carried(frames);
+    }
+
     fn tally(&self) -> &Tally {
         &self.tally
     }

@@ -99,6 +99,10 @@ impl Source for Asked {
         self.0.carry(bytes);
     }
 
+    fn give_carried(&mut self, frames: &mut Frames) {
+        self.0.give_carried(frames);
+    }
+
     fn tally(&self) -> &Tally {
         self.0.tally()
     }
@@ -198,6 +202,10 @@ impl Source for TcpSource {
 
     fn carry(&mut self, bytes: usize) {
         self.receiver.carry(bytes);
+    }
+
+    fn give_carried(&mut self, frames: &mut Frames) {
+        self.receiver.give_carried(frames);
     }
 
     fn tally(&self) -> &Tally {

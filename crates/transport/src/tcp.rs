@@ -188,6 +188,11 @@ impl TcpReceiver {
         self.buffer.carry(bytes);
     }
 
+    /// Appends the bytes that were carried to `frames` once more.
+    pub fn give_carried(&mut self, frames: &mut Frames) {
+        self.buffer.give_carried(frames);
+    }
+
     /// Tells that units have this length (0: several lengths), so that a call ends with a whole one where it can.
     pub fn expect_units(&mut self, bytes: usize) {
         self.buffer.expect_units(bytes);

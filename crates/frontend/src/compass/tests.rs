@@ -104,6 +104,30 @@ fn damage_costs_the_records_it_lies_in() {
 }
 
 #[test]
+fn the_last_record_of_a_file_needs_no_other_behind_it() {
+    for (samples, at, reason) in [
+        (0, 1, LossReason::BadChannel),
+        (20, 1, LossReason::BadChannel),
+        // A sample count that is too large, and one that is possible and goes beyond the end.
+        (20, 24, LossReason::BadSamples),
+        (20, 22, LossReason::BadSamples),
+    ] {
+        let fields = if samples == 0 { ENERGIES } else { ENERGIES.with(Fields::WAVEFORM) };
+        let mut all = file(fields, &events(12, samples));
+        let record = (all.len() - 2) / 12;
+        all[2 + 10 * record + at] = 0x7F;
+        for pieces in [&[4096][..], &[1], &[29, 3]] {
+            let outcome = read(&Settings::default(), &all, pieces);
+            assert_eq!(outcome.hits.len(), 11, "{samples} samples, byte {at}, pieces of {pieces:?}");
+            assert_eq!(outcome.hits.last().map(|hit| hit.time_ps), Some(11_000));
+            assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), record as u64);
+            assert_eq!(outcome.lost(reason, Unit::Frames), 1);
+            assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Bytes), 0);
+        }
+    }
+}
+
+#[test]
 fn a_record_larger_than_a_block_is_counted_and_passed_over() {
     let fields = ENERGIES.with(Fields::WAVEFORM);
     let mut all = file(fields, &events(3, 10));

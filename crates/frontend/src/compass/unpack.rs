@@ -8,14 +8,13 @@
 //! Files of one run are read as one stream. The header stands at its start; where a later file repeats it, it is
 //! skipped. The format has no mark at a record and no checksum, so damage shows only where a field is beyond its
 //! limit; what lies between there and the next credible place is counted as `resynchronised`. A credible place is
-//! where a record has as many samples as the last whole one and two more records follow, so the last two records of a
-//! stream that is being searched are not found; they are counted as unfinished.
+//! where a record has as many samples as the last whole one, and two more records follow or the stream ends with a whole one.
 
 use thalweg_data::{Frames, LossReason, SourceId, Unit};
 
 use super::settings::{Settings, SettingsError};
 use super::wire::{Fields, Limits, Look, Record, Shape};
-use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack};
+use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack, first_of_chain_to_end};
 
 /// Records in a row that end a search.
 const CONFIRMATIONS: usize = 3;
@@ -102,7 +101,7 @@ impl Cut for Cutter {
                     None => return rest.len(),
                     Some(word) => at += self.begin(u16::from_le_bytes(*word), account),
                 },
-                State::Searching(shape) => match self.search(rest, shape) {
+                State::Searching(shape) => match self.search(rest, shape, piece.last) {
                     Search::Found(skipped) => {
                         account.lose(LossReason::Resynchronised, skipped);
                         at += skipped;
@@ -117,6 +116,18 @@ impl Cut for Cutter {
                     let (whole, end) = self.run(shape, piece, at, units, account);
                     at += whole;
                     match end {
+                        // Without samples a record's length says nothing that could be wrong.
+                        RunEnd::Short
+                            if piece.last
+                                && shape.fields.has(Fields::WAVEFORM)
+                                && at + 1 < bytes.len()
+                                && self.chain_to_end(&bytes[at + 1..], shape).is_some() =>
+                        {
+                            account.tally.lost(LossReason::BadSamples, Unit::Frames, 1);
+                            account.lose(LossReason::Resynchronised, 1);
+                            at += 1;
+                            self.state = State::Searching(shape);
+                        }
                         RunEnd::Short => return bytes.len() - at,
                         RunEnd::Header => {
                             account.tally.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
@@ -184,7 +195,10 @@ impl Cutter {
         (at, end)
     }
 
-    fn search(&self, bytes: &[u8], shape: Shape) -> Search {
+    fn search(&self, bytes: &[u8], shape: Shape, last: bool) -> Search {
+        if last && let Some(skipped) = self.chain_to_end(bytes, shape) {
+            return Search::Found(skipped);
+        }
         for skipped in 0..bytes.len() {
             match self.confirm(&bytes[skipped..], shape) {
                 Some(true) => return Search::Found(skipped),
@@ -195,17 +209,29 @@ impl Cutter {
         Search::Open(bytes.len())
     }
 
-    /// Whether records follow each other here; `None` when that cannot be said yet.
-    fn confirm(&self, mut bytes: &[u8], shape: Shape) -> Option<bool> {
+    /// Whether the record here, as far as it is there, has as many samples as the last whole one.
+    fn is_like_the_last(&self, bytes: &[u8], shape: Shape) -> bool {
         let first = self.last_samples.map_or(self.limits, |samples| Limits { samples, ..self.limits });
         match Record::look(bytes, shape, &first) {
-            Look::Implausible(_) => return Some(false),
-            Look::Record(record)
-                if self.last_samples.is_some_and(|samples| samples != record.sample_count()) =>
-            {
-                return Some(false);
-            }
-            Look::Record(_) | Look::Short => {}
+            Look::Implausible(_) => false,
+            Look::Record(record) => self.last_samples.is_none_or(|samples| samples == record.sample_count()),
+            Look::Short => true,
+        }
+    }
+
+    /// Where whole records begin that follow each other to the end of the stream.
+    fn chain_to_end(&self, bytes: &[u8], shape: Shape) -> Option<usize> {
+        let whole = |bytes: &[u8]| match Record::look(bytes, shape, &self.limits) {
+            Look::Record(record) => Some(record.bytes().len()),
+            Look::Short | Look::Implausible(_) => None,
+        };
+        first_of_chain_to_end(bytes, whole, |bytes| self.is_like_the_last(bytes, shape))
+    }
+
+    /// Whether records follow each other here; `None` when that cannot be said yet.
+    fn confirm(&self, mut bytes: &[u8], shape: Shape) -> Option<bool> {
+        if !self.is_like_the_last(bytes, shape) {
+            return Some(false);
         }
         for _ in 0..CONFIRMATIONS {
             match Record::look(bytes, shape, &self.limits) {

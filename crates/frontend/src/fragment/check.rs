@@ -149,7 +149,12 @@ impl<S: Split> Run<S> {
         if !self.received.slices.is_empty() {
             self.step();
         }
-        self.splitter.finish(&mut self.fragments);
+        self.end()
+    }
+
+    /// Ends the run behind what is carried.
+    fn end(mut self) -> Outcome {
+        self.splitter.finish(&self.received, &mut self.fragments);
         self.take_fragments();
         self.outcome();
         self.outcome
@@ -172,12 +177,13 @@ pub fn datagrams<'a>(splitter: impl Split, datagrams: impl IntoIterator<Item = &
 /// When the splitter does, or asks to carry more than it was given.
 pub fn stream(splitter: impl Split, bytes: &[u8], pieces: &[usize]) -> Outcome {
     let mut run = Run::new(splitter);
-    feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
+    let (_, mut buffer) = feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
         buffer.publish(length, &mut run.received);
         let given = run.received.slices[0].length as usize;
         (run.step(), given)
     });
-    run.finish()
+    buffer.give_carried(&mut run.received);
+    run.end()
 }
 
 /// Settings that the first byte of a fuzzed input chooses: boards, checksum, run, length.

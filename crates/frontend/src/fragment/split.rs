@@ -158,7 +158,7 @@ impl Split for Splitter {
         0
     }
 
-    fn finish(&mut self, fragments: &mut Fragments) {
+    fn finish(&mut self, _carried: &Frames, fragments: &mut Fragments) {
         let _ = fragments;
         self.assembly.expire(None, (&mut self.link, &mut self.boards));
         self.assembly.count_held(&mut self.link);

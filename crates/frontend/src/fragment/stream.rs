@@ -61,9 +61,9 @@ impl Split for StreamSplitter {
         account.unpack(received, &mut no_units, |piece, _, account| cutter.cut(piece, fragments, account))
     }
 
-    fn finish(&mut self, fragments: &mut Fragments) {
-        let _ = fragments;
-        self.account.finish();
+    fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
+        let StreamSplitter { account, cutter } = self;
+        account.finish(carried, |piece, account| cutter.cut(piece, fragments, account));
     }
 
     fn tally(&self) -> &Tally {

@@ -224,6 +224,34 @@ fn recbe_stream_is_found_again_behind_damage() {
 }
 
 #[test]
+fn the_last_packet_of_a_stream_needs_no_other_behind_it() {
+    let settings = with_hits(&RECBE);
+    for pieces in [&[4096][..], &[1], &[29, 3]] {
+        // Damage in the last but one: its type, its length beyond the end, and a byte too many.
+        let damages: [(fn(&mut Vec<u8>), LossReason); 3] = [
+            (|bytes| bytes[10 * 20] = 0x77, LossReason::WrongConstant),
+            (|bytes| bytes[10 * 20 + 7] = 0xF0, LossReason::BadLength),
+            (|bytes| bytes.insert(10 * 20 + 12, 0x55), LossReason::WrongConstant),
+        ];
+        for (damage, reason) in damages {
+            let mut all = Vec::new();
+            (0..12u8).for_each(|number| {
+                all.extend([0x20, 7, 0, number, 0, 9, 0, 8, 0, 0, 0, number, 1, 2, 3, 4, 5, 6, 7, 8]);
+            });
+            let bytes_before = all.len();
+            damage(&mut all);
+            let outcome = stream(&settings, &all, pieces);
+            let last = outcome.extras.last().map(|extra| extra.info);
+            assert_eq!(last, Some(11), "pieces of {pieces:?}, {reason}");
+            // A byte too many costs nothing but itself.
+            let packets = if all.len() > bytes_before { 12 } else { 11 };
+            assert_eq!((outcome.hits.len(), outcome.lost(reason, Unit::Frames)), (packets, 1), "{reason}");
+            assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Bytes), 0);
+        }
+    }
+}
+
+#[test]
 fn a_length_beyond_the_limit_does_not_stall_a_stream() {
     let settings =
         settings(&RECBE.replace("field = \"data_length\"", "field = \"data_length\"\nlimit_bytes = 100"));

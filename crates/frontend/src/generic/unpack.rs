@@ -18,7 +18,7 @@ use thalweg_data::{Frames, LossReason, Slice, SourceId, Tally, Unit, Unpack};
 use super::gaps::{Arrival, Track};
 use super::layout::{Head, Layout};
 use super::settings::{Settings, SettingsError};
-use crate::framing::{Piece, StreamAccount};
+use crate::framing::{Piece, StreamAccount, first_of_chain_to_end};
 
 /// Headers in a row that end a search in a stream.
 const CONFIRMATIONS: usize = 2;
@@ -94,10 +94,10 @@ impl Unpack for GenericUnpack {
         })
     }
 
-    fn finish(&mut self, units: &mut Frames) {
-        let _ = units;
-        self.account.finish();
-        self.packets.finish(&mut self.account.wire);
+    fn finish(&mut self, carried: &Frames, units: &mut Frames) {
+        let GenericUnpack { account, packets, searching } = self;
+        account.finish(carried, |piece, account| packets.cut(piece, units, account, searching));
+        packets.finish(&mut account.wire);
     }
 
     fn tally(&self) -> &Tally {
@@ -226,7 +226,7 @@ impl Packets {
         loop {
             let rest = &piece.bytes[at..];
             if *searching {
-                let (skipped, found) = self.search(rest);
+                let (skipped, found) = self.search(rest, piece.last);
                 account.lose(LossReason::Resynchronised, skipped);
                 at += skipped;
                 *searching = !found;
@@ -239,7 +239,14 @@ impl Packets {
                 return rest.len();
             }
             match self.layout.head(rest, None) {
-                Ok(head) if head.total > rest.len() => return rest.len(),
+                Ok(head) if head.total > rest.len() => match self.swallowed(rest, piece.last) {
+                    None => return rest.len(),
+                    Some(skipped) => {
+                        account.tally.lost(LossReason::BadLength, Unit::Frames, 1);
+                        account.lose(LossReason::Resynchronised, skipped);
+                        at += skipped;
+                    }
+                },
                 Ok(head) => {
                     let unit = piece.slice.part(at, head.total).expect("the packet is whole");
                     self.pass_on(head, unit, piece, units, account);
@@ -273,8 +280,26 @@ impl Packets {
         }
     }
 
-    /// Bytes to skip, and whether a header was found there; when not, the bytes from there wait for more.
-    fn search(&self, bytes: &[u8]) -> (usize, bool) {
+    /// Where packets begin inside the last one of a stream, whose length goes beyond the end: then it is the length that is
+    /// damaged. `None` when there are none, and the packet was cut off.
+    #[cold]
+    fn swallowed(&self, bytes: &[u8], last: bool) -> Option<usize> {
+        let is_looked_for = last && self.layout.has_marks();
+        is_looked_for.then(|| self.chain_to_end(&bytes[1..]).map(|at| at + 1))?
+    }
+
+    /// Where whole packets begin that follow each other to the end of the stream.
+    fn chain_to_end(&self, bytes: &[u8]) -> Option<usize> {
+        let whole = |bytes: &[u8]| self.layout.head(bytes, None).ok().map(|head| head.total);
+        first_of_chain_to_end(bytes, whole, |_| true)
+    }
+
+    /// Bytes to skip, and whether a header was found there; when not, the bytes from there wait for more. At the end of the
+    /// stream a packet that ends there needs no other to confirm it.
+    fn search(&self, bytes: &[u8], last: bool) -> (usize, bool) {
+        if last && let Some(skipped) = self.chain_to_end(bytes) {
+            return (skipped, true);
+        }
         if !self.layout.has_marks() {
             // Nothing tells a header from payload: the first place with a possible length is as good as any.
             let possible = |at: &usize| self.layout.head(&bytes[*at..], None).is_ok();

@@ -67,7 +67,7 @@ impl Outcome {
 pub fn connections(splitter: &mut Splitter, connections: &[&[u8]], pieces: &[usize]) -> Outcome {
     let mut run = Run::default();
     for bytes in connections {
-        feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
+        let (_, mut buffer) = feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
             run.received.clear();
             buffer.publish(length, &mut run.received);
             let given = run.received.slices[0].length as usize;
@@ -75,7 +75,8 @@ pub fn connections(splitter: &mut Splitter, connections: &[&[u8]], pieces: &[usi
         });
         run.received.clear();
         run.fragments.clear();
-        splitter.finish(&mut run.fragments);
+        buffer.give_carried(&mut run.received);
+        splitter.finish(&run.received, &mut run.fragments);
         run.collect();
     }
     run.close(splitter)

@@ -314,6 +314,35 @@ fn a_damaged_header_costs_its_block_and_what_cannot_be_trusted() {
 }
 
 #[test]
+fn the_last_block_of_a_stream_needs_no_other_behind_it() {
+    for (at, value) in [(0, 0x21), (7, 0x13), (6, 0x01)] {
+        let mut input = Vec::new();
+        (0..12).for_each(|sent| {
+            fields(sent, 0, u32::from(sent)).recbe(&bytes("15 08 00 07 02 80 00 0c"), &mut input)
+        });
+        input[10 * 20 + at] = value;
+        for pieces in [WHOLE, &[1], &[29, 3]] {
+            let outcome = split(&board(Profile::Recbe, 7), &input, pieces);
+            assert_eq!(outcome.triggers(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11], "byte {at}, {pieces:?}");
+            assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 20);
+            assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Bytes), 0);
+        }
+    }
+    let words = [emit::low_resolution_edge(Kind::Leading, 5, 120, 300_000); 4];
+    let mut input = Vec::new();
+    for number in 0..6 {
+        emit::frame(&words, &FrameEnd { number, ..FrameEnd::default() }, &mut input);
+    }
+    // Damage in the last frame: nothing is there that is whole, and nothing is unfinished either.
+    let last = input.len() / 6 * 5;
+    input[last + 15] = 0xFC;
+    let outcome = split(&of(Profile::StrTdc), &input, WHOLE);
+    assert_eq!(outcome.triggers(), [0, 1, 2, 3, 4]);
+    assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 48);
+    assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Fragments), 0);
+}
+
+#[test]
 fn a_length_that_swallows_other_blocks_is_found_out() {
     let mut input = Vec::new();
     (0..40).for_each(|sent| {

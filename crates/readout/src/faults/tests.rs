@@ -265,7 +265,9 @@ fn books(source: Given, description: &Settings, settings: FaultSettings) -> (Boo
         unpack.unpack(frames, &mut units)
     });
     units.clear();
-    unpack.finish(&mut units);
+    let mut carried = Frames::default();
+    faulty.give_carried(&mut carried);
+    unpack.finish(&carried, &mut units);
     let accounts = vec![
         book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], unpack.wire_tally()),
         book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.tally()),

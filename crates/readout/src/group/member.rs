@@ -142,7 +142,8 @@ impl Member {
         fragments.clear();
     }
 
-    /// Tells the framing that its stream has ended, and hands that over; `end` when nothing follows in this run.
+    /// Tells the framing that its stream has ended, and hands that over; `end` when nothing follows in this run. To be called
+    /// before the connection is given up, which keeps the bytes that wait for more.
     pub(super) fn finish(
         &mut self,
         mark: Mark,
@@ -150,7 +151,11 @@ impl Member {
         (frames, fragments): (&mut Frames, &mut Fragments),
         each: &mut Each<'_>,
     ) {
-        self.split.finish(fragments);
+        if let Some(live) = &mut self.live {
+            live.give_carried(frames);
+        }
+        self.split.finish(frames, fragments);
+        frames.clear();
         (frames.header.source, frames.header.mark, frames.header.end) = (self.source, mark, end);
         fragments.header = frames.header;
         self.latest = mark;

@@ -289,9 +289,9 @@ impl Group {
     fn bury(&mut self, key: usize, each: &mut Each<'_>) {
         let comes_back = self.members[key].reopen.is_some() && !self.closing;
         let member = &mut self.members[key];
-        let message = member.bury(&mut self.ready, comes_back);
         let mark = self.clock.mark();
         member.finish(mark, !comes_back, (&mut self.frames, &mut self.fragments), each);
+        let message = member.bury(&mut self.ready, comes_back);
         let link = member.link;
         if comes_back {
             self.away.push(key);

@@ -43,7 +43,7 @@ impl Split for Lengths {
         self.held
     }
 
-    fn finish(&mut self, _fragments: &mut Fragments) {
+    fn finish(&mut self, _carried: &Frames, _fragments: &mut Fragments) {
         self.tally.lost(thalweg_data::LossReason::Unfinished, Unit::Bytes, self.held as u64);
         self.held = 0;
         self.tally.set_held(Unit::Bytes, 0);

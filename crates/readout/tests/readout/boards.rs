@@ -149,7 +149,7 @@ fn what_is_dropped_at_the_sender_is_counted_to_the_hit() {
     }
     hosted.end();
     path.drain(&mut *opened.source);
-    path.unpack.finish(&mut Frames::default());
+    path.unpack.finish(&Frames::default(), &mut Frames::default());
     let totals = hosted.totals();
     assert!(totals.dropped.datagrams > 0 && totals.dropped.hits > 100, "{totals:?}");
     assert_eq!(path.hits.hits.len() as u64 + totals.dropped.hits, totals.sent.hits);

@@ -70,7 +70,7 @@ impl Split for PlainSplit {
         self.held
     }
 
-    fn finish(&mut self, _: &mut Fragments) {
+    fn finish(&mut self, _: &Frames, _: &mut Fragments) {
         self.tally.lost(LossReason::Unfinished, Unit::Bytes, std::mem::take(&mut self.held) as u64);
         self.tally.set_held(Unit::Bytes, 0);
     }

@@ -251,6 +251,12 @@ impl Source for RawReplay {
         }
     }
 
+    fn give_carried(&mut self, frames: &mut Frames) {
+        if let Blocks::Stream(buffer) = &mut self.room {
+            buffer.give_carried(frames);
+        }
+    }
+
     fn tally(&self) -> &Tally {
         &self.tally
     }

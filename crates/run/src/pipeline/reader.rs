@@ -104,7 +104,10 @@ impl Reader {
             self.source.carry(unfinished);
         }
         if end {
-            self.unpack.finish(&mut pending.units);
+            let mut carried = Frames::default();
+            carried.header = frames.header;
+            self.source.give_carried(&mut carried);
+            self.unpack.finish(&carried, &mut pending.units);
         }
         let mark = frames.header.mark;
         let added = &pending.units.slices[before..];

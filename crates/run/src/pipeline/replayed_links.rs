@@ -132,7 +132,9 @@ impl Replayed {
     fn end(&mut self, id: LinkId, mark: Mark, fragments: &mut Fragments, each: &mut Each<'_>) {
         self.ended = true;
         self.counted.clone_from(self.replay.tally());
-        self.split.finish(fragments);
+        let mut carried = Frames::default();
+        self.replay.give_carried(&mut carried);
+        self.split.finish(&carried, fragments);
         (self.next.header.source, self.next.header.mark, self.next.header.end) = (self.source, mark, true);
         fragments.header = self.next.header;
         each(id, &self.next, fragments);

@@ -115,7 +115,7 @@ fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
         decoder.decode(&units, &mut hits);
     }
     units.clear();
-    unpack.finish(&mut units);
+    unpack.finish(&Frames::default(), &mut units);
     decoder.decode(&units, &mut hits);
     for tally in [unpack.tally(), unpack.wire_tally(), decoder.tally()] {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Hits] {

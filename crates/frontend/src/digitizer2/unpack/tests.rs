@@ -77,7 +77,7 @@ fn what_waits_at_the_end_is_used() {
     given.arrives(5, 0);
     given.arrives(3, 0);
     given.units.clear();
-    given.unpack.finish(&mut given.units);
+    given.unpack.finish(&Frames::default(), &mut given.units);
     assert_eq!((given.units.slices.len(), given.missing()), (2, 3));
     assert_eq!(given.unpack.tally().held(Unit::Datagrams), 0);
 }

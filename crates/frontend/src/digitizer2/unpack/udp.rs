@@ -321,7 +321,7 @@ impl Unpack for UdpUnpack {
         0
     }
 
-    fn finish(&mut self, units: &mut Frames) {
+    fn finish(&mut self, _carried: &Frames, units: &mut Frames) {
         self.release(|_| true, units);
         self.lose_pending(LossReason::Unfinished);
         self.count_held();

@@ -12,7 +12,7 @@ use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
 use super::super::wire::{Block, Head};
 use super::{Found, State};
-use crate::framing::{Piece, StreamAccount};
+use crate::framing::{Piece, StreamAccount, first_of_chain_to_end};
 
 /// Headers in a row that end a search.
 const CONFIRMATIONS: usize = 2;
@@ -43,7 +43,7 @@ impl State {
         let mut at = 0;
         loop {
             if self.searching {
-                match self.search_blocks::<B>(&piece.bytes[at..]) {
+                match self.search_blocks::<B>(&piece.bytes[at..], piece.last) {
                     Found::Open(skipped) => {
                         account.lose(LossReason::Resynchronised, skipped);
                         return piece.bytes.len() - at - skipped;
@@ -56,7 +56,9 @@ impl State {
                 }
             }
             let (end, stop) = self.run_of_blocks::<B>(piece, at, fragments, account);
-            if let Stop::Short = stop {
+            if let Stop::Short = stop
+                && !(piece.last && self.swallows_blocks::<B>(&piece.bytes[end..]))
+            {
                 return piece.bytes.len() - end;
             }
             let expected =
@@ -139,7 +141,26 @@ impl State {
         range.any(|at| self.confirm::<B>(&bytes[at..]) == Some(true))
     }
 
-    fn search_blocks<B: Block>(&self, bytes: &[u8]) -> Found {
+    /// Whether the last block of a stream, which goes beyond the end, has whole ones inside that end there: then it is its
+    /// length that is damaged.
+    #[cold]
+    fn swallows_blocks<B: Block>(&self, bytes: &[u8]) -> bool {
+        bytes.get(1..).is_some_and(|bytes| self.chain_to_end::<B>(bytes).is_some())
+    }
+
+    /// Where whole blocks of our boards begin that follow each other to the end of the stream.
+    fn chain_to_end<B: Block>(&self, bytes: &[u8]) -> Option<usize> {
+        let whole = |bytes: &[u8]| match self.look::<B>(bytes) {
+            Look::Whole(head) => self.boards.index(head.board).map(|_| head.total_bytes),
+            Look::Short | Look::Impossible => None,
+        };
+        first_of_chain_to_end(bytes, whole, |_| true)
+    }
+
+    fn search_blocks<B: Block>(&self, bytes: &[u8], last: bool) -> Found {
+        if last && let Some(skipped) = self.chain_to_end::<B>(bytes) {
+            return Found::Edge(skipped);
+        }
         for skipped in 0..bytes.len() {
             match self.confirm::<B>(&bytes[skipped..]) {
                 Some(true) => return Found::Edge(skipped),

@@ -28,7 +28,7 @@ impl State {
         let (mut start, mut passed_bytes) = (0, 0);
         let left_over = loop {
             if self.searching {
-                match search_frames(&bytes[start..]) {
+                match search_frames(&bytes[start..], piece.last) {
                     Found::Open(skipped) => {
                         account.lose(LossReason::Resynchronised, skipped);
                         break bytes.len() - start - skipped;
@@ -99,21 +99,22 @@ fn inside_bytes(bytes: &[u8]) -> usize {
 }
 
 /// Looks for two delimiters at any byte, since it is not known where words begin. They are trusted when what they say of
-/// their frame is possible and a word of known type follows.
-fn search_frames(bytes: &[u8]) -> Found {
-    let needed = DELIMITER_BYTES + WORD_BYTES;
+/// their frame is possible and a word of known type or the end of the stream follows.
+fn search_frames(bytes: &[u8], last: bool) -> Found {
+    let needed = DELIMITER_BYTES + if last { 0 } else { WORD_BYTES };
     for at in 0..(bytes.len() + 1).saturating_sub(needed) {
-        let [Some(first), Some(second), Some(next)] = [0, 1, 2].map(|n| Word::at(bytes, at + n * WORD_BYTES))
-        else {
-            break;
-        };
+        let [first, second, next] = [0, 1, 2].map(|n| Word::at(bytes, at + n * WORD_BYTES));
+        let (Some(first), Some(second)) = (first, second) else { break };
+        let follows = next.map_or(at + DELIMITER_BYTES == bytes.len(), |next| {
+            next.is_inside() || next.is(Kind::Delimiter1)
+        });
         let whole_words = |bytes: u32| (bytes as usize).is_multiple_of(WORD_BYTES);
         let trusted = first.is(Kind::Delimiter1)
             && second.is(Kind::Delimiter2)
             && second.sent_bytes() <= second.generated_bytes()
             && whole_words(second.sent_bytes())
             && whole_words(second.generated_bytes())
-            && (next.is_inside() || next.is(Kind::Delimiter1));
+            && follows;
         if trusted {
             return Found::Edge(at + DELIMITER_BYTES);
         }

@@ -8,8 +8,7 @@
 //! The first byte of a connection is the first of a block. TCP loses nothing, so an impossible header means that the
 //! board or the settings are wrong: readers of such boards close and connect again. Here the connection stays; what lies
 //! between the damage and the next trustworthy place is counted as `resynchronised`, the block that was hit as
-//! `bad_framing`. The last block of a stream that is being searched is not found, since no other confirms it; it is
-//! counted as unfinished.
+//! `bad_framing`. Where the stream ends, a block that ends there needs no other to confirm it.
 //!
 //! [`Split::finish`] ends an epoch: what is unfinished is lost, and what comes afterwards is a new connection, whose first
 //! byte begins a block and whose numbers do not continue those of the old one.
@@ -82,25 +81,18 @@ impl Split for Splitter {
     fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         fragments.header = received.header;
         let Splitter { account, profile, state } = self;
-        let left_over = account.pieces(received, |piece, account| {
-            state.interrupt(piece, account);
-            match profile {
-                Profile::Recbe => state.blocks::<Recbe>(piece, fragments, account),
-                Profile::Belle2 => state.blocks::<Belle2>(piece, fragments, account),
-                Profile::AdcSitcp => state.blocks::<AdcSitcp>(piece, fragments, account),
-                Profile::StrTdc => state.frames(piece, fragments, account),
-            }
-        });
+        let left_over =
+            account.pieces(received, |piece, account| state.cut(*profile, piece, fragments, account));
         self.state.boards.publish(&mut self.account.tally);
         left_over
     }
 
-    fn finish(&mut self, fragments: &mut Fragments) {
-        let _ = fragments;
-        if self.account.tally.held(Unit::Bytes) > 0 {
-            self.account.tally.lost(LossReason::Unfinished, Unit::Fragments, 1);
+    fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
+        let Splitter { account, profile, state } = self;
+        if account.finish(carried, |piece, account| state.cut(*profile, piece, fragments, account)) {
+            account.tally.lost(LossReason::Unfinished, Unit::Fragments, 1);
         }
-        self.account.finish();
+        self.state.boards.publish(&mut self.account.tally);
         self.state.searching = false;
         self.state.scanned = 0;
         self.state.boards.begin_epoch();
@@ -125,6 +117,23 @@ impl Split for Splitter {
 }
 
 impl State {
+    /// Cuts a piece by its profile's rule; returns the number of bytes left over.
+    fn cut(
+        &mut self,
+        profile: Profile,
+        piece: &Piece<'_>,
+        fragments: &mut Fragments,
+        account: &mut StreamAccount,
+    ) -> usize {
+        self.interrupt(piece, account);
+        match profile {
+            Profile::Recbe => self.blocks::<Recbe>(piece, fragments, account),
+            Profile::Belle2 => self.blocks::<Belle2>(piece, fragments, account),
+            Profile::AdcSitcp => self.blocks::<AdcSitcp>(piece, fragments, account),
+            Profile::StrTdc => self.frames(piece, fragments, account),
+        }
+    }
+
     /// What was held back is gone: the stream goes on in the middle of a block.
     fn interrupt(&mut self, piece: &Piece<'_>, account: &mut StreamAccount) {
         if piece.interrupted {
