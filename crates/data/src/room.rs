@@ -66,10 +66,23 @@ pub trait Source: Send {
         0
     }
 
+    /// Throws away what waits to be received, and counts it as abandoned: the run has ended, and nobody will take it.
+    ///
+    /// # Errors
+    /// When the source is of no further use.
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
     /// Counters of the kernel and the like, which say *where* a loss happened and are never added to it:
     /// `(name, value)`.
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// What of a file could not be read, and where, in words; `None` when all of it was, and of what is no file.
+    fn unreadable(&self) -> Option<String> {
+        None
     }
 
     /// One line on how the source was set up: backend, receive buffer asked for and granted.

@@ -39,6 +39,13 @@ pub struct StreamUnpack<C> {
     cut: C,
 }
 
+impl<C> StreamUnpack<C> {
+    /// The rule by which it cuts.
+    pub(crate) fn cut_rule(&self) -> &C {
+        &self.cut
+    }
+}
+
 impl<C: Cut> StreamUnpack<C> {
     pub(crate) fn of(source: SourceId, cut: C) -> StreamUnpack<C> {
         StreamUnpack { source, account: StreamAccount::default(), cut }

@@ -16,4 +16,5 @@ mod framing;
 pub mod generic;
 pub mod seeds;
 pub mod sitcp;
+pub mod time_origin;
 pub mod trigger;

@@ -61,6 +61,9 @@ impl LossReason {
             CaptureTruncated => {
                 "the capture holds only beginnings: capture with a larger length (tcpdump -s 0)"
             }
+            CaptureDamaged => {
+                "places in the capture could not be read, as the run's message says: look for a sound copy of the file, or repair it"
+            }
             FragmentMissing => "parts of IP packets are not there: use datagrams that fit the network's MTU",
             DuplicateDatagram => {
                 "the same datagram came twice: look for two paths or a mirror port between board and host"
@@ -76,6 +79,9 @@ impl LossReason {
             }
             BadChannel => {
                 "a channel number is beyond the board's: check `channels` of the source against the board | compare the board's channels with the configuration"
+            }
+            TimeRange => {
+                "times lie beyond the 106 days that 64 bits of picoseconds can say: write `time_origin = \"first_hit\"` where the format has it, or start the board's clock anew"
             }
             Late => {
                 "hits came after their place in the time order had passed: if one source carries several boards, name the fields that tell them apart in `part` | raise `disorder_ps` of the source | keep them, flagged, with `[order] late = \"keep\"`"

@@ -108,6 +108,8 @@ vocabulary! {
         NoBlock = "no_block",
         /// A capture that holds only the beginning of a packet.
         CaptureTruncated = "capture_truncated",
+        /// Bytes of a capture file that could not be read, file headers and all; a datagram for each place, where more may have been.
+        CaptureDamaged = "capture_damaged",
         /// A fragment of an IP packet whose other fragments are not there.
         FragmentMissing = "fragment_missing",
         /// The same datagram again.
@@ -138,6 +140,8 @@ vocabulary! {
         WrongConstant = "wrong_constant",
         /// A length field that contradicts the bytes.
         BadLength = "bad_length",
+        /// A time beyond what 64 bits of picoseconds can say: 106 days.
+        TimeRange = "time_range",
         /// Arrived after its place in the time order had passed.
         Late = "late",
         /// The memory for ordering was full and the policy is `drop`.
@@ -186,6 +190,7 @@ impl LossReason {
     pub const fn quality(self) -> Quality {
         match self {
             LossReason::BufferGap => Quality::AtLeast,
+            LossReason::CaptureDamaged => Quality::Unknown,
             _ => Quality::Exact,
         }
     }

@@ -7,13 +7,21 @@
 use thalweg_data::{Decode, Extra, Flags, Frames, Hit, Hits, LossReason, SourceId, Tally, Tick, Unit};
 
 use super::settings::{Settings, SettingsError};
+use super::unpack::AbcdUnpack;
 use super::wire::Record;
+use crate::time_origin::{SharedOrigin, TimeOrigin};
 
 /// Makes one hit of each record.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AbcdDecode {
     source: SourceId,
+    tick: Tick,
     clock: Clock,
+    /// Counts up to here can be multiplied without leaving 64 bits.
+    most_ticks: u64,
+    /// The origin is not the board's.
+    rebased: bool,
+    origin: SharedOrigin,
     channels: u16,
     first_channel: u16,
     keep_baseline: bool,
@@ -32,7 +40,11 @@ impl AbcdDecode {
         let clock = Clock::of(tick);
         Ok(AbcdDecode {
             source,
+            tick,
             clock,
+            most_ticks: tick.from_time(i64::MAX - time_offset_ps.max(0)).max(0) as u64,
+            rebased: settings.time_origin == TimeOrigin::FirstHit,
+            origin: SharedOrigin::of(settings.time_origin),
             channels,
             first_channel,
             keep_baseline,
@@ -41,46 +53,91 @@ impl AbcdDecode {
         })
     }
 
+    /// The same behind `unpack`, which has seen first what this one, and others beside it, decode.
+    pub fn behind(self, unpack: &AbcdUnpack) -> AbcdDecode {
+        AbcdDecode { origin: unpack.origin(), ..self }
+    }
+
     fn records(&mut self, bytes: &[u8], hits: &mut Hits) {
         let (records, rest) = bytes.as_chunks::<{ Record::BYTES }>();
         let before = hits.hits.len();
-        match self.clock {
+        // Ones in any of the times: where these fit, each of them does.
+        let ones = match self.clock {
+            _ if self.rebased => u64::MAX,
             Clock::Dyadic { numerator, shift } => {
-                let to_ps = |ticks| clamp((u128::from(ticks) * u128::from(numerator)) >> shift);
-                self.hits(records, to_ps, hits);
+                let to_ps = |ticks| ((u128::from(ticks) * u128::from(numerator)) >> shift) as i64;
+                self.hits(records, to_ps, hits)
             }
             Clock::Any(tick) => {
                 let (numerator, denominator) = tick.parts();
                 let to_ps =
-                    |ticks| clamp(u128::from(ticks) * u128::from(numerator) / u128::from(denominator));
-                self.hits(records, to_ps, hits);
+                    |ticks| (u128::from(ticks) * u128::from(numerator) / u128::from(denominator)) as i64;
+                self.hits(records, to_ps, hits)
             }
-        }
+        };
+        let beyond = match ones <= self.most_ticks {
+            true => 0,
+            false => {
+                hits.hits.truncate(before);
+                self.hits_in_range(records, hits)
+            }
+        };
         let made = (hits.hits.len() - before) as u64;
         if self.keep_baseline {
             self.baselines(records, before, hits);
         }
-        self.count(records.len() as u64, made, rest.len() as u64);
+        self.count(records.len() as u64, (made, beyond), rest.len() as u64);
+    }
+
+    /// Hits of those records whose time 64 bits of picoseconds can say; returns how many of our channels' others there are.
+    #[cold]
+    fn hits_in_range(&self, records: &[[u8; Record::BYTES]], hits: &mut Hits) -> u64 {
+        let mut beyond = 0;
+        for bytes in records.iter().filter(|bytes| self.is_ours(bytes)) {
+            match self.time_ps(Record(bytes).time()) {
+                Some(time_ps) => hits.hits.push(self.hit(bytes, time_ps)),
+                None => beyond += 1,
+            }
+        }
+        beyond
+    }
+
+    /// The exact time of a count behind the origin; `None` beyond what 64 bits of picoseconds say.
+    fn time_ps(&self, ticks: u64) -> Option<i64> {
+        let (numerator, denominator) = self.tick.parts();
+        let ticks = i128::from(ticks) - self.origin.count(|| i128::from(ticks));
+        let ps = (ticks * i128::from(numerator)).div_euclid(i128::from(denominator));
+        i64::try_from(ps + i128::from(self.time_offset_ps)).ok()
     }
 
     #[inline(always)]
-    fn hits(&self, records: &[[u8; Record::BYTES]], to_ps: impl Fn(u64) -> i64, hits: &mut Hits) {
+    fn hit(&self, bytes: &[u8; Record::BYTES], time_ps: i64) -> Hit {
+        let record = Record(bytes);
+        Hit {
+            time_ps,
+            // Does not overflow where the channel is one of the source's; others are left out.
+            channel: self.first_channel.wrapping_add(u16::from(record.channel())),
+            energy: record.q_long(),
+            energy_short: record.q_short(),
+            flags: if self.keep_baseline { Flags::EXTRA } else { Flags::NONE },
+        }
+    }
+
+    /// Hits of all records, whatever their times; returns which bits are set in any of these.
+    #[inline(always)]
+    fn hits(&self, records: &[[u8; Record::BYTES]], to_ps: impl Fn(u64) -> i64, hits: &mut Hits) -> u64 {
+        let mut ones = 0;
         let hit = |bytes| {
-            let record = Record(bytes);
-            Hit {
-                time_ps: to_ps(record.time()).saturating_add(self.time_offset_ps),
-                // Does not overflow where the channel is one of the source's; others are left out below.
-                channel: self.first_channel.wrapping_add(u16::from(record.channel())),
-                energy: record.q_long(),
-                energy_short: record.q_short(),
-                flags: if self.keep_baseline { Flags::EXTRA } else { Flags::NONE },
-            }
+            let ticks = Record(bytes).time();
+            ones |= ticks;
+            self.hit(bytes, to_ps(ticks).wrapping_add(self.time_offset_ps))
         };
         if self.channels > u16::from(u8::MAX) {
             hits.hits.extend(records.iter().map(hit));
         } else {
             hits.hits.extend(records.iter().filter(|bytes| self.is_ours(bytes)).map(hit));
         }
+        ones
     }
 
     #[inline(always)]
@@ -89,7 +146,9 @@ impl AbcdDecode {
     }
 
     fn baselines(&self, records: &[[u8; Record::BYTES]], first_hit: usize, hits: &mut Hits) {
-        let kept = records.iter().filter(|bytes| self.is_ours(bytes));
+        let is_kept =
+            |bytes: &&[u8; Record::BYTES]| self.is_ours(bytes) && self.is_in_range(Record(bytes).time());
+        let kept = records.iter().filter(is_kept);
         let extra = |(bytes, hit)| Extra {
             number: u32::from(Record(bytes).baseline()),
             ..Extra::of(hit, self.source)
@@ -97,7 +156,11 @@ impl AbcdDecode {
         hits.extras.extend(kept.zip(&hits.hits[first_hit..]).map(extra));
     }
 
-    fn count(&mut self, records: u64, made: u64, rest: u64) {
+    fn is_in_range(&self, ticks: u64) -> bool {
+        !self.rebased && ticks <= self.most_ticks || self.time_ps(ticks).is_some()
+    }
+
+    fn count(&mut self, records: u64, (made, beyond): (u64, u64), rest: u64) {
         let size = Record::BYTES as u64;
         let broken = u64::from(rest > 0);
         self.tally.input(Unit::Frames, records + broken);
@@ -105,8 +168,11 @@ impl AbcdDecode {
         self.tally.output(Unit::Frames, made);
         self.tally.output(Unit::Bytes, made * size);
         self.tally.output(Unit::Hits, made);
-        let losses =
-            [(LossReason::BadChannel, records - made, size), (LossReason::TruncatedHit, broken, rest)];
+        let losses = [
+            (LossReason::BadChannel, records - made - beyond, size),
+            (LossReason::TimeRange, beyond, size),
+            (LossReason::TruncatedHit, broken, rest),
+        ];
         for (reason, frames, bytes_each) in losses.into_iter().filter(|(_, frames, _)| *frames > 0) {
             self.tally.lost(reason, Unit::Frames, frames);
             self.tally.lost(reason, Unit::Bytes, frames * bytes_each);
@@ -143,9 +209,4 @@ impl Clock {
             _ => Clock::Any(tick),
         }
     }
-}
-
-#[inline(always)]
-fn clamp(ps: u128) -> i64 {
-    ps.min(i64::MAX as u128) as i64
 }

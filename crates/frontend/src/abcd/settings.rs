@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::Tick;
 use thalweg_data::tick::TickError;
 
+use crate::time_origin::TimeOrigin;
+
 /// Settings of a source with `format = "abcd"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +26,9 @@ pub struct Settings {
     /// Added to every time of this source, picoseconds.
     #[serde(default)]
     pub time_offset_ps: i64,
+    /// What is time 0.
+    #[serde(default)]
+    pub time_origin: TimeOrigin,
 }
 
 fn all_channels() -> u16 {
@@ -57,6 +62,7 @@ impl Settings {
             first_channel: 0,
             keep_baseline: false,
             time_offset_ps: 0,
+            time_origin: TimeOrigin::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use thalweg_data::{LossReason, SourceId, Tick, Unit};
 use super::emit::{self, Event};
 use super::{AbcdDecode, AbcdUnpack, Settings, SettingsError};
 use crate::check::{self, Outcome};
+use crate::time_origin::TimeOrigin;
 
 fn read(settings: &Settings, bytes: &[u8], pieces: &[usize]) -> Outcome {
     let unpack = AbcdUnpack::new(SourceId(0), settings).expect("possible settings");
@@ -49,6 +50,36 @@ fn baselines_are_kept_on_request() {
     assert_eq!(outcome.extras.iter().map(|extra| extra.number).collect::<Vec<_>>(), [1, 2]);
 }
 
+/// Nanoseconds since 1970, in counts of 1 ns: 8 million times what 64 bits of picoseconds say.
+const UNIX_NS: u64 = 1_700_000_000_000_000_000;
+
+#[test]
+fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
+    let times = [5, UNIX_NS, i64::MAX as u64 / 1000, i64::MAX as u64 / 1000 + 1];
+    let events = times.map(|time| Event { time, baseline: (time % 7) as u16, ..Event::default() });
+    for keep_baseline in [false, true] {
+        let settings = Settings { keep_baseline, ..Settings::with_tick_ps(1000.0) };
+        let outcome = read(&settings, &file(&events), &[1000]);
+        let found = outcome.hits.iter().map(|hit| hit.time_ps).collect::<Vec<_>>();
+        assert_eq!(found, [5000, i64::MAX / 1000 * 1000]);
+        assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Frames), 2);
+        assert_eq!(outcome.extras.len(), if keep_baseline { 2 } else { 0 });
+    }
+    // An offset may be what leaves the range.
+    let settings = Settings { time_offset_ps: i64::MAX - 4999, ..Settings::with_tick_ps(1000.0) };
+    assert_eq!(read(&settings, &file(&events[..1]), &[16]).lost(LossReason::TimeRange, Unit::Frames), 1);
+}
+
+#[test]
+fn clocks_since_1970_begin_at_the_first_hit_on_request() {
+    let events = [UNIX_NS, UNIX_NS + 7, UNIX_NS - 3].map(|time| Event { time, ..Event::default() });
+    let settings =
+        Settings { time_origin: TimeOrigin::FirstHit, time_offset_ps: 20, ..Settings::with_tick_ps(1000.0) };
+    let outcome = read(&settings, &file(&events), &[16]);
+    assert_eq!(outcome.hits.iter().map(|hit| hit.time_ps).collect::<Vec<_>>(), [20, 7020, -2980]);
+    assert_eq!(outcome.books.losses(), []);
+}
+
 fn event() -> impl Strategy<Value = Event> {
     (any::<u64>(), any::<u16>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u8>()).prop_map(
         |(time, q_short, q_long, baseline, channel, group_counter)| Event {
@@ -70,12 +101,15 @@ proptest! {
         tick_ps in prop_oneof![Just(1.953125), Just(3.90625), Just(2000.0), Just(0.1)],
     ) {
         let outcome = read(&Settings::with_tick_ps(tick_ps), &file(&events), &[size, 7]);
-        prop_assert_eq!(outcome.hits.len(), events.len());
         let tick = Tick::from_ps_f64(tick_ps).expect("possible");
+        let exact = |event: &Event| {
+            let (numerator, denominator) = tick.parts();
+            i64::try_from(u128::from(event.time) * u128::from(numerator) / u128::from(denominator)).ok()
+        };
+        let events: Vec<_> = events.iter().filter(|event| exact(event).is_some()).collect();
+        prop_assert_eq!(outcome.hits.len(), events.len());
         for (hit, event) in outcome.hits.iter().zip(&events) {
-            if event.time <= i64::MAX as u64 {
-                prop_assert_eq!(hit.time_ps, tick.to_ps(event.time as i64));
-            }
+            prop_assert_eq!(Some(hit.time_ps), exact(event));
             prop_assert_eq!((hit.energy, hit.energy_short), (event.q_long, event.q_short));
             prop_assert_eq!(hit.channel, u16::from(event.channel));
         }

@@ -11,13 +11,16 @@ use thalweg_data::{Frames, SourceId};
 use super::settings::{Settings, SettingsError};
 use super::wire::Record;
 use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack};
+use crate::time_origin::SharedOrigin;
 
 /// Finds whole records; each unit is a slice of one or more.
 pub type AbcdUnpack = StreamUnpack<WholeRecords>;
 
 /// Cuts where a record ends.
 #[derive(Debug)]
-pub struct WholeRecords(());
+pub struct WholeRecords {
+    origin: SharedOrigin,
+}
 
 impl AbcdUnpack {
     /// A framing of one stream.
@@ -26,7 +29,12 @@ impl AbcdUnpack {
     /// When the settings cannot be used.
     pub fn new(source: SourceId, settings: &Settings) -> Result<AbcdUnpack, SettingsError> {
         settings.validate()?;
-        Ok(StreamUnpack::of(source, WholeRecords(())))
+        let origin = SharedOrigin::of(settings.time_origin);
+        Ok(StreamUnpack::of(source, WholeRecords { origin }))
+    }
+
+    pub(super) fn origin(&self) -> SharedOrigin {
+        self.cut_rule().origin.clone()
     }
 }
 
@@ -35,6 +43,9 @@ impl Cut for WholeRecords {
         let left_over = piece.bytes.len() % Record::BYTES;
         let whole = piece.bytes.len() - left_over;
         if whole > 0 {
+            if let Some(first) = piece.bytes.first_chunk() {
+                self.origin.see(|| i128::from(Record(first).time()));
+            }
             let part = piece.slice.part(0, whole).expect("less than all").tagged(0);
             account.pass_on(piece, part, (whole / Record::BYTES) as u64, units);
         }

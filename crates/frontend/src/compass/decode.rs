@@ -30,7 +30,7 @@ pub fn flags(raw: u32) -> Flags {
 }
 
 /// Makes one hit of each record.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CompassDecode {
     source: SourceId,
     limits: Limits,
@@ -60,14 +60,17 @@ impl CompassDecode {
     fn run(&mut self, slice: Slice, units: &Frames, hits: &mut Hits) {
         let bytes = units.bytes(slice);
         let shape = Shape::of(tag::fields(slice.tag));
-        let (mut at, mut records) = (0, 0);
+        let (mut at, mut records, mut beyond, mut beyond_bytes) = (0, 0, 0, 0);
         let slices_before = hits.slices.len();
         let reason = loop {
             match Record::look(&bytes[at..], shape, &self.limits) {
                 Look::Record(record) => {
-                    self.hit(record, at, slice, hits);
-                    at += record.bytes().len();
-                    records += 1;
+                    let bytes = record.bytes().len();
+                    match self.hit(record, at, slice, hits) {
+                        Some(()) => records += 1,
+                        None => (beyond, beyond_bytes) = (beyond + 1, beyond_bytes + bytes as u64),
+                    }
+                    at += bytes;
                 }
                 Look::Short => break LossReason::TruncatedHit,
                 Look::Implausible(reason) => break reason,
@@ -76,17 +79,23 @@ impl CompassDecode {
         if hits.slices.len() > slices_before {
             hits.leases.add_for(slice, &units.leases);
         }
-        self.close(records, at, reason, slice);
+        self.close(records, at as u64 - beyond_bytes, reason, u64::from(slice.length) - beyond_bytes);
+        if beyond > 0 {
+            for (unit, count) in [(Unit::Frames, beyond), (Unit::Bytes, beyond_bytes)] {
+                self.tally.input(unit, count);
+                self.tally.lost(LossReason::TimeRange, unit, count);
+            }
+        }
     }
 
-    /// Counts a slice: `records` hits in its first `used` bytes, and what broke off behind them.
-    fn close(&mut self, records: u64, used: usize, reason: LossReason, slice: Slice) {
-        let rest = u64::from(slice.length) - used as u64;
+    /// Counts a slice of `length` bytes: `records` hits in `used` of them, and what broke off behind them.
+    fn close(&mut self, records: u64, used: u64, reason: LossReason, length: u64) {
+        let rest = length - used;
         let broken = u64::from(rest > 0);
         self.tally.input(Unit::Frames, records + broken);
         self.tally.output(Unit::Frames, records);
-        self.tally.input(Unit::Bytes, u64::from(slice.length));
-        self.tally.output(Unit::Bytes, used as u64);
+        self.tally.input(Unit::Bytes, length);
+        self.tally.output(Unit::Bytes, used);
         self.tally.output(Unit::Hits, records);
         if rest > 0 {
             self.tally.lost(reason, Unit::Frames, broken);
@@ -94,8 +103,9 @@ impl CompassDecode {
         }
     }
 
+    /// Makes a hit; `None` when its time with the source's offset is beyond what 64 bits of picoseconds say.
     #[inline]
-    fn hit(&self, record: Record<'_>, at: usize, slice: Slice, hits: &mut Hits) {
+    fn hit(&self, record: Record<'_>, at: usize, slice: Slice, hits: &mut Hits) -> Option<()> {
         let (energy, energy_short) = (record.energy(), record.energy_short());
         let raw_flags = record.flags();
         let mut flags = flags(raw_flags);
@@ -110,7 +120,7 @@ impl CompassDecode {
             flags |= Flags::EXTRA;
         }
         let hit = Hit {
-            time_ps: (record.time_ps() as i64).saturating_add(self.time_offset_ps),
+            time_ps: (record.time_ps() as i64).checked_add(self.time_offset_ps)?,
             channel: self.first_channel + record.board() * self.channels_per_board + record.channel(),
             energy: energy.unwrap_or(0),
             energy_short: energy_short.unwrap_or(0),
@@ -135,6 +145,7 @@ impl CompassDecode {
             }
             hits.extras.push(extra);
         }
+        Some(())
     }
 }
 

@@ -5,22 +5,24 @@
 //!      └──► Hit { time, channel of the part }  Extra { trigger, run, status, payload in place }
 //! ```
 
-use thalweg_data::{
-    Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Mark, Slice, SourceId, Tally, Tick, Unit,
-};
+use thalweg_data::{Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Slice, SourceId, Tally, Unit};
 
 use super::layout::{Head, HitLayout, Layout};
 use super::number::Number;
 use super::settings::{Settings, SettingsError};
+use super::time::Counters;
+use super::unpack::GenericUnpack;
 
 /// Counts packets, and makes a hit of each where the description asks for it.
 ///
 /// A hit's energies are absent. Its extra holds the trigger number in `info`, the status in `raw_flags`, the run in
 /// `number`, and the payload as user words.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GenericDecode {
     source: SourceId,
     layout: Layout,
+    /// Where packets become hits.
+    counters: Option<Counters>,
     tally: Tally,
 }
 
@@ -30,7 +32,15 @@ impl GenericDecode {
     /// # Errors
     /// When the description cannot be used.
     pub fn new(source: SourceId, settings: &Settings) -> Result<GenericDecode, SettingsError> {
-        Ok(GenericDecode { source, layout: Layout::of(settings)?, tally: Tally::default() })
+        let layout = Layout::of(settings)?;
+        let starts = layout.starts();
+        Ok(GenericDecode { source, counters: layout.counters(starts), layout, tally: Tally::default() })
+    }
+
+    /// The same behind `unpack`, which has seen first what this one, and others beside it, decode.
+    pub fn behind(mut self, unpack: &GenericUnpack) -> GenericDecode {
+        self.counters = self.layout.counters(unpack.starts());
+        self
     }
 
     fn packet(&mut self, slice: Slice, units: &Frames, hits: &mut Hits) {
@@ -63,17 +73,19 @@ impl GenericDecode {
         units: &Frames,
         hits: &mut Hits,
     ) -> Result<Head, LossReason> {
-        let (Some(layout), Some((time, tick))) = (self.layout.hits, self.layout.timestamp) else {
+        let (Some(layout), Some((time, _)), Some(counters)) =
+            (self.layout.hits, self.layout.timestamp, &mut self.counters)
+        else {
             return Ok(head);
         };
-        let HitLayout { channel, channels, first_channel, time_offset_ps } = layout;
+        let HitLayout { channel, channels, first_channel, .. } = layout;
         let channel = channel.map_or(0, |number| number.read(bytes));
         if channel >= u64::from(channels) {
             return Err(LossReason::BadChannel);
         }
+        let time_ps = counters.time_ps(slice.tag, time.read(bytes), units.header.mark);
         let hit = Hit {
-            time_ps: time_ps(time.read(bytes), time.bits(), tick, units.header.mark)
-                .saturating_add(time_offset_ps),
+            time_ps: time_ps.ok_or(LossReason::TimeRange)?,
             channel: first_channel + channel as u16,
             energy: 0,
             energy_short: 0,
@@ -98,24 +110,6 @@ impl GenericDecode {
     }
 }
 
-/// Picoseconds of a counter of `bits` bits. One that wraps within half of what 64 bits of picoseconds can say is
-/// extended to the time nearest to its arrival: right while it arrives within half a wrap.
-fn time_ps(ticks: u64, bits: u32, tick: Tick, arrival: Mark) -> i64 {
-    let ps = |ticks: u128| {
-        let (numerator, denominator) = tick.parts();
-        ticks.saturating_mul(u128::from(numerator)) / u128::from(denominator)
-    };
-    let wrap_ticks = 1u128 << bits;
-    if ps(wrap_ticks) >= 1 << 62 {
-        return ps(u128::from(ticks)).min(i64::MAX as u128) as i64;
-    }
-    let arrival_ps = i64::try_from(u128::from(arrival.0) * 1000).unwrap_or(i64::MAX);
-    let (arrival_ticks, wrap_ticks) = (i128::from(tick.from_time(arrival_ps)), wrap_ticks as i128);
-    // The number of whole wraps that brings the time closest to the arrival; never before the start of time.
-    let wraps = (arrival_ticks - i128::from(ticks) + wrap_ticks / 2).div_euclid(wrap_ticks).max(0);
-    tick.to_ps((i128::from(ticks) + wraps * wrap_ticks).min(i128::from(i64::MAX)) as i64)
-}
-
 impl Decode for GenericDecode {
     fn decode(&mut self, units: &Frames, hits: &mut Hits) {
         hits.header = units.header;
@@ -126,28 +120,5 @@ impl Decode for GenericDecode {
 
     fn tally(&self) -> &Tally {
         &self.tally
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn short_times_are_extended_by_the_arrival() {
-        let tick = Tick::from_ps(1_000_000).expect("not zero");
-        let at = |ticks, ms: u64| time_ps(ticks, 10, tick, Mark(ms * 1_000_000)) / 1_000_000;
-        assert_eq!(at(5, 0), 5);
-        assert_eq!(at(1000, 0), 1000, "never before the start");
-        assert_eq!(at(5, 1), 1024 + 5);
-        assert_eq!(at(1000, 1), 1000);
-        assert_eq!(at(1000, 102), 99 * 1024 + 1000);
-    }
-
-    #[test]
-    fn long_times_are_as_sent() {
-        let tick = Tick::from_ps(100_000).expect("not zero");
-        assert_eq!(time_ps(123_456_789, 64, tick, Mark(7)), 12_345_678_900_000);
-        assert_eq!(time_ps(u64::MAX, 64, tick, Mark(7)), i64::MAX);
     }
 }

@@ -4,11 +4,13 @@
 //!  Settings ─► Layout        header bytes ─► Layout::head ─► Head { total, payload, part } or why not
 //! ```
 
-use thalweg_data::{LossReason, Tick};
+use thalweg_data::{LossReason, Mark, Tick};
 
 use super::gaps::Counting;
 use super::number::Number;
 use super::settings::{Length, PacketHits, Scope, Sequence, Settings, SettingsError};
+use super::time::{Counter, Counters, Starts};
+use crate::time_origin::TimeOrigin;
 
 /// A usable description.
 #[derive(Clone, Debug)]
@@ -22,6 +24,7 @@ pub struct Layout {
     pub(super) sequence: Option<SequenceLayout>,
     pub(super) trigger: Option<Number>,
     pub(super) timestamp: Option<(Number, Tick)>,
+    pub(super) time_origin: TimeOrigin,
     length: LengthLayout,
     length_limit: usize,
     pub(super) padding: bool,
@@ -137,6 +140,7 @@ impl Layout {
             sequence,
             trigger: names.optional("trigger", settings.trigger.as_ref().map(|role| role.field.as_str()))?,
             timestamp: timestamp.transpose()?,
+            time_origin: settings.time_origin,
             length: length(settings, &names)?,
             length_limit: settings.length.as_ref().map_or(Self::LONGEST_PACKET, |length| length.limit_bytes),
             padding: settings.length.as_ref().is_some_and(|length| length.padding),
@@ -191,6 +195,29 @@ impl Layout {
     }
 
     /// Whether a header can be told from other bytes at all.
+    fn counter(&self) -> Option<Counter> {
+        self.timestamp.map(|(number, tick)| Counter::new(number.bits(), tick))
+    }
+
+    /// Where the counters of the parts begin; of none where packets make no hits.
+    pub(super) fn starts(&self) -> Starts {
+        let parts = if self.hits.is_some() { self.part_limit } else { 0 };
+        Starts::new(parts, self.time_origin)
+    }
+
+    /// The counters of the parts that begin there; `None` where packets make no hits.
+    pub(super) fn counters(&self, starts: Starts) -> Option<Counters> {
+        let (counter, hits) = (self.counter()?, self.hits?);
+        Some(Counters::new(counter, self.part_limit, starts, hits.time_offset_ps))
+    }
+
+    /// A packet of a part was seen; the first of each says where its counter begins.
+    pub(super) fn see_time(&self, starts: &Starts, part: u32, bytes: &[u8], mark: Mark) {
+        if let (Some((number, _)), Some(counter), Some(_)) = (self.timestamp, self.counter(), self.hits) {
+            starts.see(part, number.read(bytes), counter, mark);
+        }
+    }
+
     pub(super) fn has_marks(&self) -> bool {
         self.accept.is_some() || !self.constants.is_empty()
     }

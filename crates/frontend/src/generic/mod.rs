@@ -22,6 +22,7 @@ mod number;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod time;
 mod unpack;
 
 pub use decode::GenericDecode;
@@ -34,6 +35,7 @@ pub use settings::{
 pub use unpack::GenericUnpack;
 
 use crate::check;
+use crate::time_origin::TimeOrigin;
 use std::collections::BTreeMap;
 use thalweg_data::SourceId;
 
@@ -105,6 +107,7 @@ pub(crate) fn checked_description(choice: u8) -> Settings {
             largest_gap: None,
         }),
         trigger: role("trigger"),
+        time_origin: if bit(3) { TimeOrigin::FirstHit } else { TimeOrigin::Board },
         timestamp: Some(Timestamp { field: "time".to_owned(), tick_ps: 1000.0 }),
         length: Some(Length {
             field: Some("length".to_owned()),

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::time_origin::TimeOrigin;
+
 /// Settings of a source with `format = "generic"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +43,9 @@ pub struct Settings {
     pub trigger: Option<Role>,
     /// The time of the packet.
     pub timestamp: Option<Timestamp>,
+    /// What is time 0.
+    #[serde(default)]
+    pub time_origin: TimeOrigin,
     /// How long a packet is. Without it, as long as its datagram.
     pub length: Option<Length>,
     /// Where the payload starts, when not behind `header_bytes`.
@@ -175,7 +180,7 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamp {
-    /// Name of the field. A time that wraps within 53 days is extended by the time of arrival.
+    /// Name of the field. Its counter may begin anywhere; it is extended over its wraps by the times of arrival.
     pub field: String,
     /// Length of one count, picoseconds.
     pub tick_ps: f64,

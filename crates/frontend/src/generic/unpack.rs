@@ -13,11 +13,12 @@
 //! received and refused is counted where it was refused, and its number is missing on the wire, too: the two accounts
 //! tell the same story from their two ends.
 
-use thalweg_data::{Frames, LossReason, Slice, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Frames, LossReason, Mark, Slice, SourceId, Tally, Unit, Unpack};
 
 use super::gaps::{Arrival, Track};
 use super::layout::{Head, Layout};
 use super::settings::{Settings, SettingsError};
+use super::time::Starts;
 use crate::framing::{Piece, StreamAccount, first_of_chain_to_end};
 
 /// Headers in a row that end a search in a stream.
@@ -47,6 +48,10 @@ impl GenericUnpack {
         &self.packets.parts
     }
 
+    pub(super) fn starts(&self) -> Starts {
+        self.packets.starts.clone()
+    }
+
     fn datagrams(&mut self, received: &Frames, units: &mut Frames) {
         let GenericUnpack { account, packets, .. } = self;
         units.header = received.header;
@@ -54,7 +59,7 @@ impl GenericUnpack {
         account.tally.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {
             let bytes = received.bytes(*slice);
-            match packets.datagram(bytes, &mut account.wire) {
+            match packets.datagram(bytes, received.header.mark, &mut account.wire) {
                 Ok((head, part)) => {
                     let unit = slice.part(0, head.total).expect("a packet ends inside its datagram");
                     units.slices.push(unit.tagged(part));
@@ -126,6 +131,8 @@ struct Packets {
     tracks: Vec<Track>,
     /// The windows of all parts, one behind the other.
     seen: Vec<u64>,
+    /// Where the time counters of the parts begin, for the decoders.
+    starts: Starts,
 }
 
 impl Packets {
@@ -138,25 +145,30 @@ impl Packets {
             latest: (0, u32::MAX),
             tracks: vec![Track::default(); limit],
             seen: vec![0; words * limit],
+            starts: layout.starts(),
             layout,
         }
     }
 
-    fn datagram(&mut self, bytes: &[u8], wire: &mut Tally) -> Result<(Head, u32), Refusal> {
+    fn datagram(&mut self, bytes: &[u8], mark: Mark, wire: &mut Tally) -> Result<(Head, u32), Refusal> {
         let head = self.layout.head(bytes, Some(bytes.len())).map_err(Refusal::Lost)?;
         if head.total > bytes.len() || head.total < bytes.len() && !self.layout.padding {
             return Err(Refusal::Lost(LossReason::BadLength));
         }
-        let part = self.take(head, bytes, wire)?;
+        let part = self.take(head, bytes, mark, wire)?;
         Ok((head, part))
     }
 
     /// Takes a packet with a believed header into the counts of its part; returns the part's number.
-    fn take(&mut self, head: Head, bytes: &[u8], wire: &mut Tally) -> Result<u32, Refusal> {
+    fn take(&mut self, head: Head, bytes: &[u8], mark: Mark, wire: &mut Tally) -> Result<u32, Refusal> {
         if head.ignored {
             return Err(Refusal::Ignored);
         }
+        let known = self.parts.len();
         let part = self.part(head.part).ok_or(Refusal::Lost(LossReason::Stranger))?;
+        if self.parts.len() > known {
+            self.layout.see_time(&self.starts, part, bytes, mark);
+        }
         let Some(sequence) = self.layout.sequence else { return Ok(part) };
         let words = sequence.counting.words();
         let seen = &mut self.seen[part as usize * words..(part as usize + 1) * words];
@@ -270,7 +282,7 @@ impl Packets {
         units: &mut Frames,
         account: &mut StreamAccount,
     ) {
-        match self.take(head, piece.received.bytes(unit), &mut account.wire) {
+        match self.take(head, piece.received.bytes(unit), piece.received.header.mark, &mut account.wire) {
             Ok(part) => account.pass_on(piece, unit.tagged(part), 1, units),
             Err(Refusal::Ignored) => account.tally.filtered(Unit::Bytes, head.total as u64),
             Err(Refusal::Lost(reason)) => {

@@ -180,8 +180,9 @@ impl Decoder {
         let count = self.clock.short(word.timestamp(), self.plan.tick);
         self.clock.set(count);
         let raw = word.raw_flags();
+        let Some(time_ps) = self.scale.ps(count, 0) else { return Record::Lost(LossReason::TimeRange) };
         let mut hit = Hit {
-            time_ps: self.scale.ps(count, 0),
+            time_ps,
             channel: self.plan.first_channel + word.channel(),
             energy: word.energy(),
             energy_short: 0,
@@ -195,18 +196,18 @@ impl Decoder {
         Record::Used
     }
 
-    /// The hit of two words, its channel checked already.
-    fn two_word_hit(&mut self, words: HitWords, flags: Flags) -> Hit {
+    /// The hit of two words, its channel checked already; `None` when its time is beyond what 64 bits of picoseconds say.
+    fn two_word_hit(&mut self, words: HitWords, flags: Flags) -> Option<Hit> {
         let count = self.clock.long(words.timestamp());
         self.clock.set(count);
         let short = if flags.has(Flags::NO_ENERGY_SHORT) { 0 } else { words.energy_short() };
-        Hit {
-            time_ps: self.scale.ps(count, words.fine()),
+        Some(Hit {
+            time_ps: self.scale.ps(count, words.fine())?,
             channel: self.plan.first_channel + words.channel(),
             energy: words.energy(),
             energy_short: short,
             flags: flags | translate(words.raw_flags()),
-        }
+        })
     }
 
     /// A hit of PSD or PHA.
@@ -233,7 +234,9 @@ impl Decoder {
         if words.channel() >= self.plan.channels {
             return Ok(Record::Lost(LossReason::BadChannel));
         }
-        let mut hit = self.two_word_hit(words, flags);
+        let Some(mut hit) = self.two_word_hit(words, flags) else {
+            return Ok(Record::Lost(LossReason::TimeRange));
+        };
         let raw_flags = words.raw_flags();
         if raw_flags & LOSSY != 0 || wave.is_some() {
             hit.flags |= Flags::EXTRA;
@@ -265,7 +268,9 @@ impl Decoder {
         if words.channel() >= self.plan.channels {
             return Ok(Record::Lost(LossReason::BadChannel));
         }
-        let mut hit = self.two_word_hit(words, flags);
+        let Some(mut hit) = self.two_word_hit(words, flags) else {
+            return Ok(Record::Lost(LossReason::TimeRange));
+        };
         let raw_flags = words.raw_flags();
         let number = u32::from(words.info()) | u32::from(words.special()) << 7;
         if raw_flags & LOSSY != 0 || number != 0 || user_words > 0 || wave.is_some() {
@@ -303,6 +308,9 @@ impl Decoder {
         if channel >= self.plan.channels {
             return Ok(Record::Lost(LossReason::BadChannel));
         }
+        let Some(real_time_ps) = self.scale.ps(self.clock.long(words.timestamp()), 0) else {
+            return Ok(Record::Lost(LossReason::TimeRange));
+        };
         let own = &mut self.counters[usize::from(channel)];
         if let Some(counters) = counters {
             own.extend(counters.triggers(), counters.saved());
@@ -310,7 +318,7 @@ impl Decoder {
         hits.statistics.push(Statistics {
             source: self.source,
             channel: self.plan.first_channel + channel,
-            real_time_ps: self.scale.ps(self.clock.long(words.timestamp()), 0),
+            real_time_ps,
             dead_time_ps: self.scale.duration_ps(dead_time.unwrap_or(0)),
             triggers: own.triggers,
             saved: own.saved,
@@ -339,8 +347,9 @@ impl Decoder {
         }
         let count = self.clock.long(words.timestamp());
         self.clock.set(count);
+        let Some(time_ps) = self.scale.ps(count, 0) else { return Ok(Record::Lost(LossReason::TimeRange)) };
         let hit = Hit {
-            time_ps: self.scale.ps(count, 0),
+            time_ps,
             channel: self.plan.first_channel + words.channel(),
             energy: 0,
             energy_short: 0,

@@ -36,7 +36,7 @@ impl Decoder {
         self.clock.set(count);
         let fail = if header.board_fail() { Flags::BOARD_FAIL } else { Flags::NONE };
         let hit = Hit {
-            time_ps: self.scale.ps(count, 0),
+            time_ps: self.scale.ps(count, 0).ok_or(LossReason::TimeRange)?,
             flags: fail | Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA,
             ..Hit::default()
         };
@@ -78,7 +78,8 @@ impl Decoder {
                         _ => {}
                     }
                 }
-                Signal::Stop { time_ps: self.scale.ps(self.clock.long(time), 0), dead_time_counts }
+                let time_ps = self.scale.ps(self.clock.long(time), 0).ok_or(LossReason::TimeRange)?;
+                Signal::Stop { time_ps, dead_time_counts }
             }
             SpecialId::Unknown(_) => return Err(LossReason::UnknownFormat),
         };

@@ -35,7 +35,7 @@ use super::settings::{Firmware, Plan, Settings, SettingsError};
 use super::wire::{CHANNELS, COUNTER_MASK, EventHeader, Format, WORD, counter_distance};
 
 /// Decodes one board's events.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Decoder {
     source: SourceId,
     plan: Plan,

@@ -6,16 +6,23 @@
 //! A time is the one nearest to the reference that has the bits which were sent; that is two additions and a mask:
 //! `((sent - base) & mask) + base` with `base` half a wrap before the reference. Before the first hit the 48 bits are taken
 //! as they are, and the 32 bits of a one-word hit are put near the arrival mark. When a source has been silent for a
-//! quarter of the short wrap or more by the arrival marks, the reference moves on with the marks.
+//! quarter of the short wrap or more by the arrival marks, the reference moves on with the marks. Decoders of one source, which take
+//! its batches in turn, share where its clock began, so that none of them puts its first hit a wrap away from the others'.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_data::{Mark, Tick};
 
 use crate::digitizer2::wire::TIME_MASK;
 
 /// Extends counters of 48 and 32 bits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Clock {
     reference: Option<i64>,
+    /// The first time that any decoder of the source has read, and when it arrived. Looked at before the first hit only.
+    shared: Arc<Mutex<Option<(i64, Mark)>>>,
+    /// Without a reference, where the others say that the board's clock is now.
+    expected: Option<i64>,
     /// Arrival of the newest hit.
     mark: Mark,
     /// Arrival of the batch being read.
@@ -28,17 +35,22 @@ const SILENCE: i64 = 1 << 30;
 
 impl Clock {
     pub fn new() -> Clock {
-        Clock { reference: None, mark: Mark(0), now: Mark(0) }
+        Clock { reference: None, shared: Arc::default(), expected: None, mark: Mark(0), now: Mark(0) }
     }
 
     /// Forgets the time: the board's own begins anew.
     pub fn restart(&mut self) {
-        self.reference = None;
+        (self.reference, self.expected) = (None, None);
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// A batch that arrived at `mark` is read now.
     pub fn arrive(&mut self, mark: Mark, tick: Tick) {
         self.now = mark;
+        if self.reference.is_none() {
+            let shared = *self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            self.expected = shared.map(|(count, then)| count.wrapping_add(counts(mark.since_ns(then), tick)));
+        }
         if let Some(reference) = self.reference {
             let silent = counts(mark.since_ns(self.mark), tick);
             if silent > SILENCE {
@@ -51,20 +63,29 @@ impl Clock {
     /// The newest time was this.
     #[inline]
     pub fn set(&mut self, count: i64) {
+        if self.reference.is_none() {
+            self.share(count);
+        }
         self.reference = Some(count);
         self.mark = self.now;
+    }
+
+    #[cold]
+    fn share(&self, count: i64) {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.get_or_insert((count, self.now));
     }
 
     /// Where the window of a 48-bit time begins.
     #[inline]
     pub fn base_long(&self) -> i64 {
-        self.reference.map_or(0, |reference| reference.wrapping_sub(1 << 47))
+        self.reference.or(self.expected).map_or(0, |reference| reference.wrapping_sub(1 << 47))
     }
 
     /// Where the window of a 32-bit time begins.
     #[inline]
     pub fn base_short(&self, tick: Tick) -> i64 {
-        match self.reference {
+        match self.reference.or(self.expected) {
             Some(reference) => reference.wrapping_sub(1 << 31),
             None => counts(self.now.0, tick).saturating_sub(1 << 31).max(0),
         }
@@ -119,20 +140,20 @@ impl Scale {
         self.whole.filter(|_| base.unsigned_abs() < self.safe_counts as u64)
     }
 
-    /// `floor((count + fine / 1024) * tick) + offset`; saturates.
+    /// `floor((count + fine / 1024) * tick) + offset`; `None` beyond what 64 bits say.
     #[inline]
-    pub fn ps(&self, count: i64, fine: u16) -> i64 {
+    pub fn ps(&self, count: i64, fine: u16) -> Option<i64> {
         match self.plain(count) {
             Some(tick) => {
                 let fine_ps = (u64::from(fine) * u64::from(tick)) >> 10;
-                count * i64::from(tick) + fine_ps as i64 + self.offset_ps
+                Some(count * i64::from(tick) + fine_ps as i64 + self.offset_ps)
             }
             None => self.exact(count, fine),
         }
     }
 
     #[cold]
-    fn exact(&self, count: i64, fine: u16) -> i64 {
+    fn exact(&self, count: i64, fine: u16) -> Option<i64> {
         let (numerator, denominator) = self.tick.parts();
         let fine_counts = i128::from(count) * 1024 + i128::from(fine);
         // 74 bits times 64 bits can leave 128; such a time lies beyond what an i64 holds anyway.
@@ -140,7 +161,7 @@ impl Scale {
             .saturating_mul(i128::from(numerator))
             .div_euclid(i128::from(denominator).saturating_mul(1024))
             .saturating_add(i128::from(self.offset_ps));
-        ps.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+        i64::try_from(ps).ok()
     }
 
     pub fn offset_ps(&self) -> i64 {
@@ -182,13 +203,32 @@ mod tests {
     }
 
     #[test]
+    fn a_decoder_that_gets_its_first_hit_late_agrees_with_the_others() {
+        let tick = Tick::from_ps(8000).expect("not zero");
+        for start in [0i64, 1 << 30, 3 << 30, (1 << 32) - 5] {
+            let mut first = Clock::new();
+            let mut second = first.clone();
+            first.arrive(Mark(0), tick);
+            let begun = first.short(start as u32, tick);
+            first.set(begun);
+            // 20 s: more than half of the short wrap.
+            let later = start + 20 * 125_000_000;
+            for clock in [&mut second, &mut first] {
+                clock.arrive(Mark(20_000_000_000), tick);
+                assert_eq!(clock.short(later as u32, tick), begun + 20 * 125_000_000, "from {start}");
+            }
+        }
+    }
+
+    #[test]
     fn picoseconds_are_the_floor_of_the_exact_rational() {
         let whole = Scale::new(Tick::from_ps(8000).expect("not zero"), 3);
-        assert_eq!(whole.ps(2, 512), 20_003);
-        assert_eq!(whole.ps(-1, 1), -8000 + 7 + 3);
+        assert_eq!(whole.ps(2, 512), Some(20_003));
+        assert_eq!(whole.ps(-1, 1), Some(-8000 + 7 + 3));
         assert_eq!(whole.exact(-1, 1), whole.ps(-1, 1));
-        assert_eq!(whole.ps(i64::MAX, 0), i64::MAX);
+        assert_eq!(whole.ps(i64::MAX, 0), None);
+        assert_eq!(whole.ps(-1 << 62, 0), None);
         let broken = Scale::new(Tick::new(125, 64).expect("not zero"), 0);
-        assert_eq!(broken.ps(3, 512), 6);
+        assert_eq!(broken.ps(3, 512), Some(6));
     }
 }
