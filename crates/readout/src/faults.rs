@@ -476,10 +476,18 @@ impl Source for Faulty {
         self.source.waiting_bytes()
     }
 
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        self.source.abandon()
+    }
+
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
         let mut witnesses = self.source.witnesses();
         witnesses.extend(self.faults.named());
         witnesses
+    }
+
+    fn unreadable(&self) -> Option<String> {
+        self.source.unreadable()
     }
 
     fn description(&self) -> String {

@@ -111,8 +111,16 @@ impl Source for Asked {
         self.0.waiting_bytes()
     }
 
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        self.0.abandon()
+    }
+
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
         self.0.witnesses()
+    }
+
+    fn unreadable(&self) -> Option<String> {
+        self.0.unreadable()
     }
 
     fn description(&self) -> String {
@@ -161,6 +169,10 @@ impl Source for UdpSource {
 
     fn waiting_bytes(&self) -> u64 {
         self.receiver.waiting_bytes()
+    }
+
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        self.receiver.abandon().map_err(|error| source_error(&self.place, &error))
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
@@ -214,6 +226,10 @@ impl Source for TcpSource {
 
     fn waiting_bytes(&self) -> u64 {
         self.receiver.waiting_bytes()
+    }
+
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        self.receiver.abandon().map_err(|error| source_error(&self.place, &error))
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {

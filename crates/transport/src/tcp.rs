@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use thalweg_data::batch::Frames;
 use thalweg_data::prefetch::prefetch;
 use thalweg_data::stream::{Room, StreamBuffer};
-use thalweg_data::{Pool, Received, Tally, Unit};
+use thalweg_data::{LossReason, Pool, Received, Tally, Unit};
 
 use crate::system;
 use crate::{ReceiveBuffer, TransportError};
@@ -213,6 +213,30 @@ impl TcpReceiver {
     /// Bytes that wait in the socket.
     pub fn waiting_bytes(&self) -> u64 {
         system::readable_bytes(self.stream.as_fd())
+    }
+
+    /// Throws away what waits in the socket, and counts it as abandoned: nobody will take it.
+    ///
+    /// # Errors
+    /// When the socket is of no further use.
+    pub fn abandon(&mut self) -> Result<(), TransportError> {
+        const CHUNK_BYTES: usize = 64 << 10;
+        let (mut waiting, mut chunk) = (self.waiting_bytes(), vec![0; CHUNK_BYTES]);
+        while waiting > 0 {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(length) => {
+                    waiting = waiting.saturating_sub(length as u64);
+                    for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, length as u64)] {
+                        self.tally.input(unit, count);
+                        self.tally.lost(LossReason::Abandoned, unit, count);
+                    }
+                }
+                Err(cause) if system::is_nothing(&cause) => break,
+                Err(cause) => return Err(self.failed("recv", cause)),
+            }
+        }
+        Ok(())
     }
 
     /// Counters beside the books.

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Fragments, Frames, Mark, Received, SourceId, Split, Tally, Unit};
+use thalweg_data::{Fragments, Frames, Mark, Received, SourceError, SourceId, Split, Tally, Unit};
 use thalweg_transport::ReadySet;
 
 use super::{Each, GroupSettings, Link, LinkId, Reopen};
@@ -246,6 +246,11 @@ impl Member {
 
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.live.as_ref().map_or(0, |live| live.waiting_bytes())
+    }
+
+    /// Throws away what waits in its socket, and counts it.
+    pub(super) fn abandon(&mut self) -> Result<(), SourceError> {
+        self.live.as_mut().map_or(Ok(()), |live| live.abandon())
     }
 
     pub(super) fn witnesses(&self) -> Vec<(&'static str, u64)> {

@@ -456,6 +456,14 @@ impl Group {
         self.members.iter().map(Member::waiting_bytes).sum()
     }
 
+    /// Throws away what waits in the sockets, and counts it as abandoned: the run has ended, and nobody will take it.
+    ///
+    /// # Errors
+    /// When a socket is of no further use.
+    pub fn abandon(&mut self) -> Result<(), SourceError> {
+        self.members.iter_mut().try_for_each(Member::abandon)
+    }
+
     /// Counters beside the books: those of the link's present connection.
     pub fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         self.members[link.index()].witnesses()

@@ -14,8 +14,9 @@ use thalweg_data::pool::BlockWriter;
 use thalweg_data::{Pool, Slice, SourceError};
 
 use super::classic::{self, Classic};
+use super::damage::Damage;
 use super::pcapng::Pcapng;
-use super::record::{Parsed, Record};
+use super::record::{Found, Parsed, Record};
 
 /// Room for any file header and the headers of any packet.
 const SMALLEST_BLOCK: usize = 512;
@@ -30,14 +31,31 @@ pub(super) struct Capture {
     writer: Option<BlockWriter>,
     /// Bytes read into the writer's tail and not yet consumed.
     filled: usize,
-    /// Bytes of an entry that is longer than a block, still to be read over.
-    to_skip: u64,
+    /// An entry that is longer than what was read of it, and is read over.
+    skipped: Option<Skipped>,
+    /// Behind a damage: where that is, and what was seen there.
+    searching: Option<(u64, String)>,
+    /// Length of a regular file.
+    file_bytes: Option<u64>,
     at_end: bool,
     /// Where in the file the next entry starts.
     offset: u64,
     format: Format,
-    damage: Option<String>,
+    damage: Damage,
     moved_bytes: u64,
+}
+
+/// An entry whose rest is read over.
+struct Skipped {
+    /// Where it began, and how long it is.
+    from: u64,
+    total: u64,
+    /// Bytes still to be read over.
+    left: u64,
+    /// Of its bytes so many were put to use; none of an entry without a packet.
+    used: u64,
+    /// The last bytes of it that were seen.
+    last: [u8; 4],
 }
 
 /// Both formats.
@@ -52,6 +70,8 @@ pub(super) enum Next {
     Record(Record),
     /// No block is free to read into.
     NoBlock,
+    /// A block's worth was searched behind a damage, and nothing found: the search goes on with the next call.
+    Nothing,
     /// Nothing comes any more.
     End,
 }
@@ -90,11 +110,13 @@ impl Capture {
             pool,
             writer: None,
             filled: 0,
-            to_skip: 0,
+            skipped: None,
+            searching: None,
+            file_bytes: None,
             at_end: false,
             offset,
             format,
-            damage: None,
+            damage: Damage::default(),
             moved_bytes: 0,
         })
     }
@@ -104,16 +126,15 @@ impl Capture {
     /// # Errors
     /// When the file cannot be read.
     pub fn next(&mut self) -> Result<Next, SourceError> {
-        if self.damage.is_some() {
-            return Ok(Next::End);
-        }
         loop {
-            if self.to_skip > 0 {
-                if !self.skip()? {
-                    return Ok(Next::NoBlock);
-                }
-                if self.damage.is_some() {
-                    return Ok(Next::End);
+            if self.skipped.is_some() && !self.skip()? {
+                return Ok(Next::NoBlock);
+            }
+            if self.searching.is_some() {
+                match self.search()? {
+                    Searched::Found => {}
+                    Searched::NoBlock => return Ok(Next::NoBlock),
+                    Searched::Nothing => return Ok(Next::Nothing),
                 }
             }
             // With a whole block filled no more bytes of this entry can be had at once.
@@ -123,8 +144,11 @@ impl Capture {
                     let larger_than_block = record.total > self.filled as u64 && !self.at_end;
                     return Ok(Next::Record(Record { larger_than_block, ..record }));
                 }
+                Parsed::Skip(total) if self.file_bytes.is_some_and(|bytes| self.offset + total > bytes) => {
+                    self.begin_search(format!("a block of {total} bytes goes beyond the end of the file"));
+                }
                 Parsed::Skip(total) => {
-                    self.consume(total);
+                    self.consume(total, 0);
                 }
                 Parsed::Need(bytes) => {
                     if !self.fill(bytes.min(self.pool.block_size()))? {
@@ -132,12 +156,42 @@ impl Capture {
                     }
                 }
                 Parsed::End => return Ok(Next::End),
-                Parsed::Damaged(what) => {
-                    self.note_damage(&what);
-                    return Ok(Next::End);
-                }
+                Parsed::Damaged(what) => self.begin_search(what),
             }
         }
+    }
+
+    /// No entry stands here: another one is looked for from the next byte on.
+    fn begin_search(&mut self, what: String) {
+        self.searching = Some((self.offset, what));
+        self.consume(self.filled.min(1) as u64, 0);
+    }
+
+    /// Looks through a block's worth of bytes for entries that follow each other, or to the end of the file.
+    fn search(&mut self) -> Result<Searched, SourceError> {
+        let block_bytes = self.pool.block_size();
+        if self.filled < block_bytes && !self.fill(block_bytes)? {
+            return Ok(Searched::NoBlock);
+        }
+        let (at_end, is_full) = (self.at_end, self.filled >= block_bytes);
+        let bytes = match &mut self.writer {
+            Some(writer) => &writer.tail()[..self.filled],
+            None => &[],
+        };
+        let found = match &self.format {
+            Format::Classic(classic) => classic.find(bytes, at_end, is_full),
+            Format::Pcapng(pcapng) => pcapng.find(bytes, at_end, is_full),
+        };
+        let (bytes, is_over) = match found {
+            Found::Entry(bytes) => (bytes, true),
+            Found::Open(_) if at_end => (self.filled, true),
+            Found::Open(bytes) => (bytes, false),
+        };
+        self.consume(bytes as u64, 0);
+        if let (true, Some((from, what))) = (is_over, self.searching.take_if(|_| is_over)) {
+            self.damage.note(&what, from, self.offset);
+        }
+        Ok(if is_over { Searched::Found } else { Searched::Nothing })
     }
 
     fn parse(&mut self, all: bool) -> Parsed {
@@ -151,10 +205,6 @@ impl Capture {
         }
     }
 
-    fn note_damage(&mut self, what: &str) {
-        self.damage = Some(format!("{what}, at byte {}; nothing behind it was read", self.offset));
-    }
-
     /// The captured bytes of the packet just found.
     pub fn packet(&mut self, record: &Record) -> &[u8] {
         match &mut self.writer {
@@ -165,7 +215,8 @@ impl Capture {
 
     /// Goes on behind the packet just found; where its captured bytes lie.
     pub fn consume_packet(&mut self, record: &Record) -> Slice {
-        let entry = self.consume(record.total).expect("a packet was found in a block");
+        let used = (record.head + record.captured) as u64;
+        let entry = self.consume(record.total, used).expect("a packet was found in a block");
         entry.part(record.head, record.captured).expect("what was captured lies inside its entry")
     }
 
@@ -174,35 +225,64 @@ impl Capture {
         self.writer.as_ref().expect("a packet was consumed from a block").lease()
     }
 
-    fn consume(&mut self, total: u64) -> Option<Slice> {
+    /// Goes on behind an entry of `total` bytes, of which so many are put to use.
+    fn consume(&mut self, total: u64, used: u64) -> Option<Slice> {
         let here = total.min(self.filled as u64) as usize;
+        let writer = self.writer.as_mut()?;
+        if (here as u64) < total {
+            let (from, left) = (self.offset, total - here as u64);
+            let mut skipped = Skipped { from, total, left, used, last: [0; 4] };
+            skipped.see(&writer.tail()[..here]);
+            self.skipped = Some(skipped);
+        }
         self.filled -= here;
-        self.to_skip = total - here as u64;
         self.offset += here as u64;
-        Some(self.writer.as_mut()?.publish(here))
+        Some(writer.publish(here))
     }
 
     /// Reads over the rest of an entry; false when no block is free to read into.
     fn skip(&mut self) -> Result<bool, SourceError> {
-        while self.to_skip > 0 {
+        while self.skipped.as_ref().is_some_and(|skipped| skipped.left > 0) {
             if !self.make_room(1) {
                 return Ok(false);
             }
-            let Some(writer) = &mut self.writer else { return Ok(false) };
+            let (Some(writer), Some(skipped)) = (&mut self.writer, &mut self.skipped) else {
+                return Ok(false);
+            };
             let tail = writer.tail();
-            let most = self.to_skip.min(tail.len() as u64) as usize;
+            let most = skipped.left.min(tail.len() as u64) as usize;
             // What is skipped is not published: the next bytes are written over it.
-            let count =
-                read_some(self.input.as_mut(), &mut tail[..most]).map_err(|cause| self.failed(&cause))?;
+            let count = match read_some(self.input.as_mut(), &mut tail[..most]) {
+                Ok(count) => count,
+                Err(cause) => return Err(self.failed(&cause)),
+            };
             if count == 0 {
                 self.at_end = true;
-                self.to_skip = 0;
-                self.note_damage("the file ends within a packet or block");
+                break;
             }
-            self.to_skip = self.to_skip.saturating_sub(count as u64);
+            skipped.see(&tail[..count]);
+            skipped.left -= count as u64;
             self.offset += count as u64;
         }
+        if let Some(skipped) = self.skipped.take() {
+            self.judge_skipped(&skipped);
+        }
         Ok(true)
+    }
+
+    /// An entry was read over to its end, or to the end of the file.
+    fn judge_skipped(&mut self, skipped: &Skipped) {
+        let is_packet = skipped.used > 0;
+        // Of a packet what is missing is counted with the packet itself.
+        let from = if is_packet { self.offset } else { skipped.from };
+        if skipped.left > 0 {
+            self.damage.note("the file ends within a packet or block", from, self.offset);
+        } else if let Format::Pcapng(pcapng) = &self.format
+            && !pcapng.is_end_of_block(skipped.last, skipped.total)
+        {
+            let what = format!("a block of {} bytes does not end so", skipped.total);
+            self.damage.note(&what, skipped.from + skipped.used, self.offset);
+        }
     }
 
     /// Reads until `bytes` are there or the file ends; false when no block is free.
@@ -258,9 +338,14 @@ impl Capture {
         &self.place
     }
 
-    /// What is wrong with the file, if anything.
-    pub fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
+    /// What of the file could not be read.
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
+    /// Tells how long the file is, so that no length in it is believed that goes beyond its end.
+    pub fn expect_bytes(&mut self, bytes: u64) {
+        self.file_bytes = Some(bytes);
     }
 
     /// The format's name.
@@ -279,14 +364,28 @@ impl Capture {
         }
     }
 
-    /// Where in the file the next entry starts.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
     /// Bytes that were copied because their packet straddled the end of a block.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
+    }
+}
+
+/// How a search behind damage goes.
+enum Searched {
+    /// It is over: an entry was found, or the end of the file.
+    Found,
+    /// No block is free to read into.
+    NoBlock,
+    /// Nothing was found yet.
+    Nothing,
+}
+
+impl Skipped {
+    /// Some bytes of the entry: the last of all are kept.
+    fn see(&mut self, bytes: &[u8]) {
+        let new = bytes.len().min(4);
+        self.last.rotate_left(new);
+        self.last[4 - new..].copy_from_slice(&bytes[bytes.len() - new..]);
     }
 }
 

@@ -8,19 +8,22 @@
 
 use super::bytes::Order;
 use super::link::{self, LinkType};
-use super::record::{Parsed, Record};
+use super::record::{Found, Parsed, Record};
 
 /// Bytes of the file's header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
 /// Captured lengths beyond this and beyond the snapshot length are garbage: the largest that capture programs use.
 const LARGEST_PACKET: u32 = 256 << 10;
+/// Two records that follow each other were captured within this time.
+const LONGEST_PAUSE_S: u32 = 30 * 86_400;
 
 /// What the file's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Classic {
     order: Order,
     fraction_ns: u64,
+    snapshot: u32,
     largest_packet: u32,
     link: LinkType,
 }
@@ -49,6 +52,7 @@ impl Classic {
         let opened = LinkType::from_number(number).map(|link| Classic {
             order,
             fraction_ns,
+            snapshot,
             largest_packet: snapshot.max(LARGEST_PACKET),
             link,
         });
@@ -73,6 +77,9 @@ impl Classic {
         if captured > self.largest_packet {
             return Parsed::Damaged(format!("a packet of {captured} bytes is no packet"));
         }
+        if captured > wire || wire == 0 {
+            return Parsed::Damaged(format!("{captured} captured bytes of a packet of {wire}"));
+        }
         let promised = captured as usize;
         let total = RECORD_HEADER_BYTES + promised;
         if bytes.len() < total && !all {
@@ -84,8 +91,45 @@ impl Classic {
             head: RECORD_HEADER_BYTES,
             captured: promised.min(bytes.len() - RECORD_HEADER_BYTES),
             larger_than_block: false,
-            wire: promised.max(wire as usize),
+            wire: wire as usize,
             total: total as u64,
         })
+    }
+
+    /// Looks for a record behind which another one stands that was captured around the same time, or the file ends. Bytes beyond
+    /// those here can be had unless the file ends (`at_end`) or a block is full (`is_full`): then a record at the very start has to
+    /// do alone.
+    pub fn find(&self, bytes: &[u8], at_end: bool, is_full: bool) -> Found {
+        for at in 0..bytes.len() {
+            let rest = &bytes[at..];
+            let all = at_end || is_full && at == 0;
+            let header = match rest.first_chunk() {
+                Some(header) => self.plausible(header),
+                None if all => continue,
+                None => return Found::Open(at),
+            };
+            let Some((seconds, total)) = header else { continue };
+            match rest.get(total..).map(|next| (next.is_empty(), next.first_chunk())) {
+                Some((true, _)) if at_end => return Found::Entry(at),
+                Some((_, Some(next))) => match self.plausible(next) {
+                    Some((then, _)) if then.abs_diff(seconds) <= LONGEST_PAUSE_S => return Found::Entry(at),
+                    _ => {}
+                },
+                _ if all => return Found::Entry(at),
+                _ => return Found::Open(at),
+            }
+        }
+        Found::Open(bytes.len())
+    }
+
+    /// When the record was captured whose header could stand here, in seconds, and how long it is; `None` when none could.
+    fn plausible(&self, header: &[u8; RECORD_HEADER_BYTES]) -> Option<(u32, usize)> {
+        let field = |place| self.order.u32(header, place).ok();
+        let (seconds, fraction, captured, wire) = (field(0)?, field(4)?, field(8)?, field(12)?);
+        let is_plausible = (1..=self.largest_packet).contains(&captured)
+            && wire <= self.largest_packet
+            && (captured == wire || captured == self.snapshot && captured < wire)
+            && u64::from(fraction) * self.fraction_ns < 1_000_000_000;
+        is_plausible.then_some((seconds, RECORD_HEADER_BYTES + captured as usize))
     }
 }

@@ -6,8 +6,8 @@
 //!          block ◄─ slice ─ udp ◄─ ip ◄─ link: ethernet | cooked | loopback
 //!                              └ fragments ─► reassemble
 //! ```
-//! Files of any size are read in constant memory, into the blocks that travel on. A damaged or cut file is read as far
-//! as it goes; the rest is counted. Every packet is in the tally: `in = out + filtered + lost`, where packets without
+//! Files of any size are read in constant memory, into the blocks that travel on. Behind damage the
+//! next records that follow each other are looked for; what lies between is lost as `capture_damaged`, in bytes of the file. Every packet is in the tally: `in = out + filtered + lost`, where packets without
 //! UDP count as filtered datagrams of no bytes. *Not* here: TCP streams, tunnels (GRE, VXLAN, PPPoE, MPLS), compressed
 //! files, and telling apart datagrams that the sending host's capture shows glued together (UDP segmentation offload).
 
@@ -15,6 +15,7 @@ mod bytes;
 mod capture;
 mod classic;
 mod cooked;
+mod damage;
 mod datagram;
 mod ethernet;
 mod ip;

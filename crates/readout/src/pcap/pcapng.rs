@@ -8,8 +8,17 @@
 
 use super::bytes::{Order, Unreadable, array};
 use super::link::LinkType;
-use super::record::{Parsed, Record};
+use super::record::{Found, Parsed, Record};
 
+/// The blocks that are read.
+const OF_USE: [u32; 6] = [
+    INTERFACE_DESCRIPTION,
+    OBSOLETE_PACKET,
+    SIMPLE_PACKET,
+    INTERFACE_STATISTICS,
+    ENHANCED_PACKET,
+    SECTION_HEADER,
+];
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
@@ -30,6 +39,11 @@ const OPTION_RESOLUTION: u16 = 9;
 const OPTION_OFFSET: u16 = 14;
 const OPTION_DROPPED_BY_INTERFACE: u16 = 5;
 const OPTION_DROPPED_BY_SYSTEM: u16 = 7;
+
+/// Bytes that options add to a packet's block at most; with more its length is damaged.
+const MOST_OPTION_BYTES: usize = 64 << 10;
+/// Captured lengths beyond this are garbage: the largest that capture programs use.
+const LARGEST_PACKET: usize = 256 << 10;
 
 /// More interfaces than a capture has; others are not remembered, so that no file can fill the memory.
 const MOST_INTERFACES: usize = 1024;
@@ -97,8 +111,7 @@ impl Pcapng {
         if total < SMALLEST_BLOCK || !total.is_multiple_of(4) {
             return Ok(Parsed::Damaged(format!("a block of {total} bytes is no block")));
         }
-        let of_use = [INTERFACE_DESCRIPTION, OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET, SECTION_HEADER];
-        if bytes.len() < total && !all && (of_use.contains(&kind) || kind == INTERFACE_STATISTICS) {
+        if bytes.len() < total && !all && OF_USE.contains(&kind) {
             return Ok(Parsed::Need(total));
         }
         if bytes.len() >= total && self.order.u32(bytes, total - 4)? as usize != total {
@@ -114,6 +127,46 @@ impl Pcapng {
             _ => {}
         }
         Ok(Parsed::Skip(total as u64))
+    }
+
+    /// Looks for a block that is read here and that ends as it begins, or begins a section. Bytes beyond those here can be had unless
+    /// the file ends (`at_end`) or a block is full (`is_full`).
+    pub fn find(&self, bytes: &[u8], at_end: bool, is_full: bool) -> Found {
+        for at in 0..bytes.len() {
+            match self.ends_as_it_begins(&bytes[at..]) {
+                Some(true) => return Found::Entry(at),
+                Some(false) => {}
+                None if at_end || is_full && at == 0 => {}
+                None => return Found::Open(at),
+            }
+        }
+        Found::Open(bytes.len())
+    }
+
+    /// Whether a block of a kind that is read stands here, with its length at both ends; `None` when there are too few bytes to say.
+    fn ends_as_it_begins(&self, bytes: &[u8]) -> Option<bool> {
+        let mut order = self.order;
+        let kind = order.u32(bytes, 0).ok()?;
+        if !OF_USE.contains(&kind) {
+            return Some(false);
+        }
+        if kind == SECTION_HEADER {
+            order = match array::<4>(bytes, BLOCK_HEAD).ok()? {
+                BYTE_ORDER_MAGIC => Order::Big,
+                [0x4D, 0x3C, 0x2B, 0x1A] => Order::Little,
+                _ => return Some(false),
+            };
+        }
+        let total = order.u32(bytes, 4).ok()? as usize;
+        if total < SMALLEST_BLOCK || !total.is_multiple_of(4) || total > LARGEST_PACKET + MOST_OPTION_BYTES {
+            return Some(false);
+        }
+        Some(order.u32(bytes, total - 4).ok()? as usize == total)
+    }
+
+    /// Whether a block of `total` bytes ends with these.
+    pub fn is_end_of_block(&self, last: [u8; 4], total: u64) -> bool {
+        self.order.u32(&last, 0).is_ok_and(|length| u64::from(length) == total)
     }
 
     fn section(&mut self) {
@@ -177,13 +230,18 @@ impl Pcapng {
         };
         let units = u64::from(self.order.u32(body, 4)?) << 32 | u64::from(self.order.u32(body, 8)?);
         let (promised, wire) = (self.order.u32(body, 12)? as usize, self.order.u32(body, 16)? as usize);
-        if promised > (total - SMALLEST_BLOCK).saturating_sub(PACKET_HEAD) {
+        let room = (total - SMALLEST_BLOCK).saturating_sub(PACKET_HEAD);
+        if promised > room.min(LARGEST_PACKET) || room - promised > MOST_OPTION_BYTES {
             return Ok(Parsed::Damaged(format!("a packet of {promised} bytes in a block of {total}")));
         }
-        let interface = self.interfaces.get(index);
+        let Some(interface) = self.interfaces.get(index) else {
+            return Ok(Parsed::Damaged(format!(
+                "a packet of interface {index}, of which the file says nothing"
+            )));
+        };
         Ok(Parsed::Record(Record {
-            time_ns: interface.and_then(|interface| interface.time_ns(units)),
-            link: interface.and_then(|interface| interface.link),
+            time_ns: interface.time_ns(units),
+            link: interface.link,
             head: BLOCK_HEAD + PACKET_HEAD,
             captured: promised.min(body.len() - PACKET_HEAD),
             larger_than_block: false,

@@ -39,3 +39,12 @@ pub(super) enum Parsed {
     /// No entry: the file is damaged or was cut.
     Damaged(String),
 }
+
+/// What a search behind damage found, from the start of the bytes that were searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Here entries follow each other again.
+    Entry(usize),
+    /// Up to here is nothing; what follows could be an entry, and more bytes would say so.
+    Open(usize),
+}

@@ -49,7 +49,8 @@ pub struct PcapSource {
     clock: Clock,
     tally: Tally,
     counts: Counts,
-    file_bytes: Option<u64>,
+    /// Of the capture's damage, what is in the tally already: places and bytes.
+    counted_damage: (u64, u64),
 }
 
 /// What the tally does not say, for the witnesses.
@@ -101,7 +102,9 @@ impl PcapSource {
         }
         let mut source = PcapSource::read(place.clone(), Box::new(file), filter, pool)?;
         source.port_found = port_found.unwrap_or(source.port_found);
-        source.file_bytes = regular.map(|metadata| metadata.len());
+        if let Some(metadata) = regular {
+            source.capture.expect_bytes(metadata.len());
+        }
         Ok(source)
     }
 
@@ -126,7 +129,7 @@ impl PcapSource {
             clock: Clock::default(),
             tally: Tally::default(),
             counts: Counts::default(),
-            file_bytes: None,
+            counted_damage: (0, 0),
         })
     }
 
@@ -139,6 +142,7 @@ impl PcapSource {
             }
             match self.capture.next()? {
                 Next::NoBlock => return Ok(Received::Full),
+                Next::Nothing => break,
                 Next::End => {
                     self.give_up_all();
                     return Ok(Received::End);
@@ -260,6 +264,20 @@ impl PcapSource {
         }
     }
 
+    /// Counts what of the capture could not be read since the last time: at least a datagram at each place, and bytes of the
+    /// file, headers and all.
+    fn count_damage(&mut self) {
+        let (places, bytes) = (self.capture.damage().places(), self.capture.damage().bytes());
+        let (counted_places, counted_bytes) = std::mem::replace(&mut self.counted_damage, (places, bytes));
+        if places > counted_places {
+            let new = [(Unit::Datagrams, places - counted_places), (Unit::Bytes, bytes - counted_bytes)];
+            for (unit, count) in new {
+                self.tally.input(unit, count);
+                self.tally.lost(LossReason::CaptureDamaged, unit, count);
+            }
+        }
+    }
+
     fn count(&mut self, verdict: Verdict) {
         let bytes = match verdict {
             Verdict::Ours { bytes, .. } | Verdict::Filtered { bytes } | Verdict::Lost { bytes, .. } => bytes,
@@ -288,6 +306,7 @@ impl Source for PcapSource {
             true => self.fill(frames),
             false => Ok(Received::Full),
         };
+        self.count_damage();
         frames.header.mark = Mark(self.clock.now_ns);
         // What was read before an error or the end is passed on first; both will be met again.
         if frames.slices.is_empty() { received } else { Ok(Received::Data) }
@@ -300,8 +319,7 @@ impl Source for PcapSource {
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        let damaged = self.capture.damage().is_some();
-        let unread = self.file_bytes.filter(|_| damaged).unwrap_or(0).saturating_sub(self.capture.offset());
+        let damage = self.capture.damage();
         vec![
             ("capture_packets", self.counts.packets),
             ("capture_not_udp", self.counts.not_udp),
@@ -309,8 +327,8 @@ impl Source for PcapSource {
             ("capture_reassembled", self.counts.reassembled),
             ("capture_copied_bytes", self.counts.reassembled_bytes + self.capture.moved_bytes()),
             ("capture_dropped_by_host", self.capture.dropped()),
-            ("capture_damaged", u64::from(damaged)),
-            ("capture_unread_bytes", unread),
+            ("capture_damaged", damage.places()),
+            ("capture_unread_bytes", damage.bytes()),
         ]
     }
 
@@ -324,12 +342,20 @@ impl Source for PcapSource {
             address.map_or(String::new(), |address| format!(", {word} {address}"))
         };
         let (from, to) = (address("from", self.filter.source), address("to", self.filter.destination));
-        let damage = self.capture.damage().map_or(String::new(), |damage| format!("; damaged: {damage}"));
+        let damage =
+            self.capture.damage().words().map_or(String::new(), |words| format!("; damaged: {words}"));
         format!("{format} file {place}: UDP to {port}{to}{from}{damage}")
     }
 
     fn is_stream(&self) -> bool {
         false
+    }
+
+    fn unreadable(&self) -> Option<String> {
+        let (place, words) = (self.capture.place(), self.capture.damage().words()?);
+        Some(format!(
+            "{place}: damaged: {words}; what could be read is in the run, look for a sound copy of the file"
+        ))
     }
 }
 
@@ -343,7 +369,11 @@ fn survey(
     let mut capture = Capture::open(place.to_owned(), input, pool)?;
     let mut ports = BTreeMap::<u16, u64>::new();
     for _ in 0..SURVEYED_PACKETS {
-        let Next::Record(record) = capture.next()? else { break };
+        let record = match capture.next()? {
+            Next::Record(record) => record,
+            Next::Nothing => continue,
+            Next::NoBlock | Next::End => break,
+        };
         let frame = capture.packet(&record);
         if let Ok(found) = datagram::find(&record, frame)
             && filter.has(found.packet.source, found.packet.destination)

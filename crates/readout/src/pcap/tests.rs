@@ -413,7 +413,12 @@ fn a_file_cut_anywhere_is_read_up_to_the_cut() {
         let before = complete.checked_sub(1).map_or(24, |last| ends[last]);
         let seen = cut.saturating_sub(before + 16 + 20);
         // A packet whose head is there is known to be lost.
-        assert_eq!(outcome.lost_any(), u64::from(cut >= before + 16 && is_cut), "cut at {cut}, {seen} seen");
+        let is_known = u64::from(cut >= before + 16 && is_cut);
+        assert_eq!(outcome.lost(LossReason::CaptureTruncated).0, is_known, "cut at {cut}, {seen} seen");
+        // Of another one nothing is known but the bytes that are left of it.
+        let expected =
+            if is_cut { (1, if is_known == 1 { 0 } else { (cut - before) as u64 }) } else { (0, 0) };
+        assert_eq!(outcome.lost(LossReason::CaptureDamaged), expected, "cut at {cut}");
     }
 }
 
@@ -427,8 +432,46 @@ fn garbage_ends_the_reading_with_a_word() {
     let pool = Pool::new(4, 4096).expect("small");
     let outcome = run(PcapSource::open(path.path(), PcapFilter::default(), pool).expect("a capture"));
     assert_eq!((outcome.datagrams.len(), outcome.witness("capture_unread_bytes")), (2, 500));
-    let word = format!("is no packet, at byte {end}; nothing behind it was read");
+    assert_eq!(outcome.lost(LossReason::CaptureDamaged), (1, 500));
+    let word = format!("is no packet, at byte {end}: 500 bytes up to byte {} were not read", end + 500);
     assert!(outcome.description.contains(&word), "{}", outcome.description);
+}
+
+#[test]
+fn packets_behind_a_damaged_length_are_read() {
+    let expected = (0..2000).map(|number| payload(number, 50 + number % 700)).collect::<Vec<_>>();
+    let packets = (0..2000).map(|number| packet(number, 50 + number % 700)).collect::<Vec<_>>();
+    let sound = whole(101, &packets);
+    let start_of =
+        |number: usize| 24 + packets[..number].iter().map(|packet| 16 + packet.len()).sum::<usize>();
+    // The captured length far too long, a bit too long, too short, and the header gone.
+    let damages: [(usize, &[u8]); 4] = [(8, &[0xFF; 4]), (9, &[0x10]), (8, &[20, 0]), (0, &[0; 16])];
+    for (place, bytes) in damages {
+        for number in [0, 1000, 1998, 1999] {
+            let mut file = sound.clone();
+            let at = start_of(number);
+            file[at + place..at + place + bytes.len()].copy_from_slice(bytes);
+            let outcome = read(&file);
+            let mut others = expected.clone();
+            others.remove(number);
+            assert!(outcome.datagrams == others, "{bytes:02x?} at {place} of packet {number}");
+            let unread = outcome.lost(LossReason::CaptureDamaged);
+            let record = 16 + packets[number].len() as u64;
+            // Cut short, it is a packet of which the rest is missing.
+            let is_short = bytes == [20, 0];
+            assert_eq!(outcome.lost(LossReason::CaptureTruncated).0, u64::from(is_short));
+            assert_eq!(unread, (1, if is_short { record - 36 } else { record }));
+            let word = format!("at byte {}", at + if is_short { 36 } else { 0 });
+            assert!(outcome.description.contains(&word), "{}", outcome.description);
+        }
+    }
+    // Bytes that belong to nothing, and a piece that is missing.
+    let mut file = sound.clone();
+    file.splice(start_of(70)..start_of(70), [0x55; 5000]);
+    file.drain(start_of(30) - 10..start_of(32) - 13);
+    let outcome = read(&file);
+    assert!(outcome.datagrams.len() >= 1997 && outcome.datagrams.ends_with(&expected[70..]));
+    assert_eq!(outcome.lost(LossReason::CaptureDamaged).0, 2);
 }
 
 #[test]
@@ -560,9 +603,8 @@ fn pcapng_of_both_orders_with_every_kind_of_packet() {
         blocks.block(0x0BAD, &vec![7; 300_000]);
         let simple = packet(3, 12);
         blocks.block(3, &[&blocks.number::<4>(simple.len() as u64)[..], &simple].concat());
-        // An unreadable link, an interface that is not there.
+        // An unreadable link.
         blocks.packet(6, 2, 1_000_200, &packet(4, 10));
-        blocks.packet(6, 9, 1_000_200, &packet(5, 10));
         let dropped = [blocks.option(5, &blocks.number::<8>(30)), blocks.option(7, &blocks.number::<8>(4))];
         blocks.block(5, &[&blocks.number::<4>(0)[..], &[0; 8], &dropped.concat()].concat());
         // A second section in the other order.
@@ -573,7 +615,7 @@ fn pcapng_of_both_orders_with_every_kind_of_packet() {
         let expected = [payload(1, 10), payload(2, 11), payload(3, 12), payload(6, 10)];
         assert_eq!(outcome.datagrams, expected, "big: {big}");
         assert_eq!(outcome.batches[0], (300_000, 4));
-        assert_eq!((outcome.filtered(), outcome.lost_any()), ((2, 0), 0));
+        assert_eq!((outcome.filtered(), outcome.lost_any()), ((1, 0), 0));
         assert_eq!(outcome.witness("capture_dropped_by_host"), 34);
         assert_eq!(outcome.witness("capture_damaged"), 0);
     }
@@ -599,7 +641,7 @@ fn pcapng_times_have_the_resolution_and_offset_of_their_interface() {
 }
 
 #[test]
-fn damaged_pcapng_ends_with_a_word() {
+fn what_is_damaged_in_pcapng_is_told_with_its_place() {
     let mut blocks = Blocks { big: false, file: Vec::new() };
     blocks.section(false);
     blocks.interface(101, &[]);
@@ -617,9 +659,53 @@ fn damaged_pcapng_ends_with_a_word() {
         let outcome = read(&file);
         assert_eq!(outcome.datagrams.len(), 1);
         assert!(outcome.description.contains(word), "{}", outcome.description);
+        assert!(outcome.description.contains(&format!("at byte {sound}")), "{}", outcome.description);
+        let unread = (file.len() - sound) as u64;
+        assert_eq!(outcome.lost(LossReason::CaptureDamaged), (1, unread));
+        assert_eq!(outcome.witness("capture_unread_bytes"), unread);
     }
     for cut in sound..blocks.file.len() {
         assert_eq!(read(&blocks.file[..cut]).witness("capture_damaged"), u64::from(cut > sound), "at {cut}");
+    }
+}
+
+#[test]
+fn blocks_behind_a_damaged_one_are_read() {
+    let mut blocks = Blocks { big: false, file: Vec::new() };
+    blocks.section(false);
+    blocks.interface(101, &[]);
+    let mut starts = Vec::new();
+    for number in 0..500 {
+        starts.push(blocks.file.len());
+        blocks.packet(6, 0, number, &packet(number as usize, 50 + number as usize % 700));
+    }
+    starts.push(blocks.file.len());
+    // Length, type and length, an interface that is not there, the packet's own length; in steps of 4 bytes or not.
+    let damages: [(usize, &[u8]); 6] = [
+        (4, &[0xFF; 4]),
+        (4, &[0, 0, 0, 1]),
+        (0, &[0x77, 0, 0, 0, 0, 0, 0, 0x10]),
+        (8, &[9]),
+        (20, &[0xFF; 4]),
+        (3, &[0xFF; 7]),
+    ];
+    for (place, bytes) in damages {
+        for number in [0, 250, 498, 499] {
+            let mut file = blocks.file.clone();
+            let at = starts[number];
+            file[at + place..at + place + bytes.len()].copy_from_slice(bytes);
+            // As a file, whose end is known, and as a pipe, of which what is read over cannot be read again.
+            let path = tempfile::NamedTempFile::new().expect("a temporary folder");
+            std::fs::write(path.path(), &file).expect("writable");
+            let pool = Pool::new(4, 128 << 10).expect("small");
+            let outcome = run(PcapSource::open(path.path(), PcapFilter::default(), pool).expect("a capture"));
+            assert_eq!(outcome.datagrams.len(), 499, "{bytes:02x?} at {place} of block {number}");
+            let unread = (starts[number + 1] - at) as u64;
+            assert_eq!(outcome.lost(LossReason::CaptureDamaged), (1, unread), "{}", outcome.description);
+            let piped = read(&file);
+            let missing = 500 - piped.datagrams.len() as u64;
+            assert!(missing > 0 && piped.lost(LossReason::CaptureDamaged).1 >= 12 * missing);
+        }
     }
 }
 

@@ -67,6 +67,17 @@ impl UdpReceiver {
         }
     }
 
+    /// Throws away what waits to be received, and counts it as abandoned: nobody will take it. A ring keeps what it holds to itself.
+    ///
+    /// # Errors
+    /// When the socket is of no further use.
+    pub fn abandon(&mut self) -> Result<(), TransportError> {
+        match &mut self.0 {
+            Way::Socket(receiver) => receiver.abandon(),
+            Way::Ring(_) => Ok(()),
+        }
+    }
+
     /// Sends an empty datagram to the connected other end: how some boards learn whom to stream to.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::batch::Frames;
-use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally};
+use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
 
 use super::MESSAGE_ROOM_BYTES;
 use super::book::{Book, Spilled, Verdict, datagram_count};
@@ -315,28 +315,38 @@ impl SocketReceiver {
                 let ready = system::wait_readable(self.socket.as_fd(), wait)
                     .map_err(|cause| self.failed("ppoll", cause))?;
                 for _ in 0..if ready { DROP_CALLS } else { 0 } {
-                    match self.table.receive(self.socket.as_fd(), &mut [], 0, SLOTS) {
-                        Ok(received) => {
-                            for index in 0..received {
-                                let message = self.table.message(index);
-                                if let Verdict::Take = self.book.judge(&message, &self.settings) {
-                                    self.book.lose(
-                                        LossReason::NoBlock,
-                                        datagram_count(&message),
-                                        message.length,
-                                    );
-                                }
-                            }
-                        }
-                        Err(cause) => match self.pass_over(cause)? {
-                            Passed::Nothing => break,
-                            Passed::Refused => {}
-                        },
+                    if !self.discard(LossReason::NoBlock)? {
+                        break;
                     }
                 }
             }
         }
         Ok(Received::Full)
+    }
+
+    /// Throws a call's worth of what waits away, and counts it as lost; `false` when nothing waits.
+    fn discard(&mut self, reason: LossReason) -> Result<bool, TransportError> {
+        match self.table.receive(self.socket.as_fd(), &mut [], 0, SLOTS) {
+            Ok(received) => {
+                for index in 0..received {
+                    let message = self.table.message(index);
+                    if let Verdict::Take = self.book.judge(&message, &self.settings) {
+                        self.book.lose(reason, datagram_count(&message), message.length);
+                    }
+                }
+                Ok(received > 0)
+            }
+            Err(cause) => Ok(matches!(self.pass_over(cause)?, Passed::Refused)),
+        }
+    }
+
+    /// Throws away what waits now, and counts it as abandoned.
+    pub fn abandon(&mut self) -> Result<(), TransportError> {
+        let lost = |book: &Book| book.tally.total_lost(LossReason::Abandoned, Unit::Bytes);
+        // Whoever goes on sending is not listened to for ever.
+        let (waiting, before) = (self.waiting_bytes(), lost(&self.book));
+        while lost(&self.book) - before < waiting && self.discard(LossReason::Abandoned)? {}
+        Ok(())
     }
 
     /// Tells a call that found nothing from one that failed.

@@ -1,0 +1,50 @@
+//! What of a capture could not be read, and where.
+//!
+//! ```text
+//!  … record | damage ──── bytes looked through ──── | record …  ─► a place: from byte, to byte, what was seen
+//! ```
+
+/// Places that are told in words; of the others their number and bytes are known.
+const PLACES_TOLD: usize = 4;
+
+/// The places in a file where no packet could be read.
+#[derive(Debug, Default)]
+pub(super) struct Damage {
+    told: Vec<String>,
+    places: u64,
+    bytes: u64,
+}
+
+impl Damage {
+    /// The bytes `from .. to` of the file could not be read because of `what`.
+    pub fn note(&mut self, what: &str, from: u64, to: u64) {
+        self.places += 1;
+        self.bytes += to.saturating_sub(from);
+        if self.told.len() < PLACES_TOLD {
+            self.told.push(match to > from {
+                true => format!("{what}, at byte {from}: {} bytes up to byte {to} were not read", to - from),
+                false => format!("{what}, at byte {from}"),
+            });
+        }
+    }
+
+    /// Places where something could not be read.
+    pub fn places(&self) -> u64 {
+        self.places
+    }
+
+    /// Bytes of the file that were not read.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// All of it in words; `None` of a sound file.
+    pub fn words(&self) -> Option<String> {
+        let others = self.places - self.told.len() as u64;
+        let more = match others {
+            0 => String::new(),
+            others => format!("; and {others} more places, {} bytes in all", self.bytes),
+        };
+        (self.places > 0).then(|| self.told.join("; ") + &more)
+    }
+}
