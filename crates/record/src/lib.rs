@@ -54,6 +54,6 @@ pub use read::{
 };
 pub use removed::RemovedTables;
 pub use retention::{OldRuns, RemovedRun, Retained};
-pub use run_record::{CoincidenceRecord, CutRecord, RunRecord, RunRecordState, utc_text};
+pub use run_record::{ChannelsRecord, CoincidenceRecord, CutRecord, RunRecord, RunRecordState, utc_text};
 pub use settings::{Compression, OnFull, RecordedHits, Retention, Settings, Sync};
 pub use table::Table;

@@ -62,6 +62,9 @@ pub struct RunRecord {
     pub versions: BTreeMap<String, String>,
     /// Names of the sources, by number.
     pub sources: Vec<String>,
+    /// The channels of each source that gives hits, by its name: they are disjoint, so that the channel of a hit says which source it
+    /// came from. Empty of older runs, and where they are not disjoint.
+    pub channels: BTreeMap<String, ChannelsRecord>,
     /// The configuration as the user wrote it.
     pub configuration: String,
     /// What the files hold.
@@ -82,6 +85,16 @@ pub struct RunRecord {
     pub remarks: Vec<String>,
     /// What the room that ran it wants to keep beside: signals of boards, the resolved plan, host facts.
     pub details: BTreeMap<String, serde_json::Value>,
+}
+
+/// The channels of one source: `first` to `first + count - 1`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChannelsRecord {
+    /// The first one.
+    pub first: u16,
+    /// How many there are.
+    pub count: u16,
 }
 
 /// What one cut did.
@@ -175,6 +188,14 @@ impl RunRecord {
             configuration: configuration.to_owned(),
             ..RunRecord::default()
         }
+    }
+
+    /// Name of the source that gave the hits of a channel; `None` where no source has it, and of runs that do not say.
+    pub fn source_of(&self, channel: u16) -> Option<&str> {
+        let has = |channels: &ChannelsRecord| {
+            channel.checked_sub(channels.first).is_some_and(|offset| offset < channels.count)
+        };
+        self.channels.iter().find(|(_, channels)| has(channels)).map(|(name, _)| name.as_str())
     }
 
     /// Completes the record of a run that ends now.

@@ -128,14 +128,18 @@ impl Given<'_> {
     fn framed(&self, source: Box<dyn Source>, pool: Pool) -> Result<Opened, RunError> {
         let Given { settings, format, id, .. } = *self;
         let is_stream = source.is_stream();
-        let unpack = format
-            .unpack(id, is_stream, is_file(settings), (pool.block_count(), pool.block_size()))
+        let (unpack, decoders) = format
+            .path(
+                id,
+                (is_stream, is_file(settings)),
+                (pool.block_count(), pool.block_size()),
+                settings.head.workers.max(1),
+            )
             .map_err(|message| self.refused(message))?;
-        let decoders = (0..settings.head.workers.max(1)).map(|_| format.decode(id)).collect::<Result<_, _>>();
         Ok(Opened {
             source,
             unpack,
-            decoders: decoders.map_err(|message| self.refused(message))?,
+            decoders,
             wire_units: format.wire_units(is_stream),
             pool,
             control: None,

@@ -69,13 +69,15 @@ fn channel_map(configuration: &Configuration) -> Result<ChannelMap, Refused> {
     let sources: Vec<SourceChannels> = configuration
         .hit_sources()
         .enumerate()
-        .map(|(index, (source, format))| {
+        .filter_map(|(index, (source, format))| {
+            // A source that makes no hits has no channel.
             let (first, count) = format.channels();
-            SourceChannels {
+            let last = first.saturating_add(count.checked_sub(1)?);
+            Some(SourceChannels {
                 source: SourceId(index as u16),
                 name: source.head.name.clone(),
-                channels: first..=first.saturating_add(count.saturating_sub(1)),
-            }
+                channels: first..=last,
+            })
         })
         .collect();
     let rows = match &configuration.channels.file {

@@ -24,7 +24,7 @@ use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{
-    CoincidenceRecord, CutRecord, RecordError, RunDirectory, RunRecord, RunRecordState, Table,
+    ChannelsRecord, CoincidenceRecord, CutRecord, RecordError, RunDirectory, RunRecord, RunRecordState, Table,
 };
 
 use crate::config::Configuration;
@@ -259,6 +259,14 @@ fn fail(summary: &mut Summary, error: &RecordError) {
     summary.failures.push(error.to_string());
 }
 
+/// Which source has which channels, where that can be told: older recordings may have sources that share some.
+fn channels_of(configuration: &Configuration) -> BTreeMap<String, ChannelsRecord> {
+    let ranges = configuration.channel_ranges().filter(|_| configuration.shared_channels().is_none());
+    ranges
+        .map(|(name, range)| (name.to_owned(), ChannelsRecord { first: range.first, count: range.count }))
+        .collect()
+}
+
 fn take_data(
     configuration: &Configuration,
     origin: &Origin,
@@ -271,8 +279,11 @@ fn take_data(
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
-    let record =
-        RunRecord { comment, ..RunRecord::start(&directory, title, &configuration.text, &roster.names) };
+    let record = RunRecord {
+        comment,
+        channels: channels_of(configuration),
+        ..RunRecord::start(&directory, title, &configuration.text, &roster.names)
+    };
     record.write(&directory)?;
     let mut files = Files { directory, record, has_begun: false };
     let result = files

@@ -25,7 +25,7 @@ pub use schema::json_schema;
 
 use thalweg_readout::links::{Boards, EmulatedBoards, LinkPlan, LinkSettings};
 
-use crate::format::{EmulateSettings, Format, FormatSettings, HitFormat, keys_of};
+use crate::format::{ChannelRange, EmulateSettings, Format, FormatSettings, HitFormat, keys_of};
 use crate::placement::ThreadSettings;
 use crate::units::UnitSettings;
 
@@ -249,6 +249,22 @@ impl Configuration {
         self.sources.iter().filter_map(|source| match &source.format {
             FormatSettings::Hits(format) => Some((source, format)),
             FormatSettings::Triggered(_) => None,
+        })
+    }
+
+    /// The channels of each source that gives hits, by its name.
+    pub(crate) fn channel_ranges(&self) -> impl Iterator<Item = (&str, ChannelRange)> {
+        self.hit_sources()
+            .map(|(source, format)| (source.head.name.as_str(), format.channel_range()))
+            .filter(|(_, range)| range.count > 0)
+    }
+
+    /// The first two sources that have a channel in common: the channel of a hit does not say then which of them it came from.
+    pub(crate) fn shared_channels(&self) -> Option<[(&str, ChannelRange); 2]> {
+        let ranges: Vec<_> = self.channel_ranges().collect();
+        ranges.iter().enumerate().find_map(|(index, source)| {
+            let other = ranges[..index].iter().find(|(_, taken)| taken.overlaps(source.1))?;
+            Some([*other, *source])
         })
     }
 

@@ -7,6 +7,11 @@ use thalweg_data::{Decode, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::unpack::{TcpUnpack, UdpUnpack};
 use thalweg_frontend::{abcd, compass, digitizer2, generic};
 
+use super::ChannelRange;
+
+/// The framing of one source, and its decoders.
+pub(crate) type FrontEnd = (Box<dyn Unpack>, Vec<Box<dyn Decode>>);
+
 /// A format of self-triggered boards with its settings.
 #[derive(Clone, Debug, Serialize)]
 pub enum HitFormat {
@@ -21,54 +26,50 @@ pub enum HitFormat {
 }
 
 impl HitFormat {
-    /// The framing of one source of this format.
+    /// The framing of one source of this format and so many decoders behind it, which take its units in turn and share what they know
+    /// of its clock.
     ///
     /// # Errors
     /// What the front end says of settings that do not fit together.
-    pub(crate) fn unpack(
+    pub(crate) fn path(
         &self,
         source: SourceId,
-        is_stream: bool,
-        is_file: bool,
+        (is_stream, is_file): (bool, bool),
         (blocks, block_bytes): (usize, usize),
-    ) -> Result<Box<dyn Unpack>, String> {
+        decoders: usize,
+    ) -> Result<FrontEnd, String> {
         // A unit in the making holds its blocks: it may take a quarter of them.
         let largest_unit_bytes = (block_bytes * blocks / 4) as u64;
         Ok(match self {
-            // Raw blobs in a file have no packet headers.
-            HitFormat::Digitizer2(_) if is_file => Box::new(TcpUnpack::of_blob(source, block_bytes)),
-            HitFormat::Digitizer2(_) if is_stream => Box::new(TcpUnpack::new(source, block_bytes)),
-            HitFormat::Digitizer2(_) => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
+            HitFormat::Digitizer2(settings) => {
+                let decoder = digitizer2::Decoder::new(source, settings).map_err(text)?;
+                let unpack: Box<dyn Unpack> = match (is_file, is_stream) {
+                    // Raw blobs in a file have no packet headers.
+                    (true, _) => Box::new(TcpUnpack::of_blob(source, block_bytes)),
+                    (_, true) => Box::new(TcpUnpack::new(source, block_bytes)),
+                    _ => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
+                };
+                (unpack, several(&decoder, decoders))
+            }
             HitFormat::Generic(settings) if settings.stream != is_stream => {
                 let (found, write) = if is_stream { ("a stream", true) } else { ("datagrams", false) };
                 return Err(format!("the URL gives {found}; write `stream = {write}`, or change the URL"));
             }
             HitFormat::Generic(settings) => {
-                Box::new(generic::GenericUnpack::new(source, settings).map_err(text)?)
+                let unpack = generic::GenericUnpack::new(source, settings).map_err(text)?;
+                let decoder = generic::GenericDecode::new(source, settings).map_err(text)?.behind(&unpack);
+                (Box::new(unpack), several(&decoder, decoders))
             }
             HitFormat::Compass(settings) => {
-                Box::new(compass::CompassUnpack::new(source, settings).map_err(text)?)
+                let unpack = compass::CompassUnpack::new(source, settings).map_err(text)?;
+                let decoder = compass::CompassDecode::new(source, settings).map_err(text)?;
+                (Box::new(unpack), several(&decoder, decoders))
             }
-            HitFormat::Abcd(settings) => Box::new(abcd::AbcdUnpack::new(source, settings).map_err(text)?),
-        })
-    }
-
-    /// A decoder of one source of this format.
-    ///
-    /// # Errors
-    /// What the front end says of settings that do not fit together.
-    pub(crate) fn decode(&self, source: SourceId) -> Result<Box<dyn Decode>, String> {
-        Ok(match self {
-            HitFormat::Digitizer2(settings) => {
-                Box::new(digitizer2::Decoder::new(source, settings).map_err(text)?)
+            HitFormat::Abcd(settings) => {
+                let unpack = abcd::AbcdUnpack::new(source, settings).map_err(text)?;
+                let decoder = abcd::AbcdDecode::new(source, settings).map_err(text)?.behind(&unpack);
+                (Box::new(unpack), several(&decoder, decoders))
             }
-            HitFormat::Generic(settings) => {
-                Box::new(generic::GenericDecode::new(source, settings).map_err(text)?)
-            }
-            HitFormat::Compass(settings) => {
-                Box::new(compass::CompassDecode::new(source, settings).map_err(text)?)
-            }
-            HitFormat::Abcd(settings) => Box::new(abcd::AbcdDecode::new(source, settings).map_err(text)?),
         })
     }
 
@@ -109,6 +110,18 @@ impl HitFormat {
             HitFormat::Abcd(settings) => (settings.first_channel, clamped(settings.channel_count())),
         }
     }
+}
+
+impl HitFormat {
+    /// The channels of the experiment that this source has.
+    pub(crate) fn channel_range(&self) -> ChannelRange {
+        let (first, count) = self.channels();
+        ChannelRange { first, count }
+    }
+}
+
+fn several<D: Decode + Clone + 'static>(decoder: &D, count: usize) -> Vec<Box<dyn Decode>> {
+    (0..count).map(|_| Box::new(decoder.clone()) as Box<dyn Decode>).collect()
 }
 
 fn clamped(channels: usize) -> u16 {

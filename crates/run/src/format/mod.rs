@@ -1,5 +1,6 @@
 //! Which front end a `format` in the configuration means.
 
+mod channel_range;
 mod hits;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use thalweg_frontend::{abcd, compass, digitizer2, fragment, generic, sitcp};
 use thalweg_readout::links::{Boards, EmulatedBoards};
 
+pub(crate) use channel_range::ChannelRange;
 pub use hits::HitFormat;
 
 /// What a board or file speaks.

@@ -14,8 +14,8 @@ use thalweg_transport::placement::Machine;
 
 use super::Resolved;
 use crate::assemble::leading::Leading;
-use crate::config::{ConfigError, SourceSettings};
-use crate::format::{EmulateSettings, FormatSettings};
+use crate::config::{ConfigError, Configuration, SourceSettings};
+use crate::format::{ChannelRange, EmulateSettings, FormatSettings};
 use crate::open::is_file;
 use crate::units::busy_told;
 
@@ -34,6 +34,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
             .and_then(|()| opens(source));
         checked.map_err(|message| configuration.invalid_source(source, message))?;
     }
+    channels(configuration)?;
     let not_allowed = |message: String| configuration.invalid(message);
     let monitor = configuration.monitor.as_ref();
     monitor.map_or(Ok(()), |monitor| monitor.check()).map_err(|error| not_allowed(error.to_string()))?;
@@ -77,8 +78,7 @@ fn opens(source: &SourceSettings) -> Result<(), String> {
     let (endpoint, id) = (&source.endpoint, SourceId(0));
     endpoint.check_single()?;
     let is_stream = endpoint.gives_stream().unwrap_or_else(|| format.wants_stream());
-    format.unpack(id, is_stream, is_file(source), endpoint.pool_shape())?;
-    format.decode(id)?;
+    format.path(id, (is_stream, is_file(source)), endpoint.pool_shape(), 1)?;
     if let Some(faults) = &source.head.faults {
         faults.check(is_stream, &endpoint.url.to_string()).map_err(|error| error.to_string())?;
     }
@@ -86,6 +86,23 @@ fn opens(source: &SourceSettings) -> Result<(), String> {
         return Err(format!("`loss = {}`: write a fraction from 0 to 1", source.head.loss));
     }
     Ok(())
+}
+
+/// Whether the channel of a hit says which source it came from: no two sources have one in common.
+fn channels(configuration: &Configuration) -> Result<(), ConfigError> {
+    let Some([(other, taken), (name, range)]) = configuration.shared_channels() else { return Ok(()) };
+    let others: Vec<ChannelRange> = configuration
+        .channel_ranges()
+        .filter_map(|(other, taken)| Some(taken).filter(|_| other != name))
+        .collect();
+    let advice = match range.moved_clear_of(&others) {
+        Some(free) => format!("write `first_channel = {free}` for \"{name}\""),
+        None => "no range of that length is free".to_owned(),
+    };
+    Err(configuration.invalid(format!(
+        "source \"{name}\": its channels {range} overlap {taken} of \"{other}\", and a hit's channel would not say which of \
+         them sent it; {advice}, or give `channels` as many as the boards have"
+    )))
 }
 
 /// Whether what these sources give can be cut by time, and is recorded.

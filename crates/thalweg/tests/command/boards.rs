@@ -20,7 +20,7 @@ fn a_run_drives_two_boards_over_their_own_control_protocol() {
     let text = format!(
         "{}{}[record]\ndirectory = \"{}\"\n",
         source("left", "127.0.3.2"),
-        source("right", "127.0.3.3"),
+        source("right", "127.0.3.3") + "first_channel = 64\n",
         folder.at("runs")
     );
     let file = folder.file("run.toml", &text);
@@ -60,12 +60,14 @@ fn free_port() -> u16 {
 
 /// A configuration that listens on these ports, one source each.
 fn listening(folder: &Folder, ports: &[u16]) -> String {
-    let source = |port: &u16| {
+    let source = |(index, port): (usize, &u16)| {
         format!(
-            "[[source]]\nname = \"port-{port}\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:{port}\"\n"
+            "[[source]]\nname = \"port-{port}\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:{port}\"\n\
+             first_channel = {}\n",
+            64 * index
         )
     };
-    let sources: String = ports.iter().map(source).collect();
+    let sources: String = ports.iter().enumerate().map(source).collect();
     folder.file("run.toml", &format!("{sources}[record]\ndirectory = \"{}\"\n", folder.at("runs")))
 }
 

@@ -57,3 +57,43 @@ fn a_table_with_holes_is_refused_with_file_line_and_what_to_write() {
         assert!(!folder.path().join("runs").exists(), "a run was begun");
     }
 }
+
+fn two_boards(folder: &Folder, second: &str) -> String {
+    let board = |name: &str, more: &str| {
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 4\n{more}\n\
+             [source.emulate]\nchannels = 4\nrate_hz = 2e3\n\n"
+        )
+    };
+    let text = board("left", "first_channel = 2")
+        + &board("right", second)
+        + &format!("[record]\ndirectory = \"{}\"\n", folder.at("runs"));
+    folder.file("run.toml", &text)
+}
+
+#[test]
+fn channels_that_two_boards_share_are_refused_with_both_names_and_the_next_free_range() {
+    let folder = Folder::new();
+    for arguments in [&["--explain"][..], &["--seconds", "1"]] {
+        let file = two_boards(&folder, "first_channel = 5");
+        let ended = thalweg(&[&["run", &file], arguments].concat());
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        for words in ["\"left\"", "\"right\"", "5 to 8", "2 to 5", "first_channel = 6"] {
+            assert!(ended.error.contains(words), "{words}: {}", ended.error);
+        }
+        assert!(!folder.path().join("runs").exists(), "a run was begun");
+    }
+}
+
+#[test]
+fn run_json_says_which_channels_are_whose() {
+    let folder = Folder::new();
+    let file = two_boards(&folder, "first_channel = 6");
+    let summary = thalweg(&["run", &file, "--seconds", "0.3", "--json"]).done().json();
+    assert_books_close(&summary);
+    let text = std::fs::read_to_string(format!("{}/run.json", run_directory(&summary))).expect("recorded");
+    let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let expected =
+        serde_json::json!({ "left": { "first": 2, "count": 4 }, "right": { "first": 6, "count": 4 } });
+    assert_eq!(record["channels"], expected, "{text}");
+}

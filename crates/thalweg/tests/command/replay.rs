@@ -7,8 +7,10 @@ fn configuration(folder: &Folder, order: &str) -> String {
     let source = |name: &str, board: u16| {
         format!(
             "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+             channels = 8\nfirst_channel = {}\n\
              [source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000\n\
-             waveform_samples = 16\nstatistics_interval_ms = 100\n"
+             waveform_samples = 16\nstatistics_interval_ms = 100\n",
+            8 * board
         )
     };
     let text = format!(

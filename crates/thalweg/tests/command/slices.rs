@@ -20,7 +20,8 @@ fn two_boards(folder: &Folder, tables: &str, more: &str) -> String {
     let source = |name: &str, board: u16, keys: &str| {
         format!(
             "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n{keys}\
-             [source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000\n"
+             channels = 8\nfirst_channel = {}\n[source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000\n",
+            8 * board
         )
     };
     let text = format!(

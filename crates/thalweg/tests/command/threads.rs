@@ -148,8 +148,9 @@ fn five_hundred_boards_are_explained_on_a_page() {
     let folder = Folder::new();
     let source = |number: usize| {
         format!(
-            "[[source]]\nname = \"board-{number}\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:{}\"\nmemory_bytes = 4194304\n",
-            20_000 + number
+            "[[source]]\nname = \"board-{number}\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:{}\"\nmemory_bytes = 4194304\nfirst_channel = {}\n",
+            20_000 + number,
+            64 * (number - 1)
         )
     };
     let sources: String = (1..=512).map(source).collect();
