@@ -120,7 +120,8 @@ impl HitPath {
     /// Stops the boards; what they have sent is still on its way.
     pub(super) fn stop(&mut self, signals: &Signals) {
         for control in &mut self.controls {
-            if let Err(error) = control.stop().and_then(|()| control.disarm()) {
+            // It is disarmed when what it has measured is here: that would clear what it still holds.
+            if let Err(error) = control.stop() {
                 signals.fail(error.to_string());
             }
         }
@@ -131,9 +132,14 @@ impl HitPath {
     ///
     /// # Errors
     /// When the truth cannot be written to its end.
-    pub(super) fn finish(self, site: &Site<'_>) -> Result<HitsTaken, RunError> {
+    pub(super) fn finish(mut self, site: &Site<'_>) -> Result<HitsTaken, RunError> {
         for reader in self.readers {
             joined(reader, site.signals);
+        }
+        for control in &mut self.controls {
+            if let Err(error) = control.disarm() {
+                site.signals.note_failure(error.to_string());
+            }
         }
         let collector = joined(self.collector, site.signals);
         let process = self.process.and_then(|process| joined(process, site.signals));
@@ -304,7 +310,17 @@ fn close_sender_books(ledger: &Ledger, boards: &[Option<HostedBoard>], signals: 
         tally.input(Unit::Hits, hits);
         tally.output(Unit::Hits, decoded.min(hits));
         tally.lost(LossReason::NeverReceived, Unit::Hits, hits.saturating_sub(decoded));
-        ledger.open(Stage::Sender, source, &[Unit::Hits]).publish(&tally);
+        // The wire knows of gaps between datagrams that came. Those behind the last one are seen by who sent them alone.
+        let wire = books.account(Stage::Wire, source).filter(|account| account.counts(Unit::Datagrams));
+        let seen = wire.map(|account| account.tally.total_input(Unit::Datagrams));
+        let sent = board.totals().sent.datagrams;
+        if let Some(seen) = seen.filter(|_| sent > 0) {
+            tally.input(Unit::Datagrams, sent);
+            tally.output(Unit::Datagrams, seen.min(sent));
+            tally.lost(LossReason::NeverReceived, Unit::Datagrams, sent.saturating_sub(seen));
+        }
+        let units: &[Unit] = if seen.is_some() { &[Unit::Hits, Unit::Datagrams] } else { &[Unit::Hits] };
+        ledger.open(Stage::Sender, source, units).publish(&tally);
         board.failures().into_iter().for_each(|message| signals.fail(message));
     }
     sum

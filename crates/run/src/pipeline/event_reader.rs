@@ -14,11 +14,11 @@ use std::time::Duration;
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::Upstream;
-use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber};
+use thalweg_data::{Busy, Events, Fragments, Frames, LossReason, Mark, SnapshotNumber, Unit};
 use thalweg_readout::group::{LinkId, News};
 
 use super::busy_share::BusyShare;
-use super::drain::Drain;
+use super::drain::{Drain, Drained};
 use super::event_outlet::{EVENT_BATCHES, EventOutlet};
 use super::lane::wait_for_empty;
 use super::leader::Leader;
@@ -176,19 +176,33 @@ impl EventReader {
     pub(crate) fn run(mut self, signals: &Arc<Signals>) {
         let mut drain = Drain::new(DRAIN);
         let mut goes_on = true;
-        while goes_on
-            && self.inputs.open_links() > 0
-            && !drain.is_over(|| self.inputs.waiting_bytes(), signals)
-        {
+        let mut drained = Drained::No;
+        while goes_on && self.inputs.open_links() > 0 && drained == Drained::No {
             goes_on = self.turn(&mut drain, signals);
+            drained = drain.state(|| self.inputs.waiting_bytes(), signals);
+        }
+        if drained == Drained::GivenUp {
+            self.abandon(&drain, signals);
         }
         self.end(signals);
     }
 
+    /// What waits in the links is thrown away and counted: nobody takes it any more.
+    fn abandon(&mut self, drain: &Drain, signals: &Signals) {
+        if let Err(error) = self.inputs.abandon() {
+            signals.note_failure(error.to_string());
+        }
+        let lost = |link| self.inputs.receive_tally(link).total_lost(LossReason::Abandoned, Unit::Bytes);
+        signals.note_failure(drain.words(self.inputs.ids().map(lost).sum()));
+    }
+
     fn turn(&mut self, drain: &mut Drain, signals: &Signals) -> bool {
         let feed = &mut self.feed;
+        drain.listen();
+        let mut is_idle = true;
         let turn = match self.inputs.turn(TURN_WAIT, &mut |link, frames, fragments| {
             if !frames.slices.is_empty() {
+                is_idle = false;
                 drain.heard(|| frames.byte_count());
             }
             feed.take(link, frames, fragments, signals);
@@ -199,6 +213,9 @@ impl EventReader {
                 return false;
             }
         };
+        if is_idle {
+            drain.idle();
+        }
         self.latest = turn.mark;
         if !self.feed.held.is_empty() {
             drain.heard(|| 0);

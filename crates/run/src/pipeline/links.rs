@@ -87,6 +87,14 @@ impl Links {
         }
     }
 
+    /// Throws away what waits in the sockets, and counts it.
+    pub(crate) fn abandon(&mut self) -> Result<(), SourceError> {
+        match self {
+            Links::Live(group) => group.abandon(),
+            Links::Replayed(_) => Ok(()),
+        }
+    }
+
     /// The kernel's counters of a link; a recording has none.
     pub(crate) fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         match self {

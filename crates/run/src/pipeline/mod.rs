@@ -33,7 +33,7 @@ mod selection;
 mod slicer;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use thalweg_data::{Account, SnapshotNumber, Tally};
 
@@ -91,6 +91,8 @@ pub(crate) struct Signals {
     /// Nobody will make room on the disk.
     out_of_room: AtomicBool,
     on_hold: AtomicBool,
+    /// Batches that were written, of whatever: while it grows, what waits before it will be taken.
+    written: AtomicU64,
     threads_left: AtomicUsize,
     units: UnitsLeft,
     failures: Mutex<Vec<String>>,
@@ -138,6 +140,16 @@ impl Signals {
 
     fn is_out_of_room(&self) -> bool {
         self.out_of_room.load(Ordering::Acquire)
+    }
+
+    /// A recording has taken another batch.
+    fn note_written(&self) {
+        self.written.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Batches that the recordings have taken.
+    fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// Whether the sources of hits are not to be read for a while.

@@ -35,7 +35,10 @@ impl Outcome {
     /// A batch was written, or not.
     pub(crate) fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
         match result {
-            Ok(()) => self.wait(false, signals),
+            Ok(()) => {
+                signals.note_written();
+                self.wait(false, signals);
+            }
             Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => self.wait(true, signals),
             Err(error) if self.has_failed => tracing::debug!("{error}"),
             Err(error) => {

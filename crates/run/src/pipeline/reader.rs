@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_data::ring::Upstream;
-use thalweg_data::{Frames, Mark, Received, SnapshotNumber, Source, SourceId, Unpack};
+use thalweg_data::{Frames, LossReason, Mark, Received, SnapshotNumber, Source, SourceId, Unit, Unpack};
 
-use super::drain::Drain;
+use super::drain::{Drain, Drained};
 use super::lane::Lanes;
 use super::lane::wait_for_empty;
 use super::{Ledgered, Signals};
@@ -67,6 +67,7 @@ impl Reader {
                 continue;
             }
             frames.clear();
+            drain.listen();
             let received = match self.source.receive(&mut frames, RECEIVE_WAIT) {
                 Ok(received) => received,
                 Err(error) => {
@@ -75,10 +76,15 @@ impl Reader {
                 }
             };
             frames.header.source = self.id;
-            if received != Received::Idle {
-                drain.heard(|| frames.byte_count());
+            match received {
+                Received::Idle => drain.idle(),
+                _ => drain.heard(|| frames.byte_count()),
             }
-            let end = received == Received::End || drain.is_over(|| self.source.waiting_bytes(), signals);
+            let drained = drain.state(|| self.source.waiting_bytes(), signals);
+            let end = received == Received::End || drained != Drained::No;
+            if drained == Drained::GivenUp {
+                self.abandon(&drain, signals);
+            }
             frames.header.end = end;
             let mark = frames.header.mark;
             let idle = frames.slices.is_empty() && !end;
@@ -89,7 +95,19 @@ impl Reader {
                 break;
             }
         }
+        if let Some(message) = self.source.unreadable() {
+            signals.note_failure(message);
+        }
         self.publish_last();
+    }
+
+    /// What waits is thrown away and counted: nobody takes it any more.
+    fn abandon(&mut self, drain: &Drain, signals: &Signals) {
+        if let Err(error) = self.source.abandon() {
+            signals.note_failure(error.to_string());
+        }
+        let lost = self.source.tally().total_lost(LossReason::Abandoned, Unit::Bytes);
+        signals.note_failure(drain.words(lost));
     }
 
     /// Takes one receive call's bytes through framing; passes a batch on when it is due.
@@ -104,8 +122,7 @@ impl Reader {
             self.source.carry(unfinished);
         }
         if end {
-            let mut carried = Frames::default();
-            carried.header = frames.header;
+            let mut carried = Frames { header: frames.header, ..Frames::default() };
             self.source.give_carried(&mut carried);
             self.unpack.finish(&carried, &mut pending.units);
         }

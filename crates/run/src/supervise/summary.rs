@@ -291,7 +291,10 @@ pub(crate) fn no_data(books: &Books, sources: &[SourceSummary], seconds: f64) ->
 /// Hits missing by the senders' totals although nothing was seen to be missing: a loss without a place.
 pub(crate) fn unplaced_loss(books: &Books, hits_never_received: u64) -> Option<String> {
     use thalweg_data::Stage;
-    let placed = books.losses().iter().any(|loss| loss.unit != Unit::Hits && loss.stage != Stage::Sender);
+    let placed = books
+        .losses()
+        .iter()
+        .any(|loss| loss.unit != Unit::Hits && (loss.stage != Stage::Sender || loss.unit == Unit::Datagrams));
     (hits_never_received > 0 && !placed).then(|| {
         format!("{hits_never_received} hits are missing by the senders' totals, and no gap was seen")
     })

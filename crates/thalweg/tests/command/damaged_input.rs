@@ -1,0 +1,102 @@
+//! Captures and files of which a part cannot be read.
+
+use serde_json::Value;
+
+use crate::process::{Ended, Folder, assert_books_close, number, thalweg};
+
+/// A packet of 20 bytes: number, bytes behind the header, time, and payload.
+fn packet(number: u32) -> Vec<u8> {
+    [&[0xA5, 0x5A][..], &number.to_be_bytes(), &8u16.to_be_bytes(), &number.to_be_bytes(), &[7; 8]].concat()
+}
+
+/// Reads `input` as packets of that kind.
+fn run(name: &str, input: &[u8], stream: bool) -> Ended {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join(name), input).expect("written");
+    let runs = folder.at("runs");
+    let scheme = if stream { "file" } else { "pcap" };
+    let text = format!(
+        r#"
+[[source]]
+name = "board"
+format = "generic"
+url = "{scheme}://{name}"
+byte_order = "big"
+stream = {stream}
+header_bytes = 12
+field = {{ mark = {{ offset = 0, width = 2 }}, number = {{ offset = 2, width = 4 }}, bytes = {{ offset = 6, width = 2 }}, time = {{ offset = 8, width = 4 }} }}
+check = [{{ field = "mark", equals = 0xA55A }}]
+sequence = {{ field = "number" }}
+trigger = {{ field = "number" }}
+timestamp = {{ field = "time", tick_ps = 1000.0 }}
+length = {{ field = "bytes" }}
+hits = {{ per = "packet" }}
+[record]
+directory = "{runs}"
+"#
+    );
+    thalweg(&["run", &folder.file("run.toml", &text), "--json"])
+}
+
+fn lost(summary: &Value, reason: &str, unit: &str) -> u64 {
+    let losses = summary["losses"].as_array().expect("a list").iter();
+    losses
+        .filter(|loss| loss["reason"] == reason && loss["unit"] == unit && loss["stage"] != "wire")
+        .map(|loss| number(loss, "count"))
+        .sum()
+}
+
+/// A UDP datagram in IPv4 in a record of a capture, and the byte at which it begins there.
+fn record(file: &mut Vec<u8>, index: u32, payload: &[u8]) -> usize {
+    let at = file.len();
+    let bytes = payload.len() as u16 + 28;
+    for field in [1_700_000_000, index, u32::from(bytes), u32::from(bytes)] {
+        file.extend(field.to_le_bytes());
+    }
+    file.extend([0x45, 0]);
+    file.extend(bytes.to_be_bytes());
+    file.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 7, 10, 0, 0, 1]);
+    for field in [4000, 51_940, bytes - 20, 0] {
+        file.extend(field.to_be_bytes());
+    }
+    file.extend(payload);
+    at
+}
+
+fn capture(packets: u32) -> (Vec<u8>, Vec<usize>) {
+    let mut file = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    let starts = (0..packets).map(|index| record(&mut file, index, &packet(index))).collect();
+    (file, starts)
+}
+
+#[test]
+fn a_damaged_capture_is_read_on_and_what_is_not_read_is_lost_with_its_place() {
+    let (sound, starts) = capture(1000);
+    let summary = run("sound.pcap", &sound, false).done().json();
+    assert_eq!(number(&summary, "hits_recorded"), 1000);
+    let mut damaged = sound;
+    damaged[starts[600] + 8..starts[600] + 12].fill(0xFF);
+    let ended = run("damaged.pcap", &damaged, false);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let summary = ended.json();
+    assert_books_close(&summary);
+    assert_eq!(number(&summary, "hits_recorded"), 999, "{summary:#}");
+    assert_eq!(lost(&summary, "capture_damaged", "bytes"), 64, "{summary:#}");
+    assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
+    let failures = summary["failures"].to_string();
+    assert!(
+        failures.contains("damaged.pcap") && failures.contains(&format!("at byte {}", starts[600])),
+        "{failures}"
+    );
+}
+
+#[test]
+fn the_last_packet_of_a_damaged_file_is_delivered() {
+    let mut bytes = (0..100).flat_map(packet).collect::<Vec<_>>();
+    bytes[98 * 20] = 0;
+    let summary = run("stream.bin", &bytes, true).done().json();
+    assert_books_close(&summary);
+    assert_eq!(number(&summary, "hits_recorded"), 99, "{summary:#}");
+    assert_eq!(lost(&summary, "resynchronised", "bytes"), 20, "{summary:#}");
+    assert_eq!(lost(&summary, "unfinished", "bytes"), 0, "{summary:#}");
+}

@@ -1,0 +1,55 @@
+//! A disk on which every write takes long: nothing is lost without a count.
+//!
+//! ```text
+//!  strace delays each write of the real binary ─► rings full ─► sockets full ─► stop ─► all of it taken, or counted as lost
+//! ```
+
+use std::process::Command;
+
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+
+const WRITES: &str = "write,writev,pwrite64,pwritev,pwritev2";
+
+/// What delays every write by so many milliseconds; `None`, with a word, where processes cannot be traced.
+fn slow_writes(delay_ms: u32) -> Option<Vec<String>> {
+    let works =
+        Command::new("strace").args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "true"]).status();
+    if !works.is_ok_and(|status| status.success()) {
+        println!(
+            "skipped: no strace that may trace (apt install strace; in a container, --cap-add=SYS_PTRACE)"
+        );
+        return None;
+    }
+    let inject = format!("inject={WRITES}:delay_enter={}", delay_ms * 1000);
+    let trace = format!("trace={WRITES}");
+    let words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject];
+    Some(words.map(str::to_owned).into())
+}
+
+#[test]
+fn hits_of_a_run_on_a_slow_disk_are_recorded_or_counted_as_lost() {
+    let Some(through) = slow_writes(25) else { return };
+    let through: Vec<&str> = through.iter().map(String::as_str).collect();
+    // With room for all that waits everything is recorded; with little, the kernel drops what comes last, too.
+    for receive_buffer_bytes in [64 << 20, 256 << 10] {
+        let folder = Folder::new();
+        let text = format!(
+            "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
+             memory_bytes = 6291456\nreceive_buffer_bytes = {receive_buffer_bytes}\n[source.emulate]\nchannels = 8\n\
+             rate_hz = 100e3\n[record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n",
+            folder.at("runs")
+        );
+        let file = folder.file("run.toml", &text);
+        let run = Running::start_as(&through, &["run", &file, "--seconds", "0.7", "--json"]);
+        let summary = run.wait().done().json();
+        assert_books_close(&summary);
+        let sent = number(&summary, "hits_sent");
+        assert!(sent > 100_000, "{summary:#}");
+        if number(&summary, "hits_lost") > 0 {
+            let losses = summary["losses"].as_array().expect("a list").iter();
+            let placed = losses.filter(|loss| loss["unit"] == "datagrams").count();
+            assert!(placed > 0, "lost datagrams have a place: {summary:#}");
+        }
+        thalweg(&["verify", &run_directory(&summary)]).done();
+    }
+}
