@@ -12,6 +12,8 @@ const PLACES_TOLD: usize = 4;
 pub(super) struct Damage {
     told: Vec<String>,
     places: u64,
+    /// Of these, those where bytes were not read.
+    unread_places: u64,
     bytes: u64,
 }
 
@@ -19,6 +21,7 @@ impl Damage {
     /// The bytes `from .. to` of the file could not be read because of `what`.
     pub fn note(&mut self, what: &str, from: u64, to: u64) {
         self.places += 1;
+        self.unread_places += u64::from(to > from);
         self.bytes += to.saturating_sub(from);
         if self.told.len() < PLACES_TOLD {
             self.told.push(match to > from {
@@ -31,6 +34,11 @@ impl Damage {
     /// Places where something could not be read.
     pub fn places(&self) -> u64 {
         self.places
+    }
+
+    /// Places with bytes that were not read; what is missing elsewhere is counted with the packet that it belongs to.
+    pub fn unread_places(&self) -> u64 {
+        self.unread_places
     }
 
     /// Bytes of the file that were not read.

@@ -267,7 +267,7 @@ impl PcapSource {
     /// Counts what of the capture could not be read since the last time: at least a datagram at each place, and bytes of the
     /// file, headers and all.
     fn count_damage(&mut self) {
-        let (places, bytes) = (self.capture.damage().places(), self.capture.damage().bytes());
+        let (places, bytes) = (self.capture.damage().unread_places(), self.capture.damage().bytes());
         let (counted_places, counted_bytes) = std::mem::replace(&mut self.counted_damage, (places, bytes));
         if places > counted_places {
             let new = [(Unit::Datagrams, places - counted_places), (Unit::Bytes, bytes - counted_bytes)];
