@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thalweg_data::Mark;
 
+use super::builder::MOST_REMEMBERED;
 use super::{Assignment, Watermarks};
 
 /// How the event manager chooses the builder unit of a range.
@@ -144,9 +145,9 @@ impl Settings {
     }
 
     /// Most triggers that can be open at a time, assigned and not written, or released and not heard of: a unit that reports more ranges
-    /// than these is not one of this run. A builder unit may have some of three managers.
+    /// than these is not one of this run. A builder unit may have some of three managers, and names those that it remembers.
     pub(super) fn most_open_triggers(&self, builders: usize) -> u64 {
-        3 * u64::from(self.slots.max(32)) * builders as u64 + self.keep_events
+        3 * u64::from(self.slots.max(32)) * builders as u64 + self.keep_events + MOST_REMEMBERED as u64
     }
 
     pub(super) fn marks(&self, whole: u64) -> Watermarks {

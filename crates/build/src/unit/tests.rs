@@ -238,12 +238,12 @@ fn a_report_of_more_ranges_than_triggers_can_be_open_is_refused() {
     };
     let (mut message, credits) = (Message::default(), message::Credits::default());
     manager.connected(Address::Builder(0), Mark(0));
-    for (count, refused) in [(160, 0), (161, 1)] {
+    for (count, refused) in [(1184, 0), (1185, 1)] {
         message::builder_report(&mut message, 7, 1, 0, OnFile::default(), &credits, ranges(count));
         manager.on_message(Address::Builder(0), &message, Mark(1));
         assert_eq!(manager.refused().damaged, refused, "{count} ranges");
     }
-    message::readout_report(&mut message, 7, 1, 0, &message::Progress::default(), ranges(161));
+    message::readout_report(&mut message, 7, 1, 0, &message::Progress::default(), ranges(1185));
     manager.connected(Address::Readout(0), Mark(0));
     manager.on_message(Address::Readout(0), &message, Mark(1));
     assert_eq!(manager.refused().damaged, 2);

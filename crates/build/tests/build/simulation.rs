@@ -146,3 +146,10 @@ fn a_later_attempt_that_had_nothing_leaves_the_row_of_the_one_before() {
         holds(seed);
     }
 }
+
+#[test]
+fn a_report_of_all_that_a_builder_unit_remembers_is_heard() {
+    for seed in [3758, 5146] {
+        holds(seed);
+    }
+}

@@ -29,7 +29,7 @@ use super::{Address, Assignment, Identity, OnFile, Outbox, Refused, Settings, To
 /// Messages to the manager at a time: the rest waits in the lists that they are written from.
 const WORDS_WAITING: usize = 8;
 /// Ranges that are remembered although everybody may have forgotten them.
-const MOST_REMEMBERED: usize = 1024;
+pub(super) const MOST_REMEMBERED: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct Sender {

@@ -550,6 +550,9 @@ impl World {
         }
         let most = slots.max(settings.slots as usize * self.builders.len());
         match &self.manager.unit {
+            Some(unit) if unit.refused().damaged > 0 => {
+                Err(format!("the manager refused {} messages as damaged", unit.refused().damaged))
+            }
             Some(unit) if unit.open_ranges() > 2 * most => {
                 Err(format!("the manager has {} open ranges", unit.open_ranges()))
             }
