@@ -85,6 +85,11 @@ pub trait Source: Send {
         None
     }
 
+    /// How often its connection was lost and opened again: at each, a stream begins anew.
+    fn connections(&self) -> u32 {
+        0
+    }
+
     /// One line on how the source was set up: backend, receive buffer asked for and granted.
     fn description(&self) -> String;
 
@@ -103,6 +108,10 @@ pub trait Unpack: Send {
     fn finish(&mut self, carried: &Frames, units: &mut Frames) {
         let _ = (carried, units);
     }
+
+    /// Tells that the source's connection was opened again: what is unfinished has been told to be so by `finish`, and what
+    /// comes next is the beginning of a stream.
+    fn begin_anew(&mut self) {}
 
     /// Datagrams, bytes and frames: in, out, overhead, lost.
     fn tally(&self) -> &Tally;
@@ -281,4 +290,10 @@ pub trait Control: Send {
     /// # Errors
     /// As for `get`.
     fn disarm(&mut self) -> Result<(), ControlError>;
+
+    /// Called once a second while the board takes data: looks whether it is there, and opens one again that was gone. Returns
+    /// what has changed since the last call, in words.
+    fn service(&mut self) -> Option<String> {
+        None
+    }
 }

@@ -29,6 +29,9 @@ pub struct Piece<'a> {
 pub trait Cut: Send {
     /// Passes on the units found in `piece`, says what is lost, and returns how many bytes at its end wait for more.
     fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize;
+
+    /// The next piece is the beginning of a stream.
+    fn begin_anew(&mut self) {}
 }
 
 /// The framing of one stream, cut by its format's rule.
@@ -64,6 +67,10 @@ impl<C: Cut> Unpack for StreamUnpack<C> {
     fn finish(&mut self, carried: &Frames, units: &mut Frames) {
         let StreamUnpack { account, cut, .. } = self;
         account.finish(carried, |piece, account| cut.cut(piece, units, account));
+    }
+
+    fn begin_anew(&mut self) {
+        self.cut.begin_anew();
     }
 
     fn tally(&self) -> &Tally {

@@ -11,11 +11,13 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use thalweg_data::{Control, ControlError};
+use thalweg_frontend::digitizer2::BoardFacts;
 use thalweg_frontend::digitizer2::control::{BoardInfo, Client, Opening, Reply, Request, UDP_READY_REGISTER};
-use thalweg_transport::UdpReceiver;
 
 /// A board that does not answer a request within this is gone.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
+/// A running board that does not answer within this is gone.
+const KEEP_ALIVE_WAIT: Duration = Duration::from_secs(3);
 /// Empty datagrams are sent this often.
 const INTRODUCTION_STEP: Duration = Duration::from_millis(10);
 /// After so many, what the board says is about us.
@@ -99,19 +101,53 @@ impl Board {
         &self.info
     }
 
-    /// Sends empty datagrams until the board says that it knows where to stream.
+    /// What the board is. A name or a number that it does not tell stays empty.
+    pub fn facts(&mut self) -> BoardFacts {
+        let mut text = |path| self.get(path).unwrap_or_default();
+        let (model, serial) = (text("/par/modelname"), text("/par/serialnum"));
+        self.info.facts(model, serial)
+    }
+
+    /// Where its control port is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.connection.address
+    }
+
+    /// Asks for something that every board knows, to learn whether it is there.
+    ///
+    /// # Errors
+    /// When it does not answer within a few seconds, or the connection is gone.
+    pub(crate) fn keep_alive(&mut self) -> Result<(), ControlError> {
+        let patience = |board: &Board, wait| board.connection.stream.set_read_timeout(Some(wait));
+        patience(self, KEEP_ALIVE_WAIT).map_err(|cause| self.connection.failed(cause))?;
+        let answered = self.get("/par/numch").map(drop);
+        patience(self, REPLY_WAIT).map_err(|cause| self.connection.failed(cause))?;
+        answered
+    }
+
+    /// Lets go of a board that does not answer, without a word to it.
+    pub(crate) fn abandon(mut self) {
+        self.armed = false;
+    }
+
+    /// Sends empty datagrams from our data port until the board says that it knows where to stream.
     ///
     /// # Errors
     /// When it does not say so within `wait`.
-    pub fn introduce(&mut self, receiver: &mut UdpReceiver, wait: Duration) -> Result<(), ControlError> {
+    pub fn introduce(
+        &mut self,
+        own_port: u16,
+        mut send_empty: impl FnMut() -> Result<(), String>,
+        wait: Duration,
+    ) -> Result<(), ControlError> {
         let request = Request {
             value: UDP_READY_REGISTER.to_owned(),
             ..Request::get(self.info.root, "/par/registermisc")
         };
-        let own_port = receiver.local_address().map_or(0, |local| local.port()).to_string();
+        let own_port = own_port.to_string();
         let deadline = Instant::now() + wait;
         for round in 0.. {
-            receiver.send_empty().map_err(|error| self.connection.failed(error))?;
+            send_empty().map_err(|error| self.connection.failed(error))?;
             let reply = self.connection.ask(&request)?;
             match reply.value.first() {
                 Some(port) if *port == own_port => return Ok(()),

@@ -15,6 +15,7 @@
 //! anything came or not.
 
 pub mod bench;
+mod board_link;
 pub mod busy;
 mod busy_input;
 pub mod clock;
@@ -41,7 +42,7 @@ pub use faults::{FaultError, FaultSettings, Faults, Faulty};
 pub use group::{Group, GroupSettings, Link, LinkId, News, Turn};
 pub use links::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, open_links};
 pub use live::{Asked, Live};
-pub use open::{Opened, open};
+pub use open::{Opened, ask_board, open};
 pub use register_control::{RegisterControl, RegisterSettings};
 pub use settings::{Backend, Policy, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};

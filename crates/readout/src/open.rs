@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_data::{Busy, Control, Pool, Source, SourceError};
+use thalweg_data::{Busy, Control, ControlError, Pool, Source, SourceError};
+use thalweg_frontend::digitizer2::BoardFacts;
 use thalweg_transport::{
     Backend as ReceiveBackend, FullPolicy, Peer, TcpReceiver, TcpReceiverSettings, UdpReceiver,
     UdpReceiverSettings,
 };
 
+use crate::board_link::{BoardKeeper, BoardLink, BoardSource, OpenStream, Reopen};
 use crate::clock::RunClock;
 use crate::dig2;
 use crate::file::FileSource;
@@ -89,6 +91,22 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     Ok(Opened { source, control, pool, address })
 }
 
+/// Asks the board behind a `dig2://` URL what it is; `None` of any other source.
+///
+/// # Errors
+/// When it cannot be reached, or is not such a board.
+pub fn ask_board(settings: &Settings) -> Result<Option<BoardFacts>, SourceError> {
+    let Endpoint::Dig2(host) = settings.url.endpoint() else { return Ok(None) };
+    let failed = |message: String| SourceError { place: settings.url.to_string(), message };
+    let address = host.resolve().map_err(|cause| failed(no_address(host, &cause)))?;
+    let board = dig2::Board::open(address, CONNECT_WAIT);
+    board.map(|mut board| Some(board.facts())).map_err(|error| failed(error.message))
+}
+
+fn no_address(host: &HostPort, cause: &std::io::Error) -> String {
+    format!("`{}` has no address: {cause}; check the name or give the number", host.host)
+}
+
 /// A board's data and its control.
 type SourceAndControl = (Box<dyn Source>, Box<dyn Control>);
 
@@ -107,9 +125,7 @@ impl Opening<'_> {
     }
 
     pub(crate) fn resolve(&self, host: &HostPort) -> Result<SocketAddr, SourceError> {
-        host.resolve().map_err(|cause| {
-            self.failed(format!("`{}` has no address: {cause}; check the name or give the number", host.host))
-        })
+        host.resolve().map_err(|cause| self.failed(no_address(host, &cause)))
     }
 
     pub(crate) fn peer(&self, host: &str, port: Option<u16>) -> Result<Peer, SourceError> {
@@ -168,8 +184,11 @@ impl Opening<'_> {
         use thalweg_frontend::digitizer2::control::{DataPort, UDP_DATA_PORT};
         let refused = |error: thalweg_data::ControlError| self.failed(error.to_string());
         let mut board = dig2::Board::open(address, CONNECT_WAIT).map_err(refused)?;
-        let source: Box<dyn Source> = match board.info().data {
-            DataPort::Tcp(port) => Box::new(self.tcp(SocketAddr::new(address.ip(), port))?),
+        let (source, reopen): (Box<dyn Source>, Reopen) = match board.info().data {
+            DataPort::Tcp(port) => {
+                let source = self.tcp(SocketAddr::new(address.ip(), port))?;
+                (Box::new(source), Reopen::Stream(self.streams_of(address)))
+            }
             DataPort::Udp => {
                 let data = SocketAddr::new(address.ip(), UDP_DATA_PORT);
                 let local = dig2::local_address_towards(data).map_err(|cause| {
@@ -180,11 +199,35 @@ impl Opening<'_> {
                 })?;
                 let settings = UdpReceiverSettings { connect: Some(data), ..self.udp_settings(local) };
                 let mut receiver = self.udp(settings)?;
-                board.introduce(&mut receiver, CONNECT_WAIT).map_err(refused)?;
-                Box::new(self.udp_source(receiver))
+                let socket = receiver.sending_socket();
+                let socket = socket.map_err(|cause| self.failed(format!("{cause}; close other programs")))?;
+                let port = socket.local_addr().map_or(0, |local| local.port());
+                let send = || receiver.send_empty().map_err(|error| error.to_string());
+                board.introduce(port, send, CONNECT_WAIT).map_err(refused)?;
+                (Box::new(self.udp_source(receiver)), Reopen::Datagrams(socket))
             }
         };
         board.prepare(&self.settings.parameters).map_err(refused)?;
-        Ok((source, Box::new(board)))
+        let (link, reopens) = (Arc::<BoardLink>::default(), self.settings.reconnect);
+        let source = BoardSource::new(source, link.clone(), self.clock, reopens);
+        let keeper = BoardKeeper::new(board, &self.settings.parameters, link, reopens.then_some(reopen));
+        Ok((Box::new(source), Box::new(keeper)))
+    }
+
+    /// Opens the data connection of the board at `address` once more, at the port that it names then.
+    fn streams_of(&self, address: SocketAddr) -> OpenStream {
+        use thalweg_frontend::digitizer2::control::{BoardInfo, DataPort};
+        let (settings, pool, clock) = (self.settings.clone(), self.pool.clone(), self.clock);
+        let (busy, place) = (self.busy.clone(), self.place.to_owned());
+        Box::new(move |info: &BoardInfo| {
+            let failed = |message: String| ControlError { board: place.clone(), message };
+            let DataPort::Tcp(port) = info.data else {
+                return Err(failed("its data came as a stream before, and come as datagrams now".to_owned()));
+            };
+            let (settings, busy) = (&settings, busy.clone());
+            let opening = Opening { settings, pool: pool.clone(), clock, busy, place: &place };
+            let source = opening.tcp(SocketAddr::new(address.ip(), port));
+            source.map(|source| Box::new(source) as Box<dyn Source>).map_err(|error| failed(error.message))
+        })
     }
 }

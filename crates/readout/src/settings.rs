@@ -86,7 +86,8 @@ pub struct Settings {
     /// UDP port at which SiTCP boards are asked for their registers; without it 4660.
     #[serde(default)]
     pub register_port: Option<u16>,
-    /// Whether a connection that a triggered board has closed is opened again.
+    /// Whether a connection that a triggered board has closed is opened again, and a dig2:// board that went away in the run
+    /// is opened, armed and started again when it answers.
     #[serde(default = "default_reconnect")]
     pub reconnect: bool,
 }

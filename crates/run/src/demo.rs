@@ -3,7 +3,11 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use thalweg_data::ledger::Loss;
+use thalweg_data::{Stage, Unit};
+
 use crate::config::{ConfigError, Configuration};
+use crate::supervise::Summary;
 
 /// What the demonstration may be told.
 #[derive(Clone, Debug)]
@@ -24,6 +28,10 @@ pub struct Demo {
 
 /// Channels of each board; two detectors per isotope can be told apart in the picture.
 const CHANNELS: u16 = 8;
+/// Samples of a waveform: a whole pulse, and what comes before it.
+const WAVEFORM_SAMPLES: u16 = 128;
+/// Waveforms of each board per second: enough to look at, and little beside the hits.
+const WAVEFORMS_HZ: f64 = 200.0;
 /// Triggered boards beside them, each on a connection of its own.
 const TRACKER_BOARDS: u16 = 24;
 /// What is done with hits on their way.
@@ -54,6 +62,29 @@ impl Demo {
         )
     }
 
+    /// Of so many hits one has its waveform.
+    fn waveform_every(&self) -> u32 {
+        (self.rate_hz * f64::from(CHANNELS) / WAVEFORMS_HZ).clamp(1.0, 1e9) as u32
+    }
+
+    /// What became of the loss that was asked for, once the run is over; nothing where none was.
+    pub fn loss_words(&self, summary: &Summary) -> Option<String> {
+        let sent = summary.hits_sent.filter(|_| self.loss > 0.0)?;
+        let share = summary.hits_lost as f64 / sent.max(1) as f64 * 100.0;
+        let gaps = |unit| -> u64 {
+            let on_the_wire =
+                |loss: &&Loss| loss.stage == Stage::Wire && loss.unit == unit && loss.reason.is_gap();
+            summary.losses.iter().filter(on_the_wire).map(|loss| loss.count).sum()
+        };
+        Some(format!(
+            "--loss {}: {} of {sent} hits sent were lost on the way ({share:.2} %); the boards' counters miss {} datagrams with {} frames",
+            self.loss,
+            summary.hits_lost,
+            gaps(Unit::Datagrams),
+            gaps(Unit::Frames),
+        ))
+    }
+
     /// The file that `thalweg run` would take for the same run.
     pub fn text(&self) -> String {
         let mut text = "# The same as `thalweg demo`, as a file.\n[run]\ntitle = \"demo: 22Na, 137Cs, 60Co and 252Cf\"\n".to_owned();
@@ -64,14 +95,15 @@ impl Demo {
                 "\n[[source]]\nname = \"board-{number}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
                  channels = {CHANNELS}\nfirst_channel = {first}\nloss = {loss:?}\n\n\
                  [source.emulate]\nboard = {board}\nboards = {boards}\nseed = {seed}\nchannels = {CHANNELS}\n\
-                 rate_hz = {rate:?}\ndrift_ppm = {drift:?}\nstatistics_interval_ms = 1000\n",
+                 rate_hz = {rate:?}\nstatistics_interval_ms = 1000\n\
+                 waveform_samples = {WAVEFORM_SAMPLES}\nwaveform_every = {every}\n",
                 number = board + 1,
                 first = board.saturating_mul(CHANNELS),
                 loss = self.loss,
                 boards = self.boards,
                 seed = self.seed,
                 rate = self.rate_hz,
-                drift = f64::from(board) * 0.5,
+                every = self.waveform_every(),
             );
         }
         let _ = write!(

@@ -21,6 +21,7 @@ pub mod station;
 pub mod supervise;
 
 mod assemble;
+mod boards;
 mod error;
 mod open;
 mod open_links;

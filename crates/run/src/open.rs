@@ -17,7 +17,7 @@ use thalweg_record::RawReplay;
 use crate::config::{Configuration, SourceSettings};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
-use crate::format::{EmulateSettings, HitFormat};
+use crate::format::HitFormat;
 use crate::placement::Placement;
 
 /// Where the bytes come from.
@@ -88,7 +88,10 @@ impl Given<'_> {
         truth: Option<&TruthFile>,
     ) -> Result<Opened, RunError> {
         let Given { configuration, settings, .. } = *self;
-        let opened = thalweg_readout::open(&located_endpoint(configuration, settings), clock, busy)?;
+        let mut endpoint = located_endpoint(configuration, settings);
+        // Where several threads decode, only one of them would see that a board was started again.
+        endpoint.reconnect &= settings.head.workers <= 1;
+        let opened = thalweg_readout::open(&endpoint, clock, busy)?;
         let board = match opened.address {
             Some(to) if settings.endpoint.url.scheme() == "emulate" => Some(self.board(to, truth)?),
             _ => None,
@@ -105,10 +108,7 @@ impl Given<'_> {
     }
 
     fn board(&self, to: SocketAddr, truth: Option<&TruthFile>) -> Result<HostedBoard, RunError> {
-        let board = match &self.settings.emulate {
-            Some(EmulateSettings::Digitizer2(board)) => (**board).clone(),
-            _ => Default::default(),
-        };
+        let board = self.settings.emulated_board();
         let first_channel = self.format.channels().0;
         let truth = truth.map(|file| file.sink(first_channel));
         let host = HostSettings { board, place: Place::Stream { to }, loss: self.settings.head.loss, truth };
@@ -127,14 +127,10 @@ impl Given<'_> {
 
     fn framed(&self, source: Box<dyn Source>, pool: Pool) -> Result<Opened, RunError> {
         let Given { settings, format, id, .. } = *self;
-        let is_stream = source.is_stream();
+        let (is_stream, scheme) = (source.is_stream(), settings.endpoint.url.scheme());
+        let pool_shape = (pool.block_count(), pool.block_size());
         let (unpack, decoders) = format
-            .path(
-                id,
-                (is_stream, is_file(settings)),
-                (pool.block_count(), pool.block_size()),
-                settings.head.workers.max(1),
-            )
+            .path(id, (is_stream, scheme), pool_shape, settings.head.workers.max(1))
             .map_err(|message| self.refused(message))?;
         Ok(Opened {
             source,
@@ -171,7 +167,7 @@ fn disorder_ps(settings: &SourceSettings) -> Option<u64> {
     settings.head.disorder_ps.or_else(|| is_file(settings).then_some(i64::MAX as u64 / 2))
 }
 
-pub(crate) fn is_file(settings: &SourceSettings) -> bool {
+fn is_file(settings: &SourceSettings) -> bool {
     settings.endpoint.url.scheme() == "file"
 }
 

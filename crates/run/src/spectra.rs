@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use thalweg_record::read::HitsReader;
 use thalweg_record::{RemovedTables, RunDirectory, RunRecord, Table};
 
-use crate::config::Configuration;
 use crate::plot::{Facts, PlotSource, Spectra, spectra_svg};
 
 /// A picture that could not be made.
@@ -116,7 +115,7 @@ fn hits_picture(run: &Path, directory: &RunDirectory, record: &RunRecord) -> Res
 /// First channel and number of channels of each source, as the recorded configuration says; where it cannot be read any
 /// more, each source is taken to have every channel.
 fn channels_of(run: &Path, record: &RunRecord) -> Vec<(u16, u16)> {
-    match Configuration::parse(&run.join("run.json"), record.configuration.clone()) {
+    match crate::boards::recorded(&run.join("run.json"), record) {
         Ok(configuration) => configuration.sources.iter().map(|source| source.format.channels()).collect(),
         Err(_) => vec![(0, u16::MAX); record.sources.len()],
     }

@@ -27,7 +27,8 @@ pub(crate) enum Failure {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Failure {
         let error = error.into();
-        let usage = error.downcast_ref::<thalweg_run::config::ConfigError>().is_some();
+        let refused = matches!(error.downcast_ref(), Some(thalweg_run::RunError::Configuration(_)));
+        let usage = refused || error.downcast_ref::<thalweg_run::config::ConfigError>().is_some();
         if usage { Failure::Usage(error) } else { Failure::Other(error) }
     }
 }

@@ -93,6 +93,9 @@ impl LossReason {
                 "a unit ended with these on their way: see its own log; the events are in the books as partial"
             }
             DiskFull => "the disk was full: free space | set `[record] directory` to another disk",
+            BoardGone => {
+                "a board stopped answering in the run: what it measured until it was back, or until the end, is not known; see the run's messages, and the board's power and cable"
+            }
             WriteFailed => "the disk or file failed: see the message of the run, and the system's log",
         }
     }

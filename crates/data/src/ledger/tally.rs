@@ -89,6 +89,14 @@ impl Tally {
         self.lost(reason, unit, moved);
     }
 
+    /// Some of what was passed on is left out on request instead, by whoever takes it; no more than was passed on.
+    pub fn filter_output(&mut self, unit: Unit, count: u64) {
+        let output = unit as usize * ROW + entry::OUT;
+        let count = count.min(self.cells[output]);
+        self.cells[output] -= count;
+        self.filtered(unit, count);
+    }
+
     /// Is in this stage's containers now, counted from them.
     #[inline]
     pub fn set_held(&mut self, unit: Unit, count: u64) {

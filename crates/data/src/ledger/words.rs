@@ -170,6 +170,8 @@ vocabulary! {
         WriteFailed = "write_failed",
         /// A thread or worker ended before it had read everything.
         Abandoned = "abandoned",
+        /// A board went away while it took data: counted once, for what it measured until it came back or the run ended.
+        BoardGone = "board_gone",
     }
 }
 
@@ -190,7 +192,7 @@ impl LossReason {
     pub const fn quality(self) -> Quality {
         match self {
             LossReason::BufferGap => Quality::AtLeast,
-            LossReason::CaptureDamaged => Quality::Unknown,
+            LossReason::CaptureDamaged | LossReason::BoardGone => Quality::Unknown,
             _ => Quality::Exact,
         }
     }

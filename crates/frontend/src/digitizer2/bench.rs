@@ -104,7 +104,7 @@ fn comparison(
     repeats: usize,
     mut then: impl FnMut(&Hits),
 ) -> Result<Comparison, BenchError> {
-    let settings = Settings { firmware, ..Settings::default() };
+    let settings = Settings { firmware: Some(firmware), ..Settings::default() };
     let mut decoder = Decoder::new(SourceId(0), &settings).expect("default settings are valid");
     let mut hits = Hits::with_capacity(BLOCK_BYTES / 8);
     let mut buffer = Vec::with_capacity(BLOCK_BYTES);

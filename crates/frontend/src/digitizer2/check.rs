@@ -54,7 +54,12 @@ fn decoder_of(choice: u8) -> Decoder {
     };
     let tick_ps = if choice & 8 == 0 { 8000.0 } else { 1.953125 };
     let channels = if choice & 16 == 0 { 128 } else { 64 };
-    let settings = Settings { firmware, tick_ps, channels, ..Settings::default() };
+    let settings = Settings {
+        firmware: Some(firmware),
+        tick_ps: Some(tick_ps),
+        channels: Some(channels),
+        ..Settings::default()
+    };
     Decoder::new(SOURCE, &settings).expect("all of these are valid")
 }
 

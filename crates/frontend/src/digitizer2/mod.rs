@@ -16,7 +16,7 @@ pub mod unpack;
 pub mod wire;
 
 pub use decode::Decoder;
-pub use settings::{Firmware, Settings, SettingsError};
+pub use settings::{BoardFacts, Firmware, Settings, SettingsError};
 pub use unpack::{TcpUnpack, UdpUnpack};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  [[source]] format = "digitizer2", tick_ps = 8000, channels = 64, firmware = "psd" ─► Settings ─► Plan
+//!                                  a board that was asked: BoardFacts ─ completed_by ─┘
 //! ```
 
 use schemars::JsonSchema;
@@ -27,31 +28,74 @@ pub enum Firmware {
     Scope,
 }
 
+impl Firmware {
+    /// The word in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Firmware::Psd => "psd",
+            Firmware::Pha => "pha",
+            Firmware::OpenDpp => "opendpp",
+            Firmware::Zle => "zle",
+            Firmware::Scope => "scope",
+        }
+    }
+
+    /// The firmware behind an endpoint of the control protocol.
+    pub fn of_endpoint(name: &str) -> Option<Firmware> {
+        Some(match name {
+            "dpppsd" => Firmware::Psd,
+            "dpppha" => Firmware::Pha,
+            "opendpp" => Firmware::OpenDpp,
+            "dppzle" => Firmware::Zle,
+            "scope" => Firmware::Scope,
+            _ => return None,
+        })
+    }
+}
+
 /// Settings of one board, as written in the configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Sampling period in picoseconds: 8000 for the 2740 and 2745 (125 MS/s), 2000 for the 2730 (500 MS/s). The data do
-    /// not tell it.
-    pub tick_ps: f64,
-    /// Channels of the board, 1 to 128. A hit of a channel beyond is counted as lost.
-    pub channels: u16,
+    /// Sampling period in picoseconds: 8000 for the 2740 and 2745 (125 MS/s), 2000 for the 2730 (500 MS/s). The data do not
+    /// tell it; a board behind dig2:// does, and emulate:// too: leave it out there. Elsewhere 8000 without it.
+    pub tick_ps: Option<f64>,
+    /// Channels of the board, 1 to 128. A hit of a channel beyond is counted as lost. A board behind dig2:// tells it, and
+    /// emulate:// too; elsewhere 64 without it.
+    pub channels: Option<u16>,
     /// Number of the board's channel 0 in the experiment.
     pub first_channel: u16,
-    /// Firmware of the board.
-    pub firmware: Firmware,
+    /// Firmware of the board. A board behind dig2:// tells it, and emulate:// too; elsewhere psd without it.
+    pub firmware: Option<Firmware>,
     /// Added to every time of this board, in picoseconds.
     pub time_offset_ps: i64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            tick_ps: 8000.0,
-            channels: 64,
-            first_channel: 0,
-            firmware: Firmware::Psd,
-            time_offset_ps: 0,
+/// What a board is, as it says itself when it is asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BoardFacts {
+    /// Model name; empty of a board that does not tell.
+    pub model: String,
+    /// Serial number; empty of a board that does not tell.
+    pub serial: String,
+    /// Firmware, where its endpoint is a known one.
+    pub firmware: Option<Firmware>,
+    /// Sampling rate in MHz: one count of its clock is one sampling period.
+    pub sampling_mhz: f64,
+    /// Length of that count in picoseconds.
+    pub tick_ps: f64,
+    /// Channels.
+    pub channels: u16,
+}
+
+impl BoardFacts {
+    /// The board in words, for messages.
+    fn name(&self) -> String {
+        match (self.model.as_str(), self.serial.as_str()) {
+            ("", "") => "the board".to_owned(),
+            (model, "") => format!("the {model}"),
+            (model, serial) => format!("the {model} with serial number {serial}"),
         }
     }
 }
@@ -76,6 +120,20 @@ pub enum SettingsError {
         /// Channels of the board.
         channels: u16,
     },
+    /// The configuration says otherwise than the board.
+    #[error(
+        "{key} = {configured}, but {board} says {told}: take `{key}` out, or connect the board that was meant"
+    )]
+    Contradiction {
+        /// The key.
+        key: &'static str,
+        /// What the configuration says.
+        configured: String,
+        /// The board's name.
+        board: String,
+        /// What the board says.
+        told: String,
+    },
     /// So large that times would leave the 64 bits.
     #[error("time_offset_ps = {0}: give at most 1e18 in either direction (eleven days)")]
     TimeOffset(i64),
@@ -97,17 +155,59 @@ pub struct Plan {
 }
 
 impl Settings {
+    /// The sampling period in picoseconds, 8000 where it is not stated.
+    pub fn tick_ps(&self) -> f64 {
+        self.tick_ps.unwrap_or(8000.0)
+    }
+
+    /// Channels of the board, 64 where they are not stated.
+    pub fn channels(&self) -> u16 {
+        self.channels.unwrap_or(64)
+    }
+
+    /// These settings, with what the board says where they say nothing.
+    ///
+    /// # Errors
+    /// When both say something and it is not the same: with both values.
+    pub fn completed_by(&self, board: &BoardFacts) -> Result<Settings, SettingsError> {
+        let contradiction = |key, configured: String, told: String| {
+            Err(SettingsError::Contradiction { key, configured, board: board.name(), told })
+        };
+        match self.tick_ps {
+            // Written by hand, a period that is no whole number has few digits.
+            Some(tick_ps) if (tick_ps / board.tick_ps - 1.0).abs() > 1e-6 => {
+                let told = format!("{} ({} MS/s)", board.tick_ps, board.sampling_mhz);
+                return contradiction("tick_ps", tick_ps.to_string(), told);
+            }
+            _ => {}
+        }
+        if let Some(channels) = self.channels.filter(|channels| *channels != board.channels) {
+            return contradiction("channels", channels.to_string(), board.channels.to_string());
+        }
+        if let (Some(configured), Some(told)) = (self.firmware, board.firmware)
+            && configured != told
+        {
+            return contradiction("firmware", configured.word().to_owned(), told.word().to_owned());
+        }
+        Ok(Settings {
+            tick_ps: Some(board.tick_ps),
+            channels: Some(board.channels),
+            firmware: board.firmware.or(self.firmware),
+            ..self.clone()
+        })
+    }
+
     /// Checks everything.
     ///
     /// # Errors
     /// When a value cannot be used; the message says which are allowed.
     pub fn resolve(&self) -> Result<Plan, SettingsError> {
-        let tick = Tick::from_ps_f64(self.tick_ps)?;
-        if !(1..=CHANNELS).contains(&self.channels) {
-            return Err(SettingsError::Channels(self.channels));
+        let tick = Tick::from_ps_f64(self.tick_ps())?;
+        let (first_channel, channels) = (self.first_channel, self.channels());
+        if !(1..=CHANNELS).contains(&channels) {
+            return Err(SettingsError::Channels(channels));
         }
-        if self.first_channel.checked_add(self.channels - 1).is_none() {
-            let Settings { first_channel, channels, .. } = *self;
+        if first_channel.checked_add(channels - 1).is_none() {
             return Err(SettingsError::FirstChannel { first_channel, channels });
         }
         if self.time_offset_ps.unsigned_abs() > 1_000_000_000_000_000_000 {
@@ -115,9 +215,9 @@ impl Settings {
         }
         Ok(Plan {
             tick,
-            channels: self.channels,
-            first_channel: self.first_channel,
-            firmware: self.firmware,
+            channels,
+            first_channel,
+            firmware: self.firmware.unwrap_or_default(),
             time_offset_ps: self.time_offset_ps,
         })
     }
@@ -133,8 +233,34 @@ mod tests {
         assert_eq!(settings, Settings::default());
         assert_eq!(settings.resolve().map(|plan| plan.tick.whole_ps()), Ok(Some(8000)));
         let settings: Settings = serde_json::from_str(r#"{"firmware":"opendpp"}"#).expect("a known firmware");
-        assert_eq!(settings.firmware, Firmware::OpenDpp);
+        assert_eq!(settings.firmware, Some(Firmware::OpenDpp));
         assert!(serde_json::from_str::<Settings>(r#"{"chanels":3}"#).is_err());
+    }
+
+    #[test]
+    fn the_board_says_what_the_configuration_does_not_and_a_contradiction_is_refused_with_both_values() {
+        let board = BoardFacts {
+            model: "VX2730".to_owned(),
+            serial: "17".to_owned(),
+            firmware: Some(Firmware::Pha),
+            sampling_mhz: 500.0,
+            tick_ps: 2000.0,
+            channels: 32,
+        };
+        let plan = Settings::default().completed_by(&board).expect("nothing contradicts").resolve();
+        let plan = plan.expect("a board");
+        let known = (plan.tick.whole_ps(), plan.channels, plan.firmware);
+        assert_eq!(known, (Some(2000), 32, Firmware::Pha));
+        let same = Settings { tick_ps: Some(2000.0), channels: Some(32), ..Settings::default() };
+        assert!(same.completed_by(&board).is_ok());
+        let refused = |settings: Settings, words: [&str; 4]| {
+            let message = settings.completed_by(&board).expect_err("it says otherwise").to_string();
+            words.iter().for_each(|word| assert!(message.contains(word), "{word} in {message}"));
+        };
+        let usual = Settings::default;
+        refused(Settings { tick_ps: Some(8000.0), ..usual() }, ["tick_ps = 8000", "2000", "VX2730", "17"]);
+        refused(Settings { channels: Some(64), ..usual() }, ["channels = 64", "32", "VX2730", "17"]);
+        refused(Settings { firmware: Some(Firmware::Psd), ..usual() }, ["psd", "pha", "VX2730", "17"]);
     }
 
     #[test]
@@ -144,10 +270,10 @@ mod tests {
             change(&mut settings);
             settings.resolve().expect_err("cannot be used").to_string()
         };
-        assert!(with(|s| s.channels = 129).contains("1 to 128"));
-        assert!(with(|s| s.channels = 0).contains("1 to 128"));
+        assert!(with(|s| s.channels = Some(129)).contains("1 to 128"));
+        assert!(with(|s| s.channels = Some(0)).contains("1 to 128"));
         assert!(with(|s| s.first_channel = 65_500).contains("65535"));
-        assert!(with(|s| s.tick_ps = -1.0).contains("tick_ps"));
+        assert!(with(|s| s.tick_ps = Some(-1.0)).contains("tick_ps"));
         assert!(with(|s| s.time_offset_ps = i64::MIN).contains("time_offset_ps"));
     }
 }

@@ -79,6 +79,11 @@ impl Pump {
         self.shared.board().state() != State::Running
     }
 
+    /// Throws away what a client before did not take.
+    pub(super) fn forget_unsent(&mut self) {
+        self.out.clear();
+    }
+
     /// Sends what is due, and rests when there is nothing more. Datagrams that `send` does not take are its own loss.
     pub(super) fn turn(&mut self, send: &mut SendAll<'_>) -> Result<(), String> {
         let more = {

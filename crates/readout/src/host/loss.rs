@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_data::{Decode, Frames, Hits, Pool, SourceId};
-use thalweg_frontend::digitizer2::emulate::{Outgoing, Settings, settings};
+use thalweg_frontend::digitizer2::emulate::{Outgoing, Settings};
 use thalweg_frontend::digitizer2::{self, Decoder};
 
 /// What was dropped.
@@ -67,16 +67,7 @@ struct HitCounter {
 
 impl HitCounter {
     fn new(board: &Settings) -> Option<HitCounter> {
-        let settings = digitizer2::Settings {
-            channels: board.channels,
-            firmware: match board.firmware {
-                settings::Firmware::Psd => digitizer2::Firmware::Psd,
-                settings::Firmware::Pha => digitizer2::Firmware::Pha,
-                settings::Firmware::Scope => digitizer2::Firmware::Scope,
-                settings::Firmware::Opendpp => digitizer2::Firmware::OpenDpp,
-            },
-            ..digitizer2::Settings::default()
-        };
+        let settings = digitizer2::Settings::default().completed_by(&board.facts()).ok()?;
         let pool = Pool::new(1, (board.datagram_bytes as usize).next_multiple_of(64).max(1 << 16)).ok()?;
         Some(HitCounter { pool, decoder: Decoder::new(SourceId(0), &settings).ok()?, hits: Hits::default() })
     }

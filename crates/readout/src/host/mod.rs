@@ -164,6 +164,11 @@ impl HostedBoard {
         self.shared.board().stop(now);
     }
 
+    /// Closes or opens the board's veto: in between no hits are taken, and those are counted.
+    pub fn inhibit(&self, inhibited: bool) {
+        self.shared.board().inhibit(inhibited);
+    }
+
     /// Whether everything measured has been sent.
     pub fn is_silent(&self) -> bool {
         self.shared.board().state() != State::Running
@@ -243,6 +248,7 @@ fn sum(one: Totals, other: Totals) -> Totals {
         empty_datagrams: one.empty_datagrams + other.empty_datagrams,
         bytes: one.bytes + other.bytes,
         hits_cleared: one.hits_cleared + other.hits_cleared,
+        hits_inhibited: one.hits_inhibited + other.hits_inhibited,
     }
 }
 

@@ -130,25 +130,52 @@ fn converse(shared: &Shared, mut stream: TcpStream, server: &SharedServer) -> st
     Ok(())
 }
 
+/// Streams to whoever has connected last: a client that is gone without a word keeps no other one waiting.
 fn serve_tcp(mut pump: Pump, listener: &TcpListener) {
     let shared = pump.shared.clone();
+    let mut next = None;
     while !shared.is_ending() {
-        let Ok((stream, _)) = listener.accept() else {
+        let Some(stream) = next.take().or_else(|| newest_client(listener)) else {
             std::thread::sleep(LOOK);
             continue;
         };
         let Ok(mut sender) = TcpSender::over(stream) else { continue };
+        pump.forget_unsent();
         shared.board().connected();
-        // It ends when the client closes its end, or the board is taken down.
-        let mut send = |packets: &[&[u8]]| match sender.send(packets, || !shared.is_ending()) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        };
         while !(shared.is_ending() && pump.is_drained()) {
+            next = newest_client(listener);
+            if next.is_some() || has_left(sender.stream()) {
+                break;
+            }
+            // While a client takes nothing, the next one may come.
+            let mut send = |packets: &[&[u8]]| {
+                let go_on = || {
+                    next = next.take().or_else(|| newest_client(listener));
+                    next.is_none() && !shared.is_ending()
+                };
+                match sender.send(packets, go_on) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err("the client was left".to_owned()),
+                    Err(error) => Err(error.to_string()),
+                }
+            };
             if pump.turn(&mut send).is_err() {
                 break;
             }
         }
+    }
+}
+
+/// The last of those who wait to be served.
+fn newest_client(listener: &TcpListener) -> Option<TcpStream> {
+    std::iter::from_fn(|| listener.accept().ok()).last().map(|(stream, _)| stream)
+}
+
+/// Whether the client has closed its end. What it sends on a data connection means nothing.
+fn has_left(mut stream: &TcpStream) -> bool {
+    match stream.read(&mut [0; 64]) {
+        Ok(length) => length == 0,
+        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
     }
 }
 
@@ -157,10 +184,19 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, server: &
     let shared = pump.shared.clone();
     let mut client: Option<UdpSender> = None;
     while !(shared.is_ending() && (client.is_none() || pump.is_drained())) {
-        if let Some(sender) = next_client(listening, place, client.as_ref(), &shared) {
-            lock(server).udp_client(sender.peer().port());
-            shared.board().connected();
-            client = Some(sender);
+        let heard = last_heard(listening);
+        if let Some(to) = heard.filter(|to| client.as_ref().is_none_or(|client| client.peer() != *to)) {
+            match UdpSender::open_shared(place, to) {
+                Ok(sender) => {
+                    shared.board().connected();
+                    client = Some(sender);
+                }
+                Err(error) => shared.fail(error.to_string()),
+            }
+        }
+        if let (Some(_), Some(client)) = (heard, &client) {
+            // Also when it was known: the end of another control connection may have made us forget it.
+            lock(server).udp_client(client.peer().port());
         }
         let Some(sender) = &mut client else {
             std::thread::sleep(CLIENT_LOOK);
@@ -175,23 +211,7 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, server: &
     }
 }
 
-/// A sender to a client that is not the present one, if an empty datagram of such a one has come.
-fn next_client(
-    listening: &UdpSocket,
-    place: SocketAddr,
-    present: Option<&UdpSender>,
-    shared: &Shared,
-) -> Option<UdpSender> {
-    let mut next = None;
-    while let Ok((_, from)) = listening.recv_from(&mut [0; 64]) {
-        next = Some(from);
-    }
-    let to = next.filter(|to| present.is_none_or(|present| present.peer() != *to))?;
-    match UdpSender::open_shared(place, to) {
-        Ok(sender) => Some(sender),
-        Err(error) => {
-            shared.fail(error.to_string());
-            None
-        }
-    }
+/// Who has sent the last of the empty datagrams that have come.
+fn last_heard(listening: &UdpSocket) -> Option<SocketAddr> {
+    std::iter::from_fn(|| listening.recv_from(&mut [0; 64]).ok()).last().map(|(_, from)| from)
 }

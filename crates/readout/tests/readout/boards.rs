@@ -1,6 +1,7 @@
 //! Emulated boards on real sockets, received by the sources that will receive real ones.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -132,6 +133,33 @@ fn a_session_over_tcp_yields_every_hit() {
 #[test]
 fn a_session_over_udp_yields_every_hit() {
     session(Ipv4Addr::new(127, 0, 0, 42), Transport::Udp);
+}
+
+/// Reads until a clear marker has come, which is what a client waits for when it opens the data port.
+fn clear_marker(stream: &mut TcpStream) {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    let mut header = [0xFF; 32];
+    stream.read_exact(&mut header).expect("a marker for whoever connects");
+    assert_eq!(header, [0; 32]);
+}
+
+#[test]
+fn a_tcp_data_port_serves_client_after_client_and_the_latest_of_two() {
+    let place = Place::Network { address: [127, 0, 0, 45].into(), control_port: 52_045, udp_port: 51_940 };
+    let hosted = HostSettings { board: board(Transport::Tcp), place, loss: 0.0, truth: None };
+    let _hosted = HostedBoard::new(hosted).expect("a free address");
+    // Its data port is among what it tells.
+    let Opened { source, control, .. } = opened("dig2://127.0.0.45:52045");
+    let port = control.expect("a board has control").get("/endpoint/raw/port").expect("told");
+    drop(source);
+    let connect = || TcpStream::connect(format!("127.0.0.45:{port}")).expect("it listens");
+    for _ in 0..3 {
+        clear_marker(&mut connect());
+    }
+    // One that is gone without a word, as after a cut cable, holds nobody up.
+    let mut gone = connect();
+    clear_marker(&mut gone);
+    clear_marker(&mut connect());
 }
 
 #[test]

@@ -7,12 +7,15 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
 use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
 use thalweg_data::{Control, Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
+use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
 use thalweg_order::process::Stages;
 use thalweg_readout::host::HostedBoard;
@@ -37,6 +40,7 @@ pub(super) struct HitPath {
     pub(super) descriptions: Vec<String>,
     pub(super) gauges: Vec<Arc<Gauges>>,
     controls: Vec<Box<dyn Control>>,
+    keepers: Vec<Keeper>,
     boards: Vec<Option<HostedBoard>>,
     truth: Option<TruthFile>,
     readers: Vec<JoinHandle<()>>,
@@ -45,6 +49,40 @@ pub(super) struct HitPath {
     slices: Option<SliceRecorder>,
     /// What can be looked at while hits flow.
     pub(super) observed: Option<Observed>,
+}
+
+/// The thread that sees once a second whether a board is there.
+struct Keeper {
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<Box<dyn Control>>,
+}
+
+impl Keeper {
+    const EVERY: Duration = Duration::from_secs(1);
+
+    fn start(mut control: Box<dyn Control>) -> std::io::Result<Keeper> {
+        let ends = Arc::new(AtomicBool::new(false));
+        let ending = ends.clone();
+        let work = move || {
+            while !ending.load(Ordering::Acquire) {
+                std::thread::park_timeout(Keeper::EVERY);
+                let news = if ending.load(Ordering::Acquire) { None } else { control.service() };
+                if let Some(news) = news {
+                    tracing::warn!("{news}");
+                }
+            }
+            control
+        };
+        let thread = std::thread::Builder::new().name("board-keeper".to_owned()).spawn(work)?;
+        Ok(Keeper { ends, thread })
+    }
+
+    /// Gives the board back, to be stopped.
+    fn end(self, signals: &Signals) -> Option<Box<dyn Control>> {
+        self.ends.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        joined(self.thread, signals)
+    }
 }
 
 /// Where the time slices of a run go.
@@ -92,6 +130,7 @@ impl HitPath {
             descriptions,
             gauges,
             controls,
+            keepers: Vec::new(),
             boards,
             truth,
             readers,
@@ -108,17 +147,26 @@ impl HitPath {
     }
 
     /// Lets hits flow.
-    pub(super) fn start(&mut self, signals: &Signals) {
+    pub(super) fn start(&mut self, signals: &Arc<Signals>) {
         let started =
             self.controls.iter_mut().try_for_each(|control| control.arm().and_then(|()| control.start()));
         if let Err(error) = started {
             signals.fail(error.to_string());
+        }
+        for control in self.controls.drain(..) {
+            match Keeper::start(control) {
+                Ok(keeper) => self.keepers.push(keeper),
+                Err(cause) => {
+                    signals.fail(format!("no thread for a board's keep-alive: {cause}; end other programs"))
+                }
+            }
         }
         self.boards.iter().flatten().for_each(HostedBoard::start);
     }
 
     /// Stops the boards; what they have sent is still on its way.
     pub(super) fn stop(&mut self, signals: &Signals) {
+        self.controls.extend(self.keepers.drain(..).filter_map(|keeper| keeper.end(signals)));
         for control in &mut self.controls {
             // It is disarmed when what it has measured is here: that would clear what it still holds.
             if let Err(error) = control.stop() {
@@ -126,6 +174,11 @@ impl HitPath {
             }
         }
         self.boards.iter_mut().flatten().for_each(HostedBoard::end);
+    }
+
+    /// Closes or opens the vetoes of emulated boards.
+    pub(super) fn inhibit(&self, inhibited: bool) {
+        self.boards.iter().flatten().for_each(|board| board.inhibit(inhibited));
     }
 
     /// Waits for the threads, which end once everything is written.
@@ -252,8 +305,11 @@ fn start_threads(
         order.set_disorder_ps(id, own_ps.saturating_add(offsets_ps));
         let (lanes, workers, outlets) = lanes(source.decoders, settings.head.workers, HITS_PER_BATCH);
         let open = |stage, units: &[Unit]| Ledgered::new(ledger.open(stage, id, units));
+        let waits = site.waits_in_a_pause(settings);
+        // An emulated board takes no hits in a pause: what still comes from it belongs to the run.
+        let drains = !waits && settings.endpoint.url.scheme() != "emulate";
         inlets.push(Inlet::new(
-            outlets,
+            (outlets, drains),
             open(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits]),
             open(Stage::Order, &[Unit::Hits]),
             open(Stage::Record, &[Unit::Hits]),
@@ -271,6 +327,7 @@ fn start_threads(
         let reader = Reader {
             id,
             source: source.source,
+            waits,
             unpack: source.unpack,
             lanes,
             raw: raw.link(ledger, &[RawSource { source: id.0, name, stream, block_bytes }]),
@@ -301,13 +358,15 @@ fn close_sender_books(ledger: &Ledger, boards: &[Option<HostedBoard>], signals: 
     let mut sum = Some(0);
     for (index, board) in boards.iter().enumerate() {
         let source = SourceId(index as u16);
-        let hits = board.as_ref().map(|board| board.totals().sent.hits);
-        sum = sum.zip(hits).map(|(sum, hits)| sum + hits);
-        let (Some(board), Some(hits)) = (board, hits) else { continue };
+        let sent = board.as_ref().map(|board| board.totals().sent);
+        sum = sum.zip(sent).map(|(sum, sent)| sum + sent.hits);
+        let (Some(board), Some(Totals { hits, hits_inhibited, .. })) = (board, sent) else { continue };
         let decoded =
             books.account(Stage::Decode, source).map_or(0, |account| account.tally.total_output(Unit::Hits));
         let mut tally = Tally::default();
-        tally.input(Unit::Hits, hits);
+        tally.input(Unit::Hits, hits + hits_inhibited);
+        // Pulses of a pause: taken by nobody, on request.
+        tally.filtered(Unit::Hits, hits_inhibited);
         tally.output(Unit::Hits, decoded.min(hits));
         tally.lost(LossReason::NeverReceived, Unit::Hits, hits.saturating_sub(decoded));
         // The wire knows of gaps between datagrams that came. Those behind the last one are seen by who sent them alone.

@@ -27,7 +27,8 @@ use thalweg_record::{
     ChannelsRecord, CoincidenceRecord, CutRecord, RecordError, RunDirectory, RunRecord, RunRecordState, Table,
 };
 
-use crate::config::Configuration;
+use crate::boards::{self, BoardsTold};
+use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
@@ -64,9 +65,12 @@ pub fn run_planned(
     end: EndWhen,
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
-    let Plan { roster, placement, .. } = plan;
+    let (configuration, told) = boards::ask(configuration)?;
+    // What boards say changes what the run needs, as the number of channels does.
+    let plan = if configuration.asks_boards() { Plan::of(&configuration)? } else { plan };
+    let (configuration, Plan { roster, placement, .. }) = (&configuration, plan);
     placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
-    take_data(configuration, &Origin::Configured, (roster, placement), end, watch)
+    take_data(configuration, (&Origin::Configured, &told), (roster, placement), end, watch)
 }
 
 /// Runs a raw recording again through the same path, into a new run in `parent`.
@@ -77,7 +81,8 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
     let directory = RunDirectory::open(recorded)?;
     let recorded = directory.path();
     let record = RunRecord::read(&directory.run_record())?;
-    let mut configuration = Configuration::parse(&recorded.join("run.json"), record.configuration)?;
+    let mut configuration = boards::recorded(&recorded.join("run.json"), &record)?;
+    let told = boards::told(&record);
     configuration.record.directory = parent.to_owned();
     configuration.record.tables.retain(|table| *table != Table::Raw);
     configuration.run.title = format!("replay of {}", record.title);
@@ -92,7 +97,8 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
         (source.endpoint.numa_node, source.endpoint.huge_pages) = Default::default();
     }
     let everyone = (Roster::of(&configuration)?, Placement::default());
-    take_data(&configuration, &Origin::Recorded(recorded.to_owned()), everyone, EndWhen::default(), watch)
+    let origin = Origin::Recorded(recorded.to_owned());
+    take_data(&configuration, (&origin, &told), everyone, EndWhen::default(), watch)
 }
 
 /// Where a run takes place: what both paths need to open.
@@ -112,6 +118,12 @@ struct Site<'c> {
 }
 
 impl Site<'_> {
+    /// Whether a pause leaves this source unread: one that is no board, and loses nothing.
+    fn waits_in_a_pause(&self, settings: &SourceSettings) -> bool {
+        let is_file = matches!(settings.endpoint.url.scheme(), "file" | "pcap");
+        is_file || matches!(self.origin, Origin::Recorded(_))
+    }
+
     /// Starts a thread where `[threads]` has one of this name.
     fn spawn<R: Send + 'static>(
         &self,
@@ -236,7 +248,7 @@ impl Files {
         }
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
         self.record.remarks = summary.remarks();
-        self.record.details = details(summary);
+        self.record.details.extend(details(summary));
         if let Some(preview) = observed.and_then(|observed| preview(&observed.spectra)) {
             self.record.details.insert("preview".to_owned(), preview.into());
         }
@@ -269,7 +281,7 @@ fn channels_of(configuration: &Configuration) -> BTreeMap<String, ChannelsRecord
 
 fn take_data(
     configuration: &Configuration,
-    origin: &Origin,
+    (origin, told): (&Origin, &BoardsTold),
     (roster, placement): (Roster, Placement),
     end: EndWhen,
     watch: &mut Watch<'_>,
@@ -279,11 +291,14 @@ fn take_data(
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
-    let record = RunRecord {
+    let mut record = RunRecord {
         comment,
         channels: channels_of(configuration),
         ..RunRecord::start(&directory, title, &configuration.text, &roster.names)
     };
+    if !told.is_empty() {
+        record.details.insert(boards::DETAIL.to_owned(), serde_json::to_value(told).unwrap_or_default());
+    }
     record.write(&directory)?;
     let mut files = Files { directory, record, has_begun: false };
     let result = files

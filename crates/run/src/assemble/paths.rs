@@ -117,6 +117,10 @@ impl WatchedPaths for Paths {
     fn trigger(&self) -> Option<TriggerCounts> {
         self.events.as_ref()?.trigger()
     }
+
+    fn inhibit(&self, inhibited: bool) {
+        self.hits.iter().for_each(|hits| hits.inhibit(inhibited));
+    }
 }
 
 impl Taken {

@@ -502,10 +502,18 @@ impl<'t> Reader<'t> {
         let (head, rest) = entries.split(&keys_of::<SourceHead>());
         let (endpoint, format_keys) = rest.split(&keys_of::<thalweg_readout::Settings>());
         let head: SourceHead = self.entries(head, span.clone())?;
-        let endpoint = self.entries(endpoint, span.clone())?;
+        let endpoint: thalweg_readout::Settings = self.entries(endpoint, span.clone())?;
         let format = self.format(head.format, format_keys, span)?;
         let emulate = emulate.map(|value| self.emulate(head.format, value)).transpose()?;
-        Ok(SourceSettings { head, endpoint, format, emulate })
+        let mut source = SourceSettings { head, endpoint, format, emulate };
+        if source.endpoint.url.scheme() == "emulate" {
+            let facts = source.emulated_board().facts();
+            crate::boards::complete(&mut source, &facts).map_err(|error| ConfigError::NotAllowed {
+                file: self.file.to_owned(),
+                report: format!("source \"{}\": {error}", source.head.name),
+            })?;
+        }
+        Ok(source)
     }
 
     fn emulate(&self, format: Format, value: Spanned<DeValue<'t>>) -> Result<EmulateSettings, ConfigError> {

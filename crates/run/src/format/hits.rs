@@ -26,15 +26,15 @@ pub enum HitFormat {
 }
 
 impl HitFormat {
-    /// The framing of one source of this format and so many decoders behind it, which take its units in turn and share what they know
-    /// of its clock.
+    /// The framing of one source of this format, whose endpoint has `scheme`, and so many decoders behind it, which take its units
+    /// in turn and share what they know of its clock.
     ///
     /// # Errors
     /// What the front end says of settings that do not fit together.
     pub(crate) fn path(
         &self,
         source: SourceId,
-        (is_stream, is_file): (bool, bool),
+        (is_stream, scheme): (bool, &str),
         (blocks, block_bytes): (usize, usize),
         decoders: usize,
     ) -> Result<FrontEnd, String> {
@@ -42,14 +42,21 @@ impl HitFormat {
         let largest_unit_bytes = (block_bytes * blocks / 4) as u64;
         Ok(match self {
             HitFormat::Digitizer2(settings) => {
-                let decoder = digitizer2::Decoder::new(source, settings).map_err(text)?;
-                let unpack: Box<dyn Unpack> = match (is_file, is_stream) {
-                    // Raw blobs in a file have no packet headers.
-                    (true, _) => Box::new(TcpUnpack::of_blob(source, block_bytes)),
-                    (_, true) => Box::new(TcpUnpack::new(source, block_bytes)),
-                    _ => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
+                // Whoever reads a recording of such a board again finds what was found then.
+                let (is_file, is_armed) = (scheme == "file", is_armed(scheme));
+                let decoder = match is_armed {
+                    true => digitizer2::Decoder::of_armed_board(source, settings),
+                    false => digitizer2::Decoder::new(source, settings),
                 };
-                (unpack, several(&decoder, decoders))
+                let unpack: Box<dyn Unpack> = match (is_stream, is_armed) {
+                    // Raw blobs in a file have no packet headers.
+                    _ if is_file => Box::new(TcpUnpack::of_blob(source, block_bytes)),
+                    (true, true) => Box::new(TcpUnpack::of_armed_board(source, block_bytes)),
+                    (true, false) => Box::new(TcpUnpack::new(source, block_bytes)),
+                    (false, true) => Box::new(UdpUnpack::of_armed_board(source, largest_unit_bytes)),
+                    (false, false) => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
+                };
+                (unpack, several(&decoder.map_err(text)?, decoders))
             }
             HitFormat::Generic(settings) if settings.stream != is_stream => {
                 let (found, write) = if is_stream { ("a stream", true) } else { ("datagrams", false) };
@@ -95,7 +102,7 @@ impl HitFormat {
     pub(crate) fn ns_per_sample(&self) -> Option<f64> {
         match self {
             // Its clock counts samples.
-            HitFormat::Digitizer2(settings) => Some(settings.tick_ps / 1000.0),
+            HitFormat::Digitizer2(settings) => Some(settings.tick_ps() / 1000.0),
             // A CoMPASS record has its samples, but not how fast they were taken; in ABCD's, ticks are of the time stamps only.
             HitFormat::Compass(_) | HitFormat::Abcd(_) | HitFormat::Generic(_) => None,
         }
@@ -104,7 +111,7 @@ impl HitFormat {
     /// The first channel of the experiment that this source has, and how many; for pictures and pages.
     pub(crate) fn channels(&self) -> (u16, u16) {
         match self {
-            HitFormat::Digitizer2(settings) => (settings.first_channel, settings.channels),
+            HitFormat::Digitizer2(settings) => (settings.first_channel, settings.channels()),
             HitFormat::Generic(settings) => (settings.first_channel(), clamped(settings.channel_count())),
             HitFormat::Compass(settings) => (settings.first_channel, clamped(settings.channel_count())),
             HitFormat::Abcd(settings) => (settings.first_channel, clamped(settings.channel_count())),
@@ -124,6 +131,11 @@ fn several<D: Decode + Clone + 'static>(decoder: &D, count: usize) -> Vec<Box<dy
     (0..count).map(|_| Box::new(decoder.clone()) as Box<dyn Decode>).collect()
 }
 
+/// Whether boards behind a URL of this scheme are armed and started by the run.
+fn is_armed(scheme: &str) -> bool {
+    matches!(scheme, "dig2" | "emulate")
+}
+
 fn clamped(channels: usize) -> u16 {
     u16::try_from(channels).unwrap_or(u16::MAX)
 }
@@ -139,7 +151,7 @@ mod tests {
     #[test]
     fn boards_whose_clock_counts_samples_tell_how_far_these_are_apart() {
         let of = |tick_ps| {
-            let settings = digitizer2::Settings { tick_ps, ..digitizer2::Settings::default() };
+            let settings = digitizer2::Settings { tick_ps: Some(tick_ps), ..digitizer2::Settings::default() };
             HitFormat::Digitizer2(settings).ns_per_sample()
         };
         assert_eq!((of(8000.0), of(2000.0)), (Some(8.0), Some(2.0)));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Header;
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Hits, Mark, Sink, SourceId, Tally};
+use thalweg_data::{Hits, Mark, Sink, SourceId, Tally, Unit};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{HitWriter, OnFull};
@@ -32,6 +32,10 @@ pub(crate) struct Inlet {
     last_mark: Mark,
     /// The latest tally of each lane's decoder.
     decoded: Vec<Tally>,
+    /// What comes in a pause is read, and left out here.
+    drains: bool,
+    /// Hits that were left out so.
+    paused_hits: u64,
     decode: Ledgered,
     order: Ledgered,
     record: Ledgered,
@@ -39,7 +43,7 @@ pub(crate) struct Inlet {
 
 impl Inlet {
     pub(crate) fn new(
-        lanes: Vec<Downstream<Hits>>,
+        (lanes, drains): (Vec<Downstream<Hits>>, bool),
         decode: Ledgered,
         order: Ledgered,
         record: Ledgered,
@@ -52,6 +56,8 @@ impl Inlet {
             ended: false,
             last_mark: Mark::default(),
             decoded,
+            drains,
+            paused_hits: 0,
             decode,
             order,
             record,
@@ -86,7 +92,19 @@ impl Inlet {
     fn sum_of_lanes(&self) -> Tally {
         let mut sum = Tally::default();
         self.decoded.iter().for_each(|tally| sum.add_all(tally));
+        sum.filter_output(Unit::Hits, self.paused_hits);
         sum
+    }
+
+    /// Leaves out the hits of a pause. The board's counters have been followed, so that nothing is missing afterwards.
+    fn pause(&mut self, batch: &mut Hits, signals: &Signals) {
+        if self.drains && signals.leaves_hits_out() && !batch.hits.is_empty() {
+            self.paused_hits += batch.hits.len() as u64;
+            batch.hits.clear();
+            batch.extras.clear();
+            batch.slices.clear();
+            batch.leases.clear();
+        }
     }
 }
 
@@ -181,11 +199,14 @@ impl Collector {
         let inlet = &mut self.inlets[index];
         let lane = inlet.current_lane();
         inlet.decoded[lane].clone_from(&batch.decoded);
+        inlet.pause(batch, signals);
         inlet.ended |= header.end;
         inlet.last_mark = header.mark;
         if let Some(number) = header.snapshot {
             inlet.decode.snapshot(number, &inlet.sum_of_lanes());
-        } else if inlet.lanes.len() == 1 {
+        } else if inlet.paused_hits > 0 && inlet.decode.is_due(header.mark.0) {
+            inlet.decode.publish_at(header.mark.0, &inlet.sum_of_lanes());
+        } else if inlet.lanes.len() == 1 && inlet.paused_hits == 0 {
             inlet.decode.publish_at(header.mark.0, &inlet.decoded[0]);
         }
         if let Some(selection) = &self.selection {

@@ -152,9 +152,14 @@ impl Signals {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Whether the sources of hits are not to be read for a while.
+    /// Whether files are not to be read for a while.
     fn is_on_hold(&self) -> bool {
         self.on_hold.load(Ordering::Acquire) && !self.stop_requested()
+    }
+
+    /// Whether the hits of boards that go on are left out: until the end, of a run that is stopped in a pause.
+    fn leaves_hits_out(&self) -> bool {
+        self.on_hold.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_on_hold(&self, on_hold: bool) {

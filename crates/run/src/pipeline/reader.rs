@@ -37,6 +37,8 @@ pub(crate) struct ReaderAccounts {
 pub(crate) struct Reader {
     pub(crate) id: SourceId,
     pub(crate) source: Box<dyn Source>,
+    /// In a pause it is not read: a file loses nothing by that, a board would.
+    pub(crate) waits: bool,
     pub(crate) unpack: Box<dyn Unpack>,
     pub(crate) lanes: Lanes,
     pub(crate) raw: Option<Upstream<Frames>>,
@@ -51,6 +53,8 @@ struct Pending {
     bytes: u64,
     first_mark: Option<Mark>,
     sent_mark: Mark,
+    /// Connections that the framing knows of.
+    connections: u32,
     snapshot_sent: SnapshotNumber,
 }
 
@@ -61,7 +65,7 @@ impl Reader {
         let mut frames = Frames::default();
         let mut drain = Drain::new(DRAIN);
         loop {
-            if signals.is_on_hold() {
+            if self.waits && signals.is_on_hold() {
                 // Less than a batch waits here, so that a pause decides nothing that a replay would decide otherwise.
                 std::thread::sleep(RECEIVE_WAIT);
                 continue;
@@ -116,6 +120,14 @@ impl Reader {
             return false;
         }
         let before = pending.units.slices.len();
+        if self.source.connections() != pending.connections {
+            pending.connections = self.source.connections();
+            if self.source.is_stream() {
+                // What the connection before had carried is gone with it.
+                self.unpack.finish(&Frames::default(), &mut pending.units);
+                self.unpack.begin_anew();
+            }
+        }
         // Datagrams that wait for those before them give them up as time passes, whether or not anything comes.
         if !frames.slices.is_empty() || !self.source.is_stream() {
             let unfinished = self.unpack.unpack(frames, &mut pending.units);

@@ -16,7 +16,6 @@ use super::Resolved;
 use crate::assemble::leading::Leading;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::format::{ChannelRange, EmulateSettings, FormatSettings};
-use crate::open::is_file;
 use crate::units::busy_told;
 
 /// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
@@ -78,7 +77,7 @@ fn opens(source: &SourceSettings) -> Result<(), String> {
     let (endpoint, id) = (&source.endpoint, SourceId(0));
     endpoint.check_single()?;
     let is_stream = endpoint.gives_stream().unwrap_or_else(|| format.wants_stream());
-    format.path(id, (is_stream, is_file(source)), endpoint.pool_shape(), 1)?;
+    format.path(id, (is_stream, endpoint.url.scheme()), endpoint.pool_shape(), 1)?;
     if let Some(faults) = &source.head.faults {
         faults.check(is_stream, &endpoint.url.to_string()).map_err(|error| error.to_string())?;
     }

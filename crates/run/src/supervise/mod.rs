@@ -92,6 +92,9 @@ pub(crate) trait WatchedPaths {
 
     /// What the trigger has counted, where it reports.
     fn trigger(&self) -> Option<TriggerCounts>;
+
+    /// Closes or opens the vetoes of emulated boards of hits: while they are closed, no hits are taken.
+    fn inhibit(&self, inhibited: bool);
 }
 
 /// Books of one number that did not close while the run went on.
@@ -151,7 +154,7 @@ impl Watched {
             if over || paths.are_silent() || self.signals.stop_requested() {
                 break;
             }
-            self.pause(wishes.pause, &mut rounds);
+            self.pause(wishes.pause, &mut rounds, paths);
             self.take_snapshot(&mut rounds, paths);
             if rounds.told.elapsed() >= LiveState::EVERY {
                 rounds.told = Instant::now();
@@ -162,7 +165,10 @@ impl Watched {
                 }
             }
         }
-        self.pause(false, &mut rounds);
+        if rounds.pausing {
+            // Boards stay inhibited: what comes after a pause that ends with the run belongs to neither.
+            self.busy.lower();
+        }
         self.tell(RunState::Stopping, end, &rounds.audit, paths.trigger());
         rounds.audit
     }
@@ -179,13 +185,14 @@ impl Watched {
             || end.events.is_some_and(|wanted| events() >= wanted)
     }
 
-    /// Holds the trigger and the readers of hits back, or lets them go on.
-    fn pause(&self, wanted: bool, rounds: &mut Rounds) {
+    /// Holds triggers back, closes vetoes, and has the hits of other boards left out; or lets all of them go on.
+    fn pause(&self, wanted: bool, rounds: &mut Rounds, paths: &dyn WatchedPaths) {
         match (wanted, std::mem::replace(&mut rounds.pausing, wanted)) {
             (true, false) => self.busy.raise(),
             (false, true) => self.busy.lower(),
             _ => return,
         }
+        paths.inhibit(wanted);
         self.signals.set_on_hold(wanted);
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use thalweg_data::{Stage, Unit};
 use thalweg_run::RunState;
 use thalweg_run::config::Configuration;
 use thalweg_run::station::{NewRun, Station};
@@ -209,4 +210,78 @@ fn rates_do_not_beat_with_the_batches_of_the_recorder_and_end_with_the_run() {
     let ended = [last.sources[0].hit_rate_hz, last.ordered_rate_hz, last.recorded_rate_hz];
     assert_eq!((ended, last.rate_window_seconds), ([0.0; 3], 0.0), "a run that is over has no rates");
     run.end();
+}
+
+/// What one stage has left out on request, of all sources.
+fn left_out(summary: &Summary, stage: Stage) -> u64 {
+    let hits = summary.ledger.iter().filter(|line| line.stage == stage && line.unit == Unit::Hits);
+    hits.map(|line| line.filtered).sum()
+}
+
+/// Hits that were passed on by decoding, of all sources.
+fn decoded(state: &LiveState) -> u64 {
+    let hits = state.ledger.iter().filter(|line| line.stage == Stage::Decode && line.unit == Unit::Hits);
+    hits.map(|line| line.output).sum()
+}
+
+/// Pauses a run until nothing of before the pause is on its way any more, and lets it go on for a second.
+fn pause_for_a_second(run: &Run) -> f64 {
+    run.until("recording", |state| state.hits_recorded > 2000);
+    run.command(Command::Pause);
+    let began = run.until("paused", |state| state.state == RunState::Paused).elapsed_seconds;
+    let later = |seconds: f64| run.until("later", |state| state.elapsed_seconds > seconds);
+    // What is recorded waits for its batch; what is decoded does not.
+    let settled = later(began + 1.0);
+    let still = later(settled.elapsed_seconds + 0.5);
+    assert_eq!(decoded(&settled), decoded(&still), "no hits are passed on in a pause");
+    run.command(Command::Resume);
+    let ended = run.until("going on", |state| state.state == RunState::Running).elapsed_seconds;
+    later(ended + 1.0);
+    run.command(Command::Stop);
+    ended - began
+}
+
+#[test]
+fn a_pause_inhibits_emulated_boards_and_nothing_is_lost_or_made_up_for() {
+    let source = |name: &str, board: u16| {
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nfirst_channel = {}\n\
+             [source.emulate]\nboard = {board}\nboards = 2\nchannels = 4\nrate_hz = 5000.0\n",
+            board * 4
+        )
+    };
+    let run = start(&format!("{}{}", source("left", 0), source("right", 1)));
+    let paused_seconds = pause_for_a_second(&run);
+    let summary = run.end();
+    assert_eq!((summary.hits_lost, summary.losses.len()), (0, 0), "{:#?}", summary.losses);
+    assert!(summary.ledger_closed && summary.hits_sent == Some(summary.hits_recorded));
+    let inhibited = left_out(&summary, Stage::Sender) as f64;
+    let rate_hz = (inhibited + summary.hits_recorded as f64) / summary.elapsed_seconds;
+    assert!(inhibited > 0.7 * rate_hz * paused_seconds, "{inhibited} of {rate_hz} Hz in {paused_seconds} s");
+}
+
+#[test]
+fn what_a_board_without_control_sends_in_a_pause_is_read_and_left_out() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let to = free.local_addr().expect("bound");
+    drop(free);
+    let run =
+        start(&format!("[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"udp://{to}\"\n"));
+    run.until("listening", |state| state.state == RunState::Running);
+    let board = thalweg_readout::host::HostSettings {
+        board: Default::default(),
+        place: thalweg_readout::host::Place::Stream { to },
+        loss: 0.0,
+        truth: None,
+    };
+    let mut board = thalweg_readout::host::HostedBoard::new(board).expect("loopback");
+    board.start();
+    pause_for_a_second(&run);
+    let summary = run.end();
+    board.end();
+    assert_eq!((summary.hits_lost, summary.losses.len()), (0, 0), "{:#?}", summary.losses);
+    let left_out = left_out(&summary, Stage::Decode);
+    assert!(summary.ledger_closed && left_out > 1000, "{left_out}");
+    let decoded: u64 = summary.sources.iter().map(|source| source.hits).sum();
+    assert_eq!(decoded, summary.hits_recorded, "what was left out is not counted as passed on");
 }

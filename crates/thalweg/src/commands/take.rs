@@ -99,6 +99,9 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
     let summary = watched(json, None, handle, |watch| thalweg_run::run(&configuration, end, watch))?;
     let ended = report(&summary, json)?;
     if let (Some(run), false) = (&summary.run_directory, json) {
+        if let Some(words) = demo.loss_words(&summary) {
+            terminal::passing_line(&words);
+        }
         let plot = thalweg_run::spectra::plot_run(run, None)?;
         let (run, plot) = (run.display(), plot.display());
         terminal::passing_line(&format!(

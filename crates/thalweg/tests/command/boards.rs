@@ -1,11 +1,12 @@
 //! Emulated boards in one process, the run in another: as with real ones.
 
-use std::net::UdpSocket;
-use std::time::Duration;
+use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::retention::get;
 
 #[test]
 fn a_run_drives_two_boards_over_their_own_control_protocol() {
@@ -50,6 +51,118 @@ fn a_board_that_is_not_there_is_said_to_be_so() {
     let ended = thalweg(&["run", &file, "--seconds", "1"]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.error.contains("127.0.3.99"), "{}", ended.error);
+}
+
+/// Emulated boards in a process of their own, whose control port answers.
+fn boards_at(address: &str, settings: &str) -> Running {
+    let boards =
+        Running::start(&["emulate", "--address", address, "--settings", settings, "--seconds", "100"]);
+    let until = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect((address, 51_936)).is_err() {
+        assert!(Instant::now() < until, "nobody answers at {address}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    boards
+}
+
+#[test]
+fn a_board_says_what_it_is_and_a_contradicting_configuration_is_refused_with_both_values() {
+    let folder = Folder::new();
+    let settings = folder
+        .file("board.toml", "channels = 16\nsampling_mhz = 500\nfirmware = \"pha\"\nrate_hz = 2000.0\n");
+    let _boards = boards_at("127.0.3.10", &settings);
+    let file = |name: &str, keys: &str| {
+        let source = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"dig2://127.0.3.10\"\n";
+        let record =
+            format!("[record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n", folder.at("runs"));
+        folder.file(name, &format!("[run]\n hits = 3000\n{source}{keys}{record}"))
+    };
+    for (key, told) in [("tick_ps = 8000", "2000"), ("channels = 64", "16"), ("firmware = \"psd\"", "pha")] {
+        let ended = thalweg(&["run", &file("wrong.toml", &format!("{key}\n"))]);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        let configured = key.replace('"', "");
+        for word in [configured.as_str(), told, "VX2730", "10000", "left"] {
+            assert!(ended.error.contains(word), "{word} in {}", ended.error);
+        }
+    }
+    assert!(!folder.path().join("runs").exists(), "a refused start leaves no run");
+    let summary = thalweg(&["run", &file("run.toml", ""), "--seconds", "60", "--json"]).done().json();
+    assert_books_close(&summary);
+    let run = run_directory(&summary);
+    let told = |run: &str| -> Value {
+        let record = std::fs::read_to_string(format!("{run}/run.json")).expect("there");
+        serde_json::from_str::<Value>(&record).expect("whole")["details"]["boards"]["left"].clone()
+    };
+    let board = serde_json::json!({
+        "model": "VX2730", "serial": "10000", "firmware": "pha", "sampling_mhz": 500.0, "tick_ps": 2000.0, "channels": 16
+    });
+    assert_eq!(told(&run), board);
+    // The replay has nobody to ask: it knows from the record.
+    let replayed = thalweg(&["replay", &run, "--directory", &folder.at("again"), "--json"]).done().json();
+    assert_eq!(told(&run_directory(&replayed)), board);
+    let bytes = |run: &str| std::fs::read(format!("{run}/hits.arrows")).expect("there");
+    assert!(bytes(&run) == bytes(&run_directory(&replayed)), "the same times");
+}
+
+/// A board that is killed in mid-run and returns.
+fn dies_and_returns(address: &str, transport: &str) {
+    let folder = Folder::new();
+    let settings =
+        folder.file("board.toml", &format!("transport = \"{transport}\"\nchannels = 8\nrate_hz = 1000.0\n"));
+    let boards = boards_at(address, &settings);
+    let text = format!(
+        "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"dig2://{address}\"\n[record]\ndirectory = \"{}\"\n",
+        folder.at("runs")
+    );
+    let page = format!("127.0.0.1:{}", free_port());
+    let arguments = ["run", &folder.file("run.toml", &text), "--listen", &page, "--seconds", "100", "--json"];
+    let run = Running::start(&arguments);
+    let until = |what: &str, wanted: &dyn Fn(&Value) -> bool| {
+        let limit = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < limit {
+            if TcpStream::connect(&page).is_ok() {
+                let state = get(&page, "/api/state");
+                if wanted(&state) {
+                    return state;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("never {what}: {:#}", get(&page, "/api/state"));
+    };
+    let recorded = |state: &Value| state["hits_recorded"].as_u64().unwrap_or(0);
+    let is_gone = |loss: &Value| loss["reason"] == "board_gone" && loss["quality"] == "unknown";
+    let gone = |losses: &Value| losses.as_array().is_some_and(|losses| losses.iter().any(is_gone));
+    until("recording", &|state| recorded(state) > 2000);
+    boards.signal("KILL");
+    let then = recorded(&until("a loss", &|state| gone(&state["losses"])));
+    let again = boards_at(address, &settings);
+    until("going on", &|state| recorded(state) > then + 2000);
+    run.signal("INT");
+    let ended = run.wait().done();
+    let summary = ended.json();
+    assert_eq!(summary["ledger_closed"], true, "{summary:#}");
+    assert!(gone(&summary["losses"]), "{:#}", summary["losses"]);
+    for words in ["the board is gone", "the board is back"] {
+        assert!(ended.error.contains(words), "{words} in {}", ended.error);
+    }
+    let late = summary["ledger"].as_array().expect("a list").iter().filter(|line| line["stage"] == "order");
+    assert!(
+        late.clone().all(|line| line["lost"].as_object().is_some_and(|lost| lost.is_empty())),
+        "{summary:#}"
+    );
+    thalweg(&["verify", &run_directory(&summary)]).done();
+    again.signal("TERM");
+}
+
+#[test]
+fn a_killed_board_is_a_loss_at_once_and_is_taken_again_when_it_returns_over_udp() {
+    dies_and_returns("127.0.3.12", "udp");
+}
+
+#[test]
+fn a_killed_board_is_a_loss_at_once_and_is_taken_again_when_it_returns_over_tcp() {
+    dies_and_returns("127.0.3.13", "tcp");
 }
 
 /// A port that is free at this moment.

@@ -1,6 +1,12 @@
 //! `thalweg demo`: the whole path without a configuration.
 
-use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::retention::get;
 
 #[test]
 fn the_demo_records_what_it_sends_and_its_recording_verifies() {
@@ -36,4 +42,42 @@ fn the_first_hit_is_there_within_a_tenth_of_a_second() {
     let first_hit = || thalweg(&arguments).done().json()["first_hit_ms"].as_f64().expect("hits came");
     let best = (0..3).map(|_| first_hit()).fold(f64::MAX, f64::min);
     assert!(best < 100.0, "{best} ms");
+}
+
+#[test]
+fn the_loss_of_a_demo_is_in_its_summary_and_its_last_words() {
+    let folder = Folder::new();
+    let arguments = ["demo", "--seconds", "1.5", "--loss", "0.05", "--no-page", "--directory"];
+    let ended = thalweg(&[&arguments[..], &[&folder.at("runs")]].concat()).done();
+    for word in ["--loss 0.05: ", "datagram_gap", "never_received"] {
+        assert!(ended.out.contains(word), "{word} in {}", ended.out);
+    }
+    assert!(!ended.out.contains("--loss 0.05: 0 of"), "{}", ended.out);
+}
+
+#[test]
+fn the_page_of_a_demo_has_pulses_and_its_clocks_are_locked() {
+    let folder = Folder::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let page = listener.local_addr().expect("bound").to_string();
+    drop(listener);
+    let arguments = ["demo", "--seconds", "100", "--listen", &page, "--directory"];
+    let running = Running::start(&[&arguments[..], &[&folder.at("runs")]].concat());
+    let locked = |state: &Value| {
+        let clocks = state["clocks"].as_array();
+        clocks.is_some_and(|clocks| !clocks.is_empty() && clocks.iter().all(|clock| clock["locked"] == true))
+    };
+    let has_pulses = || get(&page, "/api/pulses/0").to_string().contains("\"analog\"");
+    let until = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(&page).is_err() || !locked(&get(&page, "/api/state")) || !has_pulses() {
+        assert!(
+            Instant::now() < until,
+            "{:#} {:#}",
+            get(&page, "/api/state")["clocks"],
+            get(&page, "/api/pulses/0")
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.signal("INT");
+    running.wait().done();
 }

@@ -43,7 +43,8 @@ fn record(run: &Path) -> Value {
     serde_json::from_str(&text).expect("whole")
 }
 
-fn get(address: &str, path: &str) -> Value {
+/// Asks a page's service for JSON.
+pub fn get(address: &str, path: &str) -> Value {
     let mut stream = TcpStream::connect(address).expect("it is served");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();

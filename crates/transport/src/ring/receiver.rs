@@ -126,6 +126,10 @@ impl RingReceiver {
         Ok(())
     }
 
+    pub(crate) fn sending_socket(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone()
+    }
+
     pub(crate) fn tally(&self) -> &Tally {
         &self.book.tally
     }

@@ -5,7 +5,7 @@
 //! ```
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -86,6 +86,17 @@ impl UdpReceiver {
         match &mut self.0 {
             Way::Socket(receiver) => receiver.send_empty(),
             Way::Ring(receiver) => receiver.send_empty(),
+        }
+    }
+
+    /// A handle to the socket that the other end knows, to send it empty datagrams again from another thread.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn sending_socket(&self) -> io::Result<UdpSocket> {
+        match &self.0 {
+            Way::Socket(receiver) => receiver.as_fd().try_clone_to_owned().map(UdpSocket::from),
+            Way::Ring(receiver) => receiver.sending_socket(),
         }
     }
 

@@ -5,6 +5,8 @@
 //!  Request::get, set, command ─► (the host's socket) ─► Client ─► values
 //! ```
 
+use crate::digitizer2::{BoardFacts, Firmware};
+
 use super::message::{Assembler, LONGEST_REPLY, MessageError, Reply, Request, Verb};
 
 /// A conversation that went wrong.
@@ -118,6 +120,18 @@ pub struct BoardInfo {
 }
 
 impl BoardInfo {
+    /// What the board is, with its name and serial number, which are asked for one by one.
+    pub fn facts(&self, model: String, serial: String) -> BoardFacts {
+        BoardFacts {
+            model,
+            serial,
+            firmware: self.firmware_endpoint().and_then(Firmware::of_endpoint),
+            sampling_mhz: self.sampling_mhz,
+            tick_ps: 1e6 / self.sampling_mhz,
+            channels: self.channels,
+        }
+    }
+
     /// The firmware's endpoint: `dpppsd`, `dpppha`, `scope`, `opendpp`, `dppzle`.
     pub fn firmware_endpoint(&self) -> Option<&str> {
         let decoded = |name: &&str| !name.starts_with("raw") && *name != "opendata";

@@ -159,6 +159,7 @@ fn parameters_reach_the_board() {
     bench.ask(&Request::set(1, "/ch/0..3/par/chrecordlengths", "66")).expect("taken");
     bench.ask(&Request::set(1, "/par/EnStatEvents", "True")).expect("taken");
     assert_eq!(bench.value("/ch/0/par/wavetriggersource"), "ChSelfTrigger");
+    assert_eq!(bench.value("/ch/0/par/chrecordlengths"), "64");
     let changed = bench.server.tree().board_settings(&small());
     let rates: Vec<f64> = (0..4).map(|channel| changed.channel_rate_hz(channel)).collect();
     assert_eq!(rates, [1000.0, 0.0, 0.0, 1000.0]);
@@ -169,6 +170,38 @@ fn parameters_reach_the_board() {
     assert!(bench.ask(&Request::set(1, "/par/registeruser", "x=1")).is_err());
     bench.ask(&Request::command(1, "/cmd/reset")).expect("done");
     assert_eq!(bench.server.tree().board_settings(&small()), small());
+}
+
+#[test]
+fn an_odd_value_reads_back_as_the_board_rounds_it() {
+    let mut bench = Bench::new(&small());
+    for (path, value, kept) in [
+        ("/par/recordlengths", "1023", "1020"),
+        ("/ch/0/par/chpretriggers", "7", "4"),
+        ("/ch/0/par/gatelonglengtht", "405", "400"),
+        ("/ch/0/par/dcoffset", "33.37", "33.3"),
+        ("/ch/0/par/dcoffset", "0.3", "0.3"),
+        ("/ch/0/par/triggerthr", "12.9", "12"),
+    ] {
+        bench.ask(&Request::set(1, path, value)).expect("taken");
+        assert_eq!(bench.value(path), kept, "{path} = {value}");
+    }
+    let mut fast = Bench::new(&Settings { sampling_mhz: 500, ..small() });
+    fast.ask(&Request::set(1, "/ch/0/par/gateshortlengtht", "33")).expect("taken");
+    assert_eq!(fast.value("/ch/0/par/gateshortlengtht"), "32");
+}
+
+/// A vendor client polls the register with the handle 0 until the board knows where to stream.
+#[test]
+fn the_handle_0_means_the_root() {
+    let mut bench = Bench::new(&Settings { transport: Transport::Udp, ..small() });
+    let register = Request::new(Verb::GetValue, 0, "/par/registermisc", UDP_READY_REGISTER);
+    assert_eq!(bench.ask(&register).expect("answered").value, ["0"]);
+    bench.server.udp_client(50_000);
+    assert_eq!(bench.ask(&register).expect("answered").value, ["50000"]);
+    assert_eq!(bench.ask(&Request::get(0, "/par/numch")).expect("answered").value, ["4"]);
+    bench.ask(&Request::set(0, "/ch/0/par/chenable", "False")).expect("taken");
+    assert_eq!(bench.value("/ch/0/par/chenable"), "False");
 }
 
 #[test]

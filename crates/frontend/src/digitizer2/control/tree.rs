@@ -97,7 +97,12 @@ enum Takes {
     Nothing,
     Anything,
     Boolean,
-    Number { low: f64, high: f64 },
+    /// Kept as the multiple of `step` that is next below, from 0.
+    Number {
+        low: f64,
+        high: f64,
+        step: f64,
+    },
     OneOf(&'static [&'static str]),
 }
 
@@ -112,7 +117,7 @@ struct Node {
     children: Vec<usize>,
 }
 
-/// The tree. Handles are indices plus one: 0 is no node.
+/// The tree. Handles are indices plus one; 0 is the root, too: vendor clients ask with it before they know a handle.
 #[derive(Clone, Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
@@ -135,6 +140,8 @@ const TRIGGER_SOURCES: &[&str] = &[
     "AllEvents",
     "OnRequest",
 ];
+/// Samples are counted in words of four.
+const SAMPLES_STEP: f64 = 4.0;
 const WAVE_SAVING: &[&str] = &["Always", "OnRequest"];
 
 impl Tree {
@@ -185,7 +192,7 @@ impl Tree {
 
     fn add_parameters(&mut self, root: usize, settings: &Settings) {
         let folder = self.add(root, "par", NodeType::Folder, "", Takes::Nothing);
-        let fast = settings.sampling_mhz >= 500;
+        let (facts, fast) = (settings.facts(), settings.sampling_mhz >= 500);
         let firmware = match settings.firmware {
             Firmware::Psd => "DPP_PSD",
             Firmware::Pha => "DPP_PHA",
@@ -197,11 +204,11 @@ impl Tree {
             ("numch", fixed(&settings.channels.to_string())),
             ("adc_samplrate", fixed(&settings.sampling_mhz.to_string())),
             ("adc_nbit", fixed(if fast { "14" } else { "16" })),
-            ("modelname", fixed(if fast { "VX2730" } else { "VX2740" })),
+            ("modelname", fixed(&facts.model)),
             ("modelcode", fixed(if fast { "WVX2730XAAAA" } else { "WVX2740XAAAA" })),
             ("familycode", fixed(if fast { "2730" } else { "2740" })),
             ("formfactor", fixed("VME64X")),
-            ("serialnum", fixed(&(10_000 + u32::from(settings.board)).to_string())),
+            ("serialnum", fixed(&facts.serial)),
             ("cupver", fixed("2025091500")),
             ("fpga_fwver", fixed("1.0.0")),
             ("fwtype", fixed(firmware)),
@@ -215,7 +222,10 @@ impl Tree {
             ("registeruser", (String::new(), Takes::Anything)),
             (
                 "recordlengths",
-                (settings.waveform_samples.to_string(), Takes::Number { low: 0.0, high: 8188.0 }),
+                (
+                    settings.waveform_samples.to_string(),
+                    Takes::Number { low: 0.0, high: 8188.0, step: SAMPLES_STEP },
+                ),
             ),
             ("enstatevents", (boolean(settings.statistics_interval_ms > 0), Takes::Boolean)),
             ("startsource", ("SWcmd".into(), Takes::Anything)),
@@ -233,8 +243,9 @@ impl Tree {
         let folder = self.add(node, "par", NodeType::Folder, "", Takes::Nothing);
         let waves = settings.waveform_samples > 0;
         let samples = settings.waveform_samples.to_string();
-        let number = |low: f64, high: f64| Takes::Number { low, high };
+        let number = |low: f64, high: f64, step: f64| Takes::Number { low, high, step };
         let gate = settings.detector.gate_ns;
+        let period_ns = 1000.0 / f64::from(settings.sampling_mhz);
         for (name, value, takes) in [
             ("chenable", "True".to_string(), Takes::Boolean),
             ("eventtriggersource", "ChSelfTrigger".into(), Takes::OneOf(TRIGGER_SOURCES)),
@@ -244,14 +255,14 @@ impl Tree {
                 Takes::OneOf(TRIGGER_SOURCES),
             ),
             ("wavesaving", "Always".into(), Takes::OneOf(WAVE_SAVING)),
-            ("chrecordlengths", samples, number(0.0, 8188.0)),
-            ("chpretriggers", (settings.waveform_samples / 4).to_string(), number(0.0, 8188.0)),
-            ("chgain", "0".into(), number(0.0, 40.0)),
-            ("dcoffset", "20".into(), number(0.0, 100.0)),
-            ("triggerthr", "20".into(), number(0.0, 65_535.0)),
+            ("chrecordlengths", samples, number(0.0, 8188.0, SAMPLES_STEP)),
+            ("chpretriggers", (settings.waveform_samples / 4).to_string(), number(0.0, 8188.0, SAMPLES_STEP)),
+            ("chgain", "0".into(), number(0.0, 40.0, 0.5)),
+            ("dcoffset", "20".into(), number(0.0, 100.0, 0.1)),
+            ("triggerthr", "20".into(), number(0.0, 65_535.0, 1.0)),
             ("pulsepolarity", "Positive".into(), Takes::OneOf(&["Positive", "Negative"])),
-            ("gatelonglengtht", gate.to_string(), number(0.0, 1e6)),
-            ("gateshortlengtht", (gate / 5.0).to_string(), number(0.0, 1e6)),
+            ("gatelonglengtht", gate.to_string(), number(0.0, 1e6, period_ns)),
+            ("gateshortlengtht", (gate / 5.0).to_string(), number(0.0, 1e6, period_ns)),
             ("selftrgrate", format!("{:.0}", settings.channel_rate_hz(channel)), Takes::Nothing),
             ("chstatus", "0".into(), Takes::Nothing),
         ] {
@@ -286,7 +297,7 @@ impl Tree {
     }
 
     fn node_of(&self, handle: u64) -> Result<usize, TreeError> {
-        let index = handle.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        let index = usize::try_from(handle.saturating_sub(1)).ok();
         index.filter(|index| *index < self.nodes.len()).ok_or(TreeError::Handle(handle))
     }
 
@@ -408,8 +419,8 @@ impl Tree {
             Takes::Boolean if value.eq_ignore_ascii_case("true") || value == "1" => Ok("True".into()),
             Takes::Boolean if value.eq_ignore_ascii_case("false") || value == "0" => Ok("False".into()),
             Takes::Boolean => Err(refused("True or False".into())),
-            Takes::Number { low, high } => match value.trim().parse::<f64>() {
-                Ok(number) if (low..=high).contains(&number) => Ok(value.trim().to_string()),
+            Takes::Number { low, high, step } => match value.trim().parse::<f64>() {
+                Ok(number) if (low..=high).contains(&number) => Ok(rounded(number, step)),
                 _ => Err(refused(format!("a number from {low} to {high}"))),
             },
             Takes::OneOf(words) => words
@@ -475,7 +486,7 @@ impl Tree {
             _ => channel(0, "chrecordlengths"),
         };
         let samples = samples.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) as u16;
-        settings.waveform_samples = samples / 4 * 4;
+        settings.waveform_samples = samples;
         let wanted = self.value("/par/enstatevents") == Some("True");
         settings.statistics_interval_ms = match base.statistics_interval_ms {
             _ if !wanted => 0,
@@ -484,6 +495,13 @@ impl Tree {
         };
         settings
     }
+}
+
+/// The multiple of `step` that a board keeps for `number`: the next below, in as many digits as the step has.
+fn rounded(number: f64, step: f64) -> String {
+    // What is a multiple but for the last bits of a binary fraction stays.
+    let multiple = (number / step + 1e-9).floor() * step;
+    format!("{}", (multiple * 1000.0).round() / 1000.0)
 }
 
 fn boolean(value: bool) -> String {

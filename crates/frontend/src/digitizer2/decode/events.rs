@@ -66,7 +66,7 @@ impl Decoder {
         }
         let signal = match special.id() {
             SpecialId::Start => {
-                self.restart();
+                self.restart(self.clock.now());
                 start(cursor)
             }
             SpecialId::Stop => {

@@ -26,7 +26,7 @@ mod events;
 mod flags;
 mod time;
 
-use thalweg_data::{Decode, Flags, Frames, Hits, LossReason, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Decode, Flags, Frames, Hits, LossReason, Mark, Slice, SourceId, Tally, Unit};
 
 use self::block::Level;
 use self::cursor::Cursor;
@@ -41,6 +41,8 @@ pub struct Decoder {
     plan: Plan,
     scale: Scale,
     clock: Clock,
+    /// Of a board that we arm: whether its time begins again at each start, and when that was first seen.
+    starts: Starts,
     level: Level,
     counters: Box<[ChannelCounters; CHANNELS as usize]>,
     tally: Tally,
@@ -59,6 +61,17 @@ impl ChannelCounters {
         self.triggers = further(self.triggers, triggers);
         self.saved = further(self.saved, saved);
     }
+}
+
+/// What a start of the board means for its times.
+#[derive(Clone, Copy, Debug)]
+enum Starts {
+    /// Times are taken as they are.
+    AsTheyCome,
+    /// None was seen yet.
+    Expected,
+    /// The first was seen then.
+    Seen(Mark),
 }
 
 /// What became of one frame.
@@ -91,15 +104,37 @@ impl Decoder {
             plan,
             scale: Scale::new(plan.tick, plan.time_offset_ps),
             clock: Clock::new(),
+            starts: Starts::AsTheyCome,
             level: Level::detect(),
             counters: Box::new([ChannelCounters::default(); CHANNELS as usize]),
             tally: Tally::default(),
         })
     }
 
+    /// A decoder for a board that we arm and start. When it is started again in the run its time begins at 0 again: it is put
+    /// as much later as the start was seen later than the first one.
+    ///
+    /// # Errors
+    /// As of [`Decoder::new`].
+    pub fn of_armed_board(source: SourceId, settings: &Settings) -> Result<Decoder, SettingsError> {
+        Ok(Decoder { starts: Starts::Expected, ..Decoder::new(source, settings)? })
+    }
+
     /// The board's clock and counters begin anew.
-    fn restart(&mut self) {
-        self.clock.restart();
+    fn restart(&mut self, mark: Mark) {
+        match self.starts {
+            Starts::AsTheyCome => {}
+            Starts::Expected => self.starts = Starts::Seen(mark),
+            Starts::Seen(first) => {
+                let later_ps = i64::try_from(mark.since_ns(first)).unwrap_or(i64::MAX).saturating_mul(1000);
+                let offset_ps = self.plan.time_offset_ps.saturating_add(later_ps);
+                self.scale = Scale::new(self.plan.tick, offset_ps);
+            }
+        }
+        match self.starts {
+            Starts::AsTheyCome => self.clock.restart(),
+            Starts::Expected | Starts::Seen(_) => self.clock.restart_at_zero(),
+        }
         self.counters.fill(ChannelCounters::default());
     }
 

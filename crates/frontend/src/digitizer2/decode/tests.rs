@@ -31,7 +31,7 @@ fn decode_in(decoder: &mut Decoder, unit: &[u8], piece: usize, mark: Mark) -> Hi
 }
 
 fn decoder(firmware: Firmware) -> Decoder {
-    let settings = Settings { firmware, first_channel: 100, ..Settings::default() };
+    let settings = Settings { firmware: Some(firmware), first_channel: 100, ..Settings::default() };
     Decoder::new(SOURCE, &settings).expect("valid")
 }
 
@@ -249,5 +249,26 @@ fn every_instruction_set_decodes_the_same() {
             all.push((hits, decoded));
         }
         assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}
+
+#[test]
+fn a_board_that_is_started_again_in_the_run_goes_on_in_the_time_of_the_run() {
+    let start =
+        bytes(&[0x3000_0003_0000_0004, 0x0200_0000_0400_0040, 0x0100_0000_ffff_ffff, 0x0100_0000_ffff_ffff]);
+    let settings = Settings::default();
+    let armed = Decoder::of_armed_board(SOURCE, &settings).expect("valid");
+    let plain = Decoder::new(SOURCE, &settings).expect("valid");
+    for (mut decoder, later_ps) in [(armed, 60_000_000_000_000), (plain, 0)] {
+        let mut first_hit = |start_mark| {
+            decode_in(&mut decoder, &start, 4096, Mark(start_mark));
+            let aggregate = [0x2000_0000_0000_0003, TWO_HITS[1], TWO_HITS[2]];
+            decode_in(&mut decoder, &bytes(&aggregate), 4096, Mark(start_mark + 1_000_000_000)).hits[0]
+                .time_ps
+        };
+        let first = first_hit(500_000_000);
+        assert_eq!(first, 123_456_789 * 8000 + 4000);
+        // It was away for a while, and its clock begins at 0 again.
+        assert_eq!(first_hit(60_500_000_000) - first, later_ps);
     }
 }

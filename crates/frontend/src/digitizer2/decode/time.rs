@@ -44,6 +44,12 @@ impl Clock {
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// As [`Clock::restart`], of a board that counts from 0 at its start: its time is not that of the run.
+    pub fn restart_at_zero(&mut self) {
+        (self.reference, self.expected) = (None, Some(0));
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some((0, self.now));
+    }
+
     /// A batch that arrived at `mark` is read now.
     pub fn arrive(&mut self, mark: Mark, tick: Tick) {
         self.now = mark;
@@ -58,6 +64,11 @@ impl Clock {
                 self.mark = mark;
             }
         }
+    }
+
+    /// When the batch that is read arrived.
+    pub fn now(&self) -> Mark {
+        self.now
     }
 
     /// The newest time was this.
@@ -217,6 +228,20 @@ mod tests {
                 clock.arrive(Mark(20_000_000_000), tick);
                 assert_eq!(clock.short(later as u32, tick), begun + 20 * 125_000_000, "from {start}");
             }
+        }
+    }
+
+    #[test]
+    fn one_word_times_of_a_board_that_is_started_late_count_from_its_start() {
+        let tick = Tick::from_ps(8000).expect("not zero");
+        let mut first = Clock::new();
+        let mut second = first.clone();
+        first.arrive(Mark(60_000_000_000), tick);
+        first.restart_at_zero();
+        assert_eq!(first.short(123, tick), 123);
+        for clock in [&mut second, &mut first] {
+            clock.arrive(Mark(61_000_000_000), tick);
+            assert_eq!(clock.short(125_000_123, tick), 125_000_123);
         }
     }
 

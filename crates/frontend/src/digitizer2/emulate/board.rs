@@ -84,6 +84,7 @@ pub struct Board {
     packer: Packer,
     ring: Option<Ring>,
     state: State,
+    inhibited: bool,
     started_ns: u64,
     /// Host time at which the run ends.
     end_ns: u64,
@@ -122,6 +123,7 @@ impl Board {
             encoder,
             ring,
             state: State::Idle,
+            inhibited: false,
             started_ns: 0,
             end_ns: u64::MAX,
             start_sent: false,
@@ -227,6 +229,11 @@ impl Board {
         self.end_ns = self.end_ns.min(end_ns.max(self.started_ns));
     }
 
+    /// Closes or opens the veto input: while it is closed, pulses are not taken, and are counted. What was taken before is sent.
+    pub fn inhibit(&mut self, inhibited: bool) {
+        self.inhibited = inhibited;
+    }
+
     /// Voids what the board holds; a run goes on.
     pub fn clear(&mut self) {
         self.void();
@@ -287,12 +294,18 @@ impl Board {
             self.start_sent = true;
             self.start_event(out);
         }
+        if self.inhibited && now_ns == u64::MAX && self.end_ns == u64::MAX {
+            // Board time that runs as fast as hits are taken stands still.
+            return false;
+        }
         let until_ns = now_ns.min(self.end_ns);
         let since_start_ns = until_ns.saturating_sub(self.started_ns);
         let until = self.physics.board_time_fine(since_start_ns.min(LONGEST_RUN_NS) * 1000);
         loop {
             let step = until.min(self.statistics_due);
-            if self.hits_until(step, out) {
+            if self.inhibited {
+                self.pass_over(step);
+            } else if self.hits_until(step, out) {
                 return true;
             }
             if step == until {
@@ -325,15 +338,41 @@ impl Board {
         ring.produce(until / FINE, &mut self.packer, out, truth)
     }
 
+    /// Leaves out the hits until then.
+    fn pass_over(&mut self, until: u64) {
+        if let Some(ring) = &mut self.ring {
+            self.packer.totals.hits_inhibited += ring.pass_over(until / FINE);
+            return;
+        }
+        let samples = u64::from(self.settings.waveform_samples) * FINE;
+        loop {
+            let pulses = self.physics.pulses_until(until);
+            let (taken, hits) = match (self.settings.firmware, pulses.first()) {
+                (Firmware::Scope, Some(first)) => {
+                    let end = first.time_fine + samples;
+                    let taken = pulses.partition_point(|pulse| pulse.time_fine < end);
+                    (taken, u64::from(self.settings.channels))
+                }
+                _ => (pulses.len(), pulses.len() as u64),
+            };
+            if taken == 0 && self.physics.is_worked_out(until) {
+                return;
+            }
+            self.packer.totals.hits_inhibited += hits;
+            self.physics.take(taken);
+        }
+    }
+
     fn live_until(&mut self, until: u64, out: &mut Outgoing) -> bool {
-        let hit_bytes = self.encoder.hit_bytes();
+        let longest = self.encoder.longest_hit_bytes();
         while !out.is_full() {
             let pulses = self.physics.pulses_until(until);
-            let count = pulses.len().min(CHUNK).min(out.remaining() / hit_bytes + 1);
+            let count = pulses.len().min(CHUNK).min(out.remaining() / longest + 1);
             if count == 0 {
                 return !self.physics.is_worked_out(until);
             }
             for pulse in &pulses[..count] {
+                let hit_bytes = self.encoder.next_hit_bytes();
                 let place = self.packer.hit_place(hit_bytes, out);
                 self.encoder.hit(pulse, place);
                 self.packer.count_hit();

@@ -36,6 +36,9 @@ pub(super) struct Encoder {
     tick: Tick,
     fine_tick: Tick,
     samples: usize,
+    every: u32,
+    /// Hits since the last with a waveform, it included.
+    since_waveform: u32,
     info: WaveInfo,
     random: Pcg64Mcg,
     trace: Trace,
@@ -63,6 +66,8 @@ impl Encoder {
             tick,
             fine_tick: tick.divided(FINE).expect("the sampling rate was checked"),
             samples,
+            every: settings.waveform_every,
+            since_waveform: 0,
             info: wave_info(settings.firmware),
             random: seed(settings),
             trace: Trace::new(shape, settings.seed),
@@ -73,10 +78,26 @@ impl Encoder {
     /// Back to the first sample's noise.
     pub(super) fn restart(&mut self, settings: &Settings) {
         self.random = seed(settings);
+        self.since_waveform = 0;
     }
 
-    /// Bytes of a hit.
+    /// Goes on to the next hit, and says how many bytes it has.
+    pub(super) fn next_hit_bytes(&mut self) -> usize {
+        self.since_waveform = if self.since_waveform >= self.every { 1 } else { self.since_waveform + 1 };
+        self.hit_bytes()
+    }
+
+    fn has_waveform(&self) -> bool {
+        self.samples > 0 && self.since_waveform <= 1
+    }
+
+    /// Bytes of the hit in hand.
     pub(super) fn hit_bytes(&self) -> usize {
+        if self.has_waveform() || self.one_word { self.longest_hit_bytes() } else { 16 }
+    }
+
+    /// Bytes of a hit with everything that the settings give it.
+    pub(super) fn longest_hit_bytes(&self) -> usize {
         match self.firmware {
             _ if self.one_word => 8,
             _ if self.samples == 0 => 16,
@@ -120,7 +141,7 @@ impl Encoder {
         if self.one_word {
             return emit::one_word_hit(place, &fields);
         }
-        if self.samples == 0 {
+        if !self.has_waveform() {
             return match self.firmware {
                 Firmware::Opendpp => emit::packed_hit(place, &fields, 0, false, &[], None),
                 _ => emit::hit(place, &fields),
@@ -165,7 +186,7 @@ impl Encoder {
             flags |= Flags::FINE_TIME | Flags::SELF_TRIGGER;
             self.fine_tick.to_ps(pulse.time_fine as i64)
         };
-        if self.samples > 0 {
+        if self.has_waveform() {
             flags |= Flags::EXTRA;
         }
         let energy_short = if short { pulse.energy_short as u16 } else { 0 };

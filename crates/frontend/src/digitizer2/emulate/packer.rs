@@ -32,6 +32,8 @@ pub struct Totals {
     pub bytes: u64,
     /// Hits that a clear or reset threw away before they were sent.
     pub hits_cleared: u64,
+    /// Hits that were not taken because the board was inhibited; not among `hits`.
+    pub hits_inhibited: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -191,6 +191,26 @@ impl Ring {
         }
     }
 
+    /// Goes on as if the datagrams that are due until then had been appended, and says how many hits they have.
+    pub(super) fn pass_over(&mut self, until_count: u64) -> u64 {
+        let mut hits = 0;
+        while !self.pieces.is_empty() {
+            let due = self.due(self.base_count(self.lap), until_count);
+            if due == 0 {
+                break;
+            }
+            hits += self.pieces[self.next..self.next + due]
+                .iter()
+                .map(|piece| u64::from(piece.hits))
+                .sum::<u64>();
+            self.next += due;
+            if self.next == self.pieces.len() {
+                (self.next, self.lap) = (0, self.lap + 1);
+            }
+        }
+        hits
+    }
+
     /// How many of the next datagrams of this lap are due, up to the number of lanes.
     fn due(&self, base: u64, until_count: u64) -> usize {
         let next = self.pieces[self.next..].iter().take(LANES);

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::digitizer2::{self, BoardFacts};
 pub use crate::emulated_settings::SettingsError;
 use crate::emulated_settings::check;
 
@@ -210,6 +211,8 @@ pub struct Settings {
     pub data: Data,
     /// Samples per waveform, a multiple of 4; 0 for none. Scope firmware needs some.
     pub waveform_samples: u16,
+    /// Of so many hits one has its waveform; 1 for each of them. Scope events all have theirs.
+    pub waveform_every: u32,
     /// How much faster than true the board's clock runs, parts per million.
     pub drift_ppm: f64,
     /// What the board's clock shows when it starts, picoseconds.
@@ -264,6 +267,7 @@ impl Default for Settings {
             firmware: Firmware::Psd,
             data: Data::TwoWord,
             waveform_samples: 0,
+            waveform_every: 1,
             drift_ppm: 0.0,
             offset_ps: 0,
             aggregate_hits: 0,
@@ -389,6 +393,7 @@ impl Settings {
         let samples = self.waveform_samples;
         let fits = samples.is_multiple_of(4) && samples <= WAVEFORM_SAMPLES_MAXIMUM;
         check(fits, "waveform_samples", samples, "a multiple of 4 up to 8188")?;
+        check(self.waveform_every > 0, "waveform_every", self.waveform_every, "1 or more")?;
         let scope = self.firmware == Firmware::Scope;
         check(!scope || samples > 0, "waveform_samples", samples, "at least 4 with scope firmware")?;
         let one_word = self.data == Data::OneWord;
@@ -429,6 +434,24 @@ impl Settings {
         let whole = self.aligned_datagrams && self.transport == Transport::Udp;
         let allowed = "false when a waveform or scope event is larger than a datagram";
         check(!whole || unit + 8 <= self.datagram_bytes, "aligned_datagrams", "true", allowed)
+    }
+
+    /// What the board says of itself when it is asked.
+    pub fn facts(&self) -> BoardFacts {
+        let fast = self.sampling_mhz >= 500;
+        BoardFacts {
+            model: if fast { "VX2730" } else { "VX2740" }.to_owned(),
+            serial: (10_000 + u32::from(self.board)).to_string(),
+            firmware: Some(match self.firmware {
+                Firmware::Psd => digitizer2::Firmware::Psd,
+                Firmware::Pha => digitizer2::Firmware::Pha,
+                Firmware::Scope => digitizer2::Firmware::Scope,
+                Firmware::Opendpp => digitizer2::Firmware::OpenDpp,
+            }),
+            sampling_mhz: self.sampling_mhz.into(),
+            tick_ps: 1e6 / f64::from(self.sampling_mhz),
+            channels: self.channels,
+        }
     }
 
     /// Hits per second of one channel, `total_rate_hz` applied.

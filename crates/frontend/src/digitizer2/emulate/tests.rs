@@ -224,6 +224,7 @@ fn every_firmware_and_transport_decodes_to_the_truth() {
             let slow = Settings { rate_hz: Rates::Each(500.0), waveform_samples: 128, ..plain.clone() };
             check(&slow);
             check(&Settings { firmware: Firmware::Pha, ..slow.clone() });
+            check(&Settings { waveform_every: 3, ..slow.clone() });
             check(&Settings { firmware: Firmware::Opendpp, ..slow.clone() });
             check(&Settings { firmware: Firmware::Scope, ..slow });
         }
@@ -359,4 +360,34 @@ fn a_run_ends_after_its_duration_and_a_board_without_rate_is_no_trap() {
     out.clear();
     assert!(board.produce(u64::MAX, &mut out));
     assert_eq!(board.totals().hits, 0);
+}
+
+#[test]
+fn an_inhibited_board_takes_no_hits_counts_them_and_makes_up_for_nothing() {
+    for (prepared, firmware) in [(false, Firmware::Psd), (true, Firmware::Psd), (false, Firmware::Scope)] {
+        let samples = if firmware == Firmware::Scope { 8 } else { 0 };
+        let settings = Settings { prepared, firmware, waveform_samples: samples, ..busy() };
+        let mut board = Board::new(settings).expect("valid");
+        let mut out = super::Outgoing::new(1 << 20);
+        let mut hits_until = |board: &mut Board, now_ms: u64| {
+            while board.produce(now_ms * 1_000_000, &mut out) {
+                out.clear();
+            }
+            out.clear();
+            board.totals().hits
+        };
+        board.arm().and_then(|()| board.start(0)).expect("idle");
+        let before = hits_until(&mut board, 100);
+        board.inhibit(true);
+        // What is on its way when the veto closes is still sent.
+        let at_pause = hits_until(&mut board, 120);
+        assert_eq!(hits_until(&mut board, 200), at_pause, "prepared: {prepared}");
+        let (taken, inhibited) = (at_pause - before, board.totals().hits_inhibited);
+        assert!(taken <= before / 10, "{taken} of {before}");
+        board.inhibit(false);
+        let after = hits_until(&mut board, 300) - at_pause;
+        let near = |hits: u64| hits.abs_diff(before) < before / 3;
+        assert!(near(inhibited) && near(after), "{before}, {inhibited} inhibited, {after}");
+        assert_eq!(board.totals().hits_inhibited, inhibited);
+    }
 }

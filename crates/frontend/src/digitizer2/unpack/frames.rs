@@ -10,12 +10,32 @@ use crate::digitizer2::wire::{
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FrameCounter {
     expected: Option<u32>,
+    /// Where the count of a run begins, where that is known.
+    begins: Option<u32>,
+    /// A run has begun in the data.
+    started: bool,
 }
 
 impl FrameCounter {
-    /// Forgets the count: the board begins anew.
+    /// The count of a board that we arm: it begins at 0, so that the loss of the first aggregates shows. What comes before the
+    /// marker of the arming is left from another run.
+    pub fn from_zero() -> FrameCounter {
+        FrameCounter { expected: None, begins: Some(0), started: false }
+    }
+
+    /// Forgets the count: the board has cleared its memory. Before the start it has counted nothing; in a run, nobody knows.
     pub fn restart(&mut self) {
+        self.expected = self.begins.filter(|_| !self.started);
+    }
+
+    /// Forgets the count: what comes next was counted by nobody here.
+    pub fn forget(&mut self) {
         self.expected = None;
+    }
+
+    fn start(&mut self) {
+        self.started = true;
+        self.expected = self.begins;
     }
 
     /// One more frame was seen. A counter that goes back is a board that began anew, not a loss of 2^24 frames.
@@ -30,7 +50,7 @@ impl FrameCounter {
                 }
                 self.expected = Some(header.counter().wrapping_add(1) & COUNTER_MASK);
             }
-            Format::Special if SpecialHeader(header.0).id() == SpecialId::Start => self.restart(),
+            Format::Special if SpecialHeader(header.0).id() == SpecialId::Start => self.start(),
             Format::Special | Format::Scope | Format::Unknown(_) => {}
         }
         wire.input(Unit::Frames, 1 + missing);

@@ -7,7 +7,8 @@
 //! buffer whose end was missed, or that was missed whole, one datagram at least is counted.
 //!
 //! The hash vouches for the data and the datagram id but not for the buffer id. A jump to another buffer is therefore refused
-//! when what arrived behind it went on before it, and a place nobody expects is taken up only when others follow it.
+//! when what arrived behind it went on before it, and a place nobody expects is a gap only when others follow it. A receiver
+//! that was held up for half a second misses thousands of buffers, so that such a gap is as good as any other.
 
 use std::collections::VecDeque;
 
@@ -61,6 +62,17 @@ pub(super) enum Position {
     Astray,
 }
 
+/// What the arrivals behind a datagram say of its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// Nothing.
+    None,
+    /// The one that follows it has arrived, too.
+    Followed,
+    /// The sequence went on at the expected place.
+    Contradicted,
+}
+
 /// What to do with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -74,9 +86,9 @@ pub(super) enum Verdict {
     Refused(LossReason),
 }
 
-/// Buffers that can be missed at once; beyond that a buffer id is not believed until others follow.
+/// Buffers that can be missed at once; beyond that a buffer id is not believed until another datagram follows.
 const MOST_BUFFERS: u16 = 1024;
-/// Datagrams that can be missed at once inside a buffer.
+/// Datagrams that can be missed at once inside a buffer; beyond that the same.
 const MOST_DATAGRAMS: u32 = 1 << 16;
 /// So near to the wrap of the buffer id, (0, 0) is the wrap; else it is a restart.
 const NEAR_WRAP: u16 = 64;
@@ -137,7 +149,8 @@ impl Sequence {
         match self.lead(seen.place) {
             _ if self.is_next(seen.place) => Position::Next,
             (0..=MOST_BUFFERS, 0..=MOST_DATAGRAMS) => Position::Ahead,
-            (buffers, _) if buffers.wrapping_neg() <= MOST_BUFFERS => Position::Behind,
+            (0, datagrams) if datagrams > COUNTER_MASK / 2 => Position::Behind,
+            (buffers @ 1.., _) if buffers.wrapping_neg() <= MOST_BUFFERS => Position::Behind,
             _ => Position::Astray,
         }
     }
@@ -162,16 +175,20 @@ impl Sequence {
         self.stray = None;
     }
 
-    /// Places a datagram. `contradicted` says that what arrived behind it went on at the expected place.
-    pub fn see(&mut self, seen: Seen, contradicted: bool) -> Verdict {
+    /// Places a datagram, with what is known from those that arrived behind it.
+    pub fn see(&mut self, seen: Seen, evidence: Evidence) -> Verdict {
         let verdict = match self.position(seen) {
             Position::Next => Verdict::Next,
             Position::Ahead if seen.place.buffer == self.expected.buffer => self.inside_gap(seen.place),
-            Position::Ahead if contradicted => Verdict::Refused(LossReason::BadHash),
+            Position::Ahead if evidence == Evidence::Contradicted => Verdict::Refused(LossReason::BadHash),
             Position::Ahead => self.buffer_gap(seen.place),
             Position::Behind => self.behind(seen),
             Position::Anew => Verdict::Restart,
-            Position::Astray => self.stray(seen, RUN_AHEAD, LossReason::BadHash),
+            Position::Astray if evidence == Evidence::Followed => self.far_gap(seen.place),
+            Position::Astray => match self.stray(seen, RUN_AHEAD, LossReason::BadHash) {
+                Verdict::Restart => self.far_gap(seen.place),
+                refused => refused,
+            },
         };
         match verdict {
             Verdict::Refused(_) => {}
@@ -207,6 +224,17 @@ impl Sequence {
             self.remember(place.buffer, 0, datagrams);
         }
         Verdict::Gap { datagrams: u64::from(datagrams), buffers: u64::from(buffers - u16::from(self.closed)) }
+    }
+
+    /// A place that nobody expects, and that others follow. One far behind may also be a board that began anew unseen: of the
+    /// two numbers of missed buffers the smaller is certain.
+    fn far_gap(&mut self, place: Place) -> Verdict {
+        let (buffers, _) = self.lead(place);
+        match buffers {
+            0 => self.inside_gap(place),
+            _ if place.buffer >= buffers => self.buffer_gap(place),
+            _ => Verdict::Gap { datagrams: u64::from(place.datagram), buffers: u64::from(place.buffer) },
+        }
     }
 
     fn remember(&mut self, buffer: u16, first: u32, end: u32) {

@@ -147,6 +147,12 @@ impl TcpUnpack {
         StreamUnpack::of(source, EventCutter::new(block_bytes, State::START))
     }
 
+    /// The same for a board that we arm: its first aggregate is number 0.
+    pub fn of_armed_board(source: SourceId, block_bytes: usize) -> TcpUnpack {
+        let cutter = EventCutter::new(block_bytes, State::START);
+        StreamUnpack::of(source, EventCutter { counter: FrameCounter::from_zero(), ..cutter })
+    }
+
     /// An unpacker for a blob without packet headers, as a file holds it: events from the first byte to the last.
     pub fn of_blob(source: SourceId, block_bytes: usize) -> TcpUnpack {
         let state = State { payload_left: u64::MAX, ..State::START };
@@ -174,6 +180,11 @@ impl Cut for EventCutter {
             }
             debug_assert!(at > before || self.state.mode != Mode::Units || self.state.payload_left == 0);
         }
+    }
+
+    fn begin_anew(&mut self) {
+        self.state = State::START;
+        self.counter.restart();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use thalweg_data::{Frames, LossReason, Mark, Pool, SourceId, Unit, Unpack};
 
-use super::UdpUnpack;
+use super::{TcpUnpack, UdpUnpack};
 use crate::digitizer2::emit;
 
 /// An unpacker that gets one datagram at a time: an event of one word that says its number.
@@ -19,10 +19,15 @@ impl Given {
     }
 
     fn arrives(&mut self, number: u32, mark_us: u64) -> u64 {
+        self.arrives_at((0, number), number, mark_us)
+    }
+
+    /// One at this place: buffer and datagram; with the aggregate of this number.
+    fn arrives_at(&mut self, (buffer, datagram_id): (u16, u32), number: u32, mark_us: u64) -> u64 {
         let (mut frames, mut datagram, mut data) = (Frames::default(), Vec::new(), Vec::new());
         let start = emit::begin_aggregate(&mut data, number, false, false);
         emit::end_aggregate(&mut data, start);
-        emit::datagram(&mut datagram, &data, 0, number, true, false);
+        emit::datagram(&mut datagram, &data, buffer, datagram_id, true, false);
         let mut writer = self.pool.take().expect("a datagram waits in a block of its own");
         frames.slices.push(writer.append(&datagram).expect("there is room"));
         frames.leases.add(writer.lease());
@@ -80,4 +85,75 @@ fn what_waits_at_the_end_is_used() {
     given.unpack.finish(&Frames::default(), &mut given.units);
     assert_eq!((given.units.slices.len(), given.missing()), (2, 3));
     assert_eq!(given.unpack.tally().held(Unit::Datagrams), 0);
+}
+
+/// A receiver that is held up misses thousands of buffers, and nothing that comes then is damaged.
+#[test]
+fn a_jump_beyond_1024_buffers_is_a_gap_and_no_damage() {
+    let mut given = Given::new();
+    given.arrives_at((7, 0), 0, 0);
+    assert_eq!(given.arrives_at((5007, 3), 90_000, 100), 0, "nothing confirms it yet");
+    assert_eq!(given.arrives_at((5007, 4), 90_001, 5000), 2, "both are used, however slowly they come");
+    let wire = given.unpack.wire_tally();
+    assert_eq!(wire.total_lost(LossReason::BufferGap, Unit::Datagrams), 5000);
+    assert_eq!(wire.total_lost(LossReason::DatagramGap, Unit::Datagrams), 3);
+    assert_eq!(wire.total_lost(LossReason::FrameGap, Unit::Frames), 89_999);
+    assert_eq!(given.unpack.tally().total_lost_any(Unit::Datagrams), 0);
+}
+
+#[test]
+fn a_jump_beyond_65536_datagrams_of_one_buffer_is_a_gap() {
+    let mut given = Given::new();
+    given.arrives(0, 0);
+    given.arrives(100_000, 0);
+    assert_eq!(given.arrives(100_001, 0), 2);
+    assert_eq!((given.missing(), given.unpack.tally().total_lost_any(Unit::Datagrams)), (99_999, 0));
+}
+
+#[test]
+fn a_lone_datagram_with_a_damaged_buffer_id_is_refused_and_makes_no_gap() {
+    let mut given = Given::new();
+    given.arrives(0, 0);
+    assert_eq!(given.arrives_at((0x4000, 1), 1, 0), 0);
+    let used: u64 = (2..12).map(|number| given.arrives_at((0, number - 1), number, 10)).sum();
+    assert_eq!((used, given.missing()), (10, 0));
+    assert_eq!(given.unpack.tally().total_lost(LossReason::BadHash, Unit::Datagrams), 1);
+}
+
+#[test]
+fn a_lost_first_aggregate_of_a_board_that_we_armed_is_a_gap() {
+    let mut given = Given::new();
+    given.unpack = UdpUnpack::of_armed_board(SourceId(0), 4096);
+    // What an earlier client left, then the marker of our arming.
+    given.arrives_at((3, 0), 40, 0);
+    let (mut frames, mut marker) = (Frames::default(), Vec::new());
+    emit::empty_datagram(&mut marker, 0, 0);
+    let mut writer = given.pool.take().expect("free");
+    frames.slices.push(writer.append(&marker).expect("there is room"));
+    frames.leases.add(writer.lease());
+    given.batch(frames, 10);
+    let missing = |given: &Given| given.unpack.wire_tally().total_lost(LossReason::FrameGap, Unit::Frames);
+    assert_eq!(missing(&given), 0, "what is left from before is no gap");
+    given.arrives_at((0, 1), 2, 20);
+    assert_eq!(missing(&given), 2, "aggregates 0 and 1");
+}
+
+#[test]
+fn a_lost_first_aggregate_in_a_stream_of_a_board_that_we_armed_is_a_gap() {
+    for (first_missing, mut unpack) in
+        [(5, TcpUnpack::of_armed_board(SourceId(0), 4096)), (0, TcpUnpack::new(SourceId(0), 4096))]
+    {
+        let (mut stream, mut events) = (Vec::new(), Vec::new());
+        emit::clear_marker(&mut stream);
+        emit::start(&mut events, &emit::StartFields::default());
+        let start = emit::begin_aggregate(&mut events, 5, false, false);
+        emit::end_aggregate(&mut events, start);
+        emit::packet(&mut stream, &events, 2, true);
+        let pool = Pool::new(2, 4096).expect("small");
+        let (mut frames, mut writer) = (Frames::default(), pool.take().expect("free"));
+        frames.slices.push(writer.append(&stream).expect("there is room"));
+        frames.leases.add(writer.lease());
+        unpack.unpack(&frames, &mut Frames::default());
+        assert_eq!(unpack.wire_tally().total_lost(LossReason::FrameGap, Unit::Frames), first_missing);
+    }
 }

@@ -14,7 +14,7 @@
 use thalweg_data::{Frames, Lease, Leases, LossReason, Mark, Slice, SourceId, Tally, Unit, Unpack};
 
 use super::frames::FrameCounter;
-use super::sequence::{Place, Position, Seen, Sequence, Verdict};
+use super::sequence::{Evidence, Place, Position, Seen, Sequence, Verdict};
 use super::window::{Datagram, ReorderWindow};
 use crate::digitizer2::wire::footer::{LANES, first_element, first_elements};
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Footer, Format, WORD};
@@ -80,6 +80,11 @@ impl UdpUnpack {
         }
     }
 
+    /// The same for a board that we arm: its first aggregate is number 0.
+    pub fn of_armed_board(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
+        UdpUnpack { counter: FrameCounter::from_zero(), ..UdpUnpack::new(source, largest_unit_bytes) }
+    }
+
     /// Undoes the hashes, several side by side.
     fn place_all(&mut self, received: &Frames) {
         self.arrivals.clear();
@@ -119,7 +124,7 @@ impl UdpUnpack {
         let datagram = Datagram { slice, footer, place };
         let lease = received.leases.find(slice.block).expect("a slice travels with its lease");
         match self.sequence.position(datagram.seen()) {
-            Position::Next if self.window.is_empty() => self.take(datagram, lease, false, units),
+            Position::Next if self.window.is_empty() => self.take(datagram, lease, Evidence::None, units),
             position => self.out_of_turn(position, datagram, lease, received.header.mark, units),
         }
     }
@@ -142,10 +147,15 @@ impl UdpUnpack {
                     self.refuse(LossReason::DuplicateDatagram, datagram.slice);
                 }
             }
-            Position::Next | Position::Behind => self.take(datagram, lease, false, units),
-            Position::Anew | Position::Astray => {
+            Position::Astray => {
+                if !self.window.put_astray(datagram, lease, mark, &self.sequence) {
+                    self.refuse(LossReason::DuplicateDatagram, datagram.slice);
+                }
+            }
+            Position::Next | Position::Behind => self.take(datagram, lease, Evidence::None, units),
+            Position::Anew => {
                 self.release(|_| true, units);
-                self.take(datagram, lease, false, units);
+                self.take(datagram, lease, Evidence::None, units);
             }
         }
         self.release(|window| window.is_due(mark), units);
@@ -154,25 +164,25 @@ impl UdpUnpack {
     /// Takes datagrams that have waited: those whose turn it is and, while `give_up` says so, the first of the others.
     fn release(&mut self, give_up: impl Fn(&ReorderWindow) -> bool, units: &mut Frames) {
         loop {
-            let (first, contradicted) = match self.window.take_next(&self.sequence) {
-                Some(next) => (next, false),
+            let (first, evidence) = match self.window.take_next(&self.sequence) {
+                Some(next) => (next, Evidence::None),
                 None if !give_up(&self.window) => return,
                 None => match self.window.take_first() {
                     None => return,
                     Some(first) => {
-                        let contradicted = self.window.contradicts(&first, &self.sequence);
-                        (first, contradicted)
+                        let evidence = self.window.evidence(&first, &self.sequence);
+                        (first, evidence)
                     }
                 },
             };
-            self.take(first.datagram, &first.lease, contradicted, units);
+            self.take(first.datagram, &first.lease, evidence, units);
         }
     }
 
     /// Takes a datagram at its turn, or when it is settled that its turn will not come; see [`Sequence::see`].
-    fn take(&mut self, datagram: Datagram, lease: &Lease, contradicted: bool, units: &mut Frames) {
+    fn take(&mut self, datagram: Datagram, lease: &Lease, evidence: Evidence, units: &mut Frames) {
         let Datagram { slice, footer, place } = datagram;
-        match self.sequence.see(datagram.seen(), contradicted) {
+        match self.sequence.see(datagram.seen(), evidence) {
             Verdict::Next => {}
             Verdict::Refused(reason) => return self.refuse(reason, slice),
             Verdict::Gap { datagrams, buffers } => {
@@ -184,7 +194,11 @@ impl UdpUnpack {
             }
             Verdict::Restart => {
                 self.lose_pending(LossReason::Unfinished);
-                self.counter.restart();
+                match footer.word_count() {
+                    0 => self.counter.restart(),
+                    // No marker: what goes on was begun before we listened.
+                    _ => self.counter.forget(),
+                }
                 self.synchronised = false;
             }
         }

@@ -11,13 +11,15 @@ use std::collections::VecDeque;
 
 use thalweg_data::{Lease, Mark, Slice};
 
-use super::sequence::{Place, Sequence};
+use super::sequence::{Evidence, Place, Sequence};
 use crate::digitizer2::wire::Footer;
 
 /// So many arrivals behind a datagram that waits, what is missing before it is given up.
 const MOST_ARRIVALS: u64 = 8;
 /// So long after its arrival, too.
 const MOST_AGE_NS: u64 = 1_000_000;
+/// So long, where nobody expects a datagram: the one that would confirm it comes when the board has more to say.
+const MOST_AGE_ASTRAY_NS: u64 = 1_000_000_000;
 
 /// A received datagram that has a place.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,8 @@ pub(super) struct Waiting {
     pub datagram: Datagram,
     pub lease: Lease,
     mark: Mark,
+    /// At this age it waits no longer.
+    most_age_ns: u64,
     /// Its number among the arrivals, and the place that was expected then.
     arrival: u64,
     expected: Place,
@@ -68,20 +72,43 @@ impl ReorderWindow {
 
     /// Lets a datagram wait that is ahead; returns whether it did not wait already.
     pub fn put(&mut self, datagram: Datagram, lease: &Lease, mark: Mark, sequence: &Sequence) -> bool {
+        self.insert(datagram, lease, (mark, MOST_AGE_NS), sequence)
+    }
+
+    /// The same of a datagram at a place that nobody expects, until the one arrives that follows it.
+    pub fn put_astray(&mut self, datagram: Datagram, lease: &Lease, mark: Mark, sequence: &Sequence) -> bool {
+        let is_new = self.insert(datagram, lease, (mark, MOST_AGE_ASTRAY_NS), sequence);
+        let place = datagram.place;
+        let before = self.waiting.iter_mut().find(|waiting| waiting.next() == place);
+        if let Some(before) = before.filter(|_| is_new) {
+            before.most_age_ns = 0;
+        }
+        is_new
+    }
+
+    fn insert(
+        &mut self,
+        datagram: Datagram,
+        lease: &Lease,
+        (mark, most_age_ns): (Mark, u64),
+        sequence: &Sequence,
+    ) -> bool {
         let lead = |waiting: &Waiting| sequence.lead(waiting.datagram.place);
         let Err(index) = self.waiting.binary_search_by_key(&sequence.lead(datagram.place), lead) else {
             return false;
         };
         let (arrival, expected) = (self.arrivals, sequence.expected());
         self.bytes += u64::from(datagram.slice.length);
-        self.waiting.insert(index, Waiting { datagram, lease: lease.clone(), mark, arrival, expected });
+        self.waiting
+            .insert(index, Waiting { datagram, lease: lease.clone(), mark, most_age_ns, arrival, expected });
         true
     }
 
     /// Whether something has waited for long enough.
     pub fn is_due(&self, now: Mark) -> bool {
         let due = |waiting: &Waiting| {
-            self.arrivals - waiting.arrival >= MOST_ARRIVALS || now.since_ns(waiting.mark) >= MOST_AGE_NS
+            self.arrivals - waiting.arrival >= MOST_ARRIVALS
+                || now.since_ns(waiting.mark) >= waiting.most_age_ns
         };
         self.waiting.iter().any(due)
     }
@@ -99,14 +126,24 @@ impl ReorderWindow {
         Some(first)
     }
 
-    /// Whether a datagram that was taken out, and for which nothing made room, is rather one with a damaged buffer id: the
-    /// sequence went on without it, and nothing follows it. How long a buffer is, nobody knows, so the first datagram of the
-    /// next one always has a place.
-    pub fn contradicts(&self, first: &Waiting, sequence: &Sequence) -> bool {
-        let Datagram { place, footer, .. } = first.datagram;
-        let followed =
-            self.waiting.front().is_some_and(|next| next.datagram.place == place.next(footer.last()));
+    /// What the others say of a datagram that was taken out, and for which nothing made room. Where the sequence went on without
+    /// it, and nothing follows it, its buffer id is rather damaged. How long a buffer is, nobody knows, so the first datagram of
+    /// the next one always has a place.
+    pub fn evidence(&self, first: &Waiting, sequence: &Sequence) -> Evidence {
         let went_on = sequence.expected() != first.expected;
-        went_on && !followed && place != sequence.expected().next(true)
+        if self.waiting.front().is_some_and(|next| next.datagram.place == first.next()) {
+            Evidence::Followed
+        } else if went_on && first.datagram.place != sequence.expected().next(true) {
+            Evidence::Contradicted
+        } else {
+            Evidence::None
+        }
+    }
+}
+
+impl Waiting {
+    /// The place behind it.
+    fn next(&self) -> Place {
+        self.datagram.place.next(self.datagram.footer.last())
     }
 }

@@ -1,0 +1,344 @@
+//! A board's data over all its connections, and the keeper that watches the board and opens it again.
+//!
+//! ```text
+//!  BoardKeeper (Control) ─ keep-alive ─► gone ─► opened, armed and started again ─┐
+//!        └──────────── BoardLink: gone? closing? the next connection ◄────────────┘
+//!  BoardSource (Source) ◄──┘   gone: a loss at once, of unknown extent; then the next connection's data
+//! ```
+//! The keeper may wait seconds for a reply and has a thread of its own; the source looks at two flags per receive call.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg_data::{Control, ControlError, Frames, LossReason, Received, Source, SourceError, Tally, Unit};
+use thalweg_frontend::digitizer2::control::BoardInfo;
+
+use crate::clock::RunClock;
+use crate::dig2::Board;
+
+/// Between two attempts to open a board that is gone.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How long one attempt waits for the control connection.
+const CONNECT_WAIT: Duration = Duration::from_secs(1);
+
+/// What the source and the keeper of one board tell each other.
+#[derive(Default)]
+pub(crate) struct BoardLink {
+    /// The board does not answer, or has closed its data connection.
+    gone: AtomicBool,
+    /// The run stops the board: what ends now is no loss.
+    closing: AtomicBool,
+    /// A connection that takes the place of the one before waits in `next`.
+    is_back: AtomicBool,
+    /// `None` for datagrams, which go on coming to the same socket.
+    next: Mutex<Option<Box<dyn Source>>>,
+}
+
+impl BoardLink {
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    fn give(&self, next: Option<Box<dyn Source>>) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        self.gone.store(false, Ordering::Release);
+        self.is_back.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<Box<dyn Source>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The data of one board.
+pub(crate) struct BoardSource {
+    live: Box<dyn Source>,
+    link: Arc<BoardLink>,
+    clock: RunClock,
+    /// Whether a stream that has ended is waited for.
+    reopens: bool,
+    /// The loss of the present outage is counted.
+    gone: bool,
+    connections: u32,
+    /// Of connections that are over, and of outages.
+    past: Tally,
+    /// The same with the present connection, once there has been an outage.
+    sum: Option<Box<Tally>>,
+}
+
+impl BoardSource {
+    pub(crate) fn new(
+        live: Box<dyn Source>,
+        link: Arc<BoardLink>,
+        clock: RunClock,
+        reopens: bool,
+    ) -> BoardSource {
+        BoardSource {
+            live,
+            link,
+            clock,
+            reopens,
+            gone: false,
+            connections: 0,
+            past: Tally::default(),
+            sum: None,
+        }
+    }
+
+    /// What the board measures from now on is lost, and nobody can say how much that is.
+    fn lose(&mut self) {
+        let unit = if self.live.is_stream() { Unit::Bytes } else { Unit::Datagrams };
+        self.past.input(unit, 1);
+        self.past.lost(LossReason::BoardGone, unit, 1);
+        self.gone = true;
+    }
+
+    #[cold]
+    fn come_back(&mut self) {
+        if !self.gone {
+            // Gone and back between two receive calls.
+            self.lose();
+        }
+        if let Some(next) = self.link.take() {
+            self.past.add_all(self.live.tally());
+            self.live = next;
+        }
+        self.gone = false;
+        self.connections += 1;
+    }
+
+    fn add_up(&mut self) {
+        let sum = self.sum.get_or_insert_default();
+        sum.as_mut().clone_from(&self.past);
+        sum.add_all(self.live.tally());
+    }
+}
+
+impl Source for BoardSource {
+    fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
+        if self.link.is_back.load(Ordering::Relaxed) && self.link.is_back.swap(false, Ordering::AcqRel) {
+            self.come_back();
+        }
+        let mut received = self.live.receive(frames, wait)?;
+        let closing = self.link.closing.load(Ordering::Relaxed);
+        if received == Received::End && !closing {
+            self.link.gone.store(true, Ordering::Release);
+        }
+        if !self.gone && !closing && self.link.gone.load(Ordering::Relaxed) {
+            self.lose();
+        }
+        if received == Received::End && self.reopens && !closing {
+            std::thread::sleep(wait);
+            frames.header.mark = self.clock.mark();
+            received = Received::Idle;
+        }
+        if self.gone || self.sum.is_some() {
+            self.add_up();
+        }
+        Ok(received)
+    }
+
+    fn carry(&mut self, bytes: usize) {
+        self.live.carry(bytes);
+    }
+
+    fn give_carried(&mut self, frames: &mut Frames) {
+        self.live.give_carried(frames);
+    }
+
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        let result = self.live.abandon();
+        if self.sum.is_some() {
+            self.add_up();
+        }
+        result
+    }
+
+    fn tally(&self) -> &Tally {
+        self.sum.as_deref().unwrap_or_else(|| self.live.tally())
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.live.waiting_bytes()
+    }
+
+    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        self.live.witnesses()
+    }
+
+    fn unreadable(&self) -> Option<String> {
+        self.live.unreadable()
+    }
+
+    fn description(&self) -> String {
+        self.live.description()
+    }
+
+    fn is_stream(&self) -> bool {
+        self.live.is_stream()
+    }
+
+    fn connections(&self) -> u32 {
+        self.connections
+    }
+}
+
+/// Opens the stream that a board names.
+pub(crate) type OpenStream = Box<dyn FnMut(&BoardInfo) -> Result<Box<dyn Source>, ControlError> + Send>;
+
+/// How the data connection of a board is opened again.
+pub(crate) enum Reopen {
+    /// A new stream, to the port that the board names.
+    Stream(OpenStream),
+    /// The same socket, which the board has to hear from again.
+    Datagrams(UdpSocket),
+}
+
+/// Drives a board and watches it.
+pub(crate) struct BoardKeeper {
+    /// `None` while it is gone.
+    board: Option<Board>,
+    address: SocketAddr,
+    /// What it was when the run began.
+    info: BoardInfo,
+    parameters: Vec<(String, String)>,
+    link: Arc<BoardLink>,
+    /// `None` where the configuration does not want it.
+    reopen: Option<Reopen>,
+    retry_at: Instant,
+    /// Another board was found in its place, which is said once.
+    replaced: bool,
+}
+
+impl BoardKeeper {
+    pub(crate) fn new(
+        board: Board,
+        parameters: &[(String, String)],
+        link: Arc<BoardLink>,
+        reopen: Option<Reopen>,
+    ) -> BoardKeeper {
+        BoardKeeper {
+            address: board.address(),
+            info: board.info().clone(),
+            board: Some(board),
+            parameters: parameters.to_vec(),
+            link,
+            reopen,
+            retry_at: Instant::now(),
+            replaced: false,
+        }
+    }
+
+    fn board(&mut self) -> Result<&mut Board, ControlError> {
+        let name = format!("dig2://{}", self.address);
+        self.board.as_mut().ok_or_else(|| ControlError {
+            board: name,
+            message: "the board went away in the run and is not back; see its power, its cable and its error lights"
+                .to_owned(),
+        })
+    }
+
+    fn is_lost(&mut self, message: String) -> String {
+        self.link.gone.store(true, Ordering::Release);
+        if let Some(board) = self.board.take() {
+            board.abandon();
+        }
+        self.retry_at = Instant::now() + RETRY_EVERY;
+        let then = match self.reopen {
+            Some(_) => "it is opened, armed and started again when it answers",
+            None => "it stays away in this run (`reconnect = false`, or several `workers`)",
+        };
+        format!("dig2://{}: the board is gone, and what it measures is lost: {message}; {then}", self.address)
+    }
+
+    fn open_again(&mut self) -> Result<Board, ControlError> {
+        let mut board = Board::open(self.address, CONNECT_WAIT)?;
+        let (found, before) = (board.info(), &self.info);
+        let same = found.sampling_mhz == before.sampling_mhz && found.channels == before.channels;
+        if !same || found.firmware_endpoint() != before.firmware_endpoint() {
+            let message = "another board answers than before: it is left alone in this run".to_owned();
+            let error = ControlError { board: format!("dig2://{}", self.address), message };
+            if !std::mem::replace(&mut self.replaced, true) {
+                tracing::error!("{error}");
+            }
+            return Err(error);
+        }
+        // Should it still be running, it cannot be armed.
+        let _idle_already = board.disarm();
+        board.prepare(&self.parameters)?;
+        let next = match &mut self.reopen {
+            Some(Reopen::Stream(open)) => Some(open(board.info())?),
+            Some(Reopen::Datagrams(socket)) => {
+                let port = socket.local_addr().map_or(0, |local| local.port());
+                let send = || match socket.send(&[]) {
+                    Err(cause) if cause.kind() != std::io::ErrorKind::ConnectionRefused => {
+                        Err(cause.to_string())
+                    }
+                    _ => Ok(()),
+                };
+                board.introduce(port, send, CONNECT_WAIT)?;
+                None
+            }
+            None => None,
+        };
+        board.arm()?;
+        board.start()?;
+        self.link.give(next);
+        Ok(board)
+    }
+}
+
+impl Control for BoardKeeper {
+    fn get(&mut self, path: &str) -> Result<String, ControlError> {
+        self.board()?.get(path)
+    }
+
+    fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
+        self.board()?.set(path, value)
+    }
+
+    fn arm(&mut self) -> Result<(), ControlError> {
+        self.board()?.arm()
+    }
+
+    fn start(&mut self) -> Result<(), ControlError> {
+        self.board()?.start()
+    }
+
+    fn stop(&mut self) -> Result<(), ControlError> {
+        self.link.closing.store(true, Ordering::Release);
+        self.board()?.stop()
+    }
+
+    fn disarm(&mut self) -> Result<(), ControlError> {
+        self.board()?.disarm()
+    }
+
+    fn service(&mut self) -> Option<String> {
+        if let Some(board) = &mut self.board {
+            let gone = self.link.is_gone().then(|| "it closed its data connection".to_owned());
+            let gone = gone.or_else(|| board.keep_alive().err().map(|error| error.message));
+            return gone.map(|message| self.is_lost(message));
+        }
+        if self.reopen.is_none() || Instant::now() < self.retry_at {
+            return None;
+        }
+        match self.open_again() {
+            Ok(board) => {
+                self.board = Some(board);
+                Some(format!(
+                    "dig2://{}: the board is back, and was armed and started again; its times go on from its new start, as accurately as that was seen here",
+                    self.address
+                ))
+            }
+            Err(error) => {
+                self.link.gone.store(true, Ordering::Release);
+                self.retry_at = Instant::now() + RETRY_EVERY;
+                tracing::debug!("{error}");
+                None
+            }
+        }
+    }
+}
