@@ -187,7 +187,7 @@ fn with_slices<'a>(
     })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::pool::Pool;

@@ -157,7 +157,7 @@ impl StreamBuffer {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,24 +1,14 @@
-//! The atomics and cells of this crate: std's, or loom's when the model checker runs.
+//! The atomics and cells of this crate: std's, in the shape of loom's, which take their place in the models (`tests/data`).
 
-#[cfg(loom)]
-pub(crate) use loom::{
-    cell::UnsafeCell,
-    sync::Arc,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-};
-
-#[cfg(not(loom))]
 pub(crate) use std::{
     sync::Arc,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// std's cell behind loom's closure interface, so that one source serves both.
-#[cfg(not(loom))]
+/// std's cell behind loom's closure interface, so that the models compile the same sources.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))

@@ -1,0 +1,102 @@
+//! The pool and the rings under the loom model checker: every interleaving of two threads with at most three preemptions.
+
+use crate::pool::Pool;
+use crate::ring::ring;
+
+fn model(interleaved: impl Fn() + Sync + Send + 'static) {
+    let mut checker = loom::model::Builder::new();
+    checker.preemption_bound = Some(3);
+    checker.check(interleaved);
+}
+
+#[test]
+fn two_threads_never_hold_the_same_block() {
+    model(|| {
+        let pool = Pool::new(2, 64).expect("small");
+        let other = pool.clone();
+        let thread = loom::thread::spawn(move || {
+            let taken = other.take();
+            taken.as_ref().map(|writer| writer.lease().block());
+            drop(taken);
+            other.take().map(|writer| writer.lease().block())
+        });
+        let mine = pool.take();
+        drop(mine);
+        thread.join().expect("no panic");
+        assert_eq!(pool.free_count(), 2);
+    });
+}
+
+#[test]
+fn a_reader_sees_what_was_published_until_it_lets_go() {
+    model(|| {
+        let pool = Pool::new(1, 64).expect("small");
+        let mut writer = pool.take().expect("free");
+        let slice = writer.append(&[7; 8]).expect("fits");
+        let lease = writer.lease().clone();
+        let reader = loom::thread::spawn(move || {
+            assert_eq!(lease.bytes(slice), &[7; 8]);
+        });
+        drop(writer);
+        if let Some(mut again) = pool.take() {
+            again.append(&[9; 8]).expect("fits");
+        }
+        reader.join().expect("no panic");
+        assert!(pool.take().is_some(), "the block is back once both are gone");
+    });
+}
+
+#[test]
+fn a_block_does_not_start_over_under_a_reader() {
+    model(|| {
+        let pool = Pool::new(1, 64).expect("small");
+        let mut writer = pool.take().expect("free");
+        let slice = writer.append(&[7; 8]).expect("fits");
+        let lease = writer.lease().clone();
+        let reader = loom::thread::spawn(move || assert_eq!(lease.bytes(slice), &[7; 8]));
+        if writer.start_over() {
+            writer.append(&[9; 8]).expect("fits");
+        }
+        reader.join().expect("no panic");
+    });
+}
+
+#[test]
+fn every_item_is_handed_over_whole_and_once() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(1);
+        let thread = loom::thread::spawn(move || {
+            let mut sent = 0;
+            for item in 1..=2u32 {
+                if producer.push(Box::new(item)).is_ok() {
+                    sent += item;
+                }
+            }
+            sent
+        });
+        let mut received = 0;
+        for _ in 0..2 {
+            if let Some(item) = consumer.pop() {
+                received += *item;
+            }
+        }
+        let sent = thread.join().expect("no panic");
+        while let Some(item) = consumer.pop() {
+            received += *item;
+        }
+        assert_eq!(sent, received);
+    });
+}
+
+#[test]
+fn an_item_put_while_the_consumer_leaves_is_dropped_once() {
+    model(|| {
+        let item = std::sync::Arc::new(());
+        let (mut producer, consumer) = ring(1);
+        let put = item.clone();
+        let thread = loom::thread::spawn(move || drop(producer.push(put)));
+        drop(consumer);
+        thread.join().expect("no panic");
+        assert_eq!(std::sync::Arc::strong_count(&item), 1);
+    });
+}
