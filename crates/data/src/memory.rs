@@ -136,8 +136,8 @@ mod tests {
             match resident(3 << 20, Memory { huge_pages, numa_node: None }) {
                 Ok(map) => assert_eq!(map.len(), huge_pages.occupied(3 << 20)),
                 Err(Refused::Bytes(cause)) => {
+                    // None are reserved on most machines.
                     assert_eq!(huge_pages, HugePages::Require, "{cause}");
-                    println!("skipped: no huge pages are reserved here: {cause}");
                 }
                 Err(Refused::Node(..)) => panic!("no node was asked for"),
             }
@@ -149,7 +149,9 @@ mod tests {
         let on = |node| resident(1 << 16, Memory { huge_pages: HugePages::Try, numa_node: Some(node) });
         match on(0) {
             Ok(map) => assert_eq!(map.len(), 1 << 16),
-            Err(Refused::Node(0, cause)) => println!("skipped: memory cannot be bound here: {cause}"),
+            Err(Refused::Node(0, cause)) => {
+                thalweg_prerequisite::skip(&format!("memory cannot be bound to a node: {cause}"))
+            }
             Err(_) => panic!("nothing else is refused"),
         }
         for node in [1000, 5000] {

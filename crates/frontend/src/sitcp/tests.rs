@@ -1,7 +1,5 @@
 //! Golden bytes of every profile, damage, segmentation, and emulated boards, each with closed books.
 
-use std::path::{Path, PathBuf};
-
 use proptest::prelude::*;
 use thalweg_data::{LossReason, SourceId, Stage, Unit};
 
@@ -212,14 +210,8 @@ fn golden_streaming_words() {
 }
 
 fn recording() -> Option<Vec<u8>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("THALWEG_SHARED").map_or(beside, PathBuf::from);
-    let path = shared.join("data/20140604T140414_000002_000.dat");
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        println!("skipped: {} is not there; set THALWEG_SHARED", path.display());
-    }
-    bytes
+    let path = thalweg_prerequisite::recorded("20140604T140414_000002_000.dat")?;
+    Some(std::fs::read(path).expect("readable"))
 }
 
 #[test]

@@ -1,23 +1,12 @@
 //! Recorded data of public origin through the stream buffer, the framing and the decoder, in odd pieces.
-//!
-//! The files are not part of the sources: `THALWEG_SHARED` names the folder that holds `data/`, else `../shared` next
-//! to the workspace is looked at. Without them the tests say so and pass.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use thalweg_data::{Flags, SourceId, Stage, Unit};
 use thalweg_frontend::{abcd, check, compass};
 
 fn recorded(name: &str) -> Option<Vec<u8>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("THALWEG_SHARED").map_or(beside, PathBuf::from);
-    let path = shared.join("data").join(name);
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        println!("skipped: {} is not there; set THALWEG_SHARED", path.display());
-    }
-    bytes
+    thalweg_prerequisite::recorded(name).map(|path| std::fs::read(path).expect("readable"))
 }
 
 const PIECES: [&[usize]; 3] = [&[65_536], &[4096, 1, 333], &[61]];

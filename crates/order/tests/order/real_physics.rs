@@ -1,11 +1,7 @@
 //! Recorded data of public origin through order, coincidence, spectra and pulses: what physics says must come out.
-//!
-//! The files are not part of the sources: `THALWEG_SHARED` names the folder that holds `data/`, else `../shared` next
-//! to the workspace is looked at. Without them the tests say so and pass.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_data::{Hit, HitEvents, Hits, Mark, Pool, SourceId};
@@ -19,14 +15,7 @@ use thalweg_order::spectrum::{At, Kind};
 use thalweg_order::{Pushed, TimeOrder};
 
 fn recorded(name: &str) -> Option<Vec<u8>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("THALWEG_SHARED").map_or(beside, PathBuf::from);
-    let path = shared.join("data").join(name);
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        println!("skipped: {} is not there; set THALWEG_SHARED", path.display());
-    }
-    bytes
+    thalweg_prerequisite::recorded(name).map(|path| std::fs::read(path).expect("readable"))
 }
 
 fn abcd_hits(name: &str, tick_ps: f64) -> Option<Vec<Hit>> {

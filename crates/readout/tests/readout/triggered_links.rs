@@ -189,13 +189,8 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn the_recording_of_a_board_is_read_as_the_board_would_be() {
-    let shared = std::env::var("THALWEG_SHARED")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").to_owned());
-    let file = format!("{shared}/data/20140604T140414_000002_000.dat");
-    if !std::path::Path::new(&file).is_file() {
-        println!("skipped: {file} is not there");
-        return;
-    }
+    let Some(file) = thalweg_prerequisite::recorded("20140604T140414_000002_000.dat") else { return };
+    let file = file.display();
     let clock = RunClock::start();
     let profile = sitcp::Profile::AdcSitcp;
     let settings = sitcp::Settings { profile, named_by: sitcp::NamedBy::Connection, ..Default::default() };

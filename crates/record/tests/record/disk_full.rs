@@ -270,7 +270,7 @@ fn a_full_file_system_that_gets_room_again() {
     let folder = folder();
     let probe = Command::new("unshare").args(["-m", "true"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        println!("skipped: a file system of one's own needs root");
+        thalweg_prerequisite::skip("a file system of its own needs root and `unshare`");
         return;
     }
     let place = folder.path().join("small");
@@ -284,7 +284,7 @@ fn a_full_file_system_that_gets_room_again() {
     let output =
         command.args(["-m", "sh", "-c", &script]).arg(this).env(PLACE, &place).output().expect("unshare");
     if output.status.code() == Some(9) {
-        println!("skipped: this system does not let us mount");
+        thalweg_prerequisite::skip("this system does not let root mount a tmpfs");
         return;
     }
     expect_success(&output);

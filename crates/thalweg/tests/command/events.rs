@@ -5,9 +5,10 @@
 //! ```
 
 use std::net::{TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
+use thalweg_prerequisite::recorded;
 
 use crate::process::{Folder, assert_books_close, number, run_directory, text, thalweg};
 
@@ -198,20 +199,9 @@ fn a_board_that_sends_nothing_costs_no_event_and_the_books_close() {
     assert_eq!(number(&summary["events"], "events_recorded"), 0, "{summary:#}");
 }
 
-/// A recording of a real board, or `None` with a word about it.
-fn recording(name: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("THALWEG_SHARED").map_or(beside, PathBuf::from);
-    let file = shared.join("data").join(name).canonicalize().ok();
-    if file.is_none() {
-        println!("skipped: no {name} in {} (set THALWEG_SHARED)", shared.join("data").display());
-    }
-    file
-}
-
 #[test]
 fn a_recorded_stream_of_a_real_board_is_395_events() {
-    let Some(recording) = recording("20140604T140414_000002_000.dat") else { return };
+    let Some(recording) = recorded("20140604T140414_000002_000.dat") else { return };
     let folder = Folder::new();
     let url = format!("file://{}", text(&recording));
     let file = configuration(&folder, "sitcp", &url, "profile = \"adc_sitcp\"", "");
@@ -240,7 +230,7 @@ fn a_run_that_insists_on_whole_events_ends_at_the_first_that_is_not() {
 
 #[test]
 fn emulated_boards_follow_a_recorded_one_into_common_events() {
-    let Some(file) = recording("20140604T140414_000002_000.dat") else { return };
+    let Some(file) = recorded("20140604T140414_000002_000.dat") else { return };
     let folder = Folder::new();
     let more = "profile = \"adc_sitcp\"\nnamed_by = \"connection\"";
     let sections = "[[source]]\nname = \"emulated\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 5\n\

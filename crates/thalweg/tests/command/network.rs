@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::process::Running;
+use thalweg_prerequisite::skip;
 
 /// A namespace. Dropping it removes it and the link's end in it.
 pub struct Host {
@@ -169,5 +170,5 @@ impl Host {
 
 /// Prints why there is no network, if so.
 fn skipped(network: Result<Network, String>) -> Option<Network> {
-    network.inspect_err(|why| println!("skipped: no network namespaces (root, `ip`, `tc`): {why}")).ok()
+    network.inspect_err(|why| skip(&format!("network namespaces need root, `ip` and `tc`: {why}"))).ok()
 }

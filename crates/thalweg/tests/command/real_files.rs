@@ -1,25 +1,13 @@
 //! Files that real digitizers filled, through the whole path.
 
-use std::path::{Path, PathBuf};
+use thalweg_prerequisite::recorded;
 
 use crate::process::{Folder, number, run_directory, text, thalweg};
 
-/// The directory of recorded data, or `None` with a word about it.
-fn recorded_data() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("THALWEG_SHARED").map_or(beside, PathBuf::from);
-    let data = shared.join("data");
-    if data.is_dir() {
-        return Some(data);
-    }
-    println!("skipped: no recorded data in {} (set THALWEG_SHARED)", data.display());
-    None
-}
-
 fn run_file(file: &str, format: &str, more: &str, hits: u64) {
-    let Some(data) = recorded_data() else { return };
+    let Some(data) = recorded(file) else { return };
     let folder = Folder::new();
-    let url = format!("file://{}", text(&data.join(file).canonicalize().expect("the file is there")));
+    let url = format!("file://{}", text(&data));
     let configuration = folder.file(
         "run.toml",
         &format!(

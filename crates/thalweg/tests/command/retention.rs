@@ -155,7 +155,7 @@ fn on_a_small_disk(folder: &Folder, mebibytes: u32, file: &str, script: &str) ->
     match ended.code {
         Some(0) => {}
         _ if ended.error.contains("unshare") || ended.code == Some(9) => {
-            println!("skipped: a file system of one's own needs root");
+            thalweg_prerequisite::skip("a file system of its own needs root and `unshare`");
             return None;
         }
         _ => panic!("{ended:#?}"),

@@ -21,12 +21,12 @@ fn settings(bind: &str) -> UdpReceiverSettings {
 }
 
 /// A receiver behind a ring, or a word on why there is none.
-fn open(test: &str, settings: UdpReceiverSettings, blocks: usize) -> Option<UdpReceiver> {
+fn open(settings: UdpReceiverSettings, blocks: usize) -> Option<UdpReceiver> {
     match UdpReceiver::open(settings, Pool::new(blocks, 256 << 10).expect("memory")) {
         Ok(receiver) => Some(receiver),
         Err(error @ TransportError::Privilege { .. }) => {
             assert!(error.to_string().contains("CAP_NET_RAW"));
-            eprintln!("skipped: {test}: {error}");
+            thalweg_prerequisite::skip(&error.to_string());
             None
         }
         Err(error) => panic!("{error}"),
@@ -65,7 +65,7 @@ fn assert_closed(receiver: &UdpReceiver) {
 #[test]
 fn each_datagram_comes_once_and_whole() {
     for (bind, segmenting) in [("127.0.0.1:0", false), ("127.0.0.1:0", true), ("[::1]:0", true)] {
-        let Some(mut receiver) = open("each_datagram_comes_once_and_whole", settings(bind), 200) else {
+        let Some(mut receiver) = open(settings(bind), 200) else {
             return;
         };
         let mut sender = sender_to(&receiver);
@@ -91,7 +91,7 @@ fn each_datagram_comes_once_and_whole() {
 #[test]
 fn what_the_ring_has_no_room_for_is_counted() {
     let small = UdpReceiverSettings { receive_buffer_bytes: 2 << 20, ..settings("127.0.0.1:0") };
-    let Some(mut receiver) = open("what_the_ring_has_no_room_for_is_counted", small, 40) else { return };
+    let Some(mut receiver) = open(small, 40) else { return };
     let mut sender = sender_to(&receiver).without_segmentation();
     let sent: Vec<_> = (0..1000).map(|index| datagram(index, 8000)).collect();
     let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
@@ -111,7 +111,7 @@ fn what_the_ring_has_no_room_for_is_counted() {
 fn what_is_too_long_or_has_no_block_has_its_reason() {
     let drop =
         UdpReceiverSettings { policy: FullPolicy::Drop, datagram_bytes: 1000, ..settings("127.0.0.1:0") };
-    let Some(mut receiver) = open("what_is_too_long_or_has_no_block_has_its_reason", drop, 1) else { return };
+    let Some(mut receiver) = open(drop, 1) else { return };
     let mut sender = sender_to(&receiver).without_segmentation();
     assert_eq!(sender.send(&[&[1; 1001], &[2; 1000]], WAIT).expect("loopback"), 2);
     assert_eq!(receive_all(&mut receiver), [vec![2; 1000]]);
@@ -136,7 +136,7 @@ fn what_is_too_long_or_has_no_block_has_its_reason() {
 
 #[test]
 fn datagrams_of_others_are_not_taken() {
-    let Some(mut receiver) = open("datagrams_of_others_are_not_taken", settings("127.0.0.2:0"), 4) else {
+    let Some(mut receiver) = open(settings("127.0.0.2:0"), 4) else {
         return;
     };
     let address = receiver.local_address().expect("bound");
