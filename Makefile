@@ -29,35 +29,61 @@ demo: ## Emulated boards → UDP → ordered hits, coincidences → a recording,
 	$(CARGO) build --release --locked -p thalweg
 	$(TARGET)/release/thalweg demo --seconds $(DEMO_SECONDS)
 
-# The order is the order of cost: what fails soonest comes first. One profile (dev, which is optimised) serves the Rust
-# and the Python tests, so that the product is compiled once. Every parser is fuzzed for a few seconds among the Rust
-# tests, on the stable toolchain; `make fuzz` is the long run.
+# What is built is built once: one profile (dev, which is optimised) and one set of features serve all tests, and the program that
+# Python and the browser drive is the one that the Rust tests were built with. Then the stages run beside each other. Every parser is
+# fuzzed for a few seconds among the Rust tests, on the stable toolchain; `make fuzz` is the long run. With THALWEG_STRICT a test that
+# cannot run here fails; without, it is counted and listed at the end.
+STAGES := format clippy run-rust test-doc test-python test-page test-browser
+NOTES  := $(TARGET)/make-test
+PROGRAMS := $(NOTES)/programs.json
+STAGE  := tests/stage.sh $(NOTES)/times
+export THALWEG_SKIPPED := $(NOTES)/skipped
+
 .PHONY: test
-test: prepare lint test-rust test-models test-python test-page ## Everything that must hold before a change lands
-	@echo "make test: everything passed"
+test: ## Everything that must hold before a change lands
+	@rm -rf $(NOTES) && mkdir -p $(NOTES)
+	tests/prepare.sh compiler
+	+$(MAKE) --no-print-directory -j2 stage-prepare stage-build
+	+$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target $(addprefix stage-,$(STAGES)) || true
+	@tests/report.sh $(NOTES)/times $(NOTES)/skipped
+
+stage-%:
+	@mkdir -p $(NOTES)
+	@$(STAGE) $* $(MAKE) --no-print-directory $*
 
 .PHONY: prepare
 prepare: ## Install what tests need and this machine lacks
-	tests/prepare.sh $(VENV)
+	tests/prepare.sh all $(VENV)
+
+.PHONY: build
+build: ## Every test program, and the program that they drive
+	CARGO=$(CARGO) tests/rust.py build $(PROGRAMS)
 
 .PHONY: lint
-lint: ## Format, lints, house rules
+lint: format clippy ## Format, house rules, lints
+
+.PHONY: format
+format:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	python3 tests/house_rules.py
 
-.PHONY: test-rust
-test-rust: ## Unit, property and black-box tests, short fuzzing
-	timeout 1500 $(CARGO) test --workspace --locked --no-fail-fast
+.PHONY: clippy
+clippy:
+	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 
-.PHONY: test-models
-test-models: ## The pool and the rings under the loom model checker
-	LOOM_MAX_PREEMPTIONS=3 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
-	    timeout 900 $(CARGO) test --locked --release -p thalweg-data --lib model
+.PHONY: test-rust
+test-rust: build run-rust ## Unit, property and black-box tests, models of the concurrent parts, short fuzzing
+
+.PHONY: run-rust
+run-rust:
+	tests/rust.py run $(PROGRAMS)
+
+.PHONY: test-doc
+test-doc: ## The examples in the documentation of the crates
+	$(CARGO) test --workspace --locked --quiet --doc
 
 .PHONY: test-python
 test-python: ## Other programs read the recordings; the command end to end
-	$(CARGO) build --locked -p thalweg
 	THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 900 $(PYTHON) -m pytest -q tests/python
 
 .PHONY: page
@@ -67,14 +93,16 @@ page: web/node_modules/.package-lock.json ## Build the live page into crates/mon
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --ignore-scripts
 
-# The page is part of the binary by what is committed; this says whether that is what its sources give. The browser looks at
-# THALWEG_BINARY where that can serve, else at a mock; with THALWEG_PAGE_PICTURES it keeps what it has seen there.
+# The page is part of the binary by what is committed; this says whether that is what its sources give.
 .PHONY: test-page
-test-page: web/node_modules/.package-lock.json ## The live page: format and types, fits and drawings, the committed build, a real browser
+test-page: web/node_modules/.package-lock.json ## The live page: format and types, fits and drawings, the committed build
 	cd web && npm run --silent check
 	cd web && timeout 120 npm run --silent unit
 	cd web && npm run --silent check-build
-	$(CARGO) build --locked -p thalweg
+
+# The browser looks at THALWEG_BINARY where that can serve, else at a mock; with THALWEG_PAGE_PICTURES it keeps what it has seen there.
+.PHONY: test-browser
+test-browser: web/node_modules/.package-lock.json ## The live page of the real program in a real browser
 	cd web && THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 600 npm run --silent browser
 
 .PHONY: pictures

@@ -3,13 +3,31 @@
 # machine; only root can have them, and other users' tests skip them), Node and Chromium for the page, Python's venv module, the
 # Python packages of tests/python/requirements.txt in a virtual environment, and the packages of web/package-lock.json.
 #
-#   prepare.sh VENV
+#   prepare.sh compiler      what a build needs
+#   prepare.sh all VENV      the rest, too
 set -euo pipefail
 cd "$(dirname "$0")/.."
-venv=$1
+what=$1
+
+# Installs Debian packages, as root or with sudo.
+install() {
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! sudo -n true 2>/dev/null; then
+            echo "missing: $*; install with: sudo apt-get install $*" >&2
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    "${as_root[@]}" apt-get update -q
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@"
+}
+
+command -v cc >/dev/null || install build-essential
+[ "$what" = all ] || exit 0
+venv=$2
 
 missing=()
-command -v cc >/dev/null || missing+=(build-essential)
 if [ "$(id -u)" -eq 0 ] && ! { command -v ip && command -v tc; } >/dev/null; then
     missing+=(iproute2)
 fi
@@ -18,18 +36,7 @@ command -v npm >/dev/null || missing+=(npm)
 [ -n "${CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 
-if [ ${#missing[@]} -gt 0 ]; then
-    as_root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        if ! sudo -n true 2>/dev/null; then
-            echo "missing: ${missing[*]}; install with: sudo apt-get install ${missing[*]}" >&2
-            exit 1
-        fi
-        as_root=(sudo)
-    fi
-    "${as_root[@]}" apt-get update -q
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy "${missing[@]}"
-fi
+[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
 
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 # Asked of the packages themselves first: a prepared machine needs no network.

@@ -6,14 +6,14 @@ import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { chromium_path, open_browser, open_page } from "./browser.mjs";
+import { open_browser, open_page } from "./browser.mjs";
 import { serve } from "./mock-server.mjs";
+import { skip_without_chromium } from "./prerequisite.mjs";
 import { has_binary, start_server } from "./server.mjs";
 
 const PICTURES = process.env.THALWEG_PAGE_PICTURES;
 const WAIT_MS = 15_000;
-const skip =
-  chromium_path() === null ? "no Chromium: install the package chromium, or say where it is in CHROMIUM" : false;
+const skip = skip_without_chromium("the page in a browser");
 
 /** Waits until an element's text is as it should be, and gives it. */
 async function text_when(page, selector, is_right) {

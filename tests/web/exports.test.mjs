@@ -6,18 +6,18 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { after, before, describe, it } from "node:test";
-import { chromium_path, open_browser } from "./browser.mjs";
+import { open_browser } from "./browser.mjs";
+import { skip_without, skip_without_chromium } from "./prerequisite.mjs";
 import { start_server } from "./server.mjs";
 
 const JSROOT = fileURLToPath(new URL("../../web/node_modules/jsroot/build/jsroot.js", import.meta.url));
 const WAIT_MS = 30_000;
-const skip = !process.env.THALWEG_BINARY
-  ? "no THALWEG_BINARY: the mock exports nothing"
-  : chromium_path() === null
-    ? "no Chromium: install the package chromium, or say where it is in CHROMIUM"
-    : false;
+const TESTS = "spectra in JSROOT";
+const skip =
+  skip_without(process.env.THALWEG_BINARY, TESTS, "no THALWEG_BINARY: the mock exports nothing") ||
+  skip_without_chromium(TESTS);
 
-describe("spectra in JSROOT", { skip, concurrency: 1 }, () => {
+describe(TESTS, { skip, concurrency: 1 }, () => {
   let server, browser, page, spectra;
 
   const asked = async (path) => (await fetch(new URL(path, server.address))).json();
