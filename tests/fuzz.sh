@@ -17,16 +17,16 @@ if [ -n "$absent" ]; then
     exit 1
 fi
 
-# No sanitizer: the parsers hold no unsafe code, so what is looked for are panics, hangs and growth; and it is faster.
-cargo +nightly fuzz build --sanitizer none
+# Under AddressSanitizer, for the unsafe code of decoders and pools; panics, hangs and growth are findings, too.
+cargo +nightly fuzz build --sanitizer address
 # Made by the encoders, so that the fuzzer starts from inputs that mean something.
 cargo run --quiet --manifest-path fuzz/Cargo.toml --example seeds
 targets=$(cargo +nightly fuzz list)
 for target in $targets; do
     echo "fuzz: $target for $seconds s"
     mkdir -p "fuzz/corpus/$target" "fuzz/seeds/$target"
-    cargo +nightly fuzz run --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
-        -max_total_time="$seconds" -max_len=65536 -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 2>&1 |
+    cargo +nightly fuzz run --sanitizer address "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+        -max_total_time="$seconds" -max_len=65536 -timeout=5 -rss_limit_mb=2048 -print_final_stats=1 2>&1 |
         grep -E 'panicked|ERROR|SUMMARY|number_of_executed_units|peak_rss_mb' || { echo "fuzz: $target failed" >&2; exit 1; }
     if [ -n "$(ls "fuzz/artifacts/$target" 2>/dev/null)" ]; then
         echo "fuzz: $target has findings in fuzz/artifacts/$target" >&2
