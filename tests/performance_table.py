@@ -21,13 +21,21 @@ def row(name, measured):
     """One bench as a row."""
     subject, yardstick = (short(measured[key]) + measured["unit"] for key in ("value", "yardstick_value"))
     of = measured["yardstick"]
-    return f"| `{name}` | {subject} | {measured['ratio']:.2f} | {of}: {yardstick} | {measured['cores']} | {measured['repeats']} |"
+    spread = measured["ratio_range"]
+    ratio = f"{measured['ratio']:.2f}" + (f" ({spread[0]:.2f} to {spread[1]:.2f})" if spread else "")
+    clock = {"wall": "wall clock", "processor": "processor time"}[measured["clock"]]
+    files = measured["parameters"].get("directory", "none")
+    return (
+        f"| `{name}` | {subject} | {ratio} | {of}: {yardstick} | {clock} | {files} | {measured['cores']} "
+        f"| {measured['repeats']} |"
+    )
 
 
 def main():
     """Prints the table of a directory, oldest file first: the order in which they were measured."""
     files = sorted(Path(sys.argv[1]).glob("*.json"), key=lambda file: file.stat().st_mtime)
-    print("| bench | figure | ratio | yardstick | cores | repeats |\n|---|---|---|---|---|---|")
+    print("| bench | figure | ratio (lowest to highest) | baseline | clock | files in | cores | repeats |")
+    print("|---|---|---|---|---|---|---|---|")
     for file in files:
         print(row(file.stem, json.loads(file.read_text())))
 

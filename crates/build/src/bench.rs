@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Events, Fragment, Fragments, Mark, Pool, PoolError, Slice, SourceId};
 
 use crate::{Builder, Settings};
@@ -70,7 +70,7 @@ pub fn build_memory_of(sources: u16, arrival: Arrival, repeats: usize) -> Result
     let mut table = Table::new(sources);
     let mut own = Feed::new(sources, arrival)?;
     let fragments = feed.fragments_per_repeat();
-    let compared = compare(repeats, || subject.repeat(&mut feed), || table.repeat(&mut own));
+    let compared = compare(Clock::Wall, repeats, || subject.repeat(&mut feed), || table.repeat(&mut own));
     let built = subject.events * u64::from(sources);
     assert!(built == (repeats.max(1) as u64 + 1) * fragments, "every fragment is built");
     let per_fragment = |seconds: f64| seconds * 1e9 / fragments as f64;

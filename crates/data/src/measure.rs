@@ -6,12 +6,33 @@
 //! Machines are shared and change their speed; what lies next to each other in time is compared.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
+/// What a figure is a time of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// The time that passes.
+    #[default]
+    Wall,
+    /// The processor time of the thread, or threads, that are measured: waiting does not count.
+    Processor,
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Clock::Wall => "wall clock",
+            Clock::Processor => "processor time",
+        })
+    }
+}
+
 /// One figure, as `thalweg bench NAME --json` prints it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Measurement {
     /// Name of the bench.
     pub bench: String,
@@ -25,6 +46,10 @@ pub struct Measurement {
     pub yardstick_value: f64,
     /// Median of the pairwise ratios `value / yardstick_value`.
     pub ratio: f64,
+    /// Lowest and highest of these ratios; `None` where there are no pairs.
+    pub ratio_range: Option<[f64; 2]>,
+    /// What was timed.
+    pub clock: Clock,
     /// Cores that the subject used.
     pub cores: usize,
     /// Sizes, rates, counts.
@@ -42,10 +67,15 @@ pub struct Comparison {
     pub yardstick_s: f64,
     /// Median of `yardstick / subject`, pair by pair: above 1 the subject is faster.
     pub speed_ratio: f64,
+    /// Lowest and highest of these ratios.
+    pub ratio_range: [f64; 2],
+    /// What was timed.
+    pub clock: Clock,
 }
 
-/// Runs both `repeats` times in turn, after one turn that is not counted. Each returns the time that counts.
+/// Runs both `repeats` times in turn, after one turn that is not counted. Each returns the time that counts, taken with `clock`.
 pub fn compare(
+    clock: Clock,
     repeats: usize,
     mut subject: impl FnMut() -> Duration,
     mut yardstick: impl FnMut() -> Duration,
@@ -63,7 +93,15 @@ pub fn compare(
         subject_s: median(&mut subjects),
         yardstick_s: median(&mut yardsticks),
         speed_ratio: median(&mut ratios),
+        ratio_range: range(&ratios),
+        clock,
     }
+}
+
+/// The lowest and the highest value.
+pub fn range(values: &[f64]) -> [f64; 2] {
+    let all = values.iter().copied();
+    [all.clone().fold(f64::INFINITY, f64::min), all.fold(f64::NEG_INFINITY, f64::max)]
 }
 
 /// Touches so many bytes of memory and gives them back, so that what is timed next finds them there.
@@ -103,6 +141,8 @@ impl Measurement {
             yardstick: yardstick.to_owned(),
             yardstick_value: amount / comparison.yardstick_s,
             ratio: comparison.speed_ratio,
+            ratio_range: Some(comparison.ratio_range),
+            clock: comparison.clock,
             cores: 1,
             parameters: BTreeMap::new(),
             repeats: 0,
@@ -133,11 +173,13 @@ mod tests {
         let mut speed = [1.0, 1.0, 3.0].into_iter().cycle();
         let mut again = [1.0, 1.0, 3.0].into_iter().cycle();
         let compared = compare(
+            Clock::Wall,
             5,
             || Duration::from_secs_f64(speed.next().expect("endless")),
             || Duration::from_secs_f64(2.0 * again.next().expect("endless")),
         );
         assert!((compared.speed_ratio - 2.0).abs() < 1e-9);
+        assert!(compared.ratio_range.iter().all(|ratio| (ratio - 2.0).abs() < 1e-9));
     }
 
     #[test]

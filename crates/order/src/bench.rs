@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Hit, Hits, Mark, SourceId};
 
 use crate::{Late, Pushed, Settings, TimeOrder};
@@ -64,7 +64,7 @@ impl Distribution {
 pub fn order(distribution: Distribution, repeats: usize) -> Measurement {
     let streams = Streams::new(distribution);
     let mut subject = Subject::new(streams.disorder_ps);
-    let comparison = compare(repeats, || subject.repeat(&streams), || streams.through_copy());
+    let comparison = compare(Clock::Wall, repeats, || subject.repeat(&streams), || streams.through_copy());
     subject.finish();
     let hits = streams.hits_per_repeat();
     Measurement::of_rate("order", "hits/s", hits as f64, "copying the hits", comparison)

@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::ring::{Producer, ring};
 use thalweg_data::{Busy, Frames, Pool, SourceError, SourceId};
 use thalweg_frontend::fragment;
@@ -86,6 +86,7 @@ fn measure(work: &Work, repeats: usize) -> Result<Measurement, SourceError> {
     };
     let keep = std::cell::RefCell::new(&mut keep);
     let compared = compare(
+        Clock::Processor,
         repeats,
         || {
             let start = Instant::now();

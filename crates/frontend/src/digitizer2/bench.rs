@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Comparison, Measurement, compare};
+use thalweg_data::measure::{Clock, Comparison, Measurement, compare};
 use thalweg_data::waveform::Samples;
 use thalweg_data::{Decode, Frames, Hits, Pool, PoolError, SourceId, Unit, Unpack};
 
@@ -109,6 +109,7 @@ fn comparison(
     let mut hits = Hits::with_capacity(BLOCK_BYTES / 8);
     let mut buffer = Vec::with_capacity(BLOCK_BYTES);
     let comparison = compare(
+        Clock::Wall,
         repeats,
         || decode_all(input, &mut decoder, &mut hits, &mut then),
         || copy(input, &mut buffer),
@@ -245,6 +246,7 @@ pub fn unpack_udp(repeats: usize) -> Result<Measurement, BenchError> {
     input.batches.iter_mut().flat_map(|frames| &mut frames.slices).for_each(|slice| slice.tag = 0);
     let (mut units, mut buffer, mut found) = (Frames::default(), Vec::with_capacity(BLOCK_BYTES), 0);
     let compared = compare(
+        Clock::Wall,
         repeats,
         || {
             let mut unpack = UdpUnpack::new(SourceId(0), BLOCK_BYTES as u64);

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Fragments, Frames, Mark, Pool, PoolError, SourceId, Split};
 
 use super::emulate;
@@ -138,6 +138,7 @@ pub fn split(boards: u16, board: &emulate::Settings, repeats: usize) -> Result<M
     };
     let (mut fragments, mut seen) = (Fragments::default(), 0);
     let compared = compare(
+        Clock::Wall,
         repeats,
         || {
             let (took, split) = input.borrow_mut().split(splitter.as_mut(), &mut fragments);
@@ -179,6 +180,7 @@ pub fn emulate(boards: u16, settings: &emulate::Settings, repeats: usize) -> Res
     let (source, mut copy) =
         (vec![0x5A; settings.payload_bytes as usize + 40], Vec::with_capacity(BLOCK_BYTES));
     let compared = compare(
+        Clock::Wall,
         repeats,
         || {
             let begin = Instant::now();

@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Fragments, Frames, Pool, PoolError, SourceId, Split};
 
 use super::emulate::{self, Board};
@@ -111,6 +111,7 @@ pub fn split(mode: emulate::Mode, repeats: usize) -> Result<Measurement, BenchEr
     let mut fragments = Fragments::default();
     let mut seen = 0;
     let compared = compare(
+        Clock::Wall,
         repeats,
         || {
             let (took, split) = split_all(&input, &mut splitter, &mut fragments);
@@ -138,6 +139,7 @@ pub fn emulate(mode: emulate::Mode, repeats: usize) -> Measurement {
     let (mut copy, source) = (Vec::with_capacity(BLOCK_BYTES), vec![0x5A; BLOCK_BYTES]);
     let triggers = TOTAL_BYTES as u64 / if mode == emulate::Mode::Raw { 6156 } else { 380 };
     let compared = compare(
+        Clock::Wall,
         repeats,
         || {
             let begin = Instant::now();

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Flags, Hit, HitEvent, HitEvents};
 
 use super::hits::write_once;
@@ -45,6 +45,7 @@ pub fn record_coincidences_in(parent: &Path, repeats: usize, compression: Compre
     let batches = example_batches();
     let mut file_bytes = 0;
     let comparison = compare(
+        Clock::Wall,
         repeats,
         || {
             let took;

@@ -10,7 +10,7 @@ use std::io::{IoSlice, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Closing, Event, EventSink, Events, Fragment, Leases, Mark, Pool, Slice, SourceId};
 
 use super::{default_directory, fresh};
@@ -93,6 +93,7 @@ pub fn record_events_in(
     let turns = TURN_BYTES.div_ceil(example.events * shape.event_bytes());
     let mut file_bytes = 0;
     let comparison = compare(
+        Clock::Wall,
         repeats,
         || {
             let took;

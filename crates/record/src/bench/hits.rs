@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Share;
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Flags, Hit, Hits, Sink, SourceId};
 
 use super::{default_directory, fresh};
@@ -50,6 +50,7 @@ pub fn record_in(parent: &Path, repeats: usize, compression: Compression) -> Mea
     let batches = example_batches();
     let mut file_bytes = 0;
     let comparison = compare(
+        Clock::Wall,
         repeats,
         || {
             let took;

@@ -18,7 +18,7 @@
 use std::time::{Duration, Instant};
 
 use thalweg_data::SourceError;
-use thalweg_data::measure::{Measurement, median};
+use thalweg_data::measure::{Clock, Measurement, median, range};
 use thalweg_readout::RunClock;
 use thalweg_readout::bench::{Bare, Over, Subject, Work};
 
@@ -101,9 +101,12 @@ impl Turns {
 
     /// How many times faster these are than `other`: the median over pairs of turns beside each other.
     fn speed_against(&self, other: &Turns, of: impl Fn(&Spent) -> Duration) -> f64 {
+        median(&mut self.speeds_against(other, of))
+    }
+
+    fn speeds_against(&self, other: &Turns, of: impl Fn(&Spent) -> Duration) -> Vec<f64> {
         let pairs = self.0.iter().zip(&other.0);
-        let ratios = pairs.map(|(own, other)| of(other).as_secs_f64() / of(own).as_secs_f64());
-        median(&mut ratios.collect::<Vec<_>>())
+        pairs.map(|(own, other)| of(other).as_secs_f64() / of(own).as_secs_f64()).collect()
     }
 }
 
@@ -143,9 +146,11 @@ fn build_of(
             .to_owned(),
         yardstick_value: fragments / read.median(processor),
         ratio: built.speed_against(&read, processor),
+        ratio_range: Some(range(&built.speeds_against(&read, processor))),
+        clock: Clock::Processor,
         cores: 1,
-        parameters: Default::default(),
         repeats: repeats.max(1),
+        ..Measurement::default()
     }
     .with("boards", boards)
     .with("links", format!("{boards} boards"))

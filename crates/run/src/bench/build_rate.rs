@@ -91,8 +91,8 @@ fn at_rate(
         yardstick_value: possible,
         ratio: built_hz / possible,
         cores: 2,
-        parameters: Default::default(),
         repeats: repeats.max(1),
+        ..Measurement::default()
     }
     .with("boards", BOARDS)
     .with("fragment_bytes", fragment_bytes)

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thalweg_data::SourceError;
-use thalweg_data::measure::{Measurement, median, warm_memory};
+use thalweg_data::measure::{Measurement, median, range, warm_memory};
 use thalweg_readout::RunClock;
 use thalweg_readout::bench::{Over, Subject, Work};
 use thalweg_record::{Compression, Settings};
@@ -140,12 +140,12 @@ impl Line {
 
     /// How many times faster this is than `other`: the median over turns beside each other.
     fn speed_against(&self, other: &Line, of: impl Fn(&Spent) -> Duration) -> f64 {
+        median(&mut self.speeds_against(other, of))
+    }
+
+    fn speeds_against(&self, other: &Line, of: impl Fn(&Spent) -> Duration) -> Vec<f64> {
         let pairs = self.turns.iter().zip(&other.turns);
-        median(
-            &mut pairs
-                .map(|(own, other)| of(other).as_secs_f64() / of(own).as_secs_f64())
-                .collect::<Vec<_>>(),
-        )
+        pairs.map(|(own, other)| of(other).as_secs_f64() / of(own).as_secs_f64()).collect()
     }
 
     fn measured(&self, build: &Line, work: &Work, folder: &Path) -> Measurement {
@@ -158,9 +158,10 @@ impl Line {
             yardstick: "building alone".to_owned(),
             yardstick_value: bytes / build.median(wall),
             ratio: self.speed_against(build, wall),
+            ratio_range: Some(range(&self.speeds_against(build, wall))),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            parameters: Default::default(),
             repeats: self.turns.len(),
+            ..Measurement::default()
         }
         .with("boards", BOARDS)
         .with("line", self.name)

@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 
 use super::evb_node::{self, Role};
 use super::n2n::NODE;
@@ -84,7 +84,7 @@ fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -
     };
     let subject = || slowest(nodes.borrow_mut().turn_of_units(events));
     let yardstick = || slowest(nodes.borrow_mut().turn_of_peers(messages));
-    let compared = compare(repeats, subject, yardstick);
+    let compared = compare(Clock::Wall, repeats, subject, yardstick);
     if let Some(error) = problem.into_inner() {
         return Err(error);
     }

@@ -74,8 +74,8 @@ fn measure(shape: Shape, conditions: &Conditions) -> Result<Measurement, BenchEr
         yardstick_value,
         ratio: value / yardstick_value,
         cores: 2,
-        parameters: Default::default(),
         repeats: conditions.repeats.max(1),
+        ..Measurement::default()
     }
     .with("asked_hz", shape.rate_hz)
     .with("seconds", conditions.seconds)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, median};
+use thalweg_data::measure::{Clock, Measurement, median};
 
 use super::{BenchError, Conditions};
 use crate::config::Configuration;
@@ -66,9 +66,10 @@ pub(super) fn page(conditions: &Conditions) -> Result<Measurement, BenchError> {
         yardstick: "the same thread without a page".to_owned(),
         yardstick_value,
         ratio: value / yardstick_value,
+        clock: Clock::Processor,
         cores: 2,
-        parameters: Default::default(),
         repeats: conditions.repeats.max(1),
+        ..Measurement::default()
     }
     .with("rate_hz", RATE_HZ)
     .with("channels", CHANNELS)

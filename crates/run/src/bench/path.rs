@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Header;
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Decode, Frames, Hits, Mark, Pool, Sink, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings as BoardSettings, settings::Rates};
 use thalweg_frontend::digitizer2::{Decoder, Settings, UdpUnpack};
@@ -34,6 +34,7 @@ pub(super) fn path(conditions: &Conditions) -> Result<Measurement, BenchError> {
     let mut failure = None;
     let mut copied = vec![0u8; input.bytes];
     let comparison = compare(
+        Clock::Wall,
         conditions.repeats,
         || match input.run(&folder) {
             Ok(time) => time,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Comparison, Measurement, compare, warm_memory};
+use thalweg_data::measure::{Clock, Comparison, Measurement, compare, warm_memory};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Decode, Frames, Hit, HitEvents, Hits, Sink, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::{Decoder, Settings as DecodeSettings, UdpUnpack};
@@ -65,14 +65,15 @@ pub(super) fn process(conditions: &Conditions) -> Result<Measured, BenchError> {
     let mut rows = serde_json::Map::new();
     let mut last = None;
     for (stage, name) in STAGES.iter().enumerate() {
-        let comparison = compare(conditions.repeats, || turn(stage, 1).processor, &mut yardstick);
+        let comparison =
+            compare(Clock::Processor, conditions.repeats, || turn(stage, 1).processor, &mut yardstick);
         rows.insert((*name).to_owned(), rate(&comparison).into());
         last = Some(comparison);
     }
     let everything = STAGES.len() - 1;
     let turn = std::cell::RefCell::new(turn);
     let wall = |cores| turn.borrow_mut()(everything, cores).wall;
-    let two_cores = compare(conditions.repeats, || wall(2), || wall(1));
+    let two_cores = compare(Clock::Wall, conditions.repeats, || wall(2), || wall(1));
     if let Some(message) = failure {
         return Err(fail(message));
     }

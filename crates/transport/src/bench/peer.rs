@@ -7,7 +7,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Message, Pool, Received};
 
 use super::BLOCK_BYTES;
@@ -47,8 +47,8 @@ pub fn peers(message_bytes: usize, repeats: usize) -> Result<Measurement, Transp
         })
     };
     let tcp = std::cell::RefCell::new(&mut tcp);
-    let compared = compare(repeats, || run(&mut shm), || run(*tcp.borrow_mut()));
-    let handed = compare(repeats, || run(&mut inproc), || run(*tcp.borrow_mut()));
+    let compared = compare(Clock::Wall, repeats, || run(&mut shm), || run(*tcp.borrow_mut()));
+    let handed = compare(Clock::Wall, repeats, || run(&mut inproc), || run(*tcp.borrow_mut()));
     if let Some(error) = problem.take() {
         return Err(failed(io::Error::other(error)));
     }

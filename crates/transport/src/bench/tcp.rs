@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use thalweg_data::measure::{Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Frames, Pool};
 
 use super::{BLOCK_BYTES, FOOTPRINT_BLOCKS, Footprint, WAIT};
@@ -50,11 +50,13 @@ pub fn receive_tcp(repeats: usize) -> Result<Measurement, TransportError> {
     let mut cold = Footprint::new(FOOTPRINT_BLOCKS, BLOCK_BYTES);
     let mut hot = Footprint::new(1, BLOCK_BYTES);
     let compared = compare(
+        Clock::Processor,
         repeats,
         || subject_turn(&mut receiver, &to_receiver),
         || bare_turn(&mut stream, &to_stream, &mut cold, true),
     );
     let against_hot = compare(
+        Clock::Processor,
         repeats,
         || subject_turn(&mut receiver, &to_receiver),
         || bare_turn(&mut stream, &to_stream, &mut hot, false),
