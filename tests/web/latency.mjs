@@ -39,12 +39,33 @@ async function free_port() {
   return port;
 }
 
-/** Passes datagrams on, and notes when each went and how long it was. */
+/** Hits in a datagram of the board: its aggregates hold hits of two words and no waveforms, and each is whole in its datagram. */
+function count_hits(datagram) {
+  const BYTES = 8;
+  const high = (at) => datagram.readUInt32BE(at);
+  let hits = 0;
+  for (let at = 0; at + BYTES <= datagram.length;) {
+    const format = high(at) >>> 28;
+    // Behind the events lies what ends a datagram.
+    if (format !== 2 && format !== 3) break;
+    const end = at + BYTES * datagram.readUInt32BE(at + 4);
+    if (end > datagram.length) throw new Error(`an aggregate ends at byte ${end} of a datagram of ${datagram.length}`);
+    for (let word = at + BYTES; format === 2 && word < end; word += BYTES) {
+      // The board's statistics are no hits.
+      hits += (high(word) >>> 23) & 1 ? 0 : 1;
+      while (word < end && high(word) >>> 31 === 0) word += BYTES;
+    }
+    at = end;
+  }
+  return hits;
+}
+
+/** Passes datagrams on, and notes when each went and how many hits it had. */
 async function open_relay(port) {
   const [from, to] = [await open_socket(), await open_socket()];
   const sent = [];
   from.on("message", (datagram) => {
-    sent.push({ at_ms: Date.now(), bytes: datagram.length });
+    sent.push({ at_ms: Date.now(), hits: count_hits(datagram) });
     to.send(datagram, port, "127.0.0.1");
   });
   return { port: from.address().port, sent, close: () => [from, to].forEach((socket) => socket.close()) };
@@ -64,12 +85,13 @@ function note_entries() {
 
 /** For each datagram, how long after it the last of its hits was on the screen. */
 function ages_ms(sent, seen) {
-  const bytes = sent.reduce((sum, one) => sum + one.bytes, 0);
-  const hits_per_byte = seen.at(-1).entries / bytes;
+  const all = sent.reduce((sum, one) => sum + one.hits, 0);
+  if (seen.at(-1).entries !== all)
+    throw new Error(`${all} hits were sent, ${seen.at(-1).entries} entries are on the screen`);
   let until = 0;
-  return sent.map(({ at_ms, bytes }) => {
-    until += bytes;
-    const shown = seen.find(({ entries }) => entries >= Math.round(until * hits_per_byte));
+  return sent.map(({ at_ms, hits }) => {
+    until += hits;
+    const shown = seen.find(({ entries }) => entries >= until);
     return shown === undefined ? Infinity : shown.at_ms - at_ms;
   });
 }
