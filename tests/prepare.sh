@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (for the zstd library), `ip` and `tc` (two hosts in one
-# machine; only root can have them, and other users' tests skip them), Node and Chromium for the page, Python's venv module, the
+# machine; only root can have them, and other users' tests skip them), strace (it slows the writes of a disk down), Node and Chromium for the page, Python's venv module, the
 # Python packages of tests/python/requirements.txt in a virtual environment, and the packages of web/package-lock.json.
 #
 #   prepare.sh compiler      what a build needs
@@ -31,6 +31,7 @@ missing=()
 if [ "$(id -u)" -eq 0 ] && ! { command -v ip && command -v tc; } >/dev/null; then
     missing+=(iproute2)
 fi
+command -v strace >/dev/null || missing+=(strace)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
 [ -n "${CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)

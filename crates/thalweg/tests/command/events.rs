@@ -5,7 +5,6 @@
 //! ```
 
 use std::net::{TcpListener, UdpSocket};
-use std::path::Path;
 
 use serde_json::Value;
 use thalweg_prerequisite::recorded;

@@ -90,7 +90,7 @@ fn a_disk_that_is_full_at_the_end_costs_neither_the_record_nor_the_spectra_nor_t
     let folder = Folder::new();
     let probe = std::process::Command::new("unshare").args(["-m", "true"]).status();
     if !probe.is_ok_and(|status| status.success()) {
-        println!("skipped: a file system of one's own needs root");
+        thalweg_prerequisite::skip("a file system of its own needs root and `unshare`");
         return;
     }
     std::fs::create_dir(folder.at("runs")).expect("made");
@@ -115,7 +115,7 @@ fn a_disk_that_is_full_at_the_end_costs_neither_the_record_nor_the_spectra_nor_t
         .output()
         .expect("unshare");
     if output.status.code() == Some(9) {
-        println!("skipped: this system does not let us mount");
+        thalweg_prerequisite::skip("this system does not let root mount a tmpfs");
         return;
     }
     assert_eq!(output.status.code(), Some(1), "the run failed, and verifies: {output:#?}");

@@ -15,8 +15,8 @@ fn slow_writes(delay_ms: u32) -> Option<Vec<String>> {
     let works =
         Command::new("strace").args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "true"]).status();
     if !works.is_ok_and(|status| status.success()) {
-        println!(
-            "skipped: no strace that may trace (apt install strace; in a container, --cap-add=SYS_PTRACE)"
+        thalweg_prerequisite::skip(
+            "no strace that may trace (apt-get install strace; in a container, --cap-add=SYS_PTRACE)",
         );
         return None;
     }
