@@ -271,7 +271,8 @@ fn the_last_packet_of_a_stream_needs_no_other_behind_it() {
     let settings = with_hits(&RECBE);
     for pieces in [&[4096][..], &[1], &[29, 3]] {
         // Damage in the last but one: its type, its length beyond the end, and a byte too many.
-        let damages: [(fn(&mut Vec<u8>), LossReason); 3] = [
+        type Damage = fn(&mut Vec<u8>);
+        let damages: [(Damage, LossReason); 3] = [
             (|bytes| bytes[10 * 20] = 0x77, LossReason::WrongConstant),
             (|bytes| bytes[10 * 20 + 7] = 0xF0, LossReason::BadLength),
             (|bytes| bytes.insert(10 * 20 + 12, 0x55), LossReason::WrongConstant),

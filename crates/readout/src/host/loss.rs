@@ -15,13 +15,17 @@ pub struct Dropped {
     pub bytes: u64,
     /// Hits in them, where each datagram holds whole aggregates.
     pub hits: u64,
+    /// Datagrams among them behind the last that was sent: only the sender knows of these.
+    pub trailing: u64,
 }
 
 impl Dropped {
+    /// Adds what the same board has dropped since.
     pub(super) fn add(&mut self, more: Dropped) {
         self.datagrams += more.datagrams;
         self.bytes += more.bytes;
         self.hits += more.hits;
+        self.trailing = more.trailing;
     }
 }
 
@@ -30,13 +34,15 @@ pub(super) struct Loss {
     share: f64,
     random: Pcg64Mcg,
     counter: Option<HitCounter>,
+    /// Datagrams dropped since the last that was sent.
+    trailing: u64,
 }
 
 impl Loss {
     pub(super) fn new(share: f64, board: &Settings) -> Loss {
         let stream = board.seed ^ (u64::from(board.board) << 32) ^ 0x10_55;
         let counter = (share > 0.0).then(|| HitCounter::new(board)).flatten();
-        Loss { share, random: Pcg64Mcg::seed_from_u64(stream), counter }
+        Loss { share, random: Pcg64Mcg::seed_from_u64(stream), counter, trailing: 0 }
     }
 
     /// The datagrams that are sent; the others are added to `dropped`.
@@ -47,13 +53,17 @@ impl Loss {
         let mut kept = Vec::with_capacity(out.lengths().len());
         for datagram in out.datagrams() {
             // Markers without data are let through: losing one loses nothing.
-            if datagram.len() <= 8 || self.random.random::<f64>() >= self.share {
+            let is_marker = datagram.len() <= 8;
+            if is_marker || self.random.random::<f64>() >= self.share {
                 kept.push(datagram);
+                self.trailing = if is_marker { self.trailing } else { 0 };
                 continue;
             }
             let hits = self.counter.as_mut().map_or(0, |counter| counter.hits_in(datagram));
-            dropped.add(Dropped { datagrams: 1, bytes: datagram.len() as u64, hits });
+            dropped.add(Dropped { datagrams: 1, bytes: datagram.len() as u64, hits, trailing: 0 });
+            self.trailing += 1;
         }
+        dropped.trailing = self.trailing;
         kept
     }
 }

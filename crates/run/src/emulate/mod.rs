@@ -90,6 +90,8 @@ pub struct EmulationReport {
     pub hits_dropped: u64,
     /// Datagrams dropped by seed.
     pub datagrams_dropped: u64,
+    /// Datagrams among them behind the last that was sent, so that no receiver can know of them.
+    pub datagrams_dropped_last: u64,
     /// What went wrong.
     pub failures: Vec<String>,
 }
@@ -183,6 +185,7 @@ impl Emulated {
             report.bytes_sent += totals.sent.bytes;
             report.hits_dropped += totals.dropped.hits;
             report.datagrams_dropped += totals.dropped.datagrams;
+            report.datagrams_dropped_last += totals.dropped.trailing;
             report.failures.extend(board.failures());
         }
         self.boards.clear();
