@@ -503,15 +503,14 @@ impl<'t> Reader<'t> {
         let (endpoint, format_keys) = rest.split(&keys_of::<thalweg_readout::Settings>());
         let head: SourceHead = self.entries(head, span.clone())?;
         let endpoint: thalweg_readout::Settings = self.entries(endpoint, span.clone())?;
+        let start = span.start;
         let format = self.format(head.format, format_keys, span)?;
         let emulate = emulate.map(|value| self.emulate(head.format, value)).transpose()?;
         let mut source = SourceSettings { head, endpoint, format, emulate };
         if source.endpoint.url.scheme() == "emulate" {
             let facts = source.emulated_board().facts();
-            crate::boards::complete(&mut source, &facts).map_err(|error| ConfigError::NotAllowed {
-                file: self.file.to_owned(),
-                report: format!("source \"{}\": {error}", source.head.name),
-            })?;
+            let completed = crate::boards::complete(&mut source, &facts);
+            completed.map_err(|error| self.at(start, format!("source \"{}\": {error}", source.head.name)))?;
         }
         Ok(source)
     }

@@ -152,7 +152,7 @@ fn fragments_of_boards_without_a_trigger_are_built_by_their_time() {
         "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 20\ntick_ps = 1000\n\
          [source.emulate]\npayload_bytes = 200\ntick_ps = 1000\nstream = true\n\
          [trigger]\nprogram = \"poisson\"\nrate_hz = 2000.0\n\
-         [slices]\nslice_ps = {SLICE_PS}\n\
+         [slices]\nslice_ps = {SLICE_PS}\nsilence_ms = 20_000\n\
          [build]\nfull = \"hold\"\n\
          [record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n",
         folder.at("runs")
