@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (for the zstd library), `ip` and `tc` (two hosts in one
-# machine; only root can have them, and other users' tests skip them), strace (it slows the writes of a disk down), Node and Chromium for the page, Python's venv module, the
-# Python packages of tests/python/requirements.txt in a virtual environment, and the packages of web/package-lock.json.
+# machine; only root can have them, and other users' tests skip them), strace (it slows the writes of a disk down), Node and
+# Chromium for the page, Python's venv module, the Python packages of tests/python/requirements.txt in a virtual environment,
+# and the packages of web/package-lock.json.
 #
 #   prepare.sh compiler      what a build needs
 #   prepare.sh all VENV      the rest, too
