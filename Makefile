@@ -44,8 +44,10 @@ test: ## Everything that must hold before a change lands
 	@rm -rf $(NOTES) && mkdir -p $(NOTES)
 	tests/prepare.sh compiler
 	+$(MAKE) --no-print-directory -j2 stage-prepare stage-build
-	+$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target $(addprefix stage-,$(STAGES)) || true
-	@tests/report.sh $(NOTES)/times $(NOTES)/skipped
+	+@status=0; \
+	$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target $(addprefix stage-,$(STAGES)) || status=$$?; \
+	tests/report.sh $(NOTES)/times $(NOTES)/skipped; \
+	exit $$status
 
 stage-%:
 	@mkdir -p $(NOTES)
@@ -72,7 +74,9 @@ clippy:
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 
 .PHONY: test-rust
-test-rust: build run-rust ## Unit, property and black-box tests, models of the concurrent parts, short fuzzing
+test-rust: ## Unit, property and black-box tests, models of the concurrent parts, short fuzzing
+	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory run-rust
 
 .PHONY: run-rust
 run-rust:
