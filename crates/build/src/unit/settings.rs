@@ -57,7 +57,7 @@ pub struct Settings {
     pub heartbeat_ms: u64,
     /// How long a new event manager waits for the reports of all units, in milliseconds.
     pub announce_ms: u64,
-    /// A readout unit reports progress at most this often unless it has closed a whole range, in microseconds.
+    /// A readout unit reports progress at most this often unless it has closed a whole range, in microseconds, a second at most.
     pub progress_us: u64,
     /// A single readout unit whose triggers are this far ahead of every other's is not followed.
     pub jump_triggers: u64,
@@ -128,6 +128,7 @@ impl Settings {
         whole("dead_ms", self.dead_ms, 2 * self.heartbeat_ms, 3_600_000)?;
         whole("lag_ms", self.lag_ms, 1, 3_600_000)?;
         whole("announce_ms", self.announce_ms, 1, 3_600_000)?;
+        whole("progress_us", self.progress_us, 0, 1_000_000)?;
         whole("jump_triggers", self.jump_triggers, u64::from(self.range_events), 1 << 62)?;
         whole("trigger_bits", self.trigger_bits.into(), 8, 64)?;
         let ordered = 0.0 <= self.busy_low && self.busy_low <= self.busy_high && self.busy_high <= 1.0;

@@ -173,13 +173,11 @@ impl Settings {
         let contradiction = |key, configured: String, told: String| {
             Err(SettingsError::Contradiction { key, configured, board: board.name(), told })
         };
-        match self.tick_ps {
-            // Written by hand, a period that is no whole number has few digits.
-            Some(tick_ps) if (tick_ps / board.tick_ps - 1.0).abs() > 1e-6 => {
-                let told = format!("{} ({} MS/s)", board.tick_ps, board.sampling_mhz);
-                return contradiction("tick_ps", tick_ps.to_string(), told);
-            }
-            _ => {}
+        // Written by hand, a period that is no whole number has few digits. What is not a number is not the same as any.
+        let is_told = |tick_ps: f64| (tick_ps / board.tick_ps - 1.0).abs() <= 1e-6;
+        if let Some(tick_ps) = self.tick_ps.filter(|tick_ps| !is_told(*tick_ps)) {
+            let told = format!("{} ({} MS/s)", board.tick_ps, board.sampling_mhz);
+            return contradiction("tick_ps", tick_ps.to_string(), told);
         }
         if let Some(channels) = self.channels.filter(|channels| *channels != board.channels) {
             return contradiction("channels", channels.to_string(), board.channels.to_string());

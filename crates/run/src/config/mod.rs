@@ -53,6 +53,21 @@ pub struct RunSettings {
     pub events: Option<u64>,
 }
 
+impl RunSettings {
+    /// Whether the run can end as asked.
+    ///
+    /// # Errors
+    /// Which value cannot be used, and what would.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.seconds {
+            Some(seconds) if !(0.0..f64::INFINITY).contains(&seconds) => Err(format!(
+                "`seconds = {seconds}`: write a number of seconds, 0 or more; take the key out for a run without this limit"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The keys of a `[[source]]` that are the run's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -53,9 +53,9 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     Leading::of(configuration, &resolved.roster)?;
     let busy = busy_told(configuration, &resolved.roster).map_err(|error| not_allowed(error.to_string()))?;
     busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
-    if resolved.units.is_some() {
-        configuration.unit_rules.check().map_err(|error| not_allowed(error.to_string()))?;
-    }
+    configuration.unit_rules.check().map_err(|error| not_allowed(error.to_string()))?;
+    configuration.run.check().map_err(|error| not_allowed(format!("[run]: {error}")))?;
+    configuration.unattended.check().map_err(|error| not_allowed(format!("[unattended]: {error}")))?;
     if let Some(slices) = &configuration.slices {
         check_slices(resolved, slices).map_err(|message| not_allowed(format!("[slices]: {message}")))?;
     }
@@ -169,7 +169,7 @@ fn keys(source: &SourceSettings) -> Result<(), String> {
         ("workers", head.workers > 0),
         ("disorder_ps", head.disorder_ps.is_some()),
         ("faults", head.faults.is_some()),
-        ("loss", head.loss > 0.0),
+        ("loss", head.loss != 0.0),
     ];
     let is_triggered = matches!(source.format, FormatSettings::Triggered(_));
     if is_triggered && let Some((key, _)) = of_hits.iter().find(|(_, set)| *set) {

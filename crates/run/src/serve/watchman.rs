@@ -33,7 +33,7 @@ pub struct Unattended {
     /// A run that has come to its limit (`[run] seconds`, `hits`, `events`) is followed by the next. With `[record.retention]`
     /// this goes on for ever: the oldest runs make room.
     pub rotate: bool,
-    /// A run that has failed is followed by the next, after so many seconds; without it, by none.
+    /// A run that has failed is followed by the next, after so many seconds, 0 to 86 400; without it, by none.
     pub restart_after_s: Option<f64>,
     /// So many failures in a row are enough.
     pub most_failures: u32,
@@ -42,6 +42,27 @@ pub struct Unattended {
 impl Default for Unattended {
     fn default() -> Unattended {
         Unattended { rotate: false, restart_after_s: None, most_failures: 5 }
+    }
+}
+
+impl Unattended {
+    /// Longest `restart_after_s`: a day.
+    const LONGEST_RESTART_S: f64 = 86_400.0;
+
+    /// Whether the next run can be started as asked.
+    ///
+    /// # Errors
+    /// Which value cannot be used, and what would.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.restart_after_s {
+            Some(seconds) if !(0.0..=Self::LONGEST_RESTART_S).contains(&seconds) => {
+                let longest = Self::LONGEST_RESTART_S;
+                Err(format!(
+                    "`restart_after_s = {seconds}`: write 0 to {longest} seconds; take the key out for no restart"
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -151,7 +172,8 @@ impl Watch {
             return;
         }
         if std::mem::replace(&mut self.seen_end, latest.sequence) != latest.sequence {
-            let wait = |seconds: f64| Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0));
+            let wait =
+                |seconds: f64| Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
             self.failures = if state == RunState::Failed { self.failures + 1 } else { 0 };
             self.restart_at = match state {
                 RunState::Stopped if rules.rotate && station.ended_by_limit() => Some(Instant::now()),
