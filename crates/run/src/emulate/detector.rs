@@ -147,14 +147,20 @@ impl EmulatedDetector {
     /// Serves for so many seconds, until `stop` is set, or until the program has ended and the clients have gone; then ends the
     /// boards and says what they sent.
     pub fn serve(mut self, seconds: Option<f64>, stop: &AtomicBool) -> DetectorReport {
-        let (begin, mut started) = (Instant::now(), false);
+        let (begin, mut started, mut reported) = (Instant::now(), false, false);
         loop {
             let without = self.boards.links_without_client();
             if !started && without == 0 && self.busy.was_freed() {
                 self.boards.start();
                 started = true;
             }
-            let done = started && without == self.listening && self.boards.is_silent();
+            let silent = started && self.boards.is_silent();
+            if silent && !std::mem::replace(&mut reported, silent) {
+                tracing::info!(
+                    "the triggers have ended and every answer is sent; waiting for the clients to go"
+                );
+            }
+            let done = silent && without == self.listening;
             let timed = seconds.is_some_and(|seconds| begin.elapsed().as_secs_f64() >= seconds);
             if done || timed || stop.load(Ordering::Acquire) {
                 break;

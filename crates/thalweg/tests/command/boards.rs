@@ -1,12 +1,12 @@
 //! Emulated boards in one process, the run in another: as with real ones.
 
 use std::net::{TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
-use crate::retention::get;
+use crate::process::{
+    Folder, Running, assert_books_close, free_port, number, run_directory, thalweg, wait_until,
+};
 
 #[test]
 fn a_run_drives_two_boards_over_their_own_control_protocol() {
@@ -14,12 +14,12 @@ fn a_run_drives_two_boards_over_their_own_control_protocol() {
     let arguments =
         ["emulate", "--boards", "2", "--address", "127.0.3.2", "--rate", "2000", "--seconds", "60"];
     let boards = Running::start(&arguments);
-    std::thread::sleep(Duration::from_millis(700));
+    ["127.0.3.2", "127.0.3.3"].into_iter().for_each(wait_for_control_port);
     let source = |name: &str, address: &str| {
         format!("[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"dig2://{address}\"\n")
     };
     let text = format!(
-        "{}{}[record]\ndirectory = \"{}\"\n",
+        "[run]\nhits = 3000\n{}{}[record]\ndirectory = \"{}\"\n",
         source("left", "127.0.3.2"),
         source("right", "127.0.3.3") + "first_channel = 64\n",
         folder.at("runs")
@@ -27,9 +27,9 @@ fn a_run_drives_two_boards_over_their_own_control_protocol() {
     let file = folder.file("run.toml", &text);
     // Twice: a board that has been disarmed can be armed again.
     for _ in 0..2 {
-        let summary = thalweg(&["run", &file, "--seconds", "1.5", "--json"]).done().json();
+        let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
         assert_books_close(&summary);
-        assert!(number(&summary, "hits_recorded") > 1000, "{summary:#}");
+        assert!(number(&summary, "hits_recorded") >= 3000, "{summary:#}");
         assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
         thalweg(&["verify", &run_directory(&summary)]).done();
     }
@@ -57,12 +57,14 @@ fn a_board_that_is_not_there_is_said_to_be_so() {
 fn boards_at(address: &str, settings: &str) -> Running {
     let boards =
         Running::start(&["emulate", "--address", address, "--settings", settings, "--seconds", "100"]);
-    let until = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect((address, 51_936)).is_err() {
-        assert!(Instant::now() < until, "nobody answers at {address}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for_control_port(address);
     boards
+}
+
+/// Waits until a board can be asked.
+#[track_caller]
+fn wait_for_control_port(address: &str) {
+    wait_until(&format!("a board at {address}"), || TcpStream::connect((address, 51_936)).is_ok());
 }
 
 #[test]
@@ -114,30 +116,16 @@ fn dies_and_returns(address: &str, transport: &str) {
         "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"dig2://{address}\"\n[record]\ndirectory = \"{}\"\n",
         folder.at("runs")
     );
-    let page = format!("127.0.0.1:{}", free_port());
-    let arguments = ["run", &folder.file("run.toml", &text), "--listen", &page, "--seconds", "100", "--json"];
+    let arguments = ["run", &folder.file("run.toml", &text), "--seconds", "100", "--json", "--states", "0.1"];
     let run = Running::start(&arguments);
-    let until = |what: &str, wanted: &dyn Fn(&Value) -> bool| {
-        let limit = Instant::now() + Duration::from_secs(60);
-        while Instant::now() < limit {
-            if TcpStream::connect(&page).is_ok() {
-                let state = get(&page, "/api/state");
-                if wanted(&state) {
-                    return state;
-                }
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("never {what}: {:#}", get(&page, "/api/state"));
-    };
     let recorded = |state: &Value| state["hits_recorded"].as_u64().unwrap_or(0);
     let is_gone = |loss: &Value| loss["reason"] == "board_gone" && loss["quality"] == "unknown";
     let gone = |losses: &Value| losses.as_array().is_some_and(|losses| losses.iter().any(is_gone));
-    until("recording", &|state| recorded(state) > 2000);
+    run.wait_for_state("it records", |state| recorded(state) > 2000);
     boards.signal("KILL");
-    let then = recorded(&until("a loss", &|state| gone(&state["losses"])));
+    let then = recorded(&run.wait_for_state("a loss", |state| gone(&state["losses"])));
     let again = boards_at(address, &settings);
-    until("going on", &|state| recorded(state) > then + 2000);
+    run.wait_for_state("it goes on", |state| recorded(state) > then + 2000);
     run.signal("INT");
     let ended = run.wait().done();
     let summary = ended.json();
@@ -163,12 +151,6 @@ fn a_killed_board_is_a_loss_at_once_and_is_taken_again_when_it_returns_over_udp(
 #[test]
 fn a_killed_board_is_a_loss_at_once_and_is_taken_again_when_it_returns_over_tcp() {
     dies_and_returns("127.0.3.13", "tcp");
-}
-
-/// A port that is free at this moment.
-fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-    socket.local_addr().expect("bound").port()
 }
 
 /// A configuration that listens on these ports, one source each.
@@ -198,8 +180,8 @@ fn two_boards_with_seeded_loss_are_accounted_for_to_what_their_senders_dropped()
     let folder = Folder::new();
     let ports = [free_port(), free_port()];
     let file = listening(&folder, &ports);
-    let running = Running::start(&["run", &file, "--seconds", "30", "--json"]);
-    std::thread::sleep(Duration::from_millis(1000));
+    let running = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    running.wait_until_running();
     let send = |port: u16, seed: &str| {
         let to = format!("127.0.0.1:{port}");
         let settings =
@@ -208,7 +190,7 @@ fn two_boards_with_seeded_loss_are_accounted_for_to_what_their_senders_dropped()
         thalweg(&[&arguments[..], &["--loss", "0.01", "--seconds", "20", "--json"]].concat()).done().json()
     };
     let sent = [send(ports[0], "5"), send(ports[1], "6")];
-    std::thread::sleep(Duration::from_millis(500));
+    // What had come by the stop is taken.
     running.signal("INT");
     let summary = running.wait().done().json();
     assert_eq!(summary["ledger_closed"], true, "{summary:#}");
@@ -229,8 +211,8 @@ fn garbage_costs_counters_and_nothing_else() {
     let folder = Folder::new();
     let port = free_port();
     let file = listening(&folder, &[port]);
-    let running = Running::start(&["run", &file, "--seconds", "30", "--json"]);
-    std::thread::sleep(Duration::from_millis(1000));
+    let running = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    running.wait_until_running();
     let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     for length in (0..3000usize).map(|count| count * 37 % 9000) {
@@ -244,7 +226,7 @@ fn garbage_costs_counters_and_nothing_else() {
             .collect();
         sender.send_to(&datagram, ("127.0.0.1", port)).expect("loopback takes it");
     }
-    std::thread::sleep(Duration::from_millis(300));
+    // What had come by the stop is taken.
     running.signal("INT");
     let summary = running.wait().without_data().json();
     assert_eq!(summary["ledger_closed"], true, "{summary:#}");

@@ -1,8 +1,7 @@
 //! Recordings that were damaged or whose writer was killed.
 
-use std::time::{Duration, Instant};
-
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
+use crate::recover::configuration;
 
 fn recorded(folder: &Folder) -> String {
     let arguments = ["demo", "--seconds", "1", "--json", "--directory", &folder.at("runs")];
@@ -42,8 +41,9 @@ fn a_cut_file_is_found_recovered_and_verifies() {
 #[test]
 fn a_run_that_is_killed_is_recovered_up_to_its_last_batch() {
     let folder = Folder::new();
-    let running = Running::start(&["demo", "--seconds", "60", "--directory", &folder.at("runs")]);
-    std::thread::sleep(Duration::from_millis(3500));
+    let file = configuration(&folder, "batch_age_s = 0.05\n");
+    let running = Running::start(&["run", &file, "--seconds", "100", "--states", "0.1"]);
+    running.wait_for_state("it records", |state| number(state, "hits_recorded") > 1000);
     running.signal("KILL");
     let _killed = running.wait();
     let run = std::fs::read_dir(folder.path().join("runs"))
@@ -62,9 +62,9 @@ fn a_run_that_is_killed_is_recovered_up_to_its_last_batch() {
 fn a_run_that_is_asked_to_stop_ends_in_good_order() {
     for signal in ["INT", "TERM"] {
         let folder = Folder::new();
-        let running =
-            Running::start(&["demo", "--seconds", "60", "--json", "--directory", &folder.at("runs")]);
-        std::thread::sleep(Duration::from_millis(1500));
+        let file = configuration(&folder, "batch_age_s = 0.05\n");
+        let running = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+        running.wait_for_state("it records", |state| number(state, "hits_recorded") > 0);
         running.signal(signal);
         let summary = running.wait().done().json();
         crate::process::assert_books_close(&summary);
@@ -81,14 +81,11 @@ fn a_run_whose_directory_vanishes_says_so_and_the_next_one_is_none_the_worse() {
         folder.at("runs")
     );
     let file = folder.file("run.toml", &text);
-    let run = Running::start(&["run", &file, "--seconds", "3"]);
-    let there = folder.path().join("runs/000001/hits.arrows");
-    let until = Instant::now() + Duration::from_secs(20);
-    while !there.exists() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let run = Running::start(&["run", &file, "--seconds", "100", "--states", "0.1"]);
+    run.wait_until_running();
     // The run may write a file while its directory is emptied.
-    while std::fs::remove_dir_all(folder.at("runs")).is_err() && Instant::now() < until {}
+    wait_until("the directory is gone", || std::fs::remove_dir_all(folder.at("runs")).is_ok());
+    run.signal("INT");
     let ended = run.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.error.contains("runs/000001: the directory of the run has vanished"), "{}", ended.error);

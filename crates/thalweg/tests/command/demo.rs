@@ -1,11 +1,10 @@
 //! `thalweg demo`: the whole path without a configuration.
 
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
 use crate::retention::get;
 
 #[test]
@@ -66,16 +65,9 @@ fn the_page_of_a_demo_has_pulses_and_its_clocks_are_locked() {
         clocks.is_some_and(|clocks| !clocks.is_empty() && clocks.iter().all(|clock| clock["locked"] == true))
     };
     let has_pulses = || get(&page, "/api/pulses/0").to_string().contains("\"analog\"");
-    let until = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect(&page).is_err() || !locked(&get(&page, "/api/state")) || !has_pulses() {
-        assert!(
-            Instant::now() < until,
-            "{:#} {:#}",
-            get(&page, "/api/state")["clocks"],
-            get(&page, "/api/pulses/0")
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the page answers", || TcpStream::connect(&page).is_ok());
+    wait_until("the clocks are locked", || locked(&get(&page, "/api/state")));
+    wait_until("there are pulses", has_pulses);
     running.signal("INT");
     running.wait().done();
 }

@@ -5,20 +5,14 @@
 //!                 ▲──── BUSY ────────────┘
 //! ```
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::TcpListener;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_books_close, free_port, number, run_directory, thalweg};
 
-/// Ports that were free a moment ago, as the text of a URL's range.
-fn free_ports<const N: usize>() -> String {
+/// Ports that were free a moment ago.
+fn free_ports<const N: usize>() -> [u16; N] {
     let sockets = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
-    let ports = sockets.map(|socket| socket.local_addr().expect("bound").port().to_string());
-    ports.join(",")
-}
-
-fn free_address() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-    socket.local_addr().expect("bound").to_string()
+    sockets.map(|socket| socket.local_addr().expect("bound").port())
 }
 
 fn configuration(folder: &Folder, source: &str, sections: &str) -> String {
@@ -30,11 +24,16 @@ fn configuration(folder: &Folder, source: &str, sections: &str) -> String {
     folder.file("run.toml", &text)
 }
 
-/// Both ends for so many triggers: every one that was accepted is a complete event of so many fragments.
-fn every_accepted_trigger_is_complete(file: &str, triggers: &str, boards: u64) {
-    let emulated = Running::start(&["emulate", file, "--triggers", triggers, "--seconds", "60", "--json"]);
-    std::thread::sleep(std::time::Duration::from_millis(400));
-    let run = Running::start(&["run", file, "--seconds", "3", "--json"]);
+/// Both ends for so many triggers, the run once the boards listen at these TCP and UDP ports: every trigger that was accepted is a
+/// complete event of so many fragments.
+fn every_accepted_trigger_is_complete(file: &str, ports: [&[u16]; 2], triggers: &str, boards: u64) {
+    let arguments = ["emulate", file, "--triggers", triggers, "--seconds", "100", "--json"];
+    let emulated = Running::start_as(&["env", "THALWEG_LOG=thalweg_run=info"], &arguments);
+    emulated.wait_for_ports(ports[0], ports[1]);
+    let run = Running::start(&["run", file, "--seconds", "100", "--json"]);
+    emulated.wait_for_words("every answer is sent");
+    // What had come by the stop is taken; the boards end when their clients have gone.
+    run.signal("INT");
     let summary = run.wait().done().json();
     let sent = emulated.wait().done().json();
     assert_books_close(&summary);
@@ -51,28 +50,27 @@ fn every_accepted_trigger_is_complete(file: &str, triggers: &str, boards: u64) {
 #[test]
 fn sitcp_boards_elsewhere_are_connected_to_set_and_built() {
     let folder = Folder::new();
-    let register = free_address();
-    let port = register.rsplit_once(':').expect("an address").1;
+    let (register, ports) = (free_port(), free_ports::<5>());
     let source = format!(
-        "format = \"sitcp\"\nurl = \"tcp://127.0.0.1:{{{}}}\"\nregister_port = {port}\n\
+        "format = \"sitcp\"\nurl = \"tcp://127.0.0.1:{{{}}}\"\nregister_port = {register}\n\
          parameters = [[\"window\", \"16\"]]",
-        free_ports::<5>()
+        ports.map(|port| port.to_string()).join(",")
     );
     let file = configuration(&folder, &source, "[trigger]\nrate_hz = 400.0\n[build]\nfull = \"hold\"\n");
-    every_accepted_trigger_is_complete(&file, "300", 5);
+    every_accepted_trigger_is_complete(&file, [&ports, &[register]], "300", 5);
 }
 
 #[test]
 fn fragments_of_boards_elsewhere_wait_for_busy_to_be_told() {
     let folder = Folder::new();
+    let (data, busy) = (free_port(), free_port());
     let source = format!(
-        "format = \"fragment\"\nurl = \"udp://{}\"\nboards = 7\npolicy = \"drop\"\n[source.emulate]\n\
-         payload_bytes = 12000",
-        free_address()
+        "format = \"fragment\"\nurl = \"udp://127.0.0.1:{data}\"\nboards = 7\npolicy = \"drop\"\n[source.emulate]\n\
+         payload_bytes = 12000"
     );
-    let sections = format!("[trigger]\nrate_hz = 200.0\n[busy]\nudp = \"{}\"\n", free_address());
+    let sections = format!("[trigger]\nrate_hz = 200.0\n[busy]\nudp = \"127.0.0.1:{busy}\"\n");
     let file = configuration(&folder, &source, &sections);
-    every_accepted_trigger_is_complete(&file, "200", 7);
+    every_accepted_trigger_is_complete(&file, [&[], &[busy]], "200", 7);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
     namespace A ── tun link0 ─► lost? doubled? each copy delayed at random (so: reordered) ─► tun link0 ── namespace B
 
-Ends when its input ends, and prints as JSON what became of the packets from A to B.
+Ends when its input has ended and everything is passed on, and prints as JSON what became of the packets from A to B.
 """
 
 import argparse
@@ -83,10 +83,12 @@ def main():
     there, back = Direction(options.seed, options), Direction(options.seed + 1, options)
     ways = [(ends[0], ends[1], there), (ends[1], ends[0], back)]
     forwarding = True
-    while forwarding:
+    # When the input has ended, what is on its way from A to B is passed on first.
+    while forwarding or there.waiting:
         due = min((way.waiting[0][0] for _, _, way in ways if way.waiting), default=time.monotonic() + 0.1)
-        ready, _, _ = select.select([*ends, sys.stdin], [], [], max(0.0, due - time.monotonic()))
-        forwarding = sys.stdin not in ready
+        inputs = [*ends, sys.stdin] if forwarding else ends
+        ready, _, _ = select.select(inputs, [], [], max(0.0, due - time.monotonic()))
+        forwarding = forwarding and sys.stdin not in ready
         now = time.monotonic()
         for source, sink, way in ways:
             try:

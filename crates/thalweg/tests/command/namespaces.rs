@@ -6,7 +6,7 @@
 //! ```
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use thalweg_data::Closing;
@@ -32,49 +32,45 @@ fn configuration(folder: &Folder, url: &str, rate_hz: u32, sections: &str) -> St
     folder.file("run.toml", &text)
 }
 
-fn seconds(seconds: f64) {
-    std::thread::sleep(Duration::from_secs_f64(seconds));
+/// Cuts the link for two seconds: what a link is cut for may be longer or shorter, and costs the same kind of thing.
+fn cut_link(network: &Network) {
+    network.run.set_link(false);
+    std::thread::sleep(Duration::from_secs(2));
+    network.run.set_link(true);
 }
 
-/// Waits for something, however slow the machine is.
+/// Events that the run has put together, all of them and those of them that are complete.
+fn built(state: &Value) -> (u64, u64) {
+    (number(&state["events"], "events_built"), state["events"]["closed"][0].as_u64().expect("a count"))
+}
+
+/// Waits until so many more events are complete.
 #[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Bytes of fragments on file.
-fn recorded_bytes(folder: &Folder) -> u64 {
-    let runs = std::fs::read_dir(folder.at("runs")).into_iter().flatten().flatten();
-    let files = runs.filter_map(|run| run.path().join("fragments.arrows").metadata().ok());
-    files.map(|file| file.len()).sum()
-}
-
-/// Waits until twenty more triggers or so are on file.
-#[track_caller]
-fn wait_for_data(folder: &Folder) {
-    let before = recorded_bytes(folder);
-    wait_until("events are recorded", || recorded_bytes(folder) > before + 200_000);
+fn wait_for_events(run: &Running, more: u64) {
+    let (_, before) = built(&run.wait_for_state("a state", |_| true));
+    run.wait_for_state("events are built", |state| built(state).1 >= before + more);
 }
 
 /// Starts both ends, the run once the boards listen, and waits until data flow.
 #[track_caller]
-fn start(network: &Network, folder: &Folder, file: &str, triggers: &str) -> (Running, Running) {
+fn start(network: &Network, file: &str, triggers: &str) -> (Running, Running) {
     let boards =
-        network.boards.start(&["emulate", file, "--triggers", triggers, "--seconds", "60", "--json"]);
-    // The last port of the boards, or that of BUSY, as the kernel writes them.
-    let sockets = format!("/proc/{}/net/", boards.id());
-    let has = |table: &str, port: u16| {
-        let sockets = std::fs::read_to_string(sockets.clone() + table).unwrap_or_default();
-        sockets.contains(&format!(":{port:04X} 00000000:0000"))
-    };
-    wait_until("the boards listen", || has("tcp", 5007) || has("udp", 4999));
-    let run = network.run.start(&["run", file, "--seconds", "60", "--json"]);
-    wait_for_data(folder);
+        network.boards.start(&["emulate", file, "--triggers", triggers, "--seconds", "100", "--json"]);
+    match std::fs::read_to_string(file).is_ok_and(|text| text.contains(BUSY)) {
+        true => boards.wait_for_ports(&[], &[4999]),
+        false => boards.wait_for_ports(&[5000, 5001, 5002, 5003, 5004, 5005, 5006, 5007], &[]),
+    }
+    let run = network.run.start(&["run", file, "--seconds", "100", "--json", "--states", "0.1"]);
+    run.wait_for_state("events are built", |state| built(state).1 >= 20);
     (boards, run)
+}
+
+/// Ends TCP boards once all of their triggers have come and every answer is sent; the run ends when they have hung up.
+#[track_caller]
+fn end_tcp(boards: Running, run: Running) -> (Value, Value) {
+    boards.wait_for_words("every answer is sent");
+    boards.signal("TERM");
+    (boards.wait().done().json(), run.wait().done().json())
 }
 
 /// The run went well, and its files are what they say.
@@ -114,13 +110,11 @@ fn events_of_tcp_boards_behind_a_slow_link_are_slower_and_all_complete() {
     // 10 kB per trigger, 1000 triggers per second: 80 Mbit/s through a link of 20, for twice what all buffers hold.
     network.boards.shape(Some("tbf rate 20mbit burst 16kb limit 32kb"));
     let file = configuration(&folder, TCP, 1000, "[build]\nfull = \"hold\"\nage_ms = 30000\n");
-    let (boards, run) = start(&network, &folder, &file, "1500");
-    seconds(4.0);
-    // What the FIFOs hold needs two seconds more at this rate; at the end the run sees the boards hang up.
+    let (boards, run) = start(&network, &file, "1500");
+    // More than can pass while there are triggers: what was refused was so because of the link.
+    run.wait_for_state("they pass slowly", |state| built(state).0 >= 600);
     network.boards.shape(None);
-    seconds(1.0);
-    boards.signal("TERM");
-    let (sent, summary) = (boards.wait().done().json(), run.wait().done().json());
+    let (sent, summary) = end_tcp(boards, run);
     went_well(&summary);
     let (events, accepted) = (&summary["events"], number(&sent, "triggers_accepted"));
     assert!(number(&sent, "triggers_refused") > 0, "the link is too slow for all: {sent:#}");
@@ -135,14 +129,9 @@ fn a_link_that_is_cut_for_two_seconds_costs_tcp_boards_time_and_no_event() {
     let Some(network) = Network::wired() else { return };
     let folder = Folder::new();
     let file = configuration(&folder, TCP, 400, "[build]\nfull = \"hold\"\nage_ms = 30000\n");
-    let (boards, run) = start(&network, &folder, &file, "2600");
-    network.run.set_link(false);
-    seconds(2.0);
-    network.run.set_link(true);
-    // Longer than TCP may sleep before it tries again.
-    seconds(5.0);
-    boards.signal("TERM");
-    let (sent, summary) = (boards.wait().done().json(), run.wait().done().json());
+    let (boards, run) = start(&network, &file, "1200");
+    cut_link(&network);
+    let (sent, summary) = end_tcp(boards, run);
     went_well(&summary);
     let (events, accepted) = (&summary["events"], number(&sent, "triggers_accepted"));
     assert_eq!(number(&sent, "fragments_discarded"), 0, "{sent:#}");
@@ -152,19 +141,22 @@ fn a_link_that_is_cut_for_two_seconds_costs_tcp_boards_time_and_no_event() {
 
 /// Runs UDP boards through a link to which `happens`, and checks that every fragment that was sent is in the books of its board,
 /// and that the last events are complete.
-fn udp_boards_behind(network: &Network, rate_hz: u32, happens: impl Fn(&Network)) -> (Value, Value) {
+fn udp_boards_behind(
+    network: &Network,
+    rate_hz: u32,
+    happens: impl Fn(&Network, &Running),
+) -> (Value, Value) {
     let folder = Folder::new();
     let sections = format!("[build]\nage_ms = 300\n{BUSY}");
     let file = configuration(&folder, UDP, rate_hz, &sections);
-    let (boards, run) = start(network, &folder, &file, "1000000");
-    seconds(1.0);
-    happens(network);
-    // Events of what was disturbed have left after 300 ms; of those that follow, fifty are looked at.
-    seconds(1.0);
-    (0..4).for_each(|_| wait_for_data(&folder));
+    let (boards, run) = start(network, &file, "1000000");
+    wait_for_events(&run, 300);
+    happens(network, &run);
+    // Of the events behind what was disturbed, fifty are looked at.
+    wait_for_events(&run, 300);
     boards.signal("TERM");
     let sent = boards.wait().done().json();
-    seconds(0.5);
+    // Nothing delays packets any more: they have come, and what had come by the stop is taken.
     run.signal("INT");
     let summary = run.wait().done().json();
     went_well(&summary);
@@ -188,9 +180,10 @@ fn udp_boards_behind(network: &Network, rate_hz: u32, happens: impl Fn(&Network)
 fn what_a_queue_drops_of_udp_boards_is_missing_by_source_and_later_events_are_complete() {
     let Some(network) = Network::wired() else { return };
     // 10 kB per trigger, 300 per second: 24 Mbit/s, for a while through 12.
-    let (_, summary) = udp_boards_behind(&network, 300, |network| {
+    let (_, summary) = udp_boards_behind(&network, 300, |network, run| {
         network.boards.shape(Some("tbf rate 12mbit burst 4kb limit 20kb"));
-        seconds(1.5);
+        let partial = |state: &Value| built(state).0 - built(state).1;
+        run.wait_for_state("events are partial", |state| partial(state) > 200);
         network.boards.shape(None);
     });
     let events = &summary["events"];
@@ -204,12 +197,7 @@ fn what_a_queue_drops_of_udp_boards_is_missing_by_source_and_later_events_are_co
 #[test]
 fn a_link_that_is_cut_for_two_seconds_costs_udp_boards_the_events_of_that_time() {
     let Some(network) = Network::wired() else { return };
-    let (sent, summary) = udp_boards_behind(&network, 300, |network| {
-        network.run.set_link(false);
-        seconds(2.0);
-        network.run.set_link(true);
-        seconds(1.5);
-    });
+    let (sent, summary) = udp_boards_behind(&network, 300, |network, _| cut_link(network));
     let (events, accepted) = (&summary["events"], number(&sent, "triggers_accepted"));
     let unseen = accepted - number(events, "events_recorded");
     assert!(unseen > 300, "{unseen} of {accepted}");
@@ -220,19 +208,19 @@ fn a_link_that_is_cut_for_two_seconds_costs_udp_boards_the_events_of_that_time()
 fn delay_disorder_doubles_and_loss_of_packets_are_counted_to_the_last_one() {
     let options = ["--delay-ms", "2", "--jitter-ms", "20", "--double", "0.05", "--loss", "0.02"];
     let Some(mut network) = Network::relayed(&options) else { return };
-    let (sent, summary) = {
+    let (sent, summary, link) = {
         let folder = Folder::new();
         let file = configuration(&folder, UDP, 200, &format!("[build]\nage_ms = 300\n{BUSY}"));
-        let (boards, run) = start(&network, &folder, &file, "600");
-        // Boards that send datagrams end with their program.
+        let (boards, run) = start(&network, &file, "600");
+        // Boards that send datagrams end with their program, and the link when it has passed everything on.
         let sent = boards.wait().done().json();
-        seconds(1.0);
+        let link = network.relayed_packets();
         run.signal("INT");
         let summary = run.wait().done().json();
         went_well(&summary);
-        (sent, summary)
+        (sent, summary, link)
     };
-    let (events, link) = (&summary["events"], network.relayed_packets());
+    let events = &summary["events"];
     let all = BOARDS * number(&sent, "triggers_accepted");
     assert_eq!((number(&link, "packets"), number(&link, "unsent")), (all, 0), "{link:#} {sent:#}");
     assert!(number(&link, "doubled") > 0 && number(&link, "lost") > 0, "{link:#}");
@@ -250,10 +238,8 @@ fn delay_disorder_doubles_and_loss_of_packets_cost_tcp_boards_nothing() {
     let Some(network) = Network::relayed(&options) else { return };
     let folder = Folder::new();
     let file = configuration(&folder, TCP, 100, "[build]\nfull = \"hold\"\nage_ms = 30000\n");
-    let (boards, run) = start(&network, &folder, &file, "200");
-    seconds(8.0);
-    boards.signal("TERM");
-    let (sent, summary) = (boards.wait().done().json(), run.wait().done().json());
+    let (boards, run) = start(&network, &file, "200");
+    let (sent, summary) = end_tcp(boards, run);
     went_well(&summary);
     let accepted = number(&sent, "triggers_accepted");
     assert_eq!(number(&sent, "fragments_discarded"), 0, "{sent:#}");

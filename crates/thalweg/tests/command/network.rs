@@ -33,9 +33,10 @@ impl Host {
         command(&[&["ip", "-n", &self.name], arguments].concat())
     }
 
-    /// Runs the binary here.
+    /// Runs the binary here; it logs what it does.
     pub fn start(&self, arguments: &[&str]) -> Running {
-        Running::start_as(&["ip", "netns", "exec", &self.name], arguments)
+        let through = ["ip", "netns", "exec", &self.name, "env", "THALWEG_LOG=thalweg_run=info"];
+        Running::start_as(&through, arguments)
     }
 
     /// Shapes what leaves this end of the link, as `tc qdisc` says it; nothing is shaped by `None`.
@@ -133,6 +134,7 @@ impl Network {
         loop {
             match host.join(address) {
                 Err(error) if Instant::now() >= until => return Err(error),
+                // Asked again until it is there.
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
                 Ok(()) => return Ok(()),
             }

@@ -29,6 +29,7 @@ fn an_overload_of_five_seconds_costs_refused_triggers_and_nothing_else() {
     let samples = std::thread::spawn(move || {
         while let Some(size) = resident_kib(process) {
             sizes.push(size);
+            // Looks at what goes on: however many there are, none may be beyond the limit.
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         sizes

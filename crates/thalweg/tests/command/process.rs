@@ -1,14 +1,37 @@
-//! Starts the binary, waits for it with a limit, and hands back what it said.
+//! Starts the binary, waits with a limit for what it does and for its end, and hands back what it said.
 
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 /// No command of these tests may take longer, on a busy machine either.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// Between two looks at what is waited for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until something holds, however slow the machine is.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < until, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+    socket.local_addr().expect("bound").port()
+}
 
 /// A folder of one test, removed when the test has passed.
 pub struct Folder(PathBuf);
@@ -82,8 +105,63 @@ impl Ended {
     }
 }
 
+/// How a line of `--states` begins.
+const STATE: &str = "{\"sequence\":";
+
+/// What a command has said so far on one stream.
+#[derive(Default)]
+struct Said {
+    text: String,
+    /// The latest line of `--states`: they are no part of the text.
+    state: Option<String>,
+}
+
+/// A stream, read on a thread of its own: a full pipe holds nobody up.
+struct Heard {
+    said: Arc<Mutex<Said>>,
+    reader: JoinHandle<()>,
+}
+
+impl Heard {
+    fn new(from: impl Read + Send + 'static) -> Heard {
+        let said = Arc::new(Mutex::new(Said::default()));
+        let heard = said.clone();
+        let reader = std::thread::spawn(move || {
+            let (mut lines, mut line) = (BufReader::new(from), Vec::new());
+            while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+                let text = String::from_utf8_lossy(&line);
+                let mut said = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                match text.starts_with(STATE) {
+                    true => said.state = Some(text.into_owned()),
+                    false => said.text.push_str(&text),
+                }
+                line.clear();
+            }
+        });
+        Heard { said, reader }
+    }
+
+    fn text(&self) -> String {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
+    }
+
+    fn state(&self) -> Value {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.state.as_ref().map_or(Value::Null, |line| serde_json::from_str(line).expect("a state is JSON"))
+    }
+
+    fn into_text(self) -> String {
+        self.reader.join().expect("reading does not panic");
+        std::mem::take(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner).text)
+    }
+}
+
 /// A command that goes on while the test does.
-pub struct Running(Option<Child>);
+pub struct Running {
+    child: Option<Child>,
+    out: Option<Heard>,
+    error: Option<Heard>,
+}
 
 impl Running {
     pub fn start(arguments: &[&str]) -> Running {
@@ -98,18 +176,19 @@ impl Running {
     /// Starts it with these in place of standard output and standard error.
     pub fn start_to(through: &[&str], arguments: &[&str], out: Stdio, error: Stdio) -> Running {
         let words = [through, &[env!("CARGO_BIN_EXE_thalweg")], arguments].concat();
-        let child = Command::new(words[0])
+        let mut child = Command::new(words[0])
             .args(&words[1..])
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(error)
             .spawn()
             .expect("the binary starts");
-        Running(Some(child))
+        let (out, error) = (child.stdout.take().map(Heard::new), child.stderr.take().map(Heard::new));
+        Running { child: Some(child), out, error }
     }
 
     pub fn id(&self) -> u32 {
-        self.0.as_ref().expect("not waited for yet").id()
+        self.child.as_ref().expect("not waited for yet").id()
     }
 
     /// Sends a signal by its name, as `kill -NAME` does.
@@ -118,11 +197,53 @@ impl Running {
         assert!(status.is_ok_and(|status| status.success()), "the process is there");
     }
 
+    /// Waits for a live state of which `wanted` holds, of a run that was started with `--states`.
+    #[track_caller]
+    pub fn wait_for_state(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let (out, until) = (self.out.as_ref().expect("its output is heard"), Instant::now() + LIMIT);
+        loop {
+            let (has_ended, state) = (out.reader.is_finished(), out.state());
+            if !state.is_null() && wanted(&state) {
+                return state;
+            }
+            let errors = self.error.as_ref().map(Heard::text).unwrap_or_default();
+            assert!(!has_ended, "it ended before {what}: {}{errors}{state:#}", out.text());
+            assert!(Instant::now() < until, "not within {LIMIT:?}: {what}: {errors}{state:#}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits until data can come.
+    #[track_caller]
+    pub fn wait_until_running(&self) {
+        self.wait_for_state("it takes data", |state| state["state"] == "running");
+    }
+
+    /// Waits for words on standard error.
+    #[track_caller]
+    pub fn wait_for_words(&self, words: &str) {
+        let error = self.error.as_ref().expect("its errors are heard");
+        wait_until(words, || error.text().contains(words));
+    }
+
+    /// Waits until somebody on the host of this process listens at these TCP and UDP ports, those of boards for example.
+    #[track_caller]
+    pub fn wait_for_ports(&self, tcp: &[u16], udp: &[u16]) {
+        let listens = |table: &str, port: u16, state: &str| {
+            let sockets = std::fs::read_to_string(format!("/proc/{}/net/{table}", self.id()));
+            // Local port, nobody at the other end, state (proc(5)).
+            sockets.unwrap_or_default().contains(&format!(":{port:04X} 00000000:0000 {state}"))
+        };
+        wait_until(&format!("listening at {tcp:?} and {udp:?}"), || {
+            tcp.iter().all(|port| listens("tcp", *port, "0A"))
+                && udp.iter().all(|port| listens("udp", *port, "07"))
+        });
+    }
+
     /// Waits for the end; a command that hangs is killed, and the test fails.
+    #[track_caller]
     pub fn wait(mut self) -> Ended {
-        let mut child = self.0.take().expect("not waited for yet");
-        // Read on threads of their own, so that a full pipe holds nobody up.
-        let readers = (child.stdout.take().map(read_all), child.stderr.take().map(read_all));
+        let mut child = self.child.take().expect("not waited for yet");
         let until = Instant::now() + LIMIT;
         let status = loop {
             if let Some(status) = child.try_wait().expect("a child can be waited for") {
@@ -132,30 +253,21 @@ impl Running {
                 let _ = child.kill();
                 panic!("thalweg did not end within {LIMIT:?}");
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(LOOK);
         };
-        let [out, error] = [readers.0, readers.1].map(|reader| {
-            reader.map_or_else(String::new, |reader| reader.join().expect("reading does not panic"))
-        });
+        let [out, error] = [self.out.take(), self.error.take()]
+            .map(|heard| heard.map_or_else(String::new, Heard::into_text));
         Ended { code: status.code(), out, error }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
+        if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
-}
-
-fn read_all(mut from: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = from.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }
 
 /// Runs the binary to its end.

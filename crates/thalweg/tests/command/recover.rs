@@ -1,11 +1,9 @@
 //! `recover`, `verify` and what they say of runs that are being written, damaged or incomplete.
 
-use std::time::{Duration, Instant};
-
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
 
 /// A configuration of one emulated board that records into `runs` of the folder, with more lines of `[record]`.
-fn configuration(folder: &Folder, record: &str) -> String {
+pub fn configuration(folder: &Folder, record: &str) -> String {
     let text = format!(
         "[run]\ntitle = \"one board\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
          [source.emulate]\nchannels = 8\nrate_hz = 20000.0\n[record]\ndirectory = \"{}\"\n{record}",
@@ -20,12 +18,11 @@ fn run_of(folder: &Folder) -> String {
 }
 
 /// Waits until a file is there and longer than so many bytes.
+#[track_caller]
 fn wait_for_bytes(file: &str, bytes: u64) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while std::fs::metadata(file).map_or(0, |data| data.len()) <= bytes {
-        assert!(Instant::now() < until, "{file} does not grow beyond {bytes} bytes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&format!("{file} has more than {bytes} bytes"), || {
+        std::fs::metadata(file).map_or(0, |data| data.len()) > bytes
+    });
 }
 
 #[test]

@@ -1,15 +1,8 @@
 //! What a board sent that could not be used is shown: whose, which, why, what was expected, and its bytes.
 
 use std::net::UdpSocket;
-use std::time::Duration;
 
-use crate::process::{Folder, Running, assert_books_close, number};
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-    socket.local_addr().expect("bound").port()
-}
+use crate::process::{Folder, Running, assert_books_close, free_port, number};
 
 /// A header of the fragment format with a right check (docs/formats/fragment.md), and a payload of 8 bytes.
 fn datagram(board: u16, run: u32, trigger: u64) -> Vec<u8> {
@@ -29,27 +22,26 @@ fn datagram(board: u16, run: u32, trigger: u64) -> Vec<u8> {
 
 const TWO: &str = "boards = 2";
 
-/// A run of boards that are expected to send run 7, and are sent `datagrams` after a moment.
+/// A run of boards that are expected to send run 7, and that is sent `datagrams` twice. Events wait for as long as the run takes, so
+/// that what comes again is known to be a double.
 fn run(folder: &Folder, more: &str, json: bool, datagrams: &[Vec<u8>]) -> crate::process::Ended {
     let port = free_port();
     let text = format!(
-        "[run]\nseconds = 1.5\n[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"udp://127.0.0.1:{port}\"\n\
-         first_board = 10\nrun = 7\n{more}\n[build]\nage_ms = 100\n[record]\ndirectory = \"{}\"\n\
+        "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"udp://127.0.0.1:{port}\"\n\
+         first_board = 10\nrun = 7\n{more}\n[build]\nage_ms = 60000\n[record]\ndirectory = \"{}\"\n\
          tables = [\"events\", \"fragments\"]\n",
         folder.at("runs")
     );
     let file = folder.file("run.toml", &text);
-    let arguments = if json { vec!["run", &file, "--json"] } else { vec!["run", &file] };
-    let running = Running::start(&arguments);
+    let arguments = ["run", &file, "--seconds", "100", "--states", "0.1", "--json"];
+    let running = Running::start(if json { &arguments } else { &arguments[..6] });
+    running.wait_until_running();
     let board = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-    // Sent again and again: the first may come before the run listens.
-    for _ in 0..5 {
-        std::thread::sleep(Duration::from_millis(200));
-        for datagram in datagrams {
-            // Nobody may be listening yet.
-            let _ = board.send_to(datagram, ("127.0.0.1", port));
-        }
+    for datagram in datagrams.iter().chain(datagrams) {
+        board.send_to(datagram, ("127.0.0.1", port)).expect("loopback takes it");
     }
+    // What had come by the stop is taken.
+    running.signal("INT");
     running.wait().done()
 }
 

@@ -185,8 +185,8 @@ fn fragments_of_boards_without_a_trigger_are_built_by_their_time() {
 fn a_run_of_slices_that_is_stopped_leaves_whole_files() {
     let folder = Folder::new();
     let file = two_boards(&folder, r#"["events", "fragments"]"#, "");
-    let running = Running::start(&["run", &file, "--json"]);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let running = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    running.wait_for_state("slices are recorded", |state| number(&state["events"], "events_recorded") > 100);
     running.signal("TERM");
     let summary = running.wait().done().json();
     assert_books_close(&summary);

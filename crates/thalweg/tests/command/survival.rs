@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io::{Read, Write, pipe};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process::{Ended, Folder, Running, thalweg};
+use crate::process::{Ended, Folder, Running, free_port, thalweg, wait_until};
 
 /// An emulated board whose run ends by count.
 fn configuration(folder: &Folder, end: &str) -> String {
@@ -42,14 +41,6 @@ fn unread() -> (std::io::PipeReader, Stdio) {
 fn record(folder: &Folder) -> Option<Value> {
     let text = std::fs::read(Path::new(&folder.at("runs")).join("000001/run.json")).ok()?;
     serde_json::from_slice(&text).ok()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[track_caller]
@@ -87,7 +78,7 @@ fn a_run_is_closed_while_its_summary_waits_for_a_reader() {
     let file = configuration(&folder, "hits = 10000");
     let (mut reader, out) = unread();
     let running = Running::start_to(&[], &["run", &file, "--states", "0.01"], out, Stdio::piped());
-    until("the run ends", || record(&folder).is_some_and(|record| record["state"] == "stopped"));
+    wait_until("the run ends", || record(&folder).is_some_and(|record| record["state"] == "stopped"));
     let reading = std::thread::spawn(move || {
         let mut text = String::new();
         reader.read_to_string(&mut text).map(|_| text)
@@ -103,7 +94,7 @@ fn hangup_file_size_and_pipe_signals_do_not_end_a_run() {
     let folder = Folder::new();
     let file = configuration(&folder, "");
     let running = Running::start(&["run", &file, "--json"]);
-    until("a run", || record(&folder).is_some());
+    wait_until("a run", || record(&folder).is_some());
     for signal in ["HUP", "XFSZ", "PIPE", "HUP"] {
         running.signal(signal);
     }
@@ -113,7 +104,7 @@ fn hangup_file_size_and_pipe_signals_do_not_end_a_run() {
             .map_or(0, |file| file.len())
     };
     let before = size();
-    until("hits are recorded", || size() > before.max(4096));
+    wait_until("hits are recorded", || size() > before.max(4096));
     running.signal("INT");
     let summary = running.wait().done().json();
     assert_eq!(summary["state"], "stopped", "{summary:#}");
@@ -187,16 +178,14 @@ fn a_start_that_failed_leaves_no_run_directory() {
 
 /// A run of a UDP source for a moment; `send` is called with its port until it ends.
 fn udp_run(folder: &Folder, send: impl Fn(u16)) -> Ended {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
-    let port = socket.local_addr().expect("bound").port();
-    drop(socket);
+    let port = free_port();
     let text = format!(
         "[run]\nseconds = 1.0\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:{port}\"\n\
          [record]\ndirectory = \"{}\"\n",
         folder.at("runs")
     );
     let running = Running::start(&["run", &folder.file("run.toml", &text)]);
-    until("the run ends", || {
+    wait_until("the run ends", || {
         send(port);
         record(folder).is_some_and(|record| record["state"] == "stopped")
     });

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::process::{Ended, Folder, Running, number, thalweg};
+use crate::process::{Ended, Folder, Running, number, thalweg, wait_until};
 
 const BOARD: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n";
 
@@ -45,6 +45,23 @@ fn threads(process: &Running) -> BTreeMap<String, Vec<usize>> {
     told.collect()
 }
 
+/// Waits until the threads of a run have these names and cores, and data have come; ends it.
+#[track_caller]
+fn threads_stand(running: Running, data: impl Fn(&Value) -> u64, wanted: &[(&str, &[usize])]) {
+    let stands = |name: &str, cores: &[usize]| threads(&running).get(name).map(Vec::as_slice) == Some(cores);
+    for (name, cores) in wanted {
+        wait_until(&format!("{name} on {cores:?} of {:?}", threads(&running)), || stands(name, cores));
+    }
+    running.wait_for_state("data come", |state| data(state) > 0);
+    // Nobody was put elsewhere meanwhile.
+    let found = threads(&running);
+    for (name, cores) in wanted {
+        assert!(stands(name, cores), "{name} of {found:?}");
+    }
+    running.signal("TERM");
+    running.wait().done();
+}
+
 #[test]
 fn every_thread_has_its_name_and_stands_where_it_is_put() {
     let cores = allowed();
@@ -57,12 +74,8 @@ fn every_thread_has_its_name_and_stands_where_it_is_put() {
          process = {first}\nemulate = {first}\n"
     );
     let file = configuration(&folder, &source, &places);
-    let running = Running::start(&["run", &file, "--json"]);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let found = threads(&running);
-    running.signal("TERM");
-    running.wait().done();
-    for (name, wanted) in [
+    let running = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let wanted = [
         ("left", &[last][..]),
         ("left-decode-1", &[first]),
         ("left-decode-2", &[first]),
@@ -71,9 +84,8 @@ fn every_thread_has_its_name_and_stands_where_it_is_put() {
         ("raw", &cores),
         ("compress-0", &cores),
         ("board data", &[first]),
-    ] {
-        assert_eq!(found.get(name).map(Vec::as_slice), Some(wanted), "{name} of {found:?}");
-    }
+    ];
+    threads_stand(running, |state| number(state, "hits_recorded"), &wanted);
 }
 
 #[test]
@@ -83,15 +95,10 @@ fn what_is_not_named_stands_with_the_others() {
     let folder = Folder::new();
     let source = "[[source]]\nname = \"cdc\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 3\n";
     let file = configuration(&folder, source, &format!("[threads]\nothers = {last}\nbuild = {}\n", cores[0]));
-    let running = Running::start(&["run", &file, "--json"]);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let found = threads(&running);
-    running.signal("TERM");
-    running.wait().done();
-    assert_eq!(found.get("build"), Some(&vec![cores[0]]), "{found:?}");
-    for name in ["record", "triggered board", "thalweg"] {
-        assert_eq!(found.get(name), Some(&vec![last]), "{name} of {found:?}");
-    }
+    let running = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let (first, last) = (&cores[..1], &cores[cores.len() - 1..]);
+    let wanted = [("build", first), ("record", last), ("triggered board", last), ("thalweg", last)];
+    threads_stand(running, |state| number(&state["events"], "events_recorded"), &wanted);
 }
 
 /// Exit code 2, and every one of `words` in the message.

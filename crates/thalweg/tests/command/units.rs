@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use thalweg_data::Closing;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
 
 const BOARDS: u64 = 4;
 
@@ -209,14 +209,10 @@ fn event_files(folder: &Folder) -> Vec<PathBuf> {
 
 /// Waits until a unit has written something.
 pub fn wait_for_rows_of(folder: &Folder, unit: &str) {
-    let until = Instant::now() + Duration::from_secs(30);
     let written = |path: &PathBuf| {
         path.to_string_lossy().contains(unit) && path.metadata().is_ok_and(|file| file.len() > 20_000)
     };
-    while !event_files(folder).iter().any(written) {
-        assert!(Instant::now() < until, "{unit} writes nothing: {:?}", event_files(folder));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&format!("{unit} writes"), || event_files(folder).iter().any(written));
 }
 
 /// Distinct triggers of all files together, and rows of one trigger and attempt that are more than one.
@@ -266,7 +262,7 @@ fn closings(folder: &Folder) -> BTreeMap<u64, &'static str> {
 }
 
 /// Two sources of boards in a process of their own, a readout node each, and a node for builder unit and manager.
-fn boards_elsewhere(folder: &Folder) -> String {
+fn boards_elsewhere(folder: &Folder) -> (String, Vec<u16>) {
     let urls = free_urls::<6>();
     let ports: Vec<&str> = urls.iter().filter_map(|url| url.rsplit_once(':')).map(|(_, port)| port).collect();
     let source = |name: &str, ports: &[&str]| {
@@ -284,40 +280,49 @@ fn boards_elsewhere(folder: &Folder) -> String {
         + &unit("evm", "manager", &reached(&urls[5]))
         + "[trigger]\nrate_hz = 1000.0\n[build]\nage_ms = 200\n[record]\nbatch_age_s = 0.05\n"
         + &format!("directory = \"{}\"\ntables = [\"events\", \"fragments\"]\n", folder.at("runs"));
-    folder.file("run.toml", &text)
+    let ports = ports[..4].iter().map(|port| port.parse().expect("a port")).collect();
+    (folder.file("run.toml", &text), ports)
 }
 
-/// The boards of that file, once they listen.
-fn listening_boards(file: &str, triggers: u64) -> Running {
-    let triggers = triggers.to_string();
-    let boards = Running::start(&["emulate", file, "--triggers", &triggers, "--seconds", "60", "--json"]);
-    std::thread::sleep(Duration::from_millis(400));
+/// The boards of that file, once they listen; triggered until they are ended.
+fn listening_boards(file: &str, ports: &[u16]) -> Running {
+    let boards = Running::start(&["emulate", file, "--seconds", "100", "--json"]);
+    boards.wait_for_ports(ports, &[]);
     boards
+}
+
+/// Waits until a node has passed on so many more events that were closed for this reason.
+#[track_caller]
+fn wait_for_closed(node: &Running, closing: Closing, more: u64) {
+    let count = |state: &Value| state["events"]["closed"][closing as usize].as_u64().expect("a count");
+    let before = count(&node.wait_for_state("a state", |_| true));
+    node.wait_for_state(closing.word(), |state| count(state) >= before + more);
 }
 
 #[test]
 fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
-    const TRIGGERS: u64 = 7000;
     let folder = Folder::new();
-    let file = boards_elsewhere(&folder);
-    let boards = listening_boards(&file, TRIGGERS);
-    let node = |name: &str| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
+    let (file, ports) = boards_elsewhere(&folder);
+    let boards = listening_boards(&file, &ports);
+    let node = |name: &str| {
+        Running::start(&["run", &file, "--node", name, "--seconds", "100", "--json", "--states", "0.1"])
+    };
     let (events, left, dying) = (node("events"), node("left"), node("right"));
     wait_for_rows_of(&folder, "bu-0");
     dying.signal("KILL");
     dying.wait();
-    // Long enough for it to be taken for dead, and for events to be built without it.
-    std::thread::sleep(Duration::from_millis(2000));
+    // It is taken for dead, and events are built without it.
+    wait_for_closed(&events, Closing::UnitLost, 600);
     let right = node("right");
-    // Boards end when their clients have gone; their last trigger is at the latest then.
-    std::thread::sleep(Duration::from_millis(6000));
+    wait_for_closed(&events, Closing::Complete, 600);
+    boards.signal("TERM");
+    let sent = boards.wait().done().json();
     for readout in [left, right] {
         readout.signal("TERM");
         went_well(&readout.wait().done().json());
     }
     events.signal("TERM");
     went_well(&events.wait().done().json());
-    let sent = boards.wait().done().json();
     let closings = closings(&folder);
     assert_eq!(merged(&folder), (closings.len() as u64, 0));
     let count = |word: &str| closings.values().filter(|closing| **closing == word).count() as u64;
@@ -333,20 +338,22 @@ fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
 
 #[test]
 fn all_nodes_that_are_killed_go_on_where_their_files_end() {
-    const TRIGGERS: u64 = 7000;
     let folder = Folder::new();
-    let file = boards_elsewhere(&folder);
-    let boards = listening_boards(&file, TRIGGERS);
+    let (file, ports) = boards_elsewhere(&folder);
+    let boards = listening_boards(&file, &ports);
     let talkative = ["env", "THALWEG_LOG=thalweg_run=info"];
     let node = |name: &str| {
-        Running::start_as(&talkative, &["run", &file, "--node", name, "--seconds", "60", "--json"])
+        let arguments = ["run", &file, "--node", name, "--seconds", "100", "--json", "--states", "0.1"];
+        Running::start_as(&talkative, &arguments)
     };
     let first = ["events", "left", "right"].map(node);
     wait_for_rows_of(&folder, "bu-0");
     first.iter().for_each(|node| node.signal("KILL"));
     first.into_iter().for_each(|node| drop(node.wait()));
     let [events, left, right] = ["events", "left", "right"].map(node);
-    std::thread::sleep(Duration::from_millis(6000));
+    wait_for_closed(&events, Closing::Complete, 1000);
+    boards.signal("TERM");
+    let sent = boards.wait().done().json();
     for readout in [left, right] {
         readout.signal("TERM");
         went_well(&readout.wait().done().json());
@@ -355,7 +362,6 @@ fn all_nodes_that_are_killed_go_on_where_their_files_end() {
     let events = events.wait().done();
     assert!(events.error.contains("bu-0: ") && events.error.contains("has triggers below"), "{events:?}");
     went_well(&events.json());
-    let sent = boards.wait().done().json();
     let (count, doubled) = merged(&folder);
     let closings = closings(&folder);
     assert_eq!((count, doubled), (closings.len() as u64, 0));
@@ -365,10 +371,7 @@ fn all_nodes_that_are_killed_go_on_where_their_files_end() {
     let accepted = number(&sent, "triggers_accepted");
     let ends = (numbers.first().copied(), numbers.last().copied());
     assert_eq!((holes, ends), (1, (Some(0), Some(accepted - 1))), "{count} of {accepted} on file");
-    assert!(
-        number(&sent, "fragments_discarded") > 0 && count > accepted / 4,
-        "{count} of {accepted}: {sent:#}"
-    );
+    assert!(number(&sent, "fragments_discarded") > 0 && count > 1000, "{count} of {accepted}: {sent:#}");
 }
 
 #[test]

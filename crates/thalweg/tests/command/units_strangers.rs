@@ -6,7 +6,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_build::unit::message;
 use thalweg_data::{Message, Pool};
@@ -14,7 +14,7 @@ use thalweg_transport::peer::frame::{HEADER_BYTES, Header};
 use thalweg_transport::peer::hello::Hello;
 use thalweg_transport::peer::{PeerError, RunIdentity, Settings, SharedKey, connect, listen};
 
-use crate::process::{Ended, Folder, Running, number};
+use crate::process::{Ended, Folder, Running, number, wait_until};
 use crate::units::{accepted, configuration, free_urls, unit, wait_for_rows_of, went_well};
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -55,14 +55,12 @@ fn end_well(boards: Running, events: Running) -> [Ended; 2] {
 
 /// Connects once somebody listens.
 fn knock(url: &str) -> TcpStream {
-    let until = Instant::now() + WAIT;
-    loop {
-        match TcpStream::connect(url.replace("tcp://", "")) {
-            Ok(stream) => return stream,
-            Err(error) => assert!(Instant::now() < until, "{url}: {error}"),
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut stream = None;
+    wait_until(&format!("somebody listens at {url}"), || {
+        stream = TcpStream::connect(url.replace("tcp://", "")).ok();
+        stream.is_some()
+    });
+    stream.expect("just connected")
 }
 
 /// What a listening unit without a key says of itself to anybody.
@@ -85,12 +83,11 @@ fn false_managers_and_builders_without_the_key_change_nothing() {
     // A manager that is there first, and would raise the epoch for ever.
     let mut false_manager = listen(&urls[1], stranger("evm", RunIdentity::default(), None)).expect("free");
     let boards = node(&file, "boards");
-    let until = Instant::now() + WAIT;
-    while false_manager.refused() < 2 {
+    wait_until("the readout units try to reach their manager", || {
         let let_in = false_manager.accept(Duration::from_millis(20)).expect("a door");
         assert!(let_in.is_none(), "a readout unit talks to a false manager");
-        assert!(Instant::now() < until, "the readout units try to reach their manager");
-    }
+        false_manager.refused() >= 2
+    });
     drop(false_manager);
     let events = node(&file, "events");
     // Builders that would let the others forget what nobody has written.
