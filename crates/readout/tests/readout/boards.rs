@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, Decode, Frames, Hit, Hits, Received, Source, SourceId, Unit, Unpack};
+use thalweg_data::{Busy, Decode, Frames, Hit, Hits, Received, Source, SourceId, Tally, Unit, Unpack};
 use thalweg_frontend::digitizer2::emulate::Settings as BoardSettings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::digitizer2::{Decoder, Settings as FormatSettings, TcpUnpack, UdpUnpack};
@@ -52,25 +52,19 @@ impl Path {
         Path { unpack, decoder, hits: Hits::default() }
     }
 
-    /// Reads until nothing has come for 50 ms, or the end.
-    fn drain(&mut self, source: &mut dyn Source) {
-        self.read(source, Duration::from_millis(50), Duration::from_secs(10));
-    }
-
-    /// Reads until nothing has come for `silence`, or `longest` has passed, or the end.
-    fn read(&mut self, source: &mut dyn Source, silence: Duration, longest: Duration) {
+    /// Reads until `done`, which is given the hits so far and what has been received, or the end.
+    fn read(&mut self, source: &mut dyn Source, done: impl Fn(&Hits, &Tally) -> bool) {
         let (mut frames, mut units) = (Frames::default(), Frames::default());
         let start = Instant::now();
-        let mut last = start;
         let mut mark = thalweg_data::Mark(0);
-        while last.elapsed() < silence && start.elapsed() < longest {
+        while !done(&self.hits, source.tally()) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{} hits so far", self.hits.hits.len());
             frames.clear();
             let received = source.receive(&mut frames, WAIT).expect("a source");
             assert!(frames.header.mark >= mark, "marks never step back");
             mark = frames.header.mark;
             match received {
                 Received::Data => {
-                    last = Instant::now();
                     units.clear();
                     let carried = self.unpack.unpack(&frames, &mut units);
                     source.carry(carried);
@@ -104,14 +98,14 @@ fn session(address: Ipv4Addr, transport: Transport) {
         assert_eq!(control.get("/ch/9/par/chenable").expect("a parameter"), "False");
         let mut path = Path::of(&opened);
         truth.lock().expect("no one panicked").clear();
+        let sent_before = hosted.totals().sent.hits;
         control.arm().expect("an idle board");
-        path.drain(&mut *opened.source);
         control.start().expect("an armed board");
-        let running = Duration::from_millis(200);
-        path.read(&mut *opened.source, running, running);
+        path.read(&mut *opened.source, |hits, _| hits.hits.len() > 2000);
         control.stop().expect("a running board");
         control.disarm().expect("a stopped board");
-        path.drain(&mut *opened.source);
+        let sent = || (hosted.totals().sent.hits - sent_before) as usize;
+        path.read(&mut *opened.source, |hits, _| hosted.is_silent() && hits.hits.len() >= sent());
         let expected: Vec<_> = truth.lock().expect("no one panicked").iter().map(key).collect();
         let found: Vec<_> = path.hits.hits.iter().map(key).collect();
         assert!(expected.len() > 1000, "{} hits", expected.len());
@@ -172,11 +166,12 @@ fn what_is_dropped_at_the_sender_is_counted_to_the_hit() {
     let mut hosted = HostedBoard::new(hosted).expect("a board");
     let mut path = Path::of(&opened);
     hosted.start();
-    while !hosted.is_silent() {
-        path.read(&mut *opened.source, Duration::from_millis(5), Duration::from_millis(50));
-    }
+    path.read(&mut *opened.source, |_, received| {
+        let totals = hosted.totals();
+        let arrived = totals.sent.datagrams - totals.dropped.datagrams;
+        hosted.is_silent() && received.total_input(Unit::Datagrams) >= arrived
+    });
     hosted.end();
-    path.drain(&mut *opened.source);
     path.unpack.finish(&Frames::default(), &mut Frames::default());
     let totals = hosted.totals();
     assert!(totals.dropped.datagrams > 0 && totals.dropped.hits > 100, "{totals:?}");

@@ -60,8 +60,7 @@ fn parameters_are_set_before_the_run_and_change_what_is_sent() {
     assert_eq!(lab.control.get("mode").expect("a register"), "raw");
     assert_eq!(lab.control.get("discriminator_threshold").expect("a register"), "3400");
     let mut stream = TcpStream::connect(lab.data).expect("listening");
-    // The board looks at its registers some hundred times per second.
-    std::thread::sleep(Duration::from_millis(100));
+    // What was acknowledged before the start holds from the first trigger on.
     lab.hosted.start();
     let bytes = read_data(&mut stream, 10 * 6156);
     assert_eq!(bytes.len(), 10 * (12 + 6144), "raw blocks of 48 channels and 32 samples");

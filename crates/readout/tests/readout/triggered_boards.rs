@@ -14,6 +14,8 @@ use thalweg_readout::live::{Live, TcpSource, UdpSource};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, UdpReceiver, UdpReceiverSettings};
 
 const WAIT: Duration = Duration::from_millis(1);
+/// No test may wait longer, on a busy machine either.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A board that says its number, the trigger's, and as many bytes as it was told: the simplest there is.
 struct Plain {
@@ -136,16 +138,38 @@ fn opened(settings: TriggeredSettings, links: Vec<Link>, clock: RunClock) -> (Ho
     (hosted, group, Seen::default())
 }
 
-/// Reads until the boards are silent and nothing has come for a while.
-fn read_all(group: &mut Group, hosted: &HostedBoards, seen: &mut Seen, longest: Duration) {
-    let (start, mut latest) = (Instant::now(), Instant::now());
-    while !hosted.is_silent() || latest.elapsed() < Duration::from_millis(100) {
-        assert!(start.elapsed() < longest, "{} fragments, {:?}", seen.fragments, hosted.totals());
-        let turn = group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
-        if turn.links > 0 {
-            latest = Instant::now();
-        }
+/// Reads until `done`, however slow the machine is.
+fn read_until(
+    group: &mut Group,
+    hosted: &HostedBoards,
+    seen: &mut Seen,
+    done: impl Fn(&Group, &Seen) -> bool,
+) {
+    let start = Instant::now();
+    while !done(group, seen) {
+        assert!(start.elapsed() < LIMIT, "{} fragments, {:?}", seen.fragments, hosted.totals());
+        group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
     }
+}
+
+/// Datagrams that the kernel had no room for.
+fn dropped(group: &Group) -> u64 {
+    let drops = |link| {
+        group.witnesses(link).iter().find(|(name, _)| *name == "socket_drops").map_or(0, |drops| drops.1)
+    };
+    group.links().map(drops).sum()
+}
+
+/// Reads until the boards are silent and everything that they have sent has come or was dropped.
+fn read_all(group: &mut Group, hosted: &HostedBoards, seen: &mut Seen) {
+    let sent = || -> u64 {
+        hosted.totals().boards.iter().map(|board| board.fragments - board.discarded_fragments).sum()
+    };
+    read_until(group, hosted, seen, |group, seen| {
+        hosted.is_silent() && seen.fragments + dropped(group) >= sent()
+    });
+    // Nothing comes behind it.
+    group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
 }
 
 fn books_close(group: &Group) {
@@ -165,7 +189,7 @@ fn a_hundred_and_five_tcp_boards_answer_every_trigger() {
     let (mut hosted, mut group, mut seen) =
         opened(TriggeredSettings::new(hosted, constant(2000.0, 3000)), links, clock);
     hosted.start();
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    read_all(&mut group, &hosted, &mut seen);
     let totals = hosted.totals();
     assert_eq!((totals.offered(), totals.accepted() + totals.refused()), (3000, 3000));
     assert_eq!(seen.fragments, 105 * totals.accepted());
@@ -197,18 +221,13 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
     let settings = TriggeredSettings::new(hosted, constant(rate_hz, 1000));
     let (mut hosted, mut group, mut seen) = opened(settings, vec![link], clock);
     hosted.start();
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     let totals = hosted.totals();
     let sent: u64 = totals.boards.iter().map(|board| board.datagrams).sum();
     assert_eq!((totals.accepted(), sent), (1000, 320_000));
-    let dropped = group
-        .witnesses(LinkId(0))
-        .iter()
-        .find(|(name, _)| *name == "socket_drops")
-        .map_or(0, |drops| drops.1);
     // On a machine that is busy with other things the kernel's buffer may overflow; it says so.
-    assert!(seen.fragments == sent || dropped > 0, "{} of {sent}, {dropped} dropped", seen.fragments);
+    assert_eq!(seen.fragments + dropped(&group), sent);
     books_close(&group);
     assert_eq!(hosted.failures(), [] as [String; 0]);
 }
@@ -225,14 +244,15 @@ fn a_reader_that_pauses_makes_the_trigger_busy_and_loses_nothing() {
     let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
     group.pause(LinkId(3));
     hosted.start();
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(1) {
-        group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
-    }
+    // The FIFO of the board that is not read is full.
+    read_until(&mut group, &hosted, &mut seen, |_, _| {
+        let totals = hosted.totals();
+        totals.refused() > 100 && totals.busy_ns > 0
+    });
     let paused = hosted.totals();
     assert!(paused.refused() > 0 && paused.busy_ns > 0, "{paused:?}");
     group.resume(LinkId(3));
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    read_all(&mut group, &hosted, &mut seen);
     let totals = hosted.totals();
     assert_eq!(totals.offered(), 10_000);
     assert_eq!(totals.offered(), totals.accepted() + totals.refused());
@@ -259,13 +279,14 @@ fn busy_of_another_stage_refuses_triggers() {
     let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
     busy.raise();
     hosted.start();
-    std::thread::sleep(Duration::from_millis(100));
+    read_until(&mut group, &hosted, &mut seen, |_, _| hosted.totals().refused() >= 50);
     busy.lower();
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(10));
+    read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     let totals = hosted.totals();
     assert!(totals.refused() >= 50, "{totals:?}");
-    assert!(totals.busy_ns >= 90_000_000 && totals.busy_raised == 1);
+    // One trigger each millisecond.
+    assert!(totals.busy_ns >= 49_000_000 && totals.busy_raised == 1, "{totals:?}");
     assert_eq!(seen.fragments, 2 * totals.accepted());
     assert_eq!(totals.trigger.total_lost(LossReason::Busy, Unit::Events), totals.refused());
 }
@@ -276,12 +297,10 @@ fn triggers_that_fell_due_while_boards_were_away_are_refused_and_not_answered_la
     let (hosted, links) = tcp_boards(2, 1000, clock);
     let settings = TriggeredSettings::new(hosted, constant(1000.0, 10_000));
     let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
-    while hosted.links_without_client() > 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    read_until(&mut group, &hosted, &mut seen, |_, _| hosted.links_without_client() == 0);
     // All of them at once, as for a thread that has not run for ten seconds: as many are taken as may wait.
     hosted.start_at(Instant::now() - Duration::from_secs(10));
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(10));
+    read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     let totals = hosted.totals();
     assert_eq!((totals.offered(), totals.accepted(), totals.refused()), (10_000, 4_096, 5_904));
@@ -299,17 +318,11 @@ fn a_board_that_dies_and_comes_back_is_read_again() {
     let mut group = Group::new(links, settings, clock).expect("descriptors");
     let mut seen = Seen::default();
     hosted.start();
-    let start = Instant::now();
-    let mut turns_until = |group: &mut Group, ms: u64| {
-        while start.elapsed() < Duration::from_millis(ms) {
-            group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
-        }
-    };
-    turns_until(&mut group, 300);
+    read_until(&mut group, &hosted, &mut seen, |_, seen| seen.fragments >= 8 * 500);
     hosted.set_power(5, false);
-    turns_until(&mut group, 700);
+    read_until(&mut group, &hosted, &mut seen, |_, _| hosted.totals().boards[5].discarded_fragments >= 500);
     hosted.set_power(5, true);
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(20));
+    read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     assert!(group.epoch(LinkId(5)) >= 1);
     let totals = hosted.totals();
@@ -358,7 +371,7 @@ fn unpaced_boards_send_as_fast_as_they_are_read() {
     let (mut hosted, mut group, mut seen) = opened(TriggeredSettings::new(hosted, feed), links, clock);
     let start = Instant::now();
     hosted.start();
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(60));
+    read_all(&mut group, &hosted, &mut seen);
     println!("{:.0} fragments/s", seen.fragments as f64 / start.elapsed().as_secs_f64());
     hosted.end();
     let totals = hosted.totals();
@@ -378,7 +391,7 @@ fn boards_that_are_stopped_in_full_swing_answer_nothing_twice() {
         group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
     }
     hosted.stop();
-    read_all(&mut group, &hosted, &mut seen, Duration::from_secs(30));
+    read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     assert_eq!((seen.fragments, seen.steps), (8 * hosted.totals().accepted(), 0));
     books_close(&group);
