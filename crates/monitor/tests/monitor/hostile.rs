@@ -91,7 +91,8 @@ fn connections_that_ask_nothing_or_slowly_make_room_at_once() {
             let start = Instant::now();
             let answer = Answer::read(&served.client().say(ASK));
             assert_eq!(answer.map(|answer| answer.status), Some(200));
-            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            // Silent ones are given up after 20 s: it was not waited for that.
+            assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
         }
     }
     assert!(served.fake.was_told().is_empty());

@@ -51,7 +51,7 @@ fn the_state_comes_ten_times_a_second_and_each_message_once() {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    assert!((0.7..5.0).contains(&seconds), "ten states take about a second: {seconds}");
+    assert!(seconds > 0.7, "ten states take a second, or more on a busy machine: {seconds}");
     let of_two = messages.iter().filter(|message| message.contains("\"number\":2")).count();
     assert_eq!(of_two, 1, "{messages:?}");
 }
@@ -59,16 +59,19 @@ fn the_state_comes_ten_times_a_second_and_each_message_once() {
 #[test]
 fn a_state_is_made_once_for_all_who_watch_and_not_for_nobody() {
     let served = serve();
+    // Time to be wrong in: however long it is, nobody watches.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(served.fake.states_made.load(Ordering::Relaxed), 0);
     let streams: Vec<_> = (0..20).map(|_| watch(&served)).collect();
     let start = Instant::now();
     let before = served.fake.states_made.load(Ordering::Relaxed);
-    std::thread::sleep(Duration::from_secs(1));
+    // Each of them sees eight states, whoever was made them for.
+    for stream in streams {
+        assert_eq!(lines(stream).filter(|line| line == "event: state").take(8).count(), 8);
+    }
     let made = served.fake.states_made.load(Ordering::Relaxed) - before;
     let most = 2 + (start.elapsed().as_secs_f64() * 10.0).ceil() as u64;
-    assert!((4..=most).contains(&made), "{made} of at most {most}");
-    drop(streams);
+    assert!((7..=most).contains(&made), "{made} of at most {most}");
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn a_thousand_streams_are_refused_with_a_word() {
     assert_eq!((watched, refused), (32, 968));
     assert_eq!(watching(&served), 32);
     drop(kept);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while watching(&served) > 0 {
         assert!(Instant::now() < deadline, "places are given back");
     }
@@ -105,22 +108,28 @@ fn a_thousand_streams_are_refused_with_a_word() {
 
 #[test]
 fn a_stalled_browser_is_let_go_and_the_others_see_nothing_of_it() {
-    let served = serve_with(|settings| {
-        settings.update_hz = 50.0;
-        settings.stall_s = 0.5;
-    });
-    served.fake.padding.store(400_000, Ordering::Relaxed);
-    let stalled: Vec<_> = (0..5).map(|_| watch(&served)).collect();
-    let mut seen = lines(watch(&served)).filter(|line| line == "event: state");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let start = Instant::now();
-        assert!(seen.next().is_some());
-        assert!(start.elapsed() < Duration::from_secs(2), "those who read are not held up");
-        if watching(&served) == 1 {
-            break;
+    // The stalled ones are not let go before the test is over, or soon.
+    for (stall_s, is_patient) in [(600.0, true), (0.5, false)] {
+        let served = serve_with(|settings| {
+            settings.update_hz = 50.0;
+            settings.stall_s = stall_s;
+        });
+        served.fake.padding.store(400_000, Ordering::Relaxed);
+        let stalled: Vec<_> = (0..5).map(|_| watch(&served)).collect();
+        let mut seen = lines(watch(&served)).filter(|line| line == "event: state");
+        assert_eq!(seen.by_ref().take(20).count(), 20, "those who read are not held up");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        match is_patient {
+            true => assert_eq!(watching(&served), 6),
+            false => {
+                while watching(&served) > 1 {
+                    assert!(
+                        seen.next().is_some() && Instant::now() < deadline,
+                        "the stalled ones are let go"
+                    );
+                }
+            }
         }
-        assert!(Instant::now() < deadline, "the stalled ones are let go");
+        drop(stalled);
     }
-    drop(stalled);
 }

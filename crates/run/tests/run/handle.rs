@@ -68,6 +68,11 @@ fn built(state: &LiveState) -> u64 {
     state.events.as_ref().map_or(0, |events| events.events_built)
 }
 
+/// Triggers that were refused, and that were accepted.
+fn trigger(state: &LiveState) -> (u64, u64) {
+    state.trigger.as_ref().map_or((0, 0), |trigger| (trigger.refused, trigger.accepted))
+}
+
 #[test]
 fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     let run = start(BOARDS);
@@ -77,23 +82,25 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     run.command(Command::Pause);
     let paused = run.until("paused", |state| state.state == RunState::Paused);
     assert!(paused.busy && paused.paused_by.is_some());
-    std::thread::sleep(Duration::from_millis(300));
-    let still = built(&run.handle.state());
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(built(&run.handle.state()), still, "nothing is built while the trigger is held back");
+    // The trigger has heard of it, and what it had accepted by then is built.
+    let after = |state: &LiveState, more: u64| trigger(state).0 >= trigger(&paused).0 + more;
+    let settled = run.until("settled", |state| after(state, 20) && built(state) == trigger(state).1);
+    let later = run.until("later", |state| after(state, 320));
+    let still = built(&settled);
+    assert_eq!(built(&later), still, "nothing is built while the trigger is held back");
     run.command(Command::Resume);
     let on = run.until("going on", |state| state.state == RunState::Running && built(state) > still + 100);
     let trigger = on.trigger.expect("an emulated trigger reports");
     assert!(trigger.refused > 300 && trigger.accepted > 0, "{trigger:?}");
     assert_eq!(trigger.dead_time_fraction, Some(trigger.refused as f64 / trigger.offered as f64));
     let busy = on.busy_time.expect("the trigger knows how long it waited");
-    assert!(busy.dead_seconds > 0.5 && busy.live_seconds > 0.0, "{busy:?}");
+    assert!(busy.dead_seconds > 0.25 && busy.live_seconds > 0.0, "{busy:?}");
     run.command(Command::Stop);
     let events = run.end().events.expect("it builds events");
     assert!(events.triggers_refused.is_some_and(|refused| refused > 300), "{events:#?}");
     assert_eq!(events.events_partial, 0, "{events:#?}");
     assert!(events.dead_time_fraction.is_some_and(|fraction| fraction > 0.0), "{events:#?}");
-    assert!(events.busy_time.is_some_and(|busy| busy.dead_seconds > 0.5), "{events:#?}");
+    assert!(events.busy_time.is_some_and(|busy| busy.dead_seconds > 0.25), "{events:#?}");
 }
 
 #[test]

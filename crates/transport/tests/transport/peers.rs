@@ -351,6 +351,7 @@ fn an_absent_unit_is_waited_for_and_then_named() {
     for url in &urls()[..2] {
         let late = url.clone();
         let listening = thread::spawn(move || {
+            // Late by so much, or more on a busy machine: it is waited for longer.
             thread::sleep(Duration::from_millis(150));
             accept(&mut listen(&late, settings("late")).expect("a free place")).name().to_owned()
         });

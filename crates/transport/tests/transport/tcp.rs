@@ -143,7 +143,7 @@ fn many_boards_are_read_by_one_thread() {
     for receiver in &mut receivers {
         assert_eq!(receiver.receive(&mut frames, Duration::ZERO).expect("a socket"), Received::Idle);
     }
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(10), "nobody is waited for");
     boards[7].write_all(b"seven").expect("read");
     drop(boards.remove(12));
     let (mut data, mut ended) = (Vec::new(), Vec::new());
