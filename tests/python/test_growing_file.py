@@ -8,6 +8,8 @@ import polars as pl
 import pyarrow as pa
 from conftest import BINARY, read, thalweg
 
+WAIT_SECONDS = 60
+
 
 def start(folder, seconds):
     """A demo that goes on while the test does."""
@@ -19,12 +21,8 @@ def start(folder, seconds):
 
 def hits_file(folder):
     """The file of hits, once it is there."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        if found := list(folder.glob("runs/*/hits.arrows")):
-            return found[0]
-        time.sleep(0.02)
-    raise AssertionError("no recording was begun")
+    wait_until("a recording is begun", lambda: list(folder.glob("runs/*/hits.arrows")))
+    return next(folder.glob("runs/*/hits.arrows"))
 
 
 def read_growing(path):
@@ -34,23 +32,38 @@ def read_growing(path):
         return pa.ipc.open_stream(source).read_all()
 
 
+def rows_of_growing(path):
+    """Rows that are on file now; none while not even the head is. Opened anew each time, as another program would."""
+    with open(path, "rb") as stream:
+        return read_growing(path).num_rows if len(stream.read(8)) == 8 else 0
+
+
+def wait_until(what, holds):
+    """Waits until something holds, however slow the machine is."""
+    until = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < until, what
+        time.sleep(0.02)
+
+
 def test_every_look_at_a_growing_file_reads_a_whole_stream(tmp_path):
-    with start(tmp_path, 4) as demo:
+    with start(tmp_path, 100) as demo:
         file, rows = hits_file(tmp_path), []
-        while demo.poll() is None:
-            # Opened anew each time, as another program would.
-            with open(file, "rb") as stream:
-                if len(stream.read(8)) == 8:
-                    rows.append(read_growing(file).num_rows)
-            time.sleep(0.05)
+
+        def has_grown():
+            rows.append(rows_of_growing(file))
+            return len(set(rows)) > 3
+
+        wait_until("the file grows", has_grown)
+        demo.send_signal(signal.SIGINT)
     assert demo.returncode == 0
-    assert rows == sorted(rows) and len(set(rows)) > 2, rows
+    assert rows == sorted(rows), rows
 
 
 def test_after_a_kill_readers_see_whole_batches_without_recovery(tmp_path):
     with start(tmp_path, 60) as demo:
         file = hits_file(tmp_path)
-        time.sleep(3)
+        wait_until("a thousand hits are on file", lambda: rows_of_growing(file) > 1000)
         demo.send_signal(signal.SIGKILL)
     killed = read(file)
     assert killed.num_rows > 1000
