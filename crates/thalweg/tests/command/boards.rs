@@ -19,7 +19,7 @@ fn a_run_drives_two_boards_over_their_own_control_protocol() {
         format!("[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"dig2://{address}\"\n")
     };
     let text = format!(
-        "[run]\nhits = 3000\n{}{}[record]\ndirectory = \"{}\"\n",
+        "[run]\n hits = 3000\n{}{}[record]\ndirectory = \"{}\"\n",
         source("left", "127.0.3.2"),
         source("right", "127.0.3.3") + "first_channel = 64\n",
         folder.at("runs")
