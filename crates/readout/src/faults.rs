@@ -434,9 +434,14 @@ impl Source for Faulty {
         if !self.unfinished() && !self.ended {
             self.incoming.clear();
             // The framing behind us leaves bytes over in our copy, never in the source's.
+            let connection = self.source.connections();
             received = self.source.receive(&mut self.incoming, wait)?;
             if self.source.is_stream() {
                 self.source.carry(0);
+                if self.source.connections() != connection {
+                    // What the framing left over came on the connection before.
+                    self.carry(0);
+                }
             }
             self.ended = received == Received::End;
         }
@@ -477,7 +482,9 @@ impl Source for Faulty {
     }
 
     fn abandon(&mut self) -> Result<(), SourceError> {
-        self.source.abandon()
+        let result = self.source.abandon();
+        self.settle();
+        result
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
@@ -499,6 +506,10 @@ impl Source for Faulty {
 
     fn is_stream(&self) -> bool {
         self.source.is_stream()
+    }
+
+    fn connections(&self) -> u32 {
+        self.source.connections()
     }
 }
 

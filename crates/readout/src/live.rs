@@ -130,6 +130,10 @@ impl Source for Asked {
     fn is_stream(&self) -> bool {
         self.0.is_stream()
     }
+
+    fn connections(&self) -> u32 {
+        self.0.connections()
+    }
 }
 
 /// Datagrams from a socket.

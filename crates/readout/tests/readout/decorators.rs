@@ -1,0 +1,134 @@
+//! Sources around sources: what the one inside reports comes out, and a stream ends where its connection ends.
+
+use std::time::Duration;
+
+use thalweg_data::stream::{Room, StreamBuffer};
+use thalweg_data::{Frames, LossReason, Mark, Pool, Received, Source, SourceError, Tally, Unit};
+use thalweg_readout::{Asked, FaultSettings, Faulty};
+
+/// Bytes of a stream, each piece with the number of the connection on which it comes.
+struct Reconnecting {
+    pieces: std::vec::IntoIter<(u32, Vec<u8>)>,
+    connections: u32,
+    waiting: u64,
+    buffer: StreamBuffer,
+    tally: Tally,
+}
+
+impl Reconnecting {
+    fn new(pieces: &[(u32, &[u8])]) -> Box<Reconnecting> {
+        let pieces = pieces.iter().map(|(connection, bytes)| (*connection, bytes.to_vec()));
+        Box::new(Reconnecting {
+            pieces: pieces.collect::<Vec<_>>().into_iter(),
+            connections: 0,
+            waiting: 100,
+            buffer: StreamBuffer::new(Pool::new(4, 64 << 10).expect("small"), 4096),
+            tally: Tally::default(),
+        })
+    }
+}
+
+impl Source for Reconnecting {
+    fn receive(&mut self, frames: &mut Frames, _: Duration) -> Result<Received, SourceError> {
+        let Some((connection, bytes)) = self.pieces.next() else { return Ok(Received::Idle) };
+        if std::mem::replace(&mut self.connections, connection) != connection {
+            self.buffer.carry(0);
+        }
+        frames.header.mark = Mark(1);
+        if bytes.is_empty() {
+            return Ok(Received::Idle);
+        }
+        let Room::Tail(tail) = self.buffer.room() else { panic!("a block is free") };
+        tail[..bytes.len()].copy_from_slice(&bytes);
+        self.buffer.publish(bytes.len(), frames);
+        for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, bytes.len() as u64)] {
+            self.tally.input(unit, count);
+            self.tally.output(unit, count);
+        }
+        Ok(Received::Data)
+    }
+
+    fn carry(&mut self, bytes: usize) {
+        self.buffer.carry(bytes);
+    }
+
+    fn give_carried(&mut self, frames: &mut Frames) {
+        self.buffer.give_carried(frames);
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.waiting
+    }
+
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        self.tally.input(Unit::Bytes, self.waiting);
+        self.tally.lost(LossReason::Abandoned, Unit::Bytes, std::mem::take(&mut self.waiting));
+        Ok(())
+    }
+
+    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        vec![("inside", 7)]
+    }
+
+    fn unreadable(&self) -> Option<String> {
+        Some("damaged at byte 9".to_owned())
+    }
+
+    fn connections(&self) -> u32 {
+        self.connections
+    }
+
+    fn description(&self) -> String {
+        "inside".to_owned()
+    }
+
+    fn is_stream(&self) -> bool {
+        true
+    }
+}
+
+fn received(source: &mut dyn Source) -> Vec<Vec<u8>> {
+    let mut frames = Frames::default();
+    source.receive(&mut frames, Duration::ZERO).expect("no error");
+    frames.slices.iter().map(|slice| frames.bytes(*slice).to_vec()).collect()
+}
+
+#[test]
+fn a_source_in_front_of_another_reports_everything_that_the_other_reports() {
+    let faulty = Faulty::new(Reconnecting::new(&[(3, b"abc")]), FaultSettings::default()).expect("possible");
+    let sources: [Box<dyn Source>; 2] =
+        [Box::new(faulty), Box::new(Asked(Reconnecting::new(&[(3, b"abc")])))];
+    for mut source in sources {
+        assert_eq!(received(&mut *source), [b"abc"]);
+        source.carry(2);
+        let mut carried = Frames::default();
+        source.give_carried(&mut carried);
+        assert_eq!(carried.bytes(carried.slices[0]), b"bc", "{}", source.description());
+        assert_eq!(source.connections(), 3, "{}", source.description());
+        assert!(source.witnesses().contains(&("inside", 7)) && source.description().starts_with("inside"));
+        assert_eq!(source.unreadable().as_deref(), Some("damaged at byte 9"));
+        assert_eq!((source.is_stream(), source.waiting_bytes()), (true, 100));
+        source.abandon().expect("no error");
+        let lost = source.tally().total_lost(LossReason::Abandoned, Unit::Bytes);
+        assert_eq!((lost, source.waiting_bytes()), (100, 0), "{}", source.description());
+    }
+}
+
+#[test]
+fn a_new_connection_behind_faults_begins_a_new_stream() {
+    // The second connection is seen with its first bytes, the third before there are any.
+    let pieces: [(u32, &[u8]); 5] = [(0, b"first"), (0, b"more"), (1, b"second"), (2, b""), (2, b"third")];
+    let mut faulty = Faulty::new(Reconnecting::new(&pieces), FaultSettings::default()).expect("possible");
+    assert_eq!(received(&mut faulty), [b"first"]);
+    faulty.carry(2);
+    assert_eq!(received(&mut faulty), [b"stmore"], "one connection is one stream");
+    faulty.carry(3);
+    assert_eq!((received(&mut faulty), faulty.connections()), (vec![b"second".to_vec()], 1));
+    faulty.carry(4);
+    assert_eq!((received(&mut faulty), faulty.connections()), (vec![], 2));
+    assert_eq!(received(&mut faulty), [b"third"]);
+}
