@@ -19,7 +19,7 @@ use super::filter::program;
 use crate::control_message::Notes;
 use crate::system::packet_ring::{Packet, PacketRing};
 use crate::system::{self, Message};
-use crate::udp::book::{Book, Verdict};
+use crate::udp::book::{Book, Verdict, datagram_count};
 use crate::udp::socket::{BATCH_BYTES, HOLD_STEP};
 use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, Peer, UdpReceiverSettings};
 use crate::{ReceiveBuffer, TransportError};
@@ -28,6 +28,8 @@ use crate::{ReceiveBuffer, TransportError};
 const BLOCK_BYTES: usize = 256 << 10;
 /// Fewest blocks, so that the kernel fills some while one is read.
 const FEWEST_BLOCKS: usize = 8;
+/// The kernel passes on a block that is not full within a millisecond; a busy one takes longer.
+const LAST_BLOCK: Duration = Duration::from_millis(20);
 /// Most packets that one batch drops.
 const DROP_PACKETS: usize = 1024;
 
@@ -230,18 +232,37 @@ impl RingReceiver {
             FullPolicy::Drop => {
                 self.wait(wait)?;
                 for _ in 0..DROP_PACKETS {
-                    let Some(packet) = self.ring.next() else { break };
-                    let taken =
-                        judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
-                    if let Some((_, message)) = taken {
-                        let segment = message.notes.segment_bytes.unwrap_or(message.length).max(1);
-                        let datagrams = message.length.div_ceil(segment).max(1) as u64;
-                        self.book.lose(LossReason::NoBlock, datagrams, message.length);
+                    if self.discard(LossReason::NoBlock).is_none() {
+                        break;
                     }
                 }
             }
         }
         Ok(Received::Full)
+    }
+
+    /// Throws the next packet away, and counts it as lost; returns its bytes, `None` when the ring is empty.
+    fn discard(&mut self, reason: LossReason) -> Option<usize> {
+        let packet = self.ring.next()?;
+        let taken = judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+        if let Some((_, message)) = taken {
+            self.book.lose(reason, datagram_count(&message), message.length);
+        }
+        Some(packet.bytes.len())
+    }
+
+    /// Throws away what waits now, and counts it as abandoned.
+    pub(crate) fn abandon(&mut self) -> Result<(), TransportError> {
+        // The kernel passes on the block that it fills at this moment when that is old enough.
+        self.wait(LAST_BLOCK)?;
+        // Whoever goes on sending is not listened to for ever.
+        let mut left = self.ring_bytes;
+        while left > 0
+            && let Some(bytes) = self.discard(LossReason::Abandoned)
+        {
+            left = left.saturating_sub(bytes.max(1));
+        }
+        Ok(())
     }
 }
 

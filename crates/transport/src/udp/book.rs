@@ -38,7 +38,7 @@ pub(super) struct Spilled<'a> {
     pub(super) rest: &'a [u8],
 }
 
-pub(super) fn datagram_count(message: &Message) -> u64 {
+pub(crate) fn datagram_count(message: &Message) -> u64 {
     match message.notes.segment_bytes {
         Some(segment) => message.length.div_ceil(segment).max(1) as u64,
         None => 1,

@@ -67,14 +67,14 @@ impl UdpReceiver {
         }
     }
 
-    /// Throws away what waits to be received, and counts it as abandoned: nobody will take it. A ring keeps what it holds to itself.
+    /// Throws away what waits to be received, and counts it as abandoned: nobody will take it.
     ///
     /// # Errors
     /// When the socket is of no further use.
     pub fn abandon(&mut self) -> Result<(), TransportError> {
         match &mut self.0 {
             Way::Socket(receiver) => receiver.abandon(),
-            Way::Ring(_) => Ok(()),
+            Way::Ring(receiver) => receiver.abandon(),
         }
     }
 

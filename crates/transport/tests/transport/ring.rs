@@ -160,3 +160,22 @@ fn datagrams_of_others_are_not_taken() {
     assert_eq!(receive_all(&mut receiver), [b"to us"]);
     assert!(receiver.witnesses().contains(&("ring_passed_over", 1)));
 }
+
+#[test]
+fn what_is_abandoned_in_the_ring_is_lost_in_datagrams_and_bytes() {
+    let Some(mut receiver) = open(settings("127.0.0.1:0"), 4) else { return };
+    let mut sender = sender_to(&receiver);
+    let sent: Vec<_> = (0..500).map(|index| datagram(index, 900)).collect();
+    let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+    assert_eq!(sender.send(&slices, WAIT).expect("loopback"), 500);
+    let abandoned = |receiver: &UdpReceiver, unit| receiver.tally().total_lost(LossReason::Abandoned, unit);
+    // The kernel passes its last block on when it is old enough, however busy the machine is.
+    let limit = std::time::Instant::now() + Duration::from_secs(20);
+    while abandoned(&receiver, Unit::Datagrams) < 500 && std::time::Instant::now() < limit {
+        receiver.abandon().expect("a ring");
+    }
+    let lost = (abandoned(&receiver, Unit::Datagrams), abandoned(&receiver, Unit::Bytes));
+    assert_eq!((lost, receiver.waiting_bytes()), ((500, 450_000), 0));
+    assert_closed(&receiver);
+    assert_eq!(receive_all(&mut receiver), Vec::<Vec<u8>>::new(), "it is gone");
+}
