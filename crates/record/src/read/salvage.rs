@@ -73,6 +73,7 @@ impl Salvage {
             tail: None,
             is_unfinished: false,
         };
+        salvage.find_schema_end(path, table)?;
         salvage.walk()?;
         // Bytes of another program's table are left alone; what a crash makes of ours without any whole batch is short.
         let most = opening(table, &[]).len() as u64 + 4096;
@@ -85,6 +86,18 @@ impl Salvage {
     /// Where the first batch lies, or would.
     pub fn start(&self) -> u64 {
         self.reader.position()
+    }
+
+    /// A damaged length of the schema's message reads as a schema that goes on into the first batch: that batch says where it ends.
+    fn find_schema_end(&mut self, path: &Path, table: Table) -> Result<(), RecordError> {
+        let end = self.start();
+        let is_inside = |first: u64| first < end;
+        if self.schema_damage.is_empty() && self.next_whole(0)?.is_some_and(is_inside) {
+            self.schema_damage =
+                self.reader.damaged(0, "a schema of another length than its own").to_string();
+            self.reader = TableReader::without_schema(path, table)?;
+        }
+        Ok(())
     }
 
     fn walk(&mut self) -> Result<(), RecordError> {

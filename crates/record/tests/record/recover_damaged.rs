@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use crate::example_events::{self, Blocks, SOURCES};
 use crate::example_run::{copy_run, folder, stock_rows, write_run};
+use thalweg_data::{Frames, Ledger, Mark, Pool, SourceId, Stage, Unit};
 use thalweg_record::read::TableReader;
 use thalweg_record::{
-    Compression, MissingRows, RecoverReport, RunRecord, RunRecordState, Settings, Table, recover, verify,
+    Compression, MissingRows, RawSource, RawWriter, RecoverReport, RunDirectory, RunRecord, RunRecordState,
+    Settings, Table, recover, verify,
 };
 
 /// First byte, byte behind the last, and rows of each batch of a file.
@@ -115,6 +117,71 @@ fn a_flipped_byte_in_events_or_fragments_costs_at_most_its_batch() {
         let run = example_events::write_run(folder.path(), &settings, &events, 3, SOURCES, &mut blocks);
         let run = run.path().to_owned();
         expect_one_batch_at_most(&run, &[Table::Events, Table::Fragments], flip, step);
+        fs::remove_dir_all(run).expect("removed");
+    }
+}
+
+#[test]
+fn any_flipped_byte_of_hits_costs_at_most_its_batch() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 2, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 6, 2).path().to_owned();
+    let (copy, whole) = (folder.path().join("copy"), batches(&run.join("hits.arrows")));
+    assert_eq!(whole.len(), 3);
+    let length = fs::metadata(run.join("hits.arrows")).expect("a file").len() as usize;
+    for at in 0..length {
+        let run = damaged(&run, &copy, Table::Hits, |bytes| flip(&mut bytes[at..], at));
+        let report = recover(&run).unwrap_or_else(|error| panic!("byte {at}: {error}"));
+        let is_hit = whole.iter().any(|(first, end, _)| (*first..*end).contains(&(at as u64)));
+        let kept = rows(&report, Table::Hits);
+        assert!(kept == 6 || is_hit && kept == 4, "byte {at} of {length}: {kept} of 6 rows kept");
+        assert_eq!(missing(&report, Table::Hits), 6 - kept, "byte {at}");
+        let on_file = batches(&run.join("hits.arrows")).iter().map(|batch| batch.2).sum::<u64>();
+        assert_eq!(on_file, kept, "byte {at}");
+    }
+}
+
+/// A run with received bytes of a stream and of datagrams in several batches.
+fn write_raw_run(parent: &Path, compression: Compression) -> PathBuf {
+    let settings = Settings { batch_bytes: 400, compression, ..Settings::default() };
+    let directory = RunDirectory::create(parent, "raw").expect("made");
+    let names = ["stream".to_owned(), "datagrams".to_owned()];
+    let mut record = RunRecord::start(&directory, "raw", "", &names);
+    record.write(&directory).expect("written");
+    let sources = [(0, true), (1, false)].map(|(source, stream)| RawSource {
+        source,
+        name: names[usize::from(source)].clone(),
+        stream,
+        block_bytes: 4096,
+    });
+    let path = directory.path().join(Table::Raw.file_name());
+    let mut writer = RawWriter::create(&path, &settings, &sources).expect("made");
+    let pool = Pool::new(32, 4096).expect("small");
+    for call in 0..24u8 {
+        let (mut frames, mut block) = (Frames::default(), pool.take().expect("free"));
+        frames.header.source = SourceId(u16::from(call % 2));
+        frames.header.mark = Mark(u64::from(call) * 1000);
+        frames.slices.push(block.append(&[call; 90]).expect("room"));
+        frames.leases.add(block.lease());
+        writer.write(&frames).expect("written");
+    }
+    writer.finish().expect("written");
+    let ledger = Ledger::create(Some(&directory.ledger()), &names).expect("made");
+    for source in [SourceId(0), SourceId(1)] {
+        ledger.open(Stage::Raw, source, &[Unit::Bytes, Unit::Datagrams]).publish(writer.tally(source));
+    }
+    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.books()));
+    record.write(&directory).expect("written");
+    directory.path().to_owned()
+}
+
+#[test]
+fn a_flipped_byte_in_raw_bytes_costs_at_most_its_batch() {
+    let folder = folder();
+    for (compression, step) in [(Compression::None, 31), (Compression::Zstd, 61)] {
+        let run = write_raw_run(folder.path(), compression);
+        assert!(batches(&run.join(Table::Raw.file_name())).len() > 3);
+        expect_one_batch_at_most(&run, &[Table::Raw], flip, step);
         fs::remove_dir_all(run).expect("removed");
     }
 }
