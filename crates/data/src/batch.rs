@@ -58,6 +58,28 @@ pub struct Header {
     pub end: bool,
 }
 
+/// How often a board was started before a batch of its units, as its framing has seen. Decode workers take a source's batches in
+/// turn: so each learns of the starts that lay in the batches of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BoardStarts {
+    /// Starts in all earlier batches.
+    pub count: u32,
+    /// Mark of the batch with the first of them.
+    pub first: Mark,
+    /// Mark of the batch with the latest of them.
+    pub latest: Mark,
+}
+
+impl BoardStarts {
+    /// The batch that arrived at `mark` is passed on, and `count` starts were seen up to its end.
+    pub fn pass(&mut self, count: u32, mark: Mark) {
+        if count != self.count {
+            let first = if self.count == 0 { mark } else { self.first };
+            *self = BoardStarts { count, first, latest: mark };
+        }
+    }
+}
+
 /// Slices of received bytes with the right to read them: datagrams or stream pieces from `readout`, whole
 /// units (an aggregate, a scope event, a packet) from a front end's framing.
 #[derive(Debug, Default)]
@@ -71,6 +93,8 @@ pub struct Frames {
     /// Of a stream: how many bytes at the start of the first slice an earlier batch already held
     /// ([`crate::Source::carry`]). They were counted then, and are recorded once.
     pub carried: u32,
+    /// Of units: the starts of the board before them.
+    pub starts: BoardStarts,
 }
 
 impl Frames {
@@ -80,6 +104,7 @@ impl Frames {
         self.slices.clear();
         self.leases.clear();
         self.carried = 0;
+        self.starts = BoardStarts::default();
     }
 
     /// The bytes of one slice of this batch.

@@ -113,6 +113,11 @@ pub trait Unpack: Send {
     /// comes next is the beginning of a stream.
     fn begin_anew(&mut self) {}
 
+    /// How often the board has said in its data that it was started; 0 of a format that does not say.
+    fn starts(&self) -> u32 {
+        0
+    }
+
     /// Datagrams, bytes and frames: in, out, overhead, lost.
     fn tally(&self) -> &Tally;
 

@@ -32,6 +32,11 @@ pub trait Cut: Send {
 
     /// The next piece is the beginning of a stream.
     fn begin_anew(&mut self) {}
+
+    /// How often the board has said that it was started.
+    fn starts(&self) -> u32 {
+        0
+    }
 }
 
 /// The framing of one stream, cut by its format's rule.
@@ -71,6 +76,10 @@ impl<C: Cut> Unpack for StreamUnpack<C> {
 
     fn begin_anew(&mut self) {
         self.cut.begin_anew();
+    }
+
+    fn starts(&self) -> u32 {
+        self.cut.starts()
     }
 
     fn tally(&self) -> &Tally {

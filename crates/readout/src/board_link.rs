@@ -248,7 +248,7 @@ impl BoardKeeper {
         self.retry_at = Instant::now() + RETRY_EVERY;
         let then = match self.reopen {
             Some(_) => "it is opened, armed and started again when it answers",
-            None => "it stays away in this run (`reconnect = false`, or several `workers`)",
+            None => "it stays away in this run (`reconnect = false`)",
         };
         format!("dig2://{}: the board is gone, and what it measures is lost: {message}; {then}", self.address)
     }

@@ -88,9 +88,7 @@ impl Given<'_> {
         truth: Option<&TruthFile>,
     ) -> Result<Opened, RunError> {
         let Given { configuration, settings, .. } = *self;
-        let mut endpoint = located_endpoint(configuration, settings);
-        // Where several threads decode, only one of them would see that a board was started again.
-        endpoint.reconnect &= settings.head.workers <= 1;
+        let endpoint = located_endpoint(configuration, settings);
         let opened = thalweg_readout::open(&endpoint, clock, busy)?;
         let board = match opened.address {
             Some(to) if settings.endpoint.url.scheme() == "emulate" => Some(self.board(to, truth)?),

@@ -1,4 +1,5 @@
 //! Formats held against recorded files and damaged bytes.
 
+mod decode_workers;
 mod real_files;
 mod short_fuzz;

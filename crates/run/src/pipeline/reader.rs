@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thalweg_data::batch::BoardStarts;
 use thalweg_data::ring::Upstream;
 use thalweg_data::{Frames, LossReason, Mark, Received, SnapshotNumber, Source, SourceId, Unit, Unpack};
 
@@ -56,6 +57,8 @@ struct Pending {
     /// Connections that the framing knows of.
     connections: u32,
     snapshot_sent: SnapshotNumber,
+    /// Starts of the board in what was passed on.
+    starts: BoardStarts,
 }
 
 impl Reader {
@@ -170,6 +173,8 @@ impl Reader {
             self.gauges.witness(self.source.witnesses());
         }
         pending.units.header = thalweg_data::batch::Header { source: self.id, mark, snapshot, end };
+        pending.units.starts = pending.starts;
+        pending.starts.pass(self.unpack.starts(), mark);
         pending.sent_mark = mark;
         pending.first_mark = None;
         pending.bytes = 0;

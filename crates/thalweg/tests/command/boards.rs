@@ -107,13 +107,14 @@ fn a_board_says_what_it_is_and_a_contradicting_configuration_is_refused_with_bot
 }
 
 /// A board that is killed in mid-run and returns.
-fn dies_and_returns(address: &str, transport: &str) {
+fn dies_and_returns(address: &str, transport: &str, workers: u32) {
     let folder = Folder::new();
     let settings =
         folder.file("board.toml", &format!("transport = \"{transport}\"\nchannels = 8\nrate_hz = 1000.0\n"));
     let boards = boards_at(address, &settings);
     let text = format!(
-        "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"dig2://{address}\"\n[record]\ndirectory = \"{}\"\n",
+        "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"dig2://{address}\"\nworkers = {workers}\n\
+         [record]\ndirectory = \"{}\"\n",
         folder.at("runs")
     );
     let arguments = ["run", &folder.file("run.toml", &text), "--seconds", "100", "--json", "--states", "0.1"];
@@ -145,12 +146,17 @@ fn dies_and_returns(address: &str, transport: &str) {
 
 #[test]
 fn a_killed_board_is_a_loss_at_once_and_is_taken_again_when_it_returns_over_udp() {
-    dies_and_returns("127.0.3.12", "udp");
+    dies_and_returns("127.0.3.12", "udp", 0);
 }
 
 #[test]
 fn a_killed_board_is_a_loss_at_once_and_is_taken_again_when_it_returns_over_tcp() {
-    dies_and_returns("127.0.3.13", "tcp");
+    dies_and_returns("127.0.3.13", "tcp", 0);
+}
+
+#[test]
+fn a_killed_board_with_several_workers_is_taken_again_when_it_returns_over_tcp() {
+    dies_and_returns("127.0.3.14", "tcp", 3);
 }
 
 /// A configuration that listens on these ports, one source each.

@@ -61,11 +61,12 @@ impl Decoder {
         hits: &mut Hits,
     ) -> Result<(), LossReason> {
         let special = SpecialHeader(header.0);
-        if header.word_count() != u32::from(special.additional_words()) + 1 {
+        if !special.is_consistent() {
             return Err(LossReason::BadLength);
         }
         let signal = match special.id() {
             SpecialId::Start => {
+                self.starts_read += 1;
                 self.restart(self.clock.now());
                 start(cursor)
             }

@@ -26,6 +26,7 @@ mod events;
 mod flags;
 mod time;
 
+use thalweg_data::batch::BoardStarts;
 use thalweg_data::{Decode, Flags, Frames, Hits, LossReason, Mark, Slice, SourceId, Tally, Unit};
 
 use self::block::Level;
@@ -43,6 +44,8 @@ pub struct Decoder {
     clock: Clock,
     /// Of a board that we arm: whether its time begins again at each start, and when that was first seen.
     starts: Starts,
+    /// Starts of the board up to where this decoder reads, those in the batches of others included.
+    starts_read: u32,
     level: Level,
     counters: Box<[ChannelCounters; CHANNELS as usize]>,
     tally: Tally,
@@ -105,6 +108,7 @@ impl Decoder {
             scale: Scale::new(plan.tick, plan.time_offset_ps),
             clock: Clock::new(),
             starts: Starts::AsTheyCome,
+            starts_read: 0,
             level: Level::detect(),
             counters: Box::new([ChannelCounters::default(); CHANNELS as usize]),
             tally: Tally::default(),
@@ -132,10 +136,20 @@ impl Decoder {
             }
         }
         match self.starts {
-            Starts::AsTheyCome => self.clock.restart(),
-            Starts::Expected | Starts::Seen(_) => self.clock.restart_at_zero(),
+            Starts::AsTheyCome => self.clock.restart(self.starts_read),
+            Starts::Expected | Starts::Seen(_) => self.clock.restart_at_zero(self.starts_read, mark),
         }
         self.counters.fill(ChannelCounters::default());
+    }
+
+    /// Another decoder of the source has read that the board was started.
+    #[cold]
+    fn catch_up(&mut self, starts: BoardStarts) {
+        self.starts_read = starts.count;
+        if starts.count > 1 && matches!(self.starts, Starts::Expected) {
+            self.starts = Starts::Seen(starts.first);
+        }
+        self.restart(starts.latest);
     }
 
     fn frame(&mut self, chain: &[Slice], units: &Frames, hits: &mut Hits) {
@@ -196,6 +210,9 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn decode(&mut self, units: &Frames, hits: &mut Hits) {
+        if units.starts.count > self.starts_read {
+            self.catch_up(units.starts);
+        }
         self.clock.arrive(units.header.mark, self.plan.tick);
         let mut rest = units.slices.as_slice();
         while !rest.is_empty() {

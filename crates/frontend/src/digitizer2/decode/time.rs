@@ -19,8 +19,10 @@ use crate::digitizer2::wire::TIME_MASK;
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     reference: Option<i64>,
-    /// The first time that any decoder of the source has read, and when it arrived. Looked at before the first hit only.
-    shared: Arc<Mutex<Option<(i64, Mark)>>>,
+    /// The first time that any decoder of the source has read since a start of the board. Looked at before the first hit only.
+    shared: Arc<Mutex<Option<Begun>>>,
+    /// Starts of the board so far.
+    starts: u32,
     /// Without a reference, where the others say that the board's clock is now.
     expected: Option<i64>,
     /// Arrival of the newest hit.
@@ -29,25 +31,35 @@ pub(super) struct Clock {
     now: Mark,
 }
 
+/// Where the clock of a board has begun.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    /// Starts of the board by then: decoders that are before another start, or behind it, have no use for it.
+    starts: u32,
+    count: i64,
+    /// When that arrived.
+    mark: Mark,
+}
+
 const SHORT_MASK: u64 = 0xFFFF_FFFF;
 /// Silence beyond this many counts is bridged by the arrival marks.
 const SILENCE: i64 = 1 << 30;
 
 impl Clock {
     pub fn new() -> Clock {
-        Clock { reference: None, shared: Arc::default(), expected: None, mark: Mark(0), now: Mark(0) }
+        let (reference, expected) = (None, None);
+        Clock { reference, shared: Arc::default(), starts: 0, expected, mark: Mark(0), now: Mark(0) }
     }
 
-    /// Forgets the time: the board's own begins anew.
-    pub fn restart(&mut self) {
-        (self.reference, self.expected) = (None, None);
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// Forgets the time: the board's own begins anew, for the `starts`-th time.
+    pub fn restart(&mut self, starts: u32) {
+        (self.reference, self.expected, self.starts) = (None, None, starts);
     }
 
-    /// As [`Clock::restart`], of a board that counts from 0 at its start: its time is not that of the run.
-    pub fn restart_at_zero(&mut self) {
-        (self.reference, self.expected) = (None, Some(0));
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some((0, self.now));
+    /// As [`Clock::restart`], of a board that counts from 0 at its start, which was seen at `mark`: its time is not that of the run.
+    pub fn restart_at_zero(&mut self, starts: u32, mark: Mark) {
+        (self.reference, self.expected, self.starts) = (None, Some(0), starts);
+        self.share(0, mark);
     }
 
     /// A batch that arrived at `mark` is read now.
@@ -55,7 +67,9 @@ impl Clock {
         self.now = mark;
         if self.reference.is_none() {
             let shared = *self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-            self.expected = shared.map(|(count, then)| count.wrapping_add(counts(mark.since_ns(then), tick)));
+            let shared = shared.filter(|begun| begun.starts == self.starts);
+            self.expected =
+                shared.map(|begun| begun.count.wrapping_add(counts(mark.since_ns(begun.mark), tick)));
         }
         if let Some(reference) = self.reference {
             let silent = counts(mark.since_ns(self.mark), tick);
@@ -75,16 +89,18 @@ impl Clock {
     #[inline]
     pub fn set(&mut self, count: i64) {
         if self.reference.is_none() {
-            self.share(count);
+            self.share(count, self.now);
         }
         self.reference = Some(count);
         self.mark = self.now;
     }
 
     #[cold]
-    fn share(&self, count: i64) {
+    fn share(&self, count: i64, mark: Mark) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.get_or_insert((count, self.now));
+        if shared.is_none_or(|begun| begun.starts < self.starts) {
+            *shared = Some(Begun { starts: self.starts, count, mark });
+        }
     }
 
     /// Where the window of a 48-bit time begins.
@@ -237,8 +253,9 @@ mod tests {
         let mut first = Clock::new();
         let mut second = first.clone();
         first.arrive(Mark(60_000_000_000), tick);
-        first.restart_at_zero();
+        first.restart_at_zero(1, Mark(60_000_000_000));
         assert_eq!(first.short(123, tick), 123);
+        second.restart_at_zero(1, Mark(60_000_000_000));
         for clock in [&mut second, &mut first] {
             clock.arrive(Mark(61_000_000_000), tick);
             assert_eq!(clock.short(125_000_123, tick), 125_000_123);

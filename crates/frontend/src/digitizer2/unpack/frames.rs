@@ -12,20 +12,20 @@ pub(super) struct FrameCounter {
     expected: Option<u32>,
     /// Where the count of a run begins, where that is known.
     begins: Option<u32>,
-    /// A run has begun in the data.
-    started: bool,
+    /// How often a run has begun in the data.
+    starts: u32,
 }
 
 impl FrameCounter {
     /// The count of a board that we arm: it begins at 0, so that the loss of the first aggregates shows. What comes before the
     /// marker of the arming is left from another run.
     pub fn from_zero() -> FrameCounter {
-        FrameCounter { expected: None, begins: Some(0), started: false }
+        FrameCounter { expected: None, begins: Some(0), starts: 0 }
     }
 
     /// Forgets the count: the board has cleared its memory. Before the start it has counted nothing; in a run, nobody knows.
     pub fn restart(&mut self) {
-        self.expected = self.begins.filter(|_| !self.started);
+        self.expected = self.begins.filter(|_| self.starts == 0);
     }
 
     /// Forgets the count: what comes next was counted by nobody here.
@@ -33,8 +33,13 @@ impl FrameCounter {
         self.expected = None;
     }
 
-    fn start(&mut self) {
-        self.started = true;
+    /// How often a run has begun in the data: as often as the decoder reads it.
+    pub fn starts(&self) -> u32 {
+        self.starts
+    }
+
+    fn start(&mut self, header: SpecialHeader) {
+        self.starts += u32::from(header.is_consistent());
         self.expected = self.begins;
     }
 
@@ -50,7 +55,9 @@ impl FrameCounter {
                 }
                 self.expected = Some(header.counter().wrapping_add(1) & COUNTER_MASK);
             }
-            Format::Special if SpecialHeader(header.0).id() == SpecialId::Start => self.start(),
+            Format::Special if SpecialHeader(header.0).id() == SpecialId::Start => {
+                self.start(SpecialHeader(header.0));
+            }
             Format::Special | Format::Scope | Format::Unknown(_) => {}
         }
         wire.input(Unit::Frames, 1 + missing);

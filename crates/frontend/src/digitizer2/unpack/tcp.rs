@@ -186,6 +186,10 @@ impl Cut for EventCutter {
         self.state = State::START;
         self.counter.restart();
     }
+
+    fn starts(&self) -> u32 {
+        self.counter.starts()
+    }
 }
 
 impl EventCutter {

@@ -341,6 +341,10 @@ impl Unpack for UdpUnpack {
         self.count_held();
     }
 
+    fn starts(&self) -> u32 {
+        self.counter.starts()
+    }
+
     fn tally(&self) -> &Tally {
         &self.tally
     }

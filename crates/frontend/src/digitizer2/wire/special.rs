@@ -5,7 +5,7 @@
 //!  each     63..56 type: 0 48-bit, 1 32-bit, 2 acquisition width | 55..0 data
 //! ```
 
-use super::{TIME_MASK, bits};
+use super::{EventHeader, TIME_MASK, bits};
 
 /// What a special event says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,11 @@ impl SpecialHeader {
     /// Words that follow it.
     pub const fn additional_words(self) -> u8 {
         bits(self.0, 32, 8) as u8
+    }
+
+    /// Whether the words of the whole event are those that follow it, and itself.
+    pub const fn is_consistent(self) -> bool {
+        EventHeader(self.0).word_count() == self.additional_words() as u32 + 1
     }
 }
 
