@@ -52,6 +52,8 @@ pub(super) struct Member {
     past: Box<Tally>,
     /// Why the connection is gone.
     failure: Option<String>,
+    /// What of a file that has ended could not be read.
+    unreadable: Option<String>,
 }
 
 impl Member {
@@ -76,6 +78,7 @@ impl Member {
             silent_at: Some(now + settings.silence),
             past: Box::default(),
             failure: None,
+            unreadable: None,
         }
     }
 
@@ -196,6 +199,7 @@ impl Member {
         let mut place = String::new();
         if let Some(live) = self.live.take() {
             self.past.add_all(live.tally());
+            self.unreadable = live.unreadable();
             place = live.description();
         }
         self.state = if comes_back { State::Away } else { State::Ended };
@@ -255,6 +259,11 @@ impl Member {
 
     pub(super) fn witnesses(&self) -> Vec<(&'static str, u64)> {
         self.live.as_ref().map_or_else(Vec::new, |live| live.witnesses())
+    }
+
+    /// What of a file could not be read, and where.
+    pub(super) fn unreadable(&self) -> Option<String> {
+        self.live.as_ref().map_or_else(|| self.unreadable.clone(), |live| live.unreadable())
     }
 
     pub(super) fn description(&self) -> String {

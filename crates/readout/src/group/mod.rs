@@ -469,6 +469,11 @@ impl Group {
         self.members[link.index()].witnesses()
     }
 
+    /// What of a link's file could not be read, and where, in words; `None` when all of it was, and of what is no file.
+    pub fn unreadable(&self, link: LinkId) -> Option<String> {
+        self.members[link.index()].unreadable()
+    }
+
     /// One line on a link's socket.
     pub fn description(&self, link: LinkId) -> String {
         self.members[link.index()].description()

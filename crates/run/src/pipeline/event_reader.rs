@@ -392,6 +392,9 @@ impl EventReader {
         {
         }
         self.pass_on(mark, None, true, signals);
+        for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {
+            signals.note_failure(message);
+        }
         self.busy.set(false, mark);
         self.publish(mark);
         self.witness();

@@ -103,6 +103,14 @@ impl Links {
         }
     }
 
+    /// What of a link's file could not be read, and where.
+    pub(crate) fn unreadable(&self, link: LinkId) -> Option<String> {
+        match self {
+            Links::Live(group) => group.unreadable(link),
+            Links::Replayed(links) => links.unreadable(link),
+        }
+    }
+
     pub(crate) fn split(&self, link: LinkId) -> &dyn Split {
         match self {
             Links::Live(group) => group.split(link),

@@ -88,6 +88,10 @@ impl ReplayedLinks {
         self.links[link.index()].counted.clone()
     }
 
+    pub(crate) fn unreadable(&self, link: LinkId) -> Option<String> {
+        self.links[link.index()].replay.unreadable()
+    }
+
     pub(crate) fn split(&self, link: LinkId) -> &dyn Split {
         &*self.links[link.index()].split
     }

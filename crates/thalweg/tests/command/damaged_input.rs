@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::process::{Ended, Folder, assert_books_close, number, thalweg};
+use crate::refused::datagram;
 
 /// A packet of 20 bytes: number, bytes behind the header, time, and payload.
 fn packet(number: u32) -> Vec<u8> {
@@ -63,15 +64,15 @@ fn record(file: &mut Vec<u8>, index: u32, payload: &[u8]) -> usize {
     at
 }
 
-fn capture(packets: u32) -> (Vec<u8>, Vec<usize>) {
+fn capture(packets: u32, payload: impl Fn(u32) -> Vec<u8>) -> (Vec<u8>, Vec<usize>) {
     let mut file = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
-    let starts = (0..packets).map(|index| record(&mut file, index, &packet(index))).collect();
+    let starts = (0..packets).map(|index| record(&mut file, index, &payload(index))).collect();
     (file, starts)
 }
 
 #[test]
 fn a_damaged_capture_is_read_on_and_what_is_not_read_is_lost_with_its_place() {
-    let (sound, starts) = capture(1000);
+    let (sound, starts) = capture(1000, packet);
     let summary = run("sound.pcap", &sound, false).done().json();
     assert_eq!(number(&summary, "hits_recorded"), 1000);
     let mut damaged = sound;
@@ -82,6 +83,34 @@ fn a_damaged_capture_is_read_on_and_what_is_not_read_is_lost_with_its_place() {
     assert_books_close(&summary);
     assert_eq!(number(&summary, "hits_recorded"), 999, "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "bytes"), 64, "{summary:#}");
+    assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
+    let failures = summary["failures"].to_string();
+    assert!(
+        failures.contains("damaged.pcap") && failures.contains(&format!("at byte {}", starts[600])),
+        "{failures}"
+    );
+}
+
+#[test]
+fn a_damaged_capture_of_triggered_boards_fails_the_run_with_its_place() {
+    let (mut bytes, starts) = capture(1000, |index| datagram(10, 7, u64::from(index)));
+    let read = |name: &str, bytes: &[u8]| {
+        let folder = Folder::new();
+        std::fs::write(folder.path().join(name), bytes).expect("written");
+        let text = format!(
+            "[[source]]\nname = \"boards\"\nformat = \"fragment\"\nurl = \"pcap://{name}\"\nfirst_board = 10\nboards = 1\n\
+             [record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n",
+            folder.at("runs")
+        );
+        thalweg(&["run", &folder.file("run.toml", &text), "--json"])
+    };
+    let events = |summary: &Value| number(&summary["events"], "events_recorded");
+    assert_eq!(events(&read("sound.pcap", &bytes).done().json()), 1000);
+    bytes[starts[600] + 8..starts[600] + 12].fill(0xFF);
+    let ended = read("damaged.pcap", &bytes);
+    let summary = ended.json();
+    assert_books_close(&summary);
+    assert_eq!((ended.code, events(&summary)), (Some(1), 999), "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
     let failures = summary["failures"].to_string();
     assert!(

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use crate::process::{Folder, Running, assert_books_close, free_port, number};
 
 /// A header of the fragment format with a right check (docs/formats/fragment.md), and a payload of 8 bytes.
-fn datagram(board: u16, run: u32, trigger: u64) -> Vec<u8> {
+pub fn datagram(board: u16, run: u32, trigger: u64) -> Vec<u8> {
     let mut bytes = vec![0x74, 0x57, 1, 0];
     bytes.extend(board.to_be_bytes());
     bytes.extend([0, 1]);
