@@ -124,6 +124,8 @@ struct Rounds {
     audit: SnapshotAudit,
     /// A pause that was asked for.
     pausing: bool,
+    /// The vetoes of emulated boards are closed.
+    inhibiting: bool,
 }
 
 impl Watched {
@@ -142,6 +144,7 @@ impl Watched {
             number: 0,
             audit: SnapshotAudit::default(),
             pausing: false,
+            inhibiting: false,
         };
         self.handle.set_ledger(&self.ledger);
         self.handle.set_signals(&self.signals);
@@ -185,14 +188,18 @@ impl Watched {
             || end.events.is_some_and(|wanted| events() >= wanted)
     }
 
-    /// Holds triggers back, closes vetoes, and has the hits of other boards left out; or lets all of them go on.
+    /// Holds triggers back, closes vetoes, and has the hits of other boards left out; or lets all of them go on. While the recording
+    /// waits for disk space, vetoes are closed without a command, too: nobody would take what these boards measure.
     fn pause(&self, wanted: bool, rounds: &mut Rounds, paths: &dyn WatchedPaths) {
+        let inhibits = wanted || self.signals.is_paused();
+        if std::mem::replace(&mut rounds.inhibiting, inhibits) != inhibits {
+            paths.inhibit(inhibits);
+        }
         match (wanted, std::mem::replace(&mut rounds.pausing, wanted)) {
             (true, false) => self.busy.raise(),
             (false, true) => self.busy.lower(),
             _ => return,
         }
-        paths.inhibit(wanted);
         self.signals.set_on_hold(wanted);
     }
 

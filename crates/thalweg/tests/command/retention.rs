@@ -236,3 +236,32 @@ fn a_run_that_ends_on_a_full_disk_waits_for_room_where_it_may() {
     assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
     assert!(reports.len() == 1 && reports[0]["ok"] == true, "{reports:#?}");
 }
+
+#[test]
+fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
+    // A file leaves room for a third of the run. It is removed when nothing was written for a second.
+    let folder = Folder::new();
+    let file = configuration(&folder, "hits = 400_000", 12_000, "most_runs = 100");
+    let text = std::fs::read_to_string(&file).expect("written");
+    let text = text.replace("[record.retention]\nmost_runs = 100\n", "");
+    std::fs::write(&file, text.replace("batch_age_s = 0.1", "batch_age_s = 0.1\non_full = \"pause\""))
+        .expect("written");
+    let script = "head -c 15000000 /dev/zero >filler\n\
+                  room() { df --output=avail -B1 . | tail -1; }\n\
+                  (before=; now=$(room); until [ $now -lt 1000000 ] && [ \"$before\" = $now ]; do \
+                  before=$now; sleep 1; now=$(room); done; rm filler) &\n\
+                  \"$0\" run $FILE --json >../new.json 2>../new.txt; echo $? >../code; wait";
+    let Some(reports) = on_a_small_disk(&folder, 18, &file, script) else { return };
+    assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
+    let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
+    assert_books_close(&summary);
+    let lines = summary["ledger"].as_array().expect("a list").iter();
+    let inhibited: u64 = lines
+        .filter(|line| line["stage"] == "sender" && line["unit"] == "hits")
+        .map(|line| number(line, "filtered"))
+        .sum();
+    // What was on its way when the disk was full finds no room; nothing follows it.
+    let lost = number(&summary, "hits_lost");
+    assert!(inhibited > 10_000 && lost < inhibited / 2, "{inhibited} not taken, {lost} lost: {summary:#}");
+    assert!(reports.len() == 1 && reports[0]["ok"] == true, "{reports:#?}");
+}
