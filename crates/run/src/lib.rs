@@ -23,6 +23,7 @@ pub mod supervise;
 mod assemble;
 mod boards;
 mod error;
+mod kernel_memory;
 mod open;
 mod open_links;
 mod pipeline;

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use super::Item;
+use crate::kernel_memory;
 
 /// The sum of a budget, bytes.
 pub(super) fn total(budget: &[Item]) -> u64 {
@@ -61,7 +62,7 @@ fn gibibytes(bytes: u64) -> String {
 /// Memory that this process can have, bytes: that of the machine, or of a control group with less. `None` where the system does not tell.
 pub(super) fn machine_memory() -> Option<u64> {
     let text = |path: &Path| std::fs::read_to_string(path).ok();
-    let machine = memory_of(&text(Path::new("/proc/meminfo"))?)?;
+    let machine = kernel_memory::host_bytes("MemTotal")?;
     let groups = text(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     let root = Path::new("/sys/fs/cgroup");
@@ -73,11 +74,6 @@ pub(super) fn machine_memory() -> Option<u64> {
         .collect::<Vec<_>>();
     let limits = limits.iter().filter_map(|group| text(&group.join("memory.max"))?.trim().parse().ok());
     Some(limits.fold(machine, u64::min))
-}
-
-fn memory_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -107,8 +103,6 @@ mod tests {
 
     #[test]
     fn the_memory_of_the_machine_is_read() {
-        assert_eq!(memory_of("MemTotal:       16 kB\nMemFree: 1 kB\n"), Some(16 << 10));
-        assert_eq!(memory_of("nothing"), None);
         assert!(machine_memory().is_some_and(|bytes| bytes > 1 << 20));
     }
 }

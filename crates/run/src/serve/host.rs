@@ -11,6 +11,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::config::Configuration;
+use crate::kernel_memory;
 use crate::supervise::LiveState;
 
 /// What is asked of the kernel for datagrams where the configuration asks for nothing.
@@ -98,12 +99,9 @@ fn disk(free_bytes: u64, left_seconds: Option<f64>) -> Option<Value> {
 }
 
 fn memory(meminfo: &str) -> Option<Value> {
-    let kibibytes = |key: &str| -> Option<f64> {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    let (available, all) = (kibibytes("MemAvailable:")?, kibibytes("MemTotal:")?);
-    let found = format!("{:.1} of {:.1} GB available", available * 1024e-9, all * 1024e-9);
+    let bytes = |key: &str| kernel_memory::bytes(meminfo, key).map(|bytes| bytes as f64);
+    let (available, all) = (bytes("MemAvailable")?, bytes("MemTotal")?);
+    let found = format!("{:.1} of {:.1} GB available", available * 1e-9, all * 1e-9);
     let advice = "end other programs, or lower the budgets that `thalweg run --explain` shows";
     Some(check("memory", available > FREE_MEMORY_SHARE * all, found, advice))
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::host;
 use crate::config::Configuration;
+use crate::kernel_memory;
 use crate::supervise::LiveState;
 
 /// The system screen's object.
@@ -48,16 +49,10 @@ fn loads() -> Option<Vec<f64>> {
 
 /// This process and the host, bytes.
 fn memory() -> Value {
-    let kibibytes = |file: &str, key: &str| -> Option<u64> {
-        let text = read(file)?;
-        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-        line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let bytes = |file: &str, key: &str| kibibytes(file, key).map(|kibibytes| kibibytes << 10);
     json!({
-        "resident_bytes": bytes("/proc/self/status", "VmRSS"),
-        "host_bytes": bytes("/proc/meminfo", "MemTotal"),
-        "host_available_bytes": bytes("/proc/meminfo", "MemAvailable"),
+        "resident_bytes": kernel_memory::own_bytes("VmRSS"),
+        "host_bytes": kernel_memory::host_bytes("MemTotal"),
+        "host_available_bytes": kernel_memory::host_bytes("MemAvailable"),
     })
 }
 
