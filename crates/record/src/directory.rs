@@ -118,8 +118,24 @@ impl RunDirectory {
         };
         let path = parent.join(name);
         fs::create_dir(&path).map_err(failed)?;
-        let lock = DirectoryLock::shared(&path).ok().flatten().map(Arc::new);
+        let lock = RunDirectory::lock_new(&path).inspect_err(|_| {
+            // Nothing is in it: a run that does not begin leaves no number.
+            let _still_used = fs::remove_dir(&path);
+        })?;
         Ok(RunDirectory { path, number, _lock: lock })
+    }
+
+    /// Locks the directory of a run that begins, so that `recover` and the removal of old tables leave it alone.
+    fn lock_new(path: &Path) -> Result<Option<Arc<DirectoryLock>>, RecordError> {
+        let lock = DirectoryLock::shared(path)?;
+        if lock.is_none() {
+            tracing::warn!(
+                "{}: could not be locked (its file system may have no locks): other programs cannot see that this run is being \
+                 written; keep `recover` and other writers away from it until it has ended, or record to a local disk",
+                path.display()
+            );
+        }
+        Ok(lock.map(Arc::new))
     }
 
     /// An existing run's directory; `runs/000007` finds `runs/000007-title`, too. A path without a number, such as a copy of
@@ -484,6 +500,16 @@ mod tests {
         assert!(runs[19].path().ends_with("000020-n-2-boards"), "{runs:?}");
         assert!(runs[0].bytes_left().expect("known") > 0);
         assert_eq!(RunDirectory::create(&parent, "").expect("made").path(), parent.join("000021"));
+    }
+
+    #[test]
+    fn a_new_run_is_not_written_into_a_directory_that_another_process_has_locked() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let holder = DirectoryLock::exclusive(folder.path()).expect("a directory").expect("free");
+        let message = RunDirectory::lock_new(folder.path()).expect_err("held").to_string();
+        assert!(message.contains("try again in a few seconds"), "{message}");
+        drop(holder);
+        assert!(RunDirectory::lock_new(folder.path()).expect("free").is_some());
     }
 
     #[test]
