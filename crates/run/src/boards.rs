@@ -29,12 +29,15 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
     let (mut whole, mut told) = (configuration.clone(), BoardsTold::new());
     for source in &mut whole.sources {
         let FormatSettings::Hits(HitFormat::Digitizer2(_)) = &source.format else { continue };
-        let facts = match source.endpoint.url.scheme() {
-            "emulate" => Some(source.emulated_board().facts()),
-            _ => thalweg_readout::ask_board(&located_endpoint(configuration, source))?,
+        let facts = if source.endpoint.url.scheme() == "emulate" {
+            // What it says was taken when the configuration was read.
+            source.emulated_board().facts()
+        } else if let Some(facts) = thalweg_readout::ask_board(&located_endpoint(configuration, source))? {
+            complete(source, &facts).map_err(|error| configuration.invalid_source(source, error))?;
+            facts
+        } else {
+            continue;
         };
-        let Some(facts) = facts else { continue };
-        complete(source, &facts).map_err(|error| configuration.invalid_source(source, error))?;
         told.insert(source.head.name.clone(), facts);
     }
     Ok((whole, told))
