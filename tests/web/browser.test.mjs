@@ -501,6 +501,7 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
             .locator(":is(.screen .panel, .screen .stamp, .screen .empty):visible")
             .first()
             .waitFor({ timeout: WAIT_MS });
+          // Time to complain in: a screen that is right stays so however long it is.
           await page.waitForTimeout(PICTURES ? 4000 : 300);
           const wider = await page.evaluate(() =>
             Math.max(
@@ -555,6 +556,7 @@ describe("a server that tells little", { skip, concurrency: 1 }, () => {
       const { page, complaints, close } = await open_page(browser, server.address);
       for (const screen of ["spectra", "pulses", "events", "runs", "system", "run"]) {
         await go(page, `#/${screen}`);
+        // Time to complain in, as above.
         await page.waitForTimeout(150);
       }
       await text_when(

@@ -17,10 +17,10 @@ fn items_arrive_in_order_and_once() {
         }
     });
     for expected in 0..100_000 {
-        assert_eq!(consumer.pop_wait(Duration::from_secs(5)), Some(expected));
+        assert_eq!(consumer.pop_wait(Duration::from_secs(60)), Some(expected));
     }
     thread.join().expect("no panic");
-    assert_eq!(consumer.pop_wait(Duration::from_secs(5)), None, "closed and drained");
+    assert_eq!(consumer.pop_wait(Duration::from_secs(60)), None, "closed and drained");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn batches_are_exchanged_until_the_other_end_is_gone() {
     let thread = std::thread::spawn(move || {
         let sum: u32 = (0..100)
             .map(|_| {
-                let batch = down.receive_wait(Duration::from_secs(5)).expect("sent");
+                let batch = down.receive_wait(Duration::from_secs(60)).expect("sent");
                 down.give_back(0);
                 batch
             })

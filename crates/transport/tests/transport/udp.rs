@@ -211,7 +211,7 @@ fn idleness_ends_after_the_wait() {
     let start = Instant::now();
     assert_eq!(receiver.receive(&mut frames, Duration::from_micros(500)).expect("a socket"), Received::Idle);
     let passed = start.elapsed();
-    assert!(passed >= Duration::from_micros(400) && passed < Duration::from_secs(2), "{passed:?}");
+    assert!(passed >= Duration::from_micros(400) && passed < Duration::from_secs(10), "{passed:?}");
 }
 
 #[test]
