@@ -87,7 +87,7 @@ run-rust:
 
 .PHONY: test-doc
 test-doc: ## The examples in the documentation of the crates
-	$(LINTED) $(CARGO) test --workspace --locked --quiet --doc
+	+$(LINTED) $(CARGO) test --workspace --locked --quiet --doc
 
 .PHONY: test-python
 test-python: ## Other programs read the recordings; the command end to end

@@ -85,6 +85,7 @@ pub(super) fn process(conditions: &Conditions) -> Result<Measured, BenchError> {
         .with("up_to_stage", rows)
         .with("two_cores", rate(&two_cores))
         .with("two_cores_to_one", two_cores.speed_ratio)
+        .with("two_cores_to_one_range", two_cores.ratio_range.to_vec())
         .with("directory", folder.display().to_string())
         .into())
 }

@@ -83,6 +83,7 @@ fn point(measured: &Measurement) -> Value {
         "unit": measured.unit,
         "yardstick_value": measured.yardstick_value,
         "ratio": measured.ratio,
+        "ratio_range": measured.ratio_range,
         "parameters": measured.parameters,
     })
 }
