@@ -1,15 +1,38 @@
 #!/usr/bin/env python3
-"""The tables of docs/PERFORMANCE.md from what `make bench` has written.
+"""Writes the tables of docs/PERFORMANCE.md and README.md from what `make bench` has written, so that nobody copies a figure.
 
-    target/bench/NAME.json ─► one row of the first table each, in the order in which they were measured
-                          └► a table of its own for each bench at several sizes, and for the stages of `process`
+    performance_table.py DIRECTORY
+
+    DIRECTORY/NAME.json ─┬► docs/PERFORMANCE.md: one row each, in the order in which they were measured, and a table of its
+                         │  own for each bench at several sizes, and for the stages of `process`
+                         └► README.md: the rows of README_ROWS
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
 CLOCKS = {"wall": "wall clock", "processor": "processor time"}
+ROOT = Path(__file__).resolve().parent.parent
+README_ROWS = [
+    ("UDP receive, 8972-byte datagrams", "receive-udp"),
+    ("the same, 1024-byte datagrams", "receive-udp-1024"),
+    ("TCP receive", "receive-tcp"),
+    ("decode 16-byte hits", "decode"),
+    ("decode hits with waveforms", "decode-waveforms"),
+    ("time order, 8 boards, uniform", "order"),
+    ("the same, bursty", "order-bursty"),
+    ("the same, 1:100 with disorder and an idle board", "order-unequal"),
+    ("record hits, uncompressed", "record"),
+    ("memory → decode → order → file", "path"),
+    ("memory → decode → order → cuts → coincidence → spectra → file, 512 channels (goal 40 M)", "process"),
+    ("one board at its limit over loopback UDP, decoded and ordered", "live"),
+    ("the same, every hit recorded in memory", "live-record"),
+    ("half of that, with coincidence and all spectra of 64 channels", "live-process"),
+    ("receive and build events of 2 to 512 boards over TCP, the slowest point", "build"),
+    ("record events of 105 × 380 B", "record-events"),
+]
 # What a point of a bench at several sizes is told by: lines of the table, then its columns.
 AXES = [("links", "fragment_bytes"), ("line", "fragment_bytes"), ("units", "fragment_bytes"), ("fragments", "offered_hz"),
         ("processes", "message_bytes"), ("sources", "pattern")]
@@ -40,54 +63,85 @@ def row(name, measured):
 
 
 def sweep(name, measured):
-    """The points of one bench at several sizes: its figure and, below it, the ratio."""
+    """The points of one bench at several sizes: figure, and ratio with its spread."""
     points = measured["parameters"]["sweep"]
     changing = [key for key in points[0]["parameters"]
                 if len({str(point["parameters"].get(key)) for point in points}) > 1]
     lines, columns = next((axes for axes in AXES if axes[1] in changing), (None, changing[0]))
-    told = lambda point, key: point["parameters"].get(key, "") if key else ""
-    names = list(dict.fromkeys(told(point, lines) for point in points))
-    sizes = list(dict.fromkeys(told(point, columns) for point in points))
-    clock = CLOCKS[measured["clock"]]
-    print(f"\n**`{name}`**, {measured['repeats']} repeats, {clock}, divided by: {measured['yardstick']}\n")
-    print(f"| {lines or ''} | " + " | ".join(f"{columns.replace('_', ' ')} {size:g}" if isinstance(size, (int, float))
-                                              else str(size) for size in sizes) + " |")
-    print("|" + "---|" * (len(sizes) + 1))
-    for line in names:
-        cells = []
-        for size in sizes:
-            at = [point for point in points if told(point, lines) == line and told(point, columns) == size]
-            cells += [f"{short(at[0]['value'])}{at[0]['unit']}, {spread(at[0]['ratio'], at[0].get('ratio_range'))}"] if at else [""]
-        print(f"| {line} | " + " | ".join(cells) + " |")
+
+    def at(point, key):
+        return point["parameters"].get(key, "") if key else ""
+
+    def cell(line, size):
+        found = [point for point in points if (at(point, lines), at(point, columns)) == (line, size)]
+        return f"{short(found[0]['value'])}{found[0]['unit']}, {spread(found[0]['ratio'], found[0].get('ratio_range'))}" if found else ""
+
+    names = list(dict.fromkeys(at(point, lines) for point in points))
+    sizes = list(dict.fromkeys(at(point, columns) for point in points))
+    yield f"\n**`{name}`**, {measured['repeats']} repeats, {CLOCKS[measured['clock']]}, against: {measured['yardstick']}\n"
+    yield f"| {columns.replace('_', ' ')} | " + " | ".join(str(name) for name in names) + " |"
+    yield "|" + "---|" * (len(names) + 1)
+    for size in sizes:
+        yield f"| {size} | " + " | ".join(cell(line, size) for line in names) + " |"
 
 
 def stages(measured):
     """What each stage of `process` adds."""
     parameters = measured["parameters"]
-    print(f"\n**`process`** by stage, {measured['repeats']} repeats, {CLOCKS[measured['clock']]}\n")
-    print("| all stages up to | hits/s | ns per hit for the stage |\n|---|---|---|")
+    yield f"\n**`process`** by stage, {measured['repeats']} repeats, {CLOCKS[measured['clock']]}\n"
+    yield "| all stages up to | hits/s | ns per hit for the stage |\n|---|---|---|"
     before_ns = 0.0
     for stage, rate in sorted(parameters["up_to_stage"].items(), key=lambda each: -each[1]):
         ns = 1e9 / rate
-        print(f"| {stage} | {short(rate)}| {ns - before_ns:.1f} |")
+        yield f"| {stage} | {short(rate)}| {ns - before_ns:.1f} |"
         before_ns = ns
     ratio = spread(parameters["two_cores_to_one"], parameters.get("two_cores_to_one_range"))
-    print(f"\nOn two cores, wall clock: {short(parameters['two_cores'])}hits/s, {ratio} of one.")
+    yield f"\nOn two cores, wall clock: {short(parameters['two_cores'])}hits/s, {ratio} of one."
+
+
+def performance(measured):
+    """The tables of docs/PERFORMANCE.md."""
+    yield "| bench | figure | ratio (lowest to highest) | baseline | clock | files in | cores | repeats |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, figures in measured.items():
+        yield row(name, figures)
+    for name, figures in measured.items():
+        if "sweep" in figures["parameters"]:
+            yield from sweep(name, figures)
+        if "up_to_stage" in figures["parameters"]:
+            yield from stages(figures)
+
+
+def readme(measured):
+    """The table of README.md."""
+    yield "| what | figure | ratio (lowest to highest) | to | cores |"
+    yield "|---|---|---|---|---|"
+    for words, name in README_ROWS:
+        if name in measured:
+            figures = measured[name]
+            figure = f"{short(figures['value'])}{figures['unit']}, {CLOCKS[figures['clock']]}"
+            ratio = spread(figures["ratio"], figures["ratio_range"])
+            yield f"| {words} | {figure} | {ratio} | {figures['yardstick']} | {figures['cores']} |"
+
+
+def write(file, lines):
+    """Replaces what stands between the marks of a document."""
+    text = file.read_text()
+    between = re.compile(r"(<!-- figures -->\n).*(<!-- end of figures -->)", re.DOTALL)
+    if not between.search(text):
+        sys.exit(f"{file}: no `<!-- figures -->` and `<!-- end of figures -->` to write between")
+    table = "\n".join(lines) + "\n"
+    file.write_text(between.sub(lambda found: found[1] + table + found[2], text))
 
 
 def main():
-    """Prints the tables of a directory, oldest file first: the order in which they were measured."""
+    """Reads a directory, oldest file first, which is the order in which they were measured, and writes both documents."""
     files = sorted(Path(sys.argv[1]).glob("*.json"), key=lambda file: file.stat().st_mtime)
+    if not files:
+        sys.exit(f"{sys.argv[1]}: no figures; `make bench` writes them")
     measured = {file.stem: json.loads(file.read_text()) for file in files}
-    print("| bench | figure | ratio (lowest to highest) | baseline | clock | files in | cores | repeats |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, figures in measured.items():
-        print(row(name, figures))
-    for name, figures in measured.items():
-        if "sweep" in figures["parameters"]:
-            sweep(name, figures)
-        if "up_to_stage" in figures["parameters"]:
-            stages(figures)
+    write(ROOT / "docs/PERFORMANCE.md", performance(measured))
+    write(ROOT / "README.md", readme(measured))
 
 
 if __name__ == "__main__":

@@ -239,18 +239,18 @@ fn a_run_that_ends_on_a_full_disk_waits_for_room_where_it_may() {
 
 #[test]
 fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
-    // A file leaves room for a third of the run. It is removed when nothing was written for a second.
+    // A file leaves room for a third of the run. It is removed a second after the run has said that it waits: what boards would have
+    // measured meanwhile goes by the clock.
     let folder = Folder::new();
     let file = configuration(&folder, "hits = 400_000", 12_000, "most_runs = 100");
     let text = std::fs::read_to_string(&file).expect("written");
     let text = text.replace("[record.retention]\nmost_runs = 100\n", "");
     std::fs::write(&file, text.replace("batch_age_s = 0.1", "batch_age_s = 0.1\non_full = \"pause\""))
         .expect("written");
-    let script = "head -c 15000000 /dev/zero >filler\n\
-                  room() { df --output=avail -B1 . | tail -1; }\n\
-                  (before=; now=$(room); until [ $now -lt 1000000 ] && [ \"$before\" = $now ]; do \
-                  before=$now; sleep 1; now=$(room); done; rm filler) &\n\
-                  \"$0\" run $FILE --json >../new.json 2>../new.txt; echo $? >../code; wait";
+    let script = "head -c 15000000 /dev/zero >filler\n: >../states\n\
+                  (until grep -q '\"paused_by\":\"disk\"' ../states || [ -e ../code ]; do sleep 0.1; done; sleep 1; rm filler) &\n\
+                  \"$0\" run $FILE --states --json >../states 2>../new.txt; echo $? >../code; wait\n\
+                  grep -v '^{\"sequence\":' ../states >../new.json";
     let Some(reports) = on_a_small_disk(&folder, 18, &file, script) else { return };
     assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
     let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
