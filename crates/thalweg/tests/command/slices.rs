@@ -87,7 +87,8 @@ fn slices_by_source(events: &[RecordedEvent]) -> Vec<u64> {
 #[test]
 fn every_hit_of_two_boards_is_in_the_slice_of_its_time() {
     let folder = Folder::new();
-    let file = two_boards(&folder, r#"["hits", "events", "fragments"]"#, "");
+    // However long a busy machine lets one board wait, none of its hits is late.
+    let file = two_boards(&folder, r#"["hits", "events", "fragments"]"#, "silence_ms = 20_000");
     let summary = thalweg(&["run", &file, "--seconds", "3", "--json"]).done().json();
     assert_books_close(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
