@@ -146,7 +146,7 @@ fn forty_readout_units_and_two_hundred_strangers_find_their_place() {
     let text = (0..UNITS).map(source).chain((0..UNITS).map(readout)).collect::<String>()
         + &unit("bu-0", "builder", &reached(&urls[0]))
         + &unit("evm", "manager", &reached(&urls[1]))
-        + "[trigger]\nprogram = \"constant\"\nrate_hz = 200.0\ntriggers = 100\n[build]\nfull = \"hold\"\n"
+        + "[trigger]\nprogram = \"constant\"\nrate_hz = 250.0\ntriggers = 1000\n[build]\nfull = \"hold\"\n"
         + &format!("[record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n", folder.at("runs"));
     let file = folder.file("run.toml", &text);
     let events = node(&file, "events");
