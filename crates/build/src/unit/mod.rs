@@ -58,6 +58,11 @@
 //! its files ([`OnFile`]), and what nobody else remembers is assigned with an attempt above that. (What cannot be known is what a
 //! builder wrote that has died for good, of ranges that every other unit has forgotten as well.)
 //!
+//! **Overruled.** `OnFile` says how far the files reach, not which ranges they have. So when the manager, the builder of a range and every
+//! readout unit that heard of its release have died, and one that did not hear still keeps it, no report tells a range that was written
+//! from one that was not. It is taken for open: what that one keeps would be lost otherwise. The later attempt lacks what the dead had, and
+//! overrules a row that has it; both are on file, and `verify` counts the earlier as superseded.
+//!
 //! **Death.** A readout unit that dies takes its boards' fragments of open events along: builders close those events
 //! as [`UnitLost`](thalweg_data::Closing::UnitLost) when it has been gone for `dead_ms`, or at once when it is back and says that it no
 //! longer has them. It goes on with the triggers that nobody was assigned yet.

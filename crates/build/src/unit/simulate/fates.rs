@@ -44,6 +44,8 @@ enum Fate {
     DiedWithReadout,
     CountedByReadout,
     CountedByBuilder,
+    /// Written and acknowledged, and whoever heard so has died, the event manager among them: a unit that had not heard kept the range, and
+    /// it was built again with what was left.
     Superseded,
     CutFromDisk,
     /// On file, and late for a later attempt, which left no row.
@@ -99,6 +101,14 @@ impl Lost {
             _ => &mut self.cut_from_disk,
         } += 1;
     }
+}
+
+/// What was found of the fragments of all boards.
+#[derive(Default)]
+struct Found {
+    /// Of each trigger, how far the fragment had come that came furthest.
+    furthest: BTreeMap<u64, Fate>,
+    superseded: u64,
 }
 
 /// The evidence that does not belong to one readout unit.
@@ -165,16 +175,17 @@ impl Evidence<'_> {
 }
 
 impl World {
-    /// Finds the fate of every fragment. Returns what became of the triggers of which no row is on file.
-    pub(super) fn fates(&self, last: &BTreeMap<u64, Row>) -> Result<Lost, String> {
+    /// Finds the fate of every fragment. Returns what became of the triggers of which no row is on file, and how many fragments are in a
+    /// row that a later attempt without them overrules.
+    pub(super) fn fates(&self, last: &BTreeMap<u64, Row>) -> Result<(Lost, u64), String> {
         let living = self.builders.iter().filter_map(|process| process.unit.as_ref());
         let mut lost_parts = self.lost_parts_of_the_dead.clone();
         lost_parts.extend(living.flat_map(|unit| unit.lost_parts().iter().copied()));
         let evidence = Evidence { last, disk: &self.disk, assigned: &self.assigned, lost_parts };
-        let mut furthest = BTreeMap::new();
+        let mut found = Found::default();
         for (readout, lives) in self.all_lives().into_iter().enumerate() {
             for life in &lives {
-                let left = self.fates_of(readout, life, &evidence, &mut furthest)?;
+                let left = self.fates_of(readout, life, &evidence, &mut found)?;
                 if !life.died {
                     let board = &self.crates[readout];
                     let (doubled, counted) = (board.doubled(), board.lost_fragments());
@@ -190,9 +201,9 @@ impl World {
         }
         let mut lost = Lost::default();
         for trigger in (0..self.accepted).filter(|trigger| !last.contains_key(trigger)) {
-            lost.count(*furthest.get(&trigger).ok_or(format!("trigger {trigger}: nobody was there"))?);
+            lost.count(*found.furthest.get(&trigger).ok_or(format!("trigger {trigger}: nobody was there"))?);
         }
-        Ok(lost)
+        Ok((lost, found.superseded))
     }
 
     /// The fates of one life's fragments; returns how many its local builder was without.
@@ -201,7 +212,7 @@ impl World {
         readout: usize,
         life: &Life,
         evidence: &Evidence<'_>,
-        furthest: &mut BTreeMap<u64, Fate>,
+        found: &mut Found,
     ) -> Result<u64, String> {
         let mut left = 0;
         for trigger in life.triggers.clone() {
@@ -224,7 +235,14 @@ impl World {
                         "it is on file and counted as lost, and every event manager lived".to_owned(),
                     ));
                 }
-                let known = furthest.entry(trigger).or_insert(fate);
+                if fate == Fate::Superseded && self.manager_deaths == 0 {
+                    return Err(words(
+                        "it was acknowledged and built again without it, and every event manager lived"
+                            .to_owned(),
+                    ));
+                }
+                found.superseded += u64::from(fate == Fate::Superseded);
+                let known = found.furthest.entry(trigger).or_insert(fate);
                 *known = (*known).max(fate);
             }
         }

@@ -170,6 +170,8 @@ pub struct Outcome {
     pub repeated: u64,
     /// On file nowhere, by reason.
     pub lost: Lost,
+    /// Fragments that were acknowledged and are on a disk, in a row that a later attempt without them overrules.
+    pub superseded: u64,
     /// Of those on file, with every source.
     pub complete: u64,
     /// Of those on file, without some.

@@ -115,9 +115,11 @@ impl Disk {
         })
     }
 
-    /// Whether a fragment was in a row that a power cut took.
+    /// Whether a power cut took the row of the highest attempt that had a fragment. Where it took an earlier one only, the fragment was not
+    /// lost with that: it was built again.
     pub fn was_cut(&self, trigger: u64, bit: u64) -> bool {
-        self.cut.range((trigger, 0)..=(trigger, u8::MAX)).any(|(_, boards)| boards & bit != 0)
+        let last = self.last_attempt_with(trigger, bit);
+        self.cut.get(&(trigger, last)).is_some_and(|boards| boards & bit != 0)
     }
 
     /// Every row that was ever written of a trigger, in words.
@@ -195,7 +197,7 @@ impl World {
         if last.keys().next_back().is_some_and(|trigger| *trigger >= self.accepted) {
             return Err("a trigger was built that there never was".to_owned());
         }
-        outcome.lost = self.fates(&last)?;
+        (outcome.lost, outcome.superseded) = self.fates(&last)?;
         let known = outcome.once + outcome.repeated + outcome.lost.total();
         if known != outcome.accepted || self.accepted + self.refused != self.offered {
             return Err(format!("{} triggers came: {outcome:?}", self.offered));
