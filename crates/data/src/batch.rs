@@ -93,6 +93,9 @@ pub struct Frames {
     /// Of a stream: how many bytes at the start of the first slice an earlier batch already held
     /// ([`crate::Source::carry`]). They were counted then, and are recorded once.
     pub carried: u32,
+    /// What the source had sent before these bytes is missing in the recording that they are read from: they may begin in
+    /// the middle of a unit, and go on from nothing.
+    pub interrupted: bool,
     /// Of units: the starts of the board before them.
     pub starts: BoardStarts,
 }
@@ -104,6 +107,7 @@ impl Frames {
         self.slices.clear();
         self.leases.clear();
         self.carried = 0;
+        self.interrupted = false;
         self.starts = BoardStarts::default();
     }
 

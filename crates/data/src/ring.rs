@@ -243,6 +243,8 @@ impl Sleeper {
 pub struct Upstream<T> {
     empties: Consumer<T>,
     fulls: Producer<T>,
+    /// Batches of the circuit.
+    batches: usize,
 }
 
 /// The reading end of a [`circuit`].
@@ -260,7 +262,7 @@ pub fn circuit<T>(count: usize, mut make: impl FnMut() -> T) -> (Upstream<T>, Do
             break;
         }
     }
-    (Upstream { empties: empties_out, fulls }, Downstream { fulls: fulls_out, empties })
+    (Upstream { empties: empties_out, fulls, batches: count.max(1) }, Downstream { fulls: fulls_out, empties })
 }
 
 impl<T> Upstream<T> {
@@ -300,6 +302,11 @@ impl<T> Upstream<T> {
     /// Batches on their way at about this moment.
     pub fn in_flight(&self) -> usize {
         self.fulls.len()
+    }
+
+    /// Whether every batch has come back: the other end has done with all that was sent.
+    pub fn is_at_rest(&self) -> bool {
+        self.empties.len() == self.batches
     }
 
     /// Whether the other end is gone.

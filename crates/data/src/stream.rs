@@ -75,6 +75,11 @@ impl StreamBuffer {
         }
     }
 
+    /// Tells that the next call takes so many bytes as a whole, where a block can hold them.
+    pub fn expect_bytes(&mut self, bytes: usize) {
+        self.smallest_tail = bytes.clamp(1, self.pool.block_size());
+    }
+
     /// Tells that units have this length (0: several lengths). It saves moving when it is right, and does no harm when not.
     pub fn expect_units(&mut self, bytes: usize) {
         self.unit_bytes = bytes;

@@ -19,8 +19,8 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
     /// The right to read them.
     pub received: &'a Frames,
-    /// What was held back before is gone: the piece begins in the middle of something.
-    pub interrupted: bool,
+    /// Why what was held back before is gone, when it is: the piece begins in the middle of something.
+    pub interrupted: Option<LossReason>,
     /// The stream ends behind the piece, which was cut before and held back as a whole.
     pub last: bool,
 }
@@ -117,6 +117,8 @@ pub struct StreamAccount {
     /// What sequence numbers say; without any, what was found.
     pub wire: Tally,
     held: usize,
+    /// Nothing was whole yet behind a gap of the recording that is read.
+    behind_gap: bool,
 }
 
 impl StreamAccount {
@@ -136,6 +138,34 @@ impl StreamAccount {
     pub fn pieces(
         &mut self,
         received: &Frames,
+        cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+    ) -> usize {
+        match received.interrupted || self.behind_gap {
+            true => self.pieces_behind_gap(received, cut),
+            false => self.all_pieces(received, cut),
+        }
+    }
+
+    /// Behind a gap of a recording, until something is whole again: what the framing finds to be missing or out of step there
+    /// is what the recording has lost, and neither the board's doing nor the way's.
+    #[cold]
+    fn pieces_behind_gap(
+        &mut self,
+        received: &Frames,
+        cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+    ) -> usize {
+        let (tally, wire) = (self.tally.clone(), self.wire.clone());
+        let left_over = self.all_pieces(received, cut);
+        explain_by_recording(&mut self.tally, &tally);
+        explain_by_recording(&mut self.wire, &wire);
+        self.behind_gap = self.tally.total_output(Unit::Bytes) == tally.total_output(Unit::Bytes);
+        left_over
+    }
+
+    #[inline(always)]
+    fn all_pieces(
+        &mut self,
+        received: &Frames,
         mut cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
     ) -> usize {
         let Some((first, others)) = received.slices.split_first() else { return self.held };
@@ -150,7 +180,7 @@ impl StreamAccount {
             let left_over = cut(&piece, self);
             // Only the end of a batch can be carried; a receiver that publishes one piece per batch never comes here.
             self.lose(LossReason::Unfinished, left_over);
-            (interrupted, slice) = (left_over > 0, *next);
+            (interrupted, slice) = ((left_over > 0).then_some(LossReason::TooLarge), *next);
         }
         let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted, last: false };
         let left_over = cut(&piece, self);
@@ -158,7 +188,7 @@ impl StreamAccount {
         left_over
     }
 
-    fn take_in(&mut self, received: &Frames) -> bool {
+    fn take_in(&mut self, received: &Frames) -> Option<LossReason> {
         let calls = received.slices.len() as u64;
         self.tally.input(Unit::Datagrams, calls);
         self.tally.output(Unit::Datagrams, calls);
@@ -166,11 +196,15 @@ impl StreamAccount {
         self.wire.output(Unit::Datagrams, calls);
         self.tally.input(Unit::Bytes, received.byte_count());
         let given_up = self.held.saturating_sub(received.carried as usize);
+        let reason = match received.interrupted {
+            true => LossReason::RecordingDamaged,
+            false => LossReason::TooLarge,
+        };
         if given_up > 0 {
-            self.lose(LossReason::TooLarge, given_up);
-            self.tally.lost(LossReason::TooLarge, Unit::Frames, 1);
+            self.lose(reason, given_up);
+            self.tally.lost(reason, Unit::Frames, 1);
         }
-        given_up > 0
+        (given_up > 0 || received.interrupted).then_some(reason)
     }
 
     /// Bytes that belong to no unit.
@@ -196,24 +230,44 @@ impl StreamAccount {
     }
 
     /// The source has ended: what is held is cut once more, now that nothing follows; what is still left over has lost its
-    /// rest. Returns whether something was.
+    /// rest. Returns for what reason, if something was.
     pub fn finish(
         &mut self,
         carried: &Frames,
         mut cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
-    ) -> bool {
+    ) -> Option<LossReason> {
+        let reason = match carried.interrupted {
+            true => LossReason::RecordingDamaged,
+            false => LossReason::Unfinished,
+        };
         if let Some(slice) = carried.slices.first().filter(|slice| slice.length as usize == self.held) {
             let bytes = carried.bytes(*slice);
-            let piece = Piece { slice: *slice, bytes, received: carried, interrupted: false, last: true };
+            let piece = Piece { slice: *slice, bytes, received: carried, interrupted: None, last: true };
             let left_over = cut(&piece, self);
             self.hold(left_over);
         }
         let is_unfinished = self.held > 0;
         if is_unfinished {
-            self.lose(LossReason::Unfinished, self.held);
-            self.tally.lost(LossReason::Unfinished, Unit::Frames, 1);
+            self.lose(reason, self.held);
+            self.tally.lost(reason, Unit::Frames, 1);
         }
         self.hold(0);
-        is_unfinished
+        is_unfinished.then_some(reason)
+    }
+}
+
+/// What was lost since `before` because bytes did not continue those before them was lost by the recording that is read.
+pub(crate) fn explain_by_recording(tally: &mut Tally, before: &Tally) {
+    use LossReason::{
+        BadFraming, BadLength, BufferGap, DatagramGap, FrameGap, Resynchronised, Unfinished, WordCount, ZeroWords,
+    };
+    let out_of_step = [BadFraming, BadLength, Resynchronised, Unfinished, WordCount, ZeroWords];
+    for reason in out_of_step.into_iter().chain([BufferGap, DatagramGap, FrameGap]) {
+        for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Fragments] {
+            let new = tally.total_lost(reason, unit) - before.total_lost(reason, unit);
+            if new > 0 {
+                tally.explain(reason, LossReason::RecordingDamaged, unit, new);
+            }
+        }
     }
 }

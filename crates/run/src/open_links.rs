@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use thalweg_data::{Busy, Control, Pool, Source, SourceError, SourceId};
+use thalweg_data::{Busy, Control, Pool, Source as _, SourceError, SourceId};
 use thalweg_frontend::trigger::Program;
 use thalweg_readout::host::triggered::{Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
@@ -19,7 +19,7 @@ use thalweg_record::RawReplay;
 use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
 use crate::open::{Origin, located_endpoint, refused};
-use crate::pipeline::{Links, ReplayedLinks};
+use crate::pipeline::{Links, RecordedLink, ReplayedLinks};
 use crate::roster::Roster;
 
 /// One link's place among the accounts, and how it is treated.
@@ -172,7 +172,9 @@ fn open_recorded(
                 block_bytes: plan.block_bytes as u64,
                 pool,
             });
-            links.push((place.link, Box::new(replay) as Box<dyn Source>, split));
+            let has_gaps = replay.content().gap_count() > 0;
+            let replay = Box::new(replay);
+            links.push(RecordedLink { source: place.link, replay, has_gaps, split });
         }
         descriptions.push((index, format!("replay of {} link(s)", entry.links.len())));
     }

@@ -105,6 +105,7 @@ impl Builder {
         let in_the_way = trigger < self.pressure && self.settings.full == Full::Close || self.short_of_links;
         let closing = match () {
             () if self.phase == Phase::Ending || self.only_ended_are_missing(trigger, row) => Closing::End,
+            () if trigger < self.forced => Closing::Depth,
             () if waits => return Fate::Stays,
             () if self.now.since_ns(row.first_arrival) >= self.age_ns() => Closing::Age,
             () if in_the_way => Closing::Depth,

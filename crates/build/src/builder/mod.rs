@@ -139,6 +139,8 @@ pub struct Builder {
     unsettled: bool,
     /// When the first of what was parked far away is given up.
     given_up_ns: u64,
+    /// Incomplete events before this one leave now: their blocks are needed.
+    forced: u64,
     /// Complete triggers, where they need not leave in order.
     ready: VecDeque<u64>,
     chosen: Vec<Chosen>,
@@ -188,6 +190,7 @@ impl Builder {
             jumped: false,
             unsettled: false,
             given_up_ns: u64::MAX,
+            forced: 0,
             ready: VecDeque::with_capacity(settings.depth),
             chosen: Vec::with_capacity(CHUNK),
             cursors: Vec::with_capacity(CHUNK),
@@ -235,7 +238,7 @@ impl Builder {
             (false, false, false, u64::MAX);
         (self.ended, self.held_bytes, self.lead, self.pressure) = (0, 0, Lead::default(), 0);
         self.rows.start(0);
-        self.room = 0;
+        (self.room, self.forced) = (0, 0);
         self.phase = Phase::Beginning;
         if let Some(first) = self.settings.first_trigger {
             self.begin_at(first);
@@ -256,6 +259,22 @@ impl Builder {
     /// Tells what time it is: events come of age.
     pub fn advance(&mut self, mark: Mark) {
         self.now = self.now.max(mark);
+    }
+
+    /// Tells that every source waits for blocks, and that no time passes meanwhile, as in a replay: with the next pull the
+    /// oldest event leaves incomplete, whatever is said of its age. Returns whether anything can leave.
+    pub fn make_room(&mut self) -> bool {
+        if self.phase == Phase::Beginning {
+            self.begin_with_what_is_there();
+            return self.phase == Phase::Running;
+        }
+        match self.rows.first_open() {
+            Some(trigger) => self.forced = trigger + 1,
+            // Fragments far from all others alone: those are given up at their age.
+            None if self.given_up_ns < u64::MAX => self.now = self.now.max(Mark(self.given_up_ns)),
+            None => return false,
+        }
+        true
     }
 
     /// Tells that nothing follows from a source, such as a closed connection: it is not waited for. Should it send again,

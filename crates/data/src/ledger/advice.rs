@@ -64,6 +64,9 @@ impl LossReason {
             CaptureDamaged => {
                 "places in the capture could not be read, as the run's message says: look for a sound copy of the file, or repair it"
             }
+            RecordingDamaged => {
+                "the recording that is replayed has a gap, where its file was damaged: see `missing` in the `run.json` of the recorded run | look for a sound copy of its raw table"
+            }
             FragmentMissing => "parts of IP packets are not there: use datagrams that fit the network's MTU",
             DuplicateDatagram => {
                 "the same datagram came twice: look for two paths or a mirror port between board and host"

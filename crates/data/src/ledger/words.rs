@@ -172,6 +172,9 @@ vocabulary! {
         Abandoned = "abandoned",
         /// A board went away while it took data: counted once, for what it measured until it came back or the run ended.
         BoardGone = "board_gone",
+        /// What a raw recording has lost by damage, and its replay cannot give: found by the sequence numbers on both sides of the
+        /// gap; of received bytes, those of the file, shared evenly between its sources, since nobody knows whose they were.
+        RecordingDamaged = "recording_damaged",
     }
 }
 
@@ -192,7 +195,7 @@ impl LossReason {
     pub const fn quality(self) -> Quality {
         match self {
             LossReason::BufferGap => Quality::AtLeast,
-            LossReason::CaptureDamaged | LossReason::BoardGone => Quality::Unknown,
+            LossReason::CaptureDamaged | LossReason::BoardGone | LossReason::RecordingDamaged => Quality::Unknown,
             _ => Quality::Exact,
         }
     }

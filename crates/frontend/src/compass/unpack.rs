@@ -84,7 +84,7 @@ enum Search {
 impl Cut for Cutter {
     fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
         let bytes = piece.bytes;
-        if piece.interrupted
+        if piece.interrupted.is_some()
             && let State::InStep(shape) = self.state
         {
             self.state = State::Searching(shape);

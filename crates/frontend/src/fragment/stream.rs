@@ -83,7 +83,7 @@ impl Split for StreamSplitter {
 impl Cutter {
     /// Returns the number of bytes left over.
     fn cut(&mut self, piece: &Piece<'_>, fragments: &mut Fragments, account: &mut StreamAccount) -> usize {
-        self.searching |= piece.interrupted;
+        self.searching |= piece.interrupted.is_some();
         let (mut at, mut passed, before) = (0, 0, fragments.fragments.len());
         let left_over = loop {
             let rest = &piece.bytes[at..];

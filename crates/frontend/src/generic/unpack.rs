@@ -94,7 +94,7 @@ impl Unpack for GenericUnpack {
         }
         let GenericUnpack { account, packets, searching } = self;
         account.unpack(received, units, |piece, units, account| {
-            *searching |= piece.interrupted;
+            *searching |= piece.interrupted.is_some();
             packets.cut(piece, units, account, searching)
         })
     }

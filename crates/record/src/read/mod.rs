@@ -18,6 +18,7 @@ mod inspect_events;
 mod merged_events;
 mod payload;
 mod raw;
+mod raw_gaps;
 mod recover;
 mod recover_table;
 mod replay;

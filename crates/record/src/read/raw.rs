@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::events::open_table;
 use super::payload::{Payloads, View};
+use super::raw_gaps::{MarkedBatch, RawGap, gaps_of, missing_rows};
 use super::salvage::WholeBatch;
 use super::table_reader::{BatchHead, ReadAt, TableReader};
 use crate::directory::RunDirectory;
@@ -118,6 +119,9 @@ pub struct RawContent {
     /// Batches that hold rows of it: file and offset.
     #[serde(skip)]
     pub(crate) places: Vec<(PathBuf, u64)>,
+    /// Where rows are missing that may have been its own, with its share of their bytes.
+    #[serde(skip)]
+    pub(crate) gaps: Vec<RawGap>,
 }
 
 /// The sources whose raw bytes are in `path`: a run's directory or one file.
@@ -172,9 +176,15 @@ fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), Rec
     for source in sources {
         contents.entry(source.source).or_insert_with(|| RawContent::of(source));
     }
+    let missing = missing_rows(path);
+    let mut batches = Vec::new();
     while let Some(head) = reader.next_batch()? {
         let offset = head.offset();
-        for row in rows_of(&reader, &head)? {
+        let rows = rows_of(&reader, &head)?;
+        if let ([first, ..], [.., last], false) = (&rows[..], &rows[..], missing.is_empty()) {
+            batches.push(MarkedBatch { offset, first_ns: first.mark_ns, last_ns: last.mark_ns });
+        }
+        for row in rows {
             let content = contents.entry(row.source).or_insert_with(|| RawContent::of(undescribed(&row)));
             content.add(&row);
             if content.places.last().is_none_or(|(file, place)| *place != offset || file != path) {
@@ -182,7 +192,18 @@ fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), Rec
             }
         }
     }
+    share_gaps(&gaps_of(path, &batches, &missing), path, contents);
     Ok(())
+}
+
+/// Notes the gaps of a file with each of its sources: nobody knows whose rows they had.
+fn share_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawContent>) {
+    let is_there = |content: &RawContent| content.places.last().is_some_and(|(file, _)| file == path);
+    let sources = contents.values().filter(|content| is_there(content)).count() as u64;
+    for content in contents.values_mut().filter(|content| is_there(content)) {
+        let own = gaps.iter().map(|gap| RawGap { bytes: gap.bytes / sources, ..gap.clone() });
+        content.gaps.extend(own);
+    }
 }
 
 /// The sources whose rows are in these batches, as a schema describes them, for a file that has lost its own. What their
@@ -219,6 +240,11 @@ fn undescribed(row: &RawRow) -> RawSource {
 }
 
 impl RawContent {
+    /// At how many places rows are missing that may have been its own: its file was damaged, and recovered.
+    pub fn gap_count(&self) -> usize {
+        self.gaps.len()
+    }
+
     fn of(source: RawSource) -> RawContent {
         RawContent {
             source,
@@ -229,6 +255,7 @@ impl RawContent {
             last_mark_ns: 0,
             largest_bytes: 0,
             places: Vec::new(),
+            gaps: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! ```
 //! A row of a stream is one receive call and is published behind what the framing left over; rows of datagrams up to the
 //! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
+//! Where rows are missing in a recovered file, the next batch says so: the bytes on both sides do not follow each other.
 //! No clock is read: the replay runs as fast as it is asked. When no block is free it waits, like the policy `hold`.
 
 use std::fs::File;
@@ -12,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thalweg_data::stream::{Room, StreamBuffer};
-use thalweg_data::{BlockWriter, Frames, Mark, Pool, Received, Source, SourceError, SourceId, Tally, Unit};
+use thalweg_data::{
+    BlockWriter, Frames, LossReason, Mark, Pool, Received, Source, SourceError, SourceId, Tally, Unit,
+};
 
 use super::raw::{LoadedBatch, RawContent, RawRow, raw_sources};
 use super::table_reader::TableReader;
@@ -32,6 +35,10 @@ pub struct RawReplay {
     next_row: usize,
     /// Bytes of the next row that were given already: it did not fit one block.
     given: usize,
+    /// Of the recording's gaps, how many were met.
+    gaps_met: usize,
+    /// A gap lies before what comes next.
+    interrupted: bool,
     room: Blocks,
     mark: Mark,
     tally: Tally,
@@ -64,8 +71,7 @@ impl RawReplay {
     /// When the recording holds a datagram larger than a block.
     pub fn of(path: &Path, content: RawContent, pool: Pool) -> Result<RawReplay, RecordError> {
         let room = match content.source.stream {
-            // Room for the largest row is made before it is read, so that a row is given as a whole.
-            true => Blocks::Stream(StreamBuffer::new(pool, content.largest_bytes as usize)),
+            true => Blocks::Stream(StreamBuffer::new(pool, 1)),
             false if content.largest_bytes > pool.block_size() as u64 => {
                 let found = format!(
                     "a datagram of {} bytes does not fit a block of {}; raise `block_bytes` of the source",
@@ -84,6 +90,8 @@ impl RawReplay {
             batch: None,
             next_row: 0,
             given: 0,
+            gaps_met: 0,
+            interrupted: false,
             room,
             mark: Mark::default(),
             tally: Tally::default(),
@@ -114,7 +122,9 @@ impl RawReplay {
     fn load_batch(&mut self) -> Result<bool, RecordError> {
         self.batch = None;
         self.next_row = 0;
-        let Some((path, offset)) = self.content.places.get(self.next_place) else { return Ok(false) };
+        let place = self.content.places.get(self.next_place).cloned();
+        self.meet_gaps(place.as_ref());
+        let Some((path, offset)) = &place else { return Ok(false) };
         self.next_place += 1;
         if self.reader.as_ref().is_none_or(|(open, _)| open != path) {
             self.reader = Some((path.clone(), TableReader::open(path)?));
@@ -128,6 +138,22 @@ impl RawReplay {
         Ok(true)
     }
 
+    /// Counts the gaps before a batch; those that are left where there is none.
+    fn meet_gaps(&mut self, place: Option<&(PathBuf, u64)>) {
+        while let Some(gap) = self.content.gaps.get(self.gaps_met)
+            && place.is_none_or(|(path, offset)| gap.path == *path && gap.before <= *offset)
+        {
+            self.gaps_met += 1;
+            self.interrupted = true;
+            self.tally.input(Unit::Bytes, gap.bytes);
+            self.tally.lost(LossReason::RecordingDamaged, Unit::Bytes, gap.bytes);
+            if let Blocks::Stream(buffer) = &mut self.room {
+                // What was kept back has lost its rest. The framing, which has seen it, counts it.
+                buffer.carry(0);
+            }
+        }
+    }
+
     fn row(&self) -> Option<RawRow> {
         self.batch.as_ref()?.rows().get(self.next_row).copied()
     }
@@ -137,6 +163,7 @@ impl RawReplay {
         frames.header.mark = self.mark;
         if !self.find_row()? {
             frames.header.end = true;
+            frames.interrupted = self.interrupted;
             return Ok(Received::End);
         }
         let Some(row) = self.row() else { return Ok(Received::End) };
@@ -152,6 +179,9 @@ impl RawReplay {
         if received != Received::Full {
             self.mark = Mark(row.mark_ns);
         }
+        if received == Received::Data {
+            frames.interrupted = std::mem::take(&mut self.interrupted);
+        }
         frames.header.mark = self.mark;
         Ok(received)
     }
@@ -159,6 +189,8 @@ impl RawReplay {
     fn give_piece(&mut self, row: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
         let Blocks::Stream(buffer) = &mut self.room else { return Ok(Received::Full) };
         let (Some(batch), Some((_, reader))) = (&self.batch, &self.reader) else { return Ok(Received::Full) };
+        // Room for the row is made before it is read, so that it is given as a whole.
+        buffer.expect_bytes(row.length() - self.given);
         let tail = match buffer.room() {
             Room::Tail(tail) => tail,
             Room::NoBlock => return Ok(Received::Full),
@@ -255,6 +287,7 @@ impl Source for RawReplay {
         if let Blocks::Stream(buffer) = &mut self.room {
             buffer.give_carried(frames);
         }
+        frames.interrupted |= self.interrupted;
     }
 
     fn tally(&self) -> &Tally {
@@ -264,8 +297,12 @@ impl Source for RawReplay {
     fn description(&self) -> String {
         let RawContent { source, rows, bytes, .. } = &self.content;
         let what = if source.stream { "stream" } else { "datagrams" };
+        let gaps = match self.content.gap_count() {
+            0 => String::new(),
+            gaps => format!(", {gaps} gap(s) where it was damaged"),
+        };
         format!(
-            "recording of `{}` ({what}) in {}: {rows} rows, {bytes} bytes",
+            "recording of `{}` ({what}) in {}: {rows} rows, {bytes} bytes{gaps}",
             source.name,
             self.path.display()
         )

@@ -23,6 +23,9 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// … or at this age at the latest.
 const BATCH_AGE_NS: u64 = 20_000_000;
 
+/// An empty batch with this mark asks the recorder to write everything that it keeps.
+pub(crate) const WRITE_ALL: Mark = Mark(u64::MAX);
+
 /// Where built events go.
 pub(crate) struct EventOutlet {
     ring: Upstream<Events>,
@@ -41,6 +44,17 @@ impl EventOutlet {
     /// Batches under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.ring.in_flight()
+    }
+
+    /// Whether the recorder has done with everything that was passed on.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.ring.is_at_rest()
+    }
+
+    /// Passes on what there is and has the recorder write all that it keeps: its blocks are needed. `false` when nobody takes it.
+    pub(crate) fn write_all(&mut self, mark: Mark, waits: &mut dyn FnMut(), signals: &Signals) -> bool {
+        let passed_on = self.batch.events.is_empty() || self.pass_on(mark, None, false, waits, signals);
+        passed_on && self.pass_on(WRITE_ALL, None, false, waits, signals)
     }
 
     /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more. `waits` is told before

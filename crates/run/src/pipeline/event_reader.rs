@@ -102,6 +102,8 @@ pub(crate) struct EventReader {
     /// Time of the latest turn.
     latest: Mark,
     snapshot_sent: SnapshotNumber,
+    /// The recorder was asked to write everything, and nothing has come since.
+    wrote_all: bool,
 }
 
 /// What an event reader is made of.
@@ -169,6 +171,7 @@ impl EventReader {
             published: Mark(0),
             latest: Mark(0),
             snapshot_sent: 0,
+            wrote_all: false,
         }
     }
 
@@ -239,7 +242,9 @@ impl EventReader {
             return false;
         }
         self.publish_when_due(turn.mark, signals);
-        passed_on && !self.feed.raw_lost
+        self.wrote_all &= turn.links == 0;
+        let goes_on = !self.inputs.is_starved() || self.make_room(turn.mark, signals);
+        goes_on && passed_on && !self.feed.raw_lost
     }
 
     fn tell_news(&self) {
@@ -308,6 +313,30 @@ impl EventReader {
             }
             !done
         });
+    }
+
+    /// Nothing more can be read until blocks come back, and in a replay no time passes meanwhile that would bring them: first what
+    /// is built is written, then slices of time leave, then the oldest event. `false` when nobody goes on.
+    #[cold]
+    fn make_room(&mut self, mark: Mark, signals: &Signals) -> bool {
+        if !self.outlet.is_at_rest() {
+            return true;
+        }
+        if !self.wrote_all {
+            self.wrote_all = true;
+            let busy = &mut self.busy;
+            return self.outlet.write_all(mark, &mut || busy.set(true, mark), signals);
+        }
+        self.wrote_all = false;
+        if self.feed.open_slices_leave(mark) || self.feed.builder.make_room() {
+            return true;
+        }
+        signals.fail(
+            "the replay cannot go on: no block is free, and none will come back; raise `memory_bytes` of the sources in \
+             the `configuration` of a copy of the run's `run.json`"
+                .to_owned(),
+        );
+        false
     }
 
     fn follow_busy(&mut self, mark: Mark) {
@@ -442,6 +471,18 @@ impl Feed {
         for link in 0..self.cutters.len() as u32 {
             self.drain_cutter(LinkId(link), |cutter, cut| cutter.advance(mark, cut));
         }
+    }
+
+    /// Has the slices leave that every cutter keeps open. Whether there were any.
+    fn open_slices_leave(&mut self, mark: Mark) -> bool {
+        let held = |cutter: &FragmentCutter| {
+            cutter.timelines().iter().any(|timeline| timeline.tally().held(Unit::Fragments) > 0)
+        };
+        let any = self.cutters.iter().any(held);
+        for link in 0..self.cutters.len() as u32 {
+            self.drain_cutter(LinkId(link), |cutter, cut| cutter.finish(mark, cut));
+        }
+        any
     }
 
     /// Has a link's cutter work until it says that it is done, and offers each time what it gave.

@@ -58,6 +58,11 @@ impl LinkBooks {
             let mut wire = builder.wire_tally(board.source).clone();
             // A board's own tally; of one board alone it is the link's.
             let found = split.board_tallies().get(index).unwrap_or(split.tally());
+            let unreadable = inputs.lost_by_recording(link, board.source);
+            if unreadable > 0 {
+                let (from, to) = (LossReason::MissingFragment, LossReason::RecordingDamaged);
+                wire.explain(from, to, Unit::Fragments, unreadable);
+            }
             explain_missing(&mut wire, found, builder.tally(board.source));
             if let Some(sent) = split.wire_tallies().get(index) {
                 wire.add_all(sent);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_data::{SourceError, Split, Tally};
+use thalweg_data::{SourceError, SourceId, Split, Tally};
 use thalweg_readout::group::{Each, Group, LinkId, News, Turn};
 
 use super::replayed_links::ReplayedLinks;
@@ -20,6 +20,22 @@ impl Links {
         match self {
             Links::Live(group) => group.turn(wait, each),
             Links::Replayed(links) => links.turn(wait, each),
+        }
+    }
+
+    /// Whether every link that may still give something waits for a block, and no time passes that would give one back.
+    pub(crate) fn is_starved(&self) -> bool {
+        match self {
+            Links::Live(_) => false,
+            Links::Replayed(links) => links.is_starved(),
+        }
+    }
+
+    /// How many fragments of a source lay in the gaps of its recording, by its trigger numbers on both sides of each.
+    pub(crate) fn lost_by_recording(&self, link: LinkId, source: SourceId) -> u64 {
+        match self {
+            Links::Live(_) => 0,
+            Links::Replayed(links) => links.lost_by_recording(link, source),
         }
     }
 

@@ -51,7 +51,7 @@ pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;
 pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
 pub(crate) use refused_outlet::RefusedOutlet;
-pub(crate) use replayed_links::ReplayedLinks;
+pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
 pub(crate) use selection::{SELECTED_BATCHES, Selected, Selection};
 pub(crate) use slicer::{Cut, Slicer};
 

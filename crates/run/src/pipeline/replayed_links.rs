@@ -4,7 +4,8 @@
 //!  raw recording ─► one replay per link ─ the next of each ─► smallest (mark, link) ─► split ─► each
 //! ```
 //! Time is that of the marks: a batch is handed over when everything that was received before it has been, so that the
-//! builder sees what it saw in the run.
+//! builder sees what it saw in the run. While no link has a free block no time passes: whoever holds the blocks is asked to let
+//! some go ([`ReplayedLinks::is_starved`]).
 
 use std::time::Duration;
 
@@ -21,12 +22,35 @@ struct Replayed {
     /// `next` holds something that has not been handed over.
     waiting: bool,
     ended: bool,
+    /// No block was free for what comes next.
+    is_full: bool,
     /// What was counted up to the batch that was handed over last: the one looked ahead to is in nobody's books yet.
     counted: Tally,
+    /// The trigger numbers of each of its boards, of a recording with gaps.
+    numbers: Option<Vec<BoardNumbers>>,
 }
 
-/// A link's number, its recording, and its framing.
-pub(crate) type RecordedLink = (SourceId, Box<dyn Source>, Box<dyn Split>);
+/// Where one board's trigger numbers are, and how many of them lay in gaps of the recording.
+#[derive(Clone, Copy, Debug)]
+struct BoardNumbers {
+    source: SourceId,
+    latest: u64,
+    /// A gap lies behind the latest.
+    interrupted: bool,
+    lost: u64,
+}
+
+/// One link of a recorded run.
+pub(crate) struct RecordedLink {
+    /// Its number.
+    pub(crate) source: SourceId,
+    /// Its recording, …
+    pub(crate) replay: Box<dyn Source>,
+    /// … which was damaged, and has gaps.
+    pub(crate) has_gaps: bool,
+    /// Its framing.
+    pub(crate) split: Box<dyn Split>,
+}
 
 /// All links of a recorded run.
 pub(crate) struct ReplayedLinks {
@@ -38,13 +62,15 @@ pub(crate) struct ReplayedLinks {
 impl ReplayedLinks {
     /// These recordings with their framings, in the order of the links.
     pub(crate) fn new(links: Vec<RecordedLink>) -> ReplayedLinks {
-        let link = |(source, replay, split)| Replayed {
+        let link = |RecordedLink { source, replay, has_gaps, split }| Replayed {
             source,
             replay,
             split,
+            numbers: has_gaps.then(Vec::new),
             next: Frames::default(),
             waiting: false,
             ended: false,
+            is_full: false,
             counted: Tally::default(),
         };
         ReplayedLinks {
@@ -66,6 +92,18 @@ impl ReplayedLinks {
         self.latest = self.latest.max(link.next.header.mark);
         link.hand_over(LinkId(index as u32), &mut self.fragments, each);
         Ok(Turn { links: 1, mark: self.latest })
+    }
+
+    /// Whether every link that has not ended waits for a block.
+    pub(crate) fn is_starved(&self) -> bool {
+        let mut open = self.links.iter().filter(|link| !link.ended).peekable();
+        open.peek().is_some() && open.all(|link| link.is_full)
+    }
+
+    /// How many fragments of a source lay in the gaps of its recording, by its trigger numbers on both sides of each.
+    pub(crate) fn lost_by_recording(&self, link: LinkId, source: SourceId) -> u64 {
+        let numbers = self.links[link.index()].numbers.iter().flatten();
+        numbers.filter(|board| board.source == source).map(|board| board.lost).sum()
     }
 
     /// Ends every link that has not ended.
@@ -100,9 +138,12 @@ impl ReplayedLinks {
 impl Replayed {
     /// Makes sure that what comes next is known.
     fn look_ahead(&mut self, wait: Duration) -> Result<(), SourceError> {
+        self.is_full = false;
         while !self.waiting && !self.ended {
             self.next.clear();
-            match self.replay.receive(&mut self.next, wait)? {
+            let received = self.replay.receive(&mut self.next, wait)?;
+            self.is_full = received == Received::Full;
+            match received {
                 Received::Data | Received::End => self.waiting = true,
                 // Time alone: the marks of what comes say it, too.
                 Received::Idle => {}
@@ -123,6 +164,9 @@ impl Replayed {
         if !self.next.slices.is_empty() {
             let left_over = self.split.split(&self.next, fragments);
             self.replay.carry(left_over);
+            if let Some(numbers) = &mut self.numbers {
+                follow_numbers(numbers, self.next.interrupted, fragments);
+            }
             each(id, &self.next, fragments);
             fragments.clear();
         }
@@ -145,6 +189,34 @@ impl Replayed {
         fragments.clear();
         self.next.clear();
     }
+}
+
+/// Follows the boards' trigger numbers over a batch, before which there may be a gap.
+fn follow_numbers(numbers: &mut Vec<BoardNumbers>, interrupted: bool, fragments: &Fragments) {
+    numbers.iter_mut().for_each(|board| board.interrupted |= interrupted);
+    for fragment in &fragments.fragments {
+        let (source, trigger) = (fragment.source, fragment.trigger);
+        match numbers.iter_mut().find(|board| board.source == source) {
+            Some(board) => {
+                if std::mem::take(&mut board.interrupted) {
+                    board.lost += numbers_between(board.latest, trigger);
+                }
+                board.latest = trigger;
+            }
+            None => {
+                numbers.push(BoardNumbers { source, latest: trigger, interrupted: false, lost: 0 });
+            }
+        }
+    }
+}
+
+/// How many numbers lie between two, of as many bits as both need; none where the second lies before the first.
+fn numbers_between(first: u64, second: u64) -> u64 {
+    let largest = first.max(second);
+    let bits = [16, 32].into_iter().find(|bits| largest >> bits == 0).unwrap_or(64);
+    let mask = u64::MAX >> (64 - bits);
+    let between = second.wrapping_sub(first).wrapping_sub(1) & mask;
+    if between > mask / 2 { 0 } else { between }
 }
 
 #[cfg(test)]
@@ -208,7 +280,8 @@ mod tests {
         let pool = Pool::new(8, 4096).expect("small");
         let link = |number: u16, marks: &[u64]| -> RecordedLink {
             let recording = Recording { pool: pool.clone(), marks: marks.to_vec(), tally: Tally::default() };
-            (SourceId(number), Box::new(recording), Box::new(Framing::default()))
+            let (replay, split) = (Box::new(recording), Box::new(Framing::default()));
+            RecordedLink { source: SourceId(number), replay, has_gaps: false, split }
         };
         let mut links = ReplayedLinks::new(vec![link(0, &[1, 5, 9]), link(1, &[2, 3]), link(2, &[4])]);
         let mut batches = 0;
@@ -230,5 +303,15 @@ mod tests {
             assert_eq!(received, 100 * batches);
         }
         assert_eq!(batches, 6);
+    }
+
+    #[test]
+    fn numbers_in_a_gap_are_counted_across_the_end_of_their_width() {
+        assert_eq!(numbers_between(7, 8), 0);
+        assert_eq!(numbers_between(7, 12), 4);
+        assert_eq!(numbers_between(65_530, 3), 8);
+        assert_eq!(numbers_between(u64::from(u32::MAX), 0), 0);
+        assert_eq!(numbers_between(1 << 40, 3 + (1 << 40)), 2);
+        assert_eq!(numbers_between(20, 7), 0, "a board that began anew");
     }
 }

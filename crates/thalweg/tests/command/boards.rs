@@ -54,7 +54,7 @@ fn a_board_that_is_not_there_is_said_to_be_so() {
 }
 
 /// Emulated boards in a process of their own, whose control port answers.
-fn boards_at(address: &str, settings: &str) -> Running {
+pub fn boards_at(address: &str, settings: &str) -> Running {
     let boards =
         Running::start(&["emulate", "--address", address, "--settings", settings, "--seconds", "100"]);
     wait_for_control_port(address);

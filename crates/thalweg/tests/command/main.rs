@@ -22,6 +22,7 @@ mod real_files;
 mod recover;
 mod refused;
 mod replay;
+mod replay_gaps;
 mod retention;
 mod settings;
 mod shown;

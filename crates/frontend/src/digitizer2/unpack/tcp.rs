@@ -162,7 +162,7 @@ impl TcpUnpack {
 
 impl Cut for EventCutter {
     fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
-        if piece.interrupted {
+        if piece.interrupted.is_some() {
             self.state = State { mode: Mode::Search, ..State::START };
         }
         let bytes = piece.bytes;

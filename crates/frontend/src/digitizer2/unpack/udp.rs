@@ -18,6 +18,7 @@ use super::sequence::{Evidence, Place, Position, Seen, Sequence, Verdict};
 use super::window::{Datagram, ReorderWindow};
 use crate::digitizer2::wire::footer::{LANES, first_element, first_elements};
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Footer, Format, WORD};
+use crate::framing::explain_by_recording;
 
 /// Finds events in the datagrams of one board.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct UdpUnpack {
     pending: Pending,
     /// The next data start on an event boundary, or go on with the pending unit.
     synchronised: bool,
+    /// No event was whole yet behind a gap of the recording that is read.
+    behind_gap: bool,
     arrivals: Vec<Arrival>,
     tally: Tally,
     wire: Tally,
@@ -74,6 +77,7 @@ impl UdpUnpack {
             counter: FrameCounter::default(),
             pending: Pending::default(),
             synchronised: false,
+            behind_gap: false,
             arrivals: Vec::new(),
             tally: Tally::default(),
             wire: Tally::default(),
@@ -320,17 +324,40 @@ fn split(slice: Slice, bytes: u64) -> (Slice, Slice) {
     (Slice { length: bytes, ..slice }, rest)
 }
 
+impl UdpUnpack {
+    /// Behind a gap of a recording, until an event is whole again: what is missing there the recording has lost.
+    #[cold]
+    fn unpack_behind_gap(&mut self, received: &Frames, units: &mut Frames) {
+        if received.interrupted {
+            self.release(|_| true, units);
+        }
+        let (tally, wire) = (self.tally.clone(), self.wire.clone());
+        self.unpack_all(received, units);
+        explain_by_recording(&mut self.tally, &tally);
+        explain_by_recording(&mut self.wire, &wire);
+        self.behind_gap = self.tally.total_output(Unit::Frames) == tally.total_output(Unit::Frames);
+    }
+
+    #[inline(always)]
+    fn unpack_all(&mut self, received: &Frames, units: &mut Frames) {
+        self.place_all(received);
+        self.release(|window| window.is_due(received.header.mark), units);
+        let arrivals = std::mem::take(&mut self.arrivals);
+        arrivals.iter().for_each(|arrival| self.datagram(*arrival, received, units));
+        self.arrivals = arrivals;
+    }
+}
+
 impl Unpack for UdpUnpack {
     fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
         units.header = received.header;
         units.header.source = self.source;
         self.tally.input(Unit::Datagrams, received.slices.len() as u64);
         self.tally.input(Unit::Bytes, received.byte_count());
-        self.place_all(received);
-        self.release(|window| window.is_due(received.header.mark), units);
-        let arrivals = std::mem::take(&mut self.arrivals);
-        arrivals.iter().for_each(|arrival| self.datagram(*arrival, received, units));
-        self.arrivals = arrivals;
+        match received.interrupted || self.behind_gap {
+            true => self.unpack_behind_gap(received, units),
+            false => self.unpack_all(received, units),
+        }
         self.count_held();
         0
     }

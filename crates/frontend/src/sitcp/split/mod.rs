@@ -89,8 +89,10 @@ impl Split for Splitter {
 
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
         let Splitter { account, profile, state } = self;
-        if account.finish(carried, |piece, account| state.cut(*profile, piece, fragments, account)) {
-            account.tally.lost(LossReason::Unfinished, Unit::Fragments, 1);
+        let unfinished =
+            account.finish(carried, |piece, account| state.cut(*profile, piece, fragments, account));
+        if let Some(reason) = unfinished {
+            account.tally.lost(reason, Unit::Fragments, 1);
         }
         self.state.boards.publish(&mut self.account.tally);
         self.state.searching = false;
@@ -136,8 +138,11 @@ impl State {
 
     /// What was held back is gone: the stream goes on in the middle of a block.
     fn interrupt(&mut self, piece: &Piece<'_>, account: &mut StreamAccount) {
-        if piece.interrupted {
-            account.tally.lost(LossReason::TooLarge, Unit::Fragments, 1);
+        if let Some(reason) = piece.interrupted {
+            account.tally.lost(reason, Unit::Fragments, 1);
+            if reason == LossReason::RecordingDamaged {
+                self.boards.begin_epoch();
+            }
             self.searching = true;
             self.scanned = 0;
             self.damages += 1;

@@ -1,0 +1,138 @@
+//! Replays of recordings that were damaged and recovered: they end, and what is missing is the recording's loss.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::boards::boards_at;
+use crate::process::{Ended, Folder, assert_books_close, number, run_directory, thalweg};
+
+/// A run of this configuration, whose raw table is damaged in its middle and recovered, and its replay.
+fn replay_of_a_recovered_run(
+    folder: &Folder,
+    (configuration, tables): (&str, &str),
+    end: &[&str],
+) -> (Value, Ended) {
+    let text = format!(
+        "{configuration}[record]\ndirectory = \"{}\"\ntables = [{tables}, \"raw\"]\nbatch_bytes = 50000\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let first = thalweg(&[&["run", &file, "--json"], end].concat()).done().json();
+    assert_books_close(&first);
+    let run = run_directory(&first);
+    flip_a_byte_in_the_middle(&Path::new(&run).join("raw.arrows"));
+    thalweg(&["recover", &run, "--json"]).done();
+    let again = thalweg(&["replay", &run, "--directory", &folder.at("again"), "--json"]);
+    (first, again)
+}
+
+fn flip_a_byte_in_the_middle(file: &Path) {
+    let mut bytes = std::fs::read(file).expect("recorded");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(file, bytes).expect("written");
+}
+
+/// What is lost: stage, reason, unit, count.
+fn losses(summary: &Value) -> Vec<(String, String, String, u64)> {
+    let word = |loss: &Value, key: &str| loss[key].as_str().unwrap_or_default().to_owned();
+    let losses = summary["losses"].as_array().expect("a list").iter();
+    losses
+        .map(|loss| (word(loss, "stage"), word(loss, "reason"), word(loss, "unit"), number(loss, "count")))
+        .collect()
+}
+
+#[track_caller]
+fn assert_lost_by_the_recording_alone(summary: &Value, stage: &str, unit: &str) {
+    assert_books_close(summary);
+    let all = losses(summary);
+    let found = all.iter().any(|(at, reason, of, count)| {
+        (at.as_str(), reason.as_str(), of.as_str()) == (stage, "recording_damaged", unit) && *count > 0
+    });
+    assert!(found, "{all:#?}");
+    let others: Vec<_> = all.iter().filter(|(_, reason, _, _)| reason != "recording_damaged").collect();
+    assert!(others.is_empty(), "{others:#?}");
+    let bytes = |(at, _, of, _): &&(String, String, String, u64)| at == "receive" && of == "bytes";
+    assert!(all.iter().any(|loss| bytes(&loss)), "{all:#?}");
+}
+
+/// Two boards of which a fraction of a run waits in the memory for it.
+const BOARDS: &str = "[[source]]\nname = \"lab\"\nformat = \"sitcp\"\nprofile = \"recbe\"\nurl = \"emulate://\"\nboards = 2\n\
+                      memory_bytes = 1572864\nblock_bytes = 65536\n";
+const TRIGGER: &str = "[trigger]\nrate_hz = 8000.0\ntriggers = 6000\n[build]\ndepth = 8192\nage_ms = 60000\n";
+
+fn boards(folder: &Folder, more: &str) -> (Value, Value) {
+    let configuration = (format!("{BOARDS}{TRIGGER}{more}"), r#""events", "fragments""#);
+    let (first, again) = replay_of_a_recovered_run(folder, (&configuration.0, configuration.1), &[]);
+    (first, again.done().json())
+}
+
+#[test]
+fn a_replay_of_triggered_boards_ends_behind_a_gap_that_is_the_recordings_loss() {
+    let folder = Folder::new();
+    let (first, again) = boards(&folder, "");
+    assert_lost_by_the_recording_alone(&again, "wire", "fragments");
+    let recorded = |summary: &Value| number(&summary["events"], "events_recorded");
+    let (all, left) = (recorded(&first), recorded(&again));
+    assert!(left < all && left > all * 3 / 4, "{left} of {all}");
+    let lost: u64 = losses(&again)
+        .iter()
+        .filter(|(stage, _, unit, _)| stage == "wire" && unit == "fragments")
+        .map(|(.., count)| count)
+        .sum();
+    assert!(lost < 2 * (all - left) + 200, "{lost} fragments, {all} and {left} events");
+}
+
+#[test]
+fn a_replay_ends_behind_a_gap_although_incomplete_events_are_waited_for() {
+    let folder = Folder::new();
+    let (_, again) = boards(&folder, "incomplete = \"wait\"\n");
+    assert_lost_by_the_recording_alone(&again, "wire", "fragments");
+}
+
+/// Half a second of hits, damaged, recovered and replayed.
+fn hits(source: &str, unit: &str) {
+    let folder = Folder::new();
+    let configuration = format!("[run]\n hits = 20000\n{source}");
+    let (first, again) =
+        replay_of_a_recovered_run(&folder, (&configuration, r#""hits""#), &["--seconds", "60"]);
+    let again = again.done().json();
+    assert_lost_by_the_recording_alone(&again, "wire", unit);
+    let recorded = |summary: &Value| number(summary, "hits_recorded");
+    let (all, left) = (recorded(&first), recorded(&again));
+    assert!(left < all && left > 0, "{left} of {all}");
+}
+
+#[test]
+fn a_replay_of_hits_over_tcp_names_a_gap_as_the_recordings_loss() {
+    let folder = Folder::new();
+    let settings = folder.file("board.toml", "transport = \"tcp\"\nchannels = 8\nrate_hz = 5000.0\n");
+    let _board = boards_at("127.0.3.40", &settings);
+    let source = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"dig2://127.0.3.40\"\n";
+    hits(source, "frames");
+}
+
+#[test]
+fn a_replay_of_hits_in_datagrams_names_a_gap_as_the_recordings_loss() {
+    let source = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
+                  [source.emulate]\nchannels = 8\nrate_hz = 5000\n";
+    hits(source, "datagrams");
+}
+
+#[test]
+fn a_replay_of_time_slices_ends_behind_a_gap_that_is_the_recordings_loss() {
+    let folder = Folder::new();
+    let text = "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 2\ntick_ps = 1000\n\
+                memory_bytes = 1572864\nblock_bytes = 65536\n\
+                [source.emulate]\npayload_bytes = 200\ntick_ps = 1000\nstream = true\n\
+                [trigger]\nrate_hz = 8000.0\ntriggers = 6000\n\
+                [slices]\nslice_ps = 5000000000\nsilence_ms = 20_000\n[build]\nfull = \"hold\"\nage_ms = 60000\n";
+    let (_, again) = replay_of_a_recovered_run(&folder, (text, r#""events", "fragments""#), &[]);
+    let again = again.done().json();
+    assert_books_close(&again);
+    let all = losses(&again);
+    assert!(all.iter().any(|(_, reason, ..)| reason == "recording_damaged"), "{all:#?}");
+    let named = |reason: &str| reason == "recording_damaged" || reason == "missing_fragment";
+    assert!(all.iter().all(|(_, reason, ..)| named(reason)), "{all:#?}");
+}
