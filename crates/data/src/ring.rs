@@ -262,7 +262,10 @@ pub fn circuit<T>(count: usize, mut make: impl FnMut() -> T) -> (Upstream<T>, Do
             break;
         }
     }
-    (Upstream { empties: empties_out, fulls, batches: count.max(1) }, Downstream { fulls: fulls_out, empties })
+    (
+        Upstream { empties: empties_out, fulls, batches: count.max(1) },
+        Downstream { fulls: fulls_out, empties },
+    )
 }
 
 impl<T> Upstream<T> {

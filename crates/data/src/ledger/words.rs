@@ -195,7 +195,9 @@ impl LossReason {
     pub const fn quality(self) -> Quality {
         match self {
             LossReason::BufferGap => Quality::AtLeast,
-            LossReason::CaptureDamaged | LossReason::BoardGone | LossReason::RecordingDamaged => Quality::Unknown,
+            LossReason::CaptureDamaged | LossReason::BoardGone | LossReason::RecordingDamaged => {
+                Quality::Unknown
+            }
             _ => Quality::Exact,
         }
     }
@@ -210,6 +212,15 @@ impl LossReason {
     /// counted where that was done.
     pub const fn is_gap(self) -> bool {
         use LossReason::*;
-        matches!(self, NeverReceived | DatagramGap | BufferGap | FrameGap | FragmentMissing | MissingFragment)
+        matches!(
+            self,
+            NeverReceived
+                | DatagramGap
+                | BufferGap
+                | FrameGap
+                | FragmentMissing
+                | MissingFragment
+                | RecordingDamaged
+        )
     }
 }

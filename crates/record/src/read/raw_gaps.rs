@@ -47,9 +47,9 @@ pub(super) fn gaps_of(file: &Path, batches: &[MarkedBatch], missing: &[MissingRo
             (batches.get(index).map_or(u64::MAX, |batch| batch.offset), last, next)
         });
         let at = |offset| gaps.iter().any(|gap| gap.before == offset);
-        let exact = borders.clone().find(|(offset, last, next)| {
-            (*last, *next) == (place.after, place.before) && !at(*offset)
-        });
+        let exact = borders
+            .clone()
+            .find(|(offset, last, next)| (*last, *next) == (place.after, place.before) && !at(*offset));
         // Of many places the last ones are told together: there, every border between two batches may be one.
         let within = |(_, last, next): &(u64, Option<i64>, Option<i64>)| {
             place.after.is_none_or(|after| last.is_some_and(|last| last >= after))

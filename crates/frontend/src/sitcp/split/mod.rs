@@ -91,7 +91,7 @@ impl Split for Splitter {
         let Splitter { account, profile, state } = self;
         let unfinished =
             account.finish(carried, |piece, account| state.cut(*profile, piece, fragments, account));
-        if let Some(reason) = unfinished {
+        if let Some(reason @ LossReason::Unfinished) = unfinished {
             account.tally.lost(reason, Unit::Fragments, 1);
         }
         self.state.boards.publish(&mut self.account.tally);
@@ -139,9 +139,10 @@ impl State {
     /// What was held back is gone: the stream goes on in the middle of a block.
     fn interrupt(&mut self, piece: &Piece<'_>, account: &mut StreamAccount) {
         if let Some(reason) = piece.interrupted {
-            account.tally.lost(reason, Unit::Fragments, 1);
-            if reason == LossReason::RecordingDamaged {
-                self.boards.begin_epoch();
+            match reason {
+                // What of it is missing is seen by the trigger numbers on both sides.
+                LossReason::RecordingDamaged => self.boards.begin_epoch(),
+                _ => account.tally.lost(reason, Unit::Fragments, 1),
             }
             self.searching = true;
             self.scanned = 0;
