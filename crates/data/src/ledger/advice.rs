@@ -65,7 +65,7 @@ impl LossReason {
                 "places in the capture could not be read, as the run's message says: look for a sound copy of the file, or repair it"
             }
             RecordingDamaged => {
-                "the recording that is replayed has a gap, where its file was damaged: see `missing` in the `run.json` of the recorded run | look for a sound copy of its raw table"
+                "the recording that is replayed has a gap, where its file was damaged: the run.json of the recorded run says where | look for a sound copy of its raw table"
             }
             FragmentMissing => "parts of IP packets are not there: use datagrams that fit the network's MTU",
             DuplicateDatagram => {

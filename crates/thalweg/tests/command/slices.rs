@@ -171,16 +171,16 @@ fn fragments_of_boards_without_a_trigger_are_built_by_their_time() {
          [source.emulate]\npayload_bytes = 200\ntick_ps = 1000\nstream = true\n\
          [trigger]\nprogram = \"poisson\"\nrate_hz = 2000.0\n\
          [slices]\nslice_ps = {SLICE_PS}\nsilence_ms = 20_000\n\
-         [build]\nfull = \"hold\"\n\
+         [build]\nfull = \"hold\"\n[run]\nevents = 300\n\
          [record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n",
         folder.at("runs")
     );
     let file = folder.file("run.toml", &text);
-    let summary = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
+    let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
     assert_books_close(&summary);
     thalweg(&["verify", &run_directory(&summary), "--json"]).done();
     let events = recorded(&summary);
-    assert!(events.len() > 200, "{} slices in 2 s", events.len());
+    assert!(events.len() >= 300, "{} slices", events.len());
     // Each board's fragments lie in its part of the slice, one behind the other: 40 bytes of header with the time at byte 24.
     let mut fragments = 0u64;
     for event in &events {

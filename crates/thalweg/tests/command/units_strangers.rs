@@ -79,7 +79,7 @@ fn false_managers_and_builders_without_the_key_change_nothing() {
     let folder = Folder::new();
     folder.file("units.key", "the key of all nodes\n");
     let urls = free_urls::<2>();
-    let file = two_nodes(&folder, 2000, &urls, "[run]\nkey_file = \"units.key\"\n");
+    let file = two_nodes(&folder, 6000, &urls, "[run]\nkey_file = \"units.key\"\n");
     // A manager that is there first, and would raise the epoch for ever.
     let mut false_manager = listen(&urls[1], stranger("evm", RunIdentity::default(), None)).expect("free");
     let boards = node(&file, "boards");
