@@ -35,7 +35,7 @@ README_ROWS = [
 ]
 # What a point of a bench at several sizes is told by: lines of the table, then its columns.
 AXES = [("links", "fragment_bytes"), ("line", "fragment_bytes"), ("units", "fragment_bytes"), ("fragments", "offered_hz"),
-        ("processes", "message_bytes"), ("sources", "pattern")]
+        ("nodes", "message_bytes"), ("arrival", "sources")]
 
 
 def short(value):
@@ -67,7 +67,7 @@ def sweep(name, measured):
     points = measured["parameters"]["sweep"]
     changing = [key for key in points[0]["parameters"]
                 if len({str(point["parameters"].get(key)) for point in points}) > 1]
-    lines, columns = next((axes for axes in AXES if axes[1] in changing), (None, changing[0]))
+    lines, columns = next((axes for axes in AXES if set(axes) <= set(changing)), (None, changing[0]))
 
     def at(point, key):
         return point["parameters"].get(key, "") if key else ""
@@ -79,7 +79,8 @@ def sweep(name, measured):
     names = list(dict.fromkeys(at(point, lines) for point in points))
     sizes = list(dict.fromkeys(at(point, columns) for point in points))
     yield f"\n**`{name}`**, {measured['repeats']} repeats, {CLOCKS[measured['clock']]}, against: {measured['yardstick']}\n"
-    yield f"| {columns.replace('_', ' ')} | " + " | ".join(str(name) for name in names) + " |"
+    words = [f"{lines} {name}" if isinstance(name, (int, float)) else str(name) for name in names]
+    yield f"| {columns.replace('_', ' ')} | " + " | ".join(words) + " |"
     yield "|" + "---|" * (len(names) + 1)
     for size in sizes:
         yield f"| {size} | " + " | ".join(cell(line, size) for line in names) + " |"

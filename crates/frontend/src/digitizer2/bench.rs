@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Clock, Comparison, Measurement, compare};
+use thalweg_data::measure::{Clock, Comparison, Measurement, compare, half_a_page_apart};
 use thalweg_data::waveform::Samples;
 use thalweg_data::{Decode, Frames, Hits, Pool, PoolError, SourceId, Unit, Unpack};
 
@@ -19,6 +19,7 @@ use super::{Decoder, Firmware, Settings, UdpUnpack};
 
 const INPUT_BYTES: usize = 1 << 30;
 const BLOCK_BYTES: usize = 256 << 10;
+const PAGE_BYTES: usize = 4096;
 
 /// A bench that cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -68,14 +69,15 @@ fn input(mut event: impl FnMut(&mut Vec<u8>, u64) -> u64) -> Result<Input, Bench
 }
 
 /// The yardstick: every block copied into one buffer.
-fn copy(input: &Input, buffer: &mut Vec<u8>) -> Duration {
+fn copy(input: &Input, buffer: &mut [u8]) -> Duration {
     let begin = Instant::now();
     for frames in &input.batches {
         let (Some(first), Some(last)) = (frames.slices.first(), frames.slices.last()) else { continue };
         let length = (last.end() - first.offset as usize) as u32;
         let whole = thalweg_data::Slice { length, ..*first };
-        buffer.clear();
-        buffer.extend_from_slice(frames.bytes(whole));
+        let bytes = frames.bytes(whole);
+        let at = half_a_page_apart(buffer, bytes);
+        buffer[at..at + bytes.len()].copy_from_slice(bytes);
         black_box(buffer.as_ptr());
     }
     begin.elapsed()
@@ -107,7 +109,7 @@ fn comparison(
     let settings = Settings { firmware: Some(firmware), ..Settings::default() };
     let mut decoder = Decoder::new(SourceId(0), &settings).expect("default settings are valid");
     let mut hits = Hits::with_capacity(BLOCK_BYTES / 8);
-    let mut buffer = Vec::with_capacity(BLOCK_BYTES);
+    let mut buffer = vec![0; BLOCK_BYTES + PAGE_BYTES];
     let comparison = compare(
         Clock::Wall,
         repeats,
@@ -244,7 +246,7 @@ pub fn unpack_udp(repeats: usize) -> Result<Measurement, BenchError> {
         HITS
     })?;
     input.batches.iter_mut().flat_map(|frames| &mut frames.slices).for_each(|slice| slice.tag = 0);
-    let (mut units, mut buffer, mut found) = (Frames::default(), Vec::with_capacity(BLOCK_BYTES), 0);
+    let (mut units, mut buffer, mut found) = (Frames::default(), vec![0; BLOCK_BYTES + PAGE_BYTES], 0);
     let compared = compare(
         Clock::Wall,
         repeats,

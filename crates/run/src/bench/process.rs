@@ -48,7 +48,7 @@ pub(super) fn process(conditions: &Conditions) -> Result<Measured, BenchError> {
     let fail = |message: String| BenchError::Room { bench: "process", message };
     let input = Input::new(SHAPE).map_err(fail)?;
     let folder = conditions.folder();
-    let mut copied = vec![0u8; input.bytes];
+    let mut copied = input.room_for_copy();
     let mut failure = None;
     let mut turn = |stage: usize, cores: usize| {
         turn_in(&input, (stage, cores), &folder).unwrap_or_else(|message| {
