@@ -84,11 +84,15 @@ fn a_damaged_capture_is_read_on_and_what_is_not_read_is_lost_with_its_place() {
     assert_eq!(number(&summary, "hits_recorded"), 999, "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "bytes"), 64, "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
+    assert_fails_at(&summary, starts[600]);
+}
+
+/// Asserts that the run failed because of the damaged capture, and that it says where that is.
+#[track_caller]
+fn assert_fails_at(summary: &Value, byte: usize) {
     let failures = summary["failures"].to_string();
-    assert!(
-        failures.contains("damaged.pcap") && failures.contains(&format!("at byte {}", starts[600])),
-        "{failures}"
-    );
+    let has_place = failures.contains("damaged.pcap") && failures.contains(&format!("at byte {byte}"));
+    assert!(has_place, "{failures}");
 }
 
 #[test]
@@ -112,11 +116,7 @@ fn a_damaged_capture_of_triggered_boards_fails_the_run_with_its_place() {
     assert_books_close(&summary);
     assert_eq!((ended.code, events(&summary)), (Some(1), 999), "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
-    let failures = summary["failures"].to_string();
-    assert!(
-        failures.contains("damaged.pcap") && failures.contains(&format!("at byte {}", starts[600])),
-        "{failures}"
-    );
+    assert_fails_at(&summary, starts[600]);
 }
 
 #[test]
