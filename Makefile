@@ -97,6 +97,11 @@ test-python: ## Other programs read the recordings; the command end to end
 page: web/node_modules/.package-lock.json ## Build the live page into crates/monitor/page, which is committed
 	cd web && npm run --silent build
 
+.PHONY: generated
+generated: web/node_modules/.package-lock.json ## Write anew what follows from the types of the live state: crates/monitor/src/openapi.json, web/src/live/generated.ts
+	THALWEG_GENERATE=1 $(CARGO) test --locked --quiet -p thalweg-monitor --lib the_description_is_what_the_types_give
+	cd web && npm run --silent types
+
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --ignore-scripts
 

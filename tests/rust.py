@@ -24,7 +24,7 @@ AT_ONCE = 3
 THREADS = "4"
 LIMIT_SECONDS = 900
 # What takes longest starts first; the order of the others does not matter.
-LONG = ["command", "record", "build", "transport"]
+LONG = ["run", "command", "record", "build", "transport"]
 RESULT = re.compile(r"^test result: .*?(\d+) passed; (\d+) failed", re.MULTILINE)
 
 

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { open_browser, open_page } from "./browser.mjs";
 import { serve } from "./mock-server.mjs";
+import { live_state } from "./mock-states.mjs";
 import { skip_without_chromium } from "./prerequisite.mjs";
 import { has_binary, start_server } from "./server.mjs";
 
@@ -47,6 +48,18 @@ async function number_beside(page, name) {
   return Number(text.replace(/[^\d.-]/g, ""));
 }
 
+/** Holds back what is asked of such addresses until it is let go; gives what lets it. */
+async function hold_back(page, addresses) {
+  let let_go;
+  const held = new Promise((resolve) => (let_go = resolve));
+  // It stays: what is taken away while it waits would be answered twice.
+  await page.route(addresses, async (route) => {
+    await held;
+    await route.continue();
+  });
+  return let_go;
+}
+
 describe("a run, looked at", { skip, concurrency: 1 }, () => {
   let server, browser, opened, page;
 
@@ -63,17 +76,21 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await server?.close();
   });
 
-  it("draws its first picture in time", async () => {
+  it("draws its first picture", async () => {
     const painted = await page.waitForFunction(
       () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
       null,
       { timeout: WAIT_MS },
     );
-    const ms = await painted.jsonValue();
-    console.log(`first picture after ${Math.round(ms)} ms`);
-    // 300 ms on a machine of its own; here others compile beside it.
-    assert.ok(ms < 3000, `${ms} ms`);
+    // Printed and not judged: it depends on what else the machine does.
+    console.log(`first picture after ${Math.round(await painted.jsonValue())} ms`);
     await text_when(page, ".bar .run-state", (text) => /ready|stopped|running|configured/.test(text));
+  });
+
+  it("knows its sources and its disk before the first run", async () => {
+    await text_when(page, ".flow", (text) => text.includes("disk") && !text.includes("0 sources"));
+    await text_when(page, ".facts", (text) => /disk free[1-9]/.test(text));
+    assert.equal(await page.locator("h1").textContent(), "Run");
   });
 
   it("starts a run with a title, and the bar says so", async () => {
@@ -81,6 +98,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
       await stop();
     }
     await page.locator(".commands button", { hasText: "start" }).click();
+    await text_when(page, "dialog fieldset .quiet", (text) => text.startsWith("with none of these"));
     await page.locator("dialog input[name=title]").fill("browser test");
     await page.locator("dialog textarea").fill("started by a test");
     await page.locator("dialog button[type=submit]").click();
@@ -137,15 +155,52 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await page.keyboard.press("m");
   });
 
+  it("calibrates by peaks of known energy, and keeps the region from channel to channel", async () => {
+    const shown = await page.evaluate(() => location.hash.replace(/&region=[^&]*/, ""));
+    // A peak of either detector.
+    const region = server.is_real ? "4500~5900" : "18000~19500";
+    await go(page, `${shown}&raw=1&region=${region}&peaks=1000:300`);
+    await text_when(page, "pre.configuration", (text) => text.includes("one more peak"));
+    await value_beside(page, "centroid").waitFor({ timeout: WAIT_MS });
+    await page.locator(".calibrating input").fill("1500");
+    await page.locator(".calibrating button[type=submit]").click();
+    await text_when(page, "pre.configuration", (text) => /\nenergy_kev = \[-?[\d.e-]+, [\d.e-]+\]/.test(text));
+    await page.keyboard.press("ArrowRight");
+    await page.waitForFunction(
+      (region) => location.hash.includes(`region=${region}`) && !location.hash.includes("peaks="),
+      region,
+      { timeout: WAIT_MS },
+    );
+  });
+
+  it("zooms with the wheel about the pointer, also upwards", async () => {
+    const over = page.locator(".large-plot .u-over");
+    const box = await over.boundingBox();
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 100);
+    await page.mouse.wheel(0, -100);
+    await page.waitForFunction(() => /[?&]x=[\d.]+~[\d.]+/.test(location.hash), null, { timeout: WAIT_MS });
+    await page.keyboard.down("Shift");
+    await page.mouse.wheel(0, -100);
+    await page.keyboard.up("Shift");
+    await page.keyboard.press("z");
+    await page.waitForFunction(() => !location.hash.includes("x="), null, { timeout: WAIT_MS });
+  });
+
   it("draws a cut on the plane, counts in it, and writes the lines for it", async () => {
     await page.keyboard.press("Escape");
     await page.locator(".tabs button", { hasText: "Pulse shape" }).click();
+    await page.locator("a.stamp").first().waitFor({ timeout: WAIT_MS });
+    const let_go = await hold_back(page, "**/api/spectra/counts?*");
     await page.locator("a.stamp").first().click();
     const canvas = page.locator(".large-plot canvas");
     await canvas.waitFor({ timeout: WAIT_MS });
-    await page.waitForFunction(() => document.querySelector(".facts"), null, { timeout: WAIT_MS });
     await page.keyboard.press("p");
     const box = await canvas.boundingBox();
+    // Where nothing is drawn yet, nobody points at anything.
+    await page.mouse.click(box.x + box.width * 0.3, box.y + box.height * 0.3);
+    assert.equal(await page.locator(".beside .quiet").first().textContent(), "click the first corner");
+    let_go();
+    assert.ok((await number_beside(page, "counts")) > 0);
     for (const [x, y] of [
       [0.12, 0.95],
       [0.12, 0.4],
@@ -168,7 +223,6 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
 
   it("draws pulses over a time in nanoseconds", async () => {
     await go(page, "#/pulses");
-    await page.waitForFunction(() => document.querySelector(".facts"), null, { timeout: WAIT_MS });
     assert.match(await text_of_fact("samples"), /^\d+, every [\d.]+ ns$/);
   });
 
@@ -184,6 +238,15 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
       ".system-parts",
       (text) => text.includes("receive buffer") && text.includes("UdpRcvbufErrors"),
     );
+  });
+
+  it("shows rates from before it was opened", async () => {
+    const answer = await page.evaluate(() => fetch("/api/history?seconds=60").then((answer) => answer.json()));
+    const [first] = answer.sources;
+    assert.ok(first.rates_hz.filter((rate) => rate > 0).length > 2, JSON.stringify(answer).slice(0, 300));
+    const again = await open_page(browser, server.address);
+    await again.page.locator(".left .plot .u-over").waitFor({ timeout: WAIT_MS });
+    await again.close();
   });
 
   it("is worked by keys", async () => {
@@ -224,7 +287,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
   it("pauses, goes on, stops after one question, and finds the run in the list", async () => {
     await page.locator(".commands button", { hasText: "pause" }).click();
     await text_when(page, ".bar .run-state", (text) => text.includes("paused"));
-    await page.locator(".commands button", { hasText: "go on" }).click();
+    await page.locator(".commands button", { hasText: "resume" }).click();
     await text_when(page, ".bar .run-state", (text) => text.includes("running"));
     await stop();
     await go(page, "#/runs?search=browser+test");
@@ -523,33 +586,17 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
   });
 }
 
-// The mock tells nothing, or nearly nothing, as a server of another version might.
-const ODD_STATES = [
-  {},
-  { state: "running", run: null, sources: [], flow: [], events: null, coincidences: null, alarms: [], clocks: [] },
-  {
-    state: "running",
-    run: { number: 0, name: null },
-    sources: [{ name: "a", links: 0, hit_rate_hz: 5, ring_fill: null }],
-    flow: [
-      {
-        stage: "decode",
-        unit: "hits",
-        ring_fill: null,
-        in: 5,
-        out: 2,
-        lost: 3,
-        losses: [{ reason: "late", source: null, count: 3 }],
-      },
-    ],
-    events: { completeness: [], event_bytes: [], build_ns: [] },
-    coincidences: { multiplicity: [] },
-    clocks: [{ source: "a", reference: "b", offset_ps: null, offset_error_ps: null, drift_ppb: null, locked: false }],
-  },
-];
+// A server before its first run, and one whose run has failed at once.
+const WHOLE = {
+  ...live_state(null, 0),
+  ...{ state: "configured", sources: [], flow: [], hits_recorded: 0, recorded_rate_hz: 0, bytes_recorded: 0 },
+  ...{ byte_rate_hz: 0, cuts: [], clocks: [], coincidences: null, events: null, messages: [] },
+  ...{ disk_free_bytes: 0, disk_left_seconds: null },
+};
+const LITTLE = [WHOLE, { ...WHOLE, ...live_state({ number: 1 }, 0), state: "failed", failures: ["no disk"] }];
 
 describe("a server that tells little", { skip, concurrency: 1 }, () => {
-  for (const [number, state] of ODD_STATES.entries()) {
+  for (const [number, state] of LITTLE.entries()) {
     it(`is shown as far as it goes: ${number}`, async () => {
       const [browser, server] = [await open_browser(), await serve(0, "hits")];
       server.experiment.tell = () => state;
@@ -559,11 +606,7 @@ describe("a server that tells little", { skip, concurrency: 1 }, () => {
         // Time to complain in, as above.
         await page.waitForTimeout(150);
       }
-      await text_when(
-        page,
-        ".value.losses b",
-        (text) => text === (state.flow ? (state.flow.length > 0 ? "3 hits" : "0") : "–"),
-      );
+      await text_when(page, ".value.losses b", (text) => text === "0");
       await close();
       await browser.close();
       await server.close();

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { corners, from_corners, from_range, parsed, range, written } from "../../web/src/figures/address.js";
 import { coincidence_window_ps, text_of } from "../../web/src/live/configuration.js";
 import { narrowed } from "../../web/src/live/chosen_spectra.js";
-import type { Spectrum } from "../../web/src/live/spectra.js";
+import type { Axis, Spectrum } from "../../web/src/live/generated.js";
 import { value_in_words } from "../../web/src/figures/named_value.js";
 import {
   as_name,
@@ -17,7 +17,7 @@ import {
 } from "../../web/src/figures/polygon.js";
 import { Persistence } from "../../web/src/figures/pulse.js";
 import { count, exact, measured, measured_as, quantity, rate, share } from "../../web/src/figures/quantity.js";
-import { background, bins_of, projections, rebinned, type Axis } from "../../web/src/figures/spectrum.js";
+import { background, bins_of, projections, rebinned } from "../../web/src/figures/spectrum.js";
 import { along, decades, logarithmic_ticks, tick, ticks } from "../../web/src/figures/ticks.js";
 import { ago, elapsed, lasting } from "../../web/src/figures/time.js";
 import { chance } from "./chance.js";

@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { in_words, lay_out, thicknesses, type FlowPicture } from "../../web/src/draw/flow_layout.js";
 import { packed_rows } from "../../web/src/draw/label_rows.js";
-import { FlowMeter, type Flow, type FlowStage, type Lane } from "../../web/src/live/flow_meter.js";
+import { flow_of, type DrawnStage, type Flow, type Lane } from "../../web/src/live/lanes.js";
 import { dead_fraction, live_seconds, lost_by_unit } from "../../web/src/live/state.js";
+import { flow_stage, live_state, loss, lost_in, source_state } from "./example_state.js";
 
-function stage(name: string, in_hz: number, out_hz: number, more: Partial<FlowStage> = {}): FlowStage {
+function stage(name: string, in_hz: number, out_hz: number, more: Partial<DrawnStage> = {}): DrawnStage {
   return {
     stage: name,
     unit: "hits",
@@ -23,14 +24,14 @@ function stage(name: string, in_hz: number, out_hz: number, more: Partial<FlowSt
   };
 }
 
-const LOSS = { reason: "datagram_gap", source: "board 3", count: 12, unit: "hits" };
-const LOST = { unit: "hits", count: 12, quality: "exact" as const, share: 12e-6 };
+const LOSS = loss();
+const LOST = { ...lost_in("hits", 12, "exact"), share: 12e-6 };
 
-function lane(stages: FlowStage[], more: Partial<Lane> = {}): Lane {
+function lane(stages: DrawnStage[], more: Partial<Lane> = {}): Lane {
   return { path: "hits", sources: [], stages, trigger: null, ...more };
 }
 
-function flow_of(...lanes: Lane[]): Flow {
+function flow_with(...lanes: Lane[]): Flow {
   return { lanes, byte_rate_hz: 1e7 };
 }
 
@@ -65,7 +66,7 @@ test("what a stage puts aside and loses is missing behind it", () => {
 });
 
 test("a loss of one in a million is drawn, and says where and why", () => {
-  const flow = flow_of(
+  const flow = flow_with(
     lane([stage("receive", 1e6, 1e6, { lost: [LOST], losses: [LOSS] })], {
       sources: [{ name: "board 3", rate_hz: 1e6 }],
     }),
@@ -89,11 +90,11 @@ test("words of losses at every stage cover neither each other nor any other word
     stage(name, 1e6, 1e6, {
       unit: "datagrams",
       filtered_hz: name === "cut" ? 1e5 : 0,
-      lost: [{ unit: "datagrams", count: 12_345_678, quality: "at_least", share: 0.02 }],
+      lost: [lost_in("datagrams", 12_345_678, "at_least")],
       losses: [{ ...LOSS, source: "a board with a long name" }],
     });
   for (const width of [1300, 870]) {
-    const picture = lay_out(flow_of(lane(HITS.map(losing)), lane(EVENTS.map(losing), { path: "events" })), width);
+    const picture = lay_out(flow_with(lane(HITS.map(losing)), lane(EVENTS.map(losing), { path: "events" })), width);
     const all = boxes(picture);
     for (const [index, one] of all.entries()) {
       assert.ok(one.bottom <= picture.height, `"${one.text}" lies below the picture`);
@@ -113,7 +114,7 @@ test("words that hang on branches are packed so that no branch crosses words", (
 });
 
 test("at 1024 pixels of the window the flow runs to the right, on a phone downwards", () => {
-  const flow = flow_of(
+  const flow = flow_with(
     lane(HITS.map((name) => stage(name, 10, 10))),
     lane(
       EVENTS.map((name) => stage(name, 10, 10)),
@@ -126,19 +127,19 @@ test("at 1024 pixels of the window the flow runs to the right, on a phone downwa
 });
 
 test("hits and triggers have a ribbon each, on a scale of its own", () => {
-  const hits = [stage("decode", 1e6, 1e6), stage("record", 1e6, 1e6)];
-  const events = [stage("wire", 8000, 8000, { unit: "fragments" }), stage("record", 1000, 1000, { unit: "events" })];
-  const state = {
+  const busy = (name: "decode" | "wire" | "record", rate_hz: number, path: "hits" | "events") =>
+    flow_stage(name, { path, unit: path, in_rate_hz: rate_hz, out_rate_hz: rate_hz });
+  const state = live_state({
     sources: [
-      { name: "ge", kind: "hits" as const, hit_rate_hz: 1e6 },
-      { name: "tracker", kind: "triggered" as const, fragment_rate_hz: 8000 },
+      source_state("ge", { hit_rate_hz: 1e6 }),
+      source_state("tracker", { kind: "triggered", fragment_rate_hz: 8000 }),
     ],
     flow: [
-      ...hits.map((each) => ({ ...each, path: "hits" as const, in_rate_hz: each.in_hz, lost: 0 })),
-      ...events.map((each) => ({ ...each, path: "events" as const, in_rate_hz: each.in_hz, lost: 0 })),
-    ].map(({ ring_fill: _, ...each }) => each),
-  };
-  const flow = new FlowMeter().flow(state, 0);
+      ...(["decode", "record"] as const).map((name) => busy(name, 1e6, "hits")),
+      ...(["wire", "record"] as const).map((name) => busy(name, 8000, "events")),
+    ],
+  });
+  const flow = flow_of(state);
   assert.deepEqual(
     flow.lanes.map(({ path, sources, stages }) => [path, sources.length, stages.length]),
     [
@@ -151,17 +152,16 @@ test("hits and triggers have a ribbon each, on a scale of its own", () => {
 });
 
 test("what was lost is told in its units, and never added over units", () => {
-  const lost = (unit: string, count: number, quality: "exact" | "at_least") => [{ unit, count, quality, share: 0.1 }];
-  const state = {
+  const state = live_state({
     lost: 178,
     flow: [
-      { stage: "wire", unit: "datagrams", lost: 0, lost_in: lost("frames", 70, "exact") },
-      { stage: "unpack", unit: "frames", lost: 0, lost_in: lost("frames", 8, "at_least") },
-      { stage: "order", unit: "hits", lost: 5, lost_in: lost("hits", 5, "exact") },
+      flow_stage("wire", { unit: "datagrams", lost_in: [lost_in("frames", 70, "exact")] }),
+      flow_stage("unpack", { unit: "frames", lost_in: [lost_in("frames", 8, "at_least")] }),
+      flow_stage("order", { unit: "hits", lost: 5, lost_in: [lost_in("hits", 5, "exact")] }),
     ],
-  };
+  });
   assert.deepEqual(
-    lost_by_unit(state)?.map(({ unit, count, quality }) => [unit, count, quality]),
+    lost_by_unit(state).map(({ unit, count, quality }) => [unit, count, quality]),
     [
       ["frames", 78, "at_least"],
       ["hits", 5, "exact"],
@@ -171,7 +171,7 @@ test("what was lost is told in its units, and never added over units", () => {
 
 test("nothing lost is a quiet zero, nothing running is an idle band", () => {
   const picture = lay_out(
-    { lanes: [lane([stage("receive", 0, 0)], { sources: [{ name: "a", rate_hz: 0 }] })], byte_rate_hz: undefined },
+    { lanes: [lane([stage("receive", 0, 0)], { sources: [{ name: "a", rate_hz: 0 }] })], byte_rate_hz: 0 },
     1000,
   );
   assert.ok(!picture.bands.some(({ kind }) => kind === "lost" || kind === "pass"));
@@ -193,18 +193,14 @@ test("what is recorded although it was cut comes round the stages between", () =
   assert.ok(Math.abs((found[3]?.in ?? 0) - 0.92 * (found[0]?.out ?? -1)) < 1e-9);
 });
 
-test("rates come from two looks at the books", () => {
-  const meter = new FlowMeter();
-  const at = (filtered: number, lost: number) => ({
-    run: { name: "run1" },
-    flow: [{ stage: "cut", unit: "hits", in: 1000, out: 500, in_rate_hz: 900, filtered, lost, losses: [] }],
+test("rates and shares of the flow are those of the server", () => {
+  const cut = flow_stage("cut", {
+    in_rate_hz: 900,
+    filtered_rate_hz: 200,
+    lost_in: [{ ...lost_in("hits", 4, "exact"), share_now: 4 / 900 }],
   });
-  meter.flow(at(100, 0), 0);
-  const flow = meter.flow(at(300, 4), 1000);
-  assert.equal(flow.lanes[0]?.stages[0]?.filtered_hz, 200);
-  assert.ok(Math.abs((flow.lanes[0]?.stages[0]?.lost_share ?? 0) - 4 / 900) < 1e-9);
-  const next = meter.flow({ ...at(0, 0), run: { name: "run2" } }, 1100);
-  assert.equal(next.lanes[0]?.stages[0]?.lost_share, 0, "another run begins anew");
+  const [drawn] = flow_of(live_state({ flow: [flow_stage("trigger"), cut] })).lanes[0]?.stages ?? [];
+  assert.deepEqual([drawn?.stage, drawn?.filtered_hz, drawn?.lost_share], ["cut", 200, 4 / 900]);
 });
 
 test("a loss in words says how well it is known", () => {
@@ -225,15 +221,16 @@ test("triggers that were refused turn away before the boards, and are dead time"
   };
   const wire = stage("wire", 100, 100, { unit: "fragments" });
   for (const width of [1300, 380]) {
-    const picture = lay_out(flow_of(lane([wire], { path: "events", trigger })), width);
+    const picture = lay_out(flow_with(lane([wire], { path: "events", trigger })), width);
     assert.equal(picture.bands.filter(({ kind }) => kind === "refused").length, 1);
     assert.ok(picture.labels.some(({ kind, text }) => kind === "refused" && text === "30.0 % of triggers refused"));
     assert.ok(!picture.bands.some(({ kind }) => kind === "lost"), "nothing that was taken is lost");
   }
-  assert.equal(dead_fraction({ trigger }), 0.3);
+  assert.equal(dead_fraction(live_state({ trigger })), 0.3);
   const busy_time = { dead_seconds: 2, live_seconds: 8, fraction: 0.2 };
-  assert.equal(dead_fraction({ busy_time }), 0.2);
-  assert.equal(live_seconds({ busy_time }), 8);
-  assert.equal(dead_fraction({ sources: [{ name: "a", dead_time: busy_time }, { name: "b" }] }), 0.2);
-  assert.equal(dead_fraction({ sources: [{ name: "a", dead_time: null }], trigger: null }), null, "not known, not 0");
+  assert.equal(dead_fraction(live_state({ busy_time })), 0.2);
+  assert.equal(live_seconds(live_state({ busy_time })), 8);
+  const of_boards = [source_state("a", { dead_time: busy_time }), source_state("b")];
+  assert.equal(dead_fraction(live_state({ sources: of_boards })), 0.2);
+  assert.equal(dead_fraction(live_state({ sources: [source_state("a")] })), null, "not known, not 0");
 });

@@ -5,6 +5,11 @@ export function seconds_ago(seconds) {
   return Date.now() / 1000 - seconds;
 }
 
+/** The same as the server writes it. */
+export function utc_ago(seconds) {
+  return new Date(Date.now() - 1000 * seconds).toISOString();
+}
+
 /** Twelve runs, one of which failed. */
 export function recorded_runs() {
   const titles = [

@@ -8,9 +8,9 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { recorded_runs, seconds_ago, system } from "./mock-host.mjs";
+import { recorded_runs, system, utc_ago } from "./mock-host.mjs";
 import { SpectraSource } from "./mock-spectra.mjs";
-import { BOARDS, CHANNELS, hits_state, triggered_state } from "./mock-states.mjs";
+import { BOARDS, CHANNELS, hits_state, live_state, triggered_state } from "./mock-states.mjs";
 
 const PAGE = join(dirname(fileURLToPath(import.meta.url)), "../../crates/monitor/page");
 const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css" };
@@ -44,16 +44,16 @@ class Experiment {
     this.spectra = new SpectraSource(BOARDS, CHANNELS);
     this.recorded = recorded_runs();
     this.totals = new Map();
-    this.messages = [
-      { time: seconds_ago(4300), level: "info", text: "run 214 started: 8 boards, 128 channels" },
-      {
-        time: seconds_ago(1210),
-        level: "warning",
-        text: "board 5 drifts 3.1 ppb against board 0",
-        advice: "the correction follows it; look at the clock cable when it grows",
-      },
-      { time: seconds_ago(95), level: "info", text: "file 12 of run 214 closed at 4.00 GB and its books agree" },
-    ];
+    this.messages = [];
+    this.say(4300, "info", "run 214 started: 8 boards, 128 channels");
+    const advice = "the correction follows it; look at the clock cable when it grows";
+    this.say(1210, "warning", "board 5 drifts 3.1 ppb against board 0", advice);
+    this.say(95, "info", "file 12 of run 214 closed at 4.00 GB and its ledger balances");
+  }
+
+  /** Adds a message of some seconds ago. */
+  say(seconds, level, text, advice = "") {
+    this.messages.push({ number: this.messages.length + 1, time: utc_ago(seconds), level, text, advice });
   }
 
   /** A total that grows by its rate, from what it would be had the rate always been so. */
@@ -71,19 +71,11 @@ class Experiment {
   tell() {
     const taking = this.state === "running";
     const common = {
+      ...live_state(this.run, this.elapsed()),
       state: this.state,
-      lost: 0,
       disk_free_bytes: 1.61e12,
       disk_left_seconds: taking ? 26_400 : null,
-      alarms: [],
       messages: this.messages,
-      run: this.run && {
-        ...this.run,
-        name: `run${this.run.number}`,
-        started: this.began_ms / 1000,
-        elapsed_seconds: this.elapsed(),
-        limits: {},
-      },
     };
     return { ...common, ...(this.kind === "triggered" ? triggered_state(this, taking) : hits_state(this, taking)) };
   }
@@ -133,7 +125,7 @@ class Experiment {
       });
     }
     this.state = { start: "running", stop: "stopped", pause: "paused", resume: "running" }[name];
-    this.messages.push({ time: Date.now() / 1000, level: "info", text: `run ${this.run.number}: ${this.state}` });
+    this.say(0, "info", `run ${this.run.number}: ${this.state}`);
     return [200, { state: this.state }];
   }
 
@@ -235,6 +227,10 @@ function get(experiment, url, json, response) {
       cut: [{ name: "neutrons", keep: "psd > 0.12 && energy > 200" }],
       record: { hits: "kept", directory: "/data/runs" },
     });
+  if (what === "history") {
+    const sources = [{ source: "digitizer 0", rates_hz: [9e5, 1e6, 1.1e6] }];
+    return json({ step_seconds: 1, ago_seconds: [30, 20, 10], sources, busy: [null, null, null], losses: [] });
+  }
   if (what === "system") return json(system());
   if (what === "spectra" && name === "counts") {
     experiment.spectra.grow(experiment.state === "running");

@@ -1,10 +1,62 @@
 // The live state of two experiments that never were: eight digitizers at a neutron source, and 24 boards behind a trigger.
 
-import { seconds_ago } from "./mock-host.mjs";
+import { utc_ago } from "./mock-host.mjs";
 
 export const BOARDS = 8;
 export const CHANNELS = 16;
 const TRIGGERED_BOARDS = 24;
+
+/** What is the same in both, and of a run in which nothing has happened. */
+export function live_state(run, elapsed_seconds) {
+  const end = { seconds: null, hits: null, events: null };
+  const { number = 0, title = "", comment = "" } = run ?? {};
+  const run_directory = run ? `runs/run${number}` : "";
+  return {
+    sequence: Math.floor(elapsed_seconds * 20),
+    paused_by: null,
+    run: {
+      number,
+      name: run ? `run${number}` : null,
+      title,
+      comment,
+      elapsed_seconds,
+      limits: end,
+      directory: run_directory,
+    },
+    title,
+    run_directory,
+    elapsed_seconds,
+    end,
+    ordered_rate_hz: 0,
+    rate_window_seconds: 2.5,
+    coincidences_recorded: null,
+    busy: false,
+    trigger: null,
+    busy_time: null,
+    lost: 0,
+    loss: [],
+    losses: [],
+    refused: [],
+    snapshots: 0,
+    discrepancies: [],
+    failures: [],
+    alarms: [],
+    series: {},
+  };
+}
+
+/** What the ledger has of a loss, and the line of the flow with it. */
+function lost_here(path, loss) {
+  const { unit, count, quality } = loss;
+  const lost_in = [{ unit, count, quality, share: null, share_now: null }];
+  return { path, lost: count, ...(count > 0 ? { lost_in, losses: [loss] } : {}) };
+}
+
+/** A source, without what is counted of it. */
+function source(name, more) {
+  const counted = { hits: 0, fragments: 0, bytes: 0, lost_rate_hz: 0, loss: null, dead_time: null, boards: 0 };
+  return { name, ...counted, pool_bytes: 16_777_216, witnesses: {}, ...more };
+}
 
 function rate(board, channel) {
   if (board === 3 && channel === 11) return 0;
@@ -16,15 +68,18 @@ function rate(board, channel) {
 function line(experiment, stage, unit, in_rate_hz, out_rate_hz, ring_fill, more = {}) {
   const [into, out] = [experiment.total(`${stage} in`, in_rate_hz), experiment.total(`${stage} out`, out_rate_hz)];
   return {
+    path: "hits",
     stage,
     unit,
     in_rate_hz,
     out_rate_hz,
+    filtered_rate_hz: 0,
     in: into,
     out,
     filtered: 0,
     held: 0,
     lost: 0,
+    lost_in: [],
     losses: [],
     ring_fill,
     ...more,
@@ -36,12 +91,14 @@ function digitizer(board, taking, lost) {
     channel: board * CHANNELS + channel,
     name: `${board}-${String(channel).padStart(2, "0")}`,
     group: board < 4 ? "ring" : "wall",
+    enabled: true,
     rate_hz: taking ? rate(board, channel) : 0,
+    hits: 0,
+    dead_share: null,
   }));
   const hit_rate_hz = channels.reduce((sum, { rate_hz }) => sum + rate_hz, 0);
   const rates = { hit_rate_hz, fragment_rate_hz: 0, byte_rate_hz: hit_rate_hz * 16 };
-  return {
-    name: `digitizer ${board}`,
+  return source(`digitizer ${board}`, {
     kind: "hits",
     links: 0,
     ...rates,
@@ -49,7 +106,7 @@ function digitizer(board, taking, lost) {
     ring_fill: 0.04 + 0.02 * board,
     pool_fill: 0.11,
     channels,
-  };
+  });
 }
 
 /** Eight digitizers of 16 channels, with coincidence and a cut; one of them loses a little. */
@@ -61,18 +118,25 @@ export function hits_state(experiment, taking) {
   const gap = {
     reason: "datagram_gap",
     source: "digitizer 5",
+    stage: "receive",
+    unit: "datagrams",
     count: lost,
+    of: 1e9,
     quality: "exact",
     advice: "the kernel's receive buffer overflowed: raise net.core.rmem_max to 64 MiB",
   };
   const flow = [
-    line(experiment, "receive", "datagrams", all / 480, all / 480, 0.06, { lost, losses: lost > 0 ? [gap] : [] }),
+    line(experiment, "receive", "datagrams", all / 480, all / 480, 0.06, lost_here("hits", gap)),
     line(experiment, "decode", "hits", all, all, 0.14),
     line(experiment, "order", "hits", all, all, 0.31, { held: 41_200 }),
     line(experiment, "coincide", "hits", all, coincident, 0.02, {
       filtered: experiment.total("single", all - coincident),
+      filtered_rate_hz: all - coincident,
     }),
-    line(experiment, "cut", "hits", coincident, cut, 0.01, { filtered: experiment.total("cut", coincident - cut) }),
+    line(experiment, "cut", "hits", coincident, cut, 0.01, {
+      filtered: experiment.total("cut", coincident - cut),
+      filtered_rate_hz: coincident - cut,
+    }),
     line(experiment, "record", "hits", cut, cut, 0.22),
   ];
   const clock = (board) => ({
@@ -82,6 +146,7 @@ export function hits_state(experiment, taking) {
     offset_error_ps: 11.2,
     drift_ppb: 0.62 * board,
     locked: true,
+    measured_at_s: 1,
   });
   return {
     sources,
@@ -97,7 +162,9 @@ export function hits_state(experiment, taking) {
     coincidences: {
       rate_hz: coincident / 2.2,
       events: Math.round((coincident / 2.2) * seconds),
-      multiplicity: [0, 0, 812_345, 96_123, 11_890, 1_402, 143, 12],
+      made: Math.round((coincident / 2.2) * seconds),
+      cut_short: 0,
+      multiplicity: [0, 0, 812_345, 96_123, 11_890, 1_402, 143, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     },
   };
 }
@@ -108,8 +175,7 @@ function crate(number, rate_hz) {
     fragment_rate_hz: rate_hz * 8 * (number === 3 ? 0.93 : 1),
     byte_rate_hz: rate_hz * 8 * 212,
   };
-  return {
-    name: `crate ${number}`,
+  return source(`crate ${number}`, {
     kind: "triggered",
     links: 8,
     ...rates,
@@ -117,7 +183,7 @@ function crate(number, rate_hz) {
     ring_fill: 0.2,
     pool_fill: 0.35,
     channels: [],
-  };
+  });
 }
 
 /** A distribution that is a bell over the logarithm. */
@@ -139,10 +205,12 @@ function building(rate_hz, seconds) {
   }));
   return {
     event_rate_hz: rate_hz,
+    events_built: events,
     events_recorded: events,
     events_partial: Math.round(events * 0.58),
     completeness,
     closed: [Math.round(events * 0.42), Math.round(events * 0.58), 0, 0, 0],
+    numbers: [0, events],
     open_events: 1431,
     span: 1602,
     held_bytes: 7.1e6,
@@ -167,7 +235,10 @@ export function triggered_state(experiment, taking) {
   const missing = {
     reason: "missing_fragment",
     source: "board 17",
+    stage: "build",
+    unit: "fragments",
     count: lost,
+    of: 1e9,
     quality: "exact",
     advice: "look at the board's link and at its busy output: all other boards answered",
   };
@@ -179,10 +250,10 @@ export function triggered_state(experiment, taking) {
     bytes_recorded: Math.round(rate_hz * seconds * 5088),
     byte_rate_hz: rate_hz * 5088,
     flow: [
-      line(experiment, "receive", "datagrams", fragments / 3, fragments / 3, 0.1),
-      line(experiment, "decode", "fragments", fragments, fragments, 0.18),
-      line(experiment, "build", "fragments", fragments + rate_hz * 0.58, fragments, 0.27, { lost, losses: [missing] }),
-      line(experiment, "record", "events", rate_hz, rate_hz, 0.4),
+      line(experiment, "receive", "datagrams", fragments / 3, fragments / 3, 0.1, { path: "events" }),
+      line(experiment, "unpack", "fragments", fragments, fragments, 0.18, { path: "events" }),
+      line(experiment, "build", "fragments", fragments + rate_hz * 0.58, fragments, 0.27, lost_here("events", missing)),
+      line(experiment, "record", "events", rate_hz, rate_hz, 0.4, { path: "events" }),
     ],
     events: building(rate_hz, seconds),
     trigger: {
@@ -199,9 +270,10 @@ export function triggered_state(experiment, taking) {
     alarms: [
       {
         name: "board 17",
+        subject: "",
         level: "warning",
         active: true,
-        since: seconds_ago(640),
+        since: utc_ago(640),
         value: 0.42,
         threshold: 0.99,
         text: "answers to 42.0 % of the triggers, at least 99 %",

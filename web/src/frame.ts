@@ -4,15 +4,8 @@ import { parsed, SCREENS, written, type ScreenName } from "./figures/address.js"
 import { exact, rate, share, UNKNOWN } from "./figures/quantity.js";
 import { elapsed, lasting } from "./figures/time.js";
 import { STALE_SECONDS, type Connection, type Known } from "./live/connection.js";
-import {
-  dead_fraction,
-  elapsed_seconds,
-  is_taking,
-  live_seconds,
-  losses,
-  lost_by_unit,
-  type State,
-} from "./live/state.js";
+import type { LiveState } from "./live/generated.js";
+import { dead_fraction, is_taking, live_seconds, losses, lost_by_unit } from "./live/state.js";
 import { in_words, lost_words } from "./draw/flow_layout.js";
 import { button } from "./parts/controls.js";
 import { h, set, set_text, show } from "./parts/element.js";
@@ -64,7 +57,13 @@ export class Frame {
   #heard(known: Known): void {
     document.body.classList.toggle("stale", known.age_seconds > STALE_SECONDS);
     this.#bar.show(known);
-    this.#screen?.update(known);
+    this.#update(known);
+  }
+
+  // Before the first state there is nothing to show.
+  #update(known: Known): void {
+    const { state } = known;
+    if (state) this.#screen?.update({ ...known, state });
   }
 
   #go(): void {
@@ -85,9 +84,9 @@ export class Frame {
       show: (changes) => this.#change(changes),
     });
     this.#screen = made;
-    this.#main.replaceChildren(made.root);
+    this.#main.replaceChildren(h("h1", { class: "unseen" }, NAMES[screen]), made.root);
     this.#main.scrollTop = 0;
-    made.update(this.connection.known());
+    this.#update(this.connection.known());
   }
 
   // In place: what is shown is in the address at every moment, and "back" still leads to the screen before.
@@ -147,6 +146,10 @@ class Bar {
   #name = "the run";
 
   constructor() {
+    set_text(this.#state, "○ unknown");
+    set_text(this.#run, "no run");
+    show(this.#pause, false);
+    show(this.#stop, false);
     const value = (name: string, text: string, ...children: HTMLElement[]) =>
       h("div", { class: `value ${name}` }, h("span", {}, text), ...children);
     this.root = h(
@@ -179,37 +182,39 @@ class Bar {
   }
 
   /** Shows what is known. */
-  show({ state, age_seconds, connected, refusal }: Known): void {
-    const word = state.state ?? "";
-    const alarmed = (state.alarms ?? []).some(({ active }) => active !== false);
+  show(known: Known): void {
+    if (known.state) this.#show_state(known.state);
+    this.#show_age(known);
+  }
+
+  #show_state(state: LiveState): void {
+    const word = state.state;
+    const alarmed = state.alarms.some(({ active }) => active);
     const dead = dead_fraction(state);
     const is_dead = (dead ?? 0) > MUCH_DEAD;
     const trouble = word !== "running" ? "" : alarmed ? "running, alarm" : is_dead ? "running, dead time" : "";
     const [sign, level] = trouble ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
-    set_text(this.#state, `${sign} ${trouble || word || "unknown"}`);
+    set_text(this.#state, `${sign} ${trouble || word}`);
     set(this.#state, "class", `run-state ${level}`);
-    this.#name = state.run?.number ? `run ${state.run.number}` : "the run";
-    set_text(
-      this.#run,
-      state.run?.number ? `${this.#name}${state.run.title ? ` · ${state.run.title}` : ""}` : "no run",
-    );
-    set(this.#run, "title", state.run?.comment ?? "");
-    set_text(this.#elapsed, elapsed(elapsed_seconds(state)));
+    const { number, title, comment } = state.run;
+    this.#name = number ? `run ${number}` : "the run";
+    set_text(this.#run, number ? `${this.#name}${title ? ` · ${title}` : ""}` : "no run");
+    set(this.#run, "title", comment);
+    set_text(this.#elapsed, elapsed(state.elapsed_seconds));
     set_text(this.#rate, accepted(state));
     this.#show_losses(state);
     this.#show_dead_time(state, dead, is_dead);
-    set_text(
-      this.#disk,
-      state.disk_left_seconds === null || state.disk_left_seconds === undefined
-        ? "–"
-        : lasting(state.disk_left_seconds),
-    );
+    set_text(this.#disk, state.disk_left_seconds === null ? UNKNOWN : lasting(state.disk_left_seconds));
     this.#disk.classList.toggle("short", (state.disk_left_seconds ?? Infinity) < DISK_SHORT_SECONDS);
     this.#is_paused = word === "paused";
-    set_text(this.#pause, this.#is_paused ? "go on" : "pause");
+    set_text(this.#pause, this.#is_paused ? "resume" : "pause");
     show(this.#start, !is_taking(state) && word !== "stopping");
     show(this.#pause, is_taking(state));
     show(this.#stop, is_taking(state));
+    title_of(state, this.#title);
+  }
+
+  #show_age({ age_seconds, connected, refusal }: Known): void {
     const is_stale = age_seconds > STALE_SECONDS;
     show(this.#age, is_stale);
     if (is_stale)
@@ -217,25 +222,24 @@ class Bar {
         this.#age,
         `${connected ? "nothing heard" : "not connected"} for ${lasting(Math.floor(age_seconds)).replace(".0", "")}${refusal ? `: ${refusal}` : ""} – trying again by itself`,
       );
-    title_of(state, this.#title);
   }
 
-  #show_losses(state: State): void {
+  #show_losses(state: LiveState): void {
     const found = losses(state);
-    // Nothing lost is something that the server has to say.
     const lost = lost_by_unit(state);
-    const is_lost = (lost?.length ?? 0) > 0;
-    set_text(this.#lost, lost === null ? UNKNOWN : is_lost ? lost.map(lost_words).join(", ") : "0");
+    const [most] = lost;
+    const is_lost = most !== undefined;
+    set_text(this.#lost, is_lost ? lost.map(lost_words).join(", ") : "0");
     this.#lost.parentElement?.classList.toggle("lost", is_lost);
-    const [part, worst] = [lost?.[0]?.share, found.find(({ unit }) => unit === lost?.[0]?.unit) ?? found[0]];
+    const [part, worst] = [most?.share, found.find(({ unit }) => unit === most?.unit) ?? found[0]];
     const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
     set_text(this.#why, is_lost ? [typeof part === "number" ? share(part) : "", why].filter(Boolean).join(" · ") : "");
-    const every = [...(lost ?? []).map((each) => `${lost_words(each)} lost`), ...found.map(in_words)].join("\n");
+    const every = [...lost.map((each) => `${lost_words(each)} lost`), ...found.map(in_words)].join("\n");
     set(this.#why, "title", every);
     set(this.#lost, "title", every);
   }
 
-  #show_dead_time(state: State, dead: number | null, is_much: boolean): void {
+  #show_dead_time(state: LiveState, dead: number | null, is_much: boolean): void {
     const { trigger } = state;
     const holder = this.#dead.parentElement;
     // Nobody reports it of a run without a trigger whose boards do not know: then it is not zero, but not known.
@@ -250,9 +254,8 @@ class Bar {
   }
 }
 
-function accepted(state: State): string {
-  const hits = state.recorded_rate_hz;
-  return state.events && !(hits && hits > 0) ? rate(state.events.event_rate_hz) : rate(hits);
+function accepted({ recorded_rate_hz, events }: LiveState): string {
+  return rate(events && recorded_rate_hz === 0 ? events.event_rate_hz : recorded_rate_hz);
 }
 
 const KEYS = [

@@ -9,9 +9,11 @@
 import { Frame } from "./frame.js";
 import { Connection } from "./live/connection.js";
 import { begin_theme } from "./parts/theme.js";
-import { events_screen, note_busy } from "./screens/events.js";
+import { get } from "./live/requests.js";
+import type { Past } from "./live/generated.js";
+import { events_screen, fill_busy, note_busy } from "./screens/events.js";
 import { pulses_screen } from "./screens/pulses.js";
-import { note_rates, run_screen } from "./screens/run.js";
+import { fill_rates, note_rates, run_screen } from "./screens/run.js";
 import { runs_screen } from "./screens/runs.js";
 import { spectra_screen } from "./screens/spectra.js";
 import { system_screen } from "./screens/system.js";
@@ -20,7 +22,7 @@ begin_theme();
 const connection = new Connection();
 connection.listen(({ state, age_seconds }) => {
   // What is old is not noted again as if it were new.
-  if (age_seconds > 0.5) return;
+  if (!state || age_seconds > 0.5) return;
   note_rates(state);
   note_busy(state);
 });
@@ -33,3 +35,11 @@ new Frame(connection, {
   system: system_screen,
 });
 connection.open();
+get<Past>("/api/history").then(
+  (past) => {
+    fill_rates(Date.now() / 1000, past);
+    fill_busy(Date.now() / 1000, past);
+  },
+  // Without it lines begin now.
+  () => {},
+);

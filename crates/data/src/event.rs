@@ -131,6 +131,8 @@ pub struct Event {
 pub struct Events {
     /// When, and the snapshot that flows behind; the source is that of the builder.
     pub header: Header,
+    /// Behind this batch whoever records writes all that it keeps: the blocks are needed.
+    pub write_all: bool,
     /// The events.
     pub events: Vec<Event>,
     /// Their fragments, event by event.
@@ -146,7 +148,7 @@ pub struct Events {
 impl Events {
     /// Empties the batch, returns its leases, keeps its memory.
     pub fn clear(&mut self) {
-        self.header = Header::default();
+        (self.header, self.write_all) = (Header::default(), false);
         self.events.clear();
         self.fragments.clear();
         self.slices.clear();

@@ -37,6 +37,7 @@ pub mod slice;
 pub mod state;
 pub mod stream;
 pub mod tick;
+pub mod topology;
 pub mod waveform;
 pub mod wide;
 

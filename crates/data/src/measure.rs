@@ -114,15 +114,17 @@ pub fn warm_memory(bytes: usize) {
     drop(std::hint::black_box(vec![1u8; bytes]));
 }
 
-/// How far into `buffer` a copy of `source` has to begin so that both lie half a page apart, by their places in a page; less than
-/// 4096, which `buffer` has to be longer than `source`.
+/// A page of memory as the benches take it, bytes. The speed of a copy depends on where both of its ends lie in their pages.
+pub const PAGE_BYTES: usize = 4096;
+
+/// How far into `buffer` a copy of `source` has to begin so that both lie half a page apart, by their positions in a page; less than
+/// [`PAGE_BYTES`], by which `buffer` has to be longer than `source`.
 ///
 /// Processors whose string move is microcoded copy at a fifth of their speed where the destination lies up to some
 /// hundred bytes ahead of the source within a page (AMD Zen 3 and 4; glibc bug 30994). A copy that others are held against must not be that one.
 pub fn half_a_page_apart(buffer: &[u8], source: &[u8]) -> usize {
-    const PAGE: usize = 4096;
     let apart = buffer.as_ptr().addr().wrapping_sub(source.as_ptr().addr());
-    (PAGE / 2).wrapping_sub(apart) % PAGE
+    (PAGE_BYTES / 2).wrapping_sub(apart) % PAGE_BYTES
 }
 
 /// The middle value; of an even number, the mean of the two in the middle; NaN of none.
@@ -181,11 +183,11 @@ mod tests {
 
     #[test]
     fn a_copy_begins_half_a_page_from_its_source() {
-        let (buffer, source) = (vec![0u8; 3 * 4096], vec![0u8; 4096]);
+        let (buffer, source) = (vec![0u8; 3 * PAGE_BYTES], vec![0u8; PAGE_BYTES]);
         for start in [0, 1, 16, 100, 4000] {
             let at = half_a_page_apart(&buffer, &source[start..]);
-            let places = [&buffer[at..], &source[start..]].map(|bytes| bytes.as_ptr().addr() % 4096);
-            assert!(at < 4096 && places[0].abs_diff(places[1]) == 2048, "{start}: {at}");
+            let places = [&buffer[at..], &source[start..]].map(|bytes| bytes.as_ptr().addr() % PAGE_BYTES);
+            assert!(at < PAGE_BYTES && places[0].abs_diff(places[1]) == PAGE_BYTES / 2, "{start}: {at}");
         }
     }
 

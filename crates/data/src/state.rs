@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a run stands. The words are those of the page, the log and the API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Settings are read and the plan is resolved; no thread runs.

@@ -86,12 +86,20 @@ impl Tick {
         if self.denominator == 1 { Some(self.numerator) } else { None }
     }
 
-    /// `floor(ticks * tick)`; saturates at the ends of `i64` (106 days of picoseconds).
+    /// `floor(ticks * tick)`; saturates at the ends of `i64` (106 days of picoseconds): for lengths of time. Times of hits and
+    /// fragments are [`Tick::time_ps`].
     #[inline]
     pub fn to_ps(self, ticks: i64) -> i64 {
         let product = i128::from(ticks) * i128::from(self.numerator);
         let ps = product.div_euclid(i128::from(self.denominator));
         ps.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+
+    /// `floor(ticks * tick) + offset_ps`, exactly; `None` beyond what 64 bits say, which is a loss as `time_range`.
+    #[inline]
+    pub fn time_ps(self, ticks: i128, offset_ps: i64) -> Option<i64> {
+        let ps = ticks.checked_mul(i128::from(self.numerator))?.div_euclid(i128::from(self.denominator));
+        i64::try_from(ps.checked_add(i128::from(offset_ps))?).ok()
     }
 
     /// The largest number of ticks that lie at or before `ps`.
@@ -135,6 +143,17 @@ mod tests {
         let third = Tick::new(1, 3).expect("not zero");
         assert_eq!(third.to_ps(5), 1);
         assert_eq!(third.to_ps(-1), -1);
+    }
+
+    #[test]
+    fn times_are_exact_or_none() {
+        let tick = Tick::from_ps(8000).expect("not zero");
+        let last = i128::from(i64::MAX / 8000);
+        assert_eq!(tick.time_ps(last, 0), Some(i64::MAX / 8000 * 8000));
+        assert_eq!(tick.time_ps(last + 1, 0), None);
+        assert_eq!(tick.time_ps(last + 1, -8000), Some(i64::MAX / 8000 * 8000));
+        assert_eq!((tick.time_ps(i128::MAX, 0), tick.time_ps(i128::MIN, 0)), (None, None));
+        assert_eq!(Tick::new(1, 3).expect("not zero").time_ps(-1, 5), Some(4));
     }
 
     #[test]

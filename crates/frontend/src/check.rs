@@ -249,15 +249,13 @@ impl<U: Unpack, D: Decode> Run<U, D> {
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
             tally: tally.clone(),
         };
-        self.outcome.books = Books {
-            sources: vec!["checked".to_owned()],
-            accounts: vec![
-                book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], self.unpack.wire_tally()),
-                book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.receive),
-                book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.tally()),
-                book(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.tally()),
-            ],
-        };
+        let accounts = vec![
+            book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], self.unpack.wire_tally()),
+            book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.receive),
+            book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.tally()),
+            book(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.tally()),
+        ];
+        self.outcome.books = Books::of(vec!["checked".to_owned()], accounts);
         self.outcome
     }
 }

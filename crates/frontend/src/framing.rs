@@ -258,12 +258,7 @@ impl StreamAccount {
 
 /// What was lost since `before` because bytes did not continue those before them was lost by the recording that is read.
 pub(crate) fn explain_by_recording(tally: &mut Tally, before: &Tally) {
-    use LossReason::{
-        BadFraming, BadLength, BufferGap, DatagramGap, FrameGap, Resynchronised, Unfinished, WordCount,
-        ZeroWords,
-    };
-    let out_of_step = [BadFraming, BadLength, Resynchronised, Unfinished, WordCount, ZeroWords];
-    for reason in out_of_step.into_iter().chain([BufferGap, DatagramGap, FrameGap]) {
+    for reason in LossReason::ALL.iter().copied().filter(|reason| reason.is_found_behind_a_gap()) {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Fragments] {
             let new = tally.total_lost(reason, unit) - before.total_lost(reason, unit);
             if new > 0 {

@@ -10,13 +10,17 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thalweg_data::{Books, RunState};
 use thalweg_order::spectrum::SpectrumSet;
 
+use crate::history::Past;
+use crate::state::LiveState;
+
 /// One line for the operator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     /// Rises by one from message to message.
     pub number: u64,
@@ -31,7 +35,7 @@ pub struct Message {
 }
 
 /// Why something that was asked is not done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
     /// What is in the way.
     pub error: String,
@@ -47,7 +51,7 @@ impl Refused {
 }
 
 /// What a new run is to be.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StartRun {
     /// Its title.
@@ -60,6 +64,40 @@ pub struct StartRun {
     pub hits: Option<u64>,
     /// It ends when so many events are recorded.
     pub events: Option<u64>,
+}
+
+/// A channel that has pulses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PulseChannel {
+    /// Its number.
+    pub channel: u16,
+    /// Its name.
+    pub name: Option<String>,
+    /// The source that it belongs to.
+    pub source: Option<String>,
+}
+
+/// One sampled pulse.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct PulseTrace {
+    /// Since run start, picoseconds.
+    pub time_ps: i64,
+    /// Long-gate charge or pulse height.
+    pub energy: u16,
+    /// Short-gate charge.
+    pub energy_short: u16,
+    /// What else is known of it.
+    pub flags: Vec<&'static str>,
+    /// From one sample to the next, nanoseconds; null where the source does not say.
+    pub ns_per_sample: Option<f64>,
+    /// Samples of each analog probe.
+    pub analog: Vec<Vec<i32>>,
+    /// 0 or 1 of each digital probe.
+    pub digital: Vec<Vec<u8>>,
+    /// The board's numbers for what the digital probes show, in their order; empty where it says nothing.
+    pub digital_kinds: Vec<u8>,
+    /// There were more samples than are kept, or the board cut the waveform short.
+    pub truncated: bool,
 }
 
 /// What can be asked of the run.
@@ -78,7 +116,10 @@ pub enum Command {
 /// What the page is about. Implemented by the program that runs it, and by tests.
 pub trait Experiment: Send + Sync + 'static {
     /// The state, as `/api/state` gives it. Called as often as `update_hz` while anybody watches, and not otherwise.
-    fn state(&self) -> Value;
+    fn state(&self) -> LiveState;
+
+    /// The rates and the losses of the last `seconds`, from before anybody looked, too.
+    fn past(&self, seconds: f64) -> Past;
 
     /// Messages of a higher number, oldest first; at most the last hundred.
     fn messages_after(&self, number: u64) -> Vec<Message>;
@@ -95,14 +136,14 @@ pub trait Experiment: Send + Sync + 'static {
     /// Whether a channel's energy is known in keV: its spectrum of that is told of only then.
     fn is_calibrated(&self, channel: u16) -> bool;
 
-    /// Channels that have pulses: `[{channel, name, pulses, …}]`.
-    fn pulse_channels(&self) -> Value;
+    /// Channels that have pulses.
+    fn pulse_channels(&self) -> Vec<PulseChannel>;
 
     /// The latest pulses of a channel, at most `count`, newest first.
     ///
     /// # Errors
     /// When the channel has none, and why.
-    fn pulses(&self, channel: u16, count: usize) -> Result<Value, Refused>;
+    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, Refused>;
 
     /// Keeps only pulses of a channel for which the expression holds; an empty one keeps all.
     ///

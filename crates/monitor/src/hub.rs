@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use futures_util::stream::{Stream, unfold};
-use serde_json::Value;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::experiment::Experiment;
+use crate::state::LiveState;
 
 /// Messages kept for those who come late.
 const MESSAGES: usize = 100;
@@ -25,7 +25,7 @@ const MESSAGES: usize = 100;
 pub(crate) struct Frame {
     made: Instant,
     /// As the experiment gave it.
-    pub value: Value,
+    pub state: LiveState,
     /// As JSON, in one line.
     pub json: Bytes,
     /// As an event.
@@ -124,10 +124,10 @@ fn make(experiment: &dyn Experiment, before: Option<&Frame>) -> Option<Frame> {
             messages.pop_front();
         }
     }
-    let value = experiment.state();
-    let json = serde_json::to_vec(&value).ok()?;
+    let state = experiment.state();
+    let json = serde_json::to_vec(&state).ok()?;
     let event = event("state", &json);
-    Some(Frame { made: Instant::now(), value, json: json.into(), event, messages })
+    Some(Frame { made: Instant::now(), state, json: json.into(), event, messages })
 }
 
 /// One event; JSON without line breaks is one line of data.

@@ -182,6 +182,14 @@ impl LinkSettings<'_> {
         plan.links * per_link
     }
 
+    /// Whether its links give a stream each, or datagrams.
+    pub fn gives_streams(&self) -> bool {
+        match self.endpoint.url.endpoint() {
+            Endpoint::Emulate => self.emulates_streams(),
+            _ => self.endpoint.gives_stream().unwrap_or(true),
+        }
+    }
+
     fn emulates_streams(&self) -> bool {
         match (self.boards, self.emulated) {
             (Boards::Sitcp(_), _) => true,
@@ -246,6 +254,14 @@ impl Boards {
             Boards::Sitcp(settings) => {
                 sitcp::Splitter::new(first_source, settings).map(drop).map_err(|error| error.to_string())
             }
+        }
+    }
+
+    /// Whether the boards count the blocks that they send.
+    pub fn counts_frames(&self) -> bool {
+        match self {
+            Boards::Fragment(_) => false,
+            Boards::Sitcp(settings) => settings.counts_frames(),
         }
     }
 

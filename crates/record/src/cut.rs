@@ -204,7 +204,10 @@ impl<C: Cut> CutSink<C> {
         amounts: &Amounts,
         append: impl FnOnce(&mut C),
     ) -> Result<(), SinkError> {
-        self.count(amounts, Tally::input);
+        self.count(amounts, |tally, unit, count| tally.input(unit, count));
+        // Before they come: so a cut has the same rows whether or not anybody looked at the clock while nothing came, and a replay, in
+        // which nobody does, makes the same.
+        let aged = if self.is_old(mark) { self.close_cut() } else { Ok(()) };
         if let Err(refusal) = self.make_room() {
             let reason = self.reason();
             self.count_lost(amounts, reason);
@@ -214,7 +217,7 @@ impl<C: Cut> CutSink<C> {
             self.opened_at = Some(mark);
         }
         append(&mut self.open);
-        let result = if self.open.is_full() || self.is_old(mark) { self.close_cut() } else { Ok(()) };
+        let result = if self.open.is_full() { self.close_cut() } else { aged };
         self.count_held();
         // The rows are held, so a full disk is told with the next call. A failed one has lost them.
         if self.failure.is_some() { result } else { Ok(()) }
@@ -222,14 +225,14 @@ impl<C: Cut> CutSink<C> {
 
     /// Counts rows that came and are not taken, whatever room there is.
     pub fn turn_away(&mut self, amounts: &Amounts, reason: LossReason) {
-        self.count(amounts, Tally::input);
+        self.count(amounts, |tally, unit, count| tally.input(unit, count));
         self.count_lost(amounts, reason);
     }
 
     /// Counts rows that came and are not recorded, as asked.
     pub fn leave_out(&mut self, amounts: &Amounts) {
-        self.count(amounts, Tally::input);
-        self.count(amounts, Tally::filtered);
+        self.count(amounts, |tally, unit, count| tally.input(unit, count));
+        self.count(amounts, |tally, unit, count| tally.filtered(unit, count));
     }
 
     /// The rows that are not yet in a complete cut.
@@ -393,7 +396,7 @@ impl<C: Cut> CutSink<C> {
         let Sealed { mut cut, .. } = sealed;
         self.log.add(&self.files, cut.amounts());
         match self.settings.sync {
-            Sync::None => self.count(cut.amounts(), Tally::output),
+            Sync::None => self.count(cut.amounts(), |tally, unit, count| tally.output(unit, count)),
             Sync::Batch | Sync::Seconds(_) => self.written.add_all(cut.amounts()),
         }
         cut.clear();
@@ -426,7 +429,7 @@ impl<C: Cut> CutSink<C> {
             failed => failed,
         })?;
         let written = std::mem::take(&mut self.written);
-        self.count(&written, Tally::output);
+        self.count(&written, |tally, unit, count| tally.output(unit, count));
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //!  runs/000042-neutron-gamma-2-boards/
 //!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
 //!      events.arrows  fragments.arrows       or, of each builder unit, events-UNIT.arrows  fragments-UNIT.arrows
-//!      coincidences.arrows   spectra.json   channels.csv
+//!      coincidences.arrows   losses.arrows   spectra.json   channels.csv
 //!      ledger.bin   run.json
 //! ```
 
@@ -29,6 +29,10 @@ const TITLE_BYTES: usize = 48;
 const SPECTRA_FILE: &str = "spectra.json";
 /// The copy of the table of channels that a run was taken with.
 const CHANNELS_FILE: &str = "channels.csv";
+/// Bytes that the last rows of the table `losses` take, of a run that has lost something in a few hundred ways, and besides of each
+/// source, of which some twenty rows have room.
+const LAST_LOSSES_BYTES: usize = 64 << 10;
+const LAST_LOSSES_BYTES_OF_SOURCE: usize = 2 << 10;
 /// The file that keeps two programs from taking the same number.
 const LOCK_FILE: &str = ".numbers";
 
@@ -364,6 +368,21 @@ impl RunDirectory {
         let _ = self.reserve(&self.spectra(), bytes.min(usize::try_from(most).unwrap_or(usize::MAX)));
     }
 
+    /// The same for the last rows of the table `losses` of so many sources.
+    ///
+    /// # Errors
+    /// When there is no room now.
+    pub(crate) fn reserve_losses(&self, sources: usize) -> Result<(), RecordError> {
+        let path = self.table(Table::Losses);
+        self.reserve(&path, LAST_LOSSES_BYTES + sources * LAST_LOSSES_BYTES_OF_SOURCE)
+            .map_err(|cause| RecordError::io(&path, "reserving room", cause))
+    }
+
+    /// Gives back the room that was reserved for the last rows of the table `losses`: now they are written.
+    pub(crate) fn release_losses(&self) {
+        let _ = fs::remove_file(self.room_of(&self.table(Table::Losses)));
+    }
+
     fn reserve(&self, path: &Path, bytes: usize) -> std::io::Result<()> {
         let room = self.room_of(path);
         let file = File::options().write(true).create(true).truncate(true).open(&room)?;
@@ -374,7 +393,7 @@ impl RunDirectory {
 
     /// Gives back what was reserved and is not needed.
     pub fn release_reserved(&self) {
-        for path in [self.run_record(), self.spectra()] {
+        for path in [self.run_record(), self.spectra(), self.table(Table::Losses)] {
             let _ = fs::remove_file(self.room_of(&path));
         }
     }
@@ -447,6 +466,15 @@ impl RunDirectory {
     pub fn bytes_left(&self) -> Result<u64, RecordError> {
         system::bytes_left(&self.path)
             .map_err(|cause| RecordError::io(&self.path, "asking for disk space", cause))
+    }
+
+    /// Bytes that can still be written to the disk on which runs are to be; `runs` need not be there yet.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn bytes_left_for(runs: &Path) -> Result<u64, RecordError> {
+        let there = runs.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+        system::bytes_left(there).map_err(|cause| RecordError::io(there, "asking for disk space", cause))
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!  Hits ──────► HitWriter ─────────► columns ──► Cut ──► hits · extras · waveforms · statistics
 //!  HitEvents ─► CoincidenceWriter ─► columns ──► Cut ──► coincidences       │
+//!  Books ─────► LossList ──────────► columns ────────► losses              │
 //!  Events ────► EventWriter ──► extents of blocks ──► events · fragments    │
 //!  Frames ────► RawWriter ───► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin
 //!                                                                           ▼
@@ -31,6 +32,8 @@ mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;
 pub mod ipc;
+mod loss_list;
+mod loss_row;
 mod missing;
 pub mod raw_writer;
 pub mod read;
@@ -47,6 +50,8 @@ pub use error::RecordError;
 pub use event_writer::EventWriter;
 pub use hit_writer::HitWriter;
 pub use hits_file::HitsFile;
+pub use loss_list::{LossBounds, LossList, MissedTriggers};
+pub use loss_row::{LIST_FULL, LossRow, TriggerRange};
 pub use missing::MissingRows;
 pub use raw_writer::{RawSource, RawWriter};
 pub use read::{

@@ -9,10 +9,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use thalweg_data::ledger::{AccountBook, LossReport};
+use thalweg_data::topology::Topology;
 use thalweg_data::{Books, LossReason, SourceId, Stage, Tally, Unit};
 
 use crate::directory::{DocumentSummary, RunDirectory};
@@ -138,6 +140,9 @@ pub struct LedgerRecord {
     pub entries: Vec<EntriesRecord>,
     /// Every loss: source, stage, reason, unit, count, quality.
     pub losses: serde_json::Value,
+    /// Who feeds whom: what the entries are held against. Older runs have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
 }
 
 /// One unit of one account, as [`thalweg_data::ledger::Entries`] but readable from a file.
@@ -259,7 +264,7 @@ impl RunRecord {
         let lines = [
             ("hits_late", "hits came too late for the time order; they are recorded, flagged `late`"),
             ("triggers_unseen", "trigger numbers between the first event and the last came from no board"),
-            ("bytes_unread", "bytes unread in damaged capture files"),
+            ("bytes_unread", "bytes unread in damaged files"),
         ];
         let told = lines.into_iter().filter(|(key, _)| self.detail_count(key) > 0);
         told.map(|(key, words)| format!("{} {words}", self.detail_count(key))).collect()
@@ -280,12 +285,15 @@ impl LedgerRecord {
             discrepancies,
             entries: words.and_then(|words| serde_json::from_value(words).ok()).unwrap_or_default(),
             losses: serde_json::to_value(books.losses()).unwrap_or_default(),
+            topology: books.topology.as_deref().cloned(),
         }
     }
 
     /// The books again, of a run that is over.
     pub fn books(&self) -> Books {
-        let mut books = Books::default();
+        let topology = self.topology.clone().map(Arc::new);
+        let names = topology.as_ref().map(|topology| topology.names());
+        let mut books = Books { topology, ..Books::of(names.unwrap_or_default(), Vec::new()) };
         for row in &self.entries {
             let (Some(stage), Some(unit)) = (Stage::from_word(&row.stage), Unit::from_word(&row.unit)) else {
                 continue;

@@ -21,7 +21,7 @@ pub struct Settings {
     pub directory: PathBuf,
     /// What is kept, where it comes up: `hits`, `extras`, `waveforms` and `statistics` of self-triggered boards and the
     /// `coincidences` among their hits, `events` and `fragments` of triggered boards, unless said otherwise; `raw` keeps the
-    /// received bytes, so that the run can be replayed.
+    /// received bytes, so that the run can be replayed. `losses` is kept whatever stands here.
     pub tables: Vec<Table>,
     /// Which hits the tables of hits take, where there are cuts. Coincidences and spectra do not depend on it.
     pub hits: RecordedHits,

@@ -31,6 +31,8 @@ pub enum Table {
     Fragments,
     /// One row per hit of an event of hits, event by event.
     Coincidences,
+    /// What was lost when, where and why. Every run has it.
+    Losses,
 }
 
 /// What one column holds.
@@ -58,6 +60,8 @@ pub enum Kind {
     ListU64,
     /// Words of [`Closing`], dictionary-encoded: a byte per row that every reader shows as the word.
     Closing,
+    /// Words in plain UTF-8.
+    Text,
     /// Byte strings that lie in buffers of their own.
     BinaryView,
 }
@@ -158,9 +162,23 @@ const COINCIDENCES: [Column; 9] = [
     column("is_reference", Kind::Bool),
 ];
 
+/// When it was counted, whose it was, where, why, in what unit; trigger numbers where these are known; how many.
+const LOSSES: [Column; 10] = [
+    column("from_ns", Kind::U64),
+    column("until_ns", Kind::U64),
+    column("subject", Kind::Text),
+    column("stage", Kind::Text),
+    column("reason", Kind::Text),
+    column("unit", Kind::Text),
+    Column { name: "first", kind: Kind::U64, nullable: true },
+    Column { name: "last", kind: Kind::U64, nullable: true },
+    column("count", Kind::I64),
+    column("quality", Kind::Text),
+];
+
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::Hits,
         Table::Extras,
         Table::Waveforms,
@@ -169,6 +187,7 @@ impl Table {
         Table::Events,
         Table::Fragments,
         Table::Coincidences,
+        Table::Losses,
     ];
     /// Those that a run of hits may have beside raw bytes, hits before what belongs to them.
     pub(crate) const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
@@ -184,6 +203,7 @@ impl Table {
             Table::Events => "events",
             Table::Fragments => "fragments",
             Table::Coincidences => "coincidences",
+            Table::Losses => "losses",
         }
     }
 
@@ -219,6 +239,7 @@ impl Table {
             Table::Events => &EVENTS,
             Table::Fragments => &FRAGMENTS,
             Table::Coincidences => &COINCIDENCES,
+            Table::Losses => &LOSSES,
         }
     }
 
@@ -262,6 +283,7 @@ impl Kind {
             Kind::ListU16 => list(DataType::UInt16),
             Kind::ListU64 => list(DataType::UInt64),
             Kind::Closing => DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8)),
+            Kind::Text => DataType::Utf8,
             Kind::BinaryView => DataType::BinaryView,
         }
     }
@@ -272,7 +294,7 @@ impl Kind {
             Kind::I64 | Kind::U64 | Kind::ListU64 => 8,
             Kind::U32 | Kind::ListI32 => 4,
             Kind::U16 | Kind::ListU16 => 2,
-            Kind::U8 | Kind::ListU8 | Kind::Closing => 1,
+            Kind::U8 | Kind::ListU8 | Kind::Closing | Kind::Text => 1,
             Kind::Bool => 0,
             Kind::BinaryView => 16,
         }

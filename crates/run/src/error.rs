@@ -47,6 +47,9 @@ pub enum RunError {
     /// The ledger could not be made.
     #[error(transparent)]
     Ledger(#[from] thalweg_data::ledger::LedgerError),
+    /// What was assembled is not what the topology of the run declares.
+    #[error("the run was not assembled as its topology says, a defect, please report it: {}", .0.join("; "))]
+    Claims(Vec<String>),
     /// The system gave no thread.
     #[error("no thread for \"{name}\": {cause}; end other programs or lower `workers`")]
     Thread {

@@ -8,37 +8,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
+pub use thalweg_monitor::state::CutReport;
 use thalweg_order::channels::ChannelMap;
 use thalweg_order::clocks::ClockState;
-use thalweg_order::cut::{Passed, Scope};
 use thalweg_order::pulse::PulseStore;
 use thalweg_order::spectrum::SpectrumSet;
 
 use crate::processing::Processing;
 
-/// How much one cut kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CutReport {
-    /// Its name.
-    pub name: String,
-    /// What it cuts.
-    pub on: Scope,
-    /// Came to it.
-    #[serde(rename = "in")]
-    pub input: u64,
-    /// It kept.
-    pub kept: u64,
-}
-
-impl CutReport {
-    pub(crate) fn new((name, passed): (&str, Passed), on: Scope) -> CutReport {
-        CutReport { name: name.to_owned(), on, input: passed.input, kept: passed.kept }
-    }
-}
-
 /// What coincidence has made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoincidenceReport {
     /// Events that were made.
     pub made: u64,
@@ -51,7 +30,7 @@ pub struct CoincidenceReport {
 }
 
 /// What the stages behind time order say of themselves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Each cut, in the order in which they are made.
     pub cuts: Vec<CutReport>,
@@ -96,6 +75,18 @@ impl Observed {
         let mut report = reports.of_the_rest.clone();
         report.cuts.splice(..0, reports.of_hit_cuts.iter().cloned());
         report
+    }
+
+    /// Coincidences that the cuts on events have kept so far.
+    pub(crate) fn coincidences_kept(&self) -> u64 {
+        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.of_the_rest.coincidences.as_ref().map_or(0, |coincidences| coincidences.kept)
+    }
+
+    /// Hits of each channel so far, by row of the channel map.
+    pub(crate) fn channel_hits(&self) -> Vec<u64> {
+        let history = self.spectra.history();
+        (0..history.channels()).map(|row| history.channel(row).hits).collect()
     }
 
     /// What the cuts on hits have kept.

@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use thalweg_data::{Busy, Control, Pool, Source as _, SourceError, SourceId};
 use thalweg_frontend::trigger::Program;
@@ -114,7 +115,7 @@ fn open_live(
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }
 
-/// The emulated boards of all sources, triggered together.
+/// The emulated boards of all sources, triggered together once `may_begin` is set, where there is one.
 ///
 /// # Errors
 /// When a socket cannot be made.
@@ -123,10 +124,12 @@ pub(crate) fn host(
     links: Vec<HostedLink>,
     feed: Feed,
     busy: &Arc<Busy>,
+    may_begin: Option<Arc<AtomicBool>>,
 ) -> Result<HostedBoards, RunError> {
     let settings = TriggeredSettings {
         first_number: configuration.trigger.first_number,
         busy: Some(busy.clone()),
+        may_begin,
         ..TriggeredSettings::new(links, feed)
     };
     Ok(HostedBoards::new(settings)?)

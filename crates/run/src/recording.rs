@@ -3,11 +3,19 @@
 use std::path::Path;
 
 pub use thalweg_data::ledger::{LossReport, LossTotal};
-use thalweg_record::Table;
-
 pub use thalweg_record::{
-    Inspection, RecordError, RecoverReport, RemovedTables, RunDirectory, VerifyReport, recover, verify,
+    Inspection, RecordError, RecoverReport, RemovedTables, RunDirectory, Table, VerifyReport, recover, verify,
 };
+
+/// What the files of a directory take together; 0 of one that is not there.
+pub(crate) fn bytes_in(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|data| data.is_file())
+        .map(|data| data.len())
+        .sum()
+}
 
 /// Whether the raw bytes of a run are still there, as far as it says so itself.
 ///

@@ -8,10 +8,10 @@ mod timelines;
 
 use std::path::{Path, PathBuf};
 
-use thalweg_record::read::HitsReader;
-use thalweg_record::{RemovedTables, RunDirectory, RunRecord, Table};
+use thalweg_record::read::{HitsReader, LossesReader};
+use thalweg_record::{LossRow, RemovedTables, RunDirectory, RunRecord, Table};
 
-use crate::plot::{Facts, PlotSource, Spectra, spectra_svg};
+use crate::plot::{Facts, Lanes, PlotSource, Spectra, spectra_svg};
 
 /// A picture that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum PlotError {
 }
 
 /// Draws what a run has recorded into `output`, or into a file in its directory, which is returned: hits as `spectra.svg`;
-/// without hits, events over time as `events.svg`; without these, raw bytes over time as `raw.svg`.
+/// without hits, events over time as `events.svg`; without these, raw bytes over time as `raw.svg`. Losses over time are in each.
 ///
 /// # Errors
 /// When the recording cannot be read, has nothing to draw, or the picture cannot be written.
@@ -58,12 +58,13 @@ pub fn plot_run(run: &Path, output: Option<&Path>) -> Result<PathBuf, PlotError>
             table => directory.table(table).exists(),
         })
     };
+    let losses = losses_of(&directory)?;
     let (name, picture) = if has(Table::Hits)? {
-        ("spectra.svg", hits_picture(run, &directory, &record)?)
+        ("spectra.svg", hits_picture(run, &directory, &record, &losses)?)
     } else if has(Table::Events)? {
-        ("events.svg", timelines::events_picture(run, &directory, &record)?)
+        ("events.svg", timelines::events_picture(run, &directory, &record, &losses)?)
     } else if has(Table::Raw)? {
-        ("raw.svg", timelines::raw_picture(run, &directory, &record)?)
+        ("raw.svg", timelines::raw_picture(run, &directory, &record, &losses)?)
     } else {
         [Table::Events, Table::Raw].into_iter().try_for_each(|table| RemovedTables::refuse(run, table))?;
         return Err(PlotError::Nothing { run: run.to_owned() });
@@ -80,7 +81,21 @@ fn title(record: &RunRecord) -> &str {
 
 const SOFTWARE: &str = concat!("thalweg ", env!("CARGO_PKG_VERSION"));
 
-fn hits_picture(run: &Path, directory: &RunDirectory, record: &RunRecord) -> Result<String, PlotError> {
+/// The list of losses; empty of older runs, and of one whose tables were removed.
+fn losses_of(directory: &RunDirectory) -> Result<Vec<LossRow>, PlotError> {
+    let file = directory.table(Table::Losses);
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    Ok(LossesReader::open(&file)?.read_all()?)
+}
+
+fn hits_picture(
+    run: &Path,
+    directory: &RunDirectory,
+    record: &RunRecord,
+    losses: &[LossRow],
+) -> Result<String, PlotError> {
     let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
     let (mut spectra, mut hits) = (Spectra::default(), Vec::new());
     while reader.next_batch(&mut hits)? {
@@ -109,7 +124,7 @@ fn hits_picture(run: &Path, directory: &RunDirectory, record: &RunRecord) -> Res
         software: SOFTWARE,
         sources: &sources,
     };
-    Ok(spectra_svg(&spectra, &facts))
+    Ok(spectra_svg(&spectra, &Lanes::of(losses, spectra.rate().duration_s()), &facts))
 }
 
 /// First channel and number of channels of each source, as the recorded configuration says; where it cannot be read any

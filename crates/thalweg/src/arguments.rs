@@ -118,12 +118,21 @@ pub(crate) struct Serve {
     pub(crate) start: bool,
 }
 
+/// How long a run takes.
+fn above_zero(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match seconds > 0.0 && seconds.is_finite() {
+        true => Ok(seconds),
+        false => Err("must be above 0; leave it out to run until stopped".to_owned()),
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// The configuration file.
     pub(crate) file: PathBuf,
     /// Stop after this many seconds, whatever the file says.
-    #[arg(long)]
+    #[arg(long, value_parser = above_zero)]
     pub(crate) seconds: Option<f64>,
     /// Host only the units of this node; the others run the same file with their own names.
     #[arg(long, value_name = "NAME")]
@@ -134,12 +143,15 @@ pub(crate) struct Run {
     /// Print the live state each so many seconds as a line of JSON; the summary at the end is one more.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) states: Option<f64>,
-    /// Print the whole plan (threads, rings, blocks, bytes) at the start.
+    /// Print the whole plan (path, threads, rings, blocks, bytes) at the start.
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Print the plan (threads, rings, blocks, bytes) and do not run.
+    /// Print the plan (path, threads, rings, blocks, bytes) and do not run.
     #[arg(long)]
     pub(crate) explain: bool,
+    /// With `--explain`: draw the path, as an SVG document.
+    #[arg(long, requires = "explain")]
+    pub(crate) svg: bool,
 }
 
 #[derive(Debug, Args)]

@@ -105,9 +105,9 @@ fn source_line(source: &SourceState, width: usize) -> String {
         _ => (source.fragment_rate_hz, "fragments/s"),
     };
     format!(
-        "  {:width$}  {:>8}{what}  {:>8}B/s  ring {}  pool {}  {lost}",
+        "  {:width$}  {:>9}{what}  {:>8}B/s  ring {}  pool {}  {lost}",
         source.name,
-        si(rate_hz),
+        many(rate_hz),
         si(source.byte_rate_hz),
         gauge(source.ring_fill),
         gauge(source.pool_fill),
@@ -129,9 +129,9 @@ fn total_line(progress: &LiveState) -> String {
     let hits = match progress.events.is_some() && progress.hits_recorded == 0 {
         true => String::new(),
         false => format!(
-            "  {:>8}hits/s recorded  {:>8}hits",
-            si(progress.recorded_rate_hz),
-            si(progress.hits_recorded as f64)
+            "  {:>9}hits/s recorded  {:>9}hits",
+            many(progress.recorded_rate_hz),
+            many(progress.hits_recorded as f64)
         ),
     };
     format!(
@@ -176,14 +176,19 @@ fn event_line(events: &EventState) -> String {
     let busy =
         look.busy_share.map_or(String::new(), |share| format!("  BUSY {:>3.0} % of the time", 100.0 * share));
     format!(
-        "  {:>8}events/s  {:>8}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
-        si(events.event_rate_hz),
-        si(events.events_recorded as f64),
+        "  {:>9}events/s  {:>9}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
+        many(events.event_rate_hz),
+        many(events.events_recorded as f64),
         si(look.partial() as f64).trim_end(),
         si(look.median_event_bytes as f64),
         look.open_events,
         look.median_build_ns as f64 / 1e3,
     )
+}
+
+/// A number in front of what it counts, which is no unit: `1.35 M hits`.
+fn many(value: f64) -> String {
+    format!("{} ", si(value).trim_end())
 }
 
 /// A fill level in eighths of a cell: five cells wide.

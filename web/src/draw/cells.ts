@@ -2,12 +2,12 @@
 
 import { rate } from "../figures/quantity.js";
 import { h, Keyed, set, set_text } from "../parts/element.js";
-import type { Channel, Source } from "../live/state.js";
+import type { ChannelState, SourceState } from "../live/generated.js";
 import { cividis_style, place_on } from "./colours.js";
 
 interface Row {
   name: string;
-  channels: Channel[];
+  channels: ChannelState[];
 }
 
 /** The grid of channels; each cell leads to its spectrum. */
@@ -19,7 +19,7 @@ export class ChannelCells {
     onkeydown: (event: KeyboardEvent) => this.#move(event),
   });
   readonly #rows: Keyed<Row>;
-  readonly #cells = new WeakMap<Element, Keyed<Channel>>();
+  readonly #cells = new WeakMap<Element, Keyed<ChannelState>>();
   #most = 0;
 
   constructor(private readonly address: (channel: number) => string) {
@@ -32,11 +32,9 @@ export class ChannelCells {
   }
 
   /** Shows these sources; answers the highest rate of a channel. */
-  show(sources: readonly Source[]): number {
-    const rows = sources
-      .filter(({ channels }) => (channels?.length ?? 0) > 0)
-      .map(({ name, channels = [] }) => ({ name, channels }));
-    this.#most = Math.max(0, ...rows.flatMap(({ channels }) => channels.map(({ rate_hz = 0 }) => rate_hz)));
+  show(sources: readonly SourceState[]): number {
+    const rows = sources.filter(({ channels }) => channels.length > 0);
+    this.#most = Math.max(0, ...rows.flatMap(({ channels }) => channels.map(({ rate_hz }) => rate_hz)));
     this.#rows.show(rows);
     if (!this.root.querySelector(".cell[tabindex='0']"))
       this.root.querySelector(".cell")?.setAttribute("tabindex", "0");
@@ -63,7 +61,7 @@ export class ChannelCells {
     next.focus();
   }
 
-  #fill(row: Element, channels: readonly Channel[]): void {
+  #fill(row: Element, channels: readonly ChannelState[]): void {
     this.#cells.get(row)?.show(channels);
     const cells = row.lastElementChild;
     if (cells instanceof HTMLElement)
@@ -80,7 +78,7 @@ export class ChannelCells {
     );
     this.#cells.set(
       row,
-      new Keyed<Channel>(
+      new Keyed<ChannelState>(
         cells,
         ({ channel }) => String(channel),
         (channel) => this.#make_cell(channel),
@@ -90,18 +88,18 @@ export class ChannelCells {
     return row;
   }
 
-  #make_cell({ channel }: Channel): Element {
+  #make_cell({ channel }: ChannelState): Element {
     return h("a", { class: "cell", href: this.address(channel), tabindex: -1 });
   }
 
-  #show_cell(cell: HTMLElement, { channel, name, group, rate_hz }: Channel): void {
+  #show_cell(cell: HTMLElement, { channel, name, group, rate_hz }: ChannelState): void {
     const is_silent = !rate_hz;
     // Three decades: below that a channel counts as nearly silent.
     const colour = is_silent ? "" : cividis_style(0.04 + 0.96 * place_on(rate_hz, this.#most / 1000, this.#most, true));
     if (cell.style.backgroundColor !== colour) cell.style.backgroundColor = colour;
     cell.classList.toggle("silent", is_silent);
-    const called = name && name !== String(channel) ? `${name} (channel ${channel})` : `channel ${channel}`;
-    const hint = `${called}${group !== undefined && group !== null && group !== "" ? `, group ${group}` : ""}: ${rate_hz === undefined ? "rate not known" : is_silent ? "silent" : rate(rate_hz)}`;
+    const called = name !== String(channel) ? `${name} (channel ${channel})` : `channel ${channel}`;
+    const hint = `${called}${group ? `, group ${group}` : ""}: ${is_silent ? "silent" : rate(rate_hz)}`;
     set(cell, "title", hint);
     set(cell, "aria-label", hint);
   }

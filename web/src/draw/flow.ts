@@ -1,6 +1,6 @@
 // The flow picture in the page: elements are kept and moved, so that hints stay open and nothing flickers.
 
-import type { Flow } from "../live/flow_meter.js";
+import type { Flow } from "../live/lanes.js";
 import { on_resize, set, set_text, svg } from "../parts/element.js";
 import { lay_out, type Band, type FlowPicture, type Gate, type Gauge, type Label } from "./flow_layout.js";
 

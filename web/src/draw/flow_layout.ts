@@ -10,7 +10,7 @@
 // (datagrams, frames, hits) join without a step. On a narrow page the same picture runs downwards.
 
 import { count, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
-import type { Flow, FlowStage, Lane } from "../live/flow_meter.js";
+import type { Flow, DrawnStage, Lane } from "../live/lanes.js";
 import { packed_rows } from "./label_rows.js";
 
 /** A filled shape. */
@@ -180,9 +180,9 @@ export function thicknesses({ stages }: Lane, thickest = THICKEST): Thickness[] 
 // Stages between may count other units (events of a coincidence), and a recorder writes by the batch: so what comes in is held
 // against every stage before that counts the same unit, with some play.
 function round_about(
-  stages: readonly FlowStage[],
+  stages: readonly DrawnStage[],
   found: readonly Thickness[],
-  stage: FlowStage,
+  stage: DrawnStage,
   index: number,
   into: number,
 ): { width: number; from: number } | null {
@@ -297,11 +297,11 @@ function head(picture: FlowPicture, plan: Plan, index: number, name: string, val
 function place_stage(
   picture: FlowPicture,
   plan: Plan,
-  stage: FlowStage,
+  stage: DrawnStage,
   index: number,
   thick: readonly Thickness[],
   rows: readonly number[],
-  stages: readonly FlowStage[],
+  stages: readonly DrawnStage[],
 ): void {
   const here = thick[index];
   if (!here) return;
@@ -331,7 +331,7 @@ function go_round(
   plan: Plan,
   here: Thickness,
   index: number,
-  stages: readonly FlowStage[],
+  stages: readonly DrawnStage[],
 ): void {
   if (!here.bypass) return;
   const [from, to] = [place(plan, here.bypass.from + 1), place(plan, index + 1)];
@@ -346,8 +346,8 @@ function go_round(
   });
 }
 
-function gauge(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness): void {
-  if (stage.ring_fill === undefined) return;
+function gauge(picture: FlowPicture, plan: Plan, stage: DrawnStage, along: number, here: Thickness): void {
+  if (stage.ring_fill === null) return;
   const title = `ring behind "${done(stage.stage)}": ${share(stage.ring_fill)} full`;
   const long = plan.down ? 34 : Math.min(plan.step * 0.34, 44);
   const middle = along + plan.step * (here.out > 16 ? 0.5 : 0.66);
@@ -365,7 +365,7 @@ function lost_along(plan: Plan, along: number, here: Thickness): number {
   return along + bend(plan) + (here.filtered > 0.3 ? here.filtered + 8 : 0);
 }
 
-function leave(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number, here: Thickness, row: number): void {
+function leave(picture: FlowPicture, plan: Plan, stage: DrawnStage, along: number, here: Thickness, row: number): void {
   const [below, bottom] = [plan.edge + here.out, plan.edge + plan.thickest];
   const [filtered_to, lost_to] = plan.down
     ? [88, 88]
@@ -385,7 +385,7 @@ function leave(picture: FlowPicture, plan: Plan, stage: FlowStage, along: number
 }
 
 // The words of a loss: how many, how large a share, why and where.
-function words_of_loss({ lost, losses }: FlowStage): string[] {
+function words_of_loss({ lost, losses }: DrawnStage): string[] {
   const [finest] = lost;
   const worst = [...losses].sort((a, b) => b.count - a.count).find(({ unit }) => !unit || unit === finest?.unit);
   const how_many = finest ? `${lost_words(finest)} lost` : "lost, how much is unknown";
@@ -426,7 +426,7 @@ function lost_rows(picture: FlowPicture, plan: Plan, lane: Lane, thick: readonly
 function words_below(
   picture: FlowPicture,
   plan: Plan,
-  stage: FlowStage,
+  stage: DrawnStage,
   along: number,
   here: Thickness,
   row: number,
@@ -478,15 +478,9 @@ export function in_words(loss: {
   return `${many}${loss.unit ? ` ${loss.unit}` : ""} lost: ${loss.reason.replaceAll("_", " ")}${where}${loss.advice ? ` – ${loss.advice}` : ""}`;
 }
 
-function disk(
-  picture: FlowPicture,
-  plan: Plan,
-  index: number,
-  byte_rate_hz: number | undefined | null,
-  into: number,
-): void {
+function disk(picture: FlowPicture, plan: Plan, index: number, byte_rate_hz: number | null, into: number): void {
   const along = place(plan, index);
-  const bytes = byte_rate_hz === null ? "" : byte_rate_hz === undefined ? UNKNOWN : quantity(byte_rate_hz, "B/s");
+  const bytes = byte_rate_hz === null ? "" : quantity(byte_rate_hz, "B/s");
   head(picture, plan, index, "disk", bytes, "");
   const [across, deep] = [plan.edge - 3, into + 6];
   picture.gates.push(

@@ -5,11 +5,13 @@
 //   └────────────────┘
 // Drawn as one picture of one pixel per bin, stretched without smoothing: what is seen is what was counted.
 
-import { bins_of, bin_width, projections, type Axis } from "../figures/spectrum.js";
+import { bins_of, bin_width, projections } from "../figures/spectrum.js";
+import type { Axis } from "../live/generated.js";
 import { along, decades, tick, ticks } from "../figures/ticks.js";
 import type { Point } from "../figures/polygon.js";
 import { colour, on_theme } from "../parts/theme.js";
 import { h, on_resize } from "../parts/element.js";
+import { wheel_factor } from "./wheel.js";
 import { CIVIDIS_PIXELS, cividis_style, place_on } from "./colours.js";
 
 /** What a heat map shows. */
@@ -32,6 +34,8 @@ export interface Pointer {
   move(at: Point, is_down: boolean): void;
   up(at: Point): void;
   twice(at: Point): void;
+  /** The wheel was turned: ranges become longer by the factor. */
+  turned?(at: Point, factor: number): void;
 }
 
 const LEFT_PX = 52;
@@ -75,19 +79,32 @@ export class HeatMap {
       () => observer.disconnect(),
       on_theme(() => this.draw()),
     );
-    const at = (event: PointerEvent | MouseEvent) => this.#value_at(event);
     this.#canvas.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0) return;
+      const at = this.#value_at(event);
+      if (event.button !== 0 || !at) return;
       this.#is_down = true;
       this.#canvas.setPointerCapture(event.pointerId);
-      this.pointer.down(at(event));
+      this.pointer.down(at);
     });
-    this.#canvas.addEventListener("pointermove", (event) => this.pointer.move(at(event), this.#is_down));
+    this.#canvas.addEventListener("pointermove", (event) => {
+      const at = this.#value_at(event);
+      if (at) this.pointer.move(at, this.#is_down);
+    });
     this.#canvas.addEventListener("pointerup", (event) => {
+      const at = this.#value_at(event);
+      if (at && this.#is_down) this.pointer.up(at);
       this.#is_down = false;
-      this.pointer.up(at(event));
     });
-    this.#canvas.addEventListener("dblclick", (event) => this.pointer.twice(at(event)));
+    this.#canvas.addEventListener("wheel", (event) => {
+      const at = this.#value_at(event);
+      if (!at || !this.pointer.turned) return;
+      event.preventDefault();
+      this.pointer.turned(at, wheel_factor(event.deltaY));
+    });
+    this.#canvas.addEventListener("dblclick", (event) => {
+      const at = this.#value_at(event);
+      if (at) this.pointer.twice(at);
+    });
   }
 
   /** Shows these counts. */
@@ -158,8 +175,9 @@ export class HeatMap {
     return this.#view ?? { x: [plane.x.low, plane.x.high], y: [plane.y.low, plane.y.high] };
   }
 
-  #value_at(event: MouseEvent): Point {
-    if (!this.#plane) return [0, 0];
+  // `null` before there are counts: nobody points at what is not drawn yet.
+  #value_at(event: MouseEvent): Point | null {
+    if (!this.#plane) return null;
     const rect = this.#canvas.getBoundingClientRect();
     const [box, { x, y }] = [this.#box(), this.#shown(this.#plane)];
     const part = (value: number) => Math.min(Math.max(value, 0), 1);

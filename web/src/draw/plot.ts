@@ -1,12 +1,14 @@
 // Lines over an axis: uPlot, with the manners of this page.
 //
-//   drag: zoom, or mark a region │ double click: all │ pointer: the values beside the title │ names at the lines' ends
+//   drag: zoom, or mark a region │ wheel: zoom about the pointer, with shift upwards │ double click: all
+//   pointer: the values beside the title │ names at the lines' ends
 
 import uPlot from "uplot";
 import { decades, tick } from "../figures/ticks.js";
 import { colour, on_theme } from "../parts/theme.js";
 import { h, on_resize, set_text, show } from "../parts/element.js";
 import { of_line } from "./colours.js";
+import { scaled, wheel_factor } from "./wheel.js";
 
 /** One line. */
 export interface Line {
@@ -43,6 +45,12 @@ export interface Marks {
   title: string;
 }
 
+/** A stretch of the first axis in which something happened, and what. */
+export interface Band {
+  limits: [number, number];
+  words: string;
+}
+
 /** Free at the right of a plot whose lines have no names at their ends. */
 export const PLOT_RIGHT_PX = 24;
 
@@ -63,9 +71,12 @@ export class Plot {
   #signature = "";
   #size = [0, 0];
   #view: [number, number] | null = null;
+  /** Where the second axis ends, chosen with the wheel; `null`: above the highest value. */
+  #top: number | null = null;
   #log = false;
   #marking = false;
   #marks: Marks | null = null;
+  #bands: readonly Band[] = [];
   readonly #ended: (() => void)[] = [];
 
   constructor(options: PlotOptions) {
@@ -98,6 +109,7 @@ export class Plot {
   /** Shows this range of the first axis; `null` for all. */
   view(limits: [number, number] | null): void {
     this.#view = limits;
+    if (limits === null) this.#top = null;
     this.#plot?.setData(this.#data(), true);
   }
 
@@ -118,6 +130,11 @@ export class Plot {
   marks(marks: Marks | null): void {
     this.#marks = marks;
     this.#plot?.redraw(false, false);
+  }
+
+  /** Stretches to be drawn with the next lines; the pointer's values have their words, too. */
+  bands(bands: readonly Band[]): void {
+    this.#bands = bands;
   }
 
   /** Ends it. */
@@ -181,8 +198,8 @@ export class Plot {
           distr: this.#log ? 3 : 1,
           range: (_, low, high) =>
             this.#log
-              ? [LOG_FLOOR, Math.max((high ?? 1) * 2, 10)]
-              : [Math.min(low ?? 0, 0), high > 0 ? high * 1.06 : 1],
+              ? [LOG_FLOOR, this.#top ?? Math.max((high ?? 1) * 2, 10)]
+              : [Math.min(low ?? 0, 0), this.#top ?? (high > 0 ? high * 1.06 : 1)],
         },
       },
       axes: [
@@ -213,10 +230,35 @@ export class Plot {
       hooks: {
         setSelect: [(plot) => this.#selected(plot)],
         setCursor: [(plot) => this.#read(plot)],
+        drawAxes: [(plot) => this.#draw_bands(plot)],
         draw: [(plot) => this.#draw_marks(plot), (plot) => ends && this.#draw_ends(plot)],
-        ready: [(plot) => plot.over.addEventListener("dblclick", () => this.#options.zoomed?.(null))],
+        ready: [(plot) => this.#listen(plot)],
       },
     };
+  }
+
+  #listen(plot: uPlot): void {
+    const { zoomed } = this.#options;
+    if (!zoomed) return;
+    plot.over.addEventListener("dblclick", () => {
+      this.#top = null;
+      zoomed(null);
+    });
+    plot.over.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      // Some systems turn a wheel with shift sideways.
+      const factor = wheel_factor(event.deltaY || event.deltaX);
+      if (event.shiftKey) {
+        const { max = 1 } = plot.scales.y ?? {};
+        this.#top = Math.max((max ?? 1) * factor, this.#log ? 2 : 1e-9);
+        plot.setData(this.#data(), true);
+        return;
+      }
+      const [first = 0, last = 0] = [this.#x[0], this.#x[this.#x.length - 1]];
+      const { min, max } = plot.scales.x ?? {};
+      const at = plot.posToVal(event.offsetX, "x");
+      zoomed(scaled([min ?? first, max ?? last], at, factor, [first, last]));
+    });
   }
 
   // Where lines end in each other, their names stand above; of one line, the title says it.
@@ -270,7 +312,30 @@ export class Plot {
         const value = values[index];
         return `${this.#lines.length > 1 ? `${name} ` : ""}${value === null || value === undefined ? "–" : along_y(value)}`;
       });
-    set_text(this.readout, `${along_x(this.#x[index] ?? 0)}: ${values.slice(0, 4).join(" · ")}`);
+    const at = this.#x[index] ?? 0;
+    const bands = this.#bands.filter(({ limits: [from, to] }) => from <= at && at <= to);
+    const shown = [...values.slice(0, 4), ...bands.slice(0, 1).map(({ words }) => words)];
+    set_text(this.readout, `${along_x(at)}: ${shown.join(" · ")}`);
+  }
+
+  // Pale over the whole height, and strong at the foot, where a short one is still seen.
+  #draw_bands(plot: uPlot): void {
+    const { left, top, width, height } = plot.bbox;
+    const { ctx } = plot;
+    const foot = 5 * devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(left, top, width, height);
+    ctx.clip();
+    for (const { limits } of this.#bands) {
+      const [from, to] = limits.map((value) => plot.valToPos(value, "x", true)) as [number, number];
+      const wide = Math.max(to - from, 2 * devicePixelRatio);
+      ctx.fillStyle = colour("lost-soft");
+      ctx.fillRect(from, top, wide, height);
+      ctx.fillStyle = colour("lost");
+      ctx.fillRect(from, top + height - foot, wide, foot);
+    }
+    ctx.restore();
   }
 
   #draw_marks(plot: uPlot): void {

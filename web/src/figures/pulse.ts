@@ -1,19 +1,9 @@
 // Pulses as they come, and laid over each other: how often each height was seen at each time.
 
-import type { Axis } from "./spectrum.js";
+import type { Axis, PulseTrace } from "../live/generated.js";
 
-/** One waveform. */
-export interface Pulse {
-  time_ps: number;
-  energy?: number | null;
-  energy_short?: number | null;
-  flags?: string[];
-  /** Unknown of boards that do not say how fast they sample: samples are counted then. */
-  ns_per_sample: number | null;
-  /** By probe. */
-  analog: number[][];
-  digital: number[][];
-}
+/** What is read of a pulse here. */
+export type Pulse = Pick<PulseTrace, "time_ps" | "ns_per_sample" | "analog">;
 
 const ROWS = 256;
 const MOST_COLUMNS = 1024;

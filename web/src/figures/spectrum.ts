@@ -1,14 +1,6 @@
 // What is done to the counts of a spectrum before it is drawn: bins joined, background estimated, planes projected.
 
-/** An axis of a spectrum: `bins` of equal width from `low` to `high`. */
-export interface Axis {
-  label: string;
-  field: string;
-  unit: string;
-  bins: number;
-  low: number;
-  high: number;
-}
+import type { Axis } from "../live/generated.js";
 
 /** Width of a bin. */
 export function bin_width(axis: Axis): number {

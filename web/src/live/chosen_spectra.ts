@@ -1,11 +1,11 @@
 // Which spectra of a view are shown: filled at one place, in one unit of energy.
 
-import type { Spectrum } from "./spectra.js";
+import type { Spectrum } from "./generated.js";
 
 /** Of the spectra of a view, those filled at one place, in one unit of energy: what is asked for (`"1"` raw, `"0"` keV), else in keV
  *  where every channel is calibrated. */
 export function narrowed(list: readonly Spectrum[], at: string | undefined, raw: string | undefined): Spectrum[] {
-  const places = new Set(list.map((each) => each.at));
+  const places = new Set<string>(list.map((each) => each.at));
   const place = at && places.has(at) ? at : (["received", "events", "kept"].find((each) => places.has(each)) ?? "");
   const there = list.filter((each) => each.at === place);
   const in_kev = raw === "1" ? false : raw === "0" ? there.some(is_in_kev) : all_calibrated(there);

@@ -6,6 +6,23 @@ export function text_of(told: unknown): string {
   return typeof text === "string" ? text : JSON.stringify(told, null, 2);
 }
 
+/** When runs of the configuration end by themselves: at the first that is given. */
+export interface Limits {
+  seconds: number | null;
+  hits: number | null;
+  events: number | null;
+}
+
+/** The limits that are told beside the text. */
+export function limits_of(told: unknown): Limits {
+  const limits = typeof told === "object" && told !== null && "limits" in told ? told.limits : null;
+  const of = (name: string) => {
+    const value = Object.entries(limits ?? {}).find(([key]) => key === name)?.[1];
+    return typeof value === "number" ? value : null;
+  };
+  return { seconds: of("seconds"), hits: of("hits"), events: of("events") };
+}
+
 /** How far apart hits in coincidence may be, picoseconds; `null` when nothing is said of it. */
 export function coincidence_window_ps(told: unknown): number | null {
   const table = text_of(told).match(/^\s*\[coincidence\]([^]*?)(?=^\s*\[|$(?![^]))/m)?.[1] ?? "";

@@ -3,11 +3,12 @@
 //   /api/events ──► state, ten times a second ──► listeners, at most once a frame
 //        └ broken ──► asked again after 1 s, 2 s, 4 s … 10 s; meanwhile the age grows
 
-import type { Message, State } from "./state.js";
+import type { LiveState } from "./generated.js";
 
 /** What is known now. */
 export interface Known {
-  state: State;
+  /** `null` before the first. */
+  state: LiveState | null;
   /** Seconds since the state was heard; more than {@link STALE_SECONDS} is too old to be believed. */
   age_seconds: number;
   connected: boolean;
@@ -19,13 +20,10 @@ export interface Known {
 export const STALE_SECONDS = 1.5;
 
 const LONGEST_WAIT_MS = 10_000;
-const MOST_MESSAGES = 100;
 
 /** Keeps the stream and tells whoever listens. */
 export class Connection {
-  #state: State = {};
-  /** Those that came by themselves: where the state brings messages, too, these are among them. */
-  #messages: Message[] = [];
+  #state: LiveState | null = null;
   #heard_ms = performance.now();
   #connected = false;
   #refusal = "";
@@ -52,12 +50,11 @@ export class Connection {
   /** What is known now. */
   known(): Known {
     const age_seconds = (performance.now() - this.#heard_ms) / 1000;
-    const state = this.#state.messages ? this.#state : { ...this.#state, messages: this.#messages };
-    return { state, age_seconds, connected: this.#connected, refusal: this.#refusal };
+    return { state: this.#state, age_seconds, connected: this.#connected, refusal: this.#refusal };
   }
 
   /** Takes a state that came otherwise, as the answer to a command. */
-  take(state: State): void {
+  take(state: LiveState): void {
     this.#state = state;
     this.#heard_ms = performance.now();
     this.#tell();
@@ -70,17 +67,9 @@ export class Connection {
       this.#connected = true;
       this.#refusal = "";
       this.#wait_ms = 1000;
-      const state: unknown = JSON.parse(event.data);
-      if (typeof state === "object" && state !== null) this.take(state);
+      this.take(JSON.parse(event.data) as LiveState);
     };
     stream.addEventListener("state", heard);
-    stream.addEventListener("message", (event: MessageEvent<string>) => {
-      const message = JSON.parse(event.data) as Message;
-      this.#messages = [...this.#messages.filter(({ number }) => number !== message.number), message].slice(
-        -MOST_MESSAGES,
-      );
-      this.#tell();
-    });
     stream.onerror = () => this.#mend();
   }
 
@@ -93,7 +82,7 @@ export class Connection {
     // A stream cannot tell why it was refused, and where there are too many streams a single state may still be had.
     fetch("/api/state").then(
       async (answer) => {
-        if (answer.ok) this.take((await answer.json()) as State);
+        if (answer.ok) this.take((await answer.json()) as LiveState);
         else
           this.#refusal =
             answer.status === 401 || answer.status === 403

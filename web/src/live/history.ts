@@ -23,6 +23,20 @@ export class History {
     }
   }
 
+  /** Puts what was known before in front of what was noted here. */
+  fill(past: readonly { at_seconds: number; values: ReadonlyMap<string, number | null> }[]): void {
+    const first = this.#times[0] ?? Infinity;
+    const older = past.filter(({ at_seconds }) => at_seconds < first - 0.5);
+    const names = new Set([...older.flatMap(({ values }) => [...values.keys()]), ...this.#lines.keys()]);
+    const noted = new Map(this.#lines);
+    this.#lines.clear();
+    for (const name of names) {
+      const before = older.map(({ values }) => values.get(name) ?? null);
+      this.#lines.set(name, [...before, ...(noted.get(name) ?? new Array<null>(this.#times.length).fill(null))]);
+    }
+    this.#times.unshift(...older.map(({ at_seconds }) => at_seconds));
+  }
+
   /** The names, in the order in which they came. */
   names(): string[] {
     return [...this.#lines.keys()];

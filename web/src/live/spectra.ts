@@ -4,22 +4,9 @@
 //
 // One request at a time, the next a while after the answer: a slow link is asked less often, never more.
 
-import type { Axis } from "../figures/spectrum.js";
 import { frames, type Frame } from "../figures/packed.js";
+import type { Spectrum } from "./generated.js";
 import { get, get_bytes, in_words } from "./requests.js";
-
-/** One spectrum, but for its counts. */
-export interface Spectrum {
-  id: number;
-  name: string;
-  /** What it is filled with: `energy`, `kev`, `plane`, `time_difference`, `own`. */
-  what?: string;
-  /** Where on the path it is filled: `received`, `kept` or `events`. */
-  at: string;
-  channel: number | null;
-  source?: string | null;
-  axes: Axis[];
-}
 
 /** The channel's name alone where others are of its kind; all of the name of what a user has named. */
 export function short_name({ name, channel }: Spectrum): string {

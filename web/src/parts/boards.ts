@@ -6,7 +6,7 @@
 //   └──────────┘ └─────────┘
 //   ▪▪▪▪▫▪▪▪▪▪▪▪▪▪▪▪▫▪▪▪▪▪▪▪      many: cells; hover or focus tells the numbers
 
-import type { Completeness } from "../live/state.js";
+import type { Completeness } from "../live/generated.js";
 import { count, share } from "../figures/quantity.js";
 import { h, Keyed, set, set_text, show } from "./element.js";
 
@@ -96,7 +96,7 @@ function in_words({ name, expected, built, missing }: Completeness): string {
     expected > 0
       ? `${share(built / expected)}, ${count(built)} of ${count(expected)} fragments came in the last seconds`
       : "no triggers in the last seconds";
-  return `${name}: ${now}${missing === undefined ? "" : `, ${count(missing)} are missing since the start`}`;
+  return `${name}: ${now}, ${count(missing)} are missing since the start`;
 }
 
 function make_card(name: string): Element {

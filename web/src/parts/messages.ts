@@ -2,7 +2,8 @@
 
 import { clock } from "../figures/time.js";
 import { in_words } from "../draw/flow_layout.js";
-import { losses, type State } from "../live/state.js";
+import type { LiveState } from "../live/generated.js";
+import { losses } from "../live/state.js";
 import { h, Keyed, set, set_text } from "./element.js";
 
 interface Entry {
@@ -13,15 +14,7 @@ interface Entry {
   advice: string;
 }
 
-const SIGNS: Record<string, string> = {
-  loss: "▼",
-  alarm: "▲",
-  error: "▲",
-  warning: "▲",
-  warn: "▲",
-  info: "·",
-  debug: "·",
-};
+const SIGNS: Record<string, string> = { loss: "▼", alarm: "▲", error: "▲", warning: "▲", info: "·" };
 
 /** The list of messages. */
 export class Messages {
@@ -34,7 +27,7 @@ export class Messages {
   );
 
   /** Shows what stands in a state. */
-  show(state: State): void {
+  show(state: LiveState): void {
     const entries = [...alarms(state), ...standing_losses(state), ...told(state)];
     this.#list.show(
       entries.length > 0 ? entries : [{ key: "none", level: "info", time: "", text: "nothing to report", advice: "" }],
@@ -52,11 +45,11 @@ export class Messages {
   }
 }
 
-function alarms(state: State): Entry[] {
-  return (state.alarms ?? [])
-    .filter(({ active }) => active !== false)
+function alarms(state: LiveState): Entry[] {
+  return state.alarms
+    .filter(({ active }) => active)
     .map((alarm) => ({
-      key: `alarm ${alarm.name} ${alarm.subject ?? ""}`,
+      key: `alarm ${alarm.name} ${alarm.subject}`,
       level: "alarm",
       time: clock(alarm.since),
       text: [alarm.name, alarm.subject, alarm.text].filter(Boolean).join(": "),
@@ -64,33 +57,25 @@ function alarms(state: State): Entry[] {
     }));
 }
 
-function standing_losses(state: State): Entry[] {
+function standing_losses(state: LiveState): Entry[] {
   return losses(state)
     .slice(0, 8)
     .map((loss) => ({
-      key: `loss ${loss.stage} ${loss.reason} ${loss.source ?? ""}`,
+      key: `loss ${loss.stage} ${loss.reason} ${loss.source}`,
       level: "loss",
       time: "",
-      text: in_words({
-        reason: loss.reason,
-        count: loss.count,
-        ...(loss.unit ? { unit: loss.unit } : {}),
-        ...(loss.source ? { source: loss.source } : {}),
-        ...(loss.quality ? { quality: loss.quality } : {}),
-      }),
-      advice: loss.advice ?? "",
+      text: in_words({ ...loss, advice: "" }),
+      advice: loss.advice,
     }));
 }
 
-function told(state: State): Entry[] {
-  return [...(state.messages ?? [])]
-    .reverse()
-    .slice(0, 100)
-    .map(({ number, time, level, text, advice }, index) => ({
-      key: `${number ?? time ?? index} ${text}`,
-      level: (level ?? "info").toLowerCase(),
-      time: time === undefined ? "" : clock(time),
-      text,
-      advice: advice ?? "",
-    }));
+// An alarm that stands has its line; that it was raised is not said a second time.
+function told({ messages, alarms }: LiveState): Entry[] {
+  const raised = alarms
+    .filter(({ active }) => active)
+    .map(({ name, subject }) => `raised alarm "${name}"${subject === "" ? ":" : ` of ${subject}:`}`);
+  return messages
+    .filter(({ text }) => !raised.some((words) => text.startsWith(words)))
+    .toReversed()
+    .map(({ number, time, level, text, advice }) => ({ key: String(number), level, time: clock(time), text, advice }));
 }

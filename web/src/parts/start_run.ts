@@ -1,8 +1,9 @@
 // Starting and stopping: one small form, one question.
 
-import { in_words, post } from "../live/requests.js";
+import { limits_of, type Limits } from "../live/configuration.js";
+import { get, in_words, post } from "../live/requests.js";
 import { notice } from "./controls.js";
-import { h } from "./element.js";
+import { h, set_text } from "./element.js";
 
 /** Asks for title, comment and limits of a new run, and starts it. */
 export function ask_for_run(): void {
@@ -12,6 +13,11 @@ export function ask_for_run(): void {
   const seconds = h("input", { type: "number", name: "seconds", min: 0, step: "any", placeholder: "no limit" });
   const hits = h("input", { type: "number", name: "hits", min: 0, placeholder: "no limit" });
   const events = h("input", { type: "number", name: "events", min: 0, placeholder: "no limit" });
+  const configured = h("p", { class: "quiet" });
+  void get<unknown>("/api/configuration").then(
+    (told) => set_text(configured, limit_words(limits_of(told))),
+    () => {},
+  );
   const refusal = h("output", { class: "refusal" });
   const start = h("button", { type: "submit", class: "main" }, "start");
   const field = (text: string, input: HTMLElement) => h("label", {}, h("span", {}, text), input);
@@ -28,9 +34,10 @@ export function ask_for_run(): void {
       field("seconds", seconds),
       field("hits", hits),
       field("events", events),
+      configured,
     ),
     refusal,
-    h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "not now")),
+    h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "cancel")),
   );
   const dialog = h("dialog", { class: "start", "aria-label": "New run" }, form);
   form.addEventListener("submit", (event) => {
@@ -57,6 +64,13 @@ export function ask_for_run(): void {
   dialog.showModal();
 }
 
+function limit_words(limits: Limits): string {
+  const named = Object.entries(limits).filter(([, limit]) => limit !== null);
+  if (named.length === 0) return "with none of these, it goes on until somebody stops it";
+  const each = named.map(([name, limit]) => `${limit} ${name}`);
+  return `with none of these, the configuration's: ${each.join(", ")}`;
+}
+
 /** Says what stopping does, and stops. */
 export function ask_to_stop(run: string): void {
   document.querySelector("dialog.stop")?.remove();
@@ -76,7 +90,7 @@ export function ask_to_stop(run: string): void {
         "div",
         { class: "tools" },
         h("button", { type: "submit", value: "stop", class: "main", autofocus: true }, "stop"),
-        h("button", { type: "submit", value: "" }, "go on"),
+        h("button", { type: "submit", value: "" }, "cancel"),
       ),
     ),
   );

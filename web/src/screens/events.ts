@@ -4,8 +4,8 @@ import { Plot } from "../draw/plot.js";
 import { count, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { logarithmic_ticks, tick, unit_tick } from "../figures/ticks.js";
+import type { EventState, LiveState, Past } from "../live/generated.js";
 import { History } from "../live/history.js";
-import type { Distribution, Events, State } from "../live/state.js";
 import { Boards } from "../parts/boards.js";
 import { Facts, panel } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
@@ -17,10 +17,20 @@ const IN_ONE_PIECE = "events were there at once: all their fragments came in one
 const CLOSED = ["complete", "too old", "too many open", "at the end", "unit lost"];
 
 /** Notes what is drawn over time; called with every state, whatever screen is shown. */
-export function note_busy({ events }: State): void {
+export function note_busy({ events }: LiveState): void {
   // Where builder units are elsewhere, nobody here knows.
   if (typeof events?.busy_share !== "number") return;
   busy.note(Date.now() / 1000, new Map([["busy", events.busy_share * 100]]));
+}
+
+/** Draws what was before this page was opened, too. */
+export function fill_busy(now_seconds: number, past: Past): void {
+  const percent = (share: number | null | undefined) => (typeof share === "number" ? share * 100 : null);
+  const moment = (ago: number, place: number) => ({
+    at_seconds: now_seconds - ago,
+    values: new Map([["busy", percent(past.busy[place])]]),
+  });
+  if (past.busy.some((share) => share !== null)) busy.fill(past.ago_seconds.map(moment));
 }
 
 /** Makes the screen. */
@@ -73,7 +83,7 @@ export const events_screen: MakeScreen = () => {
       triggered.forEach((each) => show(each, !!events));
       show(multiplicity_panel, !!coincidences);
       if (events) {
-        boards.show(events.completeness ?? []);
+        boards.show(events.completeness);
         facts.show(event_facts(events, state));
       }
       if (performance.now() - last_drawn < 480) return;
@@ -92,9 +102,9 @@ export const events_screen: MakeScreen = () => {
   };
 };
 
-function draw(events: Events, sizes: Plot, latency: Plot, busy_plot: Plot): void {
-  distribution(sizes, events.event_bytes ?? events.event_size_bytes ?? [], 1, "events without a byte");
-  distribution(latency, events.build_ns ?? events.latency_us ?? [], events.build_ns ? 1e-9 : 1e-6, IN_ONE_PIECE);
+function draw(events: EventState, sizes: Plot, latency: Plot, busy_plot: Plot): void {
+  distribution(sizes, events.event_bytes, 1, "events without a byte");
+  distribution(latency, events.build_ns, 1e-9, IN_ONE_PIECE);
   const [times, ...lines] = busy.columns();
   const latest = times.at(-1) ?? 0;
   busy_plot.set(
@@ -105,7 +115,7 @@ function draw(events: Events, sizes: Plot, latency: Plot, busy_plot: Plot): void
 
 // Bins grow with the value, so they are drawn over its logarithm, as counts per bin.
 // Zero has no place there; where there is nothing else, that is said.
-function distribution(plot: Plot, bins: Distribution, scale: number, of_nothing: string): void {
+function distribution(plot: Plot, bins: EventState["event_bytes"], scale: number, of_nothing: string): void {
   const filled = bins.filter(([low, n]) => low > 0 && n > 0);
   const nothing = bins.find(([low]) => low === 0)?.[1] ?? 0;
   if (filled.length === 0 && nothing > 0) plot.say(`${count(nothing)} ${of_nothing}`);
@@ -116,13 +126,13 @@ function distribution(plot: Plot, bins: Distribution, scale: number, of_nothing:
   plot.set(padded_x, [{ name: "events", values: [0, ...filled.map(([, n]) => n), 0, 0], style: "steps" }]);
 }
 
-function event_facts(events: Events, { trigger, busy_time }: State): (readonly [string, string])[] {
-  const closed = events.closed ?? [];
+function event_facts(events: EventState, { trigger, busy_time }: LiveState): (readonly [string, string])[] {
+  const { closed } = events;
   const built = closed.reduce((sum, n) => sum + n, 0);
   return [
     ["events", rate(events.event_rate_hz)],
     ["recorded", count(events.events_recorded)],
-    ["complete", built > 0 ? share((closed[0] ?? 0) / built) : "–"],
+    ["complete", built > 0 ? share(closed[0] / built) : "–"],
     ["partial", count(events.events_partial)],
     ["size, median", quantity(events.median_event_bytes, "B")],
     ["built within, median", seconds(events.median_build_ns)],
@@ -141,6 +151,6 @@ function event_facts(events: Events, { trigger, busy_time }: State): (readonly [
   ];
 }
 
-function seconds(ns: number | undefined): string {
-  return ns === 0 ? "at once" : quantity(ns === undefined ? undefined : ns * 1e-9, "s");
+function seconds(ns: number): string {
+  return ns === 0 ? "at once" : quantity(ns * 1e-9, "s");
 }

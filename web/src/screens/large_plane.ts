@@ -1,6 +1,7 @@
 // A plane, large: zoom, draw a region, count what is in it, tell how well two bands are apart, and copy the cut.
 
 import { HeatMap, type View } from "../draw/heat.js";
+import { scaled } from "../draw/wheel.js";
 import { corners, from_corners, from_range, range } from "../figures/address.js";
 import { fit_fact } from "../figures/likelihood.js";
 import { figure_of_merit, type Merit } from "../figures/merit.js";
@@ -8,7 +9,8 @@ import { as_name, configuration, crosses_itself, is_inside, rectangle, type Poin
 import { exact, measured, plain, rough, share } from "../figures/quantity.js";
 import { bin_width, bins_of, projections } from "../figures/spectrum.js";
 import { in_words, post } from "../live/requests.js";
-import { CountsFeed, short_name, type Spectrum } from "../live/spectra.js";
+import type { Spectrum } from "../live/generated.js";
+import { CountsFeed, short_name } from "../live/spectra.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import type { Scene } from "./screen.js";
@@ -62,6 +64,7 @@ export class LargePlane implements Picture {
       move: (at, is_down) => this.#move(at, is_down),
       up: (at) => this.#up(at),
       twice: () => this.#twice(),
+      turned: (at, factor) => this.#turned(at, factor),
     });
     this.#log = new Toggle(
       "log",
@@ -143,7 +146,7 @@ export class LargePlane implements Picture {
       String(this.spectrum.id),
     );
     const empty = button(
-      "empty it",
+      "reset",
       () =>
         void post("/api/spectra/reset", { ids: [this.spectrum.id] }).catch((error: unknown) =>
           notice(in_words(error), true),
@@ -235,6 +238,15 @@ export class LargePlane implements Picture {
   #twice(): void {
     if (this.#tool === "zoom") this.#show({ x: "", y: "" });
     else if (this.#open.length > 2) this.#close();
+  }
+
+  #turned([x, y]: Point, factor: number): void {
+    const [axis_x, axis_y] = this.spectrum.axes;
+    if (!axis_x || !axis_y) return;
+    const whole = { x: [axis_x.low, axis_x.high], y: [axis_y.low, axis_y.high] } as const;
+    const view = this.#view() ?? whole;
+    const [across, up] = [scaled(view.x, x, factor, whole.x), scaled(view.y, y, factor, whole.y)];
+    this.#show({ x: from_range(across), y: from_range(up) });
   }
 
   #close(): void {

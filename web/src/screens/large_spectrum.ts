@@ -1,18 +1,20 @@
-// One spectrum, large: zoom, join bins, compare, and measure a peak.
+// One spectrum, large: zoom, rebin, compare, measure a peak, and calibrate by peaks of known energy.
 //
-//   counts ─► rebin ─► background off │ shown │ taken away ─► steps
-//   region ─► gross and net counts, fit ─► curve on top, numbers beside
+//   counts ─► rebin ─► background off │ shown │ subtracted ─► steps
+//   region ─► gross and net counts, fit ─► curve on top, numbers beside ─ energies of two ─► energy_kev
 
 import { Plot, type Line } from "../draw/plot.js";
 import { count, exact, measured, measured_as, quantity, rough, share } from "../figures/quantity.js";
 import { along } from "../figures/ticks.js";
-import { background, bin_width, bins_of, rebinned, type Axis } from "../figures/spectrum.js";
+import { calibration, calibration_lines, from_known_peaks, known_peaks } from "../figures/calibration.js";
+import { background, bin_width, bins_of, rebinned } from "../figures/spectrum.js";
 import { fit_fact, why_unfit } from "../figures/likelihood.js";
 import { fit_peak, type Measured, type Peak } from "../figures/peak.js";
 import { from_range, range } from "../figures/address.js";
 import { coincidence_window_ps } from "../live/configuration.js";
 import { get, in_words, post } from "../live/requests.js";
-import { CountsFeed, short_name, type Spectrum } from "../live/spectra.js";
+import type { Axis, Spectrum } from "../live/generated.js";
+import { CountsFeed, short_name } from "../live/spectra.js";
 import { labelled } from "../draw/heat.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
@@ -25,10 +27,12 @@ const REBINS = [1, 2, 4, 8, 16, 32];
 const BACKGROUNDS = [
   ["", "off"],
   ["shown", "shown"],
-  ["less", "taken away"],
+  ["less", "subtracted"],
 ] as const;
 /** Peaks narrower than this part of the spectrum stand above the estimated background. */
 const BACKGROUND_WIDTH = 1 / 128;
+/** That of no spectrum beside it. */
+const FIT_COLOUR = 1;
 
 /** The large picture of a spectrum with one axis. */
 export class LargeSpectrum implements Picture {
@@ -42,11 +46,13 @@ export class LargeSpectrum implements Picture {
   readonly #marking: Toggle;
   readonly #lines_to_copy = h("pre", { class: "configuration", tabindex: 0 });
   readonly #copying: HTMLElement;
+  readonly #kev = h("input", { type: "number", min: 0, step: "any", "aria-label": "Energy of the peak, keV" });
   readonly #is_time: boolean;
   #counts: Float64Array | null = null;
   #other: Float64Array | null = null;
   #saved: number[] | null = null;
   #saved_run = "";
+  #peak: Peak | null = null;
   #window_ps: number | null = null;
 
   constructor(
@@ -136,20 +142,28 @@ export class LargeSpectrum implements Picture {
       alike.map((each) => [String(each.id), short_name(each)]),
       String(spectrum.id),
     );
-    const rebin = new Choice("join bins", (factor) => this.#show({ rebin: factor === "1" ? "" : factor }));
+    const rebin = new Choice("rebin", (factor) => this.#show({ rebin: factor === "1" ? "" : factor }));
     rebin.offer(
-      REBINS.map((factor) => [String(factor), factor === 1 ? "no" : `× ${factor}`]),
+      REBINS.map((factor) => [String(factor), factor === 1 ? "off" : `× ${factor}`]),
       String(this.#rebin()),
     );
     const overlay = new Choice("compare with", (value) => this.#show({ overlay: value }));
     overlay.offer([["", "–"]], "");
     void this.#offer_overlays(overlay, alike);
     const below = segments("Background", BACKGROUNDS, this.#background(), (background) => this.#show({ background }));
-    const empty = button("empty it", () => void this.#empty(), {
+    const empty = button("reset", () => void this.#empty(), {
       title: "begin this spectrum anew; nothing recorded changes",
     });
     show(this.#copying, this.#is_time);
-    const beside = panel(this.#is_time ? "Window" : "Peak", "beside", [], this.#hint, this.#facts.root, this.#copying);
+    const beside = panel(
+      this.#is_time ? "Window" : "Peak",
+      "beside",
+      [],
+      this.#hint,
+      this.#facts.root,
+      ...(this.#is_calibratable() ? [this.#calibrating()] : []),
+      this.#copying,
+    );
     return h(
       "div",
       { class: "large" },
@@ -186,6 +200,46 @@ export class LargeSpectrum implements Picture {
     );
   }
 
+  /** Whether peaks of this spectrum can say what its channel's energy is in keV. */
+  #is_calibratable(): boolean {
+    const [axis] = this.spectrum.axes;
+    return !this.#is_time && this.spectrum.channel !== null && axis?.field === "energy";
+  }
+
+  #calibrating(): HTMLElement {
+    const take = (event: Event) => {
+      event.preventDefault();
+      const kev = Number(this.#kev.value);
+      if (!this.#peak || !(kev > 0)) {
+        notice(this.#peak ? "write the energy of the peak in keV" : "mark a peak first", true);
+        return;
+      }
+      const centroid = this.#peak.centroid.value;
+      const others = known_peaks(this.scene.shown.peaks).filter((each) => each.kev !== kev);
+      this.#kev.value = "";
+      this.#show({ peaks: from_known_peaks([...others, { centroid, kev }]) });
+    };
+    return h(
+      "form",
+      { class: "calibrating", onsubmit: take },
+      h("label", { class: "field" }, h("span", {}, "its energy, keV"), this.#kev),
+      h("button", { type: "submit" }, "calibrate with it"),
+      button("forget", () => this.#show({ peaks: "" })),
+    );
+  }
+
+  #tell_calibration(): void {
+    if (!this.#is_calibratable()) return;
+    const peaks = known_peaks(this.scene.shown.peaks);
+    const line = calibration(peaks);
+    show(this.#copying, peaks.length > 0);
+    const heads = peaks.map(({ centroid, kev }) => `# ${kev} keV at ${Number(centroid.toPrecision(7))}`);
+    const off = line?.residual_kev ? [`# ${line.residual_kev.toPrecision(2)} keV off the line, root mean square`] : [];
+    const wanted = ["# one more peak of another energy makes a calibration"];
+    const lines = line ? [...off, calibration_lines(this.spectrum.channel ?? 0, line)] : wanted;
+    set_text(this.#lines_to_copy, [...heads, ...lines].join("\n"));
+  }
+
   #show(changes: Record<string, string>): void {
     this.scene.show(changes);
     this.moved();
@@ -195,7 +249,9 @@ export class LargeSpectrum implements Picture {
     const next = this.of_view.find((each) => each.id === id);
     if (!next) return;
     this.scene.show(
-      next.channel === null ? { id: String(id), channel: "" } : { channel: String(next.channel), id: "", region: "" },
+      next.channel === null
+        ? { id: String(id), channel: "", peaks: "" }
+        : { channel: String(next.channel), id: "", peaks: "" },
     );
     this.other_spectrum();
   }
@@ -287,7 +343,7 @@ export class LargeSpectrum implements Picture {
         name: this.#saved ? this.#saved_run : overlaid ? short_name(overlaid) : "",
         values: rebinned(axis, compared, this.#rebin()).counts,
         style: "steps",
-        colour: 1,
+        colour: 2,
       });
     if (below && this.#background() === "shown")
       lines.push({ name: "background", values: below, style: "dashed", colour: 6 });
@@ -339,7 +395,9 @@ export class LargeSpectrum implements Picture {
   #measure_peak(axis: Axis, counts: Float64Array, lines: Line[]): void {
     const region = range(this.scene.shown.region);
     this.#plot.marks(region && { limits: region, title: "region" });
+    this.#tell_calibration();
     if (!region) {
+      this.#peak = null;
       set_text(this.#hint, "“mark a peak”, then drag over it: centroid, width and net area are fitted");
       this.#facts.show([["counts", exact(counts.reduce((sum, n) => sum + n, 0))]]);
       return;
@@ -354,10 +412,11 @@ export class LargeSpectrum implements Picture {
           bin >= first && bin < end ? (curve[bin - first] ?? null) : null,
         );
       lines.push(
-        { name: "fit", values: over(peak.curve), style: "curve", colour: 1 },
-        { name: "under it", values: over(peak.background), style: "dashed", colour: 1 },
+        { name: "fit", values: over(peak.curve), style: "curve", colour: FIT_COLOUR },
+        { name: "under it", values: over(peak.background), style: "dashed", colour: FIT_COLOUR },
       );
     }
+    this.#peak = peak;
     const unfit = peak ? why_unfit(peak.goodness) : "";
     this.#hint.classList.toggle("refusal", unfit !== "");
     set_text(

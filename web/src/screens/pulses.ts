@@ -6,18 +6,14 @@
 import { HEAT_RIGHT_PX, HeatMap } from "../draw/heat.js";
 import { Plot, PLOT_RIGHT_PX, type Line } from "../draw/plot.js";
 import { exact, quantity } from "../figures/quantity.js";
-import { Persistence, type Pulse } from "../figures/pulse.js";
+import { Persistence } from "../figures/pulse.js";
 import { along, tick } from "../figures/ticks.js";
+import type { PulseChannel, PulseTrace } from "../live/generated.js";
 import { get, in_words, post } from "../live/requests.js";
 import { Choice, Facts, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import { Strips } from "../draw/strips.js";
 import type { MakeScreen, Scene, Screen } from "./screen.js";
-
-interface PulseChannel {
-  channel: number;
-  name?: string;
-}
 
 // Quick enough for an eye, slow enough for a trace to be seen.
 const PERIOD_MS = 250;
@@ -200,14 +196,13 @@ class PulsesScreen implements Screen {
   async #ask(): Promise<void> {
     try {
       if (performance.now() - this.#asked_channels_ms > 5000) {
-        const told = await get<(PulseChannel | number)[]>("/api/pulses");
-        this.#channels = told.map((each) => (typeof each === "number" ? { channel: each } : each));
+        this.#channels = await get<PulseChannel[]>("/api/pulses");
         this.#asked_channels_ms = performance.now();
         this.moved();
       }
       const channel = this.#chosen();
       if (channel !== "" && !this.#frozen.on && !document.hidden) {
-        const pulses = await get<Pulse[]>(`/api/pulses/${channel}?count=20`);
+        const pulses = await get<PulseTrace[]>(`/api/pulses/${channel}?count=20`);
         if (!this.#left && !this.#frozen.on) this.#draw(pulses);
       }
       set_text(this.#counter, this.#frozen.on ? "frozen" : "");
@@ -217,7 +212,7 @@ class PulsesScreen implements Screen {
     if (!this.#left) this.#timer = window.setTimeout(() => void this.#ask(), PERIOD_MS);
   }
 
-  #draw(pulses: readonly Pulse[]): void {
+  #draw(pulses: readonly PulseTrace[]): void {
     const newest = pulses[0];
     if (!newest) {
       this.#plot.say(NO_PULSES);

@@ -6,9 +6,10 @@ import { Plot } from "../draw/plot.js";
 import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { written } from "../figures/address.js";
-import { FlowMeter, source_rate } from "../live/flow_meter.js";
+import type { ClockState, LiveState, Past } from "../live/generated.js";
 import { History } from "../live/history.js";
-import type { Clock, State } from "../live/state.js";
+import { flow_of, source_rate } from "../live/lanes.js";
+import { in_words, LossHistory } from "../live/loss_history.js";
 import { Facts, panel } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import { Boards } from "../parts/boards.js";
@@ -17,15 +18,33 @@ import type { MakeScreen } from "./screen.js";
 
 /** Rates of the boards, kept while other screens are shown. */
 const rates = new History();
-const meter = new FlowMeter();
+/** Their losses. */
+const lost = new LossHistory();
 
 // More lines than this cannot be told apart: of more boards, the fastest and the slowest are drawn.
 const MOST_LINES = 8;
 
 /** Notes what is drawn over time; called with every state, whatever screen is shown. */
-export function note_rates(state: State): void {
-  const now = new Map((state.sources ?? []).map((source) => [source.name, source_rate(source)]));
+export function note_rates(state: LiveState): void {
+  const now = new Map(state.sources.map((source) => [source.name, source_rate(source)]));
   if (now.size > 0) rates.note(Date.now() / 1000, now);
+  lost.note(Date.now() / 1000, state);
+}
+
+/** Draws what was before this page was opened, too. */
+export function fill_rates(now_seconds: number, { ago_seconds, sources, losses }: Past): void {
+  const moment = (ago: number, place: number) => ({
+    at_seconds: now_seconds - ago,
+    values: new Map(sources.map(({ source, rates_hz }) => [source, rates_hz[place] ?? null])),
+  });
+  rates.fill(ago_seconds.map(moment));
+  lost.fill(
+    losses.map(({ from_ago_seconds, until_ago_seconds, losses }) => ({
+      from_seconds: now_seconds - from_ago_seconds,
+      until_seconds: now_seconds - until_ago_seconds,
+      losses,
+    })),
+  );
 }
 
 /** Makes the screen. */
@@ -43,7 +62,7 @@ export const run_screen: MakeScreen = () => {
     steps: AGO_STEPS,
     ends: true,
     height: 210,
-    empty: "no source is running",
+    empty: "rates are drawn while a run takes data",
   });
   const messages = new Messages();
   const facts = new Facts();
@@ -73,20 +92,19 @@ export const run_screen: MakeScreen = () => {
     root,
     update({ state }) {
       const now = performance.now();
-      flow.show(meter.flow(state, now));
+      flow.show(flow_of(state));
       messages.show(state);
       facts.show(now_facts(state));
-      show(boards_panel, (state.events?.completeness?.length ?? 0) > 0);
-      boards.show(state.events?.completeness ?? []);
-      clocks.show((state.clocks ?? []).map(clock_fact));
-      show(clocks_panel, (state.clocks?.length ?? 0) > 0);
+      const completeness = state.events?.completeness ?? [];
+      show(boards_panel, completeness.length > 0);
+      boards.show(completeness);
+      clocks.show(state.clocks.map(clock_fact));
+      show(clocks_panel, state.clocks.length > 0);
       if (now - last_drawn < 480) return;
       last_drawn = now;
-      show(
-        cells_panel,
-        (state.sources ?? []).some(({ channels }) => (channels?.length ?? 0) > 0),
-      );
-      bar.show(cells.show(state.sources ?? []));
+      const has_channels = state.sources.some(({ channels }) => channels.length > 0);
+      show(cells_panel, has_channels);
+      bar.show(cells.show(state.sources));
       draw_rates(plot);
     },
     leave: () => plot.destroy(),
@@ -102,14 +120,19 @@ function draw_rates(plot: Plot): void {
     named.length > MOST_LINES ? named.toSorted((a, b) => (b.values.at(-1) ?? 0) - (a.values.at(-1) ?? 0)) : named;
   const drawn =
     by_rate.length > MOST_LINES ? [...by_rate.slice(0, MOST_LINES / 2), ...by_rate.slice(-MOST_LINES / 2)] : by_rate;
+  plot.bands(
+    lost
+      .marks()
+      .map((mark) => ({ limits: [mark.from_seconds - latest, mark.until_seconds - latest], words: in_words(mark) })),
+  );
   plot.set(
     times.map((time) => time - latest),
     drawn.map((line, index) => ({ ...line, colour: named.length > MOST_LINES ? index : line.colour })),
   );
 }
 
-function now_facts(state: State): (readonly [string, string])[] {
-  const has_hits = !state.events || (state.sources ?? []).some(({ kind }) => kind === "hits");
+function now_facts(state: LiveState): (readonly [string, string])[] {
+  const has_hits = !state.events || state.sources.some(({ kind }) => kind === "hits");
   const of_hits: (readonly [string, string])[] = [
     ["hits recorded", count(state.hits_recorded)],
     ["recorded rate", rate(state.recorded_rate_hz)],
@@ -127,22 +150,17 @@ function now_facts(state: State): (readonly [string, string])[] {
       ["event size, median", quantity(events.median_event_bytes, "B")],
     );
     facts.push(
-      [
-        "built within, median",
-        events.median_build_ns === 0
-          ? "at once"
-          : quantity(events.median_build_ns === undefined ? undefined : events.median_build_ns * 1e-9, "s"),
-      ],
+      ["built within, median", events.median_build_ns === 0 ? "at once" : quantity(events.median_build_ns * 1e-9, "s")],
       ["busy now", share(events.busy_share)],
     );
   }
   if (state.busy_time)
     facts.push(["live time", elapsed(state.busy_time.live_seconds)], ["time BUSY", share(state.busy_time.fraction)]);
   if (state.trigger) facts.push(["triggers refused", share(state.trigger.dead_time_fraction)]);
-  for (const { name, dead_time } of state.sources ?? [])
+  for (const { name, dead_time } of state.sources)
     if (dead_time) facts.push([`dead time, ${name}`, share(dead_time.fraction)]);
-  for (const { name, in: into, kept } of state.cuts ?? [])
-    facts.push([`cut ${name}`, into ? `keeps ${share((kept ?? 0) / into)}` : "–"]);
+  for (const { name, in: into, kept } of state.cuts)
+    facts.push([`cut ${name}`, into ? `keeps ${share(kept / into)}` : "–"]);
   return facts;
 }
 
@@ -153,17 +171,14 @@ function clock_fact({
   offset_error_ps,
   drift_ppb,
   locked,
-}: Clock): readonly [string, string] {
+}: ClockState): readonly [string, string] {
   const offset =
-    offset_ps === null || offset_ps === undefined
-      ? "no peak found"
-      : measured_as(offset_ps * 1e-12, (offset_error_ps ?? 0) * 1e-12, "s");
-  const drift =
-    drift_ppb === null || drift_ppb === undefined ? "" : `, drifts ${plain(Number(drift_ppb.toPrecision(3)))} ppb`;
+    offset_ps === null ? "no peak found" : measured_as(offset_ps * 1e-12, (offset_error_ps ?? 0) * 1e-12, "s");
+  const drift = drift_ppb === null ? "" : `, drifts ${plain(Number(drift_ppb.toPrecision(3)))} ppb`;
   return [`${source} − ${reference}`, `${locked ? "●" : "▲ not locked,"} ${offset}${drift}`];
 }
 
 /** Kept for the title of the page: the state in a word. */
-export function title_of(state: State, element: Element): void {
-  set_text(element, !state.run?.number ? "thalweg" : `run ${state.run.number} · ${state.state ?? ""} · thalweg`);
+export function title_of({ run, state }: LiveState, element: Element): void {
+  set_text(element, run.number ? `run ${run.number} · ${state} · thalweg` : "thalweg");
 }

@@ -1,6 +1,10 @@
 // What every screen is: an element, told of each state, and of the address that says what it shows.
 
 import type { Known } from "../live/connection.js";
+import type { LiveState } from "../live/generated.js";
+
+/** What is known once the server has said something. */
+export type Heard = Known & { state: LiveState };
 
 /** What a screen is given. */
 export interface Scene {
@@ -14,7 +18,7 @@ export interface Scene {
 export interface Screen {
   readonly root: HTMLElement;
   /** A state has come, or the one there is has grown old. */
-  update(known: Known): void;
+  update(heard: Heard): void;
   /** The address has changed under it. */
   moved?(): void;
   /** A key was pressed that the frame does not know; whether it was taken. */

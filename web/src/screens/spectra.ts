@@ -3,21 +3,22 @@
 //   view = grid │ planes │ times        channel = … opens the large one of that view
 
 import { narrowed } from "../live/chosen_spectra.js";
-import { spectra, type Spectrum } from "../live/spectra.js";
+import type { Spectrum } from "../live/generated.js";
+import { spectra } from "../live/spectra.js";
 import { in_words } from "../live/requests.js";
 import { segments } from "../parts/controls.js";
 import { h } from "../parts/element.js";
 import { Grid } from "./spectra_grid.js";
 import { LargePlane } from "./large_plane.js";
 import { LargeSpectrum } from "./large_spectrum.js";
-import type { MakeScreen, Screen, Scene } from "./screen.js";
+import type { Heard, MakeScreen, Screen, Scene } from "./screen.js";
 
 /** What the views are called in the address and on the page. */
 const VIEWS = [
   ["energy", "Energy"],
   ["plane", "Pulse shape"],
   ["time", "Time difference"],
-  ["own", "Own"],
+  ["own", "Custom"],
 ] as const;
 type View = (typeof VIEWS)[number][0];
 
@@ -57,7 +58,18 @@ class SpectraScreen implements Screen {
   constructor(scene: Scene) {
     this.#scene = scene;
     this.#tabs = segments<View>("What of the hits", VIEWS, this.#view(), (view) => {
-      const gone = { channel: "", id: "", x: "", y: "", region: "", shape: "", overlay: "", with: "", window: "" };
+      const gone = {
+        channel: "",
+        id: "",
+        x: "",
+        y: "",
+        region: "",
+        shape: "",
+        peaks: "",
+        overlay: "",
+        with: "",
+        window: "",
+      };
       scene.show({ ...gone, view: view === "energy" ? "" : view });
       this.moved();
     });
@@ -67,8 +79,8 @@ class SpectraScreen implements Screen {
     this.#timer = window.setInterval(() => void this.#ask(), LIST_EVERY_MS);
   }
 
-  update({ state }: { state: { run?: { name?: string } | null } }): void {
-    const run = state.run?.name ?? "";
+  update({ state }: Heard): void {
+    const run = state.run.name ?? "";
     if (run === this.#run) return;
     this.#run = run;
     void this.#ask();
@@ -127,7 +139,8 @@ class SpectraScreen implements Screen {
       : candidates.find(({ channel }) => String(channel) === shown.channel);
     if (!chosen) return new Grid(this.#scene, candidates, of_view);
     const back = () => {
-      this.#scene.show({ channel: "", id: "", x: "", y: "", region: "", shape: "", overlay: "", with: "", window: "" });
+      const gone = { channel: "", id: "", x: "", y: "", region: "", shape: "", peaks: "", overlay: "", with: "" };
+      this.#scene.show({ ...gone, window: "" });
       this.moved();
     };
     const moved = () => this.moved();

@@ -3,7 +3,8 @@
 import { count } from "../figures/quantity.js";
 import type { Frame } from "../figures/packed.js";
 import { all_calibrated } from "../live/chosen_spectra.js";
-import { CountsFeed, PERIOD_MS, short_name, type Spectrum } from "../live/spectra.js";
+import type { Spectrum } from "../live/generated.js";
+import { CountsFeed, PERIOD_MS, short_name } from "../live/spectra.js";
 import { draw_spark } from "../draw/spark.js";
 import { draw_stamp } from "../draw/stamp.js";
 import { Choice, segments, Toggle } from "../parts/controls.js";

@@ -6,8 +6,8 @@ import { share, quantity } from "../figures/quantity.js";
 import { value_in_words } from "../figures/named_value.js";
 import { of_line } from "../draw/colours.js";
 import { text_of } from "../live/configuration.js";
+import type { LiveState } from "../live/generated.js";
 import { get, in_words } from "../live/requests.js";
-import type { State } from "../live/state.js";
 import { button, copy, panel } from "../parts/controls.js";
 import { h, Keyed, set_text, show } from "../parts/element.js";
 import { Messages } from "../parts/messages.js";
@@ -266,7 +266,7 @@ class Rings {
   }
 
   /** Shows those of a state. */
-  show({ sources = [], flow = [] }: State): void {
+  show({ sources, flow }: LiveState): void {
     const of_sources = sources.flatMap(({ name, ring_fill, pool_fill }) => [
       { name: `${name}, ring`, fill: ring_fill },
       { name: `${name}, pool`, fill: pool_fill },

@@ -113,7 +113,7 @@ impl Builder {
         };
         match policy {
             Incomplete::Drop => Fate::Dropped,
-            Incomplete::Stop if self.phase == Phase::Running => Fate::Stops,
+            Incomplete::Stop if self.phase == Phase::Running && !self.stopping => Fate::Stops,
             Incomplete::Partial | Incomplete::Wait | Incomplete::Stop => Fate::Leaves(closing),
         }
     }

@@ -141,6 +141,8 @@ pub struct Builder {
     given_up_ns: u64,
     /// Incomplete events before this one leave now: their blocks are needed.
     forced: u64,
+    /// The run is being stopped: an incomplete event does not stop it once more.
+    stopping: bool,
     /// Complete triggers, where they need not leave in order.
     ready: VecDeque<u64>,
     chosen: Vec<Chosen>,
@@ -191,6 +193,7 @@ impl Builder {
             unsettled: false,
             given_up_ns: u64::MAX,
             forced: 0,
+            stopping: false,
             ready: VecDeque::with_capacity(settings.depth),
             chosen: Vec::with_capacity(CHUNK),
             cursors: Vec::with_capacity(CHUNK),
@@ -238,7 +241,7 @@ impl Builder {
             (false, false, false, u64::MAX);
         (self.ended, self.held_bytes, self.lead, self.pressure) = (0, 0, Lead::default(), 0);
         self.rows.start(0);
-        (self.room, self.forced) = (0, 0);
+        (self.room, self.forced, self.stopping) = (0, 0, false);
         self.phase = Phase::Beginning;
         if let Some(first) = self.settings.first_trigger {
             self.begin_at(first);
@@ -275,6 +278,32 @@ impl Builder {
             None => return false,
         }
         true
+    }
+
+    /// As [`Builder::make_room`], of a run that is being stopped while its sources wait for room: what has come by the stop is taken
+    /// whatever waits for what will not come. The oldest event leaves, and with it those behind it that miss only sources of which
+    /// `nothing_follows`. `[build] incomplete = "stop"` lets them leave as they are.
+    pub fn make_room_at_stop(&mut self, nothing_follows: impl Fn(SourceId) -> bool) -> bool {
+        self.stopping = true;
+        let any = self.make_room();
+        if let Some(oldest) = self.rows.first_open() {
+            let may_wait = |trigger: u64| {
+                let mut missing =
+                    (0..self.sources.len()).filter(|source| !self.columns.has(*source, trigger));
+                self.rows.get(trigger).is_open()
+                    && missing.any(|source| !nothing_follows(self.source_id(source)))
+            };
+            let behind = (oldest + 1..self.rows.highest).find(|trigger| may_wait(*trigger));
+            self.forced = behind.unwrap_or(self.rows.highest);
+        }
+        any
+    }
+
+    /// Whether the oldest event that is open waits for this source; also when there is none, since the source may begin one.
+    pub fn awaits(&self, source: SourceId) -> bool {
+        let index = index_of(source, self.first_source);
+        let is_ours = index < self.sources.len();
+        is_ours && (self.rows.open() == 0 || !self.columns.has(index, self.rows.oldest))
     }
 
     /// Tells that nothing follows from a source, such as a closed connection: it is not waited for. Should it send again,

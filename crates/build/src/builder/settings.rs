@@ -26,7 +26,8 @@ pub struct Settings {
     pub age_ms: u64,
     /// What becomes of an event that is incomplete at its age, or when newer triggers need the room.
     pub incomplete: Incomplete,
-    /// What happens when newer triggers need the room of an event that is incomplete and not yet of age.
+    /// What happens when newer triggers need the room of an event that is incomplete and not yet of age. Where memory is short the
+    /// sources wait in any case, until the oldest event is complete or of age; when the run is stopped, it leaves.
     pub full: Full,
     /// Width of the boards' trigger numbers in bits, 8 to 64: after 2^bits they begin at 0 again. A number that does not
     /// fit is counted as out of window.

@@ -519,6 +519,29 @@ fn a_source_above_its_bytes_is_not_read_unless_the_oldest_event_waits_for_it() {
 }
 
 #[test]
+fn at_a_stop_events_leave_that_miss_only_silent_sources() {
+    for incomplete in [Incomplete::Partial, Incomplete::Wait, Incomplete::Stop] {
+        let mut bench = Bench::new(&Settings { incomplete, first_trigger: Some(0), ..small() }, 3);
+        bench.feed(0, &[0, 1, 2, 3, 4]);
+        bench.feed(1, &[0, 1, 2]);
+        assert!(bench.out.is_empty());
+        assert!([1, 2].map(|source| bench.builder.awaits(SourceId(source))) == [false, true]);
+        assert!(bench.builder.make_room_at_stop(|source| source == SourceId(2)));
+        bench.pull();
+        assert_eq!(bench.triggers(), [0, 1, 2], "what the second source may still answer stays");
+        assert!(bench.out.iter().all(|event| event.closing == Closing::Depth && event.missing == [2]));
+        assert!(bench.builder.awaits(SourceId(1)));
+        // It does not: one event at a time.
+        assert!(bench.builder.make_room_at_stop(|source| source == SourceId(2)));
+        bench.pull();
+        assert_eq!(bench.triggers(), [0, 1, 2, 3]);
+        assert_eq!(bench.builder.stop(), None, "{incomplete:?}: the run is being stopped already");
+        bench.end();
+        assert!(!bench.builder.make_room_at_stop(|_| true), "nothing is left");
+    }
+}
+
+#[test]
 fn busy_has_a_hysteresis() {
     let mut bench = Bench::new(&Settings { incomplete: Incomplete::Wait, ..small() }, 3);
     (0..3).for_each(|source| bench.feed(source, &[0]));

@@ -43,9 +43,12 @@ impl FragmentCutter {
                 taken += 1;
                 continue;
             };
-            let time_ps = self.tick.to_ps(i64::try_from(fragment.ticks).unwrap_or(i64::MAX));
             let bytes = slices.iter().map(|slice| u64::from(slice.length)).sum();
-            match timeline.place(time_ps, batch.header.mark, out) {
+            let place = match self.tick.time_ps(i128::from(fragment.ticks), 0) {
+                Some(time_ps) => timeline.place(time_ps, batch.header.mark, out),
+                None => Place::Lost(LossReason::TimeRange),
+            };
+            match place {
                 Place::Open(index) if timeline.open(index).has_room(bytes, slices.len()) => {
                     let open = timeline.open(index);
                     slices.iter().for_each(|slice| {

@@ -139,13 +139,15 @@ fn fragments_are_cut_without_copying() {
     let tick = Tick::from_ps(100).expect("not zero");
     let mut cutter = FragmentCutter::new(4..5, &settings(1000, 0), tick).expect("possible");
     let mut batch = Fragments::default();
-    for (source, ticks) in [(4, 0), (4, 9), (4, 10), (4, 8), (5, 10), (4, 40)] {
+    // The last two are beyond what 64 bits of picoseconds say.
+    let beyond = i64::MAX as u64 / 100 + 1;
+    for (source, ticks) in [(4, 0), (4, 9), (4, 10), (4, 8), (5, 10), (4, 40), (4, beyond), (4, u64::MAX)] {
         batch.slices.push(writer.append(&[ticks as u8; 3]).expect("fits"));
         batch.fragments.push(Fragment { ticks, source: SourceId(source), slices: 1, ..Fragment::default() });
     }
     batch.leases.add(writer.lease());
     let mut out = Fragments::default();
-    assert_eq!(cutter.cut(&batch, 0, &mut out), 6);
+    assert_eq!(cutter.cut(&batch, 0, &mut out), 8);
     assert!(cutter.finish(Mark(0), &mut out));
     let read: Vec<(u64, u16, u32)> =
         out.fragments.iter().map(|fragment| (fragment.trigger, fragment.slices, fragment.bytes)).collect();
@@ -153,6 +155,7 @@ fn fragments_are_cut_without_copying() {
     assert_eq!(out.leases.bytes(out.slices[0]), [0, 0, 0, 9, 9, 9]);
     assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::Late, Unit::Fragments), 1);
     assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
+    assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::TimeRange, Unit::Fragments), 2);
     check(cutter.timelines()[0].tally(), Unit::Fragments);
 }
 

@@ -83,7 +83,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     say(0, &|m| message::state(m, RUN, 1, 8, [range].into_iter()));
     say(0, &|m| message::assign(m, RUN, 1, 16, [range].into_iter()));
     say(1, &|m| message::progress(m, RUN, 1, &progress));
-    say(3, &|m| message::credits(m, RUN, 1, &credits));
+    say(3, &|m| message::credits(m, RUN, 1, &credits, [0].into_iter()));
     let pool = Pool::new(1, 4096).expect("a small pool");
     let mut events = Events::default();
     let mut writer = pool.take().expect("its block");

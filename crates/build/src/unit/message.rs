@@ -135,6 +135,8 @@ pub struct Credits {
     pub held_bytes: u64,
     /// It asks the trigger to hold back.
     pub busy: bool,
+    /// Every readout unit is connected with it.
+    pub is_reached: bool,
 }
 
 /// A range that a builder unit has written, or who was not in it.
@@ -254,6 +256,19 @@ impl Item for Released {
     }
 }
 
+/// Number of a unit.
+impl Item for u16 {
+    const BYTES: usize = 2;
+
+    fn put(self, head: &mut Vec<u8>) {
+        head.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn get(bytes: &[u8]) -> u16 {
+        u16_at(bytes, 0)
+    }
+}
+
 /// A checked list within a message.
 #[derive(Clone, Copy, Debug)]
 pub struct List<'a, T> {
@@ -323,6 +338,8 @@ pub enum Said<'a> {
         epoch: u64,
         /// How much.
         credits: Credits,
+        /// Readout units that it has no connection with.
+        unreached: List<'a, u16>,
     },
     /// What a builder unit has written.
     Done {
@@ -408,7 +425,8 @@ impl Writer<'_> {
     }
 
     fn credits(self, credits: &Credits) -> Self {
-        let word = u64::from(credits.limit) | u64::from(credits.busy) << 32;
+        let Credits { limit, busy, is_reached, .. } = *credits;
+        let word = u64::from(limit) | u64::from(busy) << 32 | u64::from(is_reached) << 33;
         self.numbers(&[word, credits.held_events, credits.held_bytes])
     }
 
@@ -468,9 +486,15 @@ pub fn builder_report(
         .items(ranges);
 }
 
-/// Writes a builder unit's credits.
-pub fn credits(message: &mut Message, run: u32, epoch: u64, credits: &Credits) {
-    Writer::new(message, Kind::Credits, run).numbers(&[epoch]).credits(credits);
+/// Writes a builder unit's credits, and which readout units it has no connection with.
+pub fn credits(
+    message: &mut Message,
+    run: u32,
+    epoch: u64,
+    credits: &Credits,
+    unreached: impl Iterator<Item = u16>,
+) {
+    Writer::new(message, Kind::Credits, run).numbers(&[epoch]).credits(credits).items(unreached);
 }
 
 /// Writes what a builder unit has written.
@@ -541,7 +565,8 @@ impl<'a> Reader<'a> {
 
     fn credits(&mut self) -> Result<Credits, MessageError> {
         let [word, held_events, held_bytes] = self.numbers()?;
-        Ok(Credits { limit: word as u32, held_events, held_bytes, busy: word >> 32 & 1 != 0 })
+        let [busy, is_reached] = [32, 33].map(|bit| word >> bit & 1 != 0);
+        Ok(Credits { limit: word as u32, held_events, held_bytes, busy, is_reached })
     }
 
     fn items<T: Item + 'a>(&mut self) -> Result<List<'a, T>, MessageError> {
@@ -612,7 +637,7 @@ fn body(mut reader: Reader<'_>) -> Result<Said<'_>, MessageError> {
         }
         Kind::Credits => {
             let [epoch] = reader.numbers()?;
-            Said::Credits { epoch, credits: reader.credits()? }
+            Said::Credits { epoch, credits: reader.credits()?, unreached: reader.items()? }
         }
         Kind::Done => {
             let [epoch] = reader.numbers()?;

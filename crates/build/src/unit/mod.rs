@@ -53,15 +53,15 @@
 //! builder unit has written is done; what is open at a live builder stays there; the rest is assigned again, with an attempt
 //! one higher. Messages of older epochs are refused. A builder unit that was silent for `dead_ms` is fenced: its ranges go to
 //! others with a higher attempt, and what it still says of them is ignored. It may have written some of them: readers of several files
-//! take the highest attempt of a trigger, and a row of one trigger and attempt is written once. A manager that had to begin
+//! join the attempts of a trigger, a fragment of each source, and a row of one trigger and attempt is written once. A manager that had to begin
 //! without the reports of some units gives new work a first attempt of 1 until it has heard them. A builder unit reports what is on
 //! its files ([`OnFile`]), and what nobody else remembers is assigned with an attempt above that. (What cannot be known is what a
 //! builder wrote that has died for good, of ranges that every other unit has forgotten as well.)
 //!
-//! **Overruled.** `OnFile` says how far the files reach, not which ranges they have. So when the manager, the builder of a range and every
+//! **Written twice.** `OnFile` says how far the files reach, not which ranges they have. So when the manager, the builder of a range and every
 //! readout unit that heard of its release have died, and one that did not hear still keeps it, no report tells a range that was written
-//! from one that was not. It is taken for open: what that one keeps would be lost otherwise. The later attempt lacks what the dead had, and
-//! overrules a row that has it; both are on file, and `verify` counts the earlier as superseded.
+//! from one that was not. It is taken for open: what that one keeps would be lost otherwise. The later attempt lacks what the dead had. Both
+//! rows are on file; readers join them.
 //!
 //! **Death.** A readout unit that dies takes its boards' fragments of open events along: builders close those events
 //! as [`UnitLost`](thalweg_data::Closing::UnitLost) when it has been gone for `dead_ms`, or at once when it is back and says that it no

@@ -198,7 +198,7 @@ impl ReadoutUnit {
         self.closed_until = lowest;
         let mut late = whole;
         late.take(kept);
-        self.count(whole, Tally::input);
+        self.count(whole, |tally, unit, count| tally.input(unit, count));
         self.count(late, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
         true
     }
@@ -355,7 +355,6 @@ impl ReadoutUnit {
         let had_it = |trigger: u64| {
             fresh || trigger >= had_until || had.containing(trigger).is_some_and(|duty| !duty.lost)
         };
-        let sent = |trigger: u64| had.containing(trigger).is_some_and(|duty| duty.finished);
         let duties = &self.duties;
         let wanted =
             |trigger: u64| trigger >= next || duties.containing(trigger).is_some_and(|duty| !duty.lost);
@@ -375,7 +374,7 @@ impl ReadoutUnit {
             let kind_of = |trigger: u64| match trigger {
                 _ if is_included(trigger) == Some(false) => Done::Late,
                 _ if fresh || trigger >= had_until => Done::Lost,
-                _ if knows_all || is_included(trigger).is_some() || sent(trigger) => Done::Shipped,
+                _ if knows_all || is_included(trigger).is_some() => Done::Shipped,
                 _ => Done::Unknown,
             };
             let amount = self.store.keep_only(|trigger| had_it(trigger) && kind_of(trigger) == kind, wanted);
@@ -394,7 +393,7 @@ impl ReadoutUnit {
             self.note_fates(gone, fate);
         }
         self.count(late, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
-        self.count(shipped, Tally::output);
+        self.count(shipped, |tally, unit, count| tally.output(unit, count));
         self.count(lost, |tally, unit, count| tally.lost(LossReason::UnitLost, unit, count));
         self.fill_lanes();
     }
@@ -441,7 +440,7 @@ impl ReadoutUnit {
                 let gone = self.store.take_gone();
                 self.note_fates(gone, fate);
                 match fate {
-                    Gone::Out => self.count(released, Tally::output),
+                    Gone::Out => self.count(released, |tally, unit, count| tally.output(unit, count)),
                     _ => self.count(released, |tally, unit, count| {
                         tally.lost(LossReason::LateFragment, unit, count);
                     }),

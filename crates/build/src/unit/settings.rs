@@ -53,10 +53,16 @@ pub struct Settings {
     pub lag_ms: u64,
     /// A unit that says nothing for this long is taken for dead, in milliseconds.
     pub dead_ms: u64,
+    /// A builder unit gets no work before every living readout unit is connected with it. Where some are, the others are waited for this
+    /// long, in milliseconds; then events are built without them. 0: nobody is waited for.
+    pub reach_ms: u64,
     /// Each unit says something at least this often, in milliseconds.
     pub heartbeat_ms: u64,
     /// How long a new event manager waits for the reports of all units, in milliseconds.
     pub announce_ms: u64,
+    /// Emulated boards are triggered when the event manager has said "not busy" for the first time; without that for this long the run
+    /// fails, in milliseconds.
+    pub first_word_ms: u64,
     /// A readout unit reports progress at most this often unless it has closed a whole range, in microseconds, a second at most.
     pub progress_us: u64,
     /// A single readout unit whose triggers are this far ahead of every other's is not followed.
@@ -81,8 +87,10 @@ impl Default for Settings {
             age_ms: 2_000,
             lag_ms: 200,
             dead_ms: 1_000,
+            reach_ms: 10_000,
             heartbeat_ms: 100,
             announce_ms: 2_000,
+            first_word_ms: 60_000,
             progress_us: 500,
             jump_triggers: 1 << 16,
             trigger_bits: 64,
@@ -126,8 +134,10 @@ impl Settings {
         whole("builder_bytes", self.builder_bytes, 1, 1 << 48)?;
         whole("heartbeat_ms", self.heartbeat_ms, 1, 60_000)?;
         whole("dead_ms", self.dead_ms, 2 * self.heartbeat_ms, 3_600_000)?;
+        whole("reach_ms", self.reach_ms, 0, 3_600_000)?;
         whole("lag_ms", self.lag_ms, 1, 3_600_000)?;
         whole("announce_ms", self.announce_ms, 1, 3_600_000)?;
+        whole("first_word_ms", self.first_word_ms, 1, 3_600_000)?;
         whole("progress_us", self.progress_us, 0, 1_000_000)?;
         whole("jump_triggers", self.jump_triggers, u64::from(self.range_events), 1 << 62)?;
         whole("trigger_bits", self.trigger_bits.into(), 8, 64)?;
@@ -161,6 +171,10 @@ impl Settings {
 
     pub(super) fn dead_ns(&self) -> u64 {
         self.dead_ms * 1_000_000
+    }
+
+    pub(super) fn reach_ns(&self) -> u64 {
+        self.reach_ms * 1_000_000
     }
 
     pub(super) fn lag_ns(&self) -> u64 {

@@ -55,11 +55,12 @@ proptest! {
         told in progress(),
         ranges in prop::collection::vec(assignment(), 0..20),
         done in prop::collection::vec(finished(), 0..20),
-        words in any::<(u32, u64, u64, bool)>(),
+        words in any::<(u32, u64, u64, bool, bool)>(),
     ) {
         let mut message = Message::default();
         let (one, two) = numbers;
-        let given = Credits { limit: words.0, held_events: words.1, held_bytes: words.2, busy: words.3 };
+        let (limit, held_events, held_bytes, busy, is_reached) = words;
+        let given = Credits { limit, held_events, held_bytes, busy, is_reached };
         message::readout_report(&mut message, 7, one, two, &told, ranges.iter().copied());
         let Said::ReadoutReport { incarnation, epoch, progress, open } = said(&message) else { panic!() };
         prop_assert_eq!((incarnation, epoch, progress), (one, two, told));
@@ -72,9 +73,10 @@ proptest! {
         let Said::BuilderReport { incarnation, epoch, on_file: read, credits, ranges: list } = said(&message) else { panic!() };
         prop_assert_eq!((incarnation, epoch, credits, read), (one, two, given, on_file));
         prop_assert_eq!(list.iter().collect::<Vec<_>>(), ranges.clone());
-        message::credits(&mut message, 7, one, &given);
-        let Said::Credits { credits, .. } = said(&message) else { panic!() };
-        prop_assert_eq!(credits, given);
+        let numbers: Vec<u16> = ranges.iter().map(|range| range.builder).collect();
+        message::credits(&mut message, 7, one, &given, numbers.iter().copied());
+        let Said::Credits { credits, unreached, .. } = said(&message) else { panic!() };
+        prop_assert_eq!((credits, unreached.iter().collect::<Vec<_>>()), (given, numbers));
         message::done(&mut message, 7, one, done.iter().copied());
         let Said::Done { ranges: read, .. } = said(&message) else { panic!() };
         prop_assert_eq!(read.iter().collect::<Vec<_>>(), done.clone());

@@ -98,6 +98,11 @@ impl Gate {
         self.busy || self.is_silent(now)
     }
 
+    /// Whether the event manager was ever heard.
+    pub fn has_heard(&self) -> bool {
+        self.heard.is_some()
+    }
+
     fn is_silent(&self, now: Mark) -> bool {
         self.heard.is_none_or(|heard| now.since_ns(heard) > self.silence_ns)
     }
@@ -122,7 +127,7 @@ mod tests {
     #[test]
     fn a_gate_is_closed_by_word_and_by_silence() {
         let mut gate = Gate::new(1, 100);
-        assert!(gate.is_closed(Mark(0)));
+        assert!(gate.is_closed(Mark(0)) && !gate.has_heard());
         let mut message = Message::default();
         message::busy(&mut message, 1, 7, false);
         gate.on_message(&message, Mark(10));

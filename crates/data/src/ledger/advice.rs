@@ -65,7 +65,7 @@ impl LossReason {
                 "places in the capture could not be read, as the run's message says: look for a sound copy of the file, or repair it"
             }
             RecordingDamaged => {
-                "the recording that is replayed has a gap, where its file was damaged: the run.json of the recorded run says where | look for a sound copy of its raw table"
+                "the raw table that is replayed is damaged, or was: recover the recorded run if that was not done, and replay it again | see in its run.json where rows are missing | look for a sound copy of the table"
             }
             FragmentMissing => "parts of IP packets are not there: use datagrams that fit the network's MTU",
             DuplicateDatagram => {

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::advice::Carrier;
 use super::tally::{Tally, entry};
 use super::words::{LossReason, Quality, Stage, Unit};
 use crate::batch::SourceId;
+use crate::topology::Topology;
 
 /// One stage's counts for one source.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,8 @@ pub struct Books {
     pub sources: Vec<String>,
     /// The open accounts, by source and stage.
     pub accounts: Vec<AccountBook>,
+    /// Who feeds whom; without, what the accounts that there are tell of it.
+    pub topology: Option<Arc<Topology>>,
 }
 
 /// A place where the books do not close.
@@ -53,7 +58,7 @@ impl fmt::Display for Discrepancy {
 }
 
 /// One loss of one source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Loss {
     /// Name of the source.
     pub source: String,
@@ -88,7 +93,7 @@ impl Loss {
 }
 
 /// The entries of one unit of one account, named, for files and the page.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entries {
     /// Name of the source.
     pub source: String,
@@ -112,48 +117,6 @@ pub struct Entries {
     pub lost: BTreeMap<&'static str, u64>,
 }
 
-/// What must agree between neighbours: `(unit, from, to)`: out of `from` = into `to`.
-const LINKS: [(Unit, Stage, Stage); 19] = [
-    (Unit::Datagrams, Stage::Receive, Stage::Unpack),
-    (Unit::Bytes, Stage::Receive, Stage::Unpack),
-    (Unit::Bytes, Stage::Receive, Stage::Raw),
-    (Unit::Datagrams, Stage::Receive, Stage::Raw),
-    (Unit::Bytes, Stage::Unpack, Stage::Decode),
-    (Unit::Frames, Stage::Unpack, Stage::Decode),
-    (Unit::Hits, Stage::Decode, Stage::Order),
-    (Unit::Hits, Stage::Order, Stage::Record),
-    (Unit::Hits, Stage::Order, Stage::Cut),
-    (Unit::Hits, Stage::Order, Stage::Coincide),
-    (Unit::Hits, Stage::Cut, Stage::Coincide),
-    (Unit::Events, Stage::Coincide, Stage::Cut),
-    (Unit::Events, Stage::Cut, Stage::Record),
-    (Unit::Hits, Stage::Decode, Stage::TimeSlice),
-    (Unit::Fragments, Stage::Unpack, Stage::TimeSlice),
-    (Unit::Fragments, Stage::Unpack, Stage::Build),
-    (Unit::Fragments, Stage::Build, Stage::Record),
-    (Unit::Events, Stage::Build, Stage::Ship),
-    (Unit::Events, Stage::Build, Stage::Record),
-];
-
-/// What must agree although both count it as their own result: out of one = out of the other.
-const AGREEMENTS: [(Unit, Stage, Stage); 5] = [
-    (Unit::Datagrams, Stage::Wire, Stage::Unpack),
-    (Unit::Frames, Stage::Wire, Stage::Unpack),
-    (Unit::Hits, Stage::Sender, Stage::Decode),
-    (Unit::Fragments, Stage::Wire, Stage::Build),
-    (Unit::Fragments, Stage::Sender, Stage::Unpack),
-];
-
-/// Where a unit comes into being: nothing comes in there, so law 1 has nothing to say.
-const ORIGINS: [(Unit, Stage); 6] = [
-    (Unit::Frames, Stage::Unpack),
-    (Unit::Hits, Stage::Decode),
-    (Unit::Frames, Stage::Receive),
-    (Unit::Fragments, Stage::Unpack),
-    (Unit::Events, Stage::Build),
-    (Unit::Events, Stage::Coincide),
-];
-
 impl AccountBook {
     /// Whether this stage counts `unit`.
     pub fn counts(&self, unit: Unit) -> bool {
@@ -162,10 +125,11 @@ impl AccountBook {
 
     /// How many of a unit there were here: what came in or, where it comes into being, what became of it.
     pub fn offered(&self, unit: Unit) -> u64 {
-        self.tally.cell(unit, entry::IN).max(self.right_side(unit))
+        self.tally.cell(unit, entry::IN).max(self.became(unit))
     }
 
-    fn right_side(&self, unit: Unit) -> u64 {
+    /// What became of a unit here, all together.
+    pub(crate) fn became(&self, unit: Unit) -> u64 {
         let cell = |entry| self.tally.cell(unit, entry);
         cell(entry::OUT)
             + cell(entry::OVERHEAD)
@@ -176,6 +140,11 @@ impl AccountBook {
 }
 
 impl Books {
+    /// Books of accounts that are put together by hand, sorted by source and stage.
+    pub fn of(sources: Vec<String>, accounts: Vec<AccountBook>) -> Books {
+        Books { sources, accounts, topology: None }
+    }
+
     /// One account, if it is open.
     pub fn account(&self, stage: Stage, source: SourceId) -> Option<&AccountBook> {
         let place = self.accounts.binary_search_by_key(&(source, stage), |book| (book.source, book.stage));
@@ -309,73 +278,20 @@ impl Books {
             .collect()
     }
 
-    /// Whether both laws hold everywhere.
+    /// Whether everything balances.
     pub fn close(&self) -> bool {
         self.discrepancies().is_empty()
     }
 
-    /// Every place where a law does not hold.
+    /// Every place where something does not balance, by the topology of the books.
     pub fn discrepancies(&self) -> Vec<Discrepancy> {
-        let mut found = Vec::new();
-        for account in &self.accounts {
-            self.check_inside(account, &mut found);
-        }
-        for source in (0..self.sources.len()).map(|index| SourceId(index as u16)) {
-            let passes = |stage| self.account(stage, source).is_some();
-            for (unit, from, to) in LINKS {
-                let is_passed_by = match (unit, from, to) {
-                    // What is sliced by time is built slice by slice: another kind of fragment.
-                    (Unit::Fragments, Stage::Unpack, Stage::Build) => passes(Stage::TimeSlice),
-                    // Where there are cuts, coincidence is given what they keep.
-                    (Unit::Hits, Stage::Order, Stage::Coincide) => passes(Stage::Cut),
-                    _ => false,
-                };
-                if is_passed_by {
-                    continue;
-                }
-                let law = || format!("{unit} out of {from} = into {to}");
-                self.check_pair(source, unit, (from, entry::OUT), (to, entry::IN), law, &mut found);
-            }
-            for (unit, one, other) in AGREEMENTS {
-                let law = || format!("{unit} of {one} = {unit} of {other}");
-                self.check_pair(source, unit, (one, entry::OUT), (other, entry::OUT), law, &mut found);
-            }
-        }
-        found
-    }
-
-    fn check_inside(&self, account: &AccountBook, found: &mut Vec<Discrepancy>) {
-        for unit in Unit::ALL.iter().copied().filter(|unit| account.counts(*unit)) {
-            let (left, right) = (account.tally.cell(unit, entry::IN), account.right_side(unit));
-            if left != right && !ORIGINS.contains(&(unit, account.stage)) {
-                let law =
-                    format!("{unit} in {}: in = out + overhead + filtered + lost + held", account.stage);
-                found.push(Discrepancy { source: self.name(account.source), law, left, right });
-            }
+        match &self.topology {
+            Some(topology) => topology.discrepancies(self),
+            None => Topology::legacy(self).discrepancies(self),
         }
     }
 
-    fn check_pair(
-        &self,
-        source: SourceId,
-        unit: Unit,
-        (one, one_entry): (Stage, usize),
-        (other, other_entry): (Stage, usize),
-        law: impl Fn() -> String,
-        found: &mut Vec<Discrepancy>,
-    ) {
-        let of = |stage, entry| {
-            let account = self.account(stage, source).filter(|account| account.counts(unit))?;
-            Some(account.tally.cell(unit, entry))
-        };
-        if let (Some(left), Some(right)) = (of(one, one_entry), of(other, other_entry))
-            && left != right
-        {
-            found.push(Discrepancy { source: self.name(source), law: law(), left, right });
-        }
-    }
-
-    fn name(&self, source: SourceId) -> String {
+    pub(crate) fn name(&self, source: SourceId) -> String {
         self.sources.get(source.index()).cloned().unwrap_or_else(|| source.to_string())
     }
 }

@@ -1,24 +1,31 @@
 //! The ledger's counters, and their copy in a mapped file: written with plain stores, readable by anyone, alive after `kill -9`.
 //!
 //! ```text
-//!  64 B header: "THALEDGR", version, sources, stages, cells per account
+//!  64 B header: "THALEDGR", version, sources, stages, cells per account, bytes of the description
 //!  64 B per source: its name
 //!  per (source, stage): 64 B (which units are counted), then the cells, u64 in native order
+//!  description, JSON: the words for stages, units and reasons in the order of the cells, and the topology
 //! ```
+//! So a file can be read by a program that knows other reasons. Version 1 had no description, and is read where its cells are these.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::books::{AccountBook, Books};
+use super::claims::Claims;
+use super::description::{Description, Words};
 use super::mirror::Mirror;
 use super::tally::{CELLS, Tally, output_cell};
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
+use crate::topology::{Counts, Marker, Topology};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"THALEDGR");
-const VERSION: u64 = 1;
-const LINE_WORDS: usize = 8;
+const VERSION: u64 = 2;
+/// The version without a description.
+const LEGACY_VERSION: u64 = 1;
+pub(super) const LINE_WORDS: usize = 8;
 const ACCOUNT_WORDS: usize = LINE_WORDS + CELLS.next_multiple_of(LINE_WORDS);
 /// Snapshots kept until they are complete and read; older ones are given up.
 const SNAPSHOTS_KEPT: usize = 8;
@@ -40,8 +47,8 @@ pub enum LedgerError {
         /// The ledger's file.
         path: PathBuf,
     },
-    /// The file is not a ledger of this version.
-    #[error("{path}: not a ledger of version {VERSION}: {found}")]
+    /// The file is not a ledger that this program can read.
+    #[error("{path}: not a ledger of version {LEGACY_VERSION} or {VERSION}: {found}")]
     Foreign {
         /// The ledger's file.
         path: PathBuf,
@@ -52,6 +59,9 @@ pub enum LedgerError {
 
 struct Inner {
     sources: Vec<String>,
+    /// Who feeds whom, of a ledger that was made for a run.
+    topology: Option<Arc<Topology>>,
+    claims: Mutex<Claims>,
     counters: Box<[AtomicU64]>,
     /// The copy in a file, of a ledger that has one.
     mirror: Option<Mirror>,
@@ -68,18 +78,45 @@ struct Snapshot {
 pub struct Ledger(Arc<Inner>);
 
 impl Ledger {
-    /// A ledger for these sources, in `path` or, without one, in memory that ends with the process.
+    /// A ledger for these sources, in `path` or, without one, in memory that ends with the process. Any account may be opened.
     ///
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: Option<&Path>, sources: &[String]) -> Result<Ledger, LedgerError> {
-        let words = LINE_WORDS * (1 + sources.len()) + sources.len() * Stage::COUNT * ACCOUNT_WORDS;
+        Ledger::make(path, sources, None)
+    }
+
+    /// A ledger for a run: every account that its topology declares is to be opened once, and no other; see [`Ledger::claim_faults`].
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn of(path: Option<&Path>, topology: Arc<Topology>) -> Result<Ledger, LedgerError> {
+        let names = topology.names();
+        Ledger::make(path, &names, Some(topology))
+    }
+
+    fn make(
+        path: Option<&Path>,
+        sources: &[String],
+        topology: Option<Arc<Topology>>,
+    ) -> Result<Ledger, LedgerError> {
+        let description = Description::of(topology.as_deref()).text();
+        let accounts = accounts_words(sources.len());
+        let words = accounts + description.len().div_ceil(8);
         let mirror =
             path.map(|path| Mirror::create(path, words * 8).map_err(|cause| file_error(path, cause)));
         let mirror = mirror.transpose()?;
         let counters = (0..words).map(|_| AtomicU64::new(0)).collect();
-        let inner = Inner { sources: sources.to_vec(), counters, mirror, snapshots: Mutex::new(Vec::new()) };
-        let header = [MAGIC, VERSION, sources.len() as u64, Stage::COUNT as u64, CELLS as u64];
+        let inner = Inner {
+            sources: sources.to_vec(),
+            topology,
+            claims: Mutex::default(),
+            counters,
+            mirror,
+            snapshots: Mutex::new(Vec::new()),
+        };
+        let (stages, cells, bytes) = (Stage::COUNT as u64, CELLS as u64, description.len() as u64);
+        let header = [MAGIC, VERSION, sources.len() as u64, stages, cells, bytes];
         for (index, word) in header.into_iter().enumerate() {
             inner.store(index, word);
         }
@@ -91,12 +128,45 @@ impl Ledger {
                 inner.store(LINE_WORDS * (1 + source) + index, u64::from_le_bytes(*word));
             }
         }
+        for (index, piece) in description.as_bytes().chunks(8).enumerate() {
+            let mut word = [0u8; 8];
+            word[..piece.len()].copy_from_slice(piece);
+            inner.store(accounts + index, u64::from_ne_bytes(word));
+        }
         Ok(Ledger(Arc::new(inner)))
+    }
+
+    /// Who feeds whom, of a ledger that was made for a run.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.0.topology.as_ref()
+    }
+
+    /// What was opened although it is not declared, or twice, or with other units; and what is declared with one of these markers and was
+    /// not opened. Empty of a ledger without a topology.
+    pub fn claim_faults(&self, markers: &[Marker]) -> Vec<String> {
+        let Some(topology) = &self.0.topology else { return Vec::new() };
+        let claims = self.0.claims();
+        let mut faults = claims.faults.clone();
+        for node in topology.nodes.iter().filter(|node| markers.contains(&node.marker)) {
+            for subject in node.counts.iter().flat_map(Counts::each) {
+                if !claims.opened.contains(&(node.stage, subject)) {
+                    let name = &self.0.sources[subject.index()];
+                    faults.push(format!(
+                        "{}: the account of {name} is declared, and nobody has opened it",
+                        node.id
+                    ));
+                }
+            }
+        }
+        faults
     }
 
     /// The account of one stage and source, and its one writer. `units` are those that the stage counts:
     /// they take part in the laws even while they are zero.
     pub fn open(&self, stage: Stage, source: SourceId, units: &[Unit]) -> Account {
+        if let Some(topology) = &self.0.topology {
+            self.0.claims().open(topology, (stage, source), units);
+        }
         let mask = units.iter().fold(0u64, |mask, unit| mask | 1 << *unit as u32);
         let first = account_word(self.0.sources.len(), source, stage);
         let units = self.0.counters[first].fetch_or(mask, Ordering::Relaxed) | mask;
@@ -109,7 +179,8 @@ impl Ledger {
     pub fn books(&self) -> Books {
         let count = self.0.sources.len();
         let read = |word: usize| self.0.load(word);
-        Books { sources: self.0.sources.clone(), accounts: read_accounts(count, read) }
+        let accounts = read_accounts(count, &Words::ours(), read);
+        Books { topology: self.0.topology.clone(), ..Books::of(self.0.sources.clone(), accounts) }
     }
 
     /// What a stage has put out so far, over all sources: a cell of each account, and so cheap enough to ask often.
@@ -130,7 +201,7 @@ impl Ledger {
         }
         let mut accounts = snapshots.swap_remove(place).accounts;
         accounts.sort_by_key(|account| (account.source, account.stage));
-        Some(Books { sources: self.0.sources.clone(), accounts })
+        Some(Books { topology: self.0.topology.clone(), ..Books::of(self.0.sources.clone(), accounts) })
     }
 
     /// Writes the file again where somebody has cut, removed or replaced it since: the counters themselves lie in memory, and are
@@ -146,28 +217,10 @@ impl Ledger {
     /// Reads the books that a process has left in `path`.
     ///
     /// # Errors
-    /// When the file cannot be read, or is none of this version.
+    /// When the file cannot be read, or is none that this program can read.
     pub fn read_file(path: &Path) -> Result<Books, LedgerError> {
         let bytes = std::fs::read(path).map_err(|cause| file_error(path, cause))?;
-        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        let word = |index: usize| words.get(index).copied().unwrap_or(0);
-        let found = [word(0), word(1), word(3), word(4)];
-        let wanted = [MAGIC, VERSION, Stage::COUNT as u64, CELLS as u64];
-        let sources = word(2) as usize;
-        let size = LINE_WORDS
-            .saturating_mul(1 + sources)
-            .saturating_add(sources.saturating_mul(Stage::COUNT * ACCOUNT_WORDS));
-        if found != wanted || words.len() < size {
-            let found = format!("{} bytes, header {:x?}", bytes.len(), &bytes[..bytes.len().min(16)]);
-            return Err(LedgerError::Foreign { path: path.to_owned(), found });
-        }
-        let names = (0..sources).map(|source| {
-            let start = 64 * (1 + source);
-            let line = &bytes[start..start + 64];
-            let end = line.iter().position(|byte| *byte == 0).unwrap_or(64);
-            String::from_utf8_lossy(&line[..end]).into_owned()
-        });
-        Ok(Books { sources: names.collect(), accounts: read_accounts(sources, word) })
+        read_books(&bytes).map_err(|found| LedgerError::Foreign { path: path.to_owned(), found })
     }
 
     fn snapshots(&self) -> MutexGuard<'_, Vec<Snapshot>> {
@@ -214,6 +267,10 @@ impl Account {
 }
 
 impl Inner {
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     #[inline]
     fn store(&self, index: usize, value: u64) {
         self.counters[index].store(value, Ordering::Relaxed);
@@ -235,22 +292,72 @@ fn file_error(path: &Path, cause: std::io::Error) -> LedgerError {
     }
 }
 
+/// Words in front of the description, of this program's own cells.
+fn accounts_words(sources: usize) -> usize {
+    LINE_WORDS * (1 + sources) + sources * Stage::COUNT * ACCOUNT_WORDS
+}
+
 fn account_word(sources: usize, source: SourceId, stage: Stage) -> usize {
     assert!(source.index() < sources, "an account is of a source that the ledger was made for");
     LINE_WORDS * (1 + sources) + (source.index() * Stage::COUNT + stage as usize) * ACCOUNT_WORDS
 }
 
-fn read_accounts(sources: usize, word: impl Fn(usize) -> u64) -> Vec<AccountBook> {
-    let every =
-        (0..sources).flat_map(|source| Stage::ALL.iter().map(move |stage| (SourceId(source as u16), *stage)));
-    every
-        .filter_map(|(source, stage)| {
-            let first = account_word(sources, source, stage);
-            let units = word(first);
-            let tally = || Tally::from_cells(|cell| word(first + LINE_WORDS + cell));
-            (units != 0).then(|| AccountBook { stage, source, units, tally: tally() })
-        })
-        .collect()
+fn read_books(bytes: &[u8]) -> Result<Books, String> {
+    let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let word = |index: usize| words.get(index).copied().unwrap_or(0);
+    let foreign = || format!("{} bytes, header {:x?}", bytes.len(), &bytes[..bytes.len().min(16)]);
+    let (sources, stages, cells) = (word(2) as usize, word(3) as usize, word(4) as usize);
+    let account_words = LINE_WORDS.saturating_add(cells.next_multiple_of(LINE_WORDS));
+    let accounts = sources.saturating_mul(stages).saturating_mul(account_words);
+    let accounts = LINE_WORDS.saturating_mul(sources.saturating_add(1)).saturating_add(accounts);
+    if word(0) != MAGIC || words.len() < accounts {
+        return Err(foreign());
+    }
+    let (described, topology) = match word(1) {
+        LEGACY_VERSION if (stages, cells) == (Stage::COUNT, CELLS) => (Words::ours(), None),
+        VERSION => {
+            let text = bytes
+                .get(accounts * 8..)
+                .and_then(|rest| rest.get(..word(5) as usize))
+                .ok_or_else(foreign)?;
+            let description: Description =
+                serde_json::from_slice(text).map_err(|cause| format!("its description: {cause}"))?;
+            (Words::of(&description, (stages, cells))?, description.topology.map(Arc::new))
+        }
+        _ => return Err(foreign()),
+    };
+    let names = (0..sources).map(|source| {
+        let start = 64 * (1 + source);
+        let line = &bytes[start..start + 64];
+        let end = line.iter().position(|byte| *byte == 0).unwrap_or(64);
+        String::from_utf8_lossy(&line[..end]).into_owned()
+    });
+    // A line of the file holds the beginning of a long name only.
+    let names = topology.as_ref().map_or_else(|| names.collect(), |topology| topology.names());
+    if names.len() != sources {
+        return Err(format!("{} names of {sources} sources", names.len()));
+    }
+    Ok(Books { topology, ..Books::of(names, read_accounts(sources, &described, word)) })
+}
+
+fn read_accounts(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> Vec<AccountBook> {
+    let mut accounts = Vec::new();
+    for source in 0..sources {
+        for (place, stage) in words.stages.iter().enumerate() {
+            let first =
+                LINE_WORDS * (1 + sources) + (source * words.stages.len() + place) * words.account_words;
+            let counted = word(first);
+            let units = words.units.iter().enumerate().filter(|(place, _)| counted >> place & 1 == 1);
+            let units = units.fold(0, |mask, (_, unit)| mask | 1 << *unit as u32);
+            if units != 0 {
+                let cell = |(theirs, ours): (usize, &usize)| (*ours, word(first + LINE_WORDS + theirs));
+                let tally = Tally::from_cells(words.cells.iter().enumerate().map(cell));
+                accounts.push(AccountBook { stage: *stage, source: SourceId(source as u16), units, tally });
+            }
+        }
+    }
+    accounts.sort_by_key(|account| (account.source, account.stage));
+    accounts
 }
 
 #[cfg(test)]

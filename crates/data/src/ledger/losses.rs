@@ -10,6 +10,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::books::{AccountBook, Books, Loss};
@@ -17,7 +18,7 @@ use super::words::{LossReason, Quality, Stage, Unit};
 use crate::batch::SourceId;
 
 /// So many of one unit, of how many.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LostCount {
     /// What is counted.
     pub unit: Unit,
@@ -30,7 +31,7 @@ pub struct LostCount {
 }
 
 /// What is lost of the hits, fragments or events of a run or of a source.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LossTotal {
     /// Those that are known to be lost.
     #[serde(flatten)]
@@ -322,8 +323,8 @@ fn hits(accounts: &[AccountBook], kept_behind: Stage) -> Counted {
 }
 
 /// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
-/// trigger numbers of other boards; where these saw nothing, what was refused or damaged is all that is known. `None` of a
-/// source that has none.
+/// trigger numbers of other boards; where these saw nothing, what was refused or damaged is all that is known. Trigger numbers do not
+/// show what a damaged file would have given at its end. `None` of a source that has none.
 fn fragments(accounts: &[AccountBook], unseen: (u64, u64)) -> Option<Counted> {
     let by = |stage| counts(accounts, stage, Unit::Fragments);
     if !by(Stage::Wire) && !by(Stage::Unpack) && !by(Stage::Sender) {
@@ -337,7 +338,12 @@ fn fragments(accounts: &[AccountBook], unseen: (u64, u64)) -> Option<Counted> {
     });
     let lost: u64 = own.map(|account| lost_at(account, Unit::Fragments, |_| true)).sum();
     let of = accounts.iter().map(|account| account.offered(Unit::Fragments)).max().unwrap_or(0);
-    let exact = by(Stage::Sender) || lost > 0;
+    let is_unread = |own: &AccountBook| {
+        let damaged = [LossReason::CaptureDamaged, LossReason::RecordingDamaged];
+        own.stage == Stage::Receive
+            && damaged.iter().any(|reason| own.tally.total_lost(*reason, Unit::Bytes) > 0)
+    };
+    let exact = by(Stage::Sender) || lost > 0 && !accounts.iter().any(is_unread);
     let coarse = if exact { Default::default() } else { coarse(accounts, Unit::Fragments) };
     let unseen = if by(Stage::Sender) { (0, 0) } else { unseen };
     Some(Counted { lost, of, coarse, unseen })
@@ -483,6 +489,22 @@ mod tests {
         });
         let by_sender = LossReport::of(&books(&[sent, missed, dropped]), Stage::Record, 0);
         assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
+    }
+
+    #[test]
+    fn bytes_of_a_damaged_recording_leave_the_number_of_lost_fragments_unknown() {
+        let missed: Counting = (Stage::Wire, &[Unit::Fragments], |tally| {
+            tally.input(Unit::Fragments, 100);
+            tally.output(Unit::Fragments, 97);
+            tally.lost(LossReason::MissingFragment, Unit::Fragments, 3);
+        });
+        let unread: Counting = (Stage::Receive, &[Unit::Bytes], |tally| {
+            tally.input(Unit::Bytes, 5000);
+            tally.output(Unit::Bytes, 4000);
+            tally.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
+        });
+        let report = LossReport::of(&books(&[missed, unread]), Stage::Record, 0);
+        assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≈ 20.0 %)");
     }
 
     #[test]

@@ -9,10 +9,11 @@
 //!                              fragments          events
 //!  Trigger    Sender ──► Wire … Unpack ──► Build ──► Ship ──► Record
 //! ```
-//! Two laws, checked by [`Books::discrepancies`]:
+//! What must balance, checked by [`Books::discrepancies`], is read from the [topology](crate::topology) of the run:
 //!
-//! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`, per unit;
-//! 2. *between* stages: what one put out is what the next took in.
+//! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`, per unit that does not come into being there;
+//! 2. *between* stages: what one put out is what those took in that it feeds;
+//! 3. what two count by different means, as sequence numbers and framing, is the same.
 //!
 //! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
 //! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.
@@ -22,9 +23,13 @@
 
 mod advice;
 mod books;
+mod claims;
+mod description;
 mod file;
 mod losses;
 mod mirror;
+#[cfg(debug_assertions)]
+pub mod site;
 mod tally;
 mod words;
 

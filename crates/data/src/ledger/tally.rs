@@ -39,40 +39,62 @@ impl Default for Tally {
     }
 }
 
+/// Leaves the method where a test has this place of the source text left out; see [`site`](super::site).
+macro_rules! counted_here {
+    ($count:expr) => {
+        #[cfg(debug_assertions)]
+        if super::site::is_left_out(std::panic::Location::caller(), $count) {
+            return Default::default();
+        }
+    };
+}
+
 impl Tally {
     /// Came in.
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn input(&mut self, unit: Unit, count: u64) {
+        counted_here!(count);
         self.add(unit, entry::IN, count);
     }
 
     /// Was passed on.
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn output(&mut self, unit: Unit, count: u64) {
+        counted_here!(count);
         self.add(unit, entry::OUT, count);
     }
 
     /// Was framing: headers, footers, padding that have done their work.
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn overhead(&mut self, unit: Unit, count: u64) {
+        counted_here!(count);
         self.add(unit, entry::OVERHEAD, count);
     }
 
     /// Was left out on request.
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn filtered(&mut self, unit: Unit, count: u64) {
+        counted_here!(count);
         self.add(unit, entry::FILTERED, count);
     }
 
     /// Was lost.
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn lost(&mut self, reason: LossReason, unit: Unit, count: u64) {
+        counted_here!(count);
         self.add(unit, entry::FIRST_LOSS + reason as usize, count);
     }
 
     /// Some of what was lost for one reason was lost for another: it is counted there instead. What is counted here stays
     /// a sum, and no less than zero.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn explain(&mut self, from: LossReason, to: LossReason, unit: Unit, count: u64) -> u64 {
+        counted_here!(count);
         let cell = |reason| unit as usize * ROW + entry::FIRST_LOSS + reason as usize;
         let moved = count.min(self.cells[cell(from)]);
         self.cells[cell(from)] -= moved;
@@ -82,7 +104,9 @@ impl Tally {
     }
 
     /// Was passed on, and was destroyed afterwards by somebody else: what was on file is not there any more. It is lost instead.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn destroyed(&mut self, reason: LossReason, unit: Unit, count: u64) {
+        counted_here!(count);
         let index = unit as usize * ROW + entry::OUT;
         let moved = count.min(self.cells[index]);
         self.cells[index] -= moved;
@@ -90,7 +114,9 @@ impl Tally {
     }
 
     /// Some of what was passed on is left out on request instead, by whoever takes it; no more than was passed on.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn filter_output(&mut self, unit: Unit, count: u64) {
+        counted_here!(count);
         let output = unit as usize * ROW + entry::OUT;
         let count = count.min(self.cells[output]);
         self.cells[output] -= count;
@@ -99,7 +125,9 @@ impl Tally {
 
     /// Is in this stage's containers now, counted from them.
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn set_held(&mut self, unit: Unit, count: u64) {
+        counted_here!(count);
         let index = unit as usize * ROW + entry::HELD;
         self.cells[index] = count;
         self.used[index / 64] |= 1 << (index % 64);
@@ -113,7 +141,9 @@ impl Tally {
     }
 
     /// Adds all counts of another tally, as of a worker; `held` adds, too.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn add_all(&mut self, other: &Tally) {
+        counted_here!(other.cells.iter().sum());
         for index in other.used_cells() {
             self.add_cell(index, other.cells[index]);
         }
@@ -173,14 +203,10 @@ impl Tally {
         &self.cells
     }
 
-    pub(super) fn from_cells(read: impl Fn(usize) -> u64) -> Tally {
+    /// Of cells by their places.
+    pub(super) fn from_cells(cells: impl Iterator<Item = (usize, u64)>) -> Tally {
         let mut tally = Tally::default();
-        for index in 0..CELLS {
-            match read(index) {
-                0 => {}
-                count => tally.add_cell(index, count),
-            }
-        }
+        cells.filter(|(_, count)| *count > 0).for_each(|(index, count)| tally.add_cell(index, count));
         tally
     }
 

@@ -1,12 +1,13 @@
 //! The vocabulary of the books: stages, units, reasons, and how well a loss is known.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Makes an enum whose variants know their place and their word, in one table.
 macro_rules! vocabulary {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         #[repr(u8)]
         pub enum $name { $($(#[$doc])* $variant),+ }
@@ -179,7 +180,7 @@ vocabulary! {
 }
 
 /// How well the number of a loss is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
     /// Counted one by one, or from sequence numbers or sender totals.
@@ -188,6 +189,17 @@ pub enum Quality {
     AtLeast,
     /// Something was lost; how much is not known.
     Unknown,
+}
+
+impl Quality {
+    /// The word in files.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Quality::Exact => "exact",
+            Quality::AtLeast => "at_least",
+            Quality::Unknown => "unknown",
+        }
+    }
 }
 
 impl LossReason {
@@ -221,6 +233,24 @@ impl LossReason {
                 | FragmentMissing
                 | MissingFragment
                 | RecordingDamaged
+        )
+    }
+
+    /// Whether a framing finds such a loss where bytes do not continue those before them, as behind a gap of a recording: numbers
+    /// that are missing, or a unit whose other part is on the other side. There it is the gap's doing.
+    pub const fn is_found_behind_a_gap(self) -> bool {
+        use LossReason::*;
+        matches!(
+            self,
+            DatagramGap
+                | BufferGap
+                | FrameGap
+                | BadFraming
+                | BadLength
+                | Resynchronised
+                | Unfinished
+                | WordCount
+                | ZeroWords
         )
     }
 }

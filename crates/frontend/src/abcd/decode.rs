@@ -104,10 +104,8 @@ impl AbcdDecode {
 
     /// The exact time of a count behind the origin; `None` beyond what 64 bits of picoseconds say.
     fn time_ps(&self, ticks: u64) -> Option<i64> {
-        let (numerator, denominator) = self.tick.parts();
         let ticks = i128::from(ticks) - self.origin.count(|| i128::from(ticks));
-        let ps = (ticks * i128::from(numerator)).div_euclid(i128::from(denominator));
-        i64::try_from(ps + i128::from(self.time_offset_ps)).ok()
+        self.tick.time_ps(ticks, self.time_offset_ps)
     }
 
     #[inline(always)]

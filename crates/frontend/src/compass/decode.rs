@@ -119,8 +119,9 @@ impl CompassDecode {
         if !samples.is_empty() || calibrated.is_some() {
             flags |= Flags::EXTRA;
         }
+        let time_ps = i128::from(record.time_ps()) + i128::from(self.time_offset_ps);
         let hit = Hit {
-            time_ps: (record.time_ps() as i64).checked_add(self.time_offset_ps)?,
+            time_ps: i64::try_from(time_ps).ok()?,
             channel: self.first_channel + record.board() * self.channels_per_board + record.channel(),
             energy: energy.unwrap_or(0),
             energy_short: energy_short.unwrap_or(0),

@@ -4,7 +4,8 @@
 //!  file bytes ─► CompassUnpack ─► runs of whole records ─► CompassDecode ─► hits · extras
 //! ```
 //! [`wire`] is the checked view of a record in all sixteen combinations of fields, [`emit`] its inverse.
-//! Files are not promised to be in time order; `order` repairs that.
+//! Files are not promised to be in time order; `order` repairs that. A time has 64 bits of picoseconds, 213 days: CoMPASS has
+//! extended the board's counter, and nothing wraps here. The second half of that range is lost as `time_range`.
 
 mod decode;
 pub mod emit;

@@ -81,6 +81,30 @@ fn continuation_files_are_read_with_the_given_header_or_behind_the_first() {
 }
 
 #[test]
+fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
+    let mut bytes = vec![0xE5, 0xCA];
+    let last = i64::MAX as u64;
+    for time_ps in [last - 7, last, last + 1, u64::MAX, 12] {
+        bytes.extend([1, 0, 2, 0]);
+        bytes.extend(time_ps.to_le_bytes());
+        bytes.extend([0x1E, 3, 0x87, 0, 0, 0x40, 0, 0]);
+    }
+    for (offset_ps, found) in
+        [(0, vec![i64::MAX - 7, i64::MAX, 12]), (-1, vec![i64::MAX - 8, i64::MAX - 1, i64::MAX, 11])]
+    {
+        let settings = Settings { time_offset_ps: offset_ps, ..Settings::default() };
+        for pieces in [&[4096][..], &[1], &[23, 5]] {
+            let outcome = read(&settings, &bytes, pieces);
+            assert_eq!(outcome.hits.iter().map(|hit| hit.time_ps).collect::<Vec<_>>(), found);
+            assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Frames), 5 - found.len() as u64);
+            assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Bytes), 20 * (5 - found.len() as u64));
+            // The record is whole and the stream in step.
+            assert_eq!(outcome.books.losses().len(), 2, "{:?}", outcome.books.losses());
+        }
+    }
+}
+
+#[test]
 fn a_cut_file_loses_its_last_record_only() {
     let all = file(ENERGIES, &events(10, 0));
     let outcome = read(&Settings::default(), &all[..all.len() - 3], &[64]);

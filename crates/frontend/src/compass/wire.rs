@@ -126,10 +126,6 @@ impl<'a> Record<'a> {
         if head.board() >= limits.boards || head.channel() >= limits.channels_per_board {
             return Look::Implausible(LossReason::BadChannel);
         }
-        // Half the range of the field is 106 days of picoseconds.
-        if head.time_ps() > i64::MAX as u64 {
-            return Look::Implausible(LossReason::BadFraming);
-        }
         let samples = head.sample_count();
         if samples > limits.samples {
             return Look::Implausible(LossReason::BadSamples);

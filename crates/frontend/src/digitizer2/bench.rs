@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Clock, Comparison, Measurement, compare, half_a_page_apart};
+use thalweg_data::measure::{Clock, Comparison, Measurement, PAGE_BYTES, compare, half_a_page_apart};
 use thalweg_data::waveform::Samples;
 use thalweg_data::{Decode, Frames, Hits, Pool, PoolError, SourceId, Unit, Unpack};
 
@@ -19,7 +19,6 @@ use super::{Decoder, Firmware, Settings, UdpUnpack};
 
 const INPUT_BYTES: usize = 1 << 30;
 const BLOCK_BYTES: usize = 256 << 10;
-const PAGE_BYTES: usize = 4096;
 
 /// A bench that cannot run.
 #[derive(Debug, thiserror::Error)]

@@ -58,7 +58,7 @@ impl Outcome {
         let units = [Unit::Datagrams, Unit::Bytes];
         let accounts =
             vec![book(Stage::Receive, &units, &self.receive), book(Stage::Unpack, &units, &self.link)];
-        let discrepancies = Books { sources: vec!["checked".to_owned()], accounts }.discrepancies();
+        let discrepancies = Books::of(vec!["checked".to_owned()], accounts).discrepancies();
         assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
         let boards = if self.boards.is_empty() { std::slice::from_ref(&self.link) } else { &self.boards };
         for (index, tally) in boards.iter().enumerate() {

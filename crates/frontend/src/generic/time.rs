@@ -87,9 +87,7 @@ impl Counter {
 
     /// Picoseconds of a count; `None` beyond what 64 bits say.
     fn ps(self, count: i128, offset_ps: i64) -> Option<i64> {
-        let (numerator, denominator) = self.tick.parts();
-        let ps = count.checked_mul(i128::from(numerator))?.div_euclid(i128::from(denominator));
-        i64::try_from(ps.checked_add(i128::from(offset_ps))?).ok()
+        self.tick.time_ps(count, offset_ps)
     }
 }
 

@@ -144,7 +144,7 @@ impl Run {
             accounts.push(book(Stage::Wire, first + index, &[Unit::Frames], tally));
         }
         let sources = 1 + splitter.board_tallies().len();
-        self.outcome.books = Books { sources: vec!["checked".to_owned(); sources], accounts };
+        self.outcome.books = Books::of(vec!["checked".to_owned(); sources], accounts);
         self.outcome
     }
 }

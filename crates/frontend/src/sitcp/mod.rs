@@ -5,7 +5,9 @@
 //!  Trigger ─► emulate::Board ─► TCP bytes              registers: rbcp::Client ◄─ datagrams ─► rbcp::Registers
 //! ```
 //! What stands in the stream is the business of the board's own logic: [`wire`] has a file per profile, [`emit`] its
-//! inverse. The board listens (port 24 by default), the host connects; with many boards connecting is starting.
+//! inverse. Counters wrap: of triggers at 32 bits (frames of the streaming TDC at 24, after 2.4 h), of blocks sent at 16. They are
+//! compared modulo their width and may begin anywhere; the builder extends the trigger numbers. No time in picoseconds is made of them
+//! here: times within a frame stay in the payload. The board listens (port 24 by default), the host connects; with many boards connecting is starting.
 
 pub mod bench;
 pub mod check;

@@ -153,6 +153,11 @@ impl Profile {
 }
 
 impl Settings {
+    /// Whether the boards count the blocks that they send, and the count is held against what comes.
+    pub fn counts_frames(&self) -> bool {
+        self.sent_number && self.profile.counts_blocks()
+    }
+
     /// Whether the settings can be used.
     ///
     /// # Errors

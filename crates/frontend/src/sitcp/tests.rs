@@ -251,6 +251,29 @@ fn gaps_in_the_boards_own_number_are_losses_of_the_wire() {
     assert_eq!(ignored.books.losses(), []);
 }
 
+/// Frames without a hit, as the streaming TDC sends them: two delimiters, little-endian, the 24-bit number at the start.
+#[test]
+fn frame_numbers_of_a_streaming_tdc_go_on_at_their_wrap() {
+    let frame = |[low, middle, high]: [u8; 3]| {
+        [[low, middle, high, 0, 0, 0, 0, 0x70], [0, 0, 0, 0, 0, 0, 0, 0x78]].concat()
+    };
+    // The counter is past half of its range at the start, wraps, and two numbers are missing behind the wrap.
+    let numbers = [[0xFE, 0xFF, 0xFF], [0xFF, 0xFF, 0xFF], [0, 0, 0], [1, 0, 0], [4, 0, 0], [5, 0, 0]]
+        .map(frame)
+        .concat();
+    for pieces in [WHOLE, &[1], &[13, 40]] {
+        let mut splitter = Splitter::new(SourceId(0), &of(Profile::StrTdc)).expect("possible");
+        let outcome = stream(&mut splitter, &numbers, pieces);
+        outcome.assert_closed();
+        assert_eq!(outcome.triggers(), [0xFF_FFFE, 0xFF_FFFF, 0, 1, 4, 5]);
+        assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 2);
+        assert!(splitter.witnesses().contains(&("sent_number_restarts", 0)));
+    }
+    // Numbers that are missing over the wrap.
+    let over = [[0xFD, 0xFF, 0xFF], [2, 0, 0]].map(frame).concat();
+    assert_eq!(split(&of(Profile::StrTdc), &over, WHOLE).lost(LossReason::FrameGap, Unit::Frames), 4);
+}
+
 #[test]
 fn a_new_connection_joins_nothing_to_the_old_one() {
     let (mut first, mut second) = (Vec::new(), Vec::new());

@@ -35,4 +35,9 @@ pub trait Answer: Send {
     /// Appends what the board sends for one trigger to `bytes`; for datagrams pushes the end of each within `bytes` to
     /// `ends`; a stream pushes none.
     fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>);
+
+    /// How many of its answers so far were one that it had given already, of the same length: a fault.
+    fn doubled(&self) -> u64 {
+        0
+    }
 }

@@ -6,37 +6,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use thalweg_frontend::{abcd, check, compass, digitizer2, fragment, generic, seeds, sitcp};
 
 fn duration() -> Duration {
     let seconds = std::env::var("THALWEG_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or(2.0))
-}
-
-/// One to eight damages: bytes set, bits flipped, ranges cut, doubled, or taken from another seed.
-fn mutate(random: &mut Pcg64, input: &mut Vec<u8>, other: &[u8]) {
-    for _ in 0..random.random_range(1..=8) {
-        if input.is_empty() {
-            input.push(random.random());
-        }
-        let at = random.random_range(0..input.len());
-        let end = (at + random.random_range(0..40)).min(input.len());
-        match random.random_range(0..7) {
-            0 => input[at] = random.random(),
-            1 => input[at] ^= 1 << random.random_range(0..8),
-            2 => input[at] = [0x00, 0xFF, 0x7F, 0x80][random.random_range(0..4)],
-            3 => drop(input.drain(at..end)),
-            4 => drop(input.splice(at..at, input[at..end].to_vec())),
-            5 if !other.is_empty() => {
-                let from = random.random_range(0..other.len());
-                let piece = &other[from..(from + end - at).min(other.len())];
-                drop(input.splice(at..at, piece.iter().copied()));
-            }
-            _ => input[at..end].iter_mut().for_each(|byte| *byte = random.next_u32() as u8),
-        }
-    }
 }
 
 fn try_for_a_while(seeds: &[Vec<u8>], check: impl Fn(&[u8])) {
@@ -51,7 +27,7 @@ fn try_for_a_while(seeds: &[Vec<u8>], check: impl Fn(&[u8])) {
         for _ in 0..100 {
             let mut input = seeds[random.random_range(0..seeds.len())].clone();
             let other = &seeds[random.random_range(0..seeds.len())];
-            mutate(&mut random, &mut input, other);
+            seeds::damage(&mut random, &mut input, other);
             survive(&input);
             tried += 1;
         }

@@ -317,11 +317,13 @@ mod tests {
 
     use super::*;
     use crate::alarm::{Alarms, Rule};
+    use crate::state::{LiveState, SourceState};
 
     fn change() -> Change {
         let rule = json!({ "name": "loss", "quantity": "lost", "above": 0, "level": "error" });
         let rule: Rule = serde_json::from_value(rule).expect("a rule");
-        let state = json!({ "state": "running", "sources": [{ "name": "a", "lost": 5 }] });
+        let source = SourceState { name: "a".to_owned(), lost: 5, ..SourceState::default() };
+        let state = LiveState { sources: vec![source], ..LiveState::default() };
         Alarms::new(&[rule]).expect("meant").look(0.0, "2026-11-21T02:18:04Z", &state).remove(0)
     }
 

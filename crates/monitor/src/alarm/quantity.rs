@@ -1,16 +1,17 @@
-//! What alarms look at: numbers found in the state.
+//! What alarms look at: numbers of the live state, each by its name.
 //!
 //! ```text
-//!  state, "ring_fill", source "*" ─► [("board0", 0.1), ("board1", 0.9)]
+//!  state, ring_fill, source "*" ─► [("board0", 0.1), ("board1", 0.9)]
 //! ```
 //! A number that the state does not have is `None`: then nothing is concluded. What has a meaning only while data are taken is not looked at
 //! otherwise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use thalweg_order::clocks::ClockState;
 
 use super::rule::Rule;
+use crate::state::{Completeness, LiveState, SourceState};
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,10 +23,16 @@ pub enum Quantity {
     FragmentRateHz,
     /// Bytes received per second.
     ByteRateHz,
+    /// Hits put into time order per second.
+    OrderedRateHz,
     /// Hits recorded per second.
     RecordedRateHz,
+    /// Bytes recorded per second.
+    RecordedByteRateHz,
     /// Events built per second.
     EventRateHz,
+    /// Coincidences kept per second.
+    CoincidenceRateHz,
     /// Lost per second, each source in its finest unit.
     LostRateHz,
     /// Lost since the start of the run.
@@ -42,6 +49,20 @@ pub enum Quantity {
     DeadTimeFraction,
     /// Share of the events, of late, that a board answered, 0 to 1.
     Completeness,
+    /// Triggers with fragments that wait for others.
+    OpenEvents,
+    /// Payload that waits in the builder, bytes.
+    HeldBytes,
+    /// Time within which all events but one in a hundred were built, nanoseconds.
+    P99BuildNs,
+    /// Since the start of the run, seconds.
+    ElapsedS,
+    /// Hits recorded since the start of the run.
+    HitsRecorded,
+    /// Events recorded since the start of the run.
+    EventsRecorded,
+    /// What the files of the run take, bytes.
+    BytesRecorded,
     /// Free space where the run is recorded.
     DiskFreeBytes,
     /// How long that lasts at the present rate.
@@ -50,16 +71,22 @@ pub enum Quantity {
     ClockUnlocked,
     /// How much later a clock is than its reference, picoseconds, without sign.
     ClockOffsetPs,
-    /// A value of slow control, by name, or any number of the state, by its place.
+    /// A value of slow control, by its name in `series`.
     Series,
 }
 
-/// Where the numbers of a quantity are.
-enum Found {
-    /// One number.
-    One(&'static str),
-    /// A number of each entry of a list: the list, the entry's name, the number.
-    Each(&'static str, &'static str, &'static str),
+/// How a quantity is read from the state.
+enum Read {
+    /// A number of the run.
+    Run(fn(&LiveState) -> Option<f64>),
+    /// A number of each source.
+    Sources(fn(&SourceState) -> f64),
+    /// A number of each triggered board.
+    Boards(fn(&Completeness) -> Option<f64>),
+    /// A number of each clock.
+    Clocks(fn(&ClockState) -> Option<f64>),
+    /// The value of slow control that the rule names.
+    Series,
 }
 
 /// How the numbers of several sources make one.
@@ -71,20 +98,32 @@ enum Whole {
 }
 
 impl Quantity {
+    /// The words of all quantities, as the configuration has them, separated by commas.
+    pub(super) fn words() -> String {
+        let schema = schemars::schema_for!(Quantity).to_value();
+        let variants = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
+        variants.iter().filter_map(|variant| variant["const"].as_str()).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether there is one for each source, clock or board.
     pub fn is_of_a_source(self) -> bool {
-        matches!(self.found(), Found::Each(..))
+        matches!(self.read(), Read::Sources(_) | Read::Boards(_) | Read::Clocks(_))
     }
 
     /// Whether it has a meaning only while data are taken.
     pub fn is_of_a_running_run(self) -> bool {
         use Quantity::*;
-        !matches!(self, DiskFreeBytes | DiskLeftS | Series | Lost)
-    }
-
-    /// Whether what the state has is a total, and its growth per second is meant.
-    pub(super) fn is_a_growth(self) -> bool {
-        self == Quantity::LostRateHz
+        !matches!(
+            self,
+            DiskFreeBytes
+                | DiskLeftS
+                | Series
+                | Lost
+                | ElapsedS
+                | HitsRecorded
+                | EventsRecorded
+                | BytesRecorded
+        )
     }
 
     /// Whether what the state has is a rate, and the time since it was last above 0 is meant.
@@ -92,26 +131,37 @@ impl Quantity {
         self == Quantity::SilentS
     }
 
-    fn found(self) -> Found {
-        use Quantity::*;
-        let source = |key| Found::Each("/sources", "name", key);
+    fn read(self) -> Read {
         match self {
-            HitRateHz => source("hit_rate_hz"),
-            FragmentRateHz => source("fragment_rate_hz"),
-            ByteRateHz | SilentS => source("byte_rate_hz"),
-            LostRateHz | Lost => source("lost"),
-            RingFill => source("ring_fill"),
-            PoolFill => source("pool_fill"),
-            Completeness => Found::Each("/events/completeness", "name", ""),
-            ClockUnlocked => Found::Each("/clocks", "source", "locked"),
-            ClockOffsetPs => Found::Each("/clocks", "source", "offset_ps"),
-            RecordedRateHz => Found::One("/recorded_rate_hz"),
-            EventRateHz => Found::One("/events/event_rate_hz"),
-            BusyShare => Found::One("/busy_time/fraction"),
-            DeadTimeFraction => Found::One("/trigger/dead_time_fraction"),
-            DiskFreeBytes => Found::One("/disk_free_bytes"),
-            DiskLeftS => Found::One("/disk_left_seconds"),
-            Series => Found::One(""),
+            Quantity::HitRateHz => Read::Sources(|source| source.hit_rate_hz),
+            Quantity::FragmentRateHz => Read::Sources(|source| source.fragment_rate_hz),
+            Quantity::ByteRateHz | Quantity::SilentS => Read::Sources(|source| source.byte_rate_hz),
+            Quantity::LostRateHz => Read::Sources(|source| source.lost_rate_hz),
+            Quantity::Lost => Read::Sources(|source| source.lost as f64),
+            Quantity::RingFill => Read::Sources(|source| source.ring_fill),
+            Quantity::PoolFill => Read::Sources(|source| source.pool_fill),
+            Quantity::Completeness => Read::Boards(Completeness::fraction),
+            Quantity::ClockUnlocked => Read::Clocks(|clock| Some(f64::from(u8::from(!clock.locked)))),
+            Quantity::ClockOffsetPs => Read::Clocks(|clock| clock.offset_ps.map(f64::abs)),
+            Quantity::OrderedRateHz => Read::Run(|state| Some(state.ordered_rate_hz)),
+            Quantity::RecordedRateHz => Read::Run(|state| Some(state.recorded_rate_hz)),
+            Quantity::RecordedByteRateHz => Read::Run(|state| Some(state.byte_rate_hz)),
+            Quantity::EventRateHz => Read::Run(|state| Some(state.events.as_ref()?.event_rate_hz)),
+            Quantity::CoincidenceRateHz => Read::Run(|state| Some(state.coincidences.as_ref()?.rate_hz)),
+            Quantity::BusyShare => Read::Run(|state| Some(state.busy_time?.fraction)),
+            Quantity::DeadTimeFraction => Read::Run(|state| state.trigger?.dead_time_fraction),
+            Quantity::OpenEvents => Read::Run(|state| Some(state.events.as_ref()?.look.open_events as f64)),
+            Quantity::HeldBytes => Read::Run(|state| Some(state.events.as_ref()?.look.held_bytes as f64)),
+            Quantity::P99BuildNs => Read::Run(|state| Some(state.events.as_ref()?.look.p99_build_ns as f64)),
+            Quantity::ElapsedS => Read::Run(|state| Some(state.elapsed_seconds)),
+            Quantity::HitsRecorded => Read::Run(|state| Some(state.hits_recorded as f64)),
+            Quantity::EventsRecorded => {
+                Read::Run(|state| Some(state.events.as_ref()?.events_recorded as f64))
+            }
+            Quantity::BytesRecorded => Read::Run(|state| Some(state.bytes_recorded as f64)),
+            Quantity::DiskFreeBytes => Read::Run(|state| Some(state.disk_free_bytes as f64)),
+            Quantity::DiskLeftS => Read::Run(|state| state.disk_left_seconds),
+            Quantity::Series => Read::Series,
         }
     }
 
@@ -125,47 +175,34 @@ impl Quantity {
             _ => Whole::Highest,
         }
     }
-
-    /// The number of one entry.
-    fn number(self, entry: &Value, key: &str) -> Option<f64> {
-        match self {
-            Quantity::Completeness => {
-                let expected = entry["expected"].as_f64().filter(|expected| *expected > 0.0)?;
-                Some(entry["built"].as_f64()? / expected)
-            }
-            Quantity::ClockUnlocked => entry[key].as_bool().map(|locked| f64::from(u8::from(!locked))),
-            Quantity::ClockOffsetPs => entry[key].as_f64().map(f64::abs),
-            _ => entry[key].as_f64(),
-        }
-    }
 }
 
 /// The subjects of a rule in this state, with their numbers. The subject of the whole has no name.
-pub(super) fn values(rule: &Rule, state: &Value) -> Vec<(String, Option<f64>)> {
-    match rule.quantity.found() {
-        Found::One(place) => {
-            let value = match rule.series.as_deref() {
-                None => state.pointer(place),
-                Some(place) if place.starts_with('/') => state.pointer(place),
-                Some(name) => state["series"].get(name).map(|series| series.get("value").unwrap_or(series)),
-            };
-            vec![(String::new(), value.and_then(Value::as_f64))]
+pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>)> {
+    let of_the_whole = |value| vec![(String::new(), value)];
+    let each: Vec<(&str, Option<f64>)> = match rule.quantity.read() {
+        Read::Run(of) => return of_the_whole(of(state)),
+        Read::Series => {
+            let name = rule.series.as_deref().unwrap_or_default();
+            return of_the_whole(state.series.get(name).map(|series| series.value));
         }
-        Found::Each(list, name, key) => {
-            let entries = state.pointer(list).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            let name = |entry: &Value| entry[name].as_str().unwrap_or_default().to_owned();
-            let each = entries.iter().map(|entry| (name(entry), rule.quantity.number(entry, key)));
-            match rule.source.as_deref() {
-                Some("*") => each.collect(),
-                Some(one) => {
-                    let value = each.into_iter().find(|(name, _)| name == one).and_then(|(_, value)| value);
-                    vec![(one.to_owned(), value)]
-                }
-                None => vec![(
-                    String::new(),
-                    together(rule.quantity.whole(), each.filter_map(|(_, value)| value)),
-                )],
-            }
+        Read::Sources(of) => {
+            state.sources.iter().map(|source| (source.name.as_str(), Some(of(source)))).collect()
+        }
+        Read::Boards(of) => {
+            let boards = state.events.iter().flat_map(|events| &events.completeness);
+            boards.map(|board| (board.name.as_str(), of(board))).collect()
+        }
+        Read::Clocks(of) => state.clocks.iter().map(|clock| (clock.source.as_str(), of(clock))).collect(),
+    };
+    match rule.source.as_deref() {
+        Some("*") => each.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        Some(one) => {
+            let value = each.into_iter().find(|(name, _)| *name == one).and_then(|(_, value)| value);
+            vec![(one.to_owned(), value)]
+        }
+        None => {
+            of_the_whole(together(rule.quantity.whole(), each.into_iter().filter_map(|(_, value)| value)))
         }
     }
 }

@@ -29,6 +29,17 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    /// The lower-case word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Info => "info",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+}
+
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -41,7 +52,7 @@ pub struct Rule {
     /// one for the others.
     #[serde(default)]
     pub source: Option<String>,
-    /// With `quantity = "series"`, the name of the series, or a place in the state as `/system/temperature`.
+    /// With `quantity = "series"`, the name of the series.
     #[serde(default)]
     pub series: Option<String>,
     /// Raised when the value is above this.
@@ -115,6 +126,12 @@ impl Rule {
         }
         if (self.quantity == Quantity::Series) != self.series.is_some() {
             return refuse("`series` and quantity = \"series\" belong together");
+        }
+        if self.series.as_deref().is_some_and(|name| name.starts_with('/')) {
+            let words = Quantity::words();
+            return refuse(&format!(
+                "`series` is the name of a value of slow control; for a number of the live state write `quantity` as one of {words}"
+            ));
         }
         if self.source.is_some() && !self.quantity.is_of_a_source() {
             return refuse("this quantity is not of a source; leave `source` out");

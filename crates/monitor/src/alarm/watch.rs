@@ -1,26 +1,26 @@
 //! All alarms of a run: each rule, for each of its subjects.
 //!
 //! ```text
-//!  state ─► values of each rule ─► growth, silence ─► Machine by subject ─► Change
+//!  state ─► values of each rule ─► silence ─► Machine by subject ─► Change
 //! ```
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use thalweg_data::RunState;
 
 use super::machine::{Limits, Machine, Step};
 use super::quantity::{Quantity, values};
 use super::rule::{AlarmError, Level, Rule};
+use crate::state::LiveState;
 
 /// Subjects of one rule, at most; more are not looked at.
 const SUBJECTS: usize = 4096;
-/// Growth is taken over at least so many seconds: between two looks a total may stand still and jump.
-const GROWTH_S: f64 = 1.0;
 
 /// One alarm as it stands, for the state.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Alarm {
     /// Its name.
     pub name: String,
@@ -56,6 +56,20 @@ pub struct Change {
     pub alarm: Alarm,
 }
 
+/// A number with three significant digits; more tell nobody anything of a value that moves.
+fn three_digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits_before_point = value.abs().log10().floor() as i32 + 1;
+    // Whole powers of ten are exact, and so the rounded number is as short as it can be.
+    let rounded = match 3 - digits_before_point {
+        behind if behind >= 0 => (value * 10_f64.powi(behind)).round() / 10_f64.powi(behind),
+        before => (value / 10_f64.powi(-before)).round() * 10_f64.powi(-before),
+    };
+    rounded.to_string()
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Change { alarm, .. } = self;
@@ -66,7 +80,7 @@ impl fmt::Display for Change {
             write!(f, " of {}", alarm.subject)?;
         }
         match alarm.value {
-            Some(value) => write!(f, ": {quantity} is {value}")?,
+            Some(value) => write!(f, ": {quantity} is {}", three_digits(value))?,
             None => write!(f, ": {quantity} is not looked at now")?,
         }
         write!(f, ", the limit is {} {}", if self.above { "above" } else { "below" }, alarm.threshold)?;
@@ -82,10 +96,6 @@ struct Subject {
     machine: Machine,
     value: Option<f64>,
     raised_at: Option<String>,
-    /// A total, and when it was so.
-    total: Option<(f64, f64)>,
-    /// The growth that was seen last.
-    growth: Option<f64>,
     /// When there was last anything.
     heard_at: Option<f64>,
 }
@@ -122,8 +132,8 @@ impl Alarms {
 
     /// Takes a look at the state at `now_s`, seconds of a clock that never goes back; `utc` is what a wall clock says, as
     /// `2026-11-21T02:18:04.123Z`. Gives what was raised and cleared by it.
-    pub fn look(&mut self, now_s: f64, utc: &str, state: &Value) -> Vec<Change> {
-        let is_running = state["state"].as_str() == Some("running");
+    pub fn look(&mut self, now_s: f64, utc: &str, state: &LiveState) -> Vec<Change> {
+        let is_running = state.state == RunState::Running;
         let mut changes = Vec::new();
         for ((rule, limits), subjects) in self.rules.iter().zip(&mut self.subjects) {
             let applies = is_running || !rule.quantity.is_of_a_running_run();
@@ -178,26 +188,10 @@ fn alarm(rule: &Rule, limits: &Limits, name: &str, subject: &Subject) -> Alarm {
 impl Subject {
     fn look(&mut self, quantity: Quantity, now_s: f64, value: Option<f64>, limits: &Limits) -> Option<Step> {
         self.value = match value.filter(|value| !value.is_nan()) {
-            Some(total) if quantity.is_a_growth() => self.growth(now_s, total),
             Some(rate) if quantity.is_a_silence() => Some(self.silence(now_s, rate)),
             other => other,
         };
         self.machine.look(now_s, self.value.unwrap_or(f64::NAN), limits)
-    }
-
-    /// Growth per second of a total.
-    fn growth(&mut self, now_s: f64, total: f64) -> Option<f64> {
-        match self.total {
-            Some((then_s, before)) if total >= before => {
-                if now_s - then_s >= GROWTH_S {
-                    self.growth = Some((total - before) / (now_s - then_s));
-                    self.total = Some((now_s, total));
-                }
-            }
-            // The first look, or a new run.
-            _ => self.total = Some((now_s, total)),
-        }
-        self.growth
     }
 
     /// How long a rate has been 0, seconds.
@@ -219,9 +213,10 @@ impl Subject {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use thalweg_order::clocks::ClockState;
 
     use super::*;
+    use crate::state::{Completeness, DeadTime, EventState, SeriesValue, SourceState};
 
     fn alarms(rules: &str) -> Result<Alarms, AlarmError> {
         let rules: Vec<Rule> = serde_json::from_str(rules).expect("rules");
@@ -229,7 +224,10 @@ mod tests {
     }
 
     /// What changes in a run of states, one a second: when, raised, subject.
-    fn changes(alarms: &mut Alarms, states: impl IntoIterator<Item = Value>) -> Vec<(usize, bool, String)> {
+    fn changes(
+        alarms: &mut Alarms,
+        states: impl IntoIterator<Item = LiveState>,
+    ) -> Vec<(usize, bool, String)> {
         let mut found = Vec::new();
         for (now, state) in states.into_iter().enumerate() {
             let changes = alarms.look(now as f64, "2026-11-21T02:18:04Z", &state);
@@ -238,8 +236,12 @@ mod tests {
         found
     }
 
-    fn running(sources: Value) -> Value {
-        json!({ "state": "running", "sources": sources })
+    fn running(sources: impl Into<Vec<SourceState>>) -> LiveState {
+        LiveState { state: RunState::Running, sources: sources.into(), ..LiveState::default() }
+    }
+
+    fn source(name: &str) -> SourceState {
+        SourceState { name: name.to_owned(), ..SourceState::default() }
     }
 
     #[test]
@@ -249,9 +251,8 @@ mod tests {
         )
         .expect("meant");
         let state = |rates: [f64; 2]| {
-            running(
-                json!([{ "name": "a", "byte_rate_hz": rates[0] }, { "name": "b", "byte_rate_hz": rates[1] }]),
-            )
+            let of = |name, byte_rate_hz| SourceState { byte_rate_hz, ..source(name) };
+            running([of("a", rates[0]), of("b", rates[1])])
         };
         let rates = [[1.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 9.0]];
         let found = changes(&mut alarms, rates.map(state));
@@ -266,27 +267,31 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_a_growth_and_a_new_run_is_none() {
-        let rule = r#"[{"name": "loss", "quantity": "lost_rate_hz", "above": 0}]"#;
+    fn losses_of_all_sources_are_one_rate() {
+        let rule = r#"[{"name": "loss", "quantity": "lost_rate_hz", "above": 2}]"#;
         let mut alarms = alarms(rule).expect("meant");
-        let totals = [100, 100, 100, 105, 105, 3, 3, 4];
-        let found = changes(&mut alarms, totals.map(|lost| running(json!([{ "name": "a", "lost": lost }]))));
-        assert_eq!(found, [(3, true, String::new()), (4, false, String::new()), (7, true, String::new())]);
+        let state = |lost_rate_hz| {
+            let of = |name| SourceState { lost_rate_hz, ..source(name) };
+            running([of("a"), of("b")])
+        };
+        let found = changes(&mut alarms, [0.0, 1.0, 1.5, 1.5, 0.0].map(state));
+        assert_eq!(found, [(2, true, String::new()), (4, false, String::new())]);
     }
 
     #[test]
     fn a_run_that_ends_clears_what_was_of_it() {
         let rules = r#"[{"name": "slow", "quantity": "hit_rate_hz", "below": 10},
                         {"name": "full", "quantity": "disk_left_s", "below": 60},
-                        {"name": "hot", "quantity": "series", "series": "temperature", "above": 40, "hysteresis": 5},
-                        {"name": "place", "quantity": "series", "series": "/system/load", "above": 3}]"#;
+                        {"name": "hot", "quantity": "series", "series": "temperature", "above": 40, "hysteresis": 5}]"#;
         let mut alarms = alarms(rules).expect("meant");
-        let state = |word: &str, hot: f64| {
-            json!({ "state": word, "sources": [{ "name": "a", "hit_rate_hz": 1.0 }], "disk_left_seconds": 5.0,
-                    "series": { "temperature": { "value": hot } }, "system": { "load": 4 } })
+        let state = |state, value| LiveState {
+            state,
+            disk_left_seconds: Some(5.0),
+            series: BTreeMap::from([("temperature".to_owned(), SeriesValue { value })]),
+            ..running([SourceState { hit_rate_hz: 1.0, ..source("a") }])
         };
-        let states =
-            [state("running", 41.0), state("running", 39.0), state("stopped", 39.0), state("stopped", 30.0)];
+        let (running, stopped) = (RunState::Running, RunState::Stopped);
+        let states = [state(running, 41.0), state(running, 39.0), state(stopped, 39.0), state(stopped, 30.0)];
         let mut named = Vec::new();
         for (now, state) in states.iter().enumerate() {
             let changes = alarms.look(now as f64, "t", state);
@@ -297,7 +302,6 @@ mod tests {
             of(0, true, "slow"),
             of(0, true, "full"),
             of(0, true, "hot"),
-            of(0, true, "place"),
             of(2, false, "slow"),
             of(3, false, "hot"),
         ];
@@ -310,10 +314,14 @@ mod tests {
                         {"name": "board", "quantity": "completeness", "below": 0.99},
                         {"name": "busy", "quantity": "busy_share", "above": 0.1}]"#;
         let mut alarms = alarms(rules).expect("meant");
-        let state = || {
-            json!({ "state": "running", "clocks": [{ "source": "a", "locked": false }, { "source": "b", "locked": true }],
-                    "busy_time": { "fraction": 0.2 },
-                    "events": { "completeness": [{ "name": "x", "expected": 100, "built": 50 }] } })
+        let clock =
+            |name: &str, locked| ClockState { source: name.to_owned(), locked, ..ClockState::default() };
+        let board = Completeness { name: "x".to_owned(), expected: 100, built: 50, missing: 50 };
+        let state = || LiveState {
+            clocks: vec![clock("a", false), clock("b", true)],
+            busy_time: Some(DeadTime { fraction: 0.2, ..DeadTime::default() }),
+            events: Some(EventState { completeness: vec![board.clone()], ..EventState::default() }),
+            ..running([])
         };
         let found = changes(&mut alarms, [state(), state()]);
         assert_eq!(found, [(0, true, String::new()), (0, true, String::new()), (1, true, "a".to_owned())]);
@@ -336,13 +344,24 @@ mod tests {
         let twice =
             r#"{"name": "x", "quantity": "lost", "above": 1}, {"name": "x", "quantity": "lost", "above": 2}"#;
         assert!(message(twice).contains("unique"));
-        assert!(serde_json::from_str::<Rule>(r#"{"name": "x", "quantity": "lots", "above": 1}"#).is_err());
+        // A place in the state could be misspelt and then never raised anything.
+        let place = message(r#"{"name": "x", "quantity": "series", "series": "/lots", "above": 1}"#);
+        assert!(place.contains("hit_rate_hz, fragment_rate_hz"), "{place}");
+        let unknown = serde_json::from_str::<Rule>(r#"{"name": "x", "quantity": "lots", "above": 1}"#);
+        let unknown = unknown.expect_err("refused").to_string();
+        assert!(unknown.contains("lots") && unknown.contains("`hit_rate_hz`"), "{unknown}");
+    }
+
+    #[test]
+    fn values_have_three_digits() {
+        let told = [0.123_456, 12_345.6, 999.96, -0.5, 0.0, 7.0].map(three_digits);
+        assert_eq!(told, ["0.123", "12300", "1000", "-0.5", "0", "7"]);
     }
 
     #[test]
     fn a_change_reads_as_a_sentence() {
         let rule = r#"[{"name": "loss", "quantity": "ring_fill", "source": "*", "above": 0.9, "text": "record less"}]"#;
-        let state = running(json!([{ "name": "board0", "ring_fill": 0.95 }]));
+        let state = running([SourceState { ring_fill: 0.95, ..source("board0") }]);
         let changes = alarms(rule).expect("meant").look(0.0, "t", &state);
         let expected =
             "raised alarm \"loss\" of board0: ring_fill is 0.95, the limit is above 0.9; record less";

@@ -1,7 +1,7 @@
 //! The state of the run, its configuration, the host, and the metrics.
 //!
 //! ```text
-//!  Hub ─► /api/state, /api/events        books, state ─► /metrics
+//!  Hub ─► /api/state, /api/events        books, state ─► /metrics        books ─► /api/topology        past ─► /api/history
 //! ```
 
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
+use super::told::query;
 use super::{Answer, Shared, WAIT};
 use crate::hub::Frame;
 use crate::metrics;
@@ -56,6 +57,30 @@ pub(super) async fn configuration(State(shared): State<Arc<Shared>>) -> Answer {
     Ok(Json(shared.ask(|experiment| experiment.configuration()).await?).into_response())
 }
 
+/// The last ten minutes unless said otherwise, and a day at most.
+const USUAL_SECONDS: f64 = 600.0;
+const MOST_SECONDS: f64 = 86_400.0;
+
+pub(super) async fn history(State(shared): State<Arc<Shared>>, uri: Uri) -> Answer {
+    let seconds = match query(&uri, "seconds").map(|text| text.parse::<f64>()) {
+        None => USUAL_SECONDS,
+        Some(Ok(seconds)) if (0.0..=MOST_SECONDS).contains(&seconds) => seconds,
+        Some(_) => {
+            let advice =
+                format!("write 1 to {MOST_SECONDS}; up to {USUAL_SECONDS} are by second, more by minute");
+            return Err(Refusal::bad("`seconds` is no time that is kept", advice));
+        }
+    };
+    Ok(Json(shared.ask(move |experiment| experiment.past(seconds)).await?).into_response())
+}
+
+pub(super) async fn topology(State(shared): State<Arc<Shared>>) -> Answer {
+    let books = shared.ask(|experiment| experiment.books()).await?;
+    let none = || Refusal::new(StatusCode::NOT_FOUND, "there was no run yet", "start one, and ask again");
+    let topology = books.and_then(|books| books.topology).ok_or_else(none)?;
+    Ok(Json(&*topology).into_response())
+}
+
 pub(super) async fn system(State(shared): State<Arc<Shared>>) -> Answer {
     Ok(Json(shared.ask(|experiment| experiment.system()).await?).into_response())
 }
@@ -72,6 +97,6 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
         refused_connections: shared.traffic.refused_connections(),
     };
     let text =
-        shared.ask(move |experiment| metrics::text(experiment.books().as_ref(), &frame.value, &own)).await?;
+        shared.ask(move |experiment| metrics::text(experiment.books().as_ref(), &frame.state, &own)).await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }

@@ -6,6 +6,8 @@
 //! ```
 
 mod control;
+#[cfg(test)]
+mod describe;
 mod download;
 mod live;
 mod pulses;
@@ -92,11 +94,12 @@ impl Shared {
     }
 }
 
-/// Method, place and who answers. `openapi.json` describes the same; a test compares them.
+/// Method, place and who answers. `openapi.json` describes the same: it is generated, and tests compare it.
 pub(crate) fn places() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Shared>>)> {
     vec![
         ("get", "/api/state", get(live::state)),
         ("get", "/api/events", get(live::events)),
+        ("get", "/api/history", get(live::history)),
         ("get", "/api/spectra", get(spectra::list)),
         ("get", "/api/spectra/counts", get(spectra::counts)),
         ("get", "/api/spectra/{id}/export", get(spectra::export)),
@@ -114,6 +117,7 @@ pub(crate) fn places() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Shar
         ("post", "/api/run/pause", post(control::pause)),
         ("post", "/api/run/resume", post(control::resume)),
         ("get", "/api/configuration", get(live::configuration)),
+        ("get", "/api/topology", get(live::topology)),
         ("get", "/api/system", get(live::system)),
         ("get", "/api/openapi.json", get(live::openapi)),
         ("get", "/metrics", get(live::metrics)),

@@ -10,6 +10,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::IntoResponse;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -18,8 +19,8 @@ use super::{Answer, Shared};
 use crate::refusal::Refusal;
 
 /// Pulses in an answer, unless said otherwise, and at most.
-const USUAL: usize = 16;
-const MOST: usize = 256;
+pub(super) const USUAL: usize = 16;
+pub(super) const MOST: usize = 256;
 
 pub(super) async fn channels(State(shared): State<Arc<Shared>>) -> Answer {
     Ok(Json(shared.ask(|experiment| experiment.pulse_channels()).await?).into_response())
@@ -44,10 +45,13 @@ pub(super) async fn latest(
 }
 
 /// Which pulses are kept.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PulseFilter")]
 pub(super) struct Filter {
+    /// Number of the channel.
     channel: u16,
+    /// As in `[[cut]]`; an empty one keeps all.
     #[serde(default)]
     expression: String,
 }

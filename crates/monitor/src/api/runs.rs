@@ -10,6 +10,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -73,9 +74,11 @@ pub(super) async fn file(
 }
 
 /// A comment.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "RunComment")]
 pub(super) struct Comment {
+    /// Its text.
     comment: String,
 }
 
@@ -89,8 +92,9 @@ pub(super) async fn comment(
 }
 
 /// Nothing has to be said.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NoArguments")]
 pub(super) struct Nothing {}
 
 pub(super) async fn verify(

@@ -11,9 +11,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::IntoResponse;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use thalweg_order::spectrum::{Info, Kind, SpectrumSet, pack};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use thalweg_order::spectrum::{At, Axis, Info, Kind, SpectrumSet, pack};
 
 use super::told::{Told, query};
 use super::{Answer, Shared};
@@ -44,17 +45,56 @@ fn find(set: &SpectrumSet, id: u32) -> Result<&Info, Refusal> {
     })
 }
 
+/// How many axes a spectrum has.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub(super) enum Dimensions {
+    /// One axis.
+    #[serde(rename = "1d")]
+    One,
+    /// Two axes.
+    #[serde(rename = "2d")]
+    Two,
+}
+
+/// One spectrum, but for its counts.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Spectrum {
+    /// Its number in this run.
+    id: u32,
+    /// What it is called.
+    name: String,
+    /// How many axes it has.
+    kind: Dimensions,
+    /// What it is filled with.
+    what: Kind,
+    /// Where it is filled.
+    at: At,
+    /// The channel whose hits it has, if it is of one.
+    channel: Option<u16>,
+    /// The source of that channel.
+    source: Option<String>,
+    /// Its axes, one or two.
+    axes: Vec<Axis>,
+    /// How many hits or events it has.
+    entries: u64,
+    /// Rises as it is filled: counts of the same revision are the same.
+    revision: u64,
+}
+
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     let list = shared.ask(|experiment| {
-        let Some(set) = experiment.spectra() else { return Value::Array(Vec::new()) };
-        let line = |info: &Info| {
-            json!({
-                "id": info.id, "name": info.name, "kind": if info.axes.len() == 1 { "1d" } else { "2d" },
-                "what": info.kind, "at": info.at, "channel": info.channel,
-                "source": info.channel.and_then(|channel| experiment.source_of(channel)), "axes": info.axes,
-                "entries": set.totals(info.id).map_or(0, |totals| totals.entries),
-                "revision": set.revision(info.id).unwrap_or(0),
-            })
+        let Some(set) = experiment.spectra() else { return Vec::new() };
+        let line = |info: &Info| Spectrum {
+            id: info.id,
+            name: info.name.clone(),
+            kind: if info.axes.len() == 1 { Dimensions::One } else { Dimensions::Two },
+            what: info.kind,
+            at: info.at,
+            channel: info.channel,
+            source: info.channel.and_then(|channel| experiment.source_of(channel)),
+            axes: info.axes.clone(),
+            entries: set.totals(info.id).map_or(0, |totals| totals.entries),
+            revision: set.revision(info.id).unwrap_or(0),
         };
         // There is room for the keV of all channels as soon as one is calibrated; what is never filled is not offered.
         let is_filled = |info: &&Info| {
@@ -164,8 +204,9 @@ pub(super) async fn export(State(shared): State<Arc<Shared>>, Path(id): Path<Str
 }
 
 /// Which are to be empty.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SpectraToEmpty")]
 pub(super) struct Reset {
     /// These, or all.
     #[serde(default)]

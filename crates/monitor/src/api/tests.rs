@@ -1,14 +1,29 @@
-//! The description and the places are the same.
+//! The description is fresh, and the description and the places are the same.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::describe;
 use super::live::OPENAPI;
 use super::places;
 
 fn described() -> Value {
     serde_json::from_str(OPENAPI).expect("the description is JSON")
+}
+
+/// With `THALWEG_GENERATE=1`, as `make generated` sets it, the file is written anew instead.
+#[test]
+fn the_description_is_what_the_types_give() {
+    let mut text = serde_json::to_string_pretty(&describe::document()).expect("plain data");
+    text.push('\n');
+    if std::env::var_os("THALWEG_GENERATE").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/openapi.json");
+        std::fs::write(file, text).expect("written");
+        return;
+    }
+    let is_same = OPENAPI == text;
+    assert!(is_same, "crates/monitor/src/openapi.json is not what the types give: run `make generated`");
 }
 
 #[test]

@@ -11,10 +11,11 @@ mod exposition;
 mod ledger;
 mod state;
 
-use serde_json::Value;
 use thalweg_data::Books;
 
 use exposition::{Exposition, Kind};
+
+use crate::state::LiveState;
 
 /// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,7 +32,7 @@ pub(crate) struct Own {
 }
 
 /// All metrics.
-pub(crate) fn text(books: Option<&Books>, state: &Value, own: &Own) -> String {
+pub(crate) fn text(books: Option<&Books>, state: &LiveState, own: &Own) -> String {
     let mut exposition = Exposition::default();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     exposition.family("thalweg_program", Kind::Info, "", "The program.").sample(&version, 1.0);

@@ -1,122 +1,152 @@
-//! What the state says, as metrics. What it does not say is left out.
+//! The live state as metrics. What a run does not have is left out.
 //!
 //! ```text
-//!  {"sources": [{"name": "board0", "hit_rate_hz": 5e6, …}]} ─► thalweg_source_hit_rate_hertz{source="board0"} 5000000
+//!  LiveState { sources: [SourceState { name: "board0", hit_rate_hz: 5e6, … }], … }
+//!                                             ─► thalweg_source_hit_rate_hertz{source="board0"} 5000000
 //! ```
 
-use serde_json::Value;
 use thalweg_data::RunState;
+use thalweg_order::clocks::ClockState;
 
 use super::exposition::{Exposition, Kind};
+use crate::state::{CutReport, LiveState, SourceState};
 
-/// A family of one number: name, kind, unit, help, where it is in the state (or where else), and what it is multiplied with.
-type Single = (&'static str, Kind, &'static str, &'static str, &'static str, f64);
+/// A family of numbers of `T`.
+struct Metric<T> {
+    name: &'static str,
+    kind: Kind,
+    /// With a unit, the name ends with it.
+    unit: &'static str,
+    help: &'static str,
+    read: fn(&T) -> Option<f64>,
+}
 
-const SINGLES: [Single; 20] = [
-    ("thalweg_run_number", Kind::Gauge, "", "Number of the run.", "/run/number /run", 1.0),
-    (
-        "thalweg_run_elapsed_seconds",
-        Kind::Gauge,
-        "seconds",
-        "Since the start of the run.",
-        "/run/elapsed_seconds /elapsed_seconds",
-        1.0,
-    ),
-    ("thalweg_recorded_hits", Kind::Counter, "hits", "Hits recorded.", "/hits_recorded", 1.0),
-    ("thalweg_recorded_bytes", Kind::Counter, "bytes", "Bytes recorded.", "/bytes_recorded", 1.0),
-    ("thalweg_recorded_events", Kind::Counter, "events", "Events recorded.", "/events/events_recorded", 1.0),
-    (
-        "thalweg_recorded_rate_hertz",
-        Kind::Gauge,
-        "hertz",
-        "Hits recorded per second.",
-        "/recorded_rate_hz",
-        1.0,
-    ),
-    (
-        "thalweg_recorded_bytes_per_second",
-        Kind::Gauge,
-        "",
-        "Bytes recorded per second.",
-        "/byte_rate_hz",
-        1.0,
-    ),
-    ("thalweg_lost", Kind::Counter, "", "Lost, each source in its finest unit.", "/lost", 1.0),
-    (
-        "thalweg_disk_free_bytes",
-        Kind::Gauge,
-        "bytes",
-        "Free where the run is recorded.",
-        "/disk_free_bytes",
-        1.0,
-    ),
-    ("thalweg_disk_left_seconds", Kind::Gauge, "seconds", "How long that lasts.", "/disk_left_seconds", 1.0),
-    (
-        "thalweg_event_rate_hertz",
-        Kind::Gauge,
-        "hertz",
-        "Events built per second.",
-        "/events/event_rate_hz",
-        1.0,
-    ),
-    (
-        "thalweg_busy_ratio",
-        Kind::Gauge,
-        "ratio",
-        "Time BUSY, of all time: the dead time by the clock.",
-        "/busy_time/fraction",
-        1.0,
-    ),
-    (
-        "thalweg_live_time_seconds",
-        Kind::Gauge,
-        "seconds",
-        "Time without BUSY.",
-        "/busy_time/live_seconds",
-        1.0,
-    ),
-    (
+const fn metric<T>(
+    kind: Kind,
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    read: fn(&T) -> Option<f64>,
+) -> Metric<T> {
+    Metric { name, kind, unit, help, read }
+}
+
+const fn gauge<T>(
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    read: fn(&T) -> Option<f64>,
+) -> Metric<T> {
+    metric(Kind::Gauge, name, unit, help, read)
+}
+
+const fn counter<T>(
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    read: fn(&T) -> Option<f64>,
+) -> Metric<T> {
+    metric(Kind::Counter, name, unit, help, read)
+}
+
+const OF_THE_RUN: [Metric<LiveState>; 20] = [
+    gauge("thalweg_run_number", "", "Number of the run.", |state| Some(state.run.number as f64)),
+    gauge("thalweg_run_elapsed_seconds", "seconds", "Since the start of the run.", |state| {
+        Some(state.elapsed_seconds)
+    }),
+    counter("thalweg_recorded_hits", "hits", "Hits recorded.", |state| Some(state.hits_recorded as f64)),
+    counter("thalweg_recorded_bytes", "bytes", "Bytes recorded.", |state| Some(state.bytes_recorded as f64)),
+    counter("thalweg_recorded_events", "events", "Events recorded.", |state| {
+        Some(state.events.as_ref()?.events_recorded as f64)
+    }),
+    gauge("thalweg_recorded_rate_hertz", "hertz", "Hits recorded per second.", |state| {
+        Some(state.recorded_rate_hz)
+    }),
+    gauge("thalweg_recorded_bytes_per_second", "", "Bytes recorded per second.", |state| {
+        Some(state.byte_rate_hz)
+    }),
+    counter("thalweg_lost", "", "Lost, each source in its finest unit.", |state| Some(state.lost as f64)),
+    gauge("thalweg_disk_free_bytes", "bytes", "Free where the run is recorded.", |state| {
+        Some(state.disk_free_bytes as f64)
+    }),
+    gauge("thalweg_disk_left_seconds", "seconds", "How long that lasts.", |state| state.disk_left_seconds),
+    gauge("thalweg_event_rate_hertz", "hertz", "Events built per second.", |state| {
+        Some(state.events.as_ref()?.event_rate_hz)
+    }),
+    gauge("thalweg_busy_ratio", "ratio", "Time BUSY, of all time: the dead time by the clock.", |state| {
+        Some(state.busy_time?.fraction)
+    }),
+    gauge("thalweg_live_time_seconds", "seconds", "Time without BUSY.", |state| {
+        Some(state.busy_time?.live_seconds)
+    }),
+    gauge(
         "thalweg_dead_time_ratio",
-        Kind::Gauge,
         "ratio",
         "Triggers refused, of all offered: the dead time by triggers.",
-        "/trigger/dead_time_fraction",
-        1.0,
+        |state| state.trigger?.dead_time_fraction,
     ),
-    ("thalweg_triggers_offered", Kind::Counter, "", "Triggers that came.", "/trigger/offered", 1.0),
-    ("thalweg_triggers_refused", Kind::Counter, "", "Triggers refused while BUSY.", "/trigger/refused", 1.0),
-    (
-        "thalweg_event_median_bytes",
-        Kind::Gauge,
-        "bytes",
-        "Half of all events are smaller.",
-        "/events/median_event_bytes",
-        1.0,
+    counter("thalweg_triggers_offered", "", "Triggers that came.", |state| {
+        Some(state.trigger?.offered as f64)
+    }),
+    counter("thalweg_triggers_refused", "", "Triggers refused while BUSY.", |state| {
+        Some(state.trigger?.refused as f64)
+    }),
+    gauge("thalweg_event_median_bytes", "bytes", "Half of all events are smaller.", |state| {
+        Some(state.events.as_ref()?.look.median_event_bytes as f64)
+    }),
+    gauge("thalweg_event_build_median_seconds", "seconds", "Half of all events are built sooner.", |state| {
+        Some(state.events.as_ref()?.look.median_build_ns as f64 * 1e-9)
+    }),
+    gauge("thalweg_event_build_p99_seconds", "seconds", "99 of 100 events are built sooner.", |state| {
+        Some(state.events.as_ref()?.look.p99_build_ns as f64 * 1e-9)
+    }),
+    gauge("thalweg_coincidence_rate_hertz", "hertz", "Coincidences per second.", |state| {
+        Some(state.coincidences.as_ref()?.rate_hz)
+    }),
+];
+
+const OF_SOURCES: [Metric<SourceState>; 7] = [
+    gauge("thalweg_source_hit_rate_hertz", "hertz", "Hits decoded per second.", |source| {
+        Some(source.hit_rate_hz)
+    }),
+    gauge("thalweg_source_fragment_rate_hertz", "hertz", "Fragments found per second.", |source| {
+        Some(source.fragment_rate_hz)
+    }),
+    gauge("thalweg_source_bytes_per_second", "", "Bytes received per second.", |source| {
+        Some(source.byte_rate_hz)
+    }),
+    counter("thalweg_source_lost", "", "Lost, in the finest unit that is known.", |source| {
+        Some(source.lost as f64)
+    }),
+    gauge(
+        "thalweg_source_dead_time_ratio",
+        "ratio",
+        "Dead time that the boards report, mean of the channels.",
+        |source| Some(source.dead_time?.fraction),
     ),
-    (
-        "thalweg_event_build_median_seconds",
-        Kind::Gauge,
-        "seconds",
-        "Half of all events are built sooner.",
-        "/events/median_build_ns",
-        1e-9,
-    ),
-    (
-        "thalweg_event_build_p99_seconds",
-        Kind::Gauge,
-        "seconds",
-        "99 of 100 events are built sooner.",
-        "/events/p99_build_ns",
-        1e-9,
-    ),
-    (
-        "thalweg_coincidence_rate_hertz",
-        Kind::Gauge,
-        "hertz",
-        "Coincidences per second.",
-        "/coincidences/rate_hz",
-        1.0,
-    ),
+    gauge("thalweg_source_ring_fill_ratio", "ratio", "Fullest ring behind the receiver.", |source| {
+        Some(source.ring_fill)
+    }),
+    gauge("thalweg_source_pool_fill_ratio", "ratio", "Blocks of memory on loan.", |source| {
+        Some(source.pool_fill)
+    }),
+];
+
+const OF_CUTS: [Metric<CutReport>; 2] = [
+    counter("thalweg_cut_input", "", "Hits or events that a cut looked at.", |cut| Some(cut.input as f64)),
+    counter("thalweg_cut_kept", "", "Hits or events that a cut kept.", |cut| Some(cut.kept as f64)),
+];
+
+const OF_CLOCKS: [Metric<ClockState>; 3] = [
+    gauge("thalweg_clock_offset_seconds", "seconds", "How much later a clock is.", |clock| {
+        Some(clock.offset_ps? * 1e-12)
+    }),
+    gauge("thalweg_clock_drift_ratio", "ratio", "How that changes, seconds per second.", |clock| {
+        Some(clock.drift_ppb? * 1e-9)
+    }),
+    gauge("thalweg_clock_locked", "", "1 when a clock is where it should be.", |clock| {
+        Some(f64::from(u8::from(clock.locked)))
+    }),
 ];
 
 const STATES: [RunState; 7] = [
@@ -129,187 +159,70 @@ const STATES: [RunState; 7] = [
     RunState::Failed,
 ];
 
-/// A family with a number for each entry of a list: labels are `(label, key)`.
-struct Listed {
-    list: &'static str,
-    labels: &'static [(&'static str, &'static str)],
-    /// Name, kind, unit, help, key, and what the number is multiplied with.
-    families: &'static [Single],
-}
-
-const LISTS: [Listed; 4] = [
-    Listed {
-        list: "/sources",
-        labels: &[("source", "name")],
-        families: &[
-            (
-                "thalweg_source_hit_rate_hertz",
-                Kind::Gauge,
-                "hertz",
-                "Hits decoded per second.",
-                "hit_rate_hz",
-                1.0,
-            ),
-            (
-                "thalweg_source_fragment_rate_hertz",
-                Kind::Gauge,
-                "hertz",
-                "Fragments found per second.",
-                "fragment_rate_hz",
-                1.0,
-            ),
-            (
-                "thalweg_source_bytes_per_second",
-                Kind::Gauge,
-                "",
-                "Bytes received per second.",
-                "byte_rate_hz",
-                1.0,
-            ),
-            (
-                "thalweg_source_lost",
-                Kind::Counter,
-                "",
-                "Lost, in the finest unit that is known.",
-                "lost",
-                1.0,
-            ),
-            (
-                "thalweg_source_dead_time_ratio",
-                Kind::Gauge,
-                "ratio",
-                "Dead time that the boards report, mean of the channels.",
-                "/dead_time/fraction",
-                1.0,
-            ),
-            (
-                "thalweg_source_ring_fill_ratio",
-                Kind::Gauge,
-                "ratio",
-                "Fullest ring behind the receiver.",
-                "ring_fill",
-                1.0,
-            ),
-            (
-                "thalweg_source_pool_fill_ratio",
-                Kind::Gauge,
-                "ratio",
-                "Blocks of memory on loan.",
-                "pool_fill",
-                1.0,
-            ),
-        ],
-    },
-    Listed {
-        list: "/cuts",
-        labels: &[("cut", "name"), ("on", "on")],
-        families: &[
-            ("thalweg_cut_input", Kind::Counter, "", "Hits or events that a cut looked at.", "in", 1.0),
-            ("thalweg_cut_kept", Kind::Counter, "", "Hits or events that a cut kept.", "kept", 1.0),
-        ],
-    },
-    Listed {
-        list: "/clocks",
-        labels: &[("source", "source"), ("reference", "reference")],
-        families: &[
-            (
-                "thalweg_clock_offset_seconds",
-                Kind::Gauge,
-                "seconds",
-                "How much later a clock is.",
-                "offset_ps",
-                1e-12,
-            ),
-            (
-                "thalweg_clock_drift_ratio",
-                Kind::Gauge,
-                "ratio",
-                "How that changes, seconds per second.",
-                "drift_ppb",
-                1e-9,
-            ),
-            ("thalweg_clock_locked", Kind::Gauge, "", "1 when a clock is where it should be.", "locked", 1.0),
-        ],
-    },
-    Listed {
-        list: "/alarms",
-        labels: &[("alarm", "name"), ("subject", "subject"), ("level", "level")],
-        families: &[("thalweg_alarm_active", Kind::Gauge, "", "1 while an alarm stands.", "active", 1.0)],
-    },
-];
-
 /// Writes what the state has.
-pub(super) fn write(exposition: &mut Exposition, state: &Value) {
-    if let Some(word) = state["state"].as_str() {
-        let mut states =
-            exposition.family("thalweg_run_state", Kind::Gauge, "", "1 for the state of the run.");
-        for each in STATES {
-            states.sample(&[("state", each.word())], f64::from(u8::from(each.word() == word)));
-        }
+pub(super) fn write(exposition: &mut Exposition, state: &LiveState) {
+    let mut states = exposition.family("thalweg_run_state", Kind::Gauge, "", "1 for the state of the run.");
+    for each in STATES {
+        states.sample(&[("state", each.word())], f64::from(u8::from(each == state.state)));
     }
-    for (name, kind, unit, help, place, scale) in SINGLES {
-        let value = place.split(' ').find_map(|place| state.pointer(place).and_then(number));
-        exposition.family(name, kind, unit, help).maybe(&[], value.map(|value| value * scale));
-    }
-    for Listed { list, labels, families } in LISTS {
-        let entries = state.pointer(list).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        for (name, kind, unit, help, key, scale) in families {
-            let mut family = exposition.family(name, *kind, unit, help);
-            for entry in entries {
-                let pairs: Vec<_> = labels.iter().map(|(label, key)| (*label, word(entry, key))).collect();
-                family.maybe(&pairs, field(entry, key).and_then(number).map(|value| value * scale));
-            }
-        }
+    write_each(exposition, &OF_THE_RUN, std::slice::from_ref(state), |_| []);
+    write_each(exposition, &OF_SOURCES, &state.sources, |source| [("source", &source.name)]);
+    write_each(exposition, &OF_CUTS, &state.cuts, |cut| [("cut", &cut.name), ("on", cut.on.word())]);
+    write_each(exposition, &OF_CLOCKS, &state.clocks, |clock| {
+        [("source", &clock.source), ("reference", &clock.reference)]
+    });
+    let mut alarms = exposition.family("thalweg_alarm_active", Kind::Gauge, "", "1 while an alarm stands.");
+    for alarm in &state.alarms {
+        let labels = [("alarm", &*alarm.name), ("subject", &alarm.subject), ("level", alarm.level.word())];
+        alarms.sample(&labels, f64::from(u8::from(alarm.active)));
     }
     write_channels(exposition, state);
     write_boards(exposition, state);
     let mut series = exposition.family("thalweg_series", Kind::Gauge, "", "Values of slow control.");
-    for (name, value) in state["series"].as_object().into_iter().flatten() {
-        series.maybe(&[("series", name)], number(value).or_else(|| number(&value["value"])));
+    for (name, series_value) in &state.series {
+        series.sample(&[("series", name)], series_value.value);
     }
 }
 
-fn write_channels(exposition: &mut Exposition, state: &Value) {
+fn write_each<T, const LABELS: usize>(
+    exposition: &mut Exposition,
+    metrics: &[Metric<T>],
+    entries: &[T],
+    labels: impl Fn(&T) -> [(&'static str, &str); LABELS],
+) {
+    for Metric { name, kind, unit, help, read } in metrics {
+        let mut family = exposition.family(name, *kind, unit, help);
+        for entry in entries {
+            family.maybe(&labels(entry), read(entry));
+        }
+    }
+}
+
+fn write_channels(exposition: &mut Exposition, state: &LiveState) {
     let mut rates = exposition.family(
         "thalweg_channel_hit_rate_hertz",
         Kind::Gauge,
         "hertz",
         "Hits of a channel per second.",
     );
-    for source in state["sources"].as_array().into_iter().flatten() {
-        for channel in source["channels"].as_array().into_iter().flatten() {
-            let number_of = channel["channel"].as_u64().map_or_else(String::new, |number| number.to_string());
+    for source in &state.sources {
+        for channel in &source.channels {
+            let number = channel.channel.to_string();
             let labels = [
-                ("source", word(source, "name")),
-                ("channel", number_of.as_str()),
-                ("name", word(channel, "name")),
-                ("group", word(channel, "group")),
+                ("source", &*source.name),
+                ("channel", &number),
+                ("name", &channel.name),
+                ("group", channel.group.as_deref().unwrap_or_default()),
             ];
-            rates.maybe(&labels, number(&channel["rate_hz"]));
+            rates.sample(&labels, channel.rate_hz);
         }
     }
 }
 
-fn write_boards(exposition: &mut Exposition, state: &Value) {
+fn write_boards(exposition: &mut Exposition, state: &LiveState) {
     let help = "Share of the last seconds' events that a board answered.";
     let mut family = exposition.family("thalweg_board_completeness_ratio", Kind::Gauge, "ratio", help);
-    for board in state.pointer("/events/completeness").and_then(Value::as_array).into_iter().flatten() {
-        let expected = number(&board["expected"]).filter(|expected| *expected > 0.0);
-        let share = expected.and_then(|expected| Some(number(&board["built"])? / expected));
-        family.maybe(&[("board", word(board, "name"))], share);
+    for board in state.events.iter().flat_map(|events| &events.completeness) {
+        family.maybe(&[("board", &board.name)], board.fraction());
     }
-}
-
-/// A field by its name, or by its place.
-fn field<'v>(entry: &'v Value, key: &str) -> Option<&'v Value> {
-    if key.starts_with('/') { entry.pointer(key) } else { entry.get(key) }
-}
-
-fn word<'v>(value: &'v Value, key: &str) -> &'v str {
-    value[key].as_str().unwrap_or_default()
-}
-
-/// A number, or a truth as 0 and 1.
-fn number(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_bool().map(|truth| f64::from(u8::from(truth))))
 }

@@ -4,14 +4,23 @@
 //!  Fake ─ impl Experiment ─► Monitor        told: ["start …", "stop", …]
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use thalweg_data::{Books, Flags, Hit, Ledger, LossReason, RunState, SourceId, Stage, Tally, Unit};
-use thalweg_monitor::{Command, Experiment, Message, Refused};
+use thalweg_monitor::alarm::{Alarm, Level};
+use thalweg_monitor::history::{History, Past};
+use thalweg_monitor::state::{
+    BuildLook, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveState,
+    RunIdentity, SeriesValue, SourceState, TriggerCounts, TriggerState,
+};
+use thalweg_monitor::{Command, Experiment, Message, PulseChannel, PulseTrace, Refused};
 use thalweg_order::channels::{ChannelMap, SourceChannels};
+use thalweg_order::clocks::ClockState;
+use thalweg_order::cut::Scope;
 use thalweg_order::spectrum::{Path, Settings, SpectrumSet};
 
 pub struct Fake {
@@ -19,7 +28,7 @@ pub struct Fake {
     pub told: Mutex<Vec<String>>,
     pub states_made: AtomicU64,
     pub messages: Mutex<Vec<Message>>,
-    /// Bytes of text that make the state large.
+    /// Bytes of a comment that makes the state large.
     pub padding: AtomicUsize,
     pub spectra: SpectrumSet,
     pub runs: tempfile::TempDir,
@@ -101,36 +110,98 @@ pub fn books() -> Books {
             ledger.open(stage, source, &[unit]).publish(&tally);
         }
     }
-    ledger.books()
+    let topology = thalweg_data::topology::Topology::of_names(&ledger.books().sources);
+    Books { topology: Some(topology.into()), ..ledger.books() }
+}
+
+/// A source of two channels.
+fn source() -> SourceState {
+    let channel = |channel: u16, group: Option<&str>, rate_hz| ChannelState {
+        channel,
+        name: format!("c{channel}"),
+        group: group.map(str::to_owned),
+        rate_hz,
+        ..ChannelState::default()
+    };
+    SourceState {
+        name: "board0".into(),
+        hit_rate_hz: 5e6,
+        byte_rate_hz: 8e7,
+        lost: 2,
+        dead_time: DeadTime::of(1.0, 10.0),
+        ring_fill: 0.25,
+        pool_fill: 0.5,
+        channels: vec![channel(0, Some("ring"), 1e5), channel(1, None, 2e5)],
+        ..SourceState::default()
+    }
+}
+
+/// A state that has some of everything, and a comment of so many bytes.
+fn state(comment_bytes: usize) -> LiveState {
+    let look = BuildLook {
+        median_event_bytes: 4000,
+        median_build_ns: 20_000,
+        p99_build_ns: 90_000,
+        ..BuildLook::default()
+    };
+    let board = Completeness { name: "fe1".into(), expected: 1000, built: 990, missing: 10 };
+    let triggers = TriggerCounts { offered: 5003, accepted: 5000, refused: 3, busy_ns: 0 };
+    LiveState {
+        run: RunIdentity {
+            number: 18,
+            name: Some("run-000018".into()),
+            title: "a title".into(),
+            comment: "x".repeat(comment_bytes),
+            elapsed_seconds: 12.5,
+            ..RunIdentity::default()
+        },
+        elapsed_seconds: 12.5,
+        sources: vec![source()],
+        hits_recorded: 1000,
+        recorded_rate_hz: 5e6,
+        bytes_recorded: 16_000,
+        byte_rate_hz: 8e7,
+        lost: 2,
+        disk_free_bytes: 1_000_000_000,
+        disk_left_seconds: Some(3600.0),
+        cuts: vec![CutReport { name: "neutrons".into(), on: Scope::Hit, input: 100, kept: 9 }],
+        clocks: vec![ClockState {
+            source: "board1".into(),
+            reference: "board0".into(),
+            offset_ps: Some(120.0),
+            drift_ppb: Some(0.5),
+            locked: true,
+            ..ClockState::default()
+        }],
+        events: Some(EventState {
+            event_rate_hz: 1000.0,
+            events_recorded: 5000,
+            completeness: vec![board],
+            look,
+            ..EventState::default()
+        }),
+        busy_time: DeadTime::of(0.125, 12.5),
+        trigger: Some(TriggerState::of(triggers, TriggerCounts::default())),
+        coincidences: Some(CoincidenceState { rate_hz: 40.0, ..CoincidenceState::default() }),
+        alarms: vec![Alarm {
+            name: "loss".into(),
+            subject: String::new(),
+            level: Level::Error,
+            active: true,
+            since: Some("2026-11-21T02:18:04Z".into()),
+            value: Some(2.0),
+            threshold: 0.0,
+            text: "look".into(),
+        }],
+        series: BTreeMap::from([("temperature".into(), SeriesValue { value: 31.5 })]),
+        ..LiveState::default()
+    }
 }
 
 impl Experiment for Fake {
-    fn state(&self) -> Value {
+    fn state(&self) -> LiveState {
         self.states_made.fetch_add(1, Ordering::Relaxed);
-        json!({
-            "state": self.state.lock().expect("whole").word(),
-            "run": { "number": 18, "name": "run-000018", "title": "a title", "comment": "", "started": "2026-11-21T02:18:04Z",
-                     "elapsed_seconds": 12.5, "limits": {} },
-            "sources": [{
-                "name": "board0", "kind": "hits", "links": 0, "hit_rate_hz": 5e6, "fragment_rate_hz": 0.0, "byte_rate_hz": 8e7,
-                "lost": 2, "dead_time": { "dead_seconds": 1.0, "live_seconds": 9.0, "fraction": 0.1 }, "ring_fill": 0.25, "pool_fill": 0.5,
-                "channels": [{ "channel": 0, "name": "c0", "group": "ring", "rate_hz": 1e5 }, { "channel": 1, "name": "c1", "rate_hz": 2e5 }],
-            }],
-            "hits_recorded": 1000, "recorded_rate_hz": 5e6, "bytes_recorded": 16000, "byte_rate_hz": 8e7, "lost": 2,
-            "disk_free_bytes": 1_000_000_000u64, "disk_left_seconds": 3600.0,
-            "cuts": [{ "name": "neutrons", "on": "hit", "in": 100, "kept": 9 }],
-            "clocks": [{ "source": "board1", "reference": "board0", "offset_ps": 120.0, "drift_ppb": 0.5, "locked": true }],
-            "events": { "event_rate_hz": 1000.0, "events_recorded": 5000,
-                        "median_event_bytes": 4000, "median_build_ns": 20000, "p99_build_ns": 90000,
-                        "completeness": [{ "name": "fe1", "expected": 1000, "built": 990 }] },
-            "busy_time": { "dead_seconds": 0.1, "live_seconds": 12.4, "fraction": 0.01 },
-            "trigger": { "offered": 5003, "accepted": 5000, "refused": 3, "dead_time_fraction": 0.0006 },
-            "coincidences": { "rate_hz": 40.0 },
-            "alarms": [{ "name": "loss", "subject": "", "level": "error", "active": true, "since": "2026-11-21T02:18:04Z",
-                         "value": 2.0, "threshold": 0.0, "text": "look" }],
-            "series": { "temperature": { "value": 31.5 } },
-            "padding": "x".repeat(self.padding.load(Ordering::Relaxed)),
-        })
+        LiveState { state: *self.state.lock().expect("whole"), ..state(self.padding.load(Ordering::Relaxed)) }
     }
 
     fn messages_after(&self, number: u64) -> Vec<Message> {
@@ -159,13 +230,13 @@ impl Experiment for Fake {
         channel == 0
     }
 
-    fn pulse_channels(&self) -> Value {
-        json!([{ "channel": 0, "name": "c0", "pulses": 3 }])
+    fn pulse_channels(&self) -> Vec<PulseChannel> {
+        vec![PulseChannel { channel: 0, name: Some("c0".into()), source: None }]
     }
 
-    fn pulses(&self, channel: u16, count: usize) -> Result<Value, Refused> {
+    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, Refused> {
         match channel {
-            0 => Ok(json!([{ "time_ps": 1, "count": count }])),
+            0 => Ok(vec![PulseTrace { time_ps: 1, ..PulseTrace::default() }; count]),
             _ => Err(Refused::new("no pulses of this channel", "keep waveforms of it")),
         }
     }
@@ -218,6 +289,12 @@ impl Experiment for Fake {
 
     fn configuration(&self) -> Value {
         json!({ "text": "[run]" })
+    }
+
+    fn past(&self, seconds: f64) -> Past {
+        let mut history = History::default();
+        (0..5).for_each(|second| history.note(f64::from(second), &self.state()));
+        history.past(4.0, seconds)
     }
 
     fn system(&self) -> Value {

@@ -7,6 +7,7 @@ mod hostile;
 mod metrics;
 mod places;
 mod security;
+mod state_keys;
 mod streams;
 mod tls;
 

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use thalweg_data::{Flags, Hit, SourceId};
 
@@ -25,7 +26,7 @@ const MOST_NEIGHBOURS: usize = 32;
 const MOST_POINTS: usize = 64;
 
 /// What is known of one board's clock.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ClockState {
     /// The source.
     pub source: String,

@@ -29,7 +29,7 @@ pub struct AxisSettings {
 }
 
 /// An axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Axis {
     /// What is written beside it.
     pub label: String,
@@ -37,6 +37,7 @@ pub struct Axis {
     pub unit: &'static str,
     /// The field that is binned.
     #[serde(serialize_with = "name")]
+    #[schemars(with = "String")]
     pub field: Field,
     /// How many bins.
     pub bins: u32,

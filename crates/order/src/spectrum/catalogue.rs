@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::axis::Axis;
@@ -17,7 +18,7 @@ use crate::cut::Field;
 const MOST_BINS_TOGETHER: usize = 1 << 30;
 
 /// What a spectrum is filled with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Measured energies of one channel.

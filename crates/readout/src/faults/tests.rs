@@ -97,7 +97,7 @@ fn all(faulty: &mut Faulty, mut each: impl FnMut(&Frames, &Tally) -> usize) -> V
         mark = frames.header.mark;
         assert_eq!(received == Received::Data, !frames.slices.is_empty());
         let accounts = vec![book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.tally())];
-        assert_eq!(Books { sources: vec!["given".to_owned()], accounts }.discrepancies(), []);
+        assert_eq!(Books::of(vec!["given".to_owned()], accounts).discrepancies(), []);
         let carried = frames.carried as usize;
         out.extend(frames.slices.iter().map(|slice| frames.bytes(*slice)[carried..].to_vec()));
         let left_over = each(&frames, faulty.tally());
@@ -273,7 +273,7 @@ fn books(source: Given, description: &Settings, settings: FaultSettings) -> (Boo
         book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.tally()),
         book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], unpack.tally()),
     ];
-    let books = Books { sources: vec!["given".to_owned()], accounts };
+    let books = Books::of(vec!["given".to_owned()], accounts);
     assert_eq!(books.discrepancies(), []);
     (books, faulty.faults())
 }

@@ -451,9 +451,9 @@ impl Group {
         self.members[link.index()].state == State::Held
     }
 
-    /// Bytes that wait to be received, over all links that are open.
-    pub fn waiting_bytes(&self) -> u64 {
-        self.members.iter().map(Member::waiting_bytes).sum()
+    /// Bytes that wait to be received over a link; 0 of one that is not open.
+    pub fn waiting_bytes(&self, link: LinkId) -> u64 {
+        self.members[link.index()].waiting_bytes()
     }
 
     /// Throws away what waits in the sockets, and counts it as abandoned: the run has ended, and nobody will take it.

@@ -2,27 +2,36 @@
 
 use std::time::Duration;
 
-use thalweg_data::stream::{Room, StreamBuffer};
+use tempfile::TempDir;
 use thalweg_data::{Frames, LossReason, Mark, Pool, Received, Source, SourceError, Tally, Unit};
-use thalweg_readout::{Asked, FaultSettings, Faulty};
+use thalweg_readout::file::FileSource;
+use thalweg_readout::{Asked, FaultSettings, Faulty, RunClock};
 
-/// Bytes of a stream, each piece with the number of the connection on which it comes.
+/// Bytes of a stream, each piece a file, with the number of the connection on which it comes and whether there are any.
 struct Reconnecting {
-    pieces: std::vec::IntoIter<(u32, Vec<u8>)>,
+    pieces: std::vec::IntoIter<(u32, bool)>,
     connections: u32,
     waiting: u64,
-    buffer: StreamBuffer,
+    files: FileSource,
+    _folder: TempDir,
     tally: Tally,
 }
 
 impl Reconnecting {
     fn new(pieces: &[(u32, &[u8])]) -> Box<Reconnecting> {
-        let pieces = pieces.iter().map(|(connection, bytes)| (*connection, bytes.to_vec()));
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let paths: Vec<_> = (0..pieces.len()).map(|index| folder.path().join(index.to_string())).collect();
+        for (path, (_, bytes)) in paths.iter().zip(pieces) {
+            std::fs::write(path, bytes).expect("a writable folder");
+        }
+        let pool = Pool::new(4, 64 << 10).expect("small");
+        let comes = pieces.iter().map(|(connection, bytes)| (*connection, !bytes.is_empty()));
         Box::new(Reconnecting {
-            pieces: pieces.collect::<Vec<_>>().into_iter(),
+            pieces: comes.collect::<Vec<_>>().into_iter(),
             connections: 0,
             waiting: 100,
-            buffer: StreamBuffer::new(Pool::new(4, 64 << 10).expect("small"), 4096),
+            files: FileSource::open(&paths, pool, RunClock::start()).expect("all files are there"),
+            _folder: folder,
             tally: Tally::default(),
         })
     }
@@ -30,30 +39,23 @@ impl Reconnecting {
 
 impl Source for Reconnecting {
     fn receive(&mut self, frames: &mut Frames, _: Duration) -> Result<Received, SourceError> {
-        let Some((connection, bytes)) = self.pieces.next() else { return Ok(Received::Idle) };
+        let Some((connection, has_bytes)) = self.pieces.next() else { return Ok(Received::Idle) };
         if std::mem::replace(&mut self.connections, connection) != connection {
-            self.buffer.carry(0);
+            self.files.carry(0);
         }
+        let received =
+            if has_bytes { self.files.receive(frames, Duration::ZERO) } else { Ok(Received::Idle) };
         frames.header.mark = Mark(1);
-        if bytes.is_empty() {
-            return Ok(Received::Idle);
-        }
-        let Room::Tail(tail) = self.buffer.room() else { panic!("a block is free") };
-        tail[..bytes.len()].copy_from_slice(&bytes);
-        self.buffer.publish(bytes.len(), frames);
-        for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, bytes.len() as u64)] {
-            self.tally.input(unit, count);
-            self.tally.output(unit, count);
-        }
-        Ok(Received::Data)
+        self.tally.clone_from(self.files.tally());
+        received
     }
 
     fn carry(&mut self, bytes: usize) {
-        self.buffer.carry(bytes);
+        self.files.carry(bytes);
     }
 
     fn give_carried(&mut self, frames: &mut Frames) {
-        self.buffer.give_carried(frames);
+        self.files.give_carried(frames);
     }
 
     fn tally(&self) -> &Tally {

@@ -79,7 +79,21 @@ pub(crate) fn length_of(parts: &[&[u8]]) -> usize {
 enum Data {
     Fixed(Vec<u8>),
     Bits(Vec<u8>),
-    List { offsets: Vec<u8>, items: Vec<u8>, count: usize },
+    /// Numbers that a row may leave out.
+    Optional {
+        present: Vec<u8>,
+        values: Vec<u8>,
+        absent: usize,
+    },
+    Text {
+        offsets: Vec<u8>,
+        letters: Vec<u8>,
+    },
+    List {
+        offsets: Vec<u8>,
+        items: Vec<u8>,
+        count: usize,
+    },
 }
 
 /// Columns that are filled row by row; for tables with few rows per second, or large rows.
@@ -98,6 +112,8 @@ impl Columns {
             .iter()
             .map(|column| match column.kind {
                 Kind::Bool => Data::Bits(Vec::new()),
+                Kind::Text => Data::Text { offsets: 0i32.to_le_bytes().to_vec(), letters: Vec::new() },
+                _ if column.nullable => Data::Optional { present: Vec::new(), values: Vec::new(), absent: 0 },
                 kind if kind.is_list() => {
                     Data::List { offsets: 0i32.to_le_bytes().to_vec(), items: Vec::new(), count: 0 }
                 }
@@ -118,6 +134,8 @@ impl Columns {
             .iter()
             .map(|data| match data {
                 Data::Fixed(bytes) | Data::Bits(bytes) => bytes.len(),
+                Data::Optional { present, values, .. } => present.len() + values.len(),
+                Data::Text { offsets, letters } => offsets.len() + letters.len(),
                 Data::List { offsets, items, .. } => offsets.len() + items.len(),
             })
             .sum()
@@ -127,8 +145,32 @@ impl Columns {
     #[inline]
     pub fn push<const N: usize>(&mut self, column: usize, value: [u8; N]) {
         debug_assert_eq!(self.table.columns()[column].kind.item_bytes(), N);
-        if let Data::Fixed(bytes) = &mut self.data[column] {
-            bytes.extend_from_slice(&value);
+        match &mut self.data[column] {
+            Data::Fixed(bytes) => bytes.extend_from_slice(&value),
+            Data::Optional { .. } => self.push_optional(column, Some(value)),
+            _ => {}
+        }
+    }
+
+    /// Appends the bytes of one value that may be absent, little-endian.
+    pub fn push_optional<const N: usize>(&mut self, column: usize, value: Option<[u8; N]>) {
+        let row = self.rows;
+        if let Data::Optional { present, values, absent } = &mut self.data[column] {
+            push_bit_to(present, row, value.is_some());
+            values.extend_from_slice(&value.unwrap_or([0; N]));
+            *absent += usize::from(value.is_none());
+        }
+    }
+
+    /// Appends words.
+    ///
+    /// # Panics
+    /// When a batch has more than 2 GiB of them.
+    pub fn push_text(&mut self, column: usize, text: &str) {
+        if let Data::Text { offsets, letters } = &mut self.data[column] {
+            letters.extend_from_slice(text.as_bytes());
+            let end = i32::try_from(letters.len()).expect("a batch of words is far below 2 GiB");
+            offsets.extend_from_slice(&end.to_le_bytes());
         }
     }
 
@@ -144,10 +186,7 @@ impl Columns {
     pub fn push_bit(&mut self, column: usize, bit: bool) {
         let row = self.rows;
         if let Data::Bits(bytes) = &mut self.data[column] {
-            if row.is_multiple_of(8) {
-                bytes.push(0);
-            }
-            bytes[row / 8] |= u8::from(bit) << (row % 8);
+            push_bit_to(bytes, row, bit);
         }
     }
 
@@ -186,6 +225,15 @@ impl Columns {
         for data in &mut self.data {
             match data {
                 Data::Fixed(bytes) | Data::Bits(bytes) => bytes.clear(),
+                Data::Optional { present, values, absent } => {
+                    present.clear();
+                    values.clear();
+                    *absent = 0;
+                }
+                Data::Text { offsets, letters } => {
+                    offsets.truncate(4);
+                    letters.clear();
+                }
                 Data::List { offsets, items, count } => {
                     offsets.truncate(4);
                     items.clear();
@@ -196,11 +244,19 @@ impl Columns {
     }
 }
 
+fn push_bit_to(bits: &mut Vec<u8>, row: usize, bit: bool) {
+    if row.is_multiple_of(8) {
+        bits.push(0);
+    }
+    bits[row / 8] |= u8::from(bit) << (row % 8);
+}
+
 impl Batch for Columns {
     fn shape(&self) -> Shape {
         let mut shape = Shape { rows: self.rows, ..Shape::default() };
         for data in &self.data {
-            shape.nodes.push((self.rows, 0));
+            let absent = if let Data::Optional { absent, .. } = data { *absent } else { 0 };
+            shape.nodes.push((self.rows, absent));
             if let Data::List { count, .. } = data {
                 shape.nodes.push((*count, 0));
             }
@@ -210,9 +266,12 @@ impl Batch for Columns {
 
     fn buffers<'a>(&'a self, into: &mut Buffers<'a>) {
         for data in &self.data {
-            into.push(&[]);
+            into.push(if let Data::Optional { present, .. } = data { present } else { &[] });
             match data {
-                Data::Fixed(bytes) | Data::Bits(bytes) => into.push(bytes),
+                Data::Fixed(bytes) | Data::Bits(bytes) | Data::Optional { values: bytes, .. } => {
+                    into.push(bytes)
+                }
+                Data::Text { offsets, letters } => into.extend([&offsets[..], &letters[..]]),
                 Data::List { offsets, items, .. } => into.extend([&offsets[..], &[], &items[..]]),
             }
         }

@@ -62,6 +62,24 @@ impl RecordedEvent {
     pub fn iter(&self) -> impl Iterator<Item = (&RecordedFragment, &[u8])> {
         self.fragments.iter().map(|fragment| (fragment, self.payload(fragment)))
     }
+
+    /// Adds what another attempt of the same trigger has of sources that are missing here.
+    pub(crate) fn join(&mut self, other: &RecordedEvent) {
+        for (fragment, payload) in other.iter() {
+            if self.missing.contains(&fragment.source) {
+                let start = self.payload.len();
+                self.payload.extend_from_slice(payload);
+                self.fragments.push(RecordedFragment { start, end: self.payload.len(), ..*fragment });
+                self.bytes += payload.len() as u64;
+            }
+        }
+        self.fragments.sort_by_key(|fragment| fragment.source);
+        self.missing.retain(|source| other.missing.contains(source));
+        self.first_arrival = self.first_arrival.min(other.first_arrival);
+        if self.missing.is_empty() {
+            self.closing = Closing::Complete;
+        }
+    }
 }
 
 /// Where an event's row lies: its batch's place in the file, and its row there.

@@ -14,12 +14,14 @@ use thalweg_data::{Flags, Hit, Stage, Unit};
 use super::hits::hits_of;
 use super::inspect_coincidences::CoincidencesContent;
 use super::inspect_events::EventsContent;
+use super::losses::rows_of;
 use super::raw::{RawContent, raw_sources};
 use super::table_reader::TableReader;
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
+use crate::loss_row::LossRow;
 use crate::removed::RemovedTables;
 use crate::run_record::{CutRecord, RunRecord, RunRecordState};
 use crate::table::Table;
@@ -66,6 +68,8 @@ pub struct Inspection {
     pub events: Option<EventsContent>,
     /// Events of hits, where there is a table of them.
     pub coincidences: Option<CoincidencesContent>,
+    /// The first rows of the list of losses.
+    pub first_losses: Vec<LossRow>,
     /// Sources of raw bytes.
     pub raw: Vec<RawContent>,
     /// What each cut was given and kept, as in `run.json`.
@@ -152,7 +156,10 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
         }
         Err(error) => found.problems.push(error.to_string()),
     }
-    let of_hits = Table::OF_HITS.iter().chain(&[Table::Coincidences]).map(|table| directory.table(*table));
+    let of_hits = Table::OF_HITS
+        .iter()
+        .chain(&[Table::Coincidences, Table::Losses])
+        .map(|table| directory.table(*table));
     let of_events = directory.event_files()?.into_iter().flat_map(|files| [files.events, files.fragments]);
     let files = of_hits.chain(of_events).filter(|file| file.exists());
     for file in files.chain(directory.raw_files()?) {
@@ -264,6 +271,10 @@ fn look_into(found: &mut Inspection, path: &Path, first: usize) -> Result<(), Re
             }
             if table == Table::Coincidences {
                 found.coincidences.get_or_insert_default().add(&reader, &head, first)?;
+            }
+            let wanted = first.saturating_sub(found.first_losses.len());
+            if table == Table::Losses && wanted > 0 {
+                found.first_losses.extend(rows_of(&reader, &head)?.into_iter().take(wanted));
             }
             summary.batches += 1;
             summary.rows += head.rows() as u64;

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!  events-a, fragments-a ┐
-//!  events-b, fragments-b ┼─► by trigger, of one trigger the highest attempt ─► RecordedEvent
+//!  events-b, fragments-b ┼─► by trigger, of one trigger all attempts joined ─► RecordedEvent
 //!  events-c, fragments-c ┘
 //! ```
-//! An event is built again, with the next attempt, when the builder that had it died; what that one wrote of it may be
-//! on file nevertheless. So of several rows of one trigger the highest attempt counts; of the same attempt the first
-//! file. The order is made from the table `events` alone and kept in memory, 32 bytes an event.
+//! An event is built again, with the next attempt, when the builder that had it died; what that one wrote of it may be on file
+//! nevertheless. Readout units keep their fragments until an event is acknowledged, so that a later attempt has as many, unless readout
+//! units have died meanwhile: then each attempt may have what the other lacks. So of several rows of one trigger the one with the most
+//! fragments counts, of equal ones the highest attempt, of one attempt the first file; and sources that are missing in it are taken from the
+//! others. The order is made from the table `events` alone and kept in memory, 32 bytes an event.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::events::{EventPlace, EventsFile, RecordedEvent, open_table};
 use crate::directory::EventFiles;
@@ -21,7 +24,10 @@ use crate::table::Table;
 pub struct MergedEvents {
     files: Vec<EventsFile>,
     order: Vec<Entry>,
+    /// The other attempts of triggers that have several, by trigger.
+    others: BTreeMap<u64, Vec<Entry>>,
     next: usize,
+    joined: RecordedEvent,
     superseded: u64,
     doubled: u64,
 }
@@ -29,6 +35,7 @@ pub struct MergedEvents {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     trigger: u64,
+    fragments: u32,
     attempt: u8,
     file: u16,
     place: EventPlace,
@@ -50,8 +57,18 @@ impl MergedEvents {
             opened.push(EventsFile::open(file)?);
             enter(file, number, &mut order)?;
         }
-        order.sort_by_key(|entry: &Entry| (entry.trigger, Reverse(entry.attempt), entry.file));
-        let mut merged = MergedEvents { files: opened, order, next: 0, superseded: 0, doubled: 0 };
+        order.sort_by_key(|entry: &Entry| {
+            (entry.trigger, Reverse((entry.fragments, entry.attempt)), entry.file)
+        });
+        let mut merged = MergedEvents {
+            files: opened,
+            order,
+            others: BTreeMap::new(),
+            next: 0,
+            joined: RecordedEvent::default(),
+            superseded: 0,
+            doubled: 0,
+        };
         merged.keep_one_of_each();
         Ok(merged)
     }
@@ -61,7 +78,7 @@ impl MergedEvents {
         self.order.len() as u64
     }
 
-    /// Rows left out because their trigger was built again.
+    /// Rows that are no event of their own, because another attempt of their trigger has as many fragments, or more.
     pub fn superseded(&self) -> u64 {
         self.superseded
     }
@@ -79,16 +96,28 @@ impl MergedEvents {
         let Some(entry) = self.order.get(self.next) else { return Ok(false) };
         self.next += 1;
         self.files[usize::from(entry.file)].event_at(entry.place, event)?;
+        for other in self.others.get(&entry.trigger).into_iter().flatten() {
+            if event.missing.is_empty() {
+                break;
+            }
+            self.files[usize::from(other.file)].event_at(other.place, &mut self.joined)?;
+            event.join(&self.joined);
+        }
         Ok(true)
     }
 
     fn keep_one_of_each(&mut self) {
         let mut last: Option<(u64, u8)> = None;
         let (mut superseded, mut doubled) = (0, 0);
+        let others = &mut self.others;
         self.order.retain(|entry| match last {
             Some((trigger, attempt)) if trigger == entry.trigger => {
-                let counter = if attempt == entry.attempt { &mut doubled } else { &mut superseded };
-                *counter += 1;
+                if attempt == entry.attempt {
+                    doubled += 1;
+                } else {
+                    superseded += 1;
+                    others.entry(trigger).or_default().push(*entry);
+                }
                 false
             }
             _ => {
@@ -105,9 +134,12 @@ fn enter(files: &EventFiles, file: u16, order: &mut Vec<Entry>) -> Result<(), Re
     while let Some(head) = reader.next_batch()? {
         reader.verify_checksum(&head)?;
         let triggers = reader.numbers::<8>(&head, 0)?;
+        let fragments = reader.numbers::<4>(&head, 2)?;
         let attempts = reader.numbers::<1>(&head, 7)?;
-        order.extend(triggers.iter().zip(&attempts).zip(0..).map(|((trigger, attempt), row)| Entry {
+        let rows = triggers.iter().zip(&fragments).zip(&attempts).zip(0..);
+        order.extend(rows.map(|(((trigger, fragments), attempt), row)| Entry {
             trigger: u64::from_le_bytes(*trigger),
+            fragments: u32::from_le_bytes(*fragments),
             attempt: attempt[0],
             file,
             place: EventPlace { batch: head.offset(), row },

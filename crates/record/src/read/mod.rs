@@ -1,7 +1,7 @@
 //! Run files read back: checked, bounded, never trusted.
 //!
 //! ```text
-//!  *.arrows ──► TableReader ── BatchHead ──► columns ──► hits · events · coincidences · raw rows
+//!  *.arrows ──► TableReader ── BatchHead ──► columns ──► hits · events · coincidences · losses · raw rows
 //!                    │                         │
 //!                    └► verify · recover       └► inspect · RawReplay (a Source)
 //! ```
@@ -15,6 +15,7 @@ mod hits;
 mod inspect;
 mod inspect_coincidences;
 mod inspect_events;
+mod losses;
 mod merged_events;
 mod payload;
 mod raw;
@@ -28,6 +29,7 @@ mod table_reader;
 mod verify;
 mod verify_coincidences;
 mod verify_events;
+mod verify_losses;
 
 pub use coincidences::CoincidencesReader;
 pub use events::{EventsFile, RecordedEvent, RecordedFragment};
@@ -35,6 +37,7 @@ pub use hits::HitsReader;
 pub use inspect::{ChannelCount, HitRow, Inspection, inspect};
 pub use inspect_coincidences::{CoincidenceWords, CoincidencesContent};
 pub use inspect_events::{EventSource, EventWords, EventsContent};
+pub use losses::LossesReader;
 pub use merged_events::MergedEvents;
 pub use raw::{RawArrival, RawContent, raw_arrivals, raw_sources};
 pub use recover::{RecoverReport, RecoveredTable, recover};
@@ -43,6 +46,7 @@ pub use table_reader::{BatchHead, ReadAt, TableReader};
 pub use verify::{LedgerReport, TableReport, VerifyReport, verify};
 pub use verify_coincidences::CoincidencesReport;
 pub use verify_events::EventsReport;
+pub use verify_losses::LossesReport;
 
 use std::path::Path;
 
@@ -97,6 +101,7 @@ pub(crate) fn read_every_column<R: ReadAt>(
                 }
             }
             Kind::Closing => drop(reader.closings(head, index)?),
+            Kind::Text => drop(reader.texts(head, index)?),
             kind if kind.is_list() => drop(reader.lists(head, index)?),
             _ => drop(reader.bytes_of(head, index)?),
         }

@@ -129,9 +129,11 @@ fn damaged_tables(directory: &RunDirectory) -> Result<Vec<DamagedTable>, RecordE
     for file in directory.raw_files()? {
         tables.push(DamagedTable::of(&file, Table::Raw)?);
     }
-    let coincidences = directory.table(Table::Coincidences);
-    if coincidences.exists() {
-        tables.push(DamagedTable::of(&coincidences, Table::Coincidences)?);
+    for table in [Table::Coincidences, Table::Losses] {
+        let file = directory.table(table);
+        if file.exists() {
+            tables.push(DamagedTable::of(&file, table)?);
+        }
     }
     for files in directory.event_files()? {
         tables.extend(damaged_events(&files)?);
@@ -271,7 +273,8 @@ impl RecoverReport {
 }
 
 fn remark(report: &RecoverReport) -> String {
-    if report.tables.is_empty() && report.removed.is_none() {
+    let is_of_data = |found: &RecoveredTable| found.summary.table != Table::Losses.word();
+    if !report.tables.iter().any(is_of_data) && report.removed.is_none() {
         return "recovered: the run ended before its first table".to_owned();
     }
     let removed: u64 = report.tables.iter().map(|table| table.bytes_removed).sum();

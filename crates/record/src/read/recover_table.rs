@@ -315,7 +315,7 @@ impl DamagedTable {
 
 /// The column that places rows in time. Fragments have none of their own: their events have.
 fn time_column(table: Table) -> Option<(usize, &'static str)> {
-    let names = ["time_ps", "mark_ns", "closed_ns"];
+    let names = ["time_ps", "mark_ns", "closed_ns", "until_ns"];
     let columns = table.columns().iter().enumerate();
     let mut timed = columns
         .filter(|(_, column)| names.contains(&column.name) && matches!(column.kind, Kind::I64 | Kind::U64));

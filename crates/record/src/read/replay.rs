@@ -6,6 +6,7 @@
 //! A row of a stream is one receive call and is published behind what the framing left over; rows of datagrams up to the
 //! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
 //! Where rows are missing in a recovered file, the next batch says so: the bytes on both sides do not follow each other.
+//! A file that is damaged and was not recovered ends its sources there, and what they would have given is counted as lost.
 //! No clock is read: the replay runs as fast as it is asked. When no block is free it waits, like the policy `hold`.
 
 use std::fs::File;
@@ -39,6 +40,8 @@ pub struct RawReplay {
     gaps_met: usize,
     /// A gap lies before what comes next.
     interrupted: bool,
+    /// Bytes that the recording has and that will not be given: it is damaged before them.
+    unread_bytes: u64,
     room: Blocks,
     mark: Mark,
     tally: Tally,
@@ -92,6 +95,7 @@ impl RawReplay {
             given: 0,
             gaps_met: 0,
             interrupted: false,
+            unread_bytes: 0,
             room,
             mark: Mark::default(),
             tally: Tally::default(),
@@ -244,6 +248,16 @@ impl RawReplay {
         Some(row)
     }
 
+    /// Counts what was not given of a recording that cannot be read on: its rows say how many bytes that is.
+    fn lose_the_rest(&mut self) {
+        let given = self.tally.total_output(Unit::Bytes);
+        let rest = self.content.bytes.saturating_sub(given + self.unread_bytes);
+        self.unread_bytes += rest;
+        self.tally.input(Unit::Bytes, rest);
+        self.tally.lost(LossReason::RecordingDamaged, Unit::Bytes, rest);
+        self.interrupted = true;
+    }
+
     fn count(&mut self, bytes: u64, datagrams: u64) {
         for (unit, count) in [(Unit::Bytes, bytes), (Unit::Datagrams, datagrams)] {
             self.tally.input(unit, count);
@@ -267,9 +281,9 @@ impl Blocks {
 
 impl Source for RawReplay {
     fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
-        let received = self.give(frames).map_err(|error| SourceError {
-            place: self.path.display().to_string(),
-            message: error.to_string(),
+        let received = self.give(frames).map_err(|error| {
+            self.lose_the_rest();
+            SourceError { place: self.path.display().to_string(), message: error.to_string() }
         })?;
         if received == Received::Full {
             std::thread::sleep(wait.min(BLOCK_WAIT));
@@ -292,6 +306,10 @@ impl Source for RawReplay {
 
     fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        vec![("recording_unread_bytes", self.unread_bytes)]
     }
 
     fn description(&self) -> String {

@@ -489,6 +489,37 @@ impl<R: ReadAt> TableReader<R> {
         self.exactly(head, self.first_buffer(column) + 1, (head.rows as u64).div_ceil(8))
     }
 
+    /// A column of numbers that rows may leave out.
+    pub(crate) fn optional_numbers<const N: usize>(
+        &self,
+        head: &BatchHead,
+        column: usize,
+    ) -> Result<Vec<Option<[u8; N]>>, RecordError> {
+        let numbers = self.numbers::<N>(head, column)?;
+        let first = self.first_buffer(column);
+        // A column in which nothing is absent may say nothing of it.
+        let present = match head.buffer_place(first) {
+            Some((_, 0)) | None => vec![0xff; numbers.len().div_ceil(8)],
+            Some(_) => self.exactly(head, first, (head.rows as u64).div_ceil(8))?,
+        };
+        let is_present = |row: usize| present[row / 8] >> (row % 8) & 1 == 1;
+        Ok(numbers.into_iter().enumerate().map(|(row, value)| is_present(row).then_some(value)).collect())
+    }
+
+    /// A column of plain words.
+    pub(crate) fn texts(&self, head: &BatchHead, column: usize) -> Result<Vec<String>, RecordError> {
+        let first = self.first_buffer(column);
+        let bad = || self.damaged(head.offset, "words that do not follow each other, or are not UTF-8");
+        let offsets = self.exactly(head, first + 1, (head.rows as u64 + 1) * 4)?;
+        let offsets = offsets.as_chunks::<4>().0.iter().map(|offset| i32::from_le_bytes(*offset));
+        let offsets: Option<Vec<usize>> = offsets.map(|offset| usize::try_from(offset).ok()).collect();
+        let offsets = offsets.ok_or_else(bad)?;
+        let letters = self.exactly(head, first + 2, offsets.last().copied().unwrap_or(0) as u64)?;
+        let words = offsets.windows(2).map(|place| letters.get(place[0]..place[1]));
+        let words = words.map(|bytes| String::from_utf8(bytes?.to_vec()).ok());
+        words.collect::<Option<Vec<String>>>().ok_or_else(bad)
+    }
+
     /// A column of lists: where each row's items end (with the first row's start before), and the items' bytes.
     pub(crate) fn lists(&self, head: &BatchHead, column: usize) -> Result<(Vec<u64>, Vec<u8>), RecordError> {
         let first = self.first_buffer(column);
@@ -510,7 +541,11 @@ impl<R: ReadAt> TableReader<R> {
 
 /// Buffers of a column, those of a view's bytes not counted.
 fn buffers_of(kind: Kind) -> usize {
-    if kind.is_list() { 4 } else { 2 }
+    match kind {
+        Kind::Text => 3,
+        kind if kind.is_list() => 4,
+        _ => 2,
+    }
 }
 
 fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
@@ -539,6 +574,7 @@ fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
             field.type_type() == Type::Utf8
                 && index.is_some_and(|index| index.bitWidth() == 8 && !index.is_signed())
         }
+        Kind::Text => field.type_type() == Type::Utf8 && field.dictionary().is_none(),
         Kind::BinaryView => field.type_type() == Type::BinaryView,
     };
     field.name() == Some(column.name) && field.nullable() == column.nullable && kind_matches

@@ -3,6 +3,7 @@
 //! ```text
 //!  run directory ──► checksum of each batch · columns · time order · rows against the ledger ──► VerifyReport
 //!                    events against their fragments (`verify_events`), coincidences in themselves (`verify_coincidences`)
+//!                    losses against the ledger (`verify_losses`)
 //! ```
 
 use std::fs::{self, File};
@@ -16,6 +17,7 @@ use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
 use super::verify_coincidences::{CoincidenceCheck, CoincidencesReport};
 use super::verify_events::{EventsReport, Triggers, verify_pair};
+use super::verify_losses::{LossesCheck, LossesReport, compare_losses};
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
@@ -55,6 +57,8 @@ pub struct VerifyReport {
     pub events: EventsReport,
     /// Events of hits.
     pub coincidences: CoincidencesReport,
+    /// The list of losses.
+    pub losses: LossesReport,
     /// The books.
     pub ledger: LedgerReport,
 }
@@ -147,7 +151,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     };
     let extras_are_told = is_told(Table::Extras);
     let mut owners = Owners { rows: Vec::new(), complete: true, may_miss_extras: extras_are_told };
-    for table in Table::OF_HITS.into_iter().chain([Table::Coincidences]) {
+    for table in Table::OF_HITS.into_iter().chain([Table::Coincidences, Table::Losses]) {
         let file = directory.table(table);
         if file.exists() {
             verify_file(&mut report, &file, &mut owners);
@@ -164,9 +168,10 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     // A node that reads and ships has books and no table.
     let none_promised = record.as_ref().is_some_and(|record| {
         matches!(record.state, RunRecordState::Stopped | RunRecordState::Recovered)
-            && record.tables.is_empty()
+            && record.tables.iter().all(|said| said.table == Table::Losses.word())
     });
-    if report.tables.is_empty() && report.ok && !none_promised && report.removed.is_none() {
+    let has_data = report.tables.iter().any(|found| found.table != Table::Losses);
+    if !has_data && report.ok && !none_promised && report.removed.is_none() {
         report.problem("no table is there");
     }
     if let Some(record) = record {
@@ -198,6 +203,7 @@ fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
         hits: Vec::new(),
         next_owner: 0,
         coincidences: CoincidenceCheck::default(),
+        losses: LossesCheck::default(),
     };
     loop {
         match reader.next_batch() {
@@ -257,6 +263,7 @@ struct TableCheck {
     hits: Vec<Hit>,
     next_owner: usize,
     coincidences: CoincidenceCheck,
+    losses: LossesCheck,
 }
 
 impl TableCheck {
@@ -280,6 +287,7 @@ impl TableCheck {
                 super::read_every_column(reader, head)?;
             }
             Table::Coincidences => self.coincidences.batch(report, &found.file, reader, head)?,
+            Table::Losses => self.losses.batch(report, &found.file, reader, head)?,
             Table::Raw => {
                 let loaded = super::raw::LoadedBatch::load(reader, head.clone())?;
                 found.payload_bytes += loaded.rows().iter().map(|row| row.length() as u64).sum::<u64>();
@@ -436,6 +444,9 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
     // A killed run's books end up to one batch before its file; `recover` has said so.
     if recovered {
         return;
+    }
+    if report.tables.iter().any(|found| found.table == Table::Losses) {
+        compare_losses(report, ledger);
     }
     compare_amounts(report, ledger);
     compare_sources(report, ledger, &record.sources);

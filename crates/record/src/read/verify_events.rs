@@ -28,7 +28,7 @@ pub struct EventsReport {
     pub events: u64,
     /// Those to which every source has answered.
     pub complete: u64,
-    /// Those whose trigger was built again, with a higher attempt: readers leave them out.
+    /// Rows beyond the first of a trigger, of other attempts: readers join them.
     pub superseded: u64,
     /// Rows of one trigger and attempt that are more than one.
     pub doubled: u64,

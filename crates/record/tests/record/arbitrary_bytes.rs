@@ -4,9 +4,10 @@ use std::sync::OnceLock;
 
 use crate::example_coincidences;
 use crate::example_events;
+use crate::example_losses::Losing;
 use crate::example_run::{folder, write_run};
 use proptest::prelude::*;
-use thalweg_record::{Compression, Settings, Table, check};
+use thalweg_record::{Compression, LossBounds, Settings, Table, check};
 
 /// Files of every table, plain and compressed.
 fn examples() -> &'static [Vec<u8>] {
@@ -22,6 +23,12 @@ fn examples() -> &'static [Vec<u8>] {
             }
             let run = example_coincidences::write_run(folder.path(), &settings, 30, 7);
             files.push(std::fs::read(run.table(Table::Coincidences)).expect("a file"));
+            let mut losing = Losing::new(folder.path(), LossBounds::default());
+            (1..5).for_each(|second| {
+                losing.lose(second as usize % 2, second);
+                losing.take(second);
+            });
+            files.push(std::fs::read(losing.run.table(Table::Losses)).expect("a file"));
             let events: Vec<_> = (0..12).map(example_events::planned).collect();
             let settings = Settings { compression, batch_bytes: 400, ..Settings::default() };
             let mut blocks = example_events::Blocks::new(false, 1);
@@ -44,7 +51,7 @@ proptest! {
 
     #[test]
     fn damage_never_panics(
-        example in 0usize..21,
+        example in 0usize..24,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
         cuts in any::<bool>(),

@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use crate::example_events;
 use crate::example_events::{Blocks, Planned};
+use crate::example_losses;
+use crate::example_losses::{Losing, SECOND_NS};
 use crate::example_run;
 use crate::example_run::{account, batch, folder, publish, sources};
 use thalweg_data::{EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Tally, Unit};
 use thalweg_record::{
-    CoincidenceWriter, Compression, EventWriter, HitWriter, OldRuns, Retention, RunDirectory, RunRecord,
-    RunRecordState, Settings, Table, check, recover, verify,
+    CoincidenceWriter, Compression, EventWriter, HitWriter, LossBounds, OldRuns, Retention, RunDirectory,
+    RunRecord, RunRecordState, Settings, Table, check, recover, verify,
 };
 
 /// Where the child writes, and a file that it removes to make room again.
@@ -31,6 +33,7 @@ fn child() {
     let makes_room = ballast.exists();
     if makes_room {
         keep_books_on_a_full_disk(Path::new(&place));
+        list_losses_on_a_full_disk(Path::new(&place));
         make_room_on_a_full_disk(Path::new(&place));
         recover_on_a_full_disk(Path::new(&place));
     }
@@ -68,6 +71,34 @@ fn keep_books_on_a_full_disk(place: &Path) {
     for file in [open, place.join("filler")] {
         std::fs::remove_file(file).expect("removed");
     }
+}
+
+/// The list of losses waits for room, and its end goes into the room that was reserved for it.
+fn list_losses_on_a_full_disk(place: &Path) {
+    let mut losing = Losing::new(&place.join("runs"), LossBounds::default());
+    losing.lose(0, 1);
+    losing.take(1);
+    let mut filler = File::create(place.join("filler")).expect("made");
+    while filler.write_all(&[1; 4096]).is_ok() {}
+    let mut refused = 0;
+    for second in 2..30 {
+        losing.lose(0, 1);
+        let books = losing.books();
+        refused += u64::from(losing.list.take(&books, &|_, _| Vec::new(), second * SECOND_NS).is_err());
+    }
+    assert!(refused > 0, "a page at most was left");
+    let books = losing.books();
+    losing
+        .list
+        .finish(&losing.run, &books, &|_, _| Vec::new(), 30 * SECOND_NS)
+        .expect("there is room for the end");
+    let rows = example_losses::rows(&losing.run);
+    let last = rows.last().expect("lost");
+    assert_eq!(last.count as u64, refused, "one row stands for those that found no room");
+    assert_eq!(rows.iter().map(|row| row.count).sum::<i64>(), 29);
+    drop(losing);
+    std::fs::remove_file(place.join("filler")).expect("removed");
+    std::fs::remove_dir_all(place.join("runs")).expect("removed");
 }
 
 /// Where not even the note on a removal finds room, it goes into a file that was kept for it.

@@ -201,12 +201,21 @@ fn an_event_beyond_all_measure_is_turned_away_alone() {
 }
 
 #[test]
-fn of_several_files_the_highest_attempt_counts() {
+fn of_several_files_the_fullest_row_counts_then_the_highest_attempt() {
     let folder = folder();
     let run = RunDirectory::create(folder.path(), "units").expect("made");
     let mut files: Vec<EventFiles> = Vec::new();
     // Two units share the triggers; the first died, and the second has built again what the first had written last.
-    let again = |index: u64| Planned { attempt: u8::from((30..40).contains(&index)), ..planned(index) };
+    // The last five without a source that had died by then.
+    let again = |index: u64| {
+        let mut again = Planned { attempt: u8::from((30..40).contains(&index)), ..planned(index) };
+        if (35..40).contains(&index) {
+            again.missing.push(again.fragments.pop().expect("a fragment").0);
+            again.missing.sort_unstable();
+            again.closing = Closing::UnitLost;
+        }
+        again
+    };
     let parts: [Vec<Planned>; 2] =
         [(0..40).map(planned).collect(), (40..60).chain(30..40).map(again).collect()];
     for (unit, part) in ["a", "b"].into_iter().zip(&parts) {
@@ -224,7 +233,7 @@ fn of_several_files_the_highest_attempt_counts() {
     for index in 0..60 {
         assert!(merged.next_event(&mut event).expect("whole"));
         assert_eq!(Planned::of(&event).0.payload(), planned(index).payload());
-        assert_eq!((event.trigger, event.attempt), (1000 + index, again(index).attempt));
+        assert_eq!((event.trigger, event.attempt), (1000 + index, u8::from((30..35).contains(&index))));
     }
     assert!(!merged.next_event(&mut event).expect("the end"));
     let report = verify(run.path()).expect("a run");

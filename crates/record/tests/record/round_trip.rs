@@ -158,6 +158,31 @@ fn age_writes_a_batch_and_the_account_says_where_each_hit_is() {
 }
 
 #[test]
+fn a_batch_has_the_same_hits_whether_or_not_the_clock_was_looked_at_while_nothing_came() {
+    let folder = folder();
+    let pool = Pool::new(2, 1 << 20).expect("small");
+    let settings = Settings { batch_age_s: 0.1, ..Settings::default() };
+    let files = [true, false].map(|looks| {
+        let run = RunDirectory::create(folder.path(), "aged").expect("made");
+        let mut writer = HitWriter::create(run.path(), &settings, &sources()).expect("made");
+        for (number, ms) in [0_u64, 15, 60, 90, 130, 190, 400, 410, 520].into_iter().enumerate() {
+            let mark = Mark(1 + ms * 1_000_000);
+            let hits = batch(&pool, number * 10..number * 10 + 10, mark);
+            writer.write(&hits).expect("written");
+            // A replay knows the times at which something came, and no others.
+            for idle in (1..100).filter(|_| looks) {
+                let until = [15, 60, 90, 130, 190, 400, 410, 520, 600][number] * 1_000_000;
+                let idle = Mark(mark.0 + idle * 1_000_000);
+                writer.advance(Mark(idle.0.min(until))).expect("written");
+            }
+        }
+        writer.finish().expect("written");
+        std::fs::read(run.table(Table::Hits)).expect("there")
+    });
+    assert!(files[0] == files[1], "the same bytes");
+}
+
+#[test]
 fn a_file_of_hits_alone() {
     let folder = folder();
     let path = folder.path().join("truth.arrows");

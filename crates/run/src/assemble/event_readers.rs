@@ -17,8 +17,7 @@ use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EVENT_BATCHES, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, RefusedOutlet,
-    link_units,
+    BoardBooks, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, RefusedOutlet, link_units,
 };
 use crate::supervise::{BuildGauges, Gauges};
 
@@ -26,6 +25,8 @@ use crate::supervise::{BuildGauges, Gauges};
 pub(super) struct Reading<'r> {
     /// Of the thread.
     pub(super) name: &'r str,
+    /// Of the thread that takes the events.
+    pub(super) taker: &'r str,
     /// Places of its sources in the configuration.
     pub(super) sources: &'r [usize],
     /// Their boards, one after another.
@@ -65,6 +66,7 @@ impl Reading<'_> {
         let open = || open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy);
         let opened = site.placement.near(self.name, open)??;
         let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
+        self.claim(site, &places);
         let slices = configuration.slices.as_ref();
         let mut rules = match slices {
             Some(slices) => slices.builder(&configuration.build),
@@ -86,13 +88,13 @@ impl Reading<'_> {
         let raw_sources: Vec<RawSource> = places.iter().map(raw_source).collect();
         let gauges_of = |place: &OpenedPlace| (place.link, Arc::new(Gauges::new(Some(place.pool.clone()))));
         let gauges: Vec<(SourceId, Arc<Gauges>)> = places.iter().map(gauges_of).collect();
-        let (inlet, outlet) = circuit(EVENT_BATCHES, Events::default);
+        let (inlet, outlet) = circuit(site.claims.ring(self.name, self.taker), Events::default);
         let reader = EventReader::new(EventReaderParts {
             inputs: links,
             builder,
             links: places.iter().map(|place| link_books(site, place)).collect(),
             events_books: Ledgered::new(ledger.open(Stage::Build, self.events, &[Unit::Events])),
-            raw: raw.link(ledger, &raw_sources),
+            raw: raw.link(site, self.name, &raw_sources),
             leader: self.leader,
             cutters: cutters(site, self.sources)?,
             outlet: inlet,
@@ -101,9 +103,23 @@ impl Reading<'_> {
             link_gauges: gauges.iter().map(|(_, gauges)| gauges.clone()).collect(),
             refused: RefusedOutlet::new(site.refused, self.name),
             names: roster.names.clone().into(),
+            to_readout_unit: self.for_readout_unit,
         });
         let thread = site.spawn(self.name, move |signals| reader.run(signals))?;
         Ok((StartedReader { thread, hosted, emulated, controls, descriptions, gauges }, outlet))
+    }
+
+    /// Takes what the topology declares for this reader beside its thread and the ring behind it.
+    fn claim(&self, site: &Site<'_>, places: &[OpenedPlace]) {
+        for entry in self.sources.iter().map(|index| &site.roster.entries[*index]) {
+            let is_of_it = |place: &&OpenedPlace| entry.links.iter().any(|link| link.link == place.link);
+            for place in places.iter().filter(is_of_it) {
+                site.claims.pools(&entry.name, 1, (place.pool.block_count(), place.pool.block_size()));
+            }
+        }
+        if self.leader.is_some() {
+            site.claims.ring(self.name, "emulate");
+        }
     }
 }
 

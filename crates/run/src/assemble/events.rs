@@ -91,6 +91,7 @@ impl EventPath {
                     triggered.filter(|(_, entry)| !entry.links.is_empty()).map(|(index, _)| index).collect();
                 let reading = Reading {
                     name: "build",
+                    taker: "record",
                     sources: &sources,
                     boards: site.roster.boards.clone(),
                     events,
@@ -128,14 +129,19 @@ impl EventPath {
         }
         if !hosted.is_empty() {
             let feed = leading.feed(site)?;
-            let boards =
-                site.placement.near("emulate", || host(site.configuration, hosted, feed, site.busy))??;
+            let may_begin = match &path.recording {
+                Recording::Here(_) => None,
+                Recording::Units(units) => units.may_begin.clone(),
+            };
+            let host = || host(site.configuration, hosted, feed, site.busy, may_begin);
+            let boards = site.placement.near("emulate", host)??;
+            site.claims.shared_threads("emulate");
             path.boards = Some((boards, emulated));
         }
         Ok(Some(path))
     }
 
-    /// Lets triggers come.
+    /// Lets triggers come; those of emulated boards of a run with units when the event manager lets them.
     pub(super) fn start(&mut self, site: &Site<'_>) {
         let start = |control: &mut Box<dyn Control>| control.arm().and_then(|()| control.start());
         if let Err(error) = self.controls.iter_mut().try_for_each(start) {
@@ -213,7 +219,7 @@ pub(super) fn recorder(
     let files = site.directory.events_of(None);
     let ordered = configuration.build.ordered;
     let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
-    let sink = site.placement.near("compress", create)??;
+    let sink = site.writer(create)?;
     let open = |source, units: &[Unit]| Ledgered::new(ledger.open(Stage::Record, source, units));
     let boards = roster.boards.clone();
     let recorded = boards.clone().map(|board| open(SourceId(board), &[Unit::Fragments, Unit::Bytes]));

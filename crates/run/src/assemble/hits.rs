@@ -23,15 +23,17 @@ use thalweg_record::{CoincidenceWriter, EventWriter, HitWriter, RawSource, Table
 
 use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
+use crate::config::SourceSettings;
 use crate::emulate::TruthFile;
 use crate::error::RunError;
 use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, open_all};
 use crate::pipeline::{
-    Collector, Cut, EVENT_BATCHES, EventBooks, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS,
-    Process, Reader, ReaderAccounts, Selection, Signals, Slicer, lanes,
+    Collector, Cut, EventBooks, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS, Process, Reader,
+    ReaderAccounts, Selection, Signals, Slicer, lanes,
 };
-use crate::plan::HITS_PER_BATCH;
+use crate::placement::Placement;
+use crate::plan::{HITS_PER_BATCH, SLICES};
 use crate::processing::Processing;
 use crate::supervise::{BuildGauges, Gauges};
 
@@ -60,7 +62,7 @@ struct Keeper {
 impl Keeper {
     const EVERY: Duration = Duration::from_secs(1);
 
-    fn start(mut control: Box<dyn Control>) -> std::io::Result<Keeper> {
+    fn start(mut control: Box<dyn Control>, placement: &Placement) -> Result<Keeper, RunError> {
         let ends = Arc::new(AtomicBool::new(false));
         let ending = ends.clone();
         let work = move || {
@@ -73,7 +75,9 @@ impl Keeper {
             }
             control
         };
-        let thread = std::thread::Builder::new().name("board-keeper".to_owned()).spawn(work)?;
+        let thread = std::thread::Builder::new().name("keeper".to_owned());
+        let started = placement.at("keeper", || thread.spawn(work))?;
+        let thread = started.map_err(|cause| RunError::Thread { name: "keeper".to_owned(), cause })?;
         Ok(Keeper { ends, thread })
     }
 
@@ -118,8 +122,15 @@ impl HitPath {
         let descriptions = opened.iter().map(|source| source.source.description()).collect();
         let gauges: Vec<Arc<Gauges>> =
             opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
-        let controls = opened.iter_mut().filter_map(|source| source.control.take()).collect();
-        let boards = opened.iter_mut().map(|source| source.board.take()).collect();
+        let controls: Vec<Box<dyn Control>> =
+            opened.iter_mut().filter_map(|source| source.control.take()).collect();
+        if !controls.is_empty() {
+            site.claims.threads("keeper", controls.len());
+        }
+        let boards: Vec<Option<HostedBoard>> = opened.iter_mut().map(|source| source.board.take()).collect();
+        if boards.iter().any(Option::is_some) {
+            site.claims.shared_threads("emulate");
+        }
         let (slicer, slices) = slices(site)?.unzip();
         let (selection, process) = stages(site)?.unzip();
         let observed = process.as_ref().map(|process| process.observed().clone());
@@ -147,18 +158,17 @@ impl HitPath {
     }
 
     /// Lets hits flow.
-    pub(super) fn start(&mut self, signals: &Arc<Signals>) {
+    pub(super) fn start(&mut self, site: &Site<'_>) {
+        let signals = site.signals;
         let started =
             self.controls.iter_mut().try_for_each(|control| control.arm().and_then(|()| control.start()));
         if let Err(error) = started {
             signals.fail(error.to_string());
         }
         for control in self.controls.drain(..) {
-            match Keeper::start(control) {
+            match Keeper::start(control, site.placement) {
                 Ok(keeper) => self.keepers.push(keeper),
-                Err(cause) => {
-                    signals.fail(format!("no thread for a board's keep-alive: {cause}; end other programs"))
-                }
+                Err(error) => signals.fail(error.to_string()),
             }
         }
         self.boards.iter().flatten().for_each(HostedBoard::start);
@@ -224,6 +234,7 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
         let (source, own_slices) = (SourceId(index as u16), SourceId(roster.boards.start + index as u16));
         let blocks = slices.hit_blocks(roster.boards.len());
         let pool = placement.near("order", || Pool::new(blocks, HIT_BLOCK_BYTES))??;
+        site.claims.pools(SLICES, 1, (blocks, HIT_BLOCK_BYTES));
         let own = match settings.endpoint.url.scheme() {
             // Times in a file have nothing to do with when it is read.
             "file" => slices::Settings { ahead_ms: 0, silence_ms: 0, ..slices.clone() },
@@ -236,7 +247,7 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
             build: open(Stage::Build, own_slices, &[Unit::Fragments, Unit::Bytes]),
         });
     }
-    let (inlet, outlet) = circuit(EVENT_BATCHES, Events::default);
+    let (inlet, outlet) = circuit(site.claims.ring("order", "record"), Events::default);
     let gauges = Arc::new(BuildGauges::default());
     let outlet_of_builder = EventOutlet::new(inlet, gauges.clone());
     let books = open(Stage::Build, events, &[Unit::Events]);
@@ -274,11 +285,24 @@ fn stages(site: &Site<'_>) -> Result<Option<(Selection, Process)>, RunError> {
     let names: Vec<String> =
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
     let create = || CoincidenceWriter::create(site.directory.path(), &configuration.record, &names);
-    let writer = (events.is_some() && keeps).then(|| site.placement.near("compress", create));
-    let writer = (writer.transpose()?.transpose()?, configuration.record.on_full);
-    let (selection, inlet) = Selection::new((map, aligner, cuts), cut_books, observed.clone());
+    let writer = (events.is_some() && keeps).then(|| site.writer(create)).transpose()?;
+    let writer = (writer, configuration.record.on_full);
+    let batches = site.claims.ring("order", "process");
+    let (selection, inlet) = Selection::new((map, aligner, cuts), cut_books, observed.clone(), batches);
     let process = Process::new(inlet, processor, (coincidence_books, events), observed, writer);
     Ok(Some((selection, process)))
+}
+
+/// The recording of hits, which knows whose a channel is where that can be told.
+fn hit_writer(site: &Site<'_>, selection: Option<&Selection>) -> Result<HitWriter, RunError> {
+    let Site { configuration, directory, .. } = *site;
+    let names: Vec<String> =
+        configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
+    let sink = site.writer(|| HitWriter::create(directory.path(), &configuration.record, &names))?;
+    Ok(match selection {
+        Some(selection) => sink.with_sources_of_channels(selection.sources_of_channels()),
+        None => sink,
+    })
 }
 
 fn start_threads(
@@ -289,21 +313,17 @@ fn start_threads(
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
     let Site { configuration, ledger, .. } = *site;
     let mut order = TimeOrder::new(&configuration.order, opened.len(), OUTPUT_HITS);
-    let names: Vec<String> =
-        configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
-    let create = || HitWriter::create(site.directory.path(), &configuration.record, &names);
-    let sink = site.placement.near("compress", create)??;
-    let sink = match &selection {
-        Some(selection) => sink.with_sources_of_channels(selection.sources_of_channels()),
-        None => sink,
-    };
+    let sink = hit_writer(site, selection.as_ref())?;
     let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (source, (settings, _))) in opened.into_iter().zip(configuration.hit_sources()).enumerate() {
         let id = SourceId(index as u16);
         let own_ps = source.disorder_ps.unwrap_or(configuration.order.disorder_ps);
         let offsets_ps = selection.as_ref().map_or(0, |selection| selection.disorder_ps(id));
         order.set_disorder_ps(id, own_ps.saturating_add(offsets_ps));
-        let (lanes, workers, outlets) = lanes(source.decoders, settings.head.workers, HITS_PER_BATCH);
+        let lane_batches = lane_batches(site, settings);
+        let (lanes, workers, outlets) =
+            lanes(source.decoders, settings.head.workers, (lane_batches, HITS_PER_BATCH));
+        site.claims.pools(&settings.head.name, 1, (source.pool.block_count(), source.pool.block_size()));
         let open = |stage, units: &[Unit]| Ledgered::new(ledger.open(stage, id, units));
         let waits = site.waits_in_a_pause(settings);
         // An emulated board takes no hits in a pause: what still comes from it belongs to the run.
@@ -330,7 +350,11 @@ fn start_threads(
             waits,
             unpack: source.unpack,
             lanes,
-            raw: raw.link(ledger, &[RawSource { source: id.0, name, stream, block_bytes }]),
+            raw: raw.link(
+                site,
+                &settings.head.name,
+                &[RawSource { source: id.0, name, stream, block_bytes }],
+            ),
             accounts,
             gauges: gauges[index].clone(),
         };
@@ -349,6 +373,17 @@ fn start_threads(
         handles.push(site.spawn(&name, move |signals| reader.run(signals))?);
     }
     Ok((handles, collector))
+}
+
+/// Batches of each lane from a source to time order.
+fn lane_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
+    let (name, workers) = (&settings.head.name, settings.head.workers);
+    let decoders = format!("{name}-decode");
+    if workers == 0 {
+        return site.claims.ring(name, "order");
+    }
+    site.claims.ring(&decoders, "order");
+    site.claims.ring(name, &decoders) / workers
 }
 
 /// Enters what the senders count, where they tell: the first page of the hits' book. Returns the sum of hits sent, if

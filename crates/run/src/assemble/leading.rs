@@ -2,12 +2,15 @@
 
 use thalweg_data::SourceId;
 use thalweg_data::ring::ring;
+use thalweg_frontend::sitcp::Profile;
 use thalweg_frontend::trigger::{FollowSettings, Follower};
+use thalweg_readout::Boards;
 use thalweg_readout::host::triggered::Feed;
 
 use super::Site;
 use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
+use crate::format::FormatSettings;
 use crate::open_links::program;
 use crate::pipeline::{Leader, TRIGGERS_WAITING};
 use crate::roster::Roster;
@@ -17,6 +20,15 @@ pub(crate) struct Leading {
     /// The leader's place in the configuration, until its reader has taken it.
     leader: Option<(usize, Leader)>,
     feed: Option<Feed>,
+}
+
+/// Whether the times in the headers of a source's fragments go on over more than the jitter of their arrival: those of RECBE wrap
+/// within 33 µs, and ADC-SiTCP sends none.
+fn has_lasting_time(format: &FormatSettings) -> bool {
+    match format {
+        FormatSettings::Triggered(Boards::Sitcp(settings)) => settings.profile == Profile::StrTdc,
+        FormatSettings::Triggered(Boards::Fragment(_)) | FormatSettings::Hits(_) => true,
+    }
 }
 
 impl Leading {
@@ -34,6 +46,13 @@ impl Leading {
         let Some((place, link)) = first else {
             return Err(refuse(format!("`source = \"{}\"` is no triggered source", follow.source)));
         };
+        if follow.tick_ps.is_some() && !has_lasting_time(&configuration.sources[place].format) {
+            return Err(refuse(format!(
+                "`tick_ps` has no meaning behind `source = \"{}\"`: the trigger time in its headers wraps every 32768 counts, or there is none; \
+                 leave `tick_ps` out, and the time of arrival is taken",
+                follow.source
+            )));
+        }
         let settings = FollowSettings {
             trigger_bits: follow.trigger_bits,
             tick_ps: follow.tick_ps,

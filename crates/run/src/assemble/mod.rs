@@ -4,10 +4,12 @@
 //!  Configuration ─► open sources ─► rings and threads ─► watch ─► join ─► books, run.json, Summary
 //! ```
 
+mod claims;
 mod event_readers;
 mod events;
 mod hits;
 pub(crate) mod leading;
+mod loss_list;
 mod paths;
 mod raw;
 mod unit_threads;
@@ -19,12 +21,15 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use thalweg_data::ledger::{LossKind, LossReport};
+use thalweg_data::topology::{Marker, Topology};
 use thalweg_data::{Books, Busy, Ledger, RunState, SourceId, Stage, Unit};
+use thalweg_monitor::state::RunIdentity;
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{
-    ChannelsRecord, CoincidenceRecord, CutRecord, RecordError, RunDirectory, RunRecord, RunRecordState, Table,
+    ChannelsRecord, CoincidenceRecord, Compression, CutRecord, RecordError, RunDirectory, RunRecord,
+    RunRecordState, Table,
 };
 
 use crate::boards::{self, BoardsTold};
@@ -34,15 +39,18 @@ use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
 use crate::pipeline::Signals;
 use crate::placement::Placement;
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::preview::preview;
 use crate::roster::{Entry, Roster};
 use crate::supervise::{
-    EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, SnapshotAudit,
-    SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
+    BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit,
+    SnapshotAudit, SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
 };
 use crate::units::busy_told;
+use claims::Claims;
 pub(crate) use events::spread_us;
+pub(crate) use loss_list::NAME as LOSSES;
+use loss_list::{ListedLosses, LossKeeper};
 use paths::Paths;
 pub(crate) use raw::RAW_BATCHES;
 use raw::RawLinks;
@@ -68,9 +76,10 @@ pub fn run_planned(
     let (configuration, told) = boards::ask(configuration)?;
     // What boards say changes what the run needs, as the number of channels does.
     let plan = if configuration.asks_boards() { Plan::of(&configuration)? } else { plan };
-    let (configuration, Plan { roster, placement, .. }) = (&configuration, plan);
+    let (configuration, Plan { roster, placement, topology, .. }) = (&configuration, plan);
     placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
-    take_data(configuration, (&Origin::Configured, &told), (roster, placement), end, watch)
+    let planned = Planned { roster, placement, topology };
+    take_data(configuration, (&Origin::Configured, &told), planned, end, watch)
 }
 
 /// Runs a raw recording again through the same path, into a new run in `parent`.
@@ -96,9 +105,20 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
     for source in &mut configuration.sources {
         (source.endpoint.numa_node, source.endpoint.huge_pages) = Default::default();
     }
-    let everyone = (Roster::of(&configuration)?, Placement::default());
+    let planned = Planned {
+        roster: Roster::of(&configuration)?,
+        placement: Placement::default(),
+        topology: plan::of_recording(&configuration)?,
+    };
     let origin = Origin::Recorded(recorded.to_owned());
-    take_data(&configuration, (&origin, &told), everyone, EndWhen::default(), watch)
+    take_data(&configuration, (&origin, &told), planned, EndWhen::default(), watch)
+}
+
+/// What was planned of a run.
+struct Planned {
+    roster: Roster,
+    placement: Placement,
+    topology: Topology,
 }
 
 /// Where a run takes place: what both paths need to open.
@@ -115,9 +135,20 @@ struct Site<'c> {
     refused: &'c Arc<RefusedGauges>,
     clock: RunClock,
     placement: &'c Placement,
+    /// What is taken of what the topology declares.
+    claims: Claims,
 }
 
 impl Site<'_> {
+    /// Makes a writer of the recording, whose threads of compression stand where `[threads]` has them.
+    fn writer<W>(&self, create: impl FnOnce() -> Result<W, RecordError>) -> Result<W, RunError> {
+        let record = &self.configuration.record;
+        if record.compression != Compression::None {
+            self.claims.threads("compress", record.compression_workers);
+        }
+        Ok(self.placement.near("compress", create)??)
+    }
+
     /// Whether a pause leaves this source unread: one that is no board, and loses nothing.
     fn waits_in_a_pause(&self, settings: &SourceSettings) -> bool {
         let is_file = matches!(settings.endpoint.url.scheme(), "file" | "pcap");
@@ -140,6 +171,7 @@ impl Site<'_> {
         name: &str,
         work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
     ) -> Result<JoinHandle<R>, RunError> {
+        self.claims.threads(group, 1);
         let signals = self.signals;
         signals.thread_starts();
         let counted = Counted(signals.clone());
@@ -189,12 +221,19 @@ impl Files {
         Ok(self.directory.reserve_record(RECORD_BYTES + text + sources * RECORD_BYTES_OF_SOURCE)?)
     }
 
-    /// The run begins: from now on its directory stays. Reserves room for the spectra that it will have.
-    fn begin(&mut self, observed: Option<&Observed>) {
+    /// The run begins: from now on its directory stays, and its losses are listed. Reserves room for the spectra that it will have.
+    fn begin(
+        &mut self,
+        site: &Site<'_>,
+        observed: Option<&Observed>,
+        build: Option<Arc<BuildGauges>>,
+    ) -> Result<LossKeeper, RunError> {
         self.has_begun = true;
-        let Some(observed) = observed else { return };
-        let bins = observed.spectra.spectra().iter().map(|info| info.bins()).sum::<usize>();
-        self.directory.reserve_spectra(RECORD_BYTES + bins.min(MOST_BINS_SAVED) * BYTES_OF_BIN);
+        if let Some(observed) = observed {
+            let bins = observed.spectra.spectra().iter().map(|info| info.bins()).sum::<usize>();
+            self.directory.reserve_spectra(RECORD_BYTES + bins.min(MOST_BINS_SAVED) * BYTES_OF_BIN);
+        }
+        LossKeeper::start(site, &self.record.sources, build)
     }
 
     /// Keeps the spectra, and what cuts and coincidence did.
@@ -239,12 +278,16 @@ impl Files {
     fn close(
         &mut self,
         summary: &mut Summary,
-        tables: Vec<TableSummary>,
+        (mut tables, losses): (Vec<TableSummary>, Option<ListedLosses>),
         books: &Books,
         observed: Option<&Observed>,
     ) {
         if let Some(Err(error)) = observed.map(|observed| self.keep(observed)) {
             fail(summary, &error);
+        }
+        if let Some((table, written)) = losses {
+            tables.push(table);
+            written.unwrap_or_else(|error| fail(summary, &error));
         }
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
         self.record.remarks = summary.remarks();
@@ -282,19 +325,19 @@ fn channels_of(configuration: &Configuration) -> BTreeMap<String, ChannelsRecord
 fn take_data(
     configuration: &Configuration,
     (origin, told): (&Origin, &BoardsTold),
-    (roster, placement): (Roster, Placement),
+    planned: Planned,
     end: EndWhen,
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
     // What is not named stands with the others: this thread first, then whatever it makes.
-    let _standing = placement.begin()?;
+    let _standing = planned.placement.begin()?;
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
     let mut record = RunRecord {
         comment,
         channels: channels_of(configuration),
-        ..RunRecord::start(&directory, title, &configuration.text, &roster.names)
+        ..RunRecord::start(&directory, title, &configuration.text, &planned.roster.names)
     };
     if !told.is_empty() {
         record.details.insert(boards::DETAIL.to_owned(), serde_json::to_value(told).unwrap_or_default());
@@ -303,12 +346,16 @@ fn take_data(
     let mut files = Files { directory, record, has_begun: false };
     let result = files
         .keep_channels(configuration)
-        .and_then(|()| files.reserve_record(roster.names.len()))
-        .and_then(|()| take_data_into(configuration, origin, (roster, &placement), end, watch, &mut files));
+        .and_then(|()| files.reserve_record(planned.roster.names.len()))
+        .and_then(|()| take_data_into(configuration, origin, planned, end, watch, &mut files));
     if let Err(error) = &result {
         watch.handle.publish(LiveState {
             state: RunState::Failed,
-            run: if files.has_begun { files.directory.number() } else { 0 },
+            run: RunIdentity {
+                number: if files.has_begun { files.directory.number() } else { 0 },
+                title: title.clone(),
+                ..RunIdentity::default()
+            },
             title: title.clone(),
             failures: vec![error.to_string()],
             ..LiveState::default()
@@ -321,18 +368,16 @@ fn take_data(
 fn take_data_into(
     configuration: &Configuration,
     origin: &Origin,
-    (roster, placement): (Roster, &Placement),
+    Planned { roster, placement, topology }: Planned,
     end: EndWhen,
     watch: &mut Watch<'_>,
     files: &mut Files,
 ) -> Result<Summary, RunError> {
-    let ledger = Ledger::create(Some(&files.directory.ledger()), &roster.names)?;
-    let roster = Arc::new(roster);
-    let (signals, busy) = (Arc::<Signals>::default(), Arc::<Busy>::default());
+    let (ledger, roster) = (ledger(&files.directory, topology)?, Arc::new(roster));
+    let (signals, busy, refused): (Arc<Signals>, Arc<Busy>, Arc<RefusedGauges>) = Default::default();
     // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
     busy.raise();
     let _busy_output = BusyOutput::open(&busy_told(configuration, &roster)?, &busy)?;
-    let refused = Arc::new(RefusedGauges::default());
     let (directory, clock) = (files.directory.clone(), RunClock::start());
     let site = Site {
         configuration,
@@ -344,15 +389,16 @@ fn take_data_into(
         busy: &busy,
         refused: &refused,
         clock,
-        placement,
+        placement: &placement,
+        claims: Claims::of(ledger.topology().cloned().unwrap_or_default()),
     };
-    let mut paths = Paths::open(&site)?;
+    let paths = Paths::open(&site)?;
     busy.lower();
     let descriptions = paths.descriptions(configuration);
     paths.observed().into_iter().for_each(|observed| watch.handle.set_observed(observed));
     let started = Instant::now();
-    files.begin(watch.handle.observed());
-    paths.start(&site);
+    let loss_list = files.begin(&site, watch.handle.observed(), paths.build_gauges())?;
+    let paths = start_as_declared(&site, paths)?;
     let watched = Watched {
         signals: signals.clone(),
         ledger: ledger.clone(),
@@ -369,8 +415,8 @@ fn take_data_into(
     };
     let audit = watched.until_end(end, &paths, watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
-    paths.stop(&site);
     let taken = paths.finish(&site)?;
+    say_claim_faults(&site);
     let outcome = Outcome {
         books: ledger.books(),
         sent: taken.hits_sent(),
@@ -382,11 +428,39 @@ fn take_data_into(
         refused: watched.refused.all(),
         observed: watch.handle.observed().cloned(),
     };
+    let listed = loss_list.finish(&outcome.books, &signals);
     let mut summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
-    files.close(&mut summary, taken.tables(), &outcome.books, watch.handle.observed());
+    files.close(&mut summary, (taken.tables(), listed), &outcome.books, watch.handle.observed());
     watched.tell_last(&summary, end, taken.trigger());
     Ok(summary)
+}
+
+/// The ledger of a run, if accounts can be claimed from its topology.
+fn ledger(directory: &RunDirectory, topology: Topology) -> Result<Ledger, RunError> {
+    match topology.faults() {
+        faults if faults.is_empty() => Ok(Ledger::of(Some(&directory.ledger()), Arc::new(topology))?),
+        faults => Err(RunError::Claims(faults)),
+    }
+}
+
+/// Lets data flow through what was assembled, which must be what the topology declares, no more and no less.
+fn start_as_declared(site: &Site<'_>, mut paths: Paths) -> Result<Paths, RunError> {
+    let faults = [site.claims.faults(), site.ledger.claim_faults(&[Marker::PerSubject])].concat();
+    if faults.is_empty() {
+        paths.start(site);
+        return Ok(paths);
+    }
+    paths.finish(site)?;
+    Err(RunError::Claims(faults))
+}
+
+/// Says what was opened in the end otherwise than declared.
+fn say_claim_faults(site: &Site<'_>) {
+    for fault in site.ledger.claim_faults(&[Marker::PerSubject, Marker::End]) {
+        site.signals
+            .fail(format!("the books are not as the topology says, a defect, please report it: {fault}"));
+    }
 }
 
 /// A thread that is counted while it lives; should it panic, the run ends.

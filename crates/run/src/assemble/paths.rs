@@ -77,7 +77,7 @@ impl Paths {
     /// Lets data flow.
     pub(super) fn start(&mut self, site: &Site<'_>) {
         if let Some(hits) = &mut self.hits {
-            hits.start(site.signals);
+            hits.start(site);
         }
         if let Some(events) = &mut self.events {
             events.start(site);
@@ -85,7 +85,7 @@ impl Paths {
     }
 
     /// Stops boards and triggers, then asks the threads to take what is still on its way and end.
-    pub(super) fn stop(&mut self, site: &Site<'_>) {
+    fn stop(&mut self, site: &Site<'_>) {
         if let Some(hits) = &mut self.hits {
             hits.stop(site.signals);
         }
@@ -95,11 +95,12 @@ impl Paths {
         site.signals.request_stop();
     }
 
-    /// Waits for the threads, which end once everything is written.
+    /// Stops everything and waits for the threads, which end once everything is written.
     ///
     /// # Errors
     /// When the truth cannot be written to its end.
-    pub(super) fn finish(self, site: &Site<'_>) -> Result<Taken, RunError> {
+    pub(super) fn finish(mut self, site: &Site<'_>) -> Result<Taken, RunError> {
+        self.stop(site);
         let mut hits = self.hits.map(|hits| hits.finish(site)).transpose()?;
         let slices = hits.as_mut().and_then(|hits| hits.slices.take());
         let events = self.events.map(|events| events.finish(site)).or(slices);

@@ -1,7 +1,7 @@
 //! The recording of received bytes: one thread, one file, whatever path the bytes take.
 
 use thalweg_data::ring::{Downstream, Upstream, circuit};
-use thalweg_data::{Frames, Ledger, SourceId, Stage, Unit};
+use thalweg_data::{Frames, SourceId, Stage, Unit};
 use thalweg_record::{RawSource, RawWriter, Table};
 
 use super::Site;
@@ -25,16 +25,21 @@ impl RawLinks {
         RawLinks { keeps, inlets: Vec::new(), accounts: Vec::new(), described: Vec::new() }
     }
 
-    /// The end for one receiving thread and its sources, or `None` when raw bytes are not kept.
-    pub(super) fn link(&mut self, ledger: &Ledger, sources: &[RawSource]) -> Option<Upstream<Frames>> {
+    /// The end for one receiving thread, by its name, and its sources, or `None` when raw bytes are not kept.
+    pub(super) fn link(
+        &mut self,
+        site: &Site<'_>,
+        reader: &str,
+        sources: &[RawSource],
+    ) -> Option<Upstream<Frames>> {
         if !self.keeps {
             return None;
         }
-        let (up, down) = circuit(RAW_BATCHES, Frames::default);
+        let (up, down) = circuit(site.claims.ring(reader, "raw"), Frames::default);
         for source in sources {
             let units = if source.stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
             let id = SourceId(source.source);
-            self.accounts.push((id, Ledgered::new(ledger.open(Stage::Raw, id, units))));
+            self.accounts.push((id, Ledgered::new(site.ledger.open(Stage::Raw, id, units))));
         }
         self.described.extend_from_slice(sources);
         self.inlets.push(down);
@@ -51,7 +56,7 @@ impl RawLinks {
         }
         let path = site.directory.table(Table::Raw);
         let create = || RawWriter::create(&path, &site.configuration.record, &self.described);
-        let writer = site.placement.near("compress", create)??;
+        let writer = site.writer(create)?;
         Ok(Some(RawRecorder::new(self.inlets, self.accounts, (writer, site.configuration.record.on_full))))
     }
 }

@@ -5,6 +5,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,17 +22,14 @@ use crate::error::RunError;
 use crate::pipeline::{Ledgered, Outcome, Recorded};
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BLOCK_BYTES, BuilderWork, Door, Filing, GateWork, ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan,
-    UnitSettings, gate, identity, on_file, run_number, shared_key,
+    BLOCK_BYTES, BuilderWork, Door, Filing, FirstWord, GATE_BLOCKS, GateWork, ManagerWork, ReadoutWork,
+    TRIGGER, UnitHost, UnitPlan, UnitSettings, gate, has_emulated, identity, on_file, run_number, shared_key,
 };
 
 /// How long units may take to come to their end once the readers have.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// Without a word of the event manager for so long, triggers are held back.
 const GATE_SILENCE_NS: u64 = 2_000_000_000;
-
-/// Blocks of the side of the trigger, which receives words of one peer.
-const GATE_BLOCKS: usize = 8;
 
 /// All units of this process.
 pub(super) struct UnitThreads {
@@ -40,6 +38,8 @@ pub(super) struct UnitThreads {
     others: Vec<JoinHandle<()>>,
     /// The accounts of the builder units.
     accounts: Vec<SourceId>,
+    /// Set when the event manager lets the triggers come for the first time; `None` where the trigger is not told from here.
+    pub(super) may_begin: Option<Arc<AtomicBool>>,
 }
 
 /// What is needed to start any unit.
@@ -78,6 +78,7 @@ impl UnitThreads {
             builders: Vec::new(),
             others: Vec::new(),
             accounts: Vec::new(),
+            may_begin: None,
         };
         let readouts: Vec<usize> =
             (0..plan.readouts.len()).filter(|number| here(&plan.readouts[*number].settings)).collect();
@@ -98,7 +99,9 @@ impl UnitThreads {
             units.readouts.push(thread);
         }
         if gate(&plan.readouts, site.configuration).is_some_and(|number| readouts.contains(&number)) {
-            units.others.push(starting.gate(gauges.clone())?);
+            let may_begin = Arc::<AtomicBool>::default();
+            units.others.push(starting.gate(gauges.clone(), may_begin.clone())?);
+            units.may_begin = Some(may_begin);
         }
         Ok((readers, units))
     }
@@ -159,6 +162,7 @@ impl Starting<'_> {
 
     fn peers_of(&self, name: &str, blocks: usize) -> Result<peer::Settings, RunError> {
         let pool = self.site.placement.near(name, || Pool::new(blocks, BLOCK_BYTES))??;
+        self.site.claims.pools(name, 1, (blocks, BLOCK_BYTES));
         let (identity, key) = (self.identity.clone(), self.key.clone());
         Ok(peer::Settings { identity, key, ..peer::Settings::new(name, pool) })
     }
@@ -200,7 +204,7 @@ impl Starting<'_> {
         machine.recall(on_file(site.directory, configuration, &unit.name)?);
         let work = BuilderWork {
             unit: machine,
-            sink: site.placement.near("compress", create)??,
+            sink: site.writer(create)?,
             outcome: Outcome::new(Recorded::Events, configuration.record.on_full),
             batch: Events::default(),
             on_hold: false,
@@ -225,6 +229,7 @@ impl Starting<'_> {
         let unit = &readout.settings;
         let reading = Reading {
             name: &format!("{}-read", unit.name),
+            taker: &unit.name,
             sources: &readout.sources,
             boards: self.plan.topology.readouts[number].clone(),
             events: site.roster.unit(&unit.name),
@@ -244,6 +249,7 @@ impl Starting<'_> {
             unit: ReadoutUnit::new(self.identity(number), self.plan.topology.builders, rules),
             inlet,
             waiting: None,
+            write_all: None,
             ended: false,
             ship: self.account(Stage::Ship, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
         };
@@ -252,10 +258,18 @@ impl Starting<'_> {
     }
 
     /// The side of the trigger, where boards are.
-    fn gate(&self, gauges: Arc<BuildGauges>) -> Result<JoinHandle<()>, RunError> {
+    fn gate(&self, gauges: Arc<BuildGauges>, may_begin: Arc<AtomicBool>) -> Result<JoinHandle<()>, RunError> {
         let site = self.site;
+        let hosts_boards = has_emulated(&self.plan.readouts, site.configuration);
+        let first_word = FirstWord {
+            may_begin,
+            manager: format!("\"{}\" ({})", self.plan.manager.name, self.plan.manager.url()),
+            since: None,
+            most_ms: hosts_boards.then_some(site.configuration.unit_rules.first_word_ms),
+        };
         let door = Door::open(None, &[self.to_manager()], &self.peers_of(TRIGGER, GATE_BLOCKS)?)?;
-        let work = GateWork::new(Gate::new(self.run, GATE_SILENCE_NS), site.busy.clone(), gauges);
+        let gate = Gate::new(self.run, GATE_SILENCE_NS);
+        let work = GateWork::new(gate, site.busy.clone(), gauges, first_word);
         let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock)?;
         site.spawn("gate", move |signals| drop(host.run(signals)))
     }

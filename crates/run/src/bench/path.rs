@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Header;
-use thalweg_data::measure::{Clock, Measurement, compare, half_a_page_apart};
+use thalweg_data::measure::{Clock, Measurement, PAGE_BYTES, compare, half_a_page_apart};
 use thalweg_data::{Decode, Frames, Hits, Mark, Pool, Sink, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings as BoardSettings, settings::Rates};
 use thalweg_frontend::digitizer2::{Decoder, Settings, UdpUnpack};
@@ -109,7 +109,6 @@ impl Input {
 
     /// Room for [`Input::copy`].
     pub fn room_for_copy(&self) -> Vec<u8> {
-        const PAGE_BYTES: usize = 4096;
         vec![0; self.bytes + self.batches.len() * PAGE_BYTES]
     }
 

@@ -45,7 +45,7 @@ pub struct RunSettings {
     pub key_file: Option<PathBuf>,
     /// The environment variable that has this key, in place of `key_file`.
     pub key_env: Option<String>,
-    /// Stop after this many seconds; without it, when the sources end or on a signal.
+    /// Stop after this many seconds, more than 0; without it, when the sources end or on a signal.
     pub seconds: Option<f64>,
     /// Stop when this many hits are recorded.
     pub hits: Option<u64>,
@@ -60,10 +60,11 @@ impl RunSettings {
     /// Which value cannot be used, and what would.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.seconds {
-            Some(seconds) if !(0.0..f64::INFINITY).contains(&seconds) => Err(format!(
-                "`seconds = {seconds}`: write a number of seconds, 0 or more; take the key out for a run without this limit"
-            )),
-            _ => Ok(()),
+            Some(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(()),
+            Some(seconds) => {
+                Err(format!("`seconds = {seconds}` must be above 0; leave it out to run until stopped"))
+            }
+            None => Ok(()),
         }
     }
 }
@@ -100,7 +101,8 @@ pub struct FollowTrigger {
     /// Bits of its trigger number, 1 to 64; it wraps there.
     #[serde(default = "follow_bits")]
     pub trigger_bits: u32,
-    /// One count of its time, picoseconds; without it the time of arrival is taken.
+    /// One count of its time, picoseconds; without it the time of arrival is taken. Not of RECBE, Belle II and ADC-SiTCP boards,
+    /// whose headers have no time that goes on.
     #[serde(default)]
     pub tick_ps: Option<f64>,
     /// Most missing numbers in a row that are filled in; a wider step is a reset.

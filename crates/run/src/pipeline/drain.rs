@@ -6,7 +6,7 @@
 //!              └ nothing is taken or written any more ─► given up: what waits is lost, and counted
 //! ```
 //! A slow disk delays the end and loses nothing. Silence is counted while somebody listens, not while the reader waits for whoever
-//! writes.
+//! writes. What waits is known link by link: what one board goes on sending is not what waits of another.
 
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,15 @@ pub(super) enum Drained {
     GivenUp,
 }
 
+/// A reader that is being drained.
+pub(super) trait Draining {
+    /// Bytes that wait in the system for one of its links.
+    fn waiting_bytes(&self, link: usize) -> u64;
+
+    /// What it waits for when it takes nothing, and where to look; a recording that waits for room on the disk is known without it.
+    fn held_up_by(&self) -> String;
+}
+
 /// How far a reader is with it.
 #[derive(Debug)]
 pub(super) struct Drain {
@@ -45,12 +54,13 @@ pub(super) struct Drain {
     moved: Option<(Instant, u64)>,
     reported: Option<Instant>,
     taken_bytes: u64,
-    /// Of what waited at the stop.
-    left_bytes: u64,
+    /// Of what waited at the stop, by link.
+    left_bytes: Vec<u64>,
 }
 
 impl Drain {
-    pub(super) fn new(at_least: Duration) -> Drain {
+    /// Of a reader of so many links.
+    pub(super) fn new(at_least: Duration, links: usize) -> Drain {
         Drain {
             at_least,
             stalled: STALLED,
@@ -60,12 +70,12 @@ impl Drain {
             moved: None,
             reported: None,
             taken_bytes: 0,
-            left_bytes: 0,
+            left_bytes: vec![0; links],
         }
     }
 
-    /// Something came, or is held up here (0 bytes). Before the stop it costs nothing.
-    pub(super) fn heard(&mut self, bytes: impl FnOnce() -> u64) {
+    /// Something came over a link. Before the stop it costs nothing.
+    pub(super) fn heard(&mut self, link: usize, bytes: impl FnOnce() -> u64) {
         if self.since.is_some() {
             let bytes = bytes();
             self.silent = Duration::ZERO;
@@ -73,8 +83,13 @@ impl Drain {
                 self.moved = self.moved.map(|(_, written)| (Instant::now(), written));
             }
             self.taken_bytes += bytes;
-            self.left_bytes = self.left_bytes.saturating_sub(bytes);
+            self.left_bytes[link] = self.left_bytes[link].saturating_sub(bytes);
         }
+    }
+
+    /// Something waits and cannot be taken now: that is no silence.
+    pub(super) fn held_up(&mut self) {
+        self.silent = Duration::ZERO;
     }
 
     /// The reader listens from now on.
@@ -87,14 +102,15 @@ impl Drain {
         self.silent += self.listens.take().map_or(Duration::ZERO, |listens| listens.elapsed());
     }
 
-    /// Whether a stop was asked for and everything that had come is taken. `waiting_bytes` is what waits in the system.
-    pub(super) fn state(&mut self, waiting_bytes: impl FnOnce() -> u64, signals: &Signals) -> Drained {
+    /// Whether a stop was asked for and everything that had come is taken.
+    pub(super) fn state(&mut self, reader: &impl Draining, signals: &Signals) -> Drained {
         if !signals.stop_requested() {
             return Drained::No;
         }
         let (now, written) = (Instant::now(), signals.written());
         let since = *self.since.get_or_insert_with(|| {
-            self.left_bytes = waiting_bytes();
+            let waits = |(link, left): (usize, &mut u64)| *left = reader.waiting_bytes(link);
+            self.left_bytes.iter_mut().enumerate().for_each(waits);
             now
         });
         let moved = match self.moved {
@@ -102,93 +118,144 @@ impl Drain {
             _ => now,
         };
         self.moved = Some((moved, written));
-        if self.silent >= SILENCE || now - since >= self.at_least && self.left_bytes == 0 {
+        if self.silent >= SILENCE || now - since >= self.at_least && self.nothing_is_left(reader) {
             return Drained::Yes;
         }
         if now - moved >= self.stalled {
             return Drained::GivenUp;
         }
-        self.report(now, since);
+        self.report(now, since, reader, signals);
         Drained::No
     }
 
-    fn report(&mut self, now: Instant, since: Instant) {
+    /// Whether what waited at the stop was taken. The system counts more for a datagram than its bytes: no more is left than waits.
+    fn nothing_is_left(&mut self, reader: &impl Draining) -> bool {
+        for (link, left) in self.left_bytes.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
+            *left = reader.waiting_bytes(link).min(*left);
+        }
+        self.left_bytes.iter().all(|left| *left == 0)
+    }
+
+    fn report(&mut self, now: Instant, since: Instant, reader: &impl Draining, signals: &Signals) {
         if now - self.reported.unwrap_or(since) >= REPORT_EVERY {
             self.reported = Some(now);
             tracing::warn!(
-                "{}: {} s after the stop, what came before it is still being taken: {} bytes so far, at most {} wait; \
-                 the recording is slow",
+                "{}: {} s after the stop, what came before it is still being taken: {} bytes so far, at most {} wait; {}",
                 std::thread::current().name().unwrap_or("a reader"),
                 (now - since).as_secs(),
                 self.taken_bytes,
-                self.left_bytes
+                self.left_bytes.iter().sum::<u64>(),
+                held_up_by(reader, signals)
             );
         }
     }
 
     /// What to say of a drain that was given up, in which so many bytes were thrown away.
-    pub(super) fn words(&self, lost_bytes: u64) -> String {
+    pub(super) fn words(&self, lost_bytes: u64, reader: &impl Draining, signals: &Signals) -> String {
         format!(
-            "{}: {lost_bytes} bytes that had come by the stop were not taken, since nothing was written for {} s; they are lost as \
-             `abandoned`: look at the disk that is recorded on",
+            "{}: {lost_bytes} bytes that had come by the stop were not taken, since nothing was read or written for {} s; they are \
+             lost as `abandoned`; {}",
             std::thread::current().name().unwrap_or("a reader"),
-            self.stalled.as_secs()
+            self.stalled.as_secs(),
+            held_up_by(reader, signals)
         )
+    }
+}
+
+/// Who holds a reader up, and where to look.
+fn held_up_by(reader: &impl Draining, signals: &Signals) -> String {
+    match signals.is_paused() {
+        true => "the recording waits for room on the disk: free some".to_owned(),
+        false => reader.held_up_by(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Recorded;
     use super::*;
+
+    /// Links of which so many bytes wait.
+    struct Waiting<const N: usize>([u64; N]);
+
+    impl<const N: usize> Draining for Waiting<N> {
+        fn waiting_bytes(&self, link: usize) -> u64 {
+            self.0[link]
+        }
+
+        fn held_up_by(&self) -> String {
+            "the disk is slow".to_owned()
+        }
+    }
 
     #[test]
     fn nothing_ends_before_the_stop_and_silence_ends_it_after() {
-        let (mut drain, signals) = (Drain::new(Duration::ZERO), Signals::default());
+        let (mut drain, signals) = (Drain::new(Duration::ZERO, 1), Signals::default());
         drain.idle();
-        assert_eq!(drain.state(|| 0, &signals), Drained::No);
+        assert_eq!(drain.state(&Waiting([0]), &signals), Drained::No);
         signals.request_stop();
-        assert_eq!(drain.state(|| 1000, &signals), Drained::No, "something waits");
+        assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "something waits");
         std::thread::sleep(SILENCE);
-        assert_eq!(drain.state(|| 1000, &signals), Drained::No, "and nobody has listened");
+        assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "and nobody has listened");
         drain.listen();
         std::thread::sleep(SILENCE);
         drain.idle();
-        assert_eq!(drain.state(|| 1000, &signals), Drained::Yes, "and does not come");
+        assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::Yes, "and does not come");
     }
 
     #[test]
     fn a_board_that_goes_on_is_left_when_what_waited_is_taken() {
-        let (mut drain, signals) = (Drain::new(Duration::ZERO), Signals::default());
+        let (mut drain, signals) = (Drain::new(Duration::ZERO, 1), Signals::default());
         signals.request_stop();
-        assert_eq!(drain.state(|| 1000, &signals), Drained::No);
+        assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No);
         for _ in 0..4 {
             std::thread::sleep(SILENCE / 2);
-            drain.heard(|| 200);
-            assert_eq!(drain.state(|| 1_000_000, &signals), Drained::No, "asked once");
+            drain.heard(0, || 200);
+            assert_eq!(drain.state(&Waiting([1_000_000]), &signals), Drained::No, "asked once");
         }
-        drain.heard(|| 200);
-        assert_eq!(drain.state(|| 1_000_000, &signals), Drained::Yes);
+        drain.heard(0, || 200);
+        assert_eq!(drain.state(&Waiting([1_000_000]), &signals), Drained::Yes);
     }
 
     #[test]
     fn draining_goes_on_while_something_is_taken_or_written_and_ends_when_nothing_is() {
         let stalled = Duration::from_millis(200);
-        let (mut drain, signals) = (Drain { stalled, ..Drain::new(Duration::ZERO) }, Signals::default());
+        let (mut drain, signals) = (Drain { stalled, ..Drain::new(Duration::ZERO, 1) }, Signals::default());
         signals.request_stop();
-        assert_eq!(drain.state(|| 1 << 40, &signals), Drained::No);
+        assert_eq!(drain.state(&Waiting([1 << 40]), &signals), Drained::No);
         for turn in 0..8 {
             // Held up by whoever writes, for longer than a silence: nobody was listening meanwhile.
             std::thread::sleep(stalled / 2 + SILENCE / 10);
             match turn % 2 {
                 0 => signals.note_written(),
-                _ => drain.heard(|| 1),
+                _ => drain.heard(0, || 1),
             }
-            assert_eq!(drain.state(|| 0, &signals), Drained::No, "turn {turn}");
+            assert_eq!(drain.state(&Waiting([1 << 40]), &signals), Drained::No, "turn {turn}");
         }
-        drain.heard(|| 0);
+        drain.held_up();
         std::thread::sleep(stalled);
-        drain.heard(|| 0);
-        assert_eq!(drain.state(|| 0, &signals), Drained::GivenUp, "something is held up, and nothing moves");
-        assert!(drain.words(7).contains("7 bytes"));
+        drain.held_up();
+        assert_eq!(
+            drain.state(&Waiting([1 << 40]), &signals),
+            Drained::GivenUp,
+            "something is held up, and nothing moves"
+        );
+        let words = drain.words(7, &Waiting([0]), &signals);
+        assert!(words.contains("7 bytes") && words.ends_with("the disk is slow"), "{words}");
+        signals.set_paused(Recorded::Events, true);
+        let words = drain.words(7, &Waiting([0]), &signals);
+        assert!(words.ends_with("waits for room on the disk: free some"), "{words}");
+    }
+
+    #[test]
+    fn what_one_board_goes_on_sending_is_not_what_waits_of_another() {
+        let (mut drain, signals) = (Drain::new(Duration::ZERO, 2), Signals::default());
+        signals.request_stop();
+        assert_eq!(drain.state(&Waiting([1000, 500]), &signals), Drained::No);
+        drain.heard(0, || 5000);
+        assert_eq!(drain.state(&Waiting([700, 500]), &signals), Drained::No, "500 bytes of the second wait");
+        // The system had counted more than their bytes.
+        drain.heard(1, || 400);
+        assert_eq!(drain.state(&Waiting([700, 0]), &signals), Drained::Yes);
     }
 }

@@ -23,9 +23,6 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// … or at this age at the latest.
 const BATCH_AGE_NS: u64 = 20_000_000;
 
-/// An empty batch with this mark asks the recorder to write everything that it keeps.
-pub(crate) const WRITE_ALL: Mark = Mark(u64::MAX);
-
 /// Where built events go.
 pub(crate) struct EventOutlet {
     ring: Upstream<Events>,
@@ -53,8 +50,8 @@ impl EventOutlet {
 
     /// Passes on what there is and has the recorder write all that it keeps: its blocks are needed. `false` when nobody takes it.
     pub(crate) fn write_all(&mut self, mark: Mark, waits: &mut dyn FnMut(), signals: &Signals) -> bool {
-        let passed_on = self.batch.events.is_empty() || self.pass_on(mark, None, false, waits, signals);
-        passed_on && self.pass_on(WRITE_ALL, None, false, waits, signals)
+        self.batch.write_all = true;
+        self.pass_on(mark, None, false, waits, signals)
     }
 
     /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more. `waits` is told before
@@ -70,6 +67,7 @@ impl EventOutlet {
             let before = self.batch.events.len();
             if builder.pull(&mut self.batch, EVENTS_PER_BATCH - before) {
                 self.since.get_or_insert(mark);
+                self.gauges.missed().note(&self.batch, before);
             }
             self.bytes += self.batch.events[before..].iter().map(|event| event.bytes).sum::<u64>();
             let full = self.batch.events.len() >= EVENTS_PER_BATCH || self.bytes >= BATCH_BYTES;

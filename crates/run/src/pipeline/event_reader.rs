@@ -8,6 +8,8 @@
 //! Receiving and building are neighbours on one thread: a fragment is built while its header is still in the cache. What
 //! the builder does not take waits with its link, which is not read meanwhile; of datagrams it is refused and counted.
 
+mod room;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,6 +106,11 @@ pub(crate) struct EventReader {
     snapshot_sent: SnapshotNumber,
     /// The recorder was asked to write everything, and nothing has come since.
     wrote_all: bool,
+    /// Of a run that is being stopped: when each link gave something last, and since when links wait for room.
+    heard: Vec<Mark>,
+    held_up_since: Option<Mark>,
+    /// Events go to a readout unit in place of a recorder.
+    to_readout_unit: bool,
 }
 
 /// What an event reader is made of.
@@ -125,6 +132,8 @@ pub(crate) struct EventReaderParts {
     pub(crate) refused: RefusedOutlet,
     /// Of everything that has an account, by number.
     pub(crate) names: Arc<[String]>,
+    /// Events go to a readout unit in place of a recorder.
+    pub(crate) to_readout_unit: bool,
 }
 
 impl EventReader {
@@ -143,6 +152,7 @@ impl EventReader {
             link_gauges,
             refused,
             names,
+            to_readout_unit,
         } = parts;
         let feed = Feed {
             builder,
@@ -172,17 +182,20 @@ impl EventReader {
             latest: Mark(0),
             snapshot_sent: 0,
             wrote_all: false,
+            heard: Vec::new(),
+            held_up_since: None,
+            to_readout_unit,
         }
     }
 
     /// Reads and builds until the links have ended, or a stop is asked for and everything on its way has come.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) {
-        let mut drain = Drain::new(DRAIN);
+        let mut drain = Drain::new(DRAIN, self.feed.links.len());
         let mut goes_on = true;
         let mut drained = Drained::No;
         while goes_on && self.inputs.open_links() > 0 && drained == Drained::No {
             goes_on = self.turn(&mut drain, signals);
-            drained = drain.state(|| self.inputs.waiting_bytes(), signals);
+            drained = drain.state(&self, signals);
         }
         if drained == Drained::GivenUp {
             self.abandon(&drain, signals);
@@ -196,17 +209,21 @@ impl EventReader {
             signals.note_failure(error.to_string());
         }
         let lost = |link| self.inputs.receive_tally(link).total_lost(LossReason::Abandoned, Unit::Bytes);
-        signals.note_failure(drain.words(self.inputs.ids().map(lost).sum()));
+        signals.note_failure(drain.words(self.inputs.ids().map(lost).sum(), self, signals));
     }
 
     fn turn(&mut self, drain: &mut Drain, signals: &Signals) -> bool {
-        let feed = &mut self.feed;
+        let (feed, heard) = (&mut self.feed, &mut self.heard);
         drain.listen();
         let mut is_idle = true;
         let turn = match self.inputs.turn(TURN_WAIT, &mut |link, frames, fragments| {
             if !frames.slices.is_empty() {
                 is_idle = false;
-                drain.heard(|| frames.byte_count());
+                drain.heard(link.index(), || frames.byte_count());
+                // Empty before the stop.
+                if let Some(heard) = heard.get_mut(link.index()) {
+                    *heard = frames.header.mark;
+                }
             }
             feed.take(link, frames, fragments, signals);
         }) {
@@ -220,9 +237,6 @@ impl EventReader {
             drain.idle();
         }
         self.latest = turn.mark;
-        if !self.feed.held.is_empty() {
-            drain.heard(|| 0);
-        }
         if signals.stop_requested() {
             self.inputs.close();
         }
@@ -242,8 +256,13 @@ impl EventReader {
             return false;
         }
         self.publish_when_due(turn.mark, signals);
-        self.wrote_all &= turn.links == 0;
-        let goes_on = !self.inputs.is_starved() || self.make_room(turn.mark, signals);
+        let took_nothing = is_idle && turn.links == 0;
+        self.wrote_all &= took_nothing;
+        let goes_on = match signals.stop_requested() {
+            _ if self.inputs.is_starved() => self.make_room_in_replay(turn.mark, signals),
+            true => self.make_room_at_stop(turn.mark, took_nothing, drain, signals),
+            false => true,
+        };
         goes_on && passed_on && !self.feed.raw_lost
     }
 
@@ -315,30 +334,6 @@ impl EventReader {
         });
     }
 
-    /// Nothing more can be read until blocks come back, and in a replay no time passes meanwhile that would bring them: first what
-    /// is built is written, then slices of time leave, then the oldest event. `false` when nobody goes on.
-    #[cold]
-    fn make_room(&mut self, mark: Mark, signals: &Signals) -> bool {
-        if !self.outlet.is_at_rest() {
-            return true;
-        }
-        if !self.wrote_all {
-            self.wrote_all = true;
-            let busy = &mut self.busy;
-            return self.outlet.write_all(mark, &mut || busy.set(true, mark), signals);
-        }
-        self.wrote_all = false;
-        if self.feed.open_slices_leave(mark) || self.feed.builder.make_room() {
-            return true;
-        }
-        signals.fail(
-            "the replay cannot go on: no block is free, and none will come back; raise `memory_bytes` of the sources in \
-             the `configuration` of a copy of the run's `run.json`"
-                .to_owned(),
-        );
-        false
-    }
-
     fn follow_busy(&mut self, mark: Mark) {
         // One batch left: the recorder is about to hold us up.
         let recorder_behind = self.outlet.in_flight() + 1 >= EVENT_BATCHES;
@@ -404,13 +399,7 @@ impl EventReader {
         let feed = &mut self.feed;
         self.inputs.finish(&mut |link, frames, fragments| feed.take(link, frames, fragments, signals));
         let mark = self.latest;
-        // Pending fragments make room for themselves as events leave; what still does not fit is counted.
-        for _ in 0..2 {
-            if !self.pull(mark, signals) {
-                break;
-            }
-            self.hold_and_resume();
-        }
+        self.take_pending(mark, signals);
         for pending in &mut self.feed.pending {
             self.feed.builder.refuse(&pending.batch, pending.taken);
             pending.clear();

@@ -8,7 +8,6 @@ use thalweg_data::ring::Downstream;
 use thalweg_data::{EventSink, Events, SourceId};
 use thalweg_record::OnFull;
 
-use super::event_outlet::WRITE_ALL;
 use super::outcome::Outcome;
 use super::{Ledgered, Recorded, Signals};
 
@@ -57,15 +56,12 @@ impl<S: EventSink> EventRecorder<S> {
     fn take(&mut self, events: &Events, signals: &Signals) {
         let header = events.header;
         let sink = &mut self.sink;
-        let result = match (events.events.is_empty(), header.mark) {
-            (true, WRITE_ALL) => sink.complete(),
-            (true, mark) => sink.advance(mark),
-            (false, _) => sink.write(events),
+        let result = match events.events.is_empty() {
+            true => sink.advance(header.mark),
+            false => sink.write(events),
         };
+        let result = if events.write_all { result.and_then(|()| sink.complete()) } else { result };
         self.outcome.heed(result, signals);
-        if header.mark == WRITE_ALL {
-            return;
-        }
         match header.snapshot {
             Some(number) => self.events.snapshot(number, self.sink.tally()),
             None => self.events.publish_at(header.mark.0, self.sink.tally()),

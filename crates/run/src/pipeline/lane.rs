@@ -36,9 +36,9 @@ pub(crate) struct Worker {
 pub(crate) fn lanes(
     mut decoders: Vec<Box<dyn Decode>>,
     workers: usize,
-    hits_per_batch: usize,
+    (batches, hits_per_batch): (usize, usize),
 ) -> (Lanes, Vec<Worker>, Vec<Downstream<Hits>>) {
-    let hits_circuit = || circuit(BATCHES, || Hits::with_capacity(hits_per_batch));
+    let hits_circuit = || circuit(batches, || Hits::with_capacity(hits_per_batch));
     if workers == 0 {
         let (hits, outlet) = hits_circuit();
         let decode = decoders.pop().expect("a source has a decoder");
@@ -46,7 +46,7 @@ pub(crate) fn lanes(
     }
     let (mut queues, mut threads, mut outlets) = (Vec::new(), Vec::new(), Vec::new());
     for decode in decoders {
-        let (units_up, units) = circuit(BATCHES, Frames::default);
+        let (units_up, units) = circuit(batches, Frames::default);
         let (hits, outlet) = hits_circuit();
         queues.push(units_up);
         threads.push(Worker { decode, units, hits });

@@ -95,11 +95,19 @@ impl Links {
         }
     }
 
-    /// Bytes that wait to be received; a recording has all of them.
-    pub(crate) fn waiting_bytes(&self) -> u64 {
+    /// Bytes that wait to be received over a link; a recording has all of them.
+    pub(crate) fn waiting_bytes(&self, link: LinkId) -> u64 {
         match self {
-            Links::Live(group) => group.waiting_bytes(),
+            Links::Live(group) => group.waiting_bytes(link),
             Links::Replayed(_) => 0,
+        }
+    }
+
+    /// Whether a link is not read because none of its blocks is free; of a recording see [`Links::is_starved`].
+    pub(crate) fn is_held(&self, link: LinkId) -> bool {
+        match self {
+            Links::Live(group) => group.is_held(link),
+            Links::Replayed(_) => false,
         }
     }
 
@@ -111,11 +119,11 @@ impl Links {
         }
     }
 
-    /// The kernel's counters of a link; a recording has none.
+    /// The kernel's counters of a link; of a recording the bytes that it could not give.
     pub(crate) fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         match self {
             Links::Live(group) => group.witnesses(link),
-            Links::Replayed(_) => Vec::new(),
+            Links::Replayed(links) => links.witnesses(link),
         }
     }
 

@@ -10,7 +10,7 @@ use thalweg_data::batch::BoardStarts;
 use thalweg_data::ring::Upstream;
 use thalweg_data::{Frames, LossReason, Mark, Received, SnapshotNumber, Source, SourceId, Unit, Unpack};
 
-use super::drain::{Drain, Drained};
+use super::drain::{Drain, Drained, Draining};
 use super::lane::Lanes;
 use super::lane::wait_for_empty;
 use super::{Ledgered, Signals};
@@ -61,12 +61,22 @@ struct Pending {
     starts: BoardStarts,
 }
 
+impl Draining for Reader {
+    fn waiting_bytes(&self, _link: usize) -> u64 {
+        self.source.waiting_bytes()
+    }
+
+    fn held_up_by(&self) -> String {
+        "the threads behind this one take nothing: look at the disk that is recorded on".to_owned()
+    }
+}
+
 impl Reader {
     /// Reads until the source ends or a stop is asked for and everything on its way has come.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) {
         let mut pending = Pending::default();
         let mut frames = Frames::default();
-        let mut drain = Drain::new(DRAIN);
+        let mut drain = Drain::new(DRAIN, 1);
         loop {
             if self.waits && signals.is_on_hold() {
                 // Less than a batch waits here, so that a pause decides nothing that a replay would decide otherwise.
@@ -85,9 +95,9 @@ impl Reader {
             frames.header.source = self.id;
             match received {
                 Received::Idle => drain.idle(),
-                _ => drain.heard(|| frames.byte_count()),
+                _ => drain.heard(0, || frames.byte_count()),
             }
-            let drained = drain.state(|| self.source.waiting_bytes(), signals);
+            let drained = drain.state(&self, signals);
             let end = received == Received::End || drained != Drained::No;
             if drained == Drained::GivenUp {
                 self.abandon(&drain, signals);
@@ -114,7 +124,7 @@ impl Reader {
             signals.note_failure(error.to_string());
         }
         let lost = self.source.tally().total_lost(LossReason::Abandoned, Unit::Bytes);
-        signals.note_failure(drain.words(lost));
+        signals.note_failure(drain.words(lost, self, signals));
     }
 
     /// Takes one receive call's bytes through framing; passes a batch on when it is due.

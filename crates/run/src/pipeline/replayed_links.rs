@@ -126,6 +126,10 @@ impl ReplayedLinks {
         self.links[link.index()].counted.clone()
     }
 
+    pub(crate) fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
+        self.links[link.index()].replay.witnesses()
+    }
+
     pub(crate) fn unreadable(&self, link: LinkId) -> Option<String> {
         self.links[link.index()].replay.unreadable()
     }

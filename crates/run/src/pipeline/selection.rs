@@ -70,8 +70,9 @@ impl Selection {
         (map, aligner, cuts): (Arc<ChannelMap>, Aligner, HitCuts),
         books: Vec<Ledgered>,
         observed: Observed,
+        batches: usize,
     ) -> (Selection, Downstream<Selected>) {
-        let (outlet, inlet) = circuit(SELECTED_BATCHES, Selected::new);
+        let (outlet, inlet) = circuit(batches, Selected::new);
         let selection = Selection { map, aligner, cuts, books, observed, outlet, reported_ns: 0, told_ns: 0 };
         (selection, inlet)
     }

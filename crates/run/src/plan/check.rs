@@ -7,6 +7,7 @@
 //! what the start would find, in the same words.
 
 use thalweg_data::{Pool, SourceId};
+use thalweg_frontend::digitizer2::emulate::settings::Transport;
 use thalweg_monitor::alarm::Alarms;
 use thalweg_readout::links::{Boards, LinkPlan};
 use thalweg_record::Table;
@@ -68,6 +69,11 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
 /// Whether framing, decoders, faults and emulated boards can be made as the source asks.
 fn opens(source: &SourceSettings) -> Result<(), String> {
     let emulated = match &source.emulate {
+        Some(EmulateSettings::Digitizer2(board)) if board.transport != Transport::Udp => Err(format!(
+            "[source.emulate] `transport` is not \"udp\", and boards at {} send datagrams; take it out, or serve the board with \
+             `thalweg emulate` and read it at its address",
+            source.endpoint.url
+        )),
         Some(EmulateSettings::Digitizer2(board)) => board.check().map_err(|error| error.to_string()),
         Some(EmulateSettings::Triggered(boards)) => boards.check(),
         None => Ok(()),

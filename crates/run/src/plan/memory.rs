@@ -14,7 +14,10 @@ use crate::config::SourceSettings;
 use crate::pipeline::{BATCHES, OUTPUT_HITS, SELECTED_BATCHES};
 use crate::placement::Placement;
 use crate::processing::Processing;
-use crate::units::{BLOCK_BYTES as UNIT_BLOCK_BYTES, UnitSettings};
+use crate::units::{BLOCK_BYTES as UNIT_BLOCK_BYTES, GATE_BLOCKS, TRIGGER, UnitSettings};
+
+/// Whose the memory for hits of time slices is.
+pub(crate) const SLICES: &str = "time slices";
 
 /// The pools of all sources and units.
 pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Machine) -> Vec<BlockPool> {
@@ -67,7 +70,7 @@ fn slices(resolved: &Resolved<'_>) -> Option<BlockPool> {
     let hits = resolved.configuration.hit_sources().count();
     let slices = resolved.configuration.slices.as_ref().filter(|_| hits > 0)?;
     Some(BlockPool {
-        owner: "time slices".to_owned(),
+        owner: SLICES.to_owned(),
         pools: hits,
         blocks: slices.hit_blocks(hits),
         block_bytes: HIT_BLOCK_BYTES,
@@ -85,7 +88,8 @@ fn unit_memory(resolved: &Resolved<'_>) -> Vec<(String, usize)> {
     let readouts = units.readouts.iter().map(|readout| &readout.settings);
     let all = readouts.chain([&units.manager]).chain(&units.builders).filter(here);
     let rules = &resolved.configuration.unit_rules;
-    all.map(|unit| (unit.name.clone(), units.blocks(unit, rules))).collect()
+    let gate = resolved.has_gate().then(|| (TRIGGER.to_owned(), GATE_BLOCKS));
+    all.map(|unit| (unit.name.clone(), units.blocks(unit, rules))).chain(gate).collect()
 }
 
 /// The whole budget: first what lies in pools.

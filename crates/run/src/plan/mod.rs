@@ -6,13 +6,17 @@
 //! The whole memory budget is a sum whose every addend names its owner. After the start nothing grows beyond it.
 
 mod check;
+mod drawing;
 mod limit;
 mod memory;
 mod page;
+mod path;
 mod threads;
+mod topology;
 
 use serde::Serialize;
-use thalweg_data::{Hit, HugePages};
+use thalweg_data::Hit;
+use thalweg_data::topology::Topology;
 use thalweg_readout::links::LinkPlan;
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
@@ -22,80 +26,17 @@ use crate::pipeline::BATCH_BYTES;
 use crate::placement::Placement;
 use crate::processing::Processing;
 use crate::roster::Roster;
-use crate::units::{UnitPlan, shared_key};
+use crate::units::{UnitPlan, gate, shared_key};
 
+pub(crate) use memory::SLICES;
 pub(crate) use page::spelled;
+pub use thalweg_data::topology::{BlockPool, Ring, Thread};
+pub(crate) use topology::of_recording;
 
 /// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
 pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
 /// Bytes of the memory of such a batch.
 const HIT_BATCH_BYTES: usize = HITS_PER_BATCH * size_of::<Hit>();
-
-/// One thread of the run, or several that do the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Thread {
-    /// The key in `[threads]`.
-    pub name: String,
-    /// How many there are.
-    pub count: usize,
-    /// What it does.
-    pub does: String,
-    /// What it reads or listens at, if anything.
-    pub url: Option<String>,
-    /// The cores it may run on; empty: any that the process may use.
-    pub cores: Vec<usize>,
-    /// Its real-time priority.
-    pub priority: Option<u8>,
-}
-
-impl Thread {
-    pub(crate) fn new(name: impl Into<String>, does: impl Into<String>) -> Thread {
-        Thread {
-            name: name.into(),
-            count: 1,
-            does: does.into(),
-            url: None,
-            cores: Vec::new(),
-            priority: None,
-        }
-    }
-}
-
-/// What lies between two threads: so many batches that go round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ring {
-    /// The thread that fills batches.
-    pub from: String,
-    /// The thread that empties them.
-    pub to: String,
-    /// What is in them.
-    pub carries: &'static str,
-    /// How many there are.
-    pub batches: usize,
-    /// What happens when all of them are under way.
-    pub full: &'static str,
-}
-
-/// Blocks for received bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BlockPool {
-    /// The source or unit whose they are.
-    pub owner: String,
-    /// So many pools of equal shape: one per link.
-    pub pools: usize,
-    /// Blocks of each.
-    pub blocks: usize,
-    /// Bytes of each block.
-    pub block_bytes: usize,
-    /// The thread whose core is near it, unless a node is named.
-    pub near: String,
-    /// The NUMA node it will be on; none: wherever that thread is when it touches it first.
-    pub numa_node: Option<u32>,
-    /// The size of its pages.
-    pub huge_pages: HugePages,
-    /// Bytes of all of them.
-    pub bytes: u64,
-}
 
 /// One addend of the budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -126,12 +67,9 @@ pub struct Cores {
 pub struct Plan {
     /// The run's title.
     pub title: String,
-    /// What each thread does, and where.
-    pub threads: Vec<Thread>,
-    /// What lies between them.
-    pub rings: Vec<Ring>,
-    /// Where received bytes lie: part of the budget.
-    pub pools: Vec<BlockPool>,
+    /// Who feeds whom: stages and accounts, threads, rings, and the pools, which are part of the budget.
+    #[serde(flatten)]
+    pub topology: Topology,
     /// The memory, item by item.
     pub budget: Vec<Item>,
     /// The sum of the budget.
@@ -153,6 +91,8 @@ struct Resolved<'c> {
     configuration: &'c Configuration,
     roster: Roster,
     units: Option<UnitPlan>,
+    /// It is the replay of a recording: no board is there, and everything is built here.
+    is_replay: bool,
 }
 
 impl Plan {
@@ -162,7 +102,7 @@ impl Plan {
     /// When values do not fit together or this machine.
     pub fn of(configuration: &Configuration) -> Result<Plan, ConfigError> {
         let not_allowed = |message: String| configuration.invalid(message);
-        let machine = Machine::this().map_err(|cause| not_allowed(format!("[threads]: {cause}")))?;
+        let machine = this_machine(configuration)?;
         let resolved = Resolved::of(configuration)?;
         check::check(&resolved, &machine)?;
         let mut threads = threads::threads(&resolved);
@@ -177,12 +117,11 @@ impl Plan {
         let processing = Processing::of(configuration).map_err(not_allowed)?;
         let budget = memory::budget(&resolved, &pools, processing.as_ref());
         limit::check(&budget, limit::machine_memory()).map_err(not_allowed)?;
+        let topology = topology::of(&resolved, processing.as_ref(), threads, pools);
         Ok(Plan {
             title: configuration.run.title.clone(),
-            rings: threads::rings(&resolved),
-            threads,
+            topology,
             total_bytes: limit::total(&budget),
-            pools,
             budget,
             directory: configuration.record.directory.display().to_string(),
             files: resolved.files(),
@@ -197,6 +136,10 @@ impl Plan {
     }
 }
 
+fn this_machine(configuration: &Configuration) -> Result<Machine, ConfigError> {
+    Machine::this().map_err(|cause| configuration.invalid(format!("[threads]: {cause}")))
+}
+
 impl<'c> Resolved<'c> {
     fn of(configuration: &'c Configuration) -> Result<Resolved<'c>, ConfigError> {
         let roster = Roster::of(configuration)?;
@@ -205,7 +148,13 @@ impl<'c> Resolved<'c> {
             // Read anew at the start: it is kept nowhere.
             shared_key(configuration).map_err(|error| configuration.invalid(error))?;
         }
-        Ok(Resolved { configuration, roster, units })
+        Ok(Resolved { configuration, roster, units, is_replay: false })
+    }
+
+    /// The same for the replay of what was recorded.
+    fn of_recording(configuration: &'c Configuration) -> Result<Resolved<'c>, ConfigError> {
+        let roster = Roster::of(configuration)?;
+        Ok(Resolved { configuration, roster, units: None, is_replay: true })
     }
 
     fn keeps(&self, table: Table) -> bool {
@@ -219,6 +168,13 @@ impl<'c> Resolved<'c> {
     /// Whether there is anything behind time order but recording.
     fn processes_hits(&self) -> bool {
         Processing::is_in(self.configuration)
+    }
+
+    /// Whether the side of the trigger, which holds it back, is in this process.
+    fn has_gate(&self) -> bool {
+        let Some(units) = &self.units else { return false };
+        let number = gate(&units.readouts, self.configuration);
+        number.is_some_and(|number| self.configuration.hosts(&units.readouts[number].settings))
     }
 
     /// Whether one thread builds all events and one records them.
@@ -269,6 +225,9 @@ impl<'c> Resolved<'c> {
 
     /// Whether emulated boards run beside it.
     fn emulates(&self) -> bool {
+        if self.is_replay {
+            return false;
+        }
         let hits = self.configuration.hit_sources().map(|(source, _)| source);
         let all = hits.chain(self.triggered().map(|(source, _)| source));
         all.into_iter().any(|source| source.endpoint.url.scheme() == "emulate")
@@ -306,8 +265,15 @@ impl<'c> Resolved<'c> {
         let raw = self.keeps(Table::Raw) && !self.readers().is_empty();
         usize::from(self.has_hits())
             + usize::from(self.records_events())
+            + usize::from(self.keeps_coincidences())
             + self.builders().count()
             + usize::from(raw)
+    }
+
+    /// Whether events that are made of hits are recorded.
+    fn keeps_coincidences(&self) -> bool {
+        let is_made = self.has_hits() && self.configuration.process.coincidence.is_some();
+        is_made && self.keeps(Table::Coincidences)
     }
 
     /// The files of the run.
@@ -316,8 +282,7 @@ impl<'c> Resolved<'c> {
         let hits = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
         let of_hits = hits.into_iter().filter(|table| self.has_hits() && self.keeps(*table));
         files.extend(of_hits.map(|table| table.file_name()));
-        let of_hits_together = self.has_hits() && self.configuration.process.coincidence.is_some();
-        if of_hits_together && self.keeps(Table::Coincidences) {
+        if self.keeps_coincidences() {
             files.push(Table::Coincidences.file_name());
         }
         let events = [Table::Events, Table::Fragments].into_iter().filter(|table| self.keeps(*table));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thalweg_transport::placement::list_text;
 
-use super::{BlockPool, Cores, Item, Plan, Ring, Thread};
+use super::{BlockPool, Cores, Item, Plan, Ring, Thread, path};
 
 /// Names on one line: all of a few, the ends of many.
 pub(crate) fn spelled(names: &[&str]) -> String {
@@ -16,7 +16,7 @@ pub(crate) fn spelled(names: &[&str]) -> String {
 }
 
 /// One line of a table: its cells.
-type Line = Vec<String>;
+pub(super) type Line = Vec<String>;
 
 /// Writes lines with their columns under each other; the columns of numbers end there, the others begin there.
 fn table(f: &mut fmt::Formatter<'_>, lines: &[Line], right: &[usize]) -> fmt::Result {
@@ -55,20 +55,25 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (title, lines) in path::tables(&self.topology) {
+            writeln!(f, "{title}")?;
+            table(f, &lines, &[])?;
+            writeln!(f)?;
+        }
         writeln!(f, "threads, on {}", self.cores)?;
         let mut lines = vec![words(["name", "cores", "what it does"])];
         let alike = |a: &Thread, b: &Thread| {
             (&a.does, a.count, &a.cores, a.priority) == (&b.does, b.count, &b.cores, b.priority)
         };
-        lines.extend(self.threads.chunk_by(alike).map(thread_line));
+        lines.extend(self.topology.threads.chunk_by(alike).map(thread_line));
         table(f, &lines, &[])?;
 
         writeln!(f, "\nrings between them")?;
         let mut lines = vec![words(["from", "to", "carries", "batches", "when all are under way"])];
         let alike = |a: &Ring, b: &Ring| {
-            (&a.to, a.carries, a.batches, a.full) == (&b.to, b.carries, b.batches, b.full)
+            (&a.to, &a.carries, a.batches, &a.full) == (&b.to, &b.carries, b.batches, &b.full)
         };
-        lines.extend(self.rings.chunk_by(alike).map(ring_line));
+        lines.extend(self.topology.rings.chunk_by(alike).map(ring_line));
         table(f, &lines, &[3])?;
 
         writeln!(f, "\nblocks for received bytes")?;
@@ -77,7 +82,7 @@ impl fmt::Display for Plan {
             (a.pools, a.blocks, a.block_bytes, a.numa_node, a.huge_pages)
                 == (b.pools, b.blocks, b.block_bytes, b.numa_node, b.huge_pages)
         };
-        lines.extend(self.pools.chunk_by(alike).map(pool_line));
+        lines.extend(self.topology.pools.chunk_by(alike).map(pool_line));
         table(f, &lines, &[])?;
 
         writeln!(f, "\nmemory, MiB")?;

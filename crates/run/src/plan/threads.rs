@@ -10,7 +10,7 @@ use thalweg_readout::Policy;
 use thalweg_record::{Compression, Table};
 
 use super::{Resolved, Ring, Thread};
-use crate::assemble::RAW_BATCHES;
+use crate::assemble::{LOSSES, RAW_BATCHES};
 use crate::config::SourceSettings;
 use crate::pipeline::{BATCHES, EVENT_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
 use crate::units::UnitPlan;
@@ -56,10 +56,16 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
     if resolved.keeps(Table::Raw) && reads(resolved) {
         threads.push(Thread::new("raw", "records received bytes"));
     }
+    threads.push(Thread::new(LOSSES, "lists what was lost when"));
     let record = &configuration.record;
     if record.compression != Compression::None {
         let count = record.compression_workers * resolved.writers();
         threads.push(Thread { count, ..Thread::new("compress", "compresses what is recorded") });
+    }
+    let boards =
+        configuration.hit_sources().filter(|(source, _)| source.endpoint.url.scheme() == "dig2").count();
+    if boards > 0 && !resolved.is_replay {
+        threads.push(Thread { count: boards, ..Thread::new("keeper", "sees whether its board is there") });
     }
     if resolved.emulates() {
         threads.push(Thread::new("emulate", "the emulated boards, and what triggers them"));
@@ -79,11 +85,9 @@ fn of_hits(source: &SourceSettings, threads: &mut Vec<Thread>) {
 /// Those of the units that this process hosts.
 fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>) {
     let configuration = resolved.configuration;
-    let mut reads = false;
     for (readout, boards) in units.readouts.iter().zip(&units.topology.readouts) {
         let unit = &readout.settings;
         if configuration.hosts(unit) {
-            reads = true;
             let names: Vec<&str> = unit.sources.iter().map(|name| &name[..]).collect();
             let does = format!("reads {}, builds events of {} boards", super::spelled(&names), boards.len());
             threads.push(Thread::new(format!("{}-read", unit.name), does));
@@ -99,8 +103,7 @@ fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>
         let does = "assigns events to builder units";
         threads.push(Thread { url: Some(manager.url()), ..Thread::new(&manager.name, does) });
     }
-    let tells = configuration.busy.udp.is_some() || configuration.busy.http.is_some();
-    if reads && (tells || resolved.emulates()) {
+    if resolved.has_gate() {
         threads.push(Thread::new("gate", "holds triggers back while the manager says BUSY"));
     }
 }
@@ -117,12 +120,12 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         let (name, workers) = (&source.head.name, source.head.workers);
         let full = when_full(source);
         let decode = format!("{name}-decode");
-        let ring = |from: &str, to: &str, carries, full| Ring {
+        let ring = |from: &str, to: &str, carries: &str, full: &str| Ring {
             from: from.to_owned(),
             to: to.to_owned(),
-            carries,
+            carries: carries.to_owned(),
             batches: BATCHES * workers.max(1),
-            full,
+            full: full.to_owned(),
         };
         if workers == 0 {
             rings.push(ring(name, "order", "hits", full));
@@ -135,15 +138,15 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
     let built = |from: String, to: &str| Ring {
         from,
         to: to.to_owned(),
-        carries: "events",
+        carries: "events".to_owned(),
         batches: EVENT_BATCHES,
-        full: "BUSY; it waits, and boards are not read",
+        full: "BUSY; it waits, and boards are not read".to_owned(),
     };
     if resolved.builds_here() {
         rings.push(built("build".to_owned(), "record"));
     }
     if resolved.slices_hits() {
-        let full = "it waits, and so do its sources";
+        let full = "it waits, and so do its sources".to_owned();
         rings.push(Ring { full, ..built("order".to_owned(), "record") });
     }
     for readout in resolved.units.iter().flat_map(|units| &units.readouts) {
@@ -156,9 +159,9 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         rings.extend(resolved.readers().into_iter().map(|from| Ring {
             from,
             to: "raw".to_owned(),
-            carries: "received bytes",
+            carries: "received bytes".to_owned(),
             batches: RAW_BATCHES,
-            full: "it waits",
+            full: "it waits".to_owned(),
         }));
     }
     if let Some(follow) = &configuration.follow
@@ -167,9 +170,9 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         rings.push(Ring {
             from: resolved.reader_of(source),
             to: "emulate".to_owned(),
-            carries: "triggers",
+            carries: "triggers".to_owned(),
             batches: TRIGGERS_WAITING,
-            full: "triggers are refused, and counted",
+            full: "triggers are refused, and counted".to_owned(),
         });
     }
     rings
@@ -179,9 +182,9 @@ fn to_process() -> Ring {
     Ring {
         from: "order".to_owned(),
         to: "process".to_owned(),
-        carries: "ordered hits",
+        carries: "ordered hits".to_owned(),
         batches: SELECTED_BATCHES,
-        full: "it waits, and so do its sources",
+        full: "it waits, and so do its sources".to_owned(),
     }
 }
 

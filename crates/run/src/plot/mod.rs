@@ -5,6 +5,7 @@
 //!              energy per channel            ├─ energy, channel by channel, logarithmic
 //!              energy–PSD plane              ├─ the plane as a map, and the sum per source
 //!              hits in time                  └─ the rate
+//!  list of losses ─► Lanes ─► beneath either picture
 //!  events, raw bytes ─► Timeline (sums over stretches of time) ─► timeline_svg ─► one SVG file
 //! ```
 //! Pure: hits in, text out. Filling costs a few nanoseconds per hit and a bounded amount of memory, so that a run
@@ -12,15 +13,17 @@
 
 mod colour;
 mod lines;
+mod losses;
 mod page;
 mod panel;
 mod raster;
 mod scale;
 mod spectra;
-mod svg;
+pub(crate) mod svg;
 mod timeline;
 
 pub use lines::{Chart, Series, lines_svg};
+pub use losses::Lanes;
 pub use page::{Facts, PlotSource, spectra_svg};
 pub use spectra::{Histogram, Plane, Rate, Spectra};
 pub use timeline::{Line, Sum, TimeFacts, TimePanel, Timeline, timeline_svg};

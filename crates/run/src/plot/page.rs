@@ -9,6 +9,7 @@
 //! ```
 
 use super::colour;
+use super::losses::Lanes;
 use super::panel::{Frame, GREY, INK, PlaneView};
 use super::scale::{Scale, grouped, round_step, short_number, three_digits};
 use super::spectra::{Histogram, Spectra};
@@ -56,8 +57,8 @@ pub struct PlotSource<'a> {
     pub channels: u16,
 }
 
-/// Draws the recorded spectra as one SVG document.
-pub fn spectra_svg(spectra: &Spectra, facts: &Facts) -> String {
+/// Draws the recorded spectra as one SVG document, the losses of the run beneath them.
+pub fn spectra_svg(spectra: &Spectra, losses: &Lanes, facts: &Facts) -> String {
     let channels = chosen(spectra, facts);
     let (columns, panel_height) = match channels.len() {
         0..=1 => (1, 230.0),
@@ -68,7 +69,8 @@ pub fn spectra_svg(spectra: &Spectra, facts: &Facts) -> String {
     };
     let rows = channels.len().div_ceil(columns);
     let grid_height = rows as f64 * (panel_height + GAP) + 12.0;
-    let height = HEADER + grid_height + 66.0 + 320.0 + 104.0 + 96.0 + 84.0;
+    let lanes_y = HEADER + grid_height + 44.0 + 320.0 + 104.0 + 96.0 + 78.0;
+    let height = lanes_y + 28.0 + losses.height();
     let mut svg = Svg::new(WIDTH, height);
     svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height }, "#fdfdfc", "none");
     header(&mut svg, spectra, facts);
@@ -76,6 +78,7 @@ pub fn spectra_svg(spectra: &Spectra, facts: &Facts) -> String {
     let middle = HEADER + grid_height + 44.0;
     plane_and_sums(&mut svg, spectra, facts, middle);
     rate(&mut svg, spectra, middle + 320.0 + 104.0);
+    losses.draw(&mut svg, (LEFT, lanes_y - 12.0), INNER);
     footer(&mut svg, facts, height - 22.0);
     svg.finish(facts.title, &summary(spectra, facts))
 }
@@ -378,7 +381,7 @@ mod tests {
     fn any_number_of_channels_and_hits_makes_a_picture_without_bad_numbers() {
         for channels in [1, 2, 3, 4, 5, 7, 16, 40, 300] {
             for hits in [0, 1, 5, 10_000] {
-                let text = spectra_svg(&spectra_of(channels, hits), &facts());
+                let text = spectra_svg(&spectra_of(channels, hits), &Lanes::default(), &facts());
                 assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
                 for word in ["NaN", "inf", "=\"-"] {
                     assert!(!text.contains(word), "{word} with {channels} channels and {hits} hits");
@@ -401,7 +404,7 @@ mod tests {
 
     #[test]
     fn the_facts_are_in_the_picture() {
-        let text = spectra_svg(&spectra_of(4, 1000), &facts());
+        let text = spectra_svg(&spectra_of(4, 1000), &Lanes::default(), &facts());
         for words in [
             "a &lt;run&gt;",
             "5 hits recorded  ·  hits lost: unknown, ≥ 130 frames (≈ 2.0 %)",

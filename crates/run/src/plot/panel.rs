@@ -33,7 +33,7 @@ pub struct Frame {
 impl Frame {
     /// Draws grid, axis lines and tick numbers.
     pub fn draw(&self, svg: &mut Svg) {
-        let Area { x, y, width, height } = self.area;
+        let Area { x, width, height, .. } = self.area;
         for value in self.y.ticks((height / 34.0) as usize) {
             let at = self.down(value);
             svg.line((x, at), (x + width, at), GRID);
@@ -41,6 +41,12 @@ impl Frame {
                 svg.words(x - 7.0, at + 3.6, TICK.end(), &short_number(value));
             }
         }
+        self.draw_x(svg);
+    }
+
+    /// Draws the x axis alone, with its tick numbers.
+    pub fn draw_x(&self, svg: &mut Svg) {
+        let Area { x, y, width, height } = self.area;
         for value in self.x.ticks((width / 60.0).max(2.0) as usize) {
             let at = self.across(value);
             svg.line((at, y + height), (at, y + height + 4.0), AXIS);

@@ -85,6 +85,16 @@ impl Svg {
         );
     }
 
+    /// A filled rectangle that shows words to whoever points at it.
+    pub fn mark(&mut self, area: Area, fill: &str, opacity: f64, words: &str) {
+        let Area { x, y, width, height } = area;
+        let _ = writeln!(
+            self.text,
+            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{fill}" fill-opacity="{opacity:.2}"><title>{}</title></rect>"#,
+            escaped(words)
+        );
+    }
+
     /// A thin straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str) {
         let ((x1, y1), (x2, y2)) = (from, to);

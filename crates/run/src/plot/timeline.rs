@@ -7,7 +7,10 @@
 
 use std::fmt::Write;
 
+use thalweg_record::LossRow;
+
 use super::colour;
+use super::losses::Lanes;
 use super::panel::{Frame, GREY, INK};
 use super::scale::Scale;
 use super::svg::{Area, Svg, Type};
@@ -126,19 +129,23 @@ const HEADER: f64 = 122.0;
 const PANEL: f64 = 128.0;
 const GAP: f64 = 78.0;
 
-/// Draws the panels below each other, over one time axis.
-pub fn timeline_svg(panels: &[TimePanel], facts: &TimeFacts) -> String {
-    let height = HEADER + panels.len() as f64 * (PANEL + GAP) + 24.0;
+/// Draws the panels below each other, over one time axis, and the losses beneath them.
+pub fn timeline_svg(panels: &[TimePanel], losses: &[LossRow], facts: &TimeFacts) -> String {
+    let lines = || panels.iter().flat_map(|panel| &panel.lines);
+    let end_s = lines().map(|line| line.step_s * line.values.len() as f64).fold(0.0, f64::max);
+    let lanes = Lanes::of(losses, end_s);
+    let end_s = if losses.is_empty() { end_s } else { lanes.end_s() };
+    let lanes_y = HEADER + panels.len() as f64 * (PANEL + GAP);
+    let height = lanes_y + lanes.height() + 24.0;
     let mut svg = Svg::new(WIDTH, height);
     svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height }, "#fdfdfc", "none");
     svg.words(32.0, 48.0, Type::new(25.0, INK).strong(), facts.title);
     svg.words(32.0, 72.0, Type::new(13.0, GREY), facts.summary);
-    let lines = || panels.iter().flat_map(|panel| &panel.lines);
-    let end_s = lines().map(|line| line.step_s * line.values.len() as f64).fold(0.0, f64::max);
     for (index, panel) in panels.iter().enumerate() {
         let y = HEADER + index as f64 * (PANEL + GAP);
         draw_panel(&mut svg, panel, Area { x: LEFT, y, width: WIDTH - LEFT - RIGHT, height: PANEL }, end_s);
     }
+    lanes.draw(&mut svg, (LEFT, lanes_y - 12.0), WIDTH - LEFT - RIGHT);
     svg.words(32.0, height - 22.0, Type::new(11.0, GREY), facts.footer);
     svg.words(WIDTH - RIGHT, height - 22.0, Type::new(11.0, GREY).end(), facts.software);
     svg.finish(facts.title, facts.summary)
@@ -223,7 +230,7 @@ mod tests {
                 lines: vec![line],
             };
             let facts = TimeFacts { title: "a <run>", summary: "", footer: "", software: "" };
-            let text = timeline_svg(&[panel], &facts);
+            let text = timeline_svg(&[panel], &[], &facts);
             assert!(
                 text.starts_with("<svg ") && text.ends_with("</svg>\n") && text.contains("a &lt;run&gt;")
             );

@@ -1,29 +1,21 @@
 //! The path as the page draws it: each stage with what goes in and comes out, and every loss where it happened.
 //!
 //! ```text
-//!  ledger by source ─ added up by path, stage and unit ─► a line per stage, in path order, with rates and losses
-//!                       hits │ events
+//!  topology ─► places of the path ─┐
+//!  ledger by source ───────────────┴─► a line per place, in path order, with rates and losses          hits │ events
 //! ```
 //! Hits and triggered events go two ways and are counted in different units, so each has lines of its own: in one sum, the losses of
 //! one are hidden by the unit of the other.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use thalweg_data::Stage;
+use thalweg_data::Unit;
 use thalweg_data::ledger::{Entries, Loss, Quality};
-use thalweg_data::{Stage, Unit};
+use thalweg_data::topology::Lane;
+use thalweg_monitor::state::{FlowPlace, FlowStage, LostIn};
 
 use crate::supervise::LiveState;
-
-/// Which way data go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Path {
-    /// Self-triggered boards: hits, and the coincidences that are made of them.
-    Hits,
-    /// Triggered boards and time slices: fragments, and the events that are built of them.
-    Events,
-}
 
 /// Sums of one stage in one unit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,154 +27,76 @@ struct Sums {
     lost: u64,
 }
 
-/// All stages of one moment.
-type Flow = BTreeMap<(Path, Stage, Unit), Sums>;
-
-/// One line of the picture: a stage of one path, in one unit.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Line {
-    path: Path,
-    stage: Stage,
-    unit: Unit,
-    #[serde(rename = "in")]
-    input: u64,
-    #[serde(rename = "out")]
-    output: u64,
-    filtered: u64,
-    held: u64,
-    /// In `unit`; what is lost in other units is in `lost_in`.
-    lost: u64,
-    in_rate_hz: f64,
-    out_rate_hz: f64,
-    filtered_rate_hz: f64,
-    /// Everything lost here, each source in the finest unit in which it is counted.
-    lost_in: Vec<LostIn>,
-    /// The same by source and reason, in all units.
-    losses: Vec<Loss>,
-    ring_fill: Option<f64>,
-}
-
-/// What a stage lost in one unit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct LostIn {
-    unit: Unit,
-    count: u64,
-    /// The least certain of its losses.
-    quality: Quality,
-    /// Of what came in since the start, 0 to 1; `None` where the unit comes into being.
-    share: Option<f64>,
-    /// Of what came in within the window of the rates.
-    share_now: Option<f64>,
-}
-
-/// A stage of a path, and the units in which it may be drawn: the first that it counts.
-type Place = (Stage, &'static [Unit]);
-
+/// A stage is drawn in the first of these units that it counts.
 const OF_HITS: &[Unit] = &[Unit::Hits, Unit::Events, Unit::Frames, Unit::Datagrams, Unit::Bytes];
 const OF_EVENTS: &[Unit] =
     &[Unit::Events, Unit::Fragments, Unit::Datagrams, Unit::Frames, Unit::Bytes, Unit::Hits];
-
-/// The stages of hits: cuts on hits come before coincidence, those on the events that it makes behind it.
-const HITS: &[Place] = &[
-    (Stage::Sender, OF_HITS),
-    (Stage::Wire, OF_HITS),
-    (Stage::Receive, OF_HITS),
-    (Stage::Raw, OF_HITS),
-    (Stage::Unpack, OF_HITS),
-    (Stage::Decode, OF_HITS),
-    (Stage::Order, OF_HITS),
-    (Stage::Cut, &[Unit::Hits]),
-    (Stage::Coincide, OF_HITS),
-    (Stage::Cut, &[Unit::Events]),
-    (Stage::Record, OF_HITS),
-];
-
-const EVENTS: &[Place] = &[
-    (Stage::Trigger, OF_EVENTS),
-    (Stage::Sender, OF_EVENTS),
-    (Stage::Wire, OF_EVENTS),
-    (Stage::Receive, OF_EVENTS),
-    (Stage::Raw, OF_EVENTS),
-    (Stage::Unpack, OF_EVENTS),
-    (Stage::TimeSlice, OF_EVENTS),
-    (Stage::Build, OF_EVENTS),
-    (Stage::Ship, OF_EVENTS),
-    (Stage::Record, OF_EVENTS),
-];
 
 /// A loss that is counted in several units is shown in the first of these.
 const FINEST: [Unit; 6] =
     [Unit::Hits, Unit::Fragments, Unit::Events, Unit::Frames, Unit::Datagrams, Unit::Bytes];
 
-/// Which way what is counted here goes.
-fn path(state: &LiveState, source: &str, stage: Stage, unit: Unit) -> Path {
-    let is_built = matches!(stage, Stage::Trigger | Stage::TimeSlice | Stage::Build | Stage::Ship);
-    let of_hits = |source: &str| state.sources.iter().any(|of| of.links == 0 && of.name == source);
-    match source {
-        crate::roster::COINCIDENCES => Path::Hits,
-        _ if is_built || matches!(unit, Unit::Fragments | Unit::Events) => Path::Events,
-        _ if of_hits(source) => Path::Hits,
-        _ => Path::Events,
+fn units_of(lane: Lane) -> &'static [Unit] {
+    match lane {
+        Lane::Hits => OF_HITS,
+        Lane::Events => OF_EVENTS,
     }
 }
 
-/// Adds up a ledger of all sources.
-fn sums(state: &LiveState, ledger: &[Entries]) -> Flow {
-    let mut flow = Flow::new();
-    for entry in ledger {
-        let Entries { source, stage, unit, .. } = entry;
-        let sums = flow.entry((path(state, source, *stage, *unit), *stage, *unit)).or_default();
+/// Adds up what is counted at a place, by unit.
+fn sums(place: &FlowPlace, ledger: &[Entries]) -> BTreeMap<Unit, Sums> {
+    let mut found: BTreeMap<Unit, Sums> = BTreeMap::new();
+    let is_here = |entry: &&Entries| entry.stage == place.stage && has(place, &entry.source, entry.unit);
+    for entry in ledger.iter().filter(is_here) {
+        let sums = found.entry(entry.unit).or_default();
         sums.input += entry.input;
         sums.output += entry.output;
         sums.filtered += entry.filtered;
         sums.held += entry.held;
         sums.lost += entry.lost.values().sum::<u64>();
     }
-    flow
+    found
+}
+
+fn has(place: &FlowPlace, source: &str, unit: Unit) -> bool {
+    place.counted.iter().any(|(name, of)| name == source && *of == unit)
 }
 
 /// The lines of the picture. Counts are those of now, rates those over the state's whole snapshots.
-pub(super) fn lines(state: &LiveState) -> Vec<Line> {
+pub(super) fn lines(state: &LiveState) -> Vec<FlowStage> {
+    state.flow_places.iter().filter_map(|place| line(state, place)).collect()
+}
+
+fn line(state: &LiveState, place: &FlowPlace) -> Option<FlowStage> {
     let window = &state.rate_window;
-    let flow = |ledger| sums(state, ledger);
-    let (now, later, before) = (flow(&state.ledger), flow(&window.now), flow(&window.before));
-    let places = [(Path::Hits, HITS), (Path::Events, EVENTS)];
-    let places = places.into_iter().flat_map(|(path, places)| places.iter().map(move |place| (path, *place)));
-    places
-        .filter_map(|(path, (stage, units))| {
-            let unit = units.iter().copied().find(|unit| now.contains_key(&(path, stage, *unit)))?;
-            let sums = now[&(path, stage, unit)];
-            let at = |flow: &Flow, unit| flow.get(&(path, stage, unit)).copied().unwrap_or_default();
-            let (recent, earlier) = (at(&later, unit), at(&before, unit));
-            let losses = losses(state, path, stage, units);
-            Some(Line {
-                path,
-                stage,
-                unit,
-                input: sums.input,
-                output: sums.output,
-                filtered: sums.filtered,
-                held: sums.held,
-                lost: sums.lost,
-                in_rate_hz: window.per_second(recent.input, earlier.input),
-                out_rate_hz: window.per_second(recent.output, earlier.output),
-                filtered_rate_hz: window.per_second(recent.filtered, earlier.filtered),
-                lost_in: lost_in(&losses, |unit| [at(&now, unit), at(&later, unit), at(&before, unit)]),
-                losses,
-                ring_fill: ring_fill(state, path, stage),
-            })
-        })
-        .collect()
+    let now = sums(place, state.ledger.as_deref().unwrap_or_default());
+    let (later, before) = (sums(place, &window.now), sums(place, &window.before));
+    let unit = units_of(place.path).iter().copied().find(|unit| now.contains_key(unit))?;
+    let at = |sums: &BTreeMap<Unit, Sums>, unit| sums.get(&unit).copied().unwrap_or_default();
+    let (sums, recent, earlier) = (at(&now, unit), at(&later, unit), at(&before, unit));
+    let losses = losses(state, place);
+    Some(FlowStage {
+        path: place.path,
+        stage: place.stage,
+        unit,
+        input: sums.input,
+        output: sums.output,
+        filtered: sums.filtered,
+        held: sums.held,
+        lost: sums.lost,
+        in_rate_hz: window.per_second(recent.input, earlier.input),
+        out_rate_hz: window.per_second(recent.output, earlier.output),
+        filtered_rate_hz: window.per_second(recent.filtered, earlier.filtered),
+        lost_in: lost_in(&losses, |unit| [at(&now, unit), at(&later, unit), at(&before, unit)]),
+        losses,
+        ring_fill: ring_fill(state, place),
+    })
 }
 
 /// The losses of one line. One that is seen as a gap and counted where it was refused is told there only.
-fn losses(state: &LiveState, of: Path, stage: Stage, units: &[Unit]) -> Vec<Loss> {
-    let is_here = |loss: &&Loss| {
-        loss.stage == stage
-            && units.contains(&loss.unit)
-            && path(state, &loss.source, stage, loss.unit) == of
-            && !loss.is_echo()
-    };
+fn losses(state: &LiveState, place: &FlowPlace) -> Vec<Loss> {
+    let is_here =
+        |loss: &&Loss| loss.stage == place.stage && has(place, &loss.source, loss.unit) && !loss.is_echo();
     state.losses.iter().filter(is_here).cloned().collect()
 }
 
@@ -233,13 +147,13 @@ fn worse(one: Quality, other: Quality) -> Quality {
 }
 
 /// How full the ring behind a stage is, where there is one.
-fn ring_fill(state: &LiveState, path: Path, stage: Stage) -> Option<f64> {
-    match (path, stage) {
-        (Path::Hits, Stage::Decode) => {
+fn ring_fill(state: &LiveState, place: &FlowPlace) -> Option<f64> {
+    match (place.path, place.stage) {
+        (Lane::Hits, Stage::Decode) => {
             let of_hits = state.sources.iter().filter(|source| source.links == 0);
             of_hits.map(|source| source.ring_fill).reduce(f64::max)
         }
-        (Path::Events, Stage::Build) => state.events.as_ref().map(|events| events.look.ring_fill),
+        (Lane::Events, Stage::Build) => state.events.as_ref().map(|events| events.look.ring_fill),
         _ => None,
     }
 }
@@ -262,11 +176,40 @@ mod tests {
         Loss { source: source.into(), stage, reason, unit, count, of: 1000, quality, advice }
     }
 
+    /// A run with hits, coincidences, cuts on both, and triggered boards.
+    const MIXED: &str = r#"
+[[source]]
+name = "ge"
+format = "digitizer2"
+url = "udp://127.0.0.1:51940"
+
+[[source]]
+name = "tracker"
+format = "fragment"
+url = "udp://127.0.0.1:51950"
+
+[coincidence]
+window_ps = 100_000
+
+[[cut]]
+name = "low"
+keep = "energy > 100"
+
+[[cut]]
+name = "pairs"
+on = "event"
+keep = "multiplicity > 2"
+"#;
+
     fn mixed() -> LiveState {
+        let path = std::path::Path::new("mixed.toml");
+        let configuration = crate::config::Configuration::parse(path, MIXED.to_owned()).expect("it is valid");
+        let plan = crate::plan::Plan::of(&configuration).expect("it can be planned");
         let source = |name: &str, links| SourceState { name: name.into(), links, ..SourceState::default() };
         LiveState {
             sources: vec![source("ge", 0), source("tracker", 1)],
-            ledger: vec![
+            flow_places: crate::supervise::flow_places(&plan.topology, &plan.roster).into(),
+            ledger: Some(vec![
                 entry("ge", Stage::Wire, Unit::Datagrams, 1000, 20),
                 entry("ge", Stage::Wire, Unit::Frames, 2000, 40),
                 entry("ge", Stage::Cut, Unit::Hits, 500, 0),
@@ -275,7 +218,7 @@ mod tests {
                 entry("tracker", Stage::Receive, Unit::Datagrams, 300, 0),
                 entry("events", Stage::Build, Unit::Events, 100, 0),
                 entry(crate::roster::COINCIDENCES, Stage::Cut, Unit::Events, 50, 0),
-            ],
+            ]),
             losses: vec![
                 loss("ge", Stage::Wire, LossReason::DatagramGap, Unit::Datagrams, 18),
                 loss("ge", Stage::Wire, LossReason::BufferGap, Unit::Datagrams, 2),
@@ -288,6 +231,17 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_that_data_pass_twice_is_two_lines() {
+        let state = mixed();
+        let stages = |lane| {
+            let own = state.flow_places.iter().filter(move |place| place.path == lane);
+            own.map(|place| place.stage.word()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(stages(Lane::Hits), "wire receive unpack decode order cut coincide cut record");
+        assert_eq!(stages(Lane::Events), "wire receive unpack build record");
+    }
+
+    #[test]
     fn the_flow_of_a_mixed_run_has_the_losses_of_hits_and_of_triggers() {
         let state = mixed();
         let lines = lines(&state);
@@ -296,8 +250,8 @@ mod tests {
             let lost = &wire(path).expect("drawn").lost_in;
             lost.iter().map(|lost| (lost.unit, lost.count, lost.share)).collect::<Vec<_>>()
         };
-        assert_eq!(told(Path::Hits), [(Unit::Frames, 40, Some(0.02))], "datagrams and frames are one loss");
-        assert_eq!(told(Path::Events), [(Unit::Fragments, 3, Some(0.01))], "what was refused is lost there");
+        assert_eq!(told(Lane::Hits), [(Unit::Frames, 40, Some(0.02))], "datagrams and frames are one loss");
+        assert_eq!(told(Lane::Events), [(Unit::Fragments, 3, Some(0.01))], "what was refused is lost there");
     }
 
     #[test]
@@ -306,15 +260,15 @@ mod tests {
         let lines = lines(&state);
         let places: Vec<_> = lines.iter().map(|line| (line.path, line.stage, line.unit)).collect();
         let of_hits = [
-            (Path::Hits, Stage::Wire, Unit::Frames),
-            (Path::Hits, Stage::Cut, Unit::Hits),
-            (Path::Hits, Stage::Coincide, Unit::Hits),
-            (Path::Hits, Stage::Cut, Unit::Events),
+            (Lane::Hits, Stage::Wire, Unit::Frames),
+            (Lane::Hits, Stage::Cut, Unit::Hits),
+            (Lane::Hits, Stage::Coincide, Unit::Hits),
+            (Lane::Hits, Stage::Cut, Unit::Events),
         ];
         let of_events = [
-            (Path::Events, Stage::Wire, Unit::Fragments),
-            (Path::Events, Stage::Receive, Unit::Datagrams),
-            (Path::Events, Stage::Build, Unit::Events),
+            (Lane::Events, Stage::Wire, Unit::Fragments),
+            (Lane::Events, Stage::Receive, Unit::Datagrams),
+            (Lane::Events, Stage::Build, Unit::Events),
         ];
         assert_eq!(places, [&of_hits[..], &of_events[..]].concat());
     }

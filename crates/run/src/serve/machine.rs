@@ -33,7 +33,7 @@ pub(super) fn look(
         "threads": threads(),
         "plan": plan,
         "sources": sources.collect::<Vec<_>>(),
-        "ledger": state.ledger,
+        "ledger": state.ledger.as_deref().unwrap_or_default(),
         "disk_free_bytes": state.disk_free_bytes,
     })
 }

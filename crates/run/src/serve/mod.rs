@@ -19,12 +19,19 @@ mod watchman;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use thalweg_data::{Books, Flags, RunState};
-use thalweg_monitor::{Command, Experiment, Message, MonitorError, Refused, StartRun};
+use thalweg_monitor::alarm::Alarm;
+use thalweg_monitor::history::{History, Past};
+use thalweg_monitor::state::{LiveState, SourceState};
+use thalweg_monitor::{
+    Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, Refused, StartRun,
+};
 use thalweg_order::pulse::Pulse;
 use thalweg_order::spectrum::SpectrumSet;
+use thalweg_record::RunDirectory;
 
 pub use messages::MessageLog;
 pub use thalweg_monitor::Monitor;
@@ -34,7 +41,6 @@ use crate::config::Configuration;
 use crate::plan::Plan;
 use crate::station::{NewRun, Station};
 use crate::supervise::{self, CommandError, EndWhen, RunHandle};
-use live::Live;
 
 /// What is served.
 pub enum Subject {
@@ -49,9 +55,13 @@ pub struct Served {
     subject: Subject,
     configuration: Configuration,
     plan: Value,
-    live: Mutex<Live>,
+    /// Those of the configuration, for the time before the first run.
+    sources: Vec<SourceState>,
     messages: MessageLog,
-    alarms: Mutex<Value>,
+    alarms: Mutex<Vec<Alarm>>,
+    began: Instant,
+    /// The rates since then, noted by the watchman.
+    history: Mutex<History>,
     /// What the host had thrown away when the run of this number started.
     host: Mutex<(u64, host::Counters)>,
 }
@@ -59,14 +69,16 @@ pub struct Served {
 impl Served {
     /// What is served of runs of this configuration.
     pub fn new(subject: Subject, configuration: Configuration, messages: MessageLog) -> Served {
-        let plan = Plan::of(&configuration).ok().and_then(|plan| serde_json::to_value(plan).ok());
+        let plan = Plan::of(&configuration).ok();
         Served {
             subject,
             configuration,
-            plan: plan.unwrap_or_default(),
-            live: Mutex::default(),
+            sources: plan.as_ref().map_or_else(Vec::new, |plan| supervise::configured_sources(&plan.roster)),
+            plan: plan.and_then(|plan| serde_json::to_value(plan).ok()).unwrap_or_default(),
             messages,
-            alarms: Mutex::new(json!([])),
+            alarms: Mutex::default(),
+            began: Instant::now(),
+            history: Mutex::default(),
             host: Mutex::new((0, host::counters())),
         }
     }
@@ -101,7 +113,7 @@ impl Served {
     }
 
     /// The alarms as they stand, to be shown with the state.
-    fn set_alarms(&self, alarms: Value) {
+    fn set_alarms(&self, alarms: Vec<Alarm>) {
         *self.alarms.lock().unwrap_or_else(PoisonError::into_inner) = alarms;
     }
 
@@ -119,6 +131,22 @@ impl Served {
         Ok(run.state().state)
     }
 
+    /// Notes a state for whoever looks later.
+    fn note(&self, state: &LiveState) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.note(self.began.elapsed().as_secs_f64(), state);
+    }
+
+    /// What is known although nothing runs: the sources of the configuration, and the disk.
+    fn before_the_first_run(&self, state: &LiveState) -> LiveState {
+        let left = RunDirectory::bytes_left_for(&self.configuration.record.directory);
+        LiveState {
+            sources: self.sources.clone(),
+            disk_free_bytes: left.unwrap_or(state.disk_free_bytes),
+            ..state.clone()
+        }
+    }
+
     fn ask(&self, command: &supervise::Command) -> Result<RunState, Refused> {
         let run = self.handle();
         match &self.subject {
@@ -134,25 +162,38 @@ fn refused(error: &CommandError) -> Refused {
     Refused::new(format!("`{}`: the run is {}", error.command, error.state), error.advice)
 }
 
-fn pulse(pulse: &Pulse) -> Value {
+fn pulse(pulse: &Pulse) -> PulseTrace {
+    let Pulse { time_ps, energy, energy_short, ns_per_sample, truncated, .. } = *pulse;
     let names = Flags::NAMES.iter().filter(|(flag, _)| pulse.flags.has(*flag)).map(|(_, name)| *name);
-    json!({
-        "time_ps": pulse.time_ps, "energy": pulse.energy, "energy_short": pulse.energy_short,
-        "flags": names.collect::<Vec<_>>(), "ns_per_sample": pulse.ns_per_sample,
-        "analog": pulse.analog, "digital": pulse.digital, "digital_kinds": pulse.digital_kinds,
-        "truncated": pulse.truncated,
-    })
+    PulseTrace {
+        time_ps,
+        energy,
+        energy_short,
+        flags: names.collect(),
+        ns_per_sample,
+        analog: pulse.analog.clone(),
+        digital: pulse.digital.clone(),
+        digital_kinds: pulse.digital_kinds.clone(),
+        truncated,
+    }
 }
 
 impl Experiment for Served {
-    fn state(&self) -> Value {
+    fn state(&self) -> LiveState {
         let run = self.handle();
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = live.look(&run, &self.configuration);
-        drop(self.host_at_start(run.state().run));
-        state["alarms"] = self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        state["messages"] = json!(self.messages.after(0));
-        state
+        let state = run.state();
+        drop(self.host_at_start(state.run.number));
+        let state = if state.run.number == 0 { Arc::new(self.before_the_first_run(&state)) } else { state };
+        LiveState {
+            alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            messages: self.messages.after(0),
+            ..live::served(&state, run.observed(), &self.configuration)
+        }
+    }
+
+    fn past(&self, seconds: f64) -> Past {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.past(self.began.elapsed().as_secs_f64(), seconds)
     }
 
     fn messages_after(&self, number: u64) -> Vec<Message> {
@@ -180,17 +221,17 @@ impl Experiment for Served {
         known.is_some_and(|channel| channel.energy_kev.is_some())
     }
 
-    fn pulse_channels(&self) -> Value {
+    fn pulse_channels(&self) -> Vec<PulseChannel> {
         let run = self.handle();
-        let Some(observed) = run.observed() else { return json!([]) };
+        let Some(observed) = run.observed() else { return Vec::new() };
         let channel = |channel: u16| {
             let name = observed.channels.get(channel).map(|known| known.name.clone());
-            json!({ "channel": channel, "name": name, "source": self.source_of(channel) })
+            PulseChannel { channel, name, source: self.source_of(channel) }
         };
         observed.pulses.channels().into_iter().map(channel).collect()
     }
 
-    fn pulses(&self, channel: u16, count: usize) -> Result<Value, Refused> {
+    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, Refused> {
         let run = self.handle();
         let none = || {
             Refused::new(
@@ -247,11 +288,13 @@ impl Experiment for Served {
 
     fn configuration(&self) -> Value {
         let file = self.configuration.file.display().to_string();
-        json!({ "file": file, "text": self.configuration.text, "plan": self.plan })
+        let run = &self.configuration.run;
+        let limits = EndWhen { seconds: run.seconds, hits: run.hits, events: run.events };
+        json!({ "file": file, "text": self.configuration.text, "plan": self.plan, "limits": limits })
     }
 
     fn system(&self) -> Value {
         let state = self.handle().state();
-        machine::look(&state, &self.plan, &self.configuration, &self.host_at_start(state.run).1)
+        machine::look(&state, &self.plan, &self.configuration, &self.host_at_start(state.run.number).1)
     }
 }

@@ -14,6 +14,7 @@ use thalweg_record::{RemovedTables, RunDirectory, RunRecord};
 
 use crate::observed::Observed;
 use crate::preview::preview;
+use crate::recording::bytes_in;
 use crate::supervise::LiveState;
 
 fn refused(error: impl std::fmt::Display) -> Refused {
@@ -154,14 +155,4 @@ fn files(run: &RunDirectory) -> Value {
         .collect();
     files.sort();
     files.into_iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect()
-}
-
-/// What the files of a directory take together; 0 of one that is not there.
-pub(super) fn bytes_in(directory: &Path) -> u64 {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.metadata().ok())
-        .filter(|data| data.is_file())
-        .map(|data| data.len())
-        .sum()
 }

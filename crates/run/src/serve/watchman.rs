@@ -149,11 +149,12 @@ impl Watch {
 
     fn look(&mut self) {
         let state = self.served.state();
+        self.served.note(&state);
         let utc = thalweg_record::utc_text(SystemTime::now());
         for change in self.alarms.look(self.began.elapsed().as_secs_f64(), &utc, &state) {
             self.notifier.tell(&change);
         }
-        self.served.set_alarms(serde_json::to_value(self.alarms.standing()).unwrap_or_default());
+        self.served.set_alarms(self.alarms.standing());
         self.make_room();
     }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use thalweg_record::read::{EventsFile, RecordedEvent, raw_arrivals, raw_sources};
-use thalweg_record::{RunDirectory, RunRecord};
+use thalweg_record::{LossRow, RunDirectory, RunRecord};
 
 use super::{PlotError, SOFTWARE, title};
 use crate::plot::{Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
@@ -63,6 +63,7 @@ pub(super) fn events_picture(
     run: &Path,
     directory: &RunDirectory,
     record: &RunRecord,
+    losses: &[LossRow],
 ) -> Result<String, PlotError> {
     let (mut over_time, mut all) = (Timeline::<EventSum>::default(), EventSum::default());
     let mut event = RecordedEvent::default();
@@ -107,7 +108,7 @@ pub(super) fn events_picture(
     let size =
         all.mean(all.bytes).map_or(String::new(), |bytes| format!("  ·  {bytes:.0} bytes each on average"));
     let summary = format!("{} events recorded{part}{size}  ·  {}", all.events, balance(record));
-    Ok(draw(run, record, &panels, &summary))
+    Ok(draw(run, record, (&panels, losses), &summary))
 }
 
 /// What arrived in one stretch.
@@ -132,6 +133,7 @@ pub(super) fn raw_picture(
     run: &Path,
     directory: &RunDirectory,
     record: &RunRecord,
+    losses: &[LossRow],
 ) -> Result<String, PlotError> {
     let sources = raw_sources(run)?;
     let mut over_time = vec![(RawSum::default(), Timeline::<RawSum>::default()); sources.len()];
@@ -173,7 +175,7 @@ pub(super) fn raw_picture(
         bytes as f64 * 1e-6,
         balance(record)
     );
-    Ok(draw(run, record, &panels, &summary))
+    Ok(draw(run, record, (&panels, losses), &summary))
 }
 
 fn panel(title: &str, y_words: &'static str, least: f64, lines: Vec<crate::plot::Line>) -> TimePanel {
@@ -188,8 +190,13 @@ fn balance(record: &RunRecord) -> &'static str {
     }
 }
 
-fn draw(run: &Path, record: &RunRecord, panels: &[TimePanel], summary: &str) -> String {
+fn draw(
+    run: &Path,
+    record: &RunRecord,
+    (panels, losses): (&[TimePanel], &[LossRow]),
+    summary: &str,
+) -> String {
     let footer = format!("{}  ·  started {}", run.display(), record.started);
     let facts = TimeFacts { title: title(record), summary, footer: &footer, software: SOFTWARE };
-    timeline_svg(panels, &facts)
+    timeline_svg(panels, losses, &facts)
 }

@@ -2,45 +2,19 @@
 
 use std::sync::Mutex;
 
-use serde::Serialize;
 use thalweg_build::unit::BuilderUnit;
 use thalweg_build::{Builder, Histogram};
-use thalweg_data::{Closing, Events};
+use thalweg_data::Events;
+use thalweg_monitor::state::BuildLook;
 
-/// The builder's state at one look.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct BuildLook {
-    /// Events passed on so far, by why they were closed: complete, age, depth, end, unit lost.
-    pub closed: [u64; Closing::ALL.len()],
-    /// Lowest and highest trigger of them.
-    pub numbers: Option<(u64, u64)>,
-    /// Triggers with fragments that wait for others.
-    pub open_events: usize,
-    /// Triggers from the oldest that is open to the newest that was seen.
-    pub span: u64,
-    /// Payload that waits, bytes.
-    pub held_bytes: u64,
-    /// Half of all events are at most so large, bytes.
-    pub median_event_bytes: u64,
-    /// Event sizes: the smallest of each bin, and how many.
-    pub event_bytes: Vec<(u64, u64)>,
-    /// Half of all events were built within this time of their first fragment, nanoseconds.
-    pub median_build_ns: u64,
-    /// All but one in a hundred.
-    pub p99_build_ns: u64,
-    /// Build times, as the sizes.
-    pub build_ns: Vec<(u64, u64)>,
-    /// Whether the trigger is held back now.
-    pub busy: bool,
-    /// Share of the run so far in which it was, 0 to 1; `None` where builder units are elsewhere.
-    pub busy_share: Option<f64>,
-    /// How full the ring to the recorder is, 0 to 1.
-    pub ring_fill: f64,
-}
+use super::missed::MissedTriggers;
 
 /// Written by the building thread now and then, read by anyone.
 #[derive(Debug, Default)]
-pub(crate) struct BuildGauges(Mutex<BuildLook>);
+pub(crate) struct BuildGauges {
+    look: Mutex<BuildLook>,
+    missed: MissedTriggers,
+}
 
 impl BuildGauges {
     /// Counts a batch that was passed on.
@@ -90,31 +64,17 @@ impl BuildGauges {
         (look.event_bytes, look.build_ns) = (event_bytes.filled().collect(), build_ns.filled().collect());
     }
 
+    /// Which triggers boards have missed.
+    pub(crate) fn missed(&self) -> &MissedTriggers {
+        &self.missed
+    }
+
     /// The latest look.
     pub(crate) fn latest(&self) -> BuildLook {
         self.lock().clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BuildLook> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-impl BuildLook {
-    /// Events passed on so far.
-    pub fn events(&self) -> u64 {
-        self.closed.iter().sum()
-    }
-
-    /// Triggers between the first and the last event that made none, `dropped` apart: of these, no board was heard. Also those
-    /// that a number which jumped has left out.
-    pub fn unseen(&self, dropped: u64) -> u64 {
-        let (lowest, highest) = self.numbers.map_or((1, 0), |numbers| numbers);
-        (highest.wrapping_sub(lowest).wrapping_add(1)).saturating_sub(self.events() + dropped)
-    }
-
-    /// Of these, events of which a source was missing.
-    pub fn partial(&self) -> u64 {
-        self.events() - self.closed[Closing::Complete as usize]
+        self.look.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -1,99 +1,23 @@
-//! Live time and dead time of a run: two different things, and each has its name.
-//!
-//! ```text
-//!  trigger: offered, refused ─► dead-time fraction = refused ÷ offered
-//!  BUSY: how long raised     ─► busy fraction = time BUSY ÷ elapsed, live time = elapsed without BUSY
-//!  boards: real, dead time   ─► of each source, as its boards report it
-//! ```
-//! With triggers at random both agree. With triggers in bursts they do not: a short BUSY may cost most of them.
+//! Live time and dead time of a run, from what its trigger, its builder and its boards report.
 
-use serde::Serialize;
 use thalweg_data::SourceId;
+pub(crate) use thalweg_monitor::state::TriggerCounts;
+use thalweg_monitor::state::{BuildLook, DeadTime};
 
-use super::build::BuildLook;
 use crate::observed::Observed;
 
-/// What a trigger has counted so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TriggerCounts {
-    /// Triggers that came.
-    pub(crate) offered: u64,
-    /// Those that were answered.
-    pub(crate) accepted: u64,
-    /// Those that came during BUSY.
-    pub(crate) refused: u64,
-    /// How long BUSY was raised, as the trigger saw it.
-    pub(crate) busy_ns: u64,
-}
-
-/// The trigger of a run, where it reports what it counts: emulated ones do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct TriggerState {
-    /// Triggers that came since the start.
-    pub offered: u64,
-    /// Those that were taken.
-    pub accepted: u64,
-    /// Those that were refused because BUSY was raised.
-    pub refused: u64,
-    /// Refused ÷ offered since the start, 0 to 1; `None` before the first trigger.
-    pub dead_time_fraction: Option<f64>,
-    /// The same over the last seconds; `None` where no trigger came in them.
-    pub recent_dead_time_fraction: Option<f64>,
-}
-
-/// Time and BUSY of a run, or real and dead time of one source's boards.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct DeadTime {
-    /// Seconds in which data could not be taken.
-    pub dead_seconds: f64,
-    /// Seconds in which they could.
-    pub live_seconds: f64,
-    /// Dead ÷ all, 0 to 1.
-    pub fraction: f64,
-}
-
-impl DeadTime {
-    /// So many seconds of `all` were dead; `None` where there was no time yet.
-    pub(crate) fn of(dead_seconds: f64, all_seconds: f64) -> Option<DeadTime> {
-        let dead_seconds = dead_seconds.clamp(0.0, all_seconds);
-        (all_seconds > 0.0).then(|| DeadTime {
-            dead_seconds,
-            live_seconds: all_seconds - dead_seconds,
-            fraction: dead_seconds / all_seconds,
-        })
-    }
-
-    /// What the boards of a source of hits report, the mean over the channels that do; `number` is its place among the
-    /// sources of hits. `None` where no board reports its dead time.
-    pub(crate) fn of_boards(observed: &Observed, number: usize) -> Option<DeadTime> {
-        let rows = observed.channels.channels().iter().enumerate();
-        let own = rows.filter(|(_, channel)| channel.source == SourceId(number as u16));
-        let reported = own.map(|(row, _)| observed.spectra.history().channel(row));
-        let times = reported.filter(|counts| counts.real_time_ps > 0);
-        let sum = times.fold((0.0, 0.0, 0.0), |(dead, real, channels), counts| {
-            (dead + counts.dead_time_ps as f64, real + counts.real_time_ps as f64, channels + 1.0)
-        });
-        let seconds = |sum_ps: f64| sum_ps * 1e-12 / f64::max(sum.2, 1.0);
-        DeadTime::of(seconds(sum.0), seconds(sum.1))
-    }
-}
-
-impl TriggerState {
-    /// Of what was counted until now, and some seconds `before`.
-    pub(crate) fn of(now: TriggerCounts, before: TriggerCounts) -> TriggerState {
-        let fraction = |refused: u64, offered: u64| (offered > 0).then(|| refused as f64 / offered as f64);
-        let recent = |now: u64, before: u64| now.saturating_sub(before);
-        TriggerState {
-            offered: now.offered,
-            accepted: now.accepted,
-            refused: now.refused,
-            dead_time_fraction: fraction(now.refused, now.offered),
-            recent_dead_time_fraction: fraction(
-                recent(now.refused, before.refused),
-                recent(now.offered, before.offered),
-            ),
-        }
-    }
+/// What the boards of a source of hits report, the mean over the channels that do; `number` is its place among the
+/// sources of hits. `None` where no board reports its dead time.
+pub(crate) fn reported_dead_time(observed: &Observed, number: usize) -> Option<DeadTime> {
+    let rows = observed.channels.channels().iter().enumerate();
+    let own = rows.filter(|(_, channel)| channel.source == SourceId(number as u16));
+    let reported = own.map(|(row, _)| observed.spectra.history().channel(row));
+    let times = reported.filter(|counts| counts.real_time_ps > 0);
+    let sum = times.fold((0.0, 0.0, 0.0), |(dead, real, channels), counts| {
+        (dead + counts.dead_time_ps as f64, real + counts.real_time_ps as f64, channels + 1.0)
+    });
+    let seconds = |sum_ps: f64| sum_ps * 1e-12 / f64::max(sum.2, 1.0);
+    DeadTime::of(seconds(sum.0), seconds(sum.1))
 }
 
 /// How long BUSY was raised: as the trigger saw it, else as the builder raised it.
@@ -105,26 +29,4 @@ pub(crate) fn busy_time(
     let of_trigger = trigger.map(|trigger| trigger.busy_ns as f64 * 1e-9);
     let busy_seconds = of_trigger.or_else(|| Some(build?.busy_share? * elapsed_seconds))?;
     DeadTime::of(busy_seconds, elapsed_seconds)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dead_time_of_triggers_and_of_time_are_two_numbers() {
-        let before = TriggerCounts { offered: 100, accepted: 100, refused: 0, busy_ns: 0 };
-        let now = TriggerCounts { offered: 200, accepted: 146, refused: 54, busy_ns: 100_000_000 };
-        let trigger = TriggerState::of(now, before);
-        assert_eq!((trigger.dead_time_fraction, trigger.recent_dead_time_fraction), (Some(0.27), Some(0.54)));
-        let busy = DeadTime::of(0.1, 2.0).expect("time has passed");
-        assert_eq!((busy.live_seconds, busy.fraction), (1.9, 0.05));
-    }
-
-    #[test]
-    fn dead_time_is_unknown_before_the_first_trigger() {
-        let none = TriggerCounts::default();
-        assert_eq!(TriggerState::of(none, none).dead_time_fraction, None);
-        assert_eq!(DeadTime::of(0.0, 0.0), None);
-    }
 }

@@ -7,7 +7,9 @@
 
 mod build;
 mod dead_time;
+mod flow_places;
 mod handle;
+mod missed;
 mod progress;
 mod rates;
 mod refused;
@@ -16,26 +18,29 @@ mod summary;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use thalweg_data::{Books, Busy, Ledger, RunState, Stage, Unit};
+use thalweg_monitor::state::RunIdentity;
+pub use thalweg_monitor::state::{
+    BuildLook, Completeness, DeadTime, EndWhen, EventState, LiveState, PausedBy, RateWindow, RefusedUnit,
+    SourceState, TriggerState,
+};
 
 pub(crate) use build::BuildGauges;
-pub use build::BuildLook;
-pub use dead_time::{DeadTime, TriggerState};
 pub(crate) use dead_time::{TriggerCounts, busy_time};
+#[cfg(test)]
+pub(crate) use flow_places::of as flow_places;
 pub use handle::{Command, CommandError, RunHandle};
-pub use progress::{Completeness, EventState, Gauges, LiveState, PausedBy, SourceState};
-pub(crate) use progress::{GaugesOf, add_witnesses, dead_time};
+pub use progress::Gauges;
+pub(crate) use progress::{GaugesOf, add_witnesses, configured_sources, dead_time};
 pub(crate) use refused::RefusedGauges;
-pub use refused::RefusedUnit;
 pub use summary::{EventSummary, SourceSummary, Summary};
 pub(crate) use summary::{no_data, unplaced_loss};
 
+use crate::observed::Observed;
 use crate::pipeline::Signals;
+use crate::recording::bytes_in;
 use crate::roster::Roster;
 use progress::LookedAt;
-pub use rates::RateWindow;
 pub(crate) use rates::{Beside, Rates};
 
 /// How often the state is looked at.
@@ -46,18 +51,6 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 /// How long a snapshot is waited for.
 const SNAPSHOT_GIVEN_UP: Duration = Duration::from_secs(5);
-
-/// When a run ends by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct EndWhen {
-    /// After this time since its start, pauses included.
-    pub seconds: Option<f64>,
-    /// After this many recorded hits.
-    pub hits: Option<u64>,
-    /// After this many recorded events.
-    pub events: Option<u64>,
-}
 
 /// Who watches a run, and may end it.
 pub struct Watch<'w> {
@@ -241,13 +234,17 @@ impl Watched {
 
     /// Takes books that were asked for at `asked` for the rates.
     fn take_rates(&self, books: &Books, asked: Instant, paths: &dyn WatchedPaths) {
+        let asked_seconds = asked.saturating_duration_since(self.started).as_secs_f64();
+        let observed = self.handle.observed();
         let beside = Beside {
-            asked_seconds: asked.saturating_duration_since(self.started).as_secs_f64(),
             elapsed_seconds: self.started.elapsed().as_secs_f64(),
             events: self.build.as_ref().map_or(0, |gauges| gauges.latest().events()),
             trigger: paths.trigger().unwrap_or_default(),
+            coincidences: observed.map_or(0, Observed::coincidences_kept),
+            bytes_recorded: bytes_in(self.directory.path()),
+            channels: observed.map(Observed::channel_hits).unwrap_or_default(),
         };
-        self.rates().take(books, &self.roster, &beside);
+        self.rates().take(books, &self.roster, asked_seconds, beside);
     }
 
     fn rates(&self) -> MutexGuard<'_, Rates> {
@@ -282,14 +279,25 @@ impl Watched {
     ) -> Arc<LiveState> {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
+        let path = self.directory.path();
+        let run = RunIdentity {
+            number: self.directory.number(),
+            name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+            title: self.title.clone(),
+            comment: String::new(),
+            elapsed_seconds: self.started.elapsed().as_secs_f64(),
+            limits: end,
+            directory: path.display().to_string(),
+        };
         let known = LiveState {
             state,
             paused_by: (state == RunState::Paused).then_some(paused_by),
-            run: self.directory.number(),
-            title: self.title.clone(),
-            run_directory: self.directory.path().display().to_string(),
-            elapsed_seconds: self.started.elapsed().as_secs_f64(),
+            title: run.title.clone(),
+            run_directory: run.directory.clone(),
+            elapsed_seconds: run.elapsed_seconds,
             end,
+            run,
+            bytes_recorded: bytes_in(path),
             busy: self.busy.is_raised(),
             refused: self.refused.all(),
             snapshots: audit.taken,

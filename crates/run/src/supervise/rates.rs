@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use thalweg_data::ledger::Entries;
 use thalweg_data::{Books, SourceId, Stage, Unit};
+use thalweg_monitor::state::{FlowPlace, RateWindow};
 
 use super::dead_time::TriggerCounts;
 use crate::roster::Roster;
@@ -32,12 +33,11 @@ pub(crate) struct Look {
     pub(super) elapsed_seconds: f64,
     ordered: u64,
     kept: u64,
-    /// Events built, and when that was seen.
-    events: (f64, u64),
+    /// What goes with the books, and when that was seen.
+    beside: Beside,
     sources: Vec<Counts>,
     /// Expected and built, by board.
     pub(super) boards: Vec<(u64, u64)>,
-    pub(super) trigger: TriggerCounts,
     /// By `[[source]]`.
     entries: Arc<Vec<Entries>>,
 }
@@ -48,6 +48,8 @@ pub(super) struct Counts {
     pub(super) hits: u64,
     pub(super) fragments: u64,
     pub(super) bytes: u64,
+    /// In the finest unit that is known.
+    pub(super) lost: u64,
 }
 
 impl Counts {
@@ -61,26 +63,14 @@ impl Counts {
             hits: total(Stage::Decode, Unit::Hits),
             fragments: total(Stage::Unpack, Unit::Fragments),
             bytes: total(Stage::Receive, Unit::Bytes),
+            lost: lost_of(by_source, source),
         }
     }
 }
 
-/// The books of two moments, for rates of any of their numbers.
-#[derive(Clone, Debug, Default)]
-pub struct RateWindow {
-    /// Between the two; 0 where there are no rates: before the second snapshot, and after the end.
-    pub seconds: f64,
-    /// By `[[source]]`, earlier.
-    pub before: Arc<Vec<Entries>>,
-    /// By `[[source]]`, later.
-    pub now: Arc<Vec<Entries>>,
-}
-
-impl RateWindow {
-    /// How fast a number of the books has grown; 0 where there are no rates.
-    pub fn per_second(&self, now: u64, before: u64) -> f64 {
-        if self.seconds > 0.0 { now.saturating_sub(before) as f64 / self.seconds } else { 0.0 }
-    }
+fn lost_of(books: &Books, source: SourceId) -> u64 {
+    let units = [Unit::Hits, Unit::Fragments, Unit::Frames, Unit::Datagrams];
+    units.into_iter().map(|unit| books.lost_once(source, unit)).find(|lost| *lost > 0).unwrap_or(0)
 }
 
 /// All rates of one `[[source]]`, per second.
@@ -89,6 +79,7 @@ pub(super) struct SourceRates {
     pub(super) hits_hz: f64,
     pub(super) fragments_hz: f64,
     pub(super) bytes_hz: f64,
+    pub(super) lost_hz: f64,
 }
 
 /// The looks of the last seconds, and what can be said by them.
@@ -96,16 +87,31 @@ pub(super) struct SourceRates {
 pub(crate) struct Rates {
     looks: VecDeque<Look>,
     pub(super) free_at_start: Option<u64>,
+    /// The stops of the path, once looked up.
+    pub(super) flow_places: Option<Arc<Vec<FlowPlace>>>,
 }
 
-/// What goes with the books into a look.
+/// What goes with the books into a look: counts that the books do not have.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
-    /// When the books were asked for.
-    pub(crate) asked_seconds: f64,
-    /// When the rest was looked at.
+    /// When this was looked at, since the start of the run.
     pub(crate) elapsed_seconds: f64,
     pub(crate) events: u64,
     pub(crate) trigger: TriggerCounts,
+    /// Coincidences that the cuts on events kept.
+    pub(crate) coincidences: u64,
+    /// What the files of the run take.
+    pub(crate) bytes_recorded: u64,
+    /// Hits of each channel, by row of the channel map.
+    pub(crate) channels: Vec<u64>,
+}
+
+impl Beside {
+    /// How fast a count has grown since `before`.
+    fn per_second(&self, before: &Beside, count: impl Fn(&Beside) -> u64) -> f64 {
+        let seconds = (self.elapsed_seconds - before.elapsed_seconds).max(1e-3);
+        count(self).saturating_sub(count(before)) as f64 / seconds
+    }
 }
 
 impl Rates {
@@ -120,9 +126,8 @@ impl Rates {
         elapsed_seconds - latest >= PATIENCE_SECONDS
     }
 
-    /// Takes a look at books that were asked for at `beside.asked_seconds`.
-    pub(crate) fn take(&mut self, books: &Books, roster: &Roster, beside: &Beside) {
-        let Beside { asked_seconds, elapsed_seconds, events, trigger } = *beside;
+    /// Takes a look at books that were asked for at `asked_seconds` since the start of the run.
+    pub(crate) fn take(&mut self, books: &Books, roster: &Roster, asked_seconds: f64, beside: Beside) {
         if self.looks.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds) {
             return;
         }
@@ -134,10 +139,9 @@ impl Rates {
             elapsed_seconds: asked_seconds,
             ordered: books.total_output(Stage::Order, Unit::Hits),
             kept: kept.sum(),
-            events: (elapsed_seconds, events),
+            beside,
             sources: (0..roster.entries.len()).map(|index| Counts::of(&by_source, index)).collect(),
             boards: roster.boards.clone().map(|board| expected_and_built(books, SourceId(board))).collect(),
-            trigger,
             entries: Arc::new(by_source.entries()),
         });
         let oldest = asked_seconds - WINDOW_SECONDS;
@@ -158,6 +162,7 @@ impl Rates {
             seconds: now.elapsed_seconds - before.elapsed_seconds,
             before: before.entries.clone(),
             now: now.entries.clone(),
+            channels_hz: self.channels_hz(before, now),
         })
     }
 
@@ -178,12 +183,36 @@ impl Rates {
         self.per_second(|look| look.kept)
     }
 
+    /// How fast something grows that is looked at beside the books.
+    fn beside_per_second(&self, count: impl Fn(&Beside) -> u64) -> f64 {
+        self.ends().map_or(0.0, |(before, now)| now.beside.per_second(&before.beside, count))
+    }
+
     /// Events built per second.
     pub(super) fn events_hz(&self) -> f64 {
-        self.ends().map_or(0.0, |(before, now)| {
-            let seconds = (now.events.0 - before.events.0).max(1e-3);
-            now.events.1.saturating_sub(before.events.1) as f64 / seconds
-        })
+        self.beside_per_second(|beside| beside.events)
+    }
+
+    /// Coincidences kept per second.
+    pub(super) fn coincidences_hz(&self) -> f64 {
+        self.beside_per_second(|beside| beside.coincidences)
+    }
+
+    /// Bytes recorded per second.
+    pub(super) fn bytes_recorded_hz(&self) -> f64 {
+        self.beside_per_second(|beside| beside.bytes_recorded)
+    }
+
+    /// Hits of each channel per second, by row of the channel map.
+    fn channels_hz(&self, before: &Look, now: &Look) -> Vec<f64> {
+        let count = |row: usize| move |beside: &Beside| beside.channels.get(row).copied().unwrap_or(0);
+        let rows = 0..now.beside.channels.len();
+        rows.map(|row| now.beside.per_second(&before.beside, count(row))).collect()
+    }
+
+    /// What the trigger had counted at the early end of the window.
+    pub(super) fn trigger_before(&self) -> TriggerCounts {
+        self.ends().map(|(before, _)| before.beside.trigger).unwrap_or_default()
     }
 
     /// The rates of one `[[source]]`.
@@ -193,6 +222,7 @@ impl Rates {
             hits_hz: of(|counts| counts.hits),
             fragments_hz: of(|counts| counts.fragments),
             bytes_hz: of(|counts| counts.bytes),
+            lost_hz: of(|counts| counts.lost),
         }
     }
 }
@@ -218,15 +248,16 @@ mod tests {
     fn there_are_no_rates_before_the_second_look() {
         let (mut rates, roster) = (Rates::default(), Roster::default());
         let take = |rates: &mut Rates, asked_seconds: f64, events: u64| {
-            let trigger = TriggerCounts::default();
-            let beside = Beside { asked_seconds, elapsed_seconds: asked_seconds, events, trigger };
-            rates.take(&Books::default(), &roster, &beside);
+            let channels = vec![events, 2 * events];
+            let beside = Beside { elapsed_seconds: asked_seconds, events, channels, ..Beside::default() };
+            rates.take(&Books::default(), &roster, asked_seconds, beside);
         };
         take(&mut rates, 1.0, 50);
         assert_eq!((rates.window().seconds, rates.events_hz()), (0.0, 0.0));
         take(&mut rates, 2.0, 1050);
         take(&mut rates, 1.5, 700);
         assert_eq!((rates.window().seconds, rates.events_hz()), (1.0, 1000.0));
+        assert_eq!(rates.window().channels_hz, [1000.0, 2000.0]);
         (3..20).for_each(|second| take(&mut rates, f64::from(second), 1000 * second as u64 + 50));
         assert!((2.5..=4.0).contains(&rates.window().seconds), "{}", rates.window().seconds);
         assert!(rates.is_overdue(21.0) && !rates.is_overdue(20.0));

@@ -9,67 +9,25 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Mutex;
 
-use serde::Serialize;
-use thalweg_data::{LossReason, Refused, Stage};
+use thalweg_monitor::state::RefusedUnit;
 
-/// A datagram, block or fragment that was refused, one of the first of its kind.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RefusedUnit {
-    /// Name of the board; of the link, where the board cannot be told.
-    pub source: String,
-    /// Where: `unpack` (framing) or `build`.
-    pub stage: Stage,
-    /// Why.
-    pub reason: LossReason,
-    /// The trigger number that it gave, if that could be read.
-    pub trigger: Option<u64>,
-    /// When it came, seconds since the clock of the run was started.
-    pub seconds: f64,
-    /// Its length; of a damaged stream, how much there was behind the damage. Bytes.
-    pub bytes: u64,
-    /// What would have been taken in its place.
-    pub expected: String,
-    /// Its first bytes, two hexadecimal digits each.
-    pub head: String,
-}
-
-impl RefusedUnit {
-    /// As it was kept, with the name of its board; `link` is told where the board is not known.
-    pub(crate) fn new(stage: Stage, refused: &Refused, names: &[String], link: &str) -> RefusedUnit {
-        let name = refused.source.and_then(|source| names.get(source.index()));
-        RefusedUnit {
-            source: name.map_or_else(|| link.to_owned(), Clone::clone),
-            stage,
-            reason: refused.reason,
-            trigger: refused.trigger,
-            seconds: refused.mark.0 as f64 / 1e9,
-            bytes: refused.bytes,
-            expected: refused.expected.clone(),
-            head: refused.head.iter().fold(String::new(), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            }),
+/// A line of words, and the bytes below it.
+fn write(unit: &RefusedUnit, text: &mut String) -> std::fmt::Result {
+    let RefusedUnit { source, stage, reason, seconds, bytes, expected, .. } = unit;
+    let trigger = unit.trigger.map_or(String::new(), |trigger| format!("trigger {trigger}, "));
+    writeln!(
+        text,
+        "  {source} at {stage}: {reason}: {trigger}{bytes} bytes after {seconds:.3} s; expected {expected}"
+    )?;
+    for (line, digits) in unit.head.as_bytes().chunks(2 * LINE_BYTES).take(LINES_SHOWN).enumerate() {
+        write!(text, "    {:04x} ", line * LINE_BYTES)?;
+        for (index, pair) in digits.chunks(2).enumerate() {
+            let space = if index % 4 == 0 { " " } else { "" };
+            write!(text, "{space}{}", String::from_utf8_lossy(pair))?;
         }
+        text.push('\n');
     }
-
-    /// A line of words, and the bytes below it.
-    pub(super) fn write(&self, text: &mut String) -> std::fmt::Result {
-        let RefusedUnit { source, stage, reason, seconds, bytes, expected, .. } = self;
-        let trigger = self.trigger.map_or(String::new(), |trigger| format!("trigger {trigger}, "));
-        writeln!(
-            text,
-            "  {source} at {stage}: {reason}: {trigger}{bytes} bytes after {seconds:.3} s; expected {expected}"
-        )?;
-        for (line, digits) in self.head.as_bytes().chunks(2 * LINE_BYTES).take(LINES_SHOWN).enumerate() {
-            write!(text, "    {:04x} ", line * LINE_BYTES)?;
-            for (index, pair) in digits.chunks(2).enumerate() {
-                let space = if index % 4 == 0 { " " } else { "" };
-                write!(text, "{space}{}", String::from_utf8_lossy(pair))?;
-            }
-            text.push('\n');
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Bytes in a line of a dump.
@@ -92,7 +50,7 @@ pub(super) fn write_first(units: &[RefusedUnit], text: &mut String) -> std::fmt:
         return Ok(());
     }
     writeln!(text, "refused, the first of each kind:")?;
-    shown.iter().try_for_each(|unit| unit.write(text))?;
+    shown.iter().try_for_each(|unit| write(unit, text))?;
     match units.len() - shown.len() {
         0 => Ok(()),
         more => writeln!(text, "  … and {more} more dumps in run.json"),
@@ -123,7 +81,7 @@ impl RefusedGauges {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_data::{Mark, SourceId};
+    use thalweg_data::{LossReason, Mark, Refused, SourceId, Stage};
 
     use super::*;
 

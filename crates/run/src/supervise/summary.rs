@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss, LossReport};
 use thalweg_data::{Books, Unit};
+use thalweg_monitor::state::{DeadTime, RefusedUnit};
 
-use super::dead_time::DeadTime;
-use super::refused::{RefusedUnit, write_first};
+use super::refused::write_first;
 
 /// The events of a run at its end.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -90,7 +90,7 @@ pub struct Summary {
     pub hits_late: Option<u64>,
     /// Events of hits that were recorded, of a run with coincidence.
     pub coincidences_recorded: Option<u64>,
-    /// Bytes of damaged capture files that could not be read.
+    /// Bytes of damaged captures and recordings that could not be read.
     pub bytes_unread: u64,
     /// Losses as people read them: totals with how well they are known, and kinds.
     pub loss: LossReport,
@@ -178,7 +178,7 @@ impl Summary {
         self.loss.totals.iter().try_for_each(|total| writeln!(text, "{total}"))?;
         match self.bytes_unread {
             0 => Ok(()),
-            unread => writeln!(text, "bytes unread: {unread} in damaged capture files"),
+            unread => writeln!(text, "bytes unread: {unread} in damaged files"),
         }
     }
 

@@ -20,9 +20,9 @@ pub(crate) use host::{Door, UnitHost};
 pub(crate) use identity::{identity, run_number};
 pub(crate) use key::{has_key, shared_key};
 pub use plan::UnitPlanError;
-pub(crate) use plan::{BLOCK_BYTES, Readout, TRIGGER, UnitPlan, busy_told, gate};
+pub(crate) use plan::{BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, busy_told, gate, has_emulated};
 pub(crate) use recall::on_file;
-pub(crate) use work::{BuilderWork, Filing, GateWork, ManagerWork, ReadoutWork, Work};
+pub(crate) use work::{BuilderWork, Filing, FirstWord, GateWork, ManagerWork, ReadoutWork, Work};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

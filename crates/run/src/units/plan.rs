@@ -130,7 +130,7 @@ impl UnitPlan {
 /// node tells it, so that no two contradict each other. `None` where nobody is to be told.
 pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<usize> {
     let tells = configuration.busy.udp.is_some() || configuration.busy.http.is_some();
-    let emulated = readouts.iter().position(|readout| has_emulated(readout, configuration));
+    let emulated = readouts.iter().position(|readout| is_emulated(readout, configuration));
     emulated.or(tells.then_some(0))
 }
 
@@ -150,7 +150,12 @@ pub(crate) fn busy_told(
     Ok(if tells { configuration.busy.clone() } else { BusySettings::default() })
 }
 
-fn has_emulated(readout: &Readout, configuration: &Configuration) -> bool {
+/// Whether any of these has emulated boards.
+pub(crate) fn has_emulated(readouts: &[Readout], configuration: &Configuration) -> bool {
+    readouts.iter().any(|readout| is_emulated(readout, configuration))
+}
+
+fn is_emulated(readout: &Readout, configuration: &Configuration) -> bool {
     let is_emulated = |index: &usize| configuration.sources[*index].endpoint.url.scheme() == "emulate";
     readout.sources.iter().any(is_emulated)
 }
@@ -160,7 +165,7 @@ fn check_trigger(readouts: &[Readout], configuration: &Configuration) -> Result<
     if configuration.node.is_none() {
         return Ok(());
     }
-    let mut nodes = readouts.iter().filter(|readout| has_emulated(readout, configuration));
+    let mut nodes = readouts.iter().filter(|readout| is_emulated(readout, configuration));
     let Some(first) = nodes.next() else { return Ok(()) };
     match nodes.find(|other| other.settings.node != first.settings.node) {
         None => Ok(()),
@@ -219,6 +224,9 @@ fn check_nodes(configuration: &Configuration) -> Result<(), UnitPlanError> {
         None => Ok(()),
     }
 }
+
+/// Blocks of the side of the trigger, which receives words of one peer.
+pub(crate) const GATE_BLOCKS: usize = 8;
 
 /// How the side of the trigger calls itself.
 pub(crate) const TRIGGER: &str = "trigger";

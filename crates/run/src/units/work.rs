@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thalweg_build::Histogram;
@@ -34,11 +35,16 @@ pub(crate) trait Work: Send {
     }
 }
 
+/// A readout unit that is asked to let go of what it keeps is waited for so long: what is missing of a range may come only then.
+const LET_GO_NS: u64 = 500_000_000;
+
 /// A readout unit: events of its own builder come in by a ring.
 pub(crate) struct ReadoutWork {
     pub(crate) unit: ReadoutUnit,
     pub(crate) inlet: Downstream<Events>,
     pub(crate) waiting: Option<Events>,
+    /// A batch behind which everything is to be written, and since when: it goes back when nothing is kept.
+    pub(crate) write_all: Option<(Events, Mark)>,
     pub(crate) ended: bool,
     pub(crate) ship: Ledgered,
 }
@@ -49,6 +55,11 @@ impl Work for ReadoutWork {
     }
 
     fn step(&mut self, now: Mark, _signals: &Signals) -> bool {
+        let has_let_go =
+            |since: Mark, unit: &ReadoutUnit| unit.held_events() == 0 || now.since_ns(since) >= LET_GO_NS;
+        if let Some((events, _)) = self.write_all.take_if(|(_, since)| has_let_go(*since, &self.unit)) {
+            self.inlet.give_back(events);
+        }
         if self.waiting.is_none() {
             self.waiting = self.inlet.receive();
         }
@@ -57,8 +68,12 @@ impl Work for ReadoutWork {
             match events.events.is_empty() || self.unit.insert(&mut events) {
                 true => {
                     any = true;
+                    let write_all = events.write_all;
                     events.clear();
-                    self.inlet.give_back(events);
+                    match write_all {
+                        true => self.write_all = Some((events, now)),
+                        false => self.inlet.give_back(events),
+                    }
                 }
                 // It keeps as much as it may: the reader is held up, and so are the boards.
                 false => self.waiting = Some(events),
@@ -262,16 +277,61 @@ pub(crate) struct GateWork {
     machine: GateMachine,
     busy: BusyShare,
     gauges: Arc<BuildGauges>,
+    first_word: FirstWord,
+}
+
+/// Until the event manager says for the first time that triggers may come, emulated boards wait for it: to refuse their triggers
+/// meanwhile would be a loss of nothing but the start.
+pub(crate) struct FirstWord {
+    /// Set then.
+    pub(crate) may_begin: Arc<AtomicBool>,
+    /// The event manager, and where it is looked for.
+    pub(crate) manager: String,
+    /// When it began to be looked for.
+    pub(crate) since: Option<Mark>,
+    /// The run fails when it has not come by then; `None` where nobody waits for it, or any more.
+    pub(crate) most_ms: Option<u64>,
+}
+
+impl FirstWord {
+    fn step(&mut self, gate: &Gate, now: Mark, signals: &Signals) {
+        if !gate.is_closed(now) {
+            self.may_begin.store(true, Ordering::Release);
+            self.most_ms = None;
+        }
+        let since = *self.since.get_or_insert(now);
+        let Some(most_ms) = self.most_ms.filter(|most_ms| now.since_ns(since) >= most_ms * 1_000_000) else {
+            return;
+        };
+        self.most_ms = None;
+        let (manager, seconds) = (&self.manager, most_ms as f64 / 1000.0);
+        let words = match gate.has_heard() {
+            false => format!(
+                "the event manager {manager} was not heard within {seconds} s: start the node that hosts it, and look at its log"
+            ),
+            true => format!(
+                "the event manager {manager} has said nothing but \"busy\" for {seconds} s: look at the log of its node for the units that are missing"
+            ),
+        };
+        signals.fail(format!(
+            "no trigger came, since emulated boards wait for the event manager: {words}; `[build.units] first_word_ms` is how long they wait"
+        ));
+    }
 }
 
 struct GateMachine(Gate);
 
 impl GateWork {
     /// Raised until the event manager is heard. How long it was raised is shown in `gauges`.
-    pub(crate) fn new(gate: Gate, busy: Arc<Busy>, gauges: Arc<BuildGauges>) -> GateWork {
+    pub(crate) fn new(
+        gate: Gate,
+        busy: Arc<Busy>,
+        gauges: Arc<BuildGauges>,
+        first_word: FirstWord,
+    ) -> GateWork {
         let mut busy = BusyShare::new(busy);
         busy.set(true, Mark(0));
-        GateWork { machine: GateMachine(gate), busy, gauges }
+        GateWork { machine: GateMachine(gate), busy, gauges, first_word }
     }
 }
 
@@ -294,8 +354,9 @@ impl Work for GateWork {
         &mut self.machine
     }
 
-    fn step(&mut self, now: Mark, _signals: &Signals) -> bool {
+    fn step(&mut self, now: Mark, signals: &Signals) -> bool {
         self.busy.set(self.machine.0.is_closed(now), now);
+        self.first_word.step(&self.machine.0, now, signals);
         self.gauges.set_busy(self.busy.share(now));
         false
     }

@@ -77,7 +77,7 @@ fn trigger(state: &LiveState) -> (u64, u64) {
 fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     let run = start(BOARDS);
     let state = run.until("building", |state| built(state) > 100);
-    assert_eq!((state.state, state.title.as_str(), state.run), (RunState::Running, "held", 1));
+    assert_eq!((state.state, state.title.as_str(), state.run.number), (RunState::Running, "held", 1));
     assert!(state.end.seconds.is_some() && !state.busy && state.paused_by.is_none());
     run.command(Command::Pause);
     let paused = run.until("paused", |state| state.state == RunState::Paused);
@@ -168,7 +168,9 @@ fn a_station_starts_one_run_after_another() {
     let second =
         station.start(&NewRun { title: Some("again".to_owned()), ..new }).expect("the first is over");
     let state = second.newer_than(last.sequence, LIMIT).expect("states go on");
-    assert!(state.sequence > last.sequence && state.title == "again" && state.run == last.run + 1);
+    assert!(
+        state.sequence > last.sequence && state.title == "again" && state.run.number == last.run.number + 1
+    );
     station.command(&Command::Stop).expect("it runs");
     assert!(station.wait().is_some_and(|ended| ended.as_ref().as_ref().is_ok_and(Summary::is_good)));
 }
@@ -227,7 +229,8 @@ fn left_out(summary: &Summary, stage: Stage) -> u64 {
 
 /// Hits that were passed on by decoding, of all sources.
 fn decoded(state: &LiveState) -> u64 {
-    let hits = state.ledger.iter().filter(|line| line.stage == Stage::Decode && line.unit == Unit::Hits);
+    let hits =
+        state.ledger.iter().flatten().filter(|line| line.stage == Stage::Decode && line.unit == Unit::Hits);
     hits.map(|line| line.output).sum()
 }
 

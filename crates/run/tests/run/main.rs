@@ -2,3 +2,5 @@
 
 mod extremes;
 mod handle;
+#[cfg(debug_assertions)]
+mod mutation;

@@ -56,7 +56,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
     }
     let plan = Plan::of(&configuration)?;
     if options.explain {
-        print(&plan, json, ToString::to_string)?;
+        print(&plan, json, if options.svg { Plan::svg } else { ToString::to_string })?;
         return Ok(Outcome::Done);
     }
     if !json {

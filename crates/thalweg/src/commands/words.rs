@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use thalweg_run::recording::{Inspection, LossReport, RecoverReport, RemovedTables, VerifyReport};
+use thalweg_run::recording::{Inspection, LossReport, RecoverReport, RemovedTables, Table, VerifyReport};
 
 use crate::report::si;
 
@@ -31,7 +31,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
         );
         let _ = writeln!(
             text,
-            "  trigger order: {} out of order, {} doubled, {} superseded by a later attempt",
+            "  trigger order: {} out of order, {} doubled, {} of another attempt",
             events.out_of_order, events.doubled, events.superseded
         );
     }
@@ -179,6 +179,14 @@ fn inspected_losses(report: &Inspection, text: &mut String) {
     losses(report.loss.as_ref(), &report.beside, text);
     for kind in report.loss.iter().flat_map(|loss| &loss.kinds) {
         let _ = writeln!(text, "  {}", kind.what());
+    }
+    for row in &report.first_losses {
+        let _ = writeln!(text, "  lost from {row}");
+    }
+    let listed = report.tables.iter().filter(|table| table.table == Table::Losses.word());
+    let more = listed.map(|table| table.rows).sum::<u64>().saturating_sub(report.first_losses.len() as u64);
+    if more > 0 {
+        let _ = writeln!(text, "  … and {more} more rows in losses.arrows");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Emulated boards in one process, the run in another: as with real ones.
 
+use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 
 use serde_json::Value;
@@ -239,4 +240,91 @@ fn garbage_costs_counters_and_nothing_else() {
     assert_eq!(summary["ledger_closed"], true, "{summary:#}");
     assert!(lost(&summary, &format!("port-{port}"), "bytes") > 0, "{:#}", summary["losses"]);
     thalweg(&["verify", &run_directory(&summary)]).done();
+}
+
+/// A message of the control protocol: the length of the JSON in 8 bytes, 24 bytes of 0, the JSON.
+fn control_message(json: &str) -> Vec<u8> {
+    [&(json.len() as u64).to_be_bytes()[..], &[0; 24], json.as_bytes()].concat()
+}
+
+/// A request with the keys, and in the order, in which a vendor client sends them.
+fn vendor_request(command: &str, handle: u64, query: &str, value: &str) -> Vec<u8> {
+    control_message(&format!(
+        "{{\"cmd\":\"{command}\",\"handle\":{handle},\"multipleQuery\":[],\"multipleValue\":[],\
+         \"query\":\"{query}\",\"value\":\"{value}\"}}"
+    ))
+}
+
+fn done(command: &str, values: &str) -> Vec<u8> {
+    control_message(&format!("{{\"cmd\":\"{command}\",\"result\":true,\"flag\":null,\"value\":[{values}]}}"))
+}
+
+/// Sends a request and returns as many bytes as are expected back, from the socket.
+fn asked(control: &mut TcpStream, request: &[u8], bytes: usize) -> Vec<u8> {
+    control.write_all(request).expect("sent");
+    let mut answer = vec![0; bytes];
+    control.read_exact(&mut answer).expect("answered");
+    answer
+}
+
+/// A vendor client names the root by the handle 0: so it asks whether the board knows where to stream, with empty datagrams from the
+/// port at which it listens for data, and it goes on only when the answer is another than 0.
+#[test]
+fn requests_with_the_handle_0_are_answered_for_the_root_byte_by_byte() {
+    let folder = Folder::new();
+    let settings = folder.file("board.toml", "channels = 4\ntransport = \"udp\"\nrate_hz = 100.0\n");
+    let boards = boards_at("127.0.3.45", &settings);
+    let mut control = TcpStream::connect(("127.0.3.45", 51_936)).expect("it listens");
+    control.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("possible");
+    control.set_nodelay(true).expect("possible");
+    // By hand: 46 bytes of JSON, whose handle is whatever the client has, and 65 back.
+    let connect = b"\0\0\0\0\0\0\0\x2e\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+          {\"cmd\":\"connect\",\"handle\":-1,\"value\":\"client\"}";
+    let connected = b"\0\0\0\0\0\0\0\x41\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+          {\"cmd\":\"connect\",\"result\":true,\"flag\":null,\"value\":[\"1\",\"10402\"]}";
+    assert_eq!(asked(&mut control, connect, connected.len()), connected);
+    for (request, answer) in [
+        (vendor_request("getValue", 0, "/par/registermisc", "0x8014"), done("getValue", "\"0\"")),
+        (vendor_request("getValue", 0, "/par/NumCh", ""), done("getValue", "\"4\"")),
+        (vendor_request("getHandle", 0, "", ""), done("getHandle", "\"1\"")),
+        (vendor_request("getNodeProperties", 0, "/par", ""), done("getNodeProperties", "\"par\",\"FOLDER\"")),
+        (vendor_request("setValue", 0, "/ch/1..2/par/ChEnable", "false"), done("setValue", "")),
+        (vendor_request("getValue", 1, "/ch/2/par/chenable", ""), done("getValue", "\"False\"")),
+        (
+            vendor_request("getValue", 4_000_000, "/par/numch", ""),
+            control_message(
+                "{\"cmd\":\"getValue\",\"result\":false,\"flag\":null,\
+                 \"value\":[\"no node has the handle 4000000; ask for handles anew after connecting\"]}",
+            ),
+        ),
+    ] {
+        let found = asked(&mut control, &request, answer.len());
+        assert_eq!(found, answer, "{}", String::from_utf8_lossy(&found));
+    }
+    // A request in two pieces, and two in one.
+    let (request, answer) =
+        (vendor_request("getValue", 0, "/par/registermisc", "0x8014"), done("getValue", "\"0\""));
+    let (head, tail) = request.split_at(37);
+    control.write_all(head).expect("sent");
+    assert_eq!(asked(&mut control, tail, answer.len()), answer);
+    let twice = [answer.clone(), answer.clone()].concat();
+    assert_eq!(asked(&mut control, &request.repeat(2), twice.len()), twice);
+
+    let data = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+    let port = data.local_addr().expect("bound").port();
+    // Five digits or fewer, as an ephemeral port has: the answer then is longer than that of 0 by so many bytes less one.
+    let known = done("getValue", &format!("\"{port}\""));
+    wait_until("the board knows where to stream", || {
+        data.send_to(&[], ("127.0.3.45", 51_940)).expect("sent");
+        let mut length = [0; 8];
+        control.write_all(&request).expect("sent");
+        control.read_exact(&mut length).expect("answered");
+        let mut rest = vec![0; 24 + u64::from_be_bytes(length) as usize];
+        control.read_exact(&mut rest).expect("answered");
+        let found = [&length[..], &rest].concat();
+        assert!(found == answer || found == known, "{}", String::from_utf8_lossy(&found));
+        found == known
+    });
+    boards.signal("TERM");
+    boards.wait().done();
 }

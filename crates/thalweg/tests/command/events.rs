@@ -93,6 +93,28 @@ fn every_trigger_that_320_udp_boards_answer_is_an_event_whole_or_known_to_be_in_
 }
 
 #[test]
+fn frame_numbers_of_streaming_tdcs_that_wrap_in_mid_run_make_complete_events() {
+    let folder = Folder::new();
+    // 24 bits, far past half of their range at the start; they wrap after 116 frames.
+    let trigger = format!(
+        "[trigger]\nprogram = \"constant\"\nrate_hz = 500.0\ntriggers = {TRIGGERS}\nfirst_number = {}",
+        (1 << 24) - 116
+    );
+    let keys = "boards = 3\nprofile = \"str_tdc\"\nnamed_by = \"connection\"";
+    let (summary, events) = built(&configuration(&folder, "sitcp", "emulate://", keys, &trigger));
+    let accepted = accepted(&events);
+    assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
+    assert!(accepted > 116, "{events:#}");
+    for none in ["events_partial", "fragments_missing", "fragments_lost"] {
+        assert_eq!(number(&events, none), 0, "{none}: {events:#}");
+    }
+    // Triggers that were refused have numbers of their own, which no board has seen.
+    assert!(number(&events, "triggers_unseen") <= number(&events, "triggers_refused"), "{events:#}");
+    let losses = summary["losses"].as_array().expect("a list").iter();
+    assert_eq!(losses.filter(|loss| loss["stage"] != "trigger").count(), 0, "{summary:#}");
+}
+
+#[test]
 fn boards_of_two_sources_answer_one_trigger() {
     let folder = Folder::new();
     let source = |name: &str, format: &str, keys: &str| {
@@ -225,6 +247,29 @@ fn a_run_that_insists_on_whole_events_ends_at_the_first_that_is_not() {
     let failures = summary["failures"].to_string();
     assert!(failures.contains("incomplete") && failures.contains("weak"), "{failures}");
     assert_books_close(&summary);
+}
+
+#[test]
+fn boards_whose_trigger_time_wraps_in_microseconds_lead_by_their_arrival_alone() {
+    let folder = Folder::new();
+    let file = |profile: &str, tick: &str| {
+        let sections = format!(
+            "[[source]]\nname = \"emulated\"\nformat = \"sitcp\"\nurl = \"emulate://\"\n\
+             [trigger.follow]\nsource = \"boards\"\n{tick}\n"
+        );
+        let profile = format!("profile = \"{profile}\"\nnamed_by = \"connection\"");
+        configuration(&folder, "sitcp", "tcp://127.0.0.1:24", &profile, &sections)
+    };
+    for profile in ["recbe", "belle2", "adc_sitcp"] {
+        refused(
+            &file(profile, "tick_ps = 1000.0"),
+            FILE,
+            &["`tick_ps`", "\"boards\"", "wraps every 32768 counts"],
+        );
+    }
+    for possible in [file("recbe", ""), file("str_tdc", "tick_ps = 524288000.0")] {
+        thalweg(&["run", &possible, "--explain"]).done();
+    }
 }
 
 #[test]

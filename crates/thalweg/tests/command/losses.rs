@@ -1,6 +1,13 @@
 //! Losses made on purpose, and books that name every one of them.
 
-use crate::process::{Folder, assert_books_close, number, thalweg};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+use thalweg_record::read::{EventsFile, LossesReader, RecordedEvent};
+use thalweg_record::{LossRow, Table};
+
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
 
 #[test]
 fn one_percent_of_the_datagrams_of_two_boards_dropped_by_a_seed_is_accounted_for_exactly() {
@@ -30,4 +37,125 @@ fn without_loss_nothing_is_lost() {
     let summary = thalweg(&[&arguments[..], &["--directory", &folder.at("runs")]].concat()).done().json();
     assert_books_close(&summary);
     assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
+}
+
+/// How many were lost, by source, stage, reason and unit.
+type Sums = BTreeMap<[String; 4], i64>;
+
+/// What a run's list of losses adds up to.
+#[track_caller]
+fn listed(directory: &str) -> (Vec<LossRow>, Sums) {
+    let file = Path::new(directory).join(Table::Losses.file_name());
+    let rows = LossesReader::open(&file).and_then(LossesReader::read_all).expect("a list of losses");
+    let mut sums = Sums::new();
+    for row in &rows {
+        let of = [row.subject.clone(), row.stage.clone(), row.reason.clone(), row.unit.clone()];
+        *sums.entry(of).or_default() += row.count;
+    }
+    sums.retain(|_, count| *count != 0);
+    (rows, sums)
+}
+
+/// What the ledger of a run that has ended has lost.
+fn in_ledger(summary: &Value) -> Sums {
+    let rows = summary["losses"].as_array().expect("a list");
+    let word = |row: &Value, key: &str| row[key].as_str().expect("a word").to_owned();
+    let key = |row| ["source", "stage", "reason", "unit"].map(|key| word(row, key));
+    rows.iter().map(|row| (key(row), row["count"].as_i64().expect("a number"))).collect()
+}
+
+#[test]
+fn the_list_of_losses_of_two_lossy_boards_adds_up_to_the_ledger() {
+    let folder = Folder::new();
+    let arguments = ["demo", "--boards", "2", "--seconds", "3", "--loss", "0.02", "--json"];
+    let summary = thalweg(&[&arguments[..], &["--directory", &folder.at("runs")]].concat()).done().json();
+    let directory = run_directory(&summary);
+    let (rows, sums) = listed(&directory);
+    assert!(!sums.is_empty() && sums == in_ledger(&summary), "{sums:#?} in {summary:#}");
+    let times: BTreeSet<u64> = rows.iter().map(|row| row.until_ns).collect();
+    assert!(times.len() > 1, "losses all along the run have several times: {times:?}");
+    assert!(rows.iter().all(|row| row.from_ns < row.until_ns && row.count > 0), "{rows:#?}");
+    let verified = thalweg(&["verify", &directory, "--json"]).done().json();
+    assert_eq!((&verified["ok"], number(&verified["losses"], "rows")), (&true.into(), rows.len() as u64));
+    let inspected = thalweg(&["inspect", &directory]).done().out;
+    assert!(inspected.contains("lost from 0.0") && inspected.contains("datagram_gap (exact)"), "{inspected}");
+}
+
+/// Triggers that the list of losses names. Where it joins some, this finds others beside them.
+fn numbered(rows: &[LossRow]) -> Vec<u64> {
+    let ranges = rows.iter().filter_map(|row| Some(row.first?..=row.last?));
+    ranges.flatten().collect()
+}
+
+/// Triggers of incomplete events on file.
+#[track_caller]
+fn incomplete(directory: &str) -> Vec<u64> {
+    let file = Path::new(directory).join(Table::Events.file_name());
+    let (mut file, mut event) = (EventsFile::open_alone(&file).expect("events"), RecordedEvent::default());
+    let mut found = Vec::new();
+    while file.next_event(&mut event).expect("whole") {
+        found.extend((!event.missing.is_empty()).then_some(event.trigger));
+    }
+    found
+}
+
+#[test]
+fn the_list_of_losses_of_triggered_boards_with_faults_adds_up_to_the_ledger() {
+    let folder = Folder::new();
+    let text = format!(
+        "[[source]]\nname = \"lab\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 3\n\
+         [source.emulate.faults]\ndouble_every = 70\n\
+         [[source]]\nname = \"weak\"\nformat = \"sitcp\"\nurl = \"emulate://\"\n\
+         [source.emulate.faults]\nlose_every = 1000\n\
+         [trigger]\nprogram = \"constant\"\nrate_hz = 2000.0\ntriggers = 4000\n[build]\nage_ms = 100\n\
+         [record]\ndirectory = \"{}\"\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
+    assert_books_close(&summary);
+    let directory = run_directory(&summary);
+    let (rows, sums) = listed(&directory);
+    let has = |reason: &str| sums.keys().any(|[_, _, why, _]| why == reason);
+    assert!(has("missing_fragment") && has("duplicate_fragment"), "{sums:#?}");
+    assert_eq!(sums, in_ledger(&summary), "{summary:#}");
+    thalweg(&["verify", &directory]).done();
+    assert_eq!(
+        numbered(&rows),
+        incomplete(&directory),
+        "the triggers that \"weak\" has not answered: {rows:#?}"
+    );
+    thalweg(&["plot", &directory]).done();
+    let picture = std::fs::read_to_string(Path::new(&directory).join("events.svg")).expect("drawn");
+    let missing: i64 =
+        sums.iter().filter(|([_, _, why, _], _)| why == "missing_fragment").map(|(_, n)| n).sum();
+    for words in [format!("missing_fragment at wire: {missing} fragments"), "fragments of weak".to_owned()] {
+        assert!(picture.contains(&words), "{words}: {picture}");
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_a_list_of_losses_that_is_read_and_recovered() {
+    let folder = Folder::new();
+    let arguments = ["demo", "--boards", "2", "--seconds", "600", "--loss", "0.02", "--json"];
+    let running = Running::start(&[&arguments[..], &["--directory", &folder.at("runs")]].concat());
+    let runs = folder.at("runs");
+    let run =
+        || std::fs::read_dir(&runs).ok()?.flatten().map(|entry| entry.path()).find(|path| path.is_dir());
+    let batches = |run: &Path| {
+        let mut reader = LossesReader::open(&run.join(Table::Losses.file_name())).ok()?;
+        let mut batches = 0;
+        while reader.next_batch().ok()?.is_some() {
+            batches += 1;
+        }
+        Some(batches)
+    };
+    wait_until("three batches of losses are on file", || run().as_deref().and_then(batches) >= Some(3));
+    running.signal("KILL");
+    let _killed = running.wait();
+    let directory = run().expect("a run").display().to_string();
+    let (rows, _) = listed(&directory);
+    thalweg(&["recover", &directory]).done();
+    assert_eq!(listed(&directory).0, rows, "what was whole stays");
+    thalweg(&["verify", &directory]).done();
 }

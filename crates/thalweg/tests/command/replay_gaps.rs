@@ -1,4 +1,5 @@
-//! Replays of recordings that were damaged and recovered: they end, and what is missing is the recording's loss.
+//! Replays of recordings that were damaged: recovered ones end, and what is missing is the recording's loss; one that was not
+//! recovered fails, and its summary says how many bytes were not read.
 
 use std::path::Path;
 
@@ -25,6 +26,90 @@ fn replay_of_a_recovered_run(
     thalweg(&["recover", &run, "--json"]).done();
     let again = thalweg(&["replay", &run, "--directory", &folder.at("again"), "--json"]);
     (first, again)
+}
+
+/// Damages the payload of the batch that lies over the middle of the file: the end of a batch is payload.
+fn flip_a_byte_of_payload(file: &Path) {
+    let mut bytes = std::fs::read(file).expect("recorded");
+    // A batch begins with four bytes of ones, and the length of its description.
+    let begins = |at: &usize| {
+        let length =
+            bytes[*at..].get(..8).map(|head| u32::from_le_bytes([head[4], head[5], head[6], head[7]]));
+        bytes[*at..].starts_with(&[0xFF; 4])
+            && length.is_some_and(|length| length % 8 == 0 && (200..5000).contains(&length))
+    };
+    let next = (bytes.len() / 16 * 8..bytes.len()).step_by(8).find(begins);
+    let at = next.expect("there are many batches") - 1000;
+    bytes[at] ^= 0x10;
+    std::fs::write(file, bytes).expect("written");
+}
+
+/// The replay of a run that was damaged and not recovered fails, and what it says is lost is unknown, with the bytes that
+/// it did not read as the bound. Returns the text that says so.
+#[track_caller]
+fn replay_of_a_damaged_run(folder: &Folder, configuration: &str, tables: &str, end: &[&str]) -> String {
+    let text = format!(
+        "{configuration}[record]\ndirectory = \"{}\"\ntables = [{tables}, \"raw\"]\nbatch_bytes = 50000\n",
+        folder.at("runs")
+    );
+    let first = thalweg(&[&["run", &folder.file("run.toml", &text), "--json"], end].concat()).done().json();
+    let run = run_directory(&first);
+    flip_a_byte_of_payload(&Path::new(&run).join("raw.arrows"));
+    let replay = |json: &[&str]| {
+        let again = thalweg(&[&["replay", &run, "--directory", &folder.at("again")], json].concat());
+        assert_eq!(again.code, Some(1), "{again:#?}");
+        again
+    };
+    let again = replay(&["--json"]).json();
+    assert_eq!((&again["state"], &again["ledger_closed"]), (&"failed".into(), &true.into()), "{again:#}");
+    assert!(again["failures"].to_string().contains("raw.arrows"), "{again:#}");
+    let received = |summary: &Value, key: &str| -> u64 {
+        let ledger = summary["ledger"].as_array().expect("a list").iter();
+        let of_bytes = ledger.filter(|line| line["stage"] == "receive" && line["unit"] == "bytes");
+        of_bytes.map(|line| line[key].as_u64().or(line[key]["recording_damaged"].as_u64()).unwrap_or(0)).sum()
+    };
+    let unread = number(&again, "bytes_unread");
+    assert!(unread > 0 && received(&again, "out") > 0, "{again:#}");
+    assert_eq!(received(&again, "lost"), unread, "{again:#}");
+    assert_eq!(received(&again, "out") + unread, received(&first, "out"), "nothing else is missing");
+    let total = &again["loss"]["totals"][0];
+    assert_eq!(
+        (&total["quality"], &total["bound"]["unit"]),
+        (&"unknown".into(), &"bytes".into()),
+        "{total:#}"
+    );
+    assert!(number(&total["bound"], "count") >= unread, "{total:#}");
+    let text = replay(&[]).out;
+    let words = total["text"].as_str().expect("words");
+    assert!(
+        text.contains(words) && words.contains(" lost: unknown, ") && words.contains(" bytes (≈ "),
+        "{words}\n{text}"
+    );
+    assert!(text.contains(&format!("bytes unread: {unread} in damaged files\n")), "{text}");
+    for wrong in ["no hits lost", "no fragments lost", "none lost"] {
+        assert!(!text.contains(wrong), "\"{wrong}\" in\n{text}");
+    }
+    let verified = thalweg(&["verify", &run_directory(&again)]).out;
+    assert!(verified.contains(words) && verified.contains("bytes unread in damaged files"), "{verified}");
+    words.to_owned()
+}
+
+#[test]
+fn a_replay_of_hits_that_were_damaged_and_not_recovered_says_how_many_bytes_it_did_not_read() {
+    let folder = Folder::new();
+    let source = "[run]\n hits = 20000\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
+                  [source.emulate]\nchannels = 8\nrate_hz = 5000\n";
+    let words = replay_of_a_damaged_run(&folder, source, r#""hits""#, &["--seconds", "60"]);
+    assert!(words.starts_with("hits lost: unknown, ≥ "), "{words}");
+}
+
+#[test]
+fn a_replay_of_triggered_boards_that_were_damaged_and_not_recovered_says_how_many_bytes_it_did_not_read() {
+    let folder = Folder::new();
+    let boards = BOARDS.replace("boards = 2", "boards = 1");
+    let words =
+        replay_of_a_damaged_run(&folder, &format!("{boards}{TRIGGER}"), r#""events", "fragments""#, &[]);
+    assert!(words.starts_with("fragments lost: unknown, ≥ "), "{words}");
 }
 
 fn flip_a_byte_in_the_middle(file: &Path) {

@@ -12,12 +12,44 @@ use serde_json::Value;
 
 use crate::process::{Folder, Running, assert_books_close, number, thalweg, wait_until};
 
+/// What a configuration of these tests says where they differ.
+struct Keys<'k> {
+    /// Of `[run]`.
+    run: &'k str,
+    rate_hz: u32,
+    /// Of `[record]`.
+    tables: &'k str,
+    record: &'k str,
+    /// Of `[record.retention]`; none of it when empty.
+    retention: &'k str,
+    /// Sections behind all others.
+    sections: &'k str,
+}
+
+/// Hits of a tenth of a second each, kept until there are a hundred runs.
+const USUAL: Keys<'_> = Keys {
+    run: "",
+    rate_hz: 12_000,
+    tables: "\"hits\"",
+    record: "batch_age_s = 0.1",
+    retention: "most_runs = 100",
+    sections: "",
+};
+
+/// Everything is written at the end of a run.
+const AT_THE_END: &str = "batch_age_s = 100\nbatch_hits = 1000000";
+
 /// Runs of emulated boards that write 128 B each second for each Hz.
-fn configuration(folder: &Folder, run: &str, rate_hz: u32, retention: &str) -> String {
+fn configuration(folder: &Folder, keys: &Keys<'_>) -> String {
+    let Keys { run, rate_hz, tables, record, retention, sections } = keys;
+    let retention = match retention.is_empty() {
+        true => String::new(),
+        false => format!("[record.retention]\n{retention}\n"),
+    };
     let text = format!(
         "[run]\n{run}\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
          [source.emulate]\nchannels = 8\nrate_hz = {rate_hz}\nwaveform_samples = 0\n[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n\
-         tables = [\"hits\"]\nbatch_age_s = 0.1\n[record.retention]\n{retention}\n[unattended]\nrotate = true\n",
+         tables = [{tables}]\n{record}\n{retention}[unattended]\nrotate = true\n{sections}",
         folder.at("runs")
     );
     folder.file("run.toml", &text)
@@ -66,7 +98,9 @@ fn the_oldest_of_many_runs_make_room_for_the_next() {
     const SLACK_BYTES: u64 = 1_500_000;
     let folder = Folder::new();
     // Shorter than the time between two looks at whether a run has ended.
-    let file = configuration(&folder, "seconds = 0.3", 10_000, &format!("most_bytes = {MOST_BYTES}"));
+    let retention = format!("most_bytes = {MOST_BYTES}");
+    let keys = Keys { run: "seconds = 0.3", rate_hz: 10_000, retention: &retention, ..USUAL };
+    let file = configuration(&folder, &keys);
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("bound").to_string();
     drop(listener);
@@ -125,9 +159,9 @@ fn the_oldest_of_many_runs_make_room_for_the_next() {
 #[test]
 fn single_runs_keep_to_it_and_a_removed_one_is_not_replayed() {
     let folder = Folder::new();
-    let file = configuration(&folder, "seconds = 0.5", 2000, "most_runs = 1");
-    let text = std::fs::read_to_string(&file).expect("written").replace("[\"hits\"]", "[\"hits\", \"raw\"]");
-    std::fs::write(&file, text).expect("written");
+    let tables = "\"hits\", \"raw\"";
+    let keys = Keys { run: "seconds = 0.5", rate_hz: 2000, tables, retention: "most_runs = 1", ..USUAL };
+    let file = configuration(&folder, &keys);
     for _ in 0..3 {
         thalweg(&["run", &file, "--json"]).done();
     }
@@ -183,11 +217,9 @@ fn why_removed(report: &Value) -> Option<&str> {
 #[test]
 fn a_full_disk_takes_room_from_old_runs_first() {
     // Three runs of 1.5 MB, and then one of 6 MB on a disk of 9. It may be full in the middle of the run, or at its end.
-    for batches in ["batch_age_s = 0.1", "batch_age_s = 100\nbatch_hits = 1000000"] {
+    for record in [USUAL.record, AT_THE_END] {
         let folder = Folder::new();
-        let file = configuration(&folder, "", 12_000, "most_runs = 100");
-        let text = std::fs::read_to_string(&file).expect("written").replace("batch_age_s = 0.1", batches);
-        std::fs::write(&file, text).expect("written");
+        let file = configuration(&folder, &Keys { record, ..USUAL });
         let Some(reports) = after_three_runs(&folder, &file, 4) else { return };
         assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
         assert_eq!(why_removed(&reports[0]), Some("the disk is full"), "{:#}", reports[0]);
@@ -200,7 +232,7 @@ fn a_full_disk_takes_room_from_old_runs_first() {
 fn a_full_disk_without_an_older_run_ends_the_run() {
     // It does not fit, whatever goes before it.
     let folder = Folder::new();
-    let file = configuration(&folder, "", 12_000, "most_runs = 100");
+    let file = configuration(&folder, &USUAL);
     let Some(reports) = after_three_runs(&folder, &file, 60) else { return };
     let (code, words) = (words(&folder, "code"), words(&folder, "new.txt"));
     assert!(code.trim() == "1" && words.contains("has no older run to remove"), "{code}{words}");
@@ -219,14 +251,16 @@ fn a_run_that_ends_on_a_full_disk_waits_for_room_where_it_may() {
     // Everything is written at the end, beside a file that leaves no room and is removed a while later: where the machine is so slow
     // that it is gone by then, nothing is waited for, and the run ends as well.
     let folder = Folder::new();
-    let file = configuration(&folder, "", 12_000, "most_runs = 100");
-    let text = std::fs::read_to_string(&file).expect("written");
-    let text = text.replace("[record.retention]\nmost_runs = 100\n", "");
-    let text =
-        text.replace("batch_age_s = 0.1", "batch_age_s = 100\nbatch_hits = 1000000\non_full = \"pause\"");
-    let text = text.replace("[\"hits\"]", "[\"hits\", \"coincidences\", \"raw\"]");
-    let text = format!("{text}[coincidence]\nwindow_ps = 2_000_000\n");
-    std::fs::write(&file, text).expect("written");
+    let file = configuration(
+        &folder,
+        &Keys {
+            tables: "\"hits\", \"coincidences\", \"raw\"",
+            record: &format!("{AT_THE_END}\non_full = \"pause\""),
+            retention: "",
+            sections: "[coincidence]\nwindow_ps = 2_000_000\n",
+            ..USUAL
+        },
+    );
     let script = "head -c 15000000 /dev/zero >filler\n(sleep 5; rm filler) &\n\
                   \"$0\" run $FILE --seconds 2 --json >../new.json 2>../new.txt; echo $? >../code";
     let Some(reports) = on_a_small_disk(&folder, 18, &file, script) else { return };
@@ -242,11 +276,9 @@ fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
     // A file leaves room for a third of the run. It is removed a second after the run has said that it waits: what boards would have
     // measured meanwhile goes by the clock.
     let folder = Folder::new();
-    let file = configuration(&folder, "hits = 400_000", 12_000, "most_runs = 100");
-    let text = std::fs::read_to_string(&file).expect("written");
-    let text = text.replace("[record.retention]\nmost_runs = 100\n", "");
-    std::fs::write(&file, text.replace("batch_age_s = 0.1", "batch_age_s = 0.1\non_full = \"pause\""))
-        .expect("written");
+    let record = format!("{}\non_full = \"pause\"", USUAL.record);
+    let keys = Keys { run: "hits = 400_000", record: &record, retention: "", ..USUAL };
+    let file = configuration(&folder, &keys);
     let script = "head -c 15000000 /dev/zero >filler\n: >../states\n\
                   (until grep -q '\"paused_by\":\"disk\"' ../states || [ -e ../code ]; do sleep 0.1; done; sleep 1; rm filler) &\n\
                   \"$0\" run $FILE --states 0.1 --json >../states 2>../new.txt; echo $? >../code; wait\n\

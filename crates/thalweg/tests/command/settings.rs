@@ -112,6 +112,10 @@ header_bytes = 3",
         (format!("{EMULATED}[source.emulate]\ndatagram_bytes = 1\n"), &["line 7", "datagram_bytes"]),
         (format!("{EMULATED}[build]\ndepth = 17\n"), &["line 7", "depth = 17"]),
         (
+            format!("{EMULATED}[run]\nseconds = 0\n"),
+            &["line 7", "`seconds = 0` must be above 0; leave it out to run until stopped"],
+        ),
+        (
             format!("{EMULATED}[build]\nchained_slices = 2147483648\n"),
             &["line 7", "chained_slices", "at most"],
         ),
@@ -131,6 +135,15 @@ header_bytes = 3",
 }
 
 #[test]
+fn a_run_of_no_time_is_refused() {
+    for seconds in ["0", "0.0", "nan", "inf"] {
+        let ended = thalweg(&["run", "run.toml", "--seconds", seconds]);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        assert!(ended.error.contains("must be above 0; leave it out"), "{}", ended.error);
+    }
+}
+
+#[test]
 fn a_file_that_is_not_there_is_said_to_be_so() {
     let ended = thalweg(&["run", "/nowhere/at-all.toml"]);
     assert_eq!(ended.code, Some(2), "{ended:#?}");
@@ -144,4 +157,15 @@ fn a_plan_is_explained_without_running() {
     let plan = thalweg(&["run", &file, "--explain", "--json"]).done().json();
     assert!(plan["budget"].as_array().is_some_and(|items| !items.is_empty()), "{plan:#}");
     assert!(plan["threads"].as_array().is_some_and(|threads| threads.len() >= 2), "{plan:#}");
+    let text = thalweg(&["run", &file, "--explain"]).done().out;
+    let path = text.split("\n\n").next().expect("a part");
+    let stages: Vec<&str> = path.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(stages[stages.len() - 4..], ["unpack", "decode", "order", "record"], "{path}");
+    let picture = thalweg(&["run", &file, "--explain", "--svg"]).done().out;
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{picture}");
+    for words in ["decode", "order", "record"] {
+        assert!(picture.contains(words), "{words} in {picture}");
+    }
+    let refused = thalweg(&["run", &file, "--svg"]);
+    assert!(refused.error.contains("--explain"), "{}", refused.error);
 }

@@ -88,7 +88,11 @@ fn slices_by_source(events: &[RecordedEvent]) -> Vec<u64> {
 fn every_hit_of_two_boards_is_in_the_slice_of_its_time() {
     let folder = Folder::new();
     // However long a busy machine lets one board wait, none of its hits is late.
-    let file = two_boards(&folder, r#"["hits", "events", "fragments"]"#, "silence_ms = 20_000");
+    let file = two_boards(
+        &folder,
+        r#"["hits", "events", "fragments"]"#,
+        "silence_ms = 20_000\n[build]\nage_ms = 60_000",
+    );
     let summary = thalweg(&["run", &file, "--seconds", "3", "--json"]).done().json();
     assert_books_close(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
@@ -123,7 +127,11 @@ fn every_hit_of_two_boards_is_in_the_slice_of_its_time() {
 fn slices_alone_can_be_recorded_and_a_replay_gives_the_same() {
     let folder = Folder::new();
     // However long a busy machine lets one board wait: what is late in the run is not in the replay.
-    let file = two_boards(&folder, r#"["events", "fragments", "raw"]"#, "silence_ms = 20_000");
+    let file = two_boards(
+        &folder,
+        r#"["events", "fragments", "raw"]"#,
+        "silence_ms = 20_000\n[build]\nage_ms = 60_000",
+    );
     let first = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
     assert_books_close(&first);
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);

@@ -15,7 +15,7 @@ use thalweg_transport::peer::hello::Hello;
 use thalweg_transport::peer::{PeerError, RunIdentity, Settings, SharedKey, connect, listen};
 
 use crate::process::{Ended, Folder, Running, number, wait_until};
-use crate::units::{accepted, configuration, free_urls, unit, wait_for_rows_of, went_well};
+use crate::units::{PATIENT, accepted, configuration, free_urls, unit, wait_for_rows_of, went_well};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -147,6 +147,7 @@ fn forty_readout_units_and_two_hundred_strangers_find_their_place() {
         + &unit("bu-0", "builder", &reached(&urls[0]))
         + &unit("evm", "manager", &reached(&urls[1]))
         + "[trigger]\nprogram = \"constant\"\nrate_hz = 250.0\ntriggers = 1000\n[build]\nfull = \"hold\"\n"
+        + PATIENT
         + &format!("[record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n", folder.at("runs"));
     let file = folder.file("run.toml", &text);
     let events = node(&file, "events");

@@ -19,9 +19,10 @@ pub use peer::peers;
 pub use tcp::receive_tcp;
 pub use udp::receive_udp;
 
+use thalweg_data::measure::PAGE_BYTES;
+
 /// Bytes per block, as a source has by default.
 const BLOCK_BYTES: usize = 512 << 10;
-const PAGE_BYTES: usize = 4096;
 /// Blocks that are written in turn: the receiver takes the one that was given back last.
 const FOOTPRINT_BLOCKS: usize = 2;
 /// Waits that both sides use when nothing is there.

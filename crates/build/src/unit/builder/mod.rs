@@ -48,6 +48,8 @@ struct Told {
     answered: bool,
     at: Mark,
     credits: Credits,
+    /// Which readout units are connected now, and which not.
+    reached: bool,
 }
 
 /// A builder unit. See the [module](super) for the protocol.
@@ -166,6 +168,7 @@ impl BuilderUnit {
     fn set_readout(&mut self, number: u16, connected: bool, now: Mark) {
         if let Some(readout) = self.readouts.get_mut(usize::from(number)) {
             *readout = Sender { connected, since: now, heard: now };
+            self.told.reached = false;
         }
     }
 
@@ -362,6 +365,7 @@ impl BuilderUnit {
             held_events: self.unwritten.events,
             held_bytes: self.held_bytes(),
             busy: self.is_busy(),
+            is_reached: self.readouts.iter().all(|readout| readout.connected),
         }
     }
 
@@ -380,15 +384,19 @@ impl BuilderUnit {
             let message = outbox.message(Address::Manager);
             let (incarnation, on_file) = (self.identity.incarnation, self.on_file);
             message::builder_report(message, run, incarnation, epoch, on_file, &credits, ranges);
-            self.told = Told { report_due: false, at: now, credits, ..self.told };
+            self.told =
+                Told { report_due: false, at: now, credits, reached: credits.is_reached, ..self.told };
             return;
         }
         let told = self.told.credits;
         if (credits.limit, credits.busy) != (told.limit, told.busy)
+            || !self.told.reached
             || now.since_ns(self.told.at) >= self.settings.heartbeat_ns()
         {
-            message::credits(outbox.message(Address::Manager), run, epoch, &credits);
-            self.told = Told { at: now, credits, ..self.told };
+            let unreached = (0..).zip(&self.readouts).filter(|(_, readout)| !readout.connected);
+            let message = outbox.message(Address::Manager);
+            message::credits(message, run, epoch, &credits, unreached.map(|(number, _)| number));
+            self.told = Told { at: now, credits, reached: true, ..self.told };
         }
         if epoch > 0 && self.passed.iter().any(Passed::is_news) {
             let finished = self.passed.iter_mut().filter(|passed| passed.is_news()).flat_map(|passed| {

@@ -133,14 +133,33 @@ impl EventManager {
         Some(reach)
     }
 
+    /// Looks which builder units no living readout unit misses. One that is not connected yet keeps its events, and nobody has a reason to
+    /// build without them.
+    pub(super) fn look_who_is_reached(&mut self, now: Mark) {
+        let (dead_ns, reach_ns) = (self.settings.dead_ns(), self.settings.reach_ns());
+        let lives = |readout: &Readout| readout.link.is_alive(now, dead_ns);
+        let living = self.readouts.iter().filter(|readout| lives(readout)).count();
+        let readouts = &self.readouts;
+        for builder in self.builders.iter_mut().filter(|builder| builder.link.is_alive(now, dead_ns)) {
+            let missing = builder.unreached.as_ref().map_or(living, |numbers| {
+                let readout = |number: &u16| readouts.get(usize::from(*number));
+                numbers.iter().filter_map(readout).filter(|readout| lives(readout)).count()
+            });
+            // Where nobody is connected nothing can be built, however long that lasts.
+            let since = if missing == living { now } else { builder.short_since.unwrap_or(now) };
+            builder.short_since = (missing > 0).then_some(since);
+            self.reached |= builder.is_reached(now, reach_ns);
+        }
+    }
+
     /// The builder of a range that has room for it.
     fn choose(&mut self, start: u64, length: u64, now: Mark) -> Option<usize> {
         let count = self.builders.len();
-        let dead_ns = self.settings.dead_ns();
+        let (dead_ns, reach_ns) = (self.settings.dead_ns(), self.settings.reach_ns());
         let takes = |place: usize| {
             let builder = &self.builders[place];
             let limit = u64::from(builder.credits.limit);
-            limit > 0 && builder.free() >= length.min(limit)
+            builder.is_reached(now, reach_ns) && limit > 0 && builder.free() >= length.min(limit)
         };
         let is_there = |place: &usize| {
             let link = &self.builders[*place].link;

@@ -70,12 +70,21 @@ struct Builder {
     credits: Credits,
     /// Trigger numbers of its open ranges.
     outstanding: u64,
+    /// Readout units that have no connection with it; `None` before it has said so.
+    unreached: Option<Vec<u16>>,
+    /// Since when a living one is among them.
+    short_since: Option<Mark>,
     report: Report,
 }
 
 impl Builder {
     fn free(&self) -> u64 {
         u64::from(self.credits.limit).saturating_sub(self.outstanding)
+    }
+
+    /// Whether all that must come to it can, or was waited for long enough.
+    fn is_reached(&self, now: Mark, reach_ns: u64) -> bool {
+        reach_ns == 0 || self.short_since.is_none_or(|since| now.since_ns(since) > reach_ns)
     }
 }
 
@@ -143,6 +152,8 @@ pub struct EventManager {
     hazard: (u64, u8),
     /// Some unit has not reported yet, and may remember more.
     blind: bool,
+    /// A builder unit was there that every living readout unit is connected with, or was waited for.
+    reached: bool,
     rotation: usize,
     assigned_at: Mark,
     /// To be told at this poll: `next` has passed a hole, and ranges are new or done.
@@ -171,6 +182,7 @@ impl EventManager {
             next: 0,
             hazard: (0, 0),
             blind: false,
+            reached: settings.reach_ms == 0,
             rotation: 0,
             assigned_at: Mark(0),
             jumped: false,
@@ -231,8 +243,12 @@ impl EventManager {
                 let report = Report { epoch, on_file, assigned_until: 0, ranges: ranges.iter().collect() };
                 self.take_builder_report(usize::from(number), incarnation, credits, report);
             }
-            (Address::Builder(number), Said::Credits { credits, .. }) => {
-                self.builders[usize::from(number)].credits = credits;
+            (Address::Builder(number), Said::Credits { credits, unreached, .. }) => {
+                let builder = &mut self.builders[usize::from(number)];
+                builder.credits = credits;
+                let known = builder.unreached.get_or_insert_default();
+                known.clear();
+                known.extend(unreached.iter());
             }
             (Address::Builder(number), Said::Done { epoch, ranges }) if epoch == self.epoch => {
                 ranges.iter().for_each(|range| self.take_done(number, range));
@@ -250,6 +266,7 @@ impl EventManager {
         if self.phase == Phase::Running {
             self.blind &= !self.has_heard_all();
             self.fence_the_dead(now);
+            self.look_who_is_reached(now);
             self.assign(now);
             self.tell_readouts(now, outbox);
             self.tell_builders(now, outbox);
@@ -261,9 +278,10 @@ impl EventManager {
         self.tell_trigger(now, outbox);
     }
 
-    /// Whether the trigger has to hold back: a unit says so, or the table is not rebuilt yet.
+    /// Whether the trigger has to hold back: a unit says so, the table is not rebuilt yet, or no builder unit could be reached so far.
     pub fn is_busy(&self) -> bool {
         self.phase != Phase::Running
+            || !self.reached
             || self.readouts.iter().any(|readout| readout.link.connected && readout.busy)
             || self.builders.iter().any(|builder| builder.link.connected && builder.credits.busy)
     }
@@ -400,6 +418,7 @@ impl EventManager {
         let builder = &mut self.builders[number];
         (builder.link.reported, builder.link.state_due) = (true, true);
         (builder.incarnation, builder.credits) = (incarnation, credits);
+        (builder.unreached, builder.short_since) = (credits.is_reached.then(Vec::new), None);
         builder.report = if collecting { report } else { Report::default() };
     }
 

@@ -44,11 +44,8 @@ enum Fate {
     DiedWithReadout,
     CountedByReadout,
     CountedByBuilder,
-    /// Written and acknowledged, and whoever heard so has died, the event manager among them: a unit that had not heard kept the range, and
-    /// it was built again with what was left.
-    Superseded,
     CutFromDisk,
-    /// On file, and late for a later attempt, which left no row.
+    /// On file, and late for a later attempt.
     OnFileOfEarlierAttempt,
     /// On file, and its readout unit counts it as lost: whoever could have told it has died, and the event manager with them.
     OnFileUnknown,
@@ -103,17 +100,13 @@ impl Lost {
     }
 }
 
-/// What was found of the fragments of all boards.
-#[derive(Default)]
-struct Found {
-    /// Of each trigger, how far the fragment had come that came furthest.
-    furthest: BTreeMap<u64, Fate>,
-    superseded: u64,
-}
+/// Of each trigger, how far the fragment had come that came furthest.
+type Furthest = BTreeMap<u64, Fate>;
 
 /// The evidence that does not belong to one readout unit.
 struct Evidence<'w> {
-    last: &'w BTreeMap<u64, Row>,
+    /// Of each trigger what readers find.
+    taken: &'w BTreeMap<u64, Row>,
     disk: &'w Disk,
     assigned: &'w BTreeMap<u64, (u64, u8)>,
     lost_parts: Vec<LostPart>,
@@ -122,15 +115,15 @@ struct Evidence<'w> {
 impl Evidence<'_> {
     fn fate(&self, readout: usize, life: &Life, trigger: u64, source: u16) -> Result<Fate, String> {
         let bit = 1 << source;
-        let on_file = self.last.get(&trigger).is_some_and(|row| row.has(bit));
+        let on_file = self.taken.get(&trigger).is_some_and(|row| row.has(bit));
         let is_taken = life.taken.get(&trigger).is_some_and(|taken| taken & bit != 0);
         let fate = match (is_taken, life.let_go.get(&trigger)) {
             (false, _) if life.lost_on_the_way.contains(&(trigger, source)) => Fate::LostOnTheWay,
             (false, _) if life.died => Fate::DiedOnTheWay,
             (false, _) => Fate::LeftByLocalBuilder,
             (true, Some(Gone::Unknown)) if on_file => return Ok(Fate::OnFileUnknown),
-            // A later attempt was made without this unit; it had nothing to write, or a power cut took it.
-            (true, Some(Gone::Late)) if on_file && self.was_given_again(trigger) => {
+            // A later attempt was made without this unit.
+            (true, Some(Gone::Late)) if on_file && self.was_given_again(trigger, bit) => {
                 return Ok(Fate::OnFileOfEarlierAttempt);
             }
             (true, Some(Gone::Late | Gone::Unknown)) => Fate::CountedByReadout,
@@ -141,7 +134,6 @@ impl Evidence<'_> {
                 Fate::CountedByBuilder
             }
             (true, Some(Gone::Out)) if self.disk.was_cut(trigger, bit) => Fate::CutFromDisk,
-            (true, Some(Gone::Out)) if self.disk.ever_had(trigger, bit) => Fate::Superseded,
             (true, Some(Gone::Out)) => {
                 return Err(
                     "it was let go of as written, and is on no file and in nobody's ledger".to_owned()
@@ -165,9 +157,9 @@ impl Evidence<'_> {
         self.lost_parts.iter().any(holds)
     }
 
-    /// Whether it was given to a builder unit with a higher attempt than the row has.
-    fn was_given_again(&self, trigger: u64) -> bool {
-        let row = self.last.get(&trigger).map_or(0, |row| row.attempt);
+    /// Whether it was given to a builder unit with a higher attempt than a row on file that has a fragment.
+    fn was_given_again(&self, trigger: u64, bit: u64) -> bool {
+        let row = self.disk.first_attempt_with(trigger, bit);
         let is_later =
             |(start, (end, attempt)): (&u64, &(u64, u8))| (*start..*end).contains(&trigger) && *attempt > row;
         self.assigned.iter().any(is_later)
@@ -175,17 +167,16 @@ impl Evidence<'_> {
 }
 
 impl World {
-    /// Finds the fate of every fragment. Returns what became of the triggers of which no row is on file, and how many fragments are in a
-    /// row that a later attempt without them overrules.
-    pub(super) fn fates(&self, last: &BTreeMap<u64, Row>) -> Result<(Lost, u64), String> {
+    /// Finds the fate of every fragment. Returns what became of the triggers of which no row is on file.
+    pub(super) fn fates(&self, taken: &BTreeMap<u64, Row>) -> Result<Lost, String> {
         let living = self.builders.iter().filter_map(|process| process.unit.as_ref());
         let mut lost_parts = self.lost_parts_of_the_dead.clone();
         lost_parts.extend(living.flat_map(|unit| unit.lost_parts().iter().copied()));
-        let evidence = Evidence { last, disk: &self.disk, assigned: &self.assigned, lost_parts };
-        let mut found = Found::default();
+        let evidence = Evidence { taken, disk: &self.disk, assigned: &self.assigned, lost_parts };
+        let mut furthest = Furthest::new();
         for (readout, lives) in self.all_lives().into_iter().enumerate() {
             for life in &lives {
-                let left = self.fates_of(readout, life, &evidence, &mut found)?;
+                let left = self.fates_of(readout, life, &evidence, &mut furthest)?;
                 if !life.died {
                     let board = &self.crates[readout];
                     let (doubled, counted) = (board.doubled(), board.lost_fragments());
@@ -200,10 +191,10 @@ impl World {
             self.check_readout(readout, &lives)?;
         }
         let mut lost = Lost::default();
-        for trigger in (0..self.accepted).filter(|trigger| !last.contains_key(trigger)) {
-            lost.count(*found.furthest.get(&trigger).ok_or(format!("trigger {trigger}: nobody was there"))?);
+        for trigger in (0..self.accepted).filter(|trigger| !taken.contains_key(trigger)) {
+            lost.count(*furthest.get(&trigger).ok_or(format!("trigger {trigger}: nobody was there"))?);
         }
-        Ok((lost, found.superseded))
+        Ok(lost)
     }
 
     /// The fates of one life's fragments; returns how many its local builder was without.
@@ -212,7 +203,7 @@ impl World {
         readout: usize,
         life: &Life,
         evidence: &Evidence<'_>,
-        found: &mut Found,
+        furthest: &mut Furthest,
     ) -> Result<u64, String> {
         let mut left = 0;
         for trigger in life.triggers.clone() {
@@ -235,14 +226,7 @@ impl World {
                         "it is on file and counted as lost, and every event manager lived".to_owned(),
                     ));
                 }
-                if fate == Fate::Superseded && self.manager_deaths == 0 {
-                    return Err(words(
-                        "it was acknowledged and built again without it, and every event manager lived"
-                            .to_owned(),
-                    ));
-                }
-                found.superseded += u64::from(fate == Fate::Superseded);
-                let known = found.furthest.entry(trigger).or_insert(fate);
+                let known = furthest.entry(trigger).or_insert(fate);
                 *known = (*known).max(fate);
             }
         }

@@ -50,6 +50,8 @@ pub struct Plan {
     pub sleep_once_in_ms: u64,
     /// A connection breaks once in so many milliseconds.
     pub break_once_in_ms: u64,
+    /// Longest time until a readout unit and a builder unit find each other at first, in milliseconds.
+    pub late_connection_ms: u64,
     /// Longest time that a message is on its way, in milliseconds.
     pub delay_ms: u64,
     /// Messages on their way on one link and direction.
@@ -99,6 +101,7 @@ impl Plan {
             faulty_ms: random.between(100, 350),
             quiet_ms: 3_000,
             triggers_per_16_ms: random.between(1, 64),
+            late_connection_ms: 0,
             delay_ms: random.between(0, 6),
             window: random.between(2, 40) as usize,
             write_ms: random.between(0, 20),
@@ -140,6 +143,7 @@ impl Plan {
         Settings {
             heartbeat_ms: 5,
             dead_ms: 25,
+            reach_ms: 150,
             lag_ms: 40,
             announce_ms: 30,
             age_ms: 80,
@@ -153,7 +157,7 @@ impl Plan {
     fn is_faultless(&self) -> bool {
         let faults =
             [self.death_once_in_ms, self.sleep_once_in_ms, self.break_once_in_ms, self.power_cut_once_in_ms];
-        faults == [0; 4]
+        faults == [0; 4] && self.late_connection_ms <= self.settings.reach_ms
     }
 }
 
@@ -166,12 +170,10 @@ pub struct Outcome {
     pub refused: u64,
     /// On file once.
     pub once: u64,
-    /// On file with several attempts, of which the highest counts.
+    /// On file with several attempts, which readers join.
     pub repeated: u64,
     /// On file nowhere, by reason.
     pub lost: Lost,
-    /// Fragments that were acknowledged and are on a disk, in a row that a later attempt without them overrules.
-    pub superseded: u64,
     /// Of those on file, with every source.
     pub complete: u64,
     /// Of those on file, without some.

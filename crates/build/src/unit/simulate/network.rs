@@ -26,7 +26,12 @@ pub(super) struct Link {
 
 impl Link {
     pub fn new(ends: [Address; 2]) -> Link {
-        Link { ends, up: false, down_until: 0, towards: Default::default() }
+        Link::first_up(ends, 0)
+    }
+
+    /// One whose ends find each other at this time at the earliest.
+    pub fn first_up(ends: [Address; 2], down_until: u64) -> Link {
+        Link { ends, up: false, down_until, towards: Default::default() }
     }
 
     /// Sends from one end; gives the message back when the window is full.

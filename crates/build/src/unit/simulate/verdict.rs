@@ -141,9 +141,10 @@ impl Disk {
         all.filter(|(_, boards)| **boards & bit != 0).map(|((_, attempt), _)| *attempt).max().unwrap_or(0)
     }
 
-    /// Whether a fragment was in any row that was ever written.
-    pub fn ever_had(&self, trigger: u64, bit: u64) -> bool {
-        self.ever.range((trigger, 0)..=(trigger, u8::MAX)).any(|(_, boards)| boards & bit != 0)
+    /// The lowest attempt of which a row on file has a fragment; 0 if none has.
+    pub fn first_attempt_with(&self, trigger: u64, bit: u64) -> u8 {
+        let all = self.rows.range((trigger, 0)..=(trigger, u8::MAX));
+        all.filter(|(_, row)| row.has(bit)).map(|((_, attempt), _)| *attempt).next().unwrap_or(0)
     }
 
     fn complain(&mut self, what: String) {
@@ -179,8 +180,8 @@ impl World {
         };
         self.close_books()?;
         let all = (1u64 << (self.plan.readouts * self.plan.boards)) - 1;
-        let (last, attempts) = self.last_attempts();
-        for (trigger, row) in &last {
+        let (taken, attempts) = self.rows_taken();
+        for (trigger, row) in &taken {
             judge(*trigger, row, all)?;
             match row.closing {
                 Closing::Complete => outcome.complete += 1,
@@ -194,10 +195,10 @@ impl World {
                 _ => outcome.repeated += 1,
             }
         }
-        if last.keys().next_back().is_some_and(|trigger| *trigger >= self.accepted) {
+        if taken.keys().next_back().is_some_and(|trigger| *trigger >= self.accepted) {
             return Err("a trigger was built that there never was".to_owned());
         }
-        (outcome.lost, outcome.superseded) = self.fates(&last)?;
+        outcome.lost = self.fates(&taken)?;
         let known = outcome.once + outcome.repeated + outcome.lost.total();
         if known != outcome.accepted || self.accepted + self.refused != self.offered {
             return Err(format!("{} triggers came: {outcome:?}", self.offered));
@@ -206,14 +207,19 @@ impl World {
         Ok(outcome)
     }
 
-    /// Of each trigger the row of the highest attempt, and how many rows it has.
-    fn last_attempts(&self) -> (BTreeMap<u64, Row>, BTreeMap<u64, u32>) {
-        let (mut last, mut attempts) = (BTreeMap::new(), BTreeMap::new());
+    /// Of each trigger what readers find, all attempts joined, and how many rows it has. The attempt is the highest.
+    fn rows_taken(&self) -> (BTreeMap<u64, Row>, BTreeMap<u64, u32>) {
+        let (mut taken, mut attempts) = (BTreeMap::<u64, Row>::new(), BTreeMap::new());
+        // In the order of attempts.
         for ((trigger, _), row) in &self.disk.rows {
-            last.insert(*trigger, *row);
+            let joined = taken.entry(*trigger).or_insert(*row);
+            joined.present |= row.present;
+            joined.missing &= row.missing;
+            joined.attempt = row.attempt;
+            joined.closing = if joined.missing == 0 { Closing::Complete } else { row.closing };
             *attempts.entry(*trigger).or_default() += 1;
         }
-        (last, attempts)
+        (taken, attempts)
     }
 
     fn close_books(&self) -> Result<(), String> {

@@ -112,9 +112,12 @@ impl World {
         let sources = |unit: u16| unit * plan.boards..(unit + 1) * plan.boards;
         let topology = Topology { readouts: (0..readouts).map(sources).collect(), builders };
         let mut links = vec![Link::new([Address::Manager, Address::Trigger])];
+        let mut connecting = Random::new(plan.seed ^ 0xC0D);
+        let mut late = || connecting.below(plan.late_connection_ms + 1);
         for readout in (0..readouts).map(Address::Readout) {
             links.push(Link::new([Address::Manager, readout]));
-            links.extend((0..builders).map(|builder| Link::new([readout, Address::Builder(builder)])));
+            let builders = (0..builders).map(Address::Builder);
+            links.extend(builders.map(|builder| Link::first_up([readout, builder], late())));
         }
         links.extend((0..builders).map(|builder| Link::new([Address::Manager, Address::Builder(builder)])));
         let first = |sources: &std::ops::Range<u16>| {

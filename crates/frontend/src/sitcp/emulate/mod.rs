@@ -34,6 +34,8 @@ pub struct Board {
     /// Triggers seen on this connection.
     triggers: u64,
     blocks: u64,
+    /// Of these, blocks that were sent once before.
+    doubled: u64,
     bytes: u64,
 }
 
@@ -46,13 +48,13 @@ impl Board {
         settings.check()?;
         let payloads = Arc::new(Payloads::new(settings));
         let settings = settings.clone();
-        Ok(Board { board, settings, payloads, sent_number: 0, triggers: 0, blocks: 0, bytes: 0 })
+        Ok(Board { board, settings, payloads, sent_number: 0, triggers: 0, blocks: 0, doubled: 0, bytes: 0 })
     }
 
     /// Another board like this one. Both send from the same prepared bodies, so that those of hundreds of boards stay in
     /// the cache, each beginning at another one.
     pub fn like(&self, board: u16) -> Board {
-        Board { board, sent_number: 0, triggers: 0, blocks: 0, bytes: 0, ..self.clone() }
+        Board { board, sent_number: 0, triggers: 0, blocks: 0, doubled: 0, bytes: 0, ..self.clone() }
     }
 
     /// A client has connected: what was unsent is gone, and the counters begin anew.
@@ -145,7 +147,12 @@ impl Answer for Board {
         self.block(trigger, bytes);
         if is_due(self.settings.faults.double_every, self.triggers) {
             self.block(trigger, bytes);
+            self.doubled += 1;
         }
+    }
+
+    fn doubled(&self) -> u64 {
+        self.doubled
     }
 }
 

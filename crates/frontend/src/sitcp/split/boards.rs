@@ -43,7 +43,7 @@ pub(super) struct Boards {
 impl Boards {
     pub fn new(first_source: SourceId, settings: &Settings) -> Boards {
         let boards = usize::from(settings.boards);
-        let counted = settings.sent_number && settings.profile.counts_blocks();
+        let counted = settings.counts_frames();
         let bits = match settings.profile {
             _ if !counted => 0,
             Profile::StrTdc => str_tdc::FRAME_NUMBER_BITS,

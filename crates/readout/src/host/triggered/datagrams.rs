@@ -56,15 +56,16 @@ impl DatagramLink {
     pub(super) fn answer(&mut self, triggers: &[Trigger], powered: bool) -> Result<(), TransportError> {
         for trigger in triggers {
             for (board, totals) in self.boards.iter_mut().zip(&mut self.totals) {
-                let (bytes, datagrams) = (self.bytes.len(), self.ends.len());
+                let (bytes, datagrams, doubled) = (self.bytes.len(), self.ends.len(), board.doubled());
                 board.answer(*trigger, &mut self.bytes, &mut self.ends);
                 let fresh = (self.bytes.len() - bytes) as u64;
-                totals.fragments += 1;
+                let answers = 1 + board.doubled() - doubled;
+                totals.fragments += answers;
                 totals.bytes += fresh;
                 if powered {
                     totals.datagrams += (self.ends.len() - datagrams) as u64;
                 } else {
-                    totals.discarded_fragments += 1;
+                    totals.discarded_fragments += answers;
                     totals.discarded_bytes += fresh;
                     self.bytes.truncate(bytes);
                     self.ends.truncate(datagrams);

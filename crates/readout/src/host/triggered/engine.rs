@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use thalweg_data::Busy;
@@ -53,6 +53,7 @@ pub(super) struct Engine {
     source: Source,
     supervisor: Supervisor,
     busy: Option<Arc<Busy>>,
+    may_begin: Option<Arc<AtomicBool>>,
     shared: Arc<Shared>,
     spin: bool,
     start: Instant,
@@ -97,6 +98,7 @@ impl Engine {
             source: Source::new(settings.feed),
             supervisor: Supervisor::new(settings.first_number),
             busy: settings.busy,
+            may_begin: settings.may_begin,
             shared,
             spin: settings.spin,
             start: now,
@@ -113,11 +115,12 @@ impl Engine {
 
     /// Runs until the boards are ended.
     pub(super) fn run(mut self) {
-        while !self.is_ending() && lock(&self.shared.started).is_none() {
+        while !self.is_ending() && !self.begins() {
             self.tend_clients(true);
             std::thread::sleep(REST);
         }
-        self.start = lock(&self.shared.started).unwrap_or_else(Instant::now);
+        self.start =
+            lock(&self.shared.started).filter(|_| self.may_begin.is_none()).unwrap_or_else(Instant::now);
         self.tend_clients(true);
         let mut until = None;
         loop {
@@ -157,6 +160,12 @@ impl Engine {
         if let Some(error) = failure {
             self.fail(&error);
         }
+    }
+
+    /// Whether the triggers were started and may begin, or were stopped before they could.
+    fn begins(&self) -> bool {
+        let may_begin = self.may_begin.as_ref().is_none_or(|may_begin| may_begin.load(Ordering::Acquire));
+        lock(&self.shared.started).is_some() && (may_begin || self.shared.stopping.load(Ordering::Acquire))
     }
 
     fn is_ending(&self) -> bool {

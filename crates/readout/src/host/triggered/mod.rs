@@ -105,6 +105,8 @@ pub struct TriggeredSettings {
     pub first_number: u64,
     /// Raised by whoever cannot take more: triggers are refused meanwhile.
     pub busy: Option<Arc<Busy>>,
+    /// Started triggers begin when this is set, and their time counts from then; without it, at the start.
+    pub may_begin: Option<Arc<AtomicBool>>,
     /// Bytes that a link keeps while its client takes nothing; at least one answer is always kept.
     pub fifo_bytes: usize,
     /// The kernel's send buffer of a TCP link, bytes: it is filled before the FIFO is. 0 lets it adapt itself.
@@ -122,6 +124,7 @@ impl TriggeredSettings {
             feed,
             first_number: 0,
             busy: None,
+            may_begin: None,
             fifo_bytes: 256 << 10,
             send_buffer_bytes: 256 << 10,
             spin: false,
@@ -132,7 +135,7 @@ impl TriggeredSettings {
 /// What one board has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BoardTotals {
-    /// Triggers that it answered.
+    /// Answers that it gave, those that it gave twice among them, and those that it says it gave.
     pub fragments: u64,
     /// Bytes of all its answers.
     pub bytes: u64,

@@ -74,6 +74,10 @@ impl Answer for SitcpBoard {
     fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>) {
         self.board.answer(trigger, bytes, ends);
     }
+
+    fn doubled(&self) -> u64 {
+        self.board.doubled()
+    }
 }
 
 impl Hosted for SitcpBoard {

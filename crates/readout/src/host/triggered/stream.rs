@@ -106,13 +106,15 @@ impl StreamLink {
         for trigger in triggers {
             let first = self.buffer.len();
             for (index, board) in self.boards.iter_mut().enumerate() {
-                let before = self.buffer.len();
+                let (before, doubled) = (self.buffer.len(), board.doubled());
                 board.answer(*trigger, &mut self.buffer, &mut self.no_ends);
                 let bytes = (self.buffer.len() - before) as u64;
-                self.written += bytes;
-                self.totals[index].fragments += 1;
+                let answers = 1 + board.doubled() - doubled;
+                self.totals[index].fragments += answers;
                 self.totals[index].bytes += bytes;
-                self.ends.push_back((self.written, index as u16));
+                let end = |answer: u64| (self.written + bytes * answer / answers, index as u16);
+                self.ends.extend((1..=answers).map(end));
+                self.written += bytes;
             }
             self.no_ends.clear();
             self.longest = self.longest.max(self.buffer.len() - first);

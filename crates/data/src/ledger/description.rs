@@ -1,0 +1,90 @@
+//! What the cells of a ledger's file mean, as the file itself says.
+//!
+//! ```text
+//!  words of a file: stages, units, reasons ─► Words: where each of its cells belongs among those of this program
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::tally::{ROW, entry};
+use super::words::{LossReason, Stage, Unit};
+use crate::topology::Topology;
+
+/// What stands behind the counters of a file.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Description {
+    stages: Vec<String>,
+    units: Vec<String>,
+    reasons: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
+}
+
+/// Where the cells of a file belong.
+pub(super) struct Words {
+    pub stages: Vec<Stage>,
+    pub units: Vec<Unit>,
+    /// Of each cell of an account, its place among this program's.
+    pub cells: Vec<usize>,
+    /// Words of an account, its head included.
+    pub account_words: usize,
+}
+
+impl Description {
+    /// Of this program's ledgers.
+    pub fn of(topology: Option<&Topology>) -> Description {
+        let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
+        Description {
+            stages: words(&Stage::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
+            units: words(&Unit::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
+            reasons: words(&LossReason::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
+            topology: topology.cloned(),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("plain data")
+    }
+}
+
+impl Words {
+    /// Those of this program.
+    pub fn ours() -> Words {
+        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), LossReason::ALL)
+    }
+
+    /// Those of a file with so many stages and cells.
+    ///
+    /// # Errors
+    /// Names the first word that this program does not know.
+    pub fn of(description: &Description, (stages, cells): (usize, usize)) -> Result<Words, String> {
+        fn known<T>(words: &[String], find: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
+            let each = words.iter().map(|word| {
+                find(word).ok_or_else(|| {
+                    format!("it counts `{word}`, which this program does not know; use the one that wrote it")
+                })
+            });
+            each.collect()
+        }
+        let own = known(&description.stages, Stage::from_word)?;
+        let units = known(&description.units, Unit::from_word)?;
+        let words = Words::by_place(own, units, &known(&description.reasons, LossReason::from_word)?);
+        match (words.stages.len(), words.cells.len()) == (stages, cells) {
+            true => Ok(words),
+            false => Err(format!("{stages} stages and {cells} cells, and its description has others")),
+        }
+    }
+
+    fn by_place(stages: Vec<Stage>, units: Vec<Unit>, reasons: &[LossReason]) -> Words {
+        let entries =
+            (0..entry::FIRST_LOSS).chain(reasons.iter().map(|reason| entry::FIRST_LOSS + *reason as usize));
+        let entries: Vec<usize> = entries.collect();
+        let row = |unit: &Unit| {
+            let first = *unit as usize * ROW;
+            entries.iter().map(move |entry| first + entry).collect::<Vec<_>>()
+        };
+        let cells: Vec<usize> = units.iter().flat_map(row).collect();
+        let account_words = super::file::LINE_WORDS + cells.len().next_multiple_of(super::file::LINE_WORDS);
+        Words { stages, units, cells, account_words }
+    }
+}

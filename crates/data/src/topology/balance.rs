@@ -1,0 +1,130 @@
+//! What must balance in a run, by its topology: no list of exceptions, for an edge that is not there says nothing.
+//!
+//! ```text
+//!  node:            in = out + overhead + filtered + lost + held        where a unit does not come into being
+//!  edge, copied:    out of the giver = into each taker                  per subject
+//!  edge, split:     out of the giver = into all takers together
+//!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
+//!  audit:           out of the one = out of the other
+//! ```
+
+use super::{Audit, Edge, Fan, Node, Subjects, Topology, Via};
+use crate::batch::SourceId;
+use crate::ledger::{AccountBook, Books, Discrepancy, Stage, Unit};
+
+/// Which side of an account is looked at.
+#[derive(Clone, Copy)]
+enum Side {
+    In,
+    Out,
+}
+
+/// One node's counts of one unit, as the books have them.
+struct Counted<'t> {
+    node: &'t Node,
+    unit: Unit,
+}
+
+impl Topology {
+    /// Every place where the books do not balance.
+    pub fn discrepancies(&self, books: &Books) -> Vec<Discrepancy> {
+        let mut found = Vec::new();
+        for account in &books.accounts {
+            self.check_node(books, account, &mut found);
+        }
+        for edge in self.edges.iter().filter(|edge| edge.via != Via::Peer) {
+            self.check_edge(books, edge, &mut found);
+        }
+        for audit in &self.audits {
+            self.check_audit(books, audit, &mut found);
+        }
+        found
+    }
+
+    fn check_node(&self, books: &Books, account: &AccountBook, found: &mut Vec<Discrepancy>) {
+        let made = self.counting(account.stage, account.source).map_or(&[][..], |(_, counts)| &counts.made);
+        for unit in Unit::ALL.iter().copied().filter(|unit| account.counts(*unit) && !made.contains(unit)) {
+            let (left, right) = (account.tally.total_input(unit), account.became(unit));
+            if left != right {
+                let law =
+                    format!("{unit} in {}: in = out + overhead + filtered + lost + held", account.stage);
+                found.push(Discrepancy { source: books.name(account.source), law, left, right });
+            }
+        }
+    }
+
+    fn check_edge(&self, books: &Books, edge: &Edge, found: &mut Vec<Discrepancy>) {
+        let Some(from) = self.node(&edge.from) else { return };
+        let takers: Vec<&Node> = edge.to.iter().filter_map(|id| self.node(id)).collect();
+        for unit in edge.units.iter().copied() {
+            let giver = Counted { node: from, unit };
+            for subject in giver.subjects() {
+                let Some(left) = giver.of(books, subject, Side::Out) else { continue };
+                let into = |taker: &&Node| {
+                    let taker = Counted { node: taker, unit };
+                    match edge.subjects {
+                        Subjects::Same => taker.of(books, subject, Side::In),
+                        Subjects::Children => taker.of_children(self, books, subject),
+                    }
+                };
+                let each: Vec<(Stage, u64)> =
+                    takers.iter().filter_map(|taker| Some((taker.stage, into(taker)?))).collect();
+                let sums = match edge.fan {
+                    Fan::Copy => each,
+                    // Where some are elsewhere, their part is not known here.
+                    Fan::Split if each.len() < takers.len() => Vec::new(),
+                    Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
+                };
+                for (to, right) in sums.into_iter().filter(|(_, right)| *right != left) {
+                    let law = format!("{unit} out of {} = into {to}", from.stage);
+                    found.push(Discrepancy { source: books.name(subject), law, left, right });
+                }
+            }
+        }
+    }
+
+    fn check_audit(&self, books: &Books, audit: &Audit, found: &mut Vec<Discrepancy>) {
+        let (Some(one), Some(other)) = (self.node(&audit.auditor), self.node(&audit.audited)) else { return };
+        for unit in audit.units.iter().copied() {
+            let (auditor, audited) = (Counted { node: one, unit }, Counted { node: other, unit });
+            for subject in auditor.subjects() {
+                let of = |counted: &Counted<'_>| counted.of(books, subject, Side::Out);
+                if let (Some(left), Some(right)) = (of(&auditor), of(&audited))
+                    && left != right
+                {
+                    let law = format!("{unit} of {} = {unit} of {}", one.stage, other.stage);
+                    found.push(Discrepancy { source: books.name(subject), law, left, right });
+                }
+            }
+        }
+    }
+
+    fn parent(&self, subject: SourceId) -> Option<SourceId> {
+        self.subjects.get(subject.index())?.parent.map(SourceId)
+    }
+}
+
+impl Counted<'_> {
+    fn subjects(&self) -> impl Iterator<Item = SourceId> {
+        let counts = self.node.counts.iter().filter(|counts| counts.units.contains(&self.unit));
+        counts.flat_map(super::Counts::each)
+    }
+
+    /// `None` where nobody has counted it: in another process, or not yet.
+    fn of(&self, books: &Books, subject: SourceId, side: Side) -> Option<u64> {
+        if !self.node.counts.iter().any(|counts| counts.has(subject) && counts.units.contains(&self.unit)) {
+            return None;
+        }
+        let account = books.account(self.node.stage, subject).filter(|account| account.counts(self.unit))?;
+        Some(match side {
+            Side::In => account.tally.total_input(self.unit),
+            Side::Out => account.tally.total_output(self.unit),
+        })
+    }
+
+    /// What came in of all children of a subject.
+    fn of_children(&self, topology: &Topology, books: &Books, parent: SourceId) -> Option<u64> {
+        let children = self.subjects().filter(|subject| topology.parent(*subject) == Some(parent));
+        children.map(|subject| self.of(books, subject, Side::In)).sum()
+    }
+}

@@ -1,0 +1,134 @@
+//! The path of a run as people look at it: each stage once, in the order in which data pass it.
+//!
+//! ```text
+//!  nodes of one subject, in their order ─┐                      hits:   sender · wire · receive · raw · unpack · decode · order · …
+//!  edges, audits ────────────────────────┴─► who is before whom ─► events: trigger · … · build · ship · build · record
+//! ```
+//! Nodes of one stage are one stop of the path, however many sources there are; a stage that data pass twice is two.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{Lane, Node, SubjectKind, Topology, Via};
+use crate::batch::SourceId;
+use crate::ledger::Stage;
+
+/// A stage of one lane, with all of its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop<'t> {
+    /// Which way it is on.
+    pub lane: Lane,
+    /// The stage.
+    pub stage: Stage,
+    /// Its nodes, in the order of the topology.
+    pub nodes: Vec<&'t Node>,
+}
+
+/// Which pass of a stage a node is: what is made of hits passes some stages again, and what came from another unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Pass {
+    First,
+    Coincidences,
+    BehindPeer,
+}
+
+impl Topology {
+    /// The stops of the path, lane by lane.
+    pub fn path(&self) -> Vec<Stop<'_>> {
+        let behind = self.behind_peers();
+        let keys: Vec<(Lane, Stage, Pass)> =
+            self.nodes.iter().map(|node| (node.lane, node.stage, self.pass_of(node, &behind))).collect();
+        let mut groups: Vec<(Lane, Stage, Pass)> = Vec::new();
+        let mut number_of = BTreeMap::new();
+        for key in &keys {
+            number_of.entry(*key).or_insert_with(|| {
+                groups.push(*key);
+                groups.len() - 1
+            });
+        }
+        let group_of: Vec<usize> = keys.iter().map(|key| number_of[key]).collect();
+        let before = self.precedence(&group_of);
+        let mut stops: Vec<Stop<'_>> = Vec::new();
+        for lane in [Lane::Hits, Lane::Events] {
+            let of_lane = (0..groups.len()).filter(|group| groups[*group].0 == lane).collect();
+            for group in in_order(of_lane, &before) {
+                let nodes = self.nodes.iter().zip(&group_of).filter(|(_, of)| **of == group);
+                let nodes = nodes.map(|(node, _)| node);
+                let stage = groups[group].1;
+                match stops.last_mut().filter(|last| (last.lane, last.stage) == (lane, stage)) {
+                    Some(last) => last.nodes.extend(nodes),
+                    None => stops.push(Stop { lane, stage, nodes: nodes.collect() }),
+                }
+            }
+        }
+        stops
+    }
+
+    /// The nodes that other units hand something to, and those behind them.
+    fn behind_peers(&self) -> BTreeSet<&str> {
+        let peers = self.edges.iter().filter(|edge| edge.via == Via::Peer);
+        let mut behind: BTreeSet<&str> = peers.flat_map(|edge| edge.to.iter().map(String::as_str)).collect();
+        loop {
+            let known = behind.len();
+            for edge in self.edges.iter().filter(|edge| behind.contains(&edge.from[..])).collect::<Vec<_>>() {
+                behind.extend(edge.to.iter().map(String::as_str));
+            }
+            if behind.len() == known {
+                return behind;
+            }
+        }
+    }
+
+    fn pass_of(&self, node: &Node, behind: &BTreeSet<&str>) -> Pass {
+        let kind = |subject: SourceId| self.subjects.get(subject.index()).map(|subject| subject.kind);
+        let is_made_of_hits = node
+            .counts
+            .iter()
+            .flat_map(super::Counts::each)
+            .any(|subject| kind(subject) == Some(SubjectKind::Coincidences));
+        match (is_made_of_hits, behind.contains(&node.id[..])) {
+            (true, _) => Pass::Coincidences,
+            (_, true) => Pass::BehindPeer,
+            _ => Pass::First,
+        }
+    }
+
+    /// Which group of nodes is before which.
+    fn precedence(&self, group_of: &[usize]) -> BTreeSet<(usize, usize)> {
+        let places: HashMap<&str, usize> =
+            self.nodes.iter().enumerate().map(|(place, node)| (&node.id[..], place)).collect();
+        let mut before = BTreeSet::new();
+        let mut note = |one: usize, other: usize| {
+            if group_of[one] != group_of[other] {
+                before.insert((group_of[one], group_of[other]));
+            }
+        };
+        let edges = self.edges.iter().flat_map(|edge| edge.to.iter().map(|to| (&edge.from, to)));
+        let audits = self.audits.iter().map(|audit| (&audit.auditor, &audit.audited));
+        for (one, other) in edges.chain(audits) {
+            if let (Some(one), Some(other)) = (places.get(&one[..]), places.get(&other[..])) {
+                note(*one, *other);
+            }
+        }
+        let mut last: HashMap<(Lane, SourceId), usize> = HashMap::new();
+        for (place, node) in self.nodes.iter().enumerate() {
+            for subject in node.counts.iter().flat_map(super::Counts::each) {
+                if let Some(earlier) = last.insert((node.lane, subject), place) {
+                    note(earlier, place);
+                }
+            }
+        }
+        before
+    }
+}
+
+/// Groups so that each stands behind those before it; where that leaves a choice, as they came.
+fn in_order(mut groups: Vec<usize>, before: &BTreeSet<(usize, usize)>) -> Vec<usize> {
+    let mut ordered = Vec::with_capacity(groups.len());
+    while !groups.is_empty() {
+        let is_free = |group: &usize| !groups.iter().any(|other| before.contains(&(*other, *group)));
+        // A ring of groups cannot be: one of them goes first all the same, rather than none.
+        let place = groups.iter().position(is_free).unwrap_or(0);
+        ordered.push(groups.remove(place));
+    }
+    ordered
+}

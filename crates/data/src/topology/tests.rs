@@ -1,0 +1,199 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::ledger::{Books, Ledger, Tally};
+
+/// A source that is received, framed and decoded into two takers, and a link with two boards whose fragments are built.
+fn topology() -> Topology {
+    let subject = |name: &str, kind, parent| Subject { name: name.to_owned(), kind, parent };
+    let node = |id: &str, stage, counts| Node {
+        id: id.to_owned(),
+        stage,
+        lane: Lane::Hits,
+        thread: None,
+        counts: vec![counts],
+        marker: Marker::PerSubject,
+    };
+    let edge = |from: &str, to: &[&str], unit, fan, subjects| Edge {
+        from: from.to_owned(),
+        to: to.iter().map(|id| (*id).to_owned()).collect(),
+        units: vec![unit],
+        fan,
+        via: Via::Call,
+        subjects,
+    };
+    Topology {
+        subjects: vec![
+            subject("a", SubjectKind::Source, None),
+            subject("link/0", SubjectKind::Board, Some(3)),
+            subject("link/1", SubjectKind::Board, Some(3)),
+            subject("link", SubjectKind::Link, None),
+        ],
+        nodes: vec![
+            node("decode a", Stage::Decode, Counts::of(SourceId(0), &[Unit::Hits]).making(&[Unit::Hits])),
+            node("order a", Stage::Order, Counts::of(SourceId(0), &[Unit::Hits])),
+            node("slice a", Stage::TimeSlice, Counts::of(SourceId(0), &[Unit::Hits])),
+            node("unpack link", Stage::Unpack, Counts::of(SourceId(3), &[Unit::Bytes])),
+            node("build link", Stage::Build, Counts::of_each(1..3, &[Unit::Bytes])),
+        ],
+        edges: vec![
+            edge("decode a", &["order a", "slice a"], Unit::Hits, Fan::Copy, Subjects::Same),
+            edge("unpack link", &["build link"], Unit::Bytes, Fan::Copy, Subjects::Children),
+        ],
+        ..Topology::default()
+    }
+}
+
+/// Books in which each of these accounts passes on all that comes in.
+fn books(topology: Topology, counts: &[(Stage, u16, Unit, u64)]) -> Books {
+    let ledger = Ledger::of(None, Arc::new(topology)).expect("memory");
+    for (stage, source, unit, count) in counts {
+        let mut tally = Tally::default();
+        tally.input(*unit, *count);
+        tally.output(*unit, *count);
+        ledger.open(*stage, SourceId(*source), &[*unit]).publish(&tally);
+    }
+    ledger.books()
+}
+
+const WHOLE: [(Stage, u16, Unit, u64); 6] = [
+    (Stage::Decode, 0, Unit::Hits, 50),
+    (Stage::Order, 0, Unit::Hits, 50),
+    (Stage::TimeSlice, 0, Unit::Hits, 50),
+    (Stage::Unpack, 3, Unit::Bytes, 300),
+    (Stage::Build, 1, Unit::Bytes, 100),
+    (Stage::Build, 2, Unit::Bytes, 200),
+];
+
+#[test]
+fn what_a_node_puts_out_comes_into_each_of_its_takers() {
+    assert_eq!(books(topology(), &WHOLE).discrepancies(), []);
+    for (place, law) in [
+        (1, "hits out of decode = into order"),
+        (2, "into time_slice"),
+        (5, "bytes out of unpack = into build"),
+    ] {
+        let mut wrong = WHOLE;
+        wrong[place].3 += 1;
+        let found: Vec<String> =
+            books(topology(), &wrong).discrepancies().iter().map(ToString::to_string).collect();
+        assert!(found.len() == 1 && found[0].contains(law), "{found:?}");
+    }
+}
+
+#[test]
+fn what_is_split_comes_into_all_takers_together() {
+    let mut split = topology();
+    split.edges[0].fan = Fan::Split;
+    let mut counts = WHOLE;
+    (counts[1].3, counts[2].3) = (20, 30);
+    assert_eq!(books(split.clone(), &counts).discrepancies(), []);
+    counts[2].3 = 31;
+    assert_eq!(books(split, &counts).discrepancies().len(), 1);
+}
+
+#[test]
+fn an_edge_to_another_process_says_nothing_here() {
+    let mut peer = topology();
+    peer.edges.iter_mut().for_each(|edge| edge.via = Via::Peer);
+    let mut wrong = WHOLE;
+    wrong[1].3 = 7;
+    assert_eq!(books(peer, &wrong).discrepancies(), []);
+}
+
+#[test]
+fn an_account_is_opened_once_and_as_it_is_declared() {
+    let ledger = Ledger::of(None, Arc::new(topology())).expect("memory");
+    for (stage, source, unit, _) in &WHOLE[1..] {
+        drop(ledger.open(*stage, SourceId(*source), &[*unit]));
+    }
+    let faults = ledger.claim_faults(&[Marker::PerSubject]);
+    assert_eq!(faults, ["decode a: the account of a is declared, and nobody has opened it"]);
+    assert_eq!(ledger.claim_faults(&[Marker::End]), [""; 0], "nothing is declared for the end");
+    drop(ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits, Unit::Frames]));
+    drop(ledger.open(Stage::Order, SourceId(0), &[Unit::Hits]));
+    drop(ledger.open(Stage::Ship, SourceId(0), &[Unit::Events]));
+    let faults = ledger.claim_faults(&[Marker::PerSubject]).join("; ");
+    for word in [
+        "decode a: counts frames of a",
+        "order a: the account of a is opened twice",
+        "ship of a: opened, and not declared",
+    ] {
+        assert!(faults.contains(word), "{word} in {faults}");
+    }
+}
+
+#[test]
+fn names_stand_once_and_edges_lead_somewhere() {
+    assert_eq!(topology().faults(), [""; 0]);
+    let mut wrong = topology();
+    wrong.nodes.push(wrong.nodes[0].clone());
+    wrong.edges[0].to.push("nowhere".to_owned());
+    wrong.nodes[1].thread = Some("nobody".to_owned());
+    assert_eq!(
+        wrong.faults(),
+        ["two nodes are called decode a", "no node is called nowhere", "no thread is called nobody"]
+    );
+}
+
+#[test]
+fn a_ledger_file_carries_its_topology() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let path = folder.path().join("ledger.bin");
+    let ledger = Ledger::of(Some(&path), Arc::new(topology())).expect("fresh file");
+    let mut tally = Tally::default();
+    tally.output(Unit::Hits, 5);
+    ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits]).publish(&tally);
+    let read = Ledger::read_file(&path).expect("a ledger");
+    assert_eq!(read, ledger.books());
+    assert_eq!(read.topology.as_deref(), Some(&topology()));
+}
+
+#[test]
+fn a_ledger_of_version_1_is_read_with_the_edges_that_its_accounts_had() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let path = folder.path().join("ledger.bin");
+    let ledger = Ledger::create(Some(&path), &["a".to_owned()]).expect("fresh file");
+    for (stage, hits) in [(Stage::Order, 50), (Stage::Record, 49)] {
+        let mut tally = Tally::default();
+        tally.input(Unit::Hits, hits);
+        tally.output(Unit::Hits, hits);
+        ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&tally);
+    }
+    let mut bytes = std::fs::read(&path).expect("readable");
+    bytes[8..16].copy_from_slice(&1u64.to_ne_bytes());
+    bytes[40..48].copy_from_slice(&0u64.to_ne_bytes());
+    std::fs::write(&path, bytes).expect("writable");
+    let books = Ledger::read_file(&path).expect("version 1");
+    assert_eq!(books.topology, None);
+    let found: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["a: hits out of order = into record: 50 against 49"]);
+}
+
+#[test]
+fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let path = folder.path().join("ledger.bin");
+    let ledger = Ledger::create(Some(&path), &["a".to_owned()]).expect("fresh file");
+    let mut tally = Tally::default();
+    tally.lost(crate::LossReason::Late, Unit::Hits, 3);
+    ledger.open(Stage::Order, SourceId(0), &[Unit::Hits]).publish(&tally);
+    // Words of one length change places, and so does what stands under them.
+    let text = std::fs::read(&path).expect("readable");
+    let swapped = replaced(
+        &replaced(&replaced(&text, b"\"late\"", b"\"****\""), b"\"busy\"", b"\"late\""),
+        b"\"****\"",
+        b"\"busy\"",
+    );
+    std::fs::write(&path, swapped).expect("writable");
+    let books = Ledger::read_file(&path).expect("a ledger");
+    assert_eq!(books.accounts[0].tally.total_lost(crate::LossReason::Busy, Unit::Hits), 3);
+    std::fs::write(&path, replaced(&text, b"\"late\"", b"\"rust\"")).expect("writable");
+    let message = Ledger::read_file(&path).expect_err("unknown").to_string();
+    assert!(message.contains("it counts `rust`"), "{message}");
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let place = bytes.windows(from.len()).position(|window| window == from).expect("the word is there");
+    [&bytes[..place], to, &bytes[place + from.len()..]].concat()
+}

@@ -1,0 +1,93 @@
+//! Event building: what the builder says of itself, and which boards answered.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use thalweg_data::Closing;
+
+/// The events of a run with triggered sources.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct EventState {
+    /// Events passed on per second.
+    pub event_rate_hz: f64,
+    /// Events passed on since the start, complete or not.
+    pub events_built: u64,
+    /// Of these, events to which a source had not answered.
+    pub events_partial: u64,
+    /// Events recorded since the start.
+    pub events_recorded: u64,
+    /// Who answered and who did not, in the order of the boards.
+    pub completeness: Vec<Completeness>,
+    /// The builder's state.
+    #[serde(flatten)]
+    pub look: BuildLook,
+}
+
+/// One board's answers.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Completeness {
+    /// The board's name.
+    pub name: String,
+    /// Events that were closed in `rate_window_seconds`.
+    pub expected: u64,
+    /// Of these, events to which it had answered.
+    pub built: u64,
+    /// Events since the start to which it had not answered.
+    pub missing: u64,
+}
+
+impl Completeness {
+    /// Answered ÷ expected, 0 to 1; `None` where no event was closed in the window of the rates.
+    pub fn fraction(&self) -> Option<f64> {
+        (self.expected > 0).then(|| self.built as f64 / self.expected as f64)
+    }
+}
+
+/// The builder's state at one look.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct BuildLook {
+    /// Events passed on so far, by why they were closed: complete, age, depth, end, unit lost.
+    pub closed: [u64; Closing::ALL.len()],
+    /// Lowest and highest trigger of them.
+    pub numbers: Option<(u64, u64)>,
+    /// Triggers with fragments that wait for others.
+    pub open_events: usize,
+    /// Triggers from the oldest that is open to the newest that was seen.
+    pub span: u64,
+    /// Payload that waits, bytes.
+    pub held_bytes: u64,
+    /// Half of all events are at most so large, bytes.
+    pub median_event_bytes: u64,
+    /// Event sizes: the smallest of each bin, and how many.
+    pub event_bytes: Vec<(u64, u64)>,
+    /// Half of all events were built within this time of their first fragment, nanoseconds.
+    pub median_build_ns: u64,
+    /// All but one in a hundred.
+    pub p99_build_ns: u64,
+    /// Build times, as the sizes.
+    pub build_ns: Vec<(u64, u64)>,
+    /// Whether the trigger is held back now.
+    pub busy: bool,
+    /// Share of the run so far in which it was, 0 to 1; null where builder units are elsewhere.
+    pub busy_share: Option<f64>,
+    /// How full the ring to the recorder is, 0 to 1.
+    pub ring_fill: f64,
+}
+
+impl BuildLook {
+    /// Events passed on so far.
+    pub fn events(&self) -> u64 {
+        self.closed.iter().sum()
+    }
+
+    /// Triggers between the first and the last event that made none, `dropped` apart: of these, no board was heard. Also those
+    /// that a number which jumped has left out.
+    pub fn unseen(&self, dropped: u64) -> u64 {
+        let (lowest, highest) = self.numbers.map_or((1, 0), |numbers| numbers);
+        (highest.wrapping_sub(lowest).wrapping_add(1)).saturating_sub(self.events() + dropped)
+    }
+
+    /// Of these, events of which a source was missing.
+    pub fn partial(&self) -> u64 {
+        self.events() - self.closed[Closing::Complete as usize]
+    }
+}

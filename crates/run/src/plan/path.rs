@@ -1,0 +1,36 @@
+//! The path of a run in words: each stage where data pass it, with who works there, on which thread, and where it goes on.
+
+use std::collections::BTreeSet;
+
+use thalweg_data::topology::{Lane, Stop, Topology};
+
+use super::page::{Line, spelled};
+
+/// One table per lane: its title, and its lines.
+pub(super) fn tables(topology: &Topology) -> Vec<(&'static str, Vec<Line>)> {
+    let stops = topology.path();
+    let of_lane = |lane: Lane, title: &'static str| {
+        let own: Vec<&Stop<'_>> = stops.iter().filter(|stop| stop.lane == lane).collect();
+        let heads = ["stage", "of", "on thread", "counts", "hands to"].map(str::to_owned).to_vec();
+        let lines = own.iter().map(|stop| line(topology, &stops, stop));
+        (!own.is_empty()).then(|| (title, std::iter::once(heads).chain(lines).collect()))
+    };
+    let lanes = [(Lane::Hits, "path of hits"), (Lane::Events, "path of triggered boards and events")];
+    lanes.into_iter().filter_map(|(lane, title)| of_lane(lane, title)).collect()
+}
+
+fn line(topology: &Topology, stops: &[Stop<'_>], stop: &Stop<'_>) -> Line {
+    let of: Vec<&str> = stop.nodes.iter().map(|node| node.of()).collect();
+    let mut threads: Vec<&str> = stop.nodes.iter().filter_map(|node| node.thread.as_deref()).collect();
+    threads.dedup();
+    let units: BTreeSet<_> =
+        stop.nodes.iter().flat_map(|node| &node.counts).flat_map(|counts| counts.units.clone()).collect();
+    let units: Vec<&str> = units.iter().map(|unit| unit.word()).collect();
+    let is_from_here = |id: &String| stop.nodes.iter().any(|node| node.id == *id);
+    let takers: BTreeSet<&String> =
+        topology.edges.iter().filter(|edge| is_from_here(&edge.from)).flat_map(|edge| &edge.to).collect();
+    let takes = |other: &&Stop<'_>| other.nodes.iter().any(|node| takers.contains(&node.id));
+    let next: Vec<&str> = stops.iter().filter(takes).map(|other| other.stage.word()).collect();
+    let threads = if threads.is_empty() { "at the end".to_owned() } else { spelled(&threads) };
+    vec![stop.stage.word().to_owned(), spelled(&of), threads, units.join(", "), next.join(", ")]
+}

@@ -1,0 +1,246 @@
+//! The path of triggered boards: fragments, and the events that are built of them.
+
+use thalweg_data::topology::{Control, ControlKind, Counts, Fan, Lane, Subjects, Via};
+use thalweg_data::{SourceId, Stage, Unit};
+use thalweg_record::Table;
+
+use super::{Making, Place, counts_of};
+use crate::config::SourceSettings;
+use crate::format::FormatSettings;
+use crate::units::gate;
+
+/// What builders count of each board, and recorders.
+const OF_BOARDS: &[Unit] = &[Unit::Fragments, Unit::Bytes];
+const EVENTS: &[Unit] = &[Unit::Events];
+
+impl Making<'_, '_> {
+    pub(super) fn events(&mut self) {
+        let resolved = self.resolved;
+        let Some(events) = resolved.roster.events.filter(|_| resolved.triggered().next().is_some()) else {
+            return self.units_without_boards();
+        };
+        let is_emulated =
+            |source: &SourceSettings| source.endpoint.url.scheme() == "emulate" && !resolved.is_replay;
+        let emulated = resolved.triggered().any(|(source, _)| is_emulated(source));
+        if emulated {
+            self.trigger(events);
+        }
+        let mut given = Vec::new();
+        for (index, source) in resolved.configuration.sources.iter().enumerate() {
+            let is_read = resolved.triggered().any(|(read, _)| read.head.name == source.head.name);
+            if is_read {
+                given.extend(self.triggered_source(index, is_emulated(source)));
+            }
+        }
+        if resolved.units.is_some() {
+            self.units(&given);
+        } else {
+            let build = Place { of: "events", lane: Lane::Events, thread: "build" };
+            self.builds(build, events, &given);
+        }
+        if emulated {
+            self.control("build", "trigger", ControlKind::Busy);
+            if let Some(follow) = &resolved.configuration.follow {
+                self.control(&follow.source, "trigger", ControlKind::Follow);
+            }
+        }
+    }
+
+    /// One source up to what goes to a builder: the nodes that give fragments, with the units.
+    fn triggered_source(&mut self, index: usize, is_emulated: bool) -> Vec<String> {
+        let resolved = self.resolved;
+        let (source, entry) = (&resolved.configuration.sources[index], &resolved.roster.entries[index]);
+        let Some(first) = entry.links.first() else { return Vec::new() };
+        let links = || entry.links.iter().map(|place| place.link);
+        let boards = || entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId);
+        let one_board = first.boards.contains(&first.link.0);
+        let is_stream =
+            source.links(SourceId(first.boards.start)).is_none_or(|settings| settings.gives_streams());
+        let received: &[Unit] = if is_stream { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
+        let sender = is_emulated.then(|| {
+            let place = Place { of: &entry.name, lane: Lane::Events, thread: "" };
+            self.node_at_the_end(Stage::Sender, place, counts_of(boards(), &[Unit::Fragments]))
+        });
+        let thread = resolved.reader_of(source);
+        let reads = Place { of: &entry.name, lane: Lane::Events, thread: &thread };
+        let wire_units: &[Unit] = match counts_frames(&source.format) {
+            true => &[Unit::Fragments, Unit::Frames],
+            false => &[Unit::Fragments],
+        };
+        let wire = self.node(Stage::Wire, reads, counts_of(boards(), wire_units));
+        let receive = self.node(Stage::Receive, reads, counts_of(links(), received));
+        if resolved.keeps(Table::Raw) {
+            let raw = self.node(Stage::Raw, Place { thread: "raw", ..reads }, counts_of(links(), received));
+            self.edge(&receive, &raw, received);
+        }
+        let framed: Vec<Unit> =
+            received.iter().copied().chain(one_board.then_some(Unit::Fragments)).collect();
+        let made: &[Unit] = if one_board { &[Unit::Fragments] } else { &[] };
+        let unpacked = counts_of(links(), &framed).into_iter().map(|counts| counts.making(made)).collect();
+        let unpack = self.node(Stage::Unpack, reads, unpacked);
+        self.edge(&receive, &unpack, received);
+        let boards_of = format!("{}/boards", entry.name);
+        let apart = Place { of: &boards_of, ..reads };
+        let found = match one_board {
+            true => unpack.clone(),
+            false => {
+                let made = |counts: Counts| counts.making(&[Unit::Fragments]);
+                let of_boards = counts_of(boards(), &[Unit::Fragments]).into_iter().map(made).collect();
+                self.node(Stage::Unpack, apart, of_boards)
+            }
+        };
+        if let Some(sender) = sender {
+            self.audit(&sender, &found, &[Unit::Fragments]);
+        }
+        if resolved.configuration.slices.is_some() {
+            let slices = self.node(Stage::TimeSlice, reads, counts_of(boards(), &[Unit::Fragments]));
+            self.edge(&found, &slices, &[Unit::Fragments]);
+            return vec![wire];
+        }
+        let mut given = vec![wire, found];
+        given.extend((!one_board).then_some(unpack));
+        given
+    }
+
+    /// A builder of the fragments of these nodes: what it counts of each board, and of events. `given` are the names of wires, of
+    /// what frames fragments, and of links whose boards share them.
+    fn builds(&mut self, place: Place<'_>, events: SourceId, given: &[String]) {
+        let (fragments, built) = self.builder(place, events, given);
+        let boards = self.resolved.roster.boards.clone();
+        let records = Place { of: "events", thread: "record", ..place };
+        let recorded = self.node(Stage::Record, records, vec![Counts::of(events, EVENTS)]);
+        let of_boards = Place { of: "fragments", ..records };
+        let kept = self.node(Stage::Record, of_boards, vec![Counts::of_each(boards, OF_BOARDS)]);
+        self.edge(&built, &recorded, EVENTS);
+        self.edge(&fragments, &kept, OF_BOARDS);
+    }
+
+    /// The same of time slices, whose fragments come into being where they are cut.
+    pub(super) fn building(&mut self, place: Place<'_>, events: SourceId, wire: &str) {
+        self.builds(place, events, &[wire.to_owned()]);
+    }
+
+    /// The accounts of one builder; returns those of fragments and of events.
+    fn builder(&mut self, place: Place<'_>, events: SourceId, given: &[String]) -> (String, String) {
+        let counted = |making: &Self, id: &String| making.topology.node(id).map(|node| node.counts.clone());
+        let wires: Vec<&String> = given.iter().filter(|id| id.starts_with(Stage::Wire.word())).collect();
+        let boards =
+            wires.iter().filter_map(|id| counted(self, id)).flatten().flat_map(|counts| counts.each());
+        let of_boards = counts_of(boards, OF_BOARDS);
+        let name = format!("{}/fragments", place.of);
+        let fragments = self.node(Stage::Build, Place { of: &name, ..place }, of_boards);
+        let built = vec![Counts::of(events, EVENTS).making(EVENTS)];
+        let built = self.node(Stage::Build, place, built);
+        for id in given {
+            let Some(counts) = counted(self, id) else { continue };
+            let has = |unit| counts.iter().any(|counts| counts.units.contains(&unit));
+            match (id.starts_with(Stage::Wire.word()), has(Unit::Fragments), has(Unit::Bytes)) {
+                (true, _, _) => self.audit(id, &fragments, &[Unit::Fragments]),
+                (false, true, true) => self.edge(id, &fragments, OF_BOARDS),
+                (false, true, false) => self.edge(id, &fragments, &[Unit::Fragments]),
+                (false, false, _) => {
+                    let how = (Fan::Copy, Via::Call, Subjects::Children);
+                    self.edges_to(id, &[&fragments], &[Unit::Bytes], how);
+                }
+            }
+        }
+        (fragments, built)
+    }
+
+    /// Units: each readout unit builds of its own boards and ships, builder units put together and record.
+    fn units(&mut self, given: &[String]) {
+        let resolved = self.resolved;
+        let Some(units) = &resolved.units else { return };
+        let (mut shipped, mut fragments) = (Vec::new(), Vec::new());
+        for readout in &units.readouts {
+            let unit = &readout.settings;
+            if !resolved.configuration.hosts(unit) {
+                continue;
+            }
+            let names = readout.sources.iter().map(|index| resolved.roster.entries[*index].name.as_str());
+            let of_it = |name: &str| {
+                let own = given.iter().filter(move |id| {
+                    id.split_once(' ').is_some_and(|(_, of)| of == name || of == format!("{name}/boards"))
+                });
+                own.cloned().collect::<Vec<_>>()
+            };
+            let own: Vec<String> = names.flat_map(of_it).collect();
+            let thread = format!("{}-read", unit.name);
+            let account = resolved.roster.unit(&unit.name);
+            let builds = Place { of: &unit.name, lane: Lane::Events, thread: &thread };
+            let (of_boards, built) = self.builder(builds, account, &own);
+            fragments.push(of_boards);
+            let ships = Place { thread: &unit.name, ..builds };
+            let counted = vec![Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes])];
+            let ship = self.node(Stage::Ship, ships, counted);
+            self.edge(&built, &ship, EVENTS);
+            shipped.push(ship);
+        }
+        self.builder_units(&shipped, &fragments);
+    }
+
+    /// A node of the distributed system that reads no boards.
+    fn units_without_boards(&mut self) {
+        if self.resolved.units.is_some() {
+            self.builder_units(&[], &[]);
+        }
+    }
+
+    /// Those that are in this process. `fragments` is what the readout units here have built of each board.
+    fn builder_units(&mut self, shipped: &[String], fragments: &[String]) {
+        let resolved = self.resolved;
+        let Some(units) = &resolved.units else { return };
+        let mut hosted = Vec::new();
+        for unit in resolved.builders() {
+            let account = resolved.roster.unit(&unit.name);
+            let place = Place { of: &unit.name, lane: Lane::Events, thread: &unit.name };
+            let counted = Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes]).making(EVENTS);
+            let build = self.node(Stage::Build, place, vec![counted]);
+            let record = self.node(Stage::Record, place, vec![Counts::of(account, EVENTS)]);
+            self.edge(&build, &record, EVENTS);
+            hosted.push(build);
+        }
+        let takers: Vec<&str> = hosted.iter().map(String::as_str).collect();
+        for ship in shipped.iter().filter(|_| !takers.is_empty()) {
+            self.edges_to(ship, &takers, &[Unit::Fragments], (Fan::Split, Via::Peer, Subjects::Same));
+        }
+        let boards = resolved.roster.boards.clone();
+        if !hosted.is_empty() {
+            let kept = Place { of: "fragments", lane: Lane::Events, thread: "" };
+            let kept = self.node_at_the_end(Stage::Record, kept, vec![Counts::of_each(boards, OF_BOARDS)]);
+            // Where all units are in one process, all that was built of a board comes into its files.
+            let are_all_here =
+                hosted.len() == units.builders.len() && fragments.len() == units.readouts.len();
+            for built in fragments.iter().filter(|_| are_all_here) {
+                self.edge(built, &kept, &[Unit::Fragments]);
+            }
+        }
+        let manager = &units.manager.name;
+        for unit in units.builders.iter() {
+            self.control(&unit.name, manager, ControlKind::Credit);
+        }
+        if gate(&units.readouts, resolved.configuration).is_some() {
+            self.control(manager, "trigger", ControlKind::Gate);
+        }
+    }
+
+    /// What the trigger of emulated boards counts when the run is over.
+    fn trigger(&mut self, events: SourceId) {
+        if self.resolved.configuration.slices.is_none() {
+            let place = Place { of: "events", lane: Lane::Events, thread: "" };
+            self.node_at_the_end(Stage::Trigger, place, vec![Counts::of(events, EVENTS)]);
+        }
+    }
+
+    fn control(&mut self, from: &str, to: &str, kind: ControlKind) {
+        self.topology.controls.push(Control { from: from.to_owned(), to: to.to_owned(), kind });
+    }
+}
+
+/// Whether boards of a format count what they send.
+fn counts_frames(format: &FormatSettings) -> bool {
+    match format {
+        FormatSettings::Triggered(boards) => boards.counts_frames(),
+        FormatSettings::Hits(_) => false,
+    }
+}

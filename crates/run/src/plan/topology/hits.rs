@@ -1,0 +1,127 @@
+//! The path of hits: from a source of its own time to time order, and what is made of ordered hits.
+
+use thalweg_data::topology::{Counts, Fan, Lane, Subjects, Via};
+use thalweg_data::{SourceId, Stage, Unit};
+use thalweg_record::Table;
+
+use super::{Making, Place, counts_of};
+use crate::config::SourceSettings;
+use crate::format::HitFormat;
+use crate::processing::Processing;
+
+/// What all sources of hits are called together.
+const ALL: &str = "hits";
+
+impl Making<'_, '_> {
+    pub(super) fn hits(&mut self, processing: Option<&Processing>) {
+        let resolved = self.resolved;
+        let sources: Vec<(&SourceSettings, &HitFormat)> = resolved.configuration.hit_sources().collect();
+        if sources.is_empty() {
+            return;
+        }
+        let each = || (0..sources.len() as u16).map(SourceId);
+        let mut decoders = Vec::new();
+        for (id, (source, format)) in each().zip(&sources) {
+            decoders.push(self.hit_source(id, source, format));
+        }
+        let of_hits = |unit| counts_of(each(), &[unit]);
+        let order = self.node(Stage::Order, place(ALL, "order"), of_hits(Unit::Hits));
+        for (decoder, (source, _)) in decoders.iter().zip(&sources) {
+            debug_assert!(decoder.ends_with(&source.head.name));
+            self.edges_to(decoder, &[&order], &[Unit::Hits], (Fan::Copy, Via::Ring, Subjects::Same));
+        }
+        let cut = processing.and_then(|processing| self.processing(&order, processing, of_hits(Unit::Hits)));
+        let record = self.node(Stage::Record, place(ALL, "order"), of_hits(Unit::Hits));
+        self.edge(&order, &record, &[Unit::Hits]);
+        if let Some(cut) = cut.filter(|_| resolved.keeps(Table::Coincidences)) {
+            let coincidences = place(crate::roster::COINCIDENCES, "process");
+            let counts = self.topology.node(&cut).map_or_else(Vec::new, |node| node.counts.clone());
+            let record = self.node(Stage::Record, coincidences, counts);
+            self.edge(&cut, &record, &[Unit::Events]);
+        }
+        if resolved.slices_hits() {
+            self.slices(&decoders, of_hits(Unit::Hits));
+        }
+    }
+
+    /// One source up to its decoder, whose name is returned.
+    fn hit_source(&mut self, id: SourceId, source: &SourceSettings, format: &HitFormat) -> String {
+        let name = source.head.name.as_str();
+        // A board says only when it is asked how its data come.
+        let is_stream = source.endpoint.gives_stream();
+        let received: &[Unit] =
+            if is_stream == Some(true) { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
+        let may: &[Unit] = if is_stream.is_none() { &[Unit::Datagrams] } else { &[] };
+        let of = |units: &[Unit]| Counts { may: may.to_vec(), ..Counts::of(id, units) };
+        let reader = place(name, name);
+        let wire_units = format.wire_units(is_stream == Some(true));
+        let is_emulated = source.endpoint.url.scheme() == "emulate" && !self.resolved.is_replay;
+        let sender = is_emulated.then(|| {
+            let units: &[Unit] = match wire_units.contains(&Unit::Datagrams) {
+                true => &[Unit::Hits, Unit::Datagrams],
+                false => &[Unit::Hits],
+            };
+            self.node_at_the_end(Stage::Sender, place(name, ""), vec![Counts::of(id, units)])
+        });
+        let wire = (!wire_units.is_empty()).then(|| self.node(Stage::Wire, reader, vec![of(wire_units)]));
+        let receive = self.node(Stage::Receive, reader, vec![of(received)]);
+        let framed: Vec<Unit> = received.iter().copied().chain([Unit::Frames]).collect();
+        if self.resolved.keeps(Table::Raw) {
+            let raw = self.node(Stage::Raw, place(name, "raw"), vec![of(received)]);
+            self.edge(&receive, &raw, received);
+        }
+        let unpack = self.node(Stage::Unpack, reader, vec![of(&framed).making(&[Unit::Frames])]);
+        self.edge(&receive, &unpack, received);
+        if let Some(wire) = wire {
+            self.audit(&wire, &unpack, wire_units);
+        }
+        let workers = format!("{name}-decode");
+        let decodes = if source.head.workers > 0 { place(name, &workers) } else { reader };
+        let decoded = Counts::of(id, &[Unit::Bytes, Unit::Frames, Unit::Hits]).making(&[Unit::Hits]);
+        let decode = self.node(Stage::Decode, decodes, vec![decoded]);
+        self.edge(&unpack, &decode, &[Unit::Bytes, Unit::Frames]);
+        if let Some(sender) = sender {
+            self.audit(&sender, &decode, &[Unit::Hits]);
+        }
+        decode
+    }
+
+    /// What is done with ordered hits; returns the node of the cuts on the events that are made of them, if any.
+    fn processing(&mut self, order: &str, processing: &Processing, of_hits: Vec<Counts>) -> Option<String> {
+        let cuts = !processing.stages.cuts.keep_all();
+        let cut = cuts.then(|| self.node(Stage::Cut, place(ALL, "order"), of_hits.clone()));
+        if let Some(cut) = &cut {
+            self.edge(order, cut, &[Unit::Hits]);
+        }
+        if !processing.stages.processor.makes_events() {
+            return None;
+        }
+        let coincide = self.node(Stage::Coincide, place(ALL, "process"), of_hits);
+        self.edge(cut.as_deref().unwrap_or(order), &coincide, &[Unit::Hits]);
+        let account = self.resolved.roster.coincidences?;
+        let events = vec![Counts::of(account, &[Unit::Events])];
+        let coincidences = place(crate::roster::COINCIDENCES, "process");
+        let made = vec![Counts::of(account, &[Unit::Events]).making(&[Unit::Events])];
+        let made = self.node(Stage::Coincide, coincidences, made);
+        let cut = self.node(Stage::Cut, coincidences, events);
+        self.edge(&made, &cut, &[Unit::Events]);
+        Some(cut)
+    }
+
+    /// Time slices of hits: built on the thread of time order, out of what was decoded.
+    fn slices(&mut self, decoders: &[String], of_hits: Vec<Counts>) {
+        let Some(events) = self.resolved.roster.events else { return };
+        let slices = Place { lane: Lane::Events, ..place("slices", "order") };
+        let boards = self.resolved.roster.boards.clone();
+        let wire = self.node(Stage::Wire, slices, vec![Counts::of_each(boards, &[Unit::Fragments])]);
+        let cut = self.node(Stage::TimeSlice, slices, of_hits);
+        for decoder in decoders {
+            self.edges_to(decoder, &[&cut], &[Unit::Hits], (Fan::Copy, Via::Ring, Subjects::Same));
+        }
+        self.building(slices, events, &wire);
+    }
+}
+
+fn place<'p>(of: &'p str, thread: &'p str) -> Place<'p> {
+    Place { of, lane: Lane::Hits, thread }
+}

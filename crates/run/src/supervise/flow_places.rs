@@ -1,0 +1,50 @@
+//! The stops of the path, and which lines of the ledger by `[[source]]` belong to each: looked up once in the topology of the run.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use thalweg_data::Books;
+use thalweg_data::topology::{Node, Stop, Topology};
+use thalweg_monitor::state::FlowPlace;
+
+use super::rates::Rates;
+use crate::roster::Roster;
+
+impl Rates {
+    /// The stops of the path of these books.
+    pub(super) fn flow_places(&mut self, books: &Books, roster: &Roster) -> Arc<Vec<FlowPlace>> {
+        let places = |topology: &Topology| Arc::new(of(topology, roster));
+        if let (None, Some(topology)) = (&self.flow_places, &books.topology) {
+            self.flow_places = Some(places(topology));
+        }
+        self.flow_places.clone().unwrap_or_default()
+    }
+}
+
+/// The stops of a topology.
+pub(crate) fn of(topology: &Topology, roster: &Roster) -> Vec<FlowPlace> {
+    let mut group_of = vec![None; topology.subjects.len()];
+    for (name, subjects) in roster.groups() {
+        for subject in subjects {
+            if let Some(place) = group_of.get_mut(subject.index()) {
+                *place = Some(name);
+            }
+        }
+    }
+    let counted = |node: &Node| {
+        let mut counted = BTreeSet::new();
+        for counts in &node.counts {
+            let groups: BTreeSet<&str> =
+                counts.each().filter_map(|subject| *group_of.get(subject.index())?).collect();
+            let units = counts.units.iter().flat_map(|unit| groups.iter().map(move |group| (*unit, *group)));
+            counted.extend(units.map(|(unit, group)| (group.to_owned(), unit)));
+        }
+        counted
+    };
+    let place = |stop: Stop<'_>| FlowPlace {
+        path: stop.lane,
+        stage: stop.stage,
+        counted: stop.nodes.iter().flat_map(|node| counted(node)).collect(),
+    };
+    topology.path().into_iter().map(place).collect()
+}

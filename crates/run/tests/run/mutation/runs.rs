@@ -1,0 +1,264 @@
+//! Whole runs inside this process: emulated boards with faults on their way, recorded, and replayed.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use thalweg_frontend::digitizer2::emulate::Settings;
+use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
+use thalweg_frontend::seeds;
+use thalweg_readout::host::{HostSettings, HostedBoard, Place};
+use thalweg_run::config::Configuration;
+use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
+
+use super::Run;
+
+/// Every fault of a network, often enough for a run of some hundred datagrams.
+const FAULTS: &str = "[source.faults]\ndrop = 0.02\nduplicate = 0.02\nreorder = 0.02\ntruncate = 0.02\nbit_flip = 0.02\nseed = 3\n";
+/// Those that a stream can have.
+const STREAM_FAULTS: &str = "[source.faults]\ntruncate = 0.02\nbit_flip = 0.02\nseed = 3\n";
+const TRIGGER: &str = "[trigger]\nprogram = \"constant\"\nrate_hz = 3000.0\ntriggers = 1500\n";
+const UNITS: &str = "[[unit]]\nname = \"ru-a\"\nkind = \"readout\"\nsources = [\"a\"]\n\
+                     [[unit]]\nname = \"ru-b\"\nkind = \"readout\"\nsources = [\"b\"]\n\
+                     [[unit]]\nname = \"bu-0\"\nkind = \"builder\"\n[[unit]]\nname = \"bu-1\"\nkind = \"builder\"\n\
+                     [[unit]]\nname = \"evm\"\nkind = \"manager\"\n";
+
+/// The runs, by name.
+pub const RUNS: &[(&str, Run)] = &[
+    ("hits_over_udp", || hits(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, FAULTS)))),
+    ("hits_of_a_board", hits_of_a_board),
+    ("fragments", || {
+        let emulate = "payload_bytes = 900\ndatagram_bytes = 400\nchecksum = true\n";
+        recorded(&(source("a", FRAGMENT, emulate, "") + TRIGGER), FRAGMENT_TABLES, TRIGGERS)
+    }),
+    ("boards_with_faults", || {
+        recorded(&(source("a", BOARDS, BOARD_FAULTS, "") + TRIGGER + SOON), FRAGMENT_TABLES, TRIGGERS)
+    }),
+    ("incomplete_events_dropped", || {
+        let build = "[build]\nincomplete = \"drop\"\nage_ms = 20\n";
+        recorded(&(source("a", BOARDS, BOARD_FAULTS, "") + TRIGGER + build), FRAGMENT_TABLES, TRIGGERS)
+    }),
+    ("units", || {
+        let sources = source("a", BOARDS, BOARD_FAULTS, "") + &source("b", BOARDS, "", "");
+        let sections = sources + UNITS + TRIGGER + SOON;
+        run(&sections, "\"events\", \"fragments\"", TRIGGERS).map(drop)
+    }),
+    ("slices_of_hits", || {
+        let sources = digitizer("a", 0, "") + &digitizer("b", 1, "");
+        let slices = "[slices]\nslice_ps = 1_000_000_000\n";
+        let end = EndWhen { events: Some(20), ..LIMIT };
+        recorded(&(sources + slices), "\"hits\", \"events\", \"fragments\", \"raw\"", end)
+    }),
+    ("late_slices", || {
+        let sources = digitizer("a", 0, "") + &digitizer("b", 1, "");
+        let slices = "[slices]\nslice_ps = 1_000_000_000\ndisorder_ps = 0\nsilence_ms = 1\n";
+        let end = EndWhen { events: Some(60), ..LIMIT };
+        recorded(&(sources + slices), "\"events\", \"fragments\", \"raw\"", end)
+    }),
+    ("late_hits_dropped", || {
+        let order = "[order]\nlate = \"drop\"\ndisorder_ps = 0\nstall_ms = 1\n";
+        run(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, FAULTS) + order), "\"hits\"", HITS).map(drop)
+    }),
+    ("recorded_with_sync", || {
+        let sync = "sync = \"batch\"\nbatch_age_s = 0.02\n";
+        synced(&digitizer("a", 0, ""), "\"hits\"", sync, HITS)?;
+        synced(&(source("a", BOARDS, "", "") + TRIGGER), FRAGMENT_TABLES, sync, TRIGGERS)
+    }),
+    ("recovered", || {
+        recovered(&(digitizer("a", 0, "") + &digitizer("b", 1, "")), "\"hits\", \"raw\"", HITS)?;
+        recovered(&(source("a", BOARDS, "", "") + TRIGGER), FRAGMENT_TABLES, TRIGGERS)
+    }),
+    ("damaged", || damaged(&(digitizer("a", 0, "") + &digitizer("b", 1, "")), HITS)),
+    ("paused", || paused(&(digitizer("a", 0, "") + &digitizer("b", 1, "")))),
+    ("files", || {
+        file("compass", "", &seeds::compass())?;
+        file("abcd", "tick_ps = 2.0\n", &seeds::abcd())
+    }),
+    ("slices_of_fragments", || {
+        let emulate = "payload_bytes = 200\ntick_ps = 1000\nstream = true\n";
+        let source = source("a", "format = \"fragment\"\nboards = 3\ntick_ps = 1000\n", emulate, "");
+        let slices = "[slices]\nslice_ps = 1_000_000_000\n";
+        recorded(&(source + TRIGGER + slices), FRAGMENT_TABLES, TRIGGERS)
+    }),
+];
+
+/// A run that does not come to its end has failed.
+const LIMIT: EndWhen = EndWhen { seconds: Some(20.0), hits: None, events: None };
+const HITS: EndWhen = EndWhen { hits: Some(140_000), ..LIMIT };
+/// The run ends with its triggers.
+const TRIGGERS: EndWhen = LIMIT;
+const SOON: &str = "[build]\nage_ms = 20\n";
+const BOARD_FAULTS: &str =
+    "faults = { lose_every = 40, double_every = 50, empty_every = 30, twelve_every = 20 }\n";
+const FRAGMENT: &str = "format = \"fragment\"\nboards = 4\n";
+const BOARDS: &str = "format = \"sitcp\"\nboards = 3\nprofile = \"recbe\"\nnamed_by = \"connection\"\n";
+const FRAGMENT_TABLES: &str = "\"events\", \"fragments\", \"raw\"";
+
+fn source(name: &str, keys: &str, emulate: &str, faults: &str) -> String {
+    format!("[[source]]\nname = \"{name}\"\nurl = \"emulate://\"\n{keys}{faults}[source.emulate]\n{emulate}")
+}
+
+fn digitizer(name: &str, board: u16, faults: &str) -> String {
+    let keys = format!("format = \"digitizer2\"\nchannels = 8\nfirst_channel = {}\n", 8 * board);
+    let emulate = format!(
+        "board = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000.0\n\
+         datagram_bytes = 1000\naggregate_hits = 20\nwaveform_samples = 16\nwaveform_every = 10\nstart_stop_events = true\n"
+    );
+    source(name, &keys, &emulate, faults)
+}
+
+/// A board on the network, whose packets come over TCP with faults, and which a run arms and reads.
+fn hits_of_a_board() -> Result<(), String> {
+    let address = std::net::IpAddr::from([127, 0, 0, 1]);
+    let port = |socket: std::io::Result<std::net::TcpListener>| {
+        socket.and_then(|socket| socket.local_addr()).map(|address| address.port())
+    };
+    let control_port = port(std::net::TcpListener::bind((address, 0))).map_err(|error| error.to_string())?;
+    let emulate = Settings {
+        channels: 8,
+        rate_hz: Rates::Each(20_000.0),
+        transport: Transport::Tcp,
+        ..Settings::default()
+    };
+    let place = Place::Network { address, control_port, udp_port: 0 };
+    let board = HostedBoard::new(HostSettings { board: emulate, place, loss: 0.0, truth: None });
+    let _board = board.map_err(|error| error.to_string())?;
+    hits(&format!(
+        "[[source]]\nname = \"a\"\nformat = \"digitizer2\"\nurl = \"dig2://127.0.0.1:{control_port}\"\n{STREAM_FAULTS}"
+    ))
+}
+
+fn hits(sources: &str) -> Result<(), String> {
+    let physics = "[coincidence]\nwindow_ps = 100_000\n[[cut]]\nname = \"strong\"\nkeep = \"energy > 300\"\n\
+                   [[cut]]\nname = \"few\"\non = \"event\"\nkeep = \"multiplicity < 3\"\n";
+    recorded(
+        &(sources.to_owned() + physics),
+        "\"hits\", \"extras\", \"waveforms\", \"raw\"",
+        EndWhen { hits: Some(140_000), ..LIMIT },
+    )
+}
+
+/// A run, and the replay of what it recorded.
+fn recorded(sections: &str, tables: &str, end: EndWhen) -> Result<(), String> {
+    let (folder, summary) = run(sections, tables, end)?;
+    let recorded = summary.run_directory.ok_or("no recording")?;
+    let replay = |watch: &mut Watch<'_>| thalweg_run::replay(&recorded, &folder.path().join("again"), watch);
+    balances("its replay", watched(replay)?)?;
+    Ok(())
+}
+
+/// A run whose table of received bytes is damaged in its middle and recovered, and the replay of that.
+fn recovered(sections: &str, tables: &str, end: EndWhen) -> Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let (folder, summary) = run_with(sections, tables, "batch_bytes = 50000\n", end)?;
+    let recorded = summary.run_directory.ok_or("no recording")?;
+    flip_a_byte(&recorded.join("raw.arrows"))?;
+    thalweg_record::read::recover(&recorded).map_err(|error| words(&error))?;
+    let replay = |watch: &mut Watch<'_>| thalweg_run::replay(&recorded, &folder.path().join("again"), watch);
+    balances("its replay", watched(replay)?).map(drop)
+}
+
+/// The replay of a run whose table of received bytes is damaged in its middle and was not recovered: it fails, and balances.
+fn damaged(sections: &str, end: EndWhen) -> Result<(), String> {
+    let (folder, summary) = run_with(sections, "\"hits\", \"raw\"", "batch_bytes = 50000\n", end)?;
+    let recorded = summary.run_directory.ok_or("no recording")?;
+    flip_a_byte(&recorded.join("raw.arrows"))?;
+    let summary = watched(|watch| thalweg_run::replay(&recorded, &folder.path().join("again"), watch))?;
+    if summary.ledger_closed { Ok(()) } else { Err(format!("its replay: {:?}", summary.discrepancies)) }
+}
+
+fn flip_a_byte(file: &Path) -> Result<(), String> {
+    let mut bytes = std::fs::read(file).map_err(|error| error.to_string())?;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(file, bytes).map_err(|error| error.to_string())
+}
+
+/// A run that is paused for a while.
+fn paused(sections: &str) -> Result<(), String> {
+    let handle = RunHandle::new();
+    let held = handle.clone();
+    let pauses = std::thread::spawn(move || {
+        let hits = |least: u64| move |state: &LiveState| state.hits_recorded >= least;
+        until(&held, hits(1000));
+        let _refused = held.command(&Command::Pause);
+        until(&held, |state| state.state == thalweg_run::RunState::Paused);
+        let _refused = held.command(&Command::Resume);
+    });
+    let (_folder, configuration) = configured(sections, "\"hits\"", "")?;
+    let never = AtomicBool::new(false);
+    let mut watch = Watch { show: &mut |_| {}, stop: &never, handle };
+    let summary = thalweg_run::run(&configuration, HITS, &mut watch).map_err(|error| error.to_string())?;
+    pauses.join().map_err(|_| "the pause failed")?;
+    balances("the run", summary).map(drop)
+}
+
+fn until(handle: &RunHandle, wanted: impl Fn(&LiveState) -> bool) {
+    let mut seen = 0;
+    for _ in 0..200 {
+        let Some(state) = handle.newer_than(seen, Duration::from_millis(100)) else { continue };
+        if wanted(&state) {
+            return;
+        }
+        seen = state.sequence;
+    }
+}
+
+/// A run that reads files of whole and damaged bytes.
+fn file(format: &str, keys: &str, seeds: &[Vec<u8>]) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    for (number, seed) in seeds.iter().enumerate().step_by(4) {
+        let path = folder.path().join(format!("{number}"));
+        std::fs::write(&path, &seed[1..]).map_err(|error| error.to_string())?;
+        let source = format!(
+            "[[source]]\nname = \"a\"\nformat = \"{format}\"\nurl = \"file://{}\"\n{keys}",
+            path.display()
+        );
+        run(&source, "\"hits\"", LIMIT)?;
+    }
+    Ok(())
+}
+
+fn synced(sections: &str, tables: &str, sync: &str, end: EndWhen) -> Result<(), String> {
+    run_with(sections, tables, sync, end).map(drop)
+}
+
+fn run(sections: &str, tables: &str, end: EndWhen) -> Result<(tempfile::TempDir, Summary), String> {
+    run_with(sections, tables, "", end)
+}
+
+fn run_with(
+    sections: &str,
+    tables: &str,
+    record: &str,
+    end: EndWhen,
+) -> Result<(tempfile::TempDir, Summary), String> {
+    let (folder, configuration) = configured(sections, tables, record)?;
+    let summary = watched(|watch| thalweg_run::run(&configuration, end, watch))?;
+    balances("the run", summary).map(|summary| (folder, summary))
+}
+
+fn configured(
+    sections: &str,
+    tables: &str,
+    record: &str,
+) -> Result<(tempfile::TempDir, Configuration), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let directory = folder.path().join("runs");
+    let text = format!("{sections}[record]\ndirectory = {directory:?}\ntables = [{tables}]\n{record}");
+    let configuration = Configuration::parse(Path::new("run.toml"), text);
+    Ok((folder, configuration.map_err(|error| error.to_string())?))
+}
+
+fn watched<E: ToString>(work: impl FnOnce(&mut Watch<'_>) -> Result<Summary, E>) -> Result<Summary, String> {
+    let never = AtomicBool::new(false);
+    let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() };
+    work(&mut watch).map_err(|error| error.to_string())
+}
+
+fn balances(what: &str, summary: Summary) -> Result<Summary, String> {
+    match summary.is_good() {
+        true => Ok(summary),
+        false => Err(format!("{what}: {:?} {:?}", summary.discrepancies, summary.failures)),
+    }
+}

@@ -1,0 +1,679 @@
+// Made by web/types.mjs from crates/monitor/src/openapi.json: change the types of Rust, then `make generated`.
+
+/** One alarm as it stands, for the state. */
+export interface Alarm {
+  /** Whether it stands. */
+  active: boolean;
+  /** How bad it is. */
+  level: Level;
+  /** Its name. */
+  name: string;
+  /** When it was raised, UTC; only of one that stands. */
+  since: string | null;
+  /** The source, clock or board that it is about; empty when it is about the whole. */
+  subject: string;
+  /** What to do. */
+  text: string;
+  /** Beyond which it is bad. */
+  threshold: number;
+  /** The value now, if there is one. */
+  value: number | null;
+}
+
+/** Where on the path a spectrum is filled. */
+export type At = "received" | "kept" | "events";
+
+/** An axis. */
+export interface Axis {
+  /** How many bins. */
+  bins: number;
+  /** The field that is binned. */
+  field: string;
+  /** Where the last ends. */
+  high: number;
+  /** What is written beside it. */
+  label: string;
+  /** Where the first begins. */
+  low: number;
+  /** The unit, empty of a pure number. */
+  unit: string;
+}
+
+/** One channel of a source of hits. */
+export interface ChannelState {
+  /** Its number. */
+  channel: number;
+  /** Dead time ÷ real time since the start, 0 to 1; null where the board does not report it. */
+  dead_share: number | null;
+  /** Whether its hits are taken. */
+  enabled: boolean;
+  /** The group that it is in; null of one in none. */
+  group: string | null;
+  /** Hits since the start. */
+  hits: number;
+  /** Its name. */
+  name: string;
+  /** Hits per second. */
+  rate_hz: number;
+}
+
+/** What is known of one board's clock. */
+export interface ClockState {
+  /** How the offset changes, parts of 10⁹. */
+  drift_ppb: number | null;
+  /** A peak was found in the last interval, within the tolerance. */
+  locked: boolean;
+  /** Data time of the latest peak, seconds since run start. */
+  measured_at_s: number | null;
+  /** Standard deviation of the offset, picoseconds. */
+  offset_error_ps: number | null;
+  /** Its hits come so much later than those of the reference, picoseconds; `None` as long as no peak was found. */
+  offset_ps: number | null;
+  /** The source that it is compared with. */
+  reference: string;
+  /** The source. */
+  source: string;
+}
+
+/** What coincidence makes. */
+export interface CoincidenceState {
+  /** Events that were closed because they had grown too long. */
+  cut_short: number;
+  /** Events that the cuts on events kept, since the start. */
+  events: number;
+  /** Events that were made since the start. */
+  made: number;
+  /** Events by how many different channels or groups they are of: from none to fifteen, and more. */
+  multiplicity: number[];
+  /** Events that the cuts on events kept, per second. */
+  rate_hz: number;
+}
+
+/** One board's answers. */
+export interface Completeness {
+  /** Of these, events to which it had answered. */
+  built: number;
+  /** Events that were closed in `rate_window_seconds`. */
+  expected: number;
+  /** Events since the start to which it had not answered. */
+  missing: number;
+  /** The board's name. */
+  name: string;
+}
+
+/** What was counted of one kind in a stretch of time. */
+export interface CountedLoss {
+  /** How many. */
+  count: number;
+  /** Why. */
+  reason: LossReason;
+  /** The `[[source]]`; empty for losses of what all sources make together. */
+  source: string;
+  /** Where it was lost. */
+  stage: Stage;
+  /** In what unit it is counted. */
+  unit: Unit;
+}
+
+/** How much one cut kept. */
+export interface CutReport {
+  /** Came to it since the start. */
+  in: number;
+  /** It kept since the start. */
+  kept: number;
+  /** Its name. */
+  name: string;
+  /** What it cuts. */
+  on: Scope;
+}
+
+/** Time and BUSY of a run, or real and dead time of one source's boards. */
+export interface DeadTime {
+  /** Seconds in which data could not be taken. */
+  dead_seconds: number;
+  /** Dead ÷ all, 0 to 1. */
+  fraction: number;
+  /** Seconds in which they could. */
+  live_seconds: number;
+}
+
+/** How many axes a spectrum has. */
+export type Dimensions = "1d" | "2d";
+
+/** When a run ends by itself: at the first of the limits that are given. */
+export interface EndWhen {
+  /** After this many recorded events. */
+  events: number | null;
+  /** After this many recorded hits. */
+  hits: number | null;
+  /** After this time since its start, pauses included. */
+  seconds: number | null;
+}
+
+/** The entries of one unit of one account, named, for files and the page. */
+export interface Entries {
+  /** Left out on request. */
+  filtered: number;
+  /** In the stage's containers. */
+  held: number;
+  /** Came in. */
+  in: number;
+  /** Lost, by reason. */
+  lost: Record<string, number>;
+  /** Passed on. */
+  out: number;
+  /** Framing that has done its work. */
+  overhead: number;
+  /** Name of the source. */
+  source: string;
+  /** The stage. */
+  stage: Stage;
+  /** The unit. */
+  unit: Unit;
+}
+
+/** The events of a run with triggered sources. */
+export interface EventState {
+  /** Build times, as the sizes. */
+  build_ns: [number, number][];
+  /** Whether the trigger is held back now. */
+  busy: boolean;
+  /** Share of the run so far in which it was, 0 to 1; null where builder units are elsewhere. */
+  busy_share: number | null;
+  /** Events passed on so far, by why they were closed: complete, age, depth, end, unit lost. */
+  closed: [number, number, number, number, number];
+  /** Who answered and who did not, in the order of the boards. */
+  completeness: Completeness[];
+  /** Event sizes: the smallest of each bin, and how many. */
+  event_bytes: [number, number][];
+  /** Events passed on per second. */
+  event_rate_hz: number;
+  /** Events passed on since the start, complete or not. */
+  events_built: number;
+  /** Of these, events to which a source had not answered. */
+  events_partial: number;
+  /** Events recorded since the start. */
+  events_recorded: number;
+  /** Payload that waits, bytes. */
+  held_bytes: number;
+  /** Half of all events were built within this time of their first fragment, nanoseconds. */
+  median_build_ns: number;
+  /** Half of all events are at most so large, bytes. */
+  median_event_bytes: number;
+  /** Lowest and highest trigger of them. */
+  numbers: [number, number] | null;
+  /** Triggers with fragments that wait for others. */
+  open_events: number;
+  /** All but one in a hundred. */
+  p99_build_ns: number;
+  /** How full the ring to the recorder is, 0 to 1. */
+  ring_fill: number;
+  /** Triggers from the oldest that is open to the newest that was seen. */
+  span: number;
+}
+
+/** Which of two ways through the system a node is on. */
+export type FlowPath = "hits" | "events";
+
+/** A stage of one path, in one unit. */
+export interface FlowStage {
+  /** Left out on request since the start. */
+  filtered: number;
+  /** Left out on request, per second. */
+  filtered_rate_hz: number;
+  /** In the stage's containers now. */
+  held: number;
+  /** Came in since the start. */
+  in: number;
+  /** Came in, per second. */
+  in_rate_hz: number;
+  /** The same by source and reason, in all units. */
+  losses: Loss[];
+  /** Lost since the start, in `unit`; what is lost in other units is in `lost_in`. */
+  lost: number;
+  /** Everything lost here, each source in the finest unit in which it is counted. */
+  lost_in: LostIn[];
+  /** Passed on since the start. */
+  out: number;
+  /** Passed on, per second. */
+  out_rate_hz: number;
+  /** Which way its data go. */
+  path: FlowPath;
+  /** How full the ring behind the stage is, 0 to 1; null where there is none. */
+  ring_fill: number | null;
+  /** The stage. */
+  stage: Stage;
+  /** What is counted here. */
+  unit: Unit;
+}
+
+/** What a spectrum is filled with. */
+export type Kind = "energy" | "kev" | "plane" | "time_difference" | "own";
+
+/** How bad it is. */
+export type Level = "info" | "warning" | "error";
+
+/** Everything that is said of a run while it goes on, and after its end. */
+export interface LiveState {
+  /** Alarms as they stand. */
+  alarms: Alarm[];
+  /** Whether the trigger is asked to wait now, for whatever reason. */
+  busy: boolean;
+  /** How long BUSY was raised, and how long it was not, of a run with triggered sources; null where nobody here knows. */
+  busy_time: DeadTime | null;
+  /** How fast that grows, bytes per second. */
+  byte_rate_hz: number;
+  /** What the files of the run take, bytes. */
+  bytes_recorded: number;
+  /** What is known of the boards' clocks, of a run whose clocks are watched. */
+  clocks: ClockState[];
+  /** Of a run with coincidence. */
+  coincidences: CoincidenceState | null;
+  /** Coincidences recorded since the start; null of a run without coincidence. */
+  coincidences_recorded: number | null;
+  /** What each cut keeps, in the order in which they are made. */
+  cuts: CutReport[];
+  /** What did not balance in them. */
+  discrepancies: string[];
+  /** Free space where the run is recorded, bytes. */
+  disk_free_bytes: number;
+  /** How long that lasts at the mean rate of the run, seconds; null while nothing is written. */
+  disk_left_seconds: number | null;
+  /** Since the first data could come, as in `run`, seconds. */
+  elapsed_seconds: number;
+  /** When it ends by itself, as in `run`. */
+  end: EndWhen;
+  /** Of a run with triggered sources. */
+  events: EventState | null;
+  /** What has gone wrong: the run ends by it. */
+  failures: string[];
+  /** The path from the boards to the disk, by stage. Not in the lines of JSON of the terminal. */
+  flow: FlowStage[];
+  /** Hits recorded since the start. */
+  hits_recorded: number;
+  /** The ledger by `[[source]]`; `events` and units have lines of their own. Counts of stages that follow each other are
+   * of moments up to a tenth of a second apart. Only in the lines of JSON of the terminal: `/metrics` and `/api/system` have it, too. */
+  ledger?: Entries[] | null;
+  /** Lost hits, fragments and events, those of them that the run has, with how well they are known, and in words. */
+  loss: LossTotal[];
+  /** Every loss by `[[source]]`, stage and reason. */
+  losses: Loss[];
+  /** Sum of the sources' losses. */
+  lost: number;
+  /** The last messages, oldest first, at most a hundred. */
+  messages: Message[];
+  /** Hits put into time order per second. */
+  ordered_rate_hz: number;
+  /** Of a paused run. */
+  paused_by: PausedBy | null;
+  /** The time that all rates are over, seconds; 0 where there are none: before the second snapshot, and when no data are taken
+   * any more. */
+  rate_window_seconds: number;
+  /** Hits given to the recording per second, those that wait for their batch among them. */
+  recorded_rate_hz: number;
+  /** The first datagrams, blocks and fragments that were refused. */
+  refused: RefusedUnit[];
+  /** Which run it is. */
+  run: RunIdentity;
+  /** Where it is recorded, as in `run`. */
+  run_directory: string;
+  /** Counts the states of a run: a higher one is newer. 0 before the first. */
+  sequence: number;
+  /** Values of slow control, by name. */
+  series: Record<string, SeriesValue>;
+  /** Snapshots of the ledger that were checked on the way. */
+  snapshots: number;
+  /** By `[[source]]`, in the order of the configuration. */
+  sources: SourceState[];
+  /** Where the run stands. */
+  state: RunState;
+  /** Its title, as in `run`. */
+  title: string;
+  /** What the trigger was offered and what it refused, where it reports that. */
+  trigger: TriggerState | null;
+}
+
+/** One loss of one source. */
+export interface Loss {
+  /** What was seen, and what to do about it. */
+  advice: string;
+  /** How many. */
+  count: number;
+  /** Of how many that came there, the lost ones among them. */
+  of: number;
+  /** How well that is known. */
+  quality: Quality;
+  /** Why. */
+  reason: LossReason;
+  /** Name of the source. */
+  source: string;
+  /** Where it was lost or missed. */
+  stage: Stage;
+  /** In what unit. */
+  unit: Unit;
+}
+
+/** Why something was lost. */
+export type LossReason =
+  | "never_received"
+  | "datagram_gap"
+  | "buffer_gap"
+  | "frame_gap"
+  | "datagram_too_long"
+  | "stranger"
+  | "no_block"
+  | "capture_truncated"
+  | "capture_damaged"
+  | "fragment_missing"
+  | "duplicate_datagram"
+  | "bad_framing"
+  | "bad_hash"
+  | "resynchronised"
+  | "unfinished"
+  | "too_large"
+  | "zero_words"
+  | "word_count"
+  | "unknown_format"
+  | "bad_channel"
+  | "truncated_hit"
+  | "bad_samples"
+  | "wrong_constant"
+  | "bad_length"
+  | "time_range"
+  | "late"
+  | "over_budget"
+  | "late_fragment"
+  | "duplicate_fragment"
+  | "out_of_window"
+  | "wrong_run"
+  | "unknown_source"
+  | "incomplete"
+  | "missing_fragment"
+  | "busy"
+  | "unit_lost"
+  | "disk_full"
+  | "write_failed"
+  | "abandoned"
+  | "board_gone"
+  | "recording_damaged";
+
+/** A stretch of time in which something was lost. */
+export interface LossThen {
+  /** When it began, seconds before now. */
+  from_ago_seconds: number;
+  /** What was lost. */
+  losses: CountedLoss[];
+  /** When it ended. */
+  until_ago_seconds: number;
+}
+
+/** What is lost of the hits, fragments or events of a run or of a source. */
+export interface LossTotal {
+  /** Of an unknown number: what was lost with them, in the unit in which it was counted. */
+  bound: LostCount | null;
+  /** How many are lost. */
+  count: number;
+  /** Lost ÷ all, 0 to 1; `None` where there were none. */
+  fraction: number | null;
+  /** How many there were, the lost ones among them. */
+  of: number;
+  /** How well `count` is known. `unknown`: more than `count` may be lost, for `bound` is. */
+  quality: Quality;
+  /** All of this in words. */
+  text: string;
+  /** What is counted. */
+  unit: Unit;
+}
+
+/** So many of one unit, of how many. */
+export interface LostCount {
+  /** How many are lost. */
+  count: number;
+  /** Lost ÷ all, 0 to 1; `None` where there were none. */
+  fraction: number | null;
+  /** How many there were, the lost ones among them. */
+  of: number;
+  /** What is counted. */
+  unit: Unit;
+}
+
+/** What a stage lost in one unit. */
+export interface LostIn {
+  /** How many. */
+  count: number;
+  /** The least certain of its losses. */
+  quality: Quality;
+  /** Of what came in since the start, 0 to 1; null where the unit comes into being. */
+  share: number | null;
+  /** Of what came in within the window of the rates, 0 to 1. */
+  share_now: number | null;
+  /** What is counted. */
+  unit: Unit;
+}
+
+/** One line for the operator. */
+export interface Message {
+  /** What can be done about it; may be empty. */
+  advice: string;
+  /** `info`, `warning` or `error`. */
+  level: string;
+  /** Rises by one from message to message. */
+  number: number;
+  /** What happened. */
+  text: string;
+  /** When, UTC, as `2026-11-21T02:18:04.123Z`. */
+  time: string;
+}
+
+/** The rates of some time until now. */
+export interface Past {
+  /** When each moment was, seconds before now; the oldest first. */
+  ago_seconds: number[];
+  /** The part of the time that BUSY was raised, 0 to 1; null of moments of which nobody knew. */
+  busy: (number | null)[];
+  /** Stretches with a loss, the oldest first. */
+  losses: LossThen[];
+  /** The sources, in the order in which they came. */
+  sources: RateThen[];
+  /** From one moment to the next: 1, or 60 where the rates are means. */
+  step_seconds: number;
+}
+
+/** Why a run is paused. */
+export type PausedBy = "command" | "disk";
+
+/** A channel that has pulses. */
+export interface PulseChannel {
+  /** Its number. */
+  channel: number;
+  /** Its name. */
+  name: string | null;
+  /** The source that it belongs to. */
+  source: string | null;
+}
+
+/** One sampled pulse. */
+export interface PulseTrace {
+  /** Samples of each analog probe. */
+  analog: number[][];
+  /** 0 or 1 of each digital probe. */
+  digital: number[][];
+  /** The board's numbers for what the digital probes show, in their order; empty where it says nothing. */
+  digital_kinds: number[];
+  /** Long-gate charge or pulse height. */
+  energy: number;
+  /** Short-gate charge. */
+  energy_short: number;
+  /** What else is known of it. */
+  flags: string[];
+  /** From one sample to the next, nanoseconds; null where the source does not say. */
+  ns_per_sample: number | null;
+  /** Since run start, picoseconds. */
+  time_ps: number;
+  /** There were more samples than are kept, or the board cut the waveform short. */
+  truncated: boolean;
+}
+
+/** How well the number of a loss is known. */
+export type Quality = "exact" | "at_least" | "unknown";
+
+/** The rate of one source at each moment. */
+export interface RateThen {
+  /** Hits or fragments per second at each moment; null where it was not there. */
+  rates_hz: (number | null)[];
+  /** The `[[source]]`. */
+  source: string;
+}
+
+/** A datagram, block or fragment that was refused, one of the first of its kind. */
+export interface RefusedUnit {
+  /** Its length; of a damaged stream, how much there was behind the damage. Bytes. */
+  bytes: number;
+  /** What would have been taken in its place. */
+  expected: string;
+  /** Its first bytes, two hexadecimal digits each. */
+  head: string;
+  /** Why. */
+  reason: LossReason;
+  /** When it came, seconds since the clock of the run was started. */
+  seconds: number;
+  /** Name of the board; of the link, where the board cannot be told. */
+  source: string;
+  /** Where: `unpack` (framing) or `build`. */
+  stage: Stage;
+  /** The trigger number that it gave, if that could be read. */
+  trigger: number | null;
+}
+
+/** Which run it is. */
+export interface RunIdentity {
+  /** The comment of its configuration. */
+  comment: string;
+  /** Where it is recorded. */
+  directory: string;
+  /** Since the first data could come, seconds. */
+  elapsed_seconds: number;
+  /** When it ends by itself. */
+  limits: EndWhen;
+  /** Name of its directory; null before it has one. */
+  name: string | null;
+  /** Its number; 0 before it has one. */
+  number: number;
+  /** Its title. */
+  title: string;
+}
+
+/** Where a run stands. The words are those of the page, the log and the API. */
+export type RunState = "configured" | "ready" | "running" | "paused" | "stopping" | "stopped" | "failed";
+
+/** What is cut. */
+export type Scope = "hit" | "event";
+
+/** A value of slow control. */
+export interface SeriesValue {
+  /** The latest value. */
+  value: number;
+}
+
+/** What a source gives. */
+export type SourceKind = "hits" | "triggered";
+
+/** One `[[source]]`: all its links and boards together. */
+export interface SourceState {
+  /** Boards of a triggered source; 0 of one that gives hits. */
+  boards: number;
+  /** Bytes received per second. */
+  byte_rate_hz: number;
+  /** Bytes received since the start. */
+  bytes: number;
+  /** Its channels, of a source of hits. Not in the lines of JSON of the terminal. */
+  channels: ChannelState[];
+  /** Live and dead time as its boards report them, the mean over its channels; null where they do not. */
+  dead_time: DeadTime | null;
+  /** Fragments found per second. */
+  fragment_rate_hz: number;
+  /** Fragments found since the start. */
+  fragments: number;
+  /** Hits decoded per second, as all rates over `rate_window_seconds`. */
+  hit_rate_hz: number;
+  /** Hits decoded since the start. */
+  hits: number;
+  /** What it gives. */
+  kind: SourceKind;
+  /** Links of a triggered source; 0 of one that gives hits. */
+  links: number;
+  /** Its lost hits or fragments, with how well they are known, and in words. */
+  loss: LossTotal | null;
+  /** Lost since the start, in the finest unit that is known: hits, fragments, else frames, else datagrams. */
+  lost: number;
+  /** How fast `lost` grows, per second. */
+  lost_rate_hz: number;
+  /** Its name. */
+  name: string;
+  /** Memory of its pools, bytes. */
+  pool_bytes: number;
+  /** Blocks on loan, 0 to 1: of its fullest pool. */
+  pool_fill: number;
+  /** Fullest ring behind the receiver, 0 to 1. */
+  ring_fill: number;
+  /** The kernel's drop counters and the like, which place losses and are added to nothing. */
+  witnesses: Record<string, number>;
+}
+
+/** One spectrum, but for its counts. */
+export interface Spectrum {
+  /** Where it is filled. */
+  at: At;
+  /** Its axes, one or two. */
+  axes: Axis[];
+  /** The channel whose hits it has, if it is of one. */
+  channel: number | null;
+  /** How many hits or events it has. */
+  entries: number;
+  /** Its number in this run. */
+  id: number;
+  /** How many axes it has. */
+  kind: Dimensions;
+  /** What it is called. */
+  name: string;
+  /** Rises as it is filled: counts of the same revision are the same. */
+  revision: number;
+  /** The source of that channel. */
+  source: string | null;
+  /** What it is filled with. */
+  what: Kind;
+}
+
+/** A place on the path, where things are counted. */
+export type Stage =
+  | "trigger"
+  | "sender"
+  | "wire"
+  | "receive"
+  | "raw"
+  | "unpack"
+  | "decode"
+  | "order"
+  | "cut"
+  | "coincide"
+  | "time_slice"
+  | "build"
+  | "ship"
+  | "record";
+
+/** The trigger of a run, where it reports what it counts: emulated ones do. */
+export interface TriggerState {
+  /** Those that were taken. */
+  accepted: number;
+  /** Refused ÷ offered since the start, 0 to 1; null before the first trigger. */
+  dead_time_fraction: number | null;
+  /** Triggers that came since the start. */
+  offered: number;
+  /** The same over the last seconds; null where no trigger came in them. */
+  recent_dead_time_fraction: number | null;
+  /** Those that were refused because BUSY was raised. */
+  refused: number;
+}
+
+/** What is counted. */
+export type Unit = "datagrams" | "bytes" | "frames" | "hits" | "fragments" | "events";

@@ -1,0 +1,74 @@
+// The ledger as a flow, as it is drawn: hits and triggered events have a lane each.
+//
+//   state.flow, state.sources ──► lanes of stages, with rates and losses
+//
+// Rates and shares are the server's: nothing is worked out here a second time.
+
+import type { FlowPath, FlowStage, LiveState, Loss, LostIn, SourceState, TriggerState } from "./generated.js";
+import { lost_at } from "./state.js";
+
+/** A stage, in its own unit per second. */
+export interface DrawnStage {
+  stage: string;
+  unit: string;
+  in_hz: number;
+  out_hz: number;
+  filtered_hz: number;
+  /** Of what comes in, 0 to 1, now. */
+  lost_share: number;
+  /** Since the start, by unit. */
+  lost: LostIn[];
+  held: number;
+  losses: Loss[];
+  ring_fill: number | null;
+}
+
+/** One way from boards to disk: what it carries is drawn on a scale of its own. */
+export interface Lane {
+  path: FlowPath;
+  sources: { name: string; rate_hz: number }[];
+  stages: DrawnStage[];
+  /** What the trigger refused while BUSY was raised. */
+  trigger: TriggerState | null;
+}
+
+/** What comes in, what becomes of it, what lands on disk. */
+export interface Flow {
+  lanes: Lane[];
+  byte_rate_hz: number;
+}
+
+/** The flow at this state. */
+export function flow_of({ flow, sources, trigger, byte_rate_hz }: LiveState): Flow {
+  const lanes = (["hits", "events"] as const).map((path) => ({
+    path,
+    sources: sources
+      .filter(({ kind }) => (kind === "triggered" ? "events" : "hits") === path)
+      .map((source) => ({ name: source.name, rate_hz: source_rate(source) })),
+    stages: flow.filter((stage) => stage.path === path && stage.stage !== "trigger").map(drawn),
+    trigger: path === "events" ? trigger : null,
+  }));
+  const used = lanes.filter(({ stages, sources }) => stages.length + sources.length > 0);
+  return { lanes: used.length > 0 ? used : lanes.slice(0, 1), byte_rate_hz };
+}
+
+/** Hits or fragments per second: what a source gives. */
+export function source_rate({ hit_rate_hz, fragment_rate_hz }: SourceState): number {
+  return Math.max(hit_rate_hz, fragment_rate_hz);
+}
+
+function drawn(stage: FlowStage): DrawnStage {
+  const lost = lost_at(stage);
+  return {
+    stage: stage.stage,
+    unit: stage.unit,
+    in_hz: stage.in_rate_hz,
+    out_hz: stage.out_rate_hz,
+    filtered_hz: stage.filtered_rate_hz,
+    lost_share: Math.max(0, ...lost.map(({ share_now }) => share_now ?? 0)),
+    lost,
+    held: stage.held,
+    losses: stage.losses.filter(({ count, quality }) => count > 0 || quality === "unknown"),
+    ring_fill: stage.ring_fill,
+  };
+}
