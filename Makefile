@@ -115,7 +115,7 @@ test-page: web/node_modules/.package-lock.json ## The live page: format and type
 # The browser looks at THALWEG_BINARY where that can serve, else at a mock; with THALWEG_PAGE_PICTURES it keeps what it has seen there.
 .PHONY: test-browser
 test-browser: web/node_modules/.package-lock.json ## The live page of the real program in a real browser
-	cd web && THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 600 npm run --silent browser
+	cd web && THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 900 npm run --silent browser
 
 .PHONY: pictures
 pictures: web/node_modules/.package-lock.json ## Take the page's pictures in docs/images anew, and make them small

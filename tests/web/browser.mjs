@@ -39,6 +39,7 @@ export async function open_page(browser, address, { theme = "light", width = 144
     reducedMotion: "reduce",
   });
   const page = await context.newPage();
+  page.setDefaultTimeout(60_000);
   const complaints = [];
   page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
   page.on("pageerror", (error) => complaints.push(String(error)));

@@ -11,7 +11,7 @@ import { skip_without, skip_without_chromium } from "./prerequisite.mjs";
 import { start_server } from "./server.mjs";
 
 const JSROOT = fileURLToPath(new URL("../../web/node_modules/jsroot/build/jsroot.js", import.meta.url));
-const WAIT_MS = 30_000;
+const WAIT_MS = 60_000;
 const TESTS = "spectra in JSROOT";
 const skip =
   skip_without(process.env.THALWEG_BINARY, TESTS, "no THALWEG_BINARY: the mock exports nothing") ||

@@ -74,7 +74,7 @@ impl Client {
 
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("a server");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
         stream
     }
 

@@ -37,7 +37,7 @@ fn with_a_certificate_the_page_speaks_https_only() {
         ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").expect("a name"))
             .expect("a client");
     let socket = TcpStream::connect(served.monitor.address()).expect("a server");
-    socket.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
     let mut stream = StreamOwned::new(connection, socket);
     stream
         .write_all(b"GET /api/state HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")

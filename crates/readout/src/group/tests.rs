@@ -121,7 +121,7 @@ fn every_link_is_read_and_split() {
         }
     }
     let mut seen_by_link: BTreeMap<LinkId, Vec<u64>> = BTreeMap::new();
-    turns(&mut group, Duration::from_secs(10), |_, seen| {
+    turns(&mut group, Duration::from_secs(60), |_, seen| {
         seen.drain(..).for_each(|(link, trigger)| seen_by_link.entry(link).or_default().push(trigger));
         seen_by_link.values().map(Vec::len).sum::<usize>() == 4000
     });
@@ -131,7 +131,7 @@ fn every_link_is_read_and_split() {
         assert_eq!(group.split(link).tally().total_output(Unit::Fragments), 100);
     }
     drop(boards);
-    turns(&mut group, Duration::from_secs(30), |group, _| group.open_links() == 0);
+    turns(&mut group, Duration::from_secs(60), |group, _| group.open_links() == 0);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn time_passes_for_links_that_say_nothing() {
     let (start, mut marks, mut silent) = (Instant::now(), Vec::new(), 0);
     // However late this thread is: time is told many times, and silence once.
     while marks.len() <= 20 || silent == 0 {
-        assert!(start.elapsed() < Duration::from_secs(30), "{} marks, {silent} silent", marks.len());
+        assert!(start.elapsed() < Duration::from_secs(60), "{} marks, {silent} silent", marks.len());
         group
             .turn(Duration::from_millis(20), &mut |_, frames, _| marks.push(frames.header.mark))
             .expect("a group");
@@ -175,7 +175,7 @@ fn a_paused_link_makes_its_sender_wait_and_loses_nothing() {
     );
     group.resume(LinkId(0));
     let mut next = 0u64;
-    turns(&mut group, Duration::from_secs(30), |group, seen| {
+    turns(&mut group, Duration::from_secs(60), |group, seen| {
         for (_, trigger) in seen.drain(..) {
             assert_eq!(trigger, next % 256);
             next += 1;
@@ -205,9 +205,9 @@ fn without_a_free_block_a_link_waits_and_others_do_not() {
     assert!(group.is_held(LinkId(0)));
     assert!(rounds < 1000, "{rounds} rounds in 50 ms: it does not spin");
     other_board.write_all(&[2, 9]).expect("connected");
-    turns(&mut group, Duration::from_secs(30), |_, seen| seen.contains(&(LinkId(1), 9)));
+    turns(&mut group, Duration::from_secs(60), |_, seen| seen.contains(&(LinkId(1), 9)));
     drop(taken);
-    turns(&mut group, Duration::from_secs(30), |_, seen| seen.contains(&(LinkId(0), 7)));
+    turns(&mut group, Duration::from_secs(60), |_, seen| seen.contains(&(LinkId(0), 7)));
     assert!(!group.is_held(LinkId(0)));
 }
 
@@ -217,24 +217,24 @@ fn a_board_that_drops_its_connection_comes_back_with_books_that_close() {
     let (link, listener, mut board, _) = tcp_link(clock, true);
     let mut group = Group::new(vec![link], settings(), clock).expect("descriptors");
     board.write_all(&[3, 1, 0, 9, 2]).expect("connected");
-    turns(&mut group, Duration::from_secs(30), |_, seen| seen.contains(&(LinkId(0), 1)));
+    turns(&mut group, Duration::from_secs(60), |_, seen| seen.contains(&(LinkId(0), 1)));
     drop(board);
     let mut news = Vec::new();
-    turns(&mut group, Duration::from_secs(30), |group, _| {
+    turns(&mut group, Duration::from_secs(60), |group, _| {
         news.extend(group.news().to_vec());
         news.iter().any(|news| matches!(news, News::Back { .. }))
     });
     assert!(matches!(&news[0], News::Gone { message, .. } if message.contains("closed")), "{news:?}");
     let mut board = listener.accept().expect("connected again").0;
     board.write_all(&[2, 8]).expect("connected");
-    turns(&mut group, Duration::from_secs(30), |_, seen| seen.contains(&(LinkId(0), 8)));
+    turns(&mut group, Duration::from_secs(60), |_, seen| seen.contains(&(LinkId(0), 8)));
     let (received, split) = (group.receive_tally(LinkId(0)), group.split(LinkId(0)).tally());
     assert_eq!((received.total_output(Unit::Bytes), split.total_input(Unit::Bytes)), (7, 7));
     assert_eq!((split.total_output(Unit::Bytes), split.total_lost_any(Unit::Bytes)), (5, 2));
     assert_eq!(group.epoch(LinkId(0)), 1);
     // Nobody listens any more: it is tried in vain, and the group goes on.
     drop((board, listener));
-    turns(&mut group, Duration::from_secs(30), |group, _| matches!(group.news(), [News::Gone { .. }]));
+    turns(&mut group, Duration::from_secs(60), |group, _| matches!(group.news(), [News::Gone { .. }]));
     group.turn(Duration::from_millis(50), &mut |_, _, _| {}).expect("a group");
     let mut ends = 0;
     group.finish(&mut |_, frames, _| ends += u32::from(frames.header.end));
@@ -249,7 +249,7 @@ fn a_half_closed_connection_is_an_end() {
     board.write_all(&[2, 4]).expect("connected");
     board.shutdown(std::net::Shutdown::Write).expect("connected");
     let mut all = Vec::new();
-    turns(&mut group, Duration::from_secs(30), |group, seen| {
+    turns(&mut group, Duration::from_secs(60), |group, seen| {
         all.append(seen);
         group.open_links() == 0
     });
@@ -280,7 +280,7 @@ fn datagrams_of_one_socket_are_split_by_link() {
         }
     }
     let mut count = 0;
-    turns(&mut group, Duration::from_secs(30), |_, seen| {
+    turns(&mut group, Duration::from_secs(60), |_, seen| {
         count += seen.drain(..).count();
         count == 400
     });

@@ -131,7 +131,7 @@ fn a_session_over_udp_yields_every_hit() {
 
 /// Reads until a clear marker has come, which is what a client waits for when it opens the data port.
 fn clear_marker(stream: &mut TcpStream) {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
     let mut header = [0xFF; 32];
     stream.read_exact(&mut header).expect("a marker for whoever connects");
     assert_eq!(header, [0; 32]);

@@ -55,12 +55,12 @@ fn wait_for_events(run: &Running, more: u64) {
 #[track_caller]
 fn start(network: &Network, file: &str, triggers: &str) -> (Running, Running) {
     let boards =
-        network.boards.start(&["emulate", file, "--triggers", triggers, "--seconds", "100", "--json"]);
+        network.boards.start(&["emulate", file, "--triggers", triggers, "--seconds", "600", "--json"]);
     match std::fs::read_to_string(file).is_ok_and(|text| text.contains(BUSY)) {
         true => boards.wait_for_ports(&[], &[4999]),
         false => boards.wait_for_ports(&[5000, 5001, 5002, 5003, 5004, 5005, 5006, 5007], &[]),
     }
-    let run = network.run.start(&["run", file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let run = network.run.start(&["run", file, "--seconds", "600", "--json", "--states", "0.1"]);
     run.wait_for_state("events are built", |state| built(state).1 >= 20);
     (boards, run)
 }
@@ -147,7 +147,7 @@ fn udp_boards_behind(
     happens: impl Fn(&Network, &Running),
 ) -> (Value, Value) {
     let folder = Folder::new();
-    let sections = format!("[build]\nage_ms = 300\n{BUSY}");
+    let sections = format!("[build]\nage_ms = 2000\n{BUSY}");
     let file = configuration(&folder, UDP, rate_hz, &sections);
     let (boards, run) = start(network, &file, "1000000");
     wait_for_events(&run, 300);
@@ -210,7 +210,7 @@ fn delay_disorder_doubles_and_loss_of_packets_are_counted_to_the_last_one() {
     let Some(mut network) = Network::relayed(&options) else { return };
     let (sent, summary, link) = {
         let folder = Folder::new();
-        let file = configuration(&folder, UDP, 200, &format!("[build]\nage_ms = 300\n{BUSY}"));
+        let file = configuration(&folder, UDP, 200, &format!("[build]\nage_ms = 5000\n{BUSY}"));
         let (boards, run) = start(&network, &file, "600");
         // Boards that send datagrams end with their program, and the link when it has passed everything on.
         let sent = boards.wait().done().json();

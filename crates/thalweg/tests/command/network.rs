@@ -130,7 +130,7 @@ impl Network {
 
     /// Waits until the relay has put its device there.
     fn when_relayed(&self, host: &Host, address: &str) -> Result<(), String> {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         loop {
             match host.join(address) {
                 Err(error) if Instant::now() >= until => return Err(error),

@@ -17,7 +17,7 @@ use thalweg_transport::peer::{PeerError, RunIdentity, Settings, SharedKey, conne
 use crate::process::{Ended, Folder, Running, number, wait_until};
 use crate::units::{PATIENT, accepted, configuration, free_urls, unit, wait_for_rows_of, went_well};
 
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT: Duration = Duration::from_secs(60);
 
 fn stranger(name: &str, identity: RunIdentity, key: Option<&str>) -> Settings {
     let pool = Pool::new(8, 64 << 10).expect("memory");

@@ -12,7 +12,7 @@ use thalweg_transport::peer::{
     KeyProblem, Listener, Peer, PeerError, RunIdentity, Settings, SharedKey, connect, listen,
 };
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(60);
 const BLOCK: usize = 64 << 10;
 const RUN: &str = "41-not-for-strangers";
 const DIGEST: u64 = 0xfeed_beef_dead_1234;

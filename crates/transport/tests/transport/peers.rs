@@ -15,7 +15,7 @@ use thalweg_transport::peer::frame::{Header, Kind};
 use thalweg_transport::peer::hello::Hello;
 use thalweg_transport::peer::{Connector, Listener, Peer, PeerError, Sent, Settings, connect, listen};
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(50);
 /// After which a peer is given up, in the tests of that: long, for they share the machine.
 const SILENCE: Duration = Duration::from_secs(3);
