@@ -83,7 +83,7 @@ pub const RUNS: &[(&str, Run)] = &[
 ];
 
 /// A run that does not come to its end has failed.
-const LIMIT: EndWhen = EndWhen { seconds: Some(200.0), hits: None, events: None };
+const LIMIT: EndWhen = EndWhen { seconds: Some(30.0), hits: None, events: None };
 const HITS: EndWhen = EndWhen { hits: Some(140_000), ..LIMIT };
 /// The run ends with its triggers.
 const TRIGGERS: EndWhen = LIMIT;
@@ -195,7 +195,7 @@ fn paused(sections: &str) -> Result<(), String> {
 
 fn until(handle: &RunHandle, wanted: impl Fn(&LiveState) -> bool) {
     let mut seen = 0;
-    for _ in 0..2000 {
+    for _ in 0..300 {
         let Some(state) = handle.newer_than(seen, Duration::from_millis(100)) else { continue };
         if wanted(&state) {
             return;
