@@ -202,9 +202,27 @@ impl StreamAccount {
         };
         if given_up > 0 {
             self.lose(reason, given_up);
-            self.tally.lost(reason, Unit::Frames, 1);
+            self.lose_frame(reason);
         }
         (given_up > 0 || received.interrupted).then_some(reason)
+    }
+
+    /// So many frames have come into being: whoever cuts has told them from what is around them, whatever becomes of them.
+    #[inline]
+    pub fn begin_frames(&mut self, frames: u64) {
+        self.tally.input(Unit::Frames, frames);
+    }
+
+    /// A frame that has begun is none. Its bytes are counted apart.
+    pub fn lose_frame(&mut self, reason: LossReason) {
+        self.begin_frames(1);
+        self.tally.lost(reason, Unit::Frames, 1);
+    }
+
+    /// A fragment that has begun is none. Its bytes are counted apart.
+    pub fn lose_fragment(&mut self, reason: LossReason) {
+        self.tally.input(Unit::Fragments, 1);
+        self.tally.lost(reason, Unit::Fragments, 1);
     }
 
     /// Bytes that belong to no unit.
@@ -249,7 +267,7 @@ impl StreamAccount {
         let is_unfinished = self.held > 0;
         if is_unfinished {
             self.lose(reason, self.held);
-            self.tally.lost(reason, Unit::Frames, 1);
+            self.lose_frame(reason);
         }
         self.hold(0);
         is_unfinished.then_some(reason)

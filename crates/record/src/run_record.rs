@@ -293,7 +293,8 @@ impl LedgerRecord {
     pub fn books(&self) -> Books {
         let topology = self.topology.clone().map(Arc::new);
         let names = topology.as_ref().map(|topology| topology.names());
-        let mut books = Books { topology, ..Books::of(names.unwrap_or_default(), Vec::new()) };
+        let legacy = topology.is_none();
+        let mut books = Books { topology, legacy, ..Books::of(names.unwrap_or_default(), Vec::new()) };
         for row in &self.entries {
             let (Some(stage), Some(unit)) = (Stage::from_word(&row.stage), Unit::from_word(&row.unit)) else {
                 continue;

@@ -350,6 +350,7 @@ impl Builder {
     fn update_books(&mut self) {
         let parking = &self.parking;
         self.books.update(&mut self.sources, |source| (parking.length(source) as u64, parking.bytes(source)));
+        self.books.events.input(Unit::Events, self.rows.take_opened());
         self.books.events.set_held(Unit::Events, self.rows.open() as u64);
         let (span, depth) = (self.rows.highest - self.rows.base, self.settings.depth as u64);
         let above = |quarters: u64| {

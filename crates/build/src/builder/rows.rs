@@ -40,6 +40,8 @@ pub(super) struct Rows {
     /// Behind the last trigger that anybody has answered.
     pub highest: u64,
     open: usize,
+    /// Rows that have become open since it was asked.
+    opened: u64,
 }
 
 impl Rows {
@@ -51,6 +53,7 @@ impl Rows {
             oldest: 0,
             highest: 0,
             open: 0,
+            opened: 0,
         }
     }
 
@@ -71,6 +74,7 @@ impl Rows {
         if row.answers == 0 {
             row.first_arrival = mark;
             self.open += 1;
+            self.opened += 1;
             self.oldest = self.oldest.min(trigger);
             self.highest = self.highest.max(trigger + 1);
         }
@@ -103,6 +107,11 @@ impl Rows {
         self.open
     }
 
+    /// Rows that have become open since this was asked last.
+    pub fn take_opened(&mut self) -> u64 {
+        std::mem::take(&mut self.opened)
+    }
+
     /// The first open trigger, if any.
     pub fn first_open(&mut self) -> Option<u64> {
         if self.open == 0 {
@@ -118,7 +127,8 @@ impl Rows {
     /// Begins anew at `base`.
     pub fn start(&mut self, base: u64) {
         self.rows.fill(Row::default());
-        (self.base, self.oldest, self.highest, self.open) = (base, base, base, 0);
+        (self.base, self.oldest, self.highest) = (base, base, base);
+        (self.open, self.opened) = (0, 0);
     }
 }
 

@@ -201,7 +201,8 @@ impl Ledger {
         }
         let mut accounts = snapshots.swap_remove(place).accounts;
         accounts.sort_by_key(|account| (account.source, account.stage));
-        Some(Books { topology: self.0.topology.clone(), ..Books::of(self.0.sources.clone(), accounts) })
+        let books = Books::of(self.0.sources.clone(), accounts);
+        Some(Books { topology: self.0.topology.clone(), at_a_marker: true, ..books })
     }
 
     /// Writes the file again where somebody has cut, removed or replaced it since: the counters themselves lie in memory, and are
@@ -337,7 +338,8 @@ fn read_books(bytes: &[u8]) -> Result<Books, String> {
     if names.len() != sources {
         return Err(format!("{} names of {sources} sources", names.len()));
     }
-    Ok(Books { topology, ..Books::of(names, read_accounts(sources, &described, word)) })
+    let legacy = word(1) == LEGACY_VERSION;
+    Ok(Books { topology, legacy, ..Books::of(names, read_accounts(sources, &described, word)) })
 }
 
 fn read_accounts(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> Vec<AccountBook> {

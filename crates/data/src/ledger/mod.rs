@@ -11,9 +11,12 @@
 //! ```
 //! What must balance, checked by [`Books::discrepancies`], is read from the [topology](crate::topology) of the run:
 //!
-//! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`, per unit that does not come into being there;
+//! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`; of what comes into being there, as frames where they are
+//!    framed, `in` is what did;
 //! 2. *between* stages: what one put out is what those took in that it feeds;
-//! 3. what two count by different means, as sequence numbers and framing, is the same.
+//! 3. what two count by different means, as sequence numbers and framing, is the same;
+//! 4. *in a builder*, over all boards: fragments in events + fragments missing = boards × events. Boards are read apart, so this
+//!    holds at the end of a run and not at a marker.
 //!
 //! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
 //! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.

@@ -1,16 +1,17 @@
 //! What must balance in a run, by its topology: no list of exceptions, for an edge that is not there says nothing.
 //!
 //! ```text
-//!  node:            in = out + overhead + filtered + lost + held        where a unit does not come into being
+//!  node:            in = out + overhead + filtered + lost + held        of what comes into being there, `in` counts that
 //!  edge, copied:    out of the giver = into each taker                  per subject
 //!  edge, split:     out of the giver = into all takers together
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
 //!  audit:           out of the one = out of the other
+//!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
 //! ```
 
-use super::{Audit, Edge, Fan, Node, Subjects, Topology, Via};
+use super::{Audit, Builder, Edge, Fan, Node, Subjects, Topology, Via};
 use crate::batch::SourceId;
-use crate::ledger::{AccountBook, Books, Discrepancy, Stage, Unit};
+use crate::ledger::{AccountBook, Books, Discrepancy, LossReason, Stage, Unit};
 
 /// Which side of an account is looked at.
 #[derive(Clone, Copy)]
@@ -38,12 +39,18 @@ impl Topology {
         for audit in &self.audits {
             self.check_audit(books, audit, &mut found);
         }
+        for builder in self.builders.iter().filter(|_| !books.at_a_marker) {
+            self.check_builder(books, builder, &mut found);
+        }
         found
     }
 
     fn check_node(&self, books: &Books, account: &AccountBook, found: &mut Vec<Discrepancy>) {
-        let made = self.counting(account.stage, account.source).map_or(&[][..], |(_, counts)| &counts.made);
-        for unit in Unit::ALL.iter().copied().filter(|unit| account.counts(*unit) && !made.contains(unit)) {
+        let counting = self.counting(account.stage, account.source).filter(|_| books.legacy);
+        let uncounted = counting.map_or(&[][..], |(_, counts)| &counts.made);
+        for unit in
+            Unit::ALL.iter().copied().filter(|unit| account.counts(*unit) && !uncounted.contains(unit))
+        {
             let (left, right) = (account.tally.total_input(unit), account.became(unit));
             if left != right {
                 let law =
@@ -96,6 +103,36 @@ impl Topology {
                     found.push(Discrepancy { source: books.name(subject), law, left, right });
                 }
             }
+        }
+    }
+
+    fn check_builder(&self, books: &Books, builder: &Builder, found: &mut Vec<Discrepancy>) {
+        let accounts = |id: &String, unit| -> Vec<&AccountBook> {
+            let Some(node) = self.node(id) else { return Vec::new() };
+            Counted { node, unit }
+                .subjects()
+                .filter_map(|subject| books.account(node.stage, subject))
+                .collect()
+        };
+        let incomplete =
+            |account: &&AccountBook, unit| account.tally.total_lost(LossReason::Incomplete, unit);
+        let left_with =
+            |account: &&AccountBook, unit| account.tally.total_output(unit) + incomplete(account, unit);
+        let boards = accounts(&builder.fragments, Unit::Fragments);
+        let there: u64 = boards.iter().map(|account| left_with(account, Unit::Fragments)).sum();
+        let missing: u64 = builder
+            .wires
+            .iter()
+            .flat_map(|wire| accounts(wire, Unit::Fragments))
+            .map(|account| account.tally.total_lost_any(Unit::Fragments))
+            .sum();
+        let events = accounts(&builder.events, Unit::Events);
+        let left: u64 = events.iter().map(|account| left_with(account, Unit::Events)).sum();
+        let (left, right) = (boards.len() as u64 * left, there + missing);
+        if left != right {
+            let law = "boards × events = fragments in events + fragments missing".to_owned();
+            let source = events.first().map_or_else(String::new, |account| books.name(account.source));
+            found.push(Discrepancy { source, law, left, right });
         }
     }
 

@@ -47,6 +47,9 @@ pub struct Topology {
     pub rings: Vec<Ring>,
     /// Where received bytes lie.
     pub pools: Vec<BlockPool>,
+    /// Where fragments become events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub builders: Vec<Builder>,
 }
 
 /// Whose things are counted.
@@ -129,7 +132,7 @@ pub struct Counts {
     pub subjects: u16,
     /// What is counted of each.
     pub units: Vec<Unit>,
-    /// Of these, what comes into being here: nothing of it comes in.
+    /// Of these, what comes into being here: as `in` it is counted where it does, whatever becomes of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Unit>,
     /// Of these, what is counted only if the data come that way, which a board says when it is asked.
@@ -197,6 +200,17 @@ pub struct Audit {
     pub audited: String,
     /// In what units.
     pub units: Vec<Unit>,
+}
+
+/// Where fragments become events: of each event a fragment of each board, or an entry that it is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Builder {
+    /// The node that counts events.
+    pub events: String,
+    /// The node that counts the fragments of each board.
+    pub fragments: String,
+    /// The nodes that count what of each board is missing.
+    pub wires: Vec<String>,
 }
 
 /// What goes against the path: never part of the order in which a run drains.
@@ -371,7 +385,9 @@ impl Topology {
         }
         let edges = self.edges.iter().flat_map(|edge| edge.to.iter().chain([&edge.from]));
         let audits = self.audits.iter().flat_map(|audit| [&audit.auditor, &audit.audited]);
-        let unknown = edges.chain(audits).filter(|id| self.node(id).is_none());
+        let built =
+            self.builders.iter().flat_map(|each| each.wires.iter().chain([&each.events, &each.fragments]));
+        let unknown = edges.chain(audits).chain(built).filter(|id| self.node(id).is_none());
         faults.extend(unknown.map(|id| format!("no node is called {id}")));
         let threads = self.nodes.iter().filter_map(|node| node.thread.as_ref());
         let unknown = threads.filter(|name| !self.threads.iter().any(|thread| thread.name == **name));

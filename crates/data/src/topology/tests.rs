@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ledger::{Books, Ledger, Tally};
+use crate::ledger::{Books, Ledger, LossReason, Tally};
 
 /// A source that is received, framed and decoded into two takers, and a link with two boards whose fragments are built.
 fn topology() -> Topology {
@@ -90,6 +90,70 @@ fn what_is_split_comes_into_all_takers_together() {
     assert_eq!(books(split.clone(), &counts).discrepancies(), []);
     counts[2].3 = 31;
     assert_eq!(books(split, &counts).discrepancies().len(), 1);
+}
+
+#[test]
+fn what_comes_into_being_is_what_becomes_of_it() {
+    let found = |legacy| {
+        let books = Books { legacy, ..books(topology(), &WHOLE) };
+        let mut accounts = books.accounts.clone();
+        accounts[0].tally.lost(LossReason::ZeroWords, Unit::Hits, 1);
+        Books { accounts, ..books }.discrepancies().len()
+    };
+    assert_eq!(found(false), 1, "a hit was lost that has not come into being");
+    assert_eq!(found(true), 0, "what came into being was not counted then");
+}
+
+#[test]
+fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
+    let of = |id: &str, stage, first, subjects, units: &[Unit]| Node {
+        id: id.to_owned(),
+        stage,
+        lane: Lane::Events,
+        thread: None,
+        counts: vec![Counts::of_each(first..first + subjects, units)],
+        marker: Marker::PerSubject,
+    };
+    let subject = |name: &str| Subject { name: name.to_owned(), kind: SubjectKind::Board, parent: None };
+    let topology = Topology {
+        subjects: ["a", "b", "events"].map(subject).to_vec(),
+        nodes: vec![
+            of("wire boards", Stage::Wire, 0, 2, &[Unit::Fragments]),
+            of("build boards", Stage::Build, 0, 2, &[Unit::Fragments]),
+            of("build events", Stage::Build, 2, 1, &[Unit::Events]),
+        ],
+        builders: vec![Builder {
+            events: "build events".to_owned(),
+            fragments: "build boards".to_owned(),
+            wires: vec!["wire boards".to_owned()],
+        }],
+        ..Topology::default()
+    };
+    let ledger = Ledger::of(None, Arc::new(topology)).expect("memory");
+    let publish = |stage, source, unit, [built, lost]: [u64; 2], reason| {
+        let mut tally = Tally::default();
+        tally.input(unit, built + lost);
+        tally.output(unit, built);
+        tally.lost(reason, unit, lost);
+        ledger.open(stage, SourceId(source), &[unit]).publish(&tally);
+    };
+    // Ten events leave and one is dropped; board b is missing in two of the ten and in the dropped one.
+    publish(Stage::Wire, 0, Unit::Fragments, [11, 0], LossReason::MissingFragment);
+    publish(Stage::Wire, 1, Unit::Fragments, [8, 3], LossReason::MissingFragment);
+    publish(Stage::Build, 0, Unit::Fragments, [10, 1], LossReason::Incomplete);
+    publish(Stage::Build, 1, Unit::Fragments, [8, 0], LossReason::Incomplete);
+    publish(Stage::Build, 2, Unit::Events, [10, 1], LossReason::Incomplete);
+    let mut books = ledger.books();
+    assert_eq!(books.discrepancies(), []);
+    let events = books.accounts.iter_mut().find(|account| account.source == SourceId(2)).expect("built");
+    events.tally.input(Unit::Events, 1);
+    events.tally.output(Unit::Events, 1);
+    let found = books.discrepancies();
+    assert_eq!(found.len(), 1);
+    let words = found[0].to_string();
+    assert_eq!(words, "events: boards × events = fragments in events + fragments missing: 24 against 22");
+    books.at_a_marker = true;
+    assert_eq!(books.discrepancies(), [], "at a marker each account is of another moment");
 }
 
 #[test]

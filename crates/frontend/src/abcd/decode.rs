@@ -165,6 +165,7 @@ impl AbcdDecode {
         self.tally.input(Unit::Bytes, records * size + rest);
         self.tally.output(Unit::Frames, made);
         self.tally.output(Unit::Bytes, made * size);
+        self.tally.input(Unit::Hits, made);
         self.tally.output(Unit::Hits, made);
         let losses = [
             (LossReason::BadChannel, records - made - beyond, size),

@@ -96,6 +96,7 @@ impl CompassDecode {
         self.tally.output(Unit::Frames, records);
         self.tally.input(Unit::Bytes, length);
         self.tally.output(Unit::Bytes, used);
+        self.tally.input(Unit::Hits, records);
         self.tally.output(Unit::Hits, records);
         if rest > 0 {
             self.tally.lost(reason, Unit::Frames, broken);

@@ -123,7 +123,7 @@ impl Cut for Cutter {
                                 && at + 1 < bytes.len()
                                 && self.chain_to_end(&bytes[at + 1..], shape).is_some() =>
                         {
-                            account.tally.lost(LossReason::BadSamples, Unit::Frames, 1);
+                            account.lose_frame(LossReason::BadSamples);
                             account.lose(LossReason::Resynchronised, 1);
                             at += 1;
                             self.state = State::Searching(shape);
@@ -134,7 +134,7 @@ impl Cut for Cutter {
                             at += Fields::HEADER_BYTES;
                         }
                         RunEnd::Damage(reason) => {
-                            account.tally.lost(reason, Unit::Frames, 1);
+                            account.lose_frame(reason);
                             account.lose(LossReason::Resynchronised, 1);
                             at += 1;
                             self.state = State::Searching(shape);
@@ -187,6 +187,7 @@ impl Cutter {
                 Look::Implausible(reason) => break RunEnd::Damage(reason),
             }
         };
+        account.begin_frames(u64::from(records));
         if records > 0 {
             let part = piece.slice.part(start, at).expect("a run lies inside its piece");
             let part = part.tagged(tag::new(shape.fields, records));

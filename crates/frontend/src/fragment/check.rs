@@ -49,16 +49,22 @@ impl Outcome {
     /// # Panics
     /// As said.
     pub fn assert_closed(&self) {
-        let book = |stage, units: &[Unit], tally: &Tally| AccountBook {
+        let book = |stage, source, units: &[Unit], tally: &Tally| AccountBook {
             stage,
-            source: SourceId(0),
+            source: SourceId(source),
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
             tally: tally.clone(),
         };
         let units = [Unit::Datagrams, Unit::Bytes];
-        let accounts =
-            vec![book(Stage::Receive, &units, &self.receive), book(Stage::Unpack, &units, &self.link)];
-        let discrepancies = Books::of(vec!["checked".to_owned()], accounts).discrepancies();
+        let framed = [Unit::Datagrams, Unit::Bytes, Unit::Fragments];
+        let counted = if self.boards.is_empty() { &framed[..] } else { &units };
+        let mut accounts =
+            vec![book(Stage::Receive, 0, &units, &self.receive), book(Stage::Unpack, 0, counted, &self.link)];
+        for (board, tally) in (1..).zip(&self.boards) {
+            accounts.push(book(Stage::Unpack, board, &[Unit::Fragments], tally));
+        }
+        let names = vec!["checked".to_owned(); self.boards.len() + 1];
+        let discrepancies = Books::of(names, accounts).discrepancies();
         assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
         let boards = if self.boards.is_empty() { std::slice::from_ref(&self.link) } else { &self.boards };
         for (index, tally) in boards.iter().enumerate() {

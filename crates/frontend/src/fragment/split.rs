@@ -76,6 +76,7 @@ impl Splitter {
         if header.pieces > 1 {
             return self.piece((index, header, fragment), slice, bytes, received, fragments);
         }
+        self.boards.of(index, &mut self.link).input(Unit::Fragments, 1);
         let whole = bytes.len() - HEADER_BYTES == header.length as usize;
         let fine = if whole { self.admission.verify(&header, bytes) } else { Err(LossReason::BadLength) };
         if let Err(reason) = fine {

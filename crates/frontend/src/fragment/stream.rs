@@ -163,6 +163,7 @@ impl Cutter {
     ) -> Result<Fragment, LossReason> {
         let index = self.admission.admit(header)?;
         let tally = self.boards.of(index, &mut account.tally);
+        tally.input(Unit::Fragments, 1);
         if let Err(reason) = self.admission.verify(header, unit) {
             tally.lost(reason, Unit::Fragments, 1);
             return Err(reason);

@@ -103,6 +103,7 @@ impl GenericDecode {
             hits.slices.push(payload.tagged(0));
             hits.leases.add_for(slice, &units.leases);
         }
+        self.tally.input(Unit::Hits, 1);
         hits.hits.push(hit);
         hits.extras.push(extra);
         self.tally.output(Unit::Hits, 1);

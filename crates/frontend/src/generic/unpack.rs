@@ -64,6 +64,7 @@ impl GenericUnpack {
                     let unit = slice.part(0, head.total).expect("a packet ends inside its datagram");
                     units.slices.push(unit.tagged(part));
                     units.leases.add_for(*slice, &received.leases);
+                    account.begin_frames(1);
                     account.tally.output(Unit::Datagrams, 1);
                     account.tally.output(Unit::Frames, 1);
                     account.tally.output(Unit::Bytes, head.total as u64);
@@ -254,18 +255,19 @@ impl Packets {
                 Ok(head) if head.total > rest.len() => match self.swallowed(rest, piece.last) {
                     None => return rest.len(),
                     Some(skipped) => {
-                        account.tally.lost(LossReason::BadLength, Unit::Frames, 1);
+                        account.lose_frame(LossReason::BadLength);
                         account.lose(LossReason::Resynchronised, skipped);
                         at += skipped;
                     }
                 },
                 Ok(head) => {
+                    account.begin_frames(1);
                     let unit = piece.slice.part(at, head.total).expect("the packet is whole");
                     self.pass_on(head, unit, piece, units, account);
                     at += head.total;
                 }
                 Err(reason) => {
-                    account.tally.lost(reason, Unit::Frames, 1);
+                    account.lose_frame(reason);
                     account.lose(LossReason::Resynchronised, 1);
                     at += 1;
                     *searching = true;
@@ -284,7 +286,10 @@ impl Packets {
     ) {
         match self.take(head, piece.received.bytes(unit), piece.received.header.mark, &mut account.wire) {
             Ok(part) => account.pass_on(piece, unit.tagged(part), 1, units),
-            Err(Refusal::Ignored) => account.tally.filtered(Unit::Bytes, head.total as u64),
+            Err(Refusal::Ignored) => {
+                account.tally.filtered(Unit::Frames, 1);
+                account.tally.filtered(Unit::Bytes, head.total as u64);
+            }
             Err(Refusal::Lost(reason)) => {
                 account.tally.lost(reason, Unit::Frames, 1);
                 account.lose(reason, head.total);

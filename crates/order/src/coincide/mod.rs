@@ -282,6 +282,11 @@ impl Coincidence {
         &self.tallies[source.index()]
     }
 
+    /// Events that were closed.
+    pub fn closed(&self) -> u64 {
+        self.out.closed()
+    }
+
     /// Events that were closed because they had grown too long.
     pub fn cut_short(&self) -> u64 {
         self.out.cut_short

@@ -53,6 +53,11 @@ impl Output {
         hits.iter_mut().for_each(|waiting| waiting.kept = true);
     }
 
+    /// Events that were closed so far.
+    pub fn closed(&self) -> u64 {
+        self.next_number
+    }
+
     /// A hit that takes no part after all.
     pub fn refuse(&mut self, waiting: &Waiting) {
         self.single[usize::from(waiting.source)] += 1;

@@ -98,8 +98,9 @@ impl HitCuts {
         let kinds = self.kinds_of_fate();
         for (tally, fates) in self.tallies.iter_mut().zip(self.fates.chunks(kinds)) {
             let (came, kept) = (fates.iter().sum::<u64>(), fates[usize::from(KEPT)]);
+            let left_out = fates[usize::from(DISABLED)..].iter().sum::<u64>();
             tally.input(Unit::Hits, came - tally.total_input(Unit::Hits));
-            tally.filtered(Unit::Hits, came - kept - tally.total_filtered(Unit::Hits));
+            tally.filtered(Unit::Hits, left_out - tally.total_filtered(Unit::Hits));
             tally.output(Unit::Hits, kept - tally.total_output(Unit::Hits));
         }
     }

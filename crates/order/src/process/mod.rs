@@ -158,6 +158,7 @@ impl Processor {
         if !coincidence.pull(&mut self.events) {
             return Ok(());
         }
+        self.made_tally.input(Unit::Events, coincidence.closed() - self.made_tally.total_input(Unit::Events));
         let made = self.events.events.len() as u64;
         self.cuts.cut(&mut self.events, &self.map);
         let kept = self.events.events.len() as u64;

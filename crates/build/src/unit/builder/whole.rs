@@ -39,11 +39,13 @@ impl BuilderUnit {
         for share in building.shares.iter().filter(|share| share.cursor < share.table.events.events.len()) {
             events.leases.add_all(&share.table.events.leases);
         }
+        let mut whole = 0;
         while events.events.len() < most_events {
             let heads =
                 building.shares.iter().filter_map(|share| share.table.events.events.get(share.cursor));
             let Some(trigger) = heads.map(|event| event.trigger).min() else { break };
             let event = put_together(building, &self.sources, trigger, events, now);
+            whole += 1;
             match event.closing {
                 Closing::Complete => building.passed.0 += 1,
                 _ => building.passed.1 += 1,
@@ -61,7 +63,7 @@ impl BuilderUnit {
         self.building.take(Amount { events: 0, ..amount });
         self.unwritten.add(Amount { fragments: 0, ..amount });
         // In the ledger they are the sink's from here on, written or not; the credit is used until they are.
-        self.tally.input(Unit::Events, amount.events);
+        self.tally.input(Unit::Events, whole);
         self.tally.output(Unit::Events, amount.events);
         self.tally.output(Unit::Fragments, amount.fragments);
         self.tally.output(Unit::Bytes, amount.bytes);

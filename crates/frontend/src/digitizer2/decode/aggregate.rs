@@ -41,10 +41,13 @@ impl Decoder {
         let flags = self.event_flags(header);
         let first_hit = hits.hits.len();
         let mut used = WORD as u64;
+        let mut made = 0;
         let mut damage = None;
         'all: while cursor.remaining() > 0 {
             if self.plan.firmware != Firmware::Zle {
-                used += self.blocks(flags, cursor, hits) as u64;
+                let (bytes, plain) = self.blocks(flags, cursor, hits);
+                used += bytes as u64;
+                made += plain;
             }
             for _ in 0..RECORDS_BETWEEN_BLOCKS {
                 let before = cursor.remaining();
@@ -52,6 +55,7 @@ impl Decoder {
                     break;
                 }
                 let (slices, extras) = (hits.slices.len(), hits.extras.len());
+                let decoded = hits.hits.len();
                 match self.record(flags, cursor, hits) {
                     Ok(Record::Used) => used += (before - cursor.remaining()) as u64,
                     Ok(Record::Lost(reason)) => {
@@ -67,25 +71,27 @@ impl Decoder {
                         break 'all;
                     }
                 }
+                made += hits.hits.len() - decoded;
             }
         }
+        self.tally.input(Unit::Hits, made as u64);
         self.tally.output(Unit::Hits, (hits.hits.len() - first_hit) as u64);
         Outcome { used, damage }
     }
 
-    /// Runs of plain hits; returns their bytes.
-    fn blocks(&mut self, flags: Flags, cursor: &mut Cursor<'_>, hits: &mut Hits) -> usize {
-        let mut bytes = 0;
+    /// Runs of plain hits; returns their bytes and how many they were.
+    fn blocks(&mut self, flags: Flags, cursor: &mut Cursor<'_>, hits: &mut Hits) -> (usize, usize) {
+        let (mut bytes, mut made) = (0, 0);
         loop {
             let words = cursor.here().as_chunks::<WORD>().0;
-            let &[first, second, ..] = words else { return bytes };
+            let &[first, second, ..] = words else { return (bytes, made) };
             let one_word = OneWordHit::is(u64::from_be_bytes(first));
             let base = match one_word {
                 true => self.clock.base_short(self.plan.tick),
                 false => self.clock.base_long(),
             };
             let plain = one_word || u64::from_be_bytes(second) >> 62 == 0b10;
-            let Some(tick) = self.scale.plain(base).filter(|_| plain) else { return bytes };
+            let Some(tick) = self.scale.plain(base).filter(|_| plain) else { return (bytes, made) };
             let open = self.plan.firmware == Firmware::OpenDpp;
             let plan = BlockPlan {
                 base,
@@ -102,8 +108,9 @@ impl Decoder {
                 false => self.level.two_word_hits(&plan, words, &mut hits.hits),
             };
             if decoded.hits == 0 {
-                return bytes;
+                return (bytes, made);
             }
+            made += decoded.hits;
             let taken = decoded.hits * if one_word { 1 } else { 2 };
             let used = &words[..taken];
             if decoded.lossy > 0 {

@@ -48,9 +48,11 @@ impl Decoder {
             layout: if samples_count > 0 { Layout::Interleaved } else { Layout::None },
             ..Extra::of(&hit, self.source)
         };
+        let before = hits.hits.len();
         append_hits(&mut hits.hits, hit, self.plan.first_channel, mask);
         append_extras(&mut hits.extras, extra, channels);
-        self.tally.output(Unit::Hits, u64::from(channels));
+        self.tally.input(Unit::Hits, u64::from(channels));
+        self.tally.output(Unit::Hits, (hits.hits.len() - before) as u64);
         Ok(())
     }
 

@@ -222,6 +222,7 @@ impl EventCutter {
     fn end_blob(&mut self, account: &mut StreamAccount) {
         let missing = self.state.promised.saturating_sub(self.state.given);
         if missing > 0 {
+            account.begin_frames(missing);
             account.tally.lost(LossReason::BadFraming, Unit::Frames, missing);
         }
         self.state = State::START;
@@ -279,6 +280,7 @@ impl EventCutter {
             Walk::Complete(header) => {
                 self.state = walker.state;
                 self.state.given += 1;
+                account.begin_frames(1);
                 account.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
                 self.give(header, piece, units, account);
                 *at = walker.at;

@@ -278,6 +278,7 @@ impl UdpUnpack {
     }
 
     fn emitted(&mut self, header: EventHeader, bytes: u64) {
+        self.tally.input(Unit::Frames, 1);
         self.tally.output(Unit::Frames, 1);
         self.tally.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut self.wire);

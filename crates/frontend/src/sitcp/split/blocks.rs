@@ -113,7 +113,7 @@ impl State {
                 last = None;
                 self.stranger(piece, at..at + head.total_bytes, &head);
                 account.lose(LossReason::UnknownSource, head.total_bytes);
-                account.tally.lost(LossReason::UnknownSource, Unit::Fragments, 1);
+                account.lose_fragment(LossReason::UnknownSource);
             }
             at += head.total_bytes;
         };

@@ -104,7 +104,9 @@ impl Boards {
             if found + missing == 0 {
                 continue;
             }
-            self.tallies.get_mut(index).unwrap_or(&mut *link).output(Unit::Fragments, found);
+            let tally = self.tallies.get_mut(index).unwrap_or(&mut *link);
+            tally.input(Unit::Fragments, found);
+            tally.output(Unit::Fragments, found);
             if let Some(wire) = self.wire_tallies.get_mut(index) {
                 wire.input(Unit::Frames, found + missing);
                 wire.output(Unit::Frames, found);

@@ -17,7 +17,7 @@ mod blocks;
 mod boards;
 mod frames;
 
-use thalweg_data::{FirstRefused, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally, Unit};
+use thalweg_data::{FirstRefused, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally};
 
 use self::boards::Boards;
 use super::settings::{Profile, Settings, SettingsError};
@@ -92,7 +92,7 @@ impl Split for Splitter {
         let unfinished =
             account.finish(carried, |piece, account| state.cut(*profile, piece, fragments, account));
         if let Some(reason @ LossReason::Unfinished) = unfinished {
-            account.tally.lost(reason, Unit::Fragments, 1);
+            account.lose_fragment(reason);
         }
         self.state.boards.publish(&mut self.account.tally);
         self.state.searching = false;
@@ -142,7 +142,7 @@ impl State {
             match reason {
                 // What of it is missing is seen by the trigger numbers on both sides.
                 LossReason::RecordingDamaged => self.boards.begin_epoch(),
-                _ => account.tally.lost(reason, Unit::Fragments, 1),
+                _ => account.lose_fragment(reason),
             }
             self.searching = true;
             self.scanned = 0;
@@ -152,7 +152,7 @@ impl State {
 
     /// A block that cannot be, at a place of the piece: what follows it has to be searched for.
     fn damaged(&mut self, piece: &Piece<'_>, at: usize, expected: &str, account: &mut StreamAccount) {
-        account.tally.lost(LossReason::BadFraming, Unit::Fragments, 1);
+        account.lose_fragment(LossReason::BadFraming);
         self.searching = true;
         self.damages += 1;
         let mark = piece.received.header.mark;

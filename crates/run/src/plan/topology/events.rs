@@ -1,6 +1,6 @@
 //! The path of triggered boards: fragments, and the events that are built of them.
 
-use thalweg_data::topology::{Control, ControlKind, Counts, Fan, Lane, Subjects, Via};
+use thalweg_data::topology::{Builder, Control, ControlKind, Counts, Fan, Lane, Subjects, Via};
 use thalweg_data::{SourceId, Stage, Unit};
 use thalweg_record::Table;
 
@@ -131,6 +131,8 @@ impl Making<'_, '_> {
         let fragments = self.node(Stage::Build, Place { of: &name, ..place }, of_boards);
         let built = vec![Counts::of(events, EVENTS).making(EVENTS)];
         let built = self.node(Stage::Build, place, built);
+        let wires: Vec<String> = wires.into_iter().cloned().collect();
+        self.topology.builders.push(Builder { events: built.clone(), fragments: fragments.clone(), wires });
         for id in given {
             let Some(counts) = counted(self, id) else { continue };
             let has = |unit| counts.iter().any(|counts| counts.units.contains(&unit));
