@@ -1,4 +1,4 @@
-//! One configuration, run after run: what a server holds to start, watch, command and end runs.
+//! Run after run of a configuration: what a server holds to start, watch, command and end runs.
 //!
 //! ```text
 //!  start(title, comment, end) ─► a thread: run ─► summary ─┐ until somebody starts the next one
@@ -48,14 +48,19 @@ struct Standing {
 
 /// Runs of one configuration, one at a time. Shared by reference between threads; dropping it ends the run in good order.
 pub struct Station {
-    configuration: Configuration,
+    configuration: Mutex<Configuration>,
     standing: Mutex<Standing>,
 }
 
 impl Station {
     /// A station that is ready to start runs. Nothing is opened yet.
     pub fn new(configuration: Configuration) -> Station {
-        Station { configuration, standing: Mutex::default() }
+        Station { configuration: Mutex::new(configuration), standing: Mutex::default() }
+    }
+
+    /// Takes the runs from the next one on with another configuration.
+    pub fn configure(&self, configuration: Configuration) {
+        *locked(&self.configuration) = configuration;
     }
 
     /// The run that is there, or was there last; before the first, one whose state is `configured`.
@@ -88,7 +93,7 @@ impl Station {
         if standing.thread.is_some() {
             return refused(standing.run.state().state, "`stop` it first");
         }
-        let mut configuration = self.configuration.clone();
+        let mut configuration = locked(&self.configuration).clone();
         let run = &mut configuration.run;
         run.title = new.title.clone().unwrap_or(std::mem::take(&mut run.title));
         run.comment = new.comment.clone().unwrap_or(std::mem::take(&mut run.comment));

@@ -1,6 +1,6 @@
 // Starting and stopping: one small form, one question.
 
-import { limits_of, type Limits } from "../live/configuration.js";
+import { change_of, limits_of, type Limits } from "../live/configuration.js";
 import { get, in_words, post } from "../live/requests.js";
 import { notice } from "./controls.js";
 import { h, set_text } from "./element.js";
@@ -14,8 +14,15 @@ export function ask_for_run(): void {
   const hits = h("input", { type: "number", name: "hits", min: 0, placeholder: "no limit" });
   const events = h("input", { type: "number", name: "events", min: 0, placeholder: "no limit" });
   const configured = h("p", { class: "quiet" });
+  const changed = h("p", { class: "quiet" });
   void get<unknown>("/api/configuration").then(
-    (told) => set_text(configured, limit_words(limits_of(told))),
+    (told) => {
+      const change = change_of(told);
+      set_text(changed, change?.words ?? "");
+      changed.classList.toggle("refusal", change?.is_wrong ?? false);
+      // What the file says of it now is seen when the run is there.
+      set_text(configured, change ? "" : limit_words(limits_of(told)));
+    },
     () => {},
   );
   const refusal = h("output", { class: "refusal" });
@@ -36,6 +43,7 @@ export function ask_for_run(): void {
       field("events", events),
       configured,
     ),
+    changed,
     refusal,
     h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "cancel")),
   );

@@ -5,7 +5,7 @@
 import { share, quantity } from "../figures/quantity.js";
 import { value_in_words } from "../figures/named_value.js";
 import { of_line } from "../draw/colours.js";
-import { text_of } from "../live/configuration.js";
+import { change_of, text_of } from "../live/configuration.js";
 import type { LiveState } from "../live/generated.js";
 import { get, in_words } from "../live/requests.js";
 import { button, copy, panel } from "../parts/controls.js";
@@ -22,6 +22,7 @@ export const system_screen: MakeScreen = () => {
   const rings = new Rings();
   const messages = new Messages();
   const configuration = h("pre", { class: "configuration", tabindex: 0 }, "asking …");
+  const changed = h("p", { class: "quiet configuration-change" });
   const root = h(
     "div",
     { class: "screen system-screen" },
@@ -32,13 +33,21 @@ export const system_screen: MakeScreen = () => {
       "Configuration",
       "wide",
       [button("copy", () => void copy(configuration.textContent ?? "", "configuration"))],
+      changed,
       configuration,
     ),
   );
-  get<unknown>("/api/configuration").then(
-    (answer) => set_text(configuration, text_of(answer)),
-    (error: unknown) => set_text(configuration, in_words(error)),
-  );
+  const read = () =>
+    get<unknown>("/api/configuration").then(
+      (answer) => {
+        const change = change_of(answer);
+        set_text(configuration, text_of(answer));
+        set_text(changed, change?.words ?? "In use, and as the file is.");
+        changed.classList.toggle("refusal", change?.is_wrong ?? false);
+      },
+      (error: unknown) => set_text(configuration, in_words(error)),
+    );
+  void read();
   const told = new Parts(parts);
   const look = () =>
     get<Fields>("/api/system").then(
@@ -46,7 +55,10 @@ export const system_screen: MakeScreen = () => {
       (error: unknown) => told.none(`nothing is told of the system: ${in_words(error)}`),
     );
   void look();
-  const timer = window.setInterval(() => void look(), EVERY_MS);
+  const timer = window.setInterval(() => {
+    void look();
+    void read();
+  }, EVERY_MS);
   return {
     root,
     update({ state }) {

@@ -10,6 +10,7 @@
 
 mod flow;
 mod host;
+mod in_use;
 mod live;
 mod machine;
 mod messages;
@@ -21,11 +22,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use thalweg_data::{Books, Flags, RunState};
 use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
-use thalweg_monitor::state::{LiveState, SourceState};
+use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
     Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, Refused, StartRun,
 };
@@ -37,8 +38,8 @@ pub use messages::MessageLog;
 pub use thalweg_monitor::Monitor;
 pub use watchman::{Unattended, Watchman};
 
+use self::in_use::InUse;
 use crate::config::Configuration;
-use crate::plan::Plan;
 use crate::station::{NewRun, Station};
 use crate::supervise::{self, CommandError, EndWhen, RunHandle};
 
@@ -53,10 +54,7 @@ pub enum Subject {
 /// An experiment as the page sees it.
 pub struct Served {
     subject: Subject,
-    configuration: Configuration,
-    plan: Value,
-    /// Those of the configuration, for the time before the first run.
-    sources: Vec<SourceState>,
+    in_use: Mutex<Arc<InUse>>,
     messages: MessageLog,
     alarms: Mutex<Vec<Alarm>>,
     began: Instant,
@@ -69,12 +67,9 @@ pub struct Served {
 impl Served {
     /// What is served of runs of this configuration.
     pub fn new(subject: Subject, configuration: Configuration, messages: MessageLog) -> Served {
-        let plan = Plan::of(&configuration).ok();
         Served {
             subject,
-            configuration,
-            sources: plan.as_ref().map_or_else(Vec::new, |plan| supervise::configured_sources(&plan.roster)),
-            plan: plan.and_then(|plan| serde_json::to_value(plan).ok()).unwrap_or_default(),
+            in_use: Mutex::new(Arc::new(InUse::of(configuration))),
             messages,
             alarms: Mutex::default(),
             began: Instant::now(),
@@ -88,8 +83,26 @@ impl Served {
     /// # Errors
     /// When the address is taken, or the settings cannot be meant.
     pub fn start(self: &Arc<Served>) -> Result<Option<Monitor>, MonitorError> {
-        let settings = self.configuration.monitor.as_ref().filter(|settings| settings.enabled);
+        let in_use = self.in_use();
+        let settings = in_use.configuration.monitor.as_ref().filter(|settings| settings.enabled);
         settings.map(|settings| Monitor::start(settings, self.clone())).transpose()
+    }
+
+    /// What runs are taken with now.
+    fn in_use(&self) -> Arc<InUse> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the next run with what the file says now.
+    fn read_again(&self, station: &Station) -> Result<(), Refused> {
+        if !station.is_idle() {
+            return Ok(());
+        }
+        if let Some(new) = self.in_use().read_again()? {
+            station.configure(new.configuration.clone().with_room_made());
+            *self.in_use.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        }
+        Ok(())
     }
 
     fn handle(&self) -> RunHandle {
@@ -124,6 +137,7 @@ impl Served {
                 "`thalweg serve FILE` takes one run after another",
             ));
         };
+        self.read_again(station)?;
         let words = |text: String| (!text.is_empty()).then_some(text);
         let end = EndWhen { seconds: new.seconds, hits: new.hits, events: new.events };
         let new = NewRun { title: words(new.title), comment: words(new.comment), end };
@@ -139,9 +153,10 @@ impl Served {
 
     /// What is known although nothing runs: the sources of the configuration, and the disk.
     fn before_the_first_run(&self, state: &LiveState) -> LiveState {
-        let left = RunDirectory::bytes_left_for(&self.configuration.record.directory);
+        let in_use = self.in_use();
+        let left = RunDirectory::bytes_left_for(&in_use.configuration.record.directory);
         LiveState {
-            sources: self.sources.clone(),
+            sources: in_use.sources.clone(),
             disk_free_bytes: left.unwrap_or(state.disk_free_bytes),
             ..state.clone()
         }
@@ -187,7 +202,7 @@ impl Experiment for Served {
         LiveState {
             alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             messages: self.messages.after(0),
-            ..live::served(&state, run.observed(), &self.configuration)
+            ..live::served(&state, run.observed(), &self.in_use().configuration)
         }
     }
 
@@ -211,7 +226,8 @@ impl Experiment for Served {
     fn source_of(&self, channel: u16) -> Option<String> {
         let run = self.handle();
         let source = run.observed()?.channels.get(channel)?.source;
-        let (source, _) = self.configuration.hit_sources().nth(source.index())?;
+        let in_use = self.in_use();
+        let (source, _) = in_use.configuration.hit_sources().nth(source.index())?;
         Some(source.head.name.clone())
     }
 
@@ -256,25 +272,25 @@ impl Experiment for Served {
 
     fn runs(&self) -> Result<Vec<Value>, Refused> {
         let run = self.handle();
-        recorded::list(&self.configuration.record.directory, &run.state(), run.observed())
+        recorded::list(&self.in_use().configuration.record.directory, &run.state(), run.observed())
     }
 
     fn run(&self, name: &str) -> Result<Option<Value>, Refused> {
         let run = self.handle();
-        recorded::one(&self.configuration.record.directory, name, &run.state(), run.observed())
+        recorded::one(&self.in_use().configuration.record.directory, name, &run.state(), run.observed())
     }
 
     fn runs_directory(&self) -> Option<PathBuf> {
-        Some(self.configuration.record.directory.clone())
+        Some(self.in_use().configuration.record.directory.clone())
     }
 
     fn comment(&self, run: &str, text: &str) -> Result<(), Refused> {
         let state = self.handle().state();
-        recorded::comment(&self.configuration.record.directory, run, text, &state)
+        recorded::comment(&self.in_use().configuration.record.directory, run, text, &state)
     }
 
     fn verify(&self, run: &str) -> Result<Value, Refused> {
-        recorded::verify(&self.configuration.record.directory, run, &self.handle().state())
+        recorded::verify(&self.in_use().configuration.record.directory, run, &self.handle().state())
     }
 
     fn command(&self, command: Command) -> Result<RunState, Refused> {
@@ -287,14 +303,12 @@ impl Experiment for Served {
     }
 
     fn configuration(&self) -> Value {
-        let file = self.configuration.file.display().to_string();
-        let run = &self.configuration.run;
-        let limits = EndWhen { seconds: run.seconds, hits: run.hits, events: run.events };
-        json!({ "file": file, "text": self.configuration.text, "plan": self.plan, "limits": limits })
+        self.in_use().told()
     }
 
     fn system(&self) -> Value {
         let state = self.handle().state();
-        machine::look(&state, &self.plan, &self.configuration, &self.host_at_start(state.run.number).1)
+        let in_use = self.in_use();
+        machine::look(&state, &in_use.plan, &in_use.configuration, &self.host_at_start(state.run.number).1)
     }
 }

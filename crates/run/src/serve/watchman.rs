@@ -78,12 +78,13 @@ impl Watchman {
     /// # Errors
     /// When an alarm cannot be meant, or the system has no thread left.
     pub fn start(served: &Arc<Served>) -> Result<Watchman, AlarmError> {
-        let alarms = Alarms::new(&served.configuration.alarms)?;
-        let notifier = Notifier::start(&served.configuration.notify)?;
+        let in_use = served.in_use();
+        let alarms = Alarms::new(&in_use.configuration.alarms)?;
+        let notifier = Notifier::start(&in_use.configuration.notify)?;
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             served: served.clone(),
-            room_maker: RoomMaker::new(&served.configuration.record),
+            room_maker: RoomMaker::new(&in_use.configuration.record),
             alarms,
             notifier,
             began: Instant::now(),
@@ -161,7 +162,8 @@ impl Watch {
     /// Starts the next run where that is asked for.
     fn follow(&mut self) {
         let Subject::Station(station) = &self.served.subject else { return };
-        let rules = &self.served.configuration.unattended;
+        let in_use = self.served.in_use();
+        let rules = &in_use.configuration.unattended;
         let (latest, is_idle) = (station.run().state(), station.is_idle());
         let state = latest.state;
         if !matches!(state, RunState::Stopped | RunState::Failed) {

@@ -24,6 +24,7 @@ mod refused;
 mod replay;
 mod replay_gaps;
 mod retention;
+mod serve;
 mod settings;
 mod shown;
 mod slices;

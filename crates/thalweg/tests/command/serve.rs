@@ -1,0 +1,108 @@
+//! `thalweg serve`: run after run of one file, which may change between them.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use serde_json::{Value, json};
+
+use crate::process::{Folder, Running, wait_until};
+use crate::retention::get;
+
+/// When each run ends by itself.
+const LIMIT: &str = "hits = 2000";
+
+fn text(folder: &Folder, title: &str, more: &str) -> String {
+    format!(
+        "[run]\ntitle = \"{title}\"\n{LIMIT}\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         [source.emulate]\nchannels = 4\nrate_hz = 20000\nwaveform_samples = 0\n[record]\ndirectory = \"{}\"\n{more}",
+        folder.at("runs")
+    )
+}
+
+/// A post, with the status of its answer.
+fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(address).expect("it is served");
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nx-thalweg: 1\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}")))
+}
+
+/// Waits until the run of this number and title has ended.
+fn wait_for(folder: &Folder, run: &str) {
+    let path = folder.at(&format!("runs/{run}/run.json"));
+    wait_until(&format!("{run} has ended"), || {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        serde_json::from_str::<Value>(&text).is_ok_and(|record| record["state"] == "stopped")
+    });
+}
+
+#[test]
+fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_it_cannot_be_used() {
+    let folder = Folder::new();
+    let file = folder.file("run.toml", &text(&folder, "first", ""));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = listener.local_addr().expect("bound").to_string();
+    drop(listener);
+    let server = Running::start(&["serve", &file, "--listen", &address]);
+    wait_until("the page answers", || TcpStream::connect(&address).is_ok());
+    let configuration = || get(&address, "/api/configuration");
+    let start = || post(&address, "/api/run/start", &json!({}));
+    let begins = || {
+        // A moment after its files the run is put away.
+        let mut answer = (0, Value::Null);
+        wait_until("a run starts", || {
+            answer = start();
+            answer.0 == 200
+        });
+    };
+    assert_eq!((&configuration()["changed"], &configuration()["error"]), (&json!(false), &Value::Null));
+    begins();
+    wait_for(&folder, "000001-first");
+
+    folder.file(
+        "run.toml",
+        &text(&folder, "second", "[[alarm]]\nname = \"losses\"\nquantity = \"lost_rate_hz\"\nabove = 0\n"),
+    );
+    let told = configuration();
+    assert_eq!((&told["changed"], &told["error"]), (&json!(true), &Value::Null), "{told:#}");
+    assert_eq!(told["waiting"], json!(["[[alarm]]"]), "{told:#}");
+    assert!(told["text"].as_str().is_some_and(|text| text.contains("first")), "what is in use is shown");
+    begins();
+    wait_for(&folder, "000002-second");
+    assert_eq!(configuration()["changed"], json!(false));
+
+    folder.file("run.toml", &text(&folder, "third", "[coincidence]\nwindow_ps = -1\n"));
+    let told = configuration();
+    assert!(told["error"].as_str().is_some_and(|error| error.contains("window_ps")), "{told:#}");
+    let (mut status, mut refusal) = (0, Value::Null);
+    wait_until("the last run is put away", || {
+        (status, refusal) = start();
+        !refusal.to_string().contains("`stop` it first")
+    });
+    let words = refusal.to_string();
+    assert_eq!(status, 409, "{words}");
+    assert!(words.contains("line 15") && words.contains("mend the file"), "{words}");
+
+    folder.file("run.toml", &text(&folder, "third", "").replace("runs", "elsewhere"));
+    assert!(
+        start().1.to_string().contains("start the program again"),
+        "old runs are listed and removed there"
+    );
+    std::fs::remove_file(&file).expect("there");
+    assert_eq!(start().0, 409, "a file that is gone is not taken for as it was");
+    folder.file("run.toml", &text(&folder, "fourth", ""));
+    begins();
+    wait_for(&folder, "000003-fourth");
+    server.signal("TERM");
+    server.wait();
+}
