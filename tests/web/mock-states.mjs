@@ -277,6 +277,7 @@ export function triggered_state(experiment, taking) {
         value: 0.42,
         threshold: 0.99,
         text: "answers to 42.0 % of the triggers, at least 99 %",
+        acknowledged: null,
       },
     ],
   };

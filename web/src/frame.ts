@@ -189,7 +189,7 @@ class Bar {
 
   #show_state(state: LiveState): void {
     const word = state.state;
-    const alarmed = state.alarms.some(({ active }) => active);
+    const alarmed = state.alarms.some(({ active, acknowledged }) => active && !acknowledged);
     const dead = dead_fraction(state);
     const is_dead = (dead ?? 0) > MUCH_DEAD;
     const trouble = word !== "running" ? "" : alarmed ? "running, alarm" : is_dead ? "running, dead time" : "";

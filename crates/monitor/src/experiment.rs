@@ -184,6 +184,12 @@ pub trait Experiment: Send + Sync + 'static {
     /// When it cannot be moved so from where it stands.
     fn command(&self, command: Command) -> Result<RunState, Refused>;
 
+    /// Somebody has seen an alarm that stands.
+    ///
+    /// # Errors
+    /// When no such alarm stands.
+    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), Refused>;
+
     /// The configuration: its text, and the plan that follows from it.
     fn configuration(&self) -> Value;
 

@@ -2,6 +2,8 @@
 
 /** One alarm as it stands, for the state. */
 export interface Alarm {
+  /** When somebody said that it is seen, UTC; only of one that stands. */
+  acknowledged: string | null;
   /** Whether it stands. */
   active: boolean;
   /** How bad it is. */

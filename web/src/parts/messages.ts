@@ -3,7 +3,9 @@
 import { clock } from "../figures/time.js";
 import { in_words } from "../draw/flow_layout.js";
 import type { LiveState } from "../live/generated.js";
+import { in_words as refused, post } from "../live/requests.js";
 import { losses } from "../live/state.js";
+import { button, notice } from "./controls.js";
 import { h, Keyed, set, set_text } from "./element.js";
 
 interface Entry {
@@ -12,6 +14,8 @@ interface Entry {
   time: string;
   text: string;
   advice: string;
+  /** An alarm that nobody has seen yet. */
+  unseen?: { name: string; subject: string };
 }
 
 const SIGNS: Record<string, string> = { loss: "▼", alarm: "▲", error: "▲", warning: "▲", info: "·" };
@@ -22,7 +26,16 @@ export class Messages {
   readonly #list = new Keyed<Entry>(
     this.root,
     ({ key }) => key,
-    () => h("li", {}, h("time"), h("i", { "aria-hidden": "true" }), h("p"), h("p", { class: "advice" })),
+    (entry) =>
+      h(
+        "li",
+        {},
+        h("time"),
+        h("i", { "aria-hidden": "true" }),
+        h("p"),
+        h("p", { class: "advice" }),
+        ...(entry.unseen ? [acknowledging(entry.unseen)] : []),
+      ),
     (element, entry) => this.#update(element, entry),
   );
 
@@ -48,13 +61,22 @@ export class Messages {
 function alarms(state: LiveState): Entry[] {
   return state.alarms
     .filter(({ active }) => active)
-    .map((alarm) => ({
-      key: `alarm ${alarm.name} ${alarm.subject}`,
+    .map(({ name, subject, text, since, acknowledged }) => ({
+      key: `alarm ${name} ${subject}${acknowledged ? " acknowledged" : ""}`,
       level: "alarm",
-      time: clock(alarm.since),
-      text: [alarm.name, alarm.subject, alarm.text].filter(Boolean).join(": "),
-      advice: "",
+      time: clock(since),
+      text: [name, subject, text].filter(Boolean).join(": "),
+      advice: acknowledged ? `acknowledged at ${clock(acknowledged)}` : "",
+      ...(acknowledged ? {} : { unseen: { name, subject } }),
     }));
+}
+
+function acknowledging(alarm: { name: string; subject: string }): HTMLElement {
+  const see = () =>
+    post("/api/alarms/acknowledge", alarm).catch((error: unknown) => {
+      notice(refused(error), true);
+    });
+  return button("acknowledge", () => void see(), { title: "say that somebody has seen it" });
 }
 
 function standing_losses(state: LiveState): Entry[] {

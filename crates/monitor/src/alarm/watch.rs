@@ -38,6 +38,8 @@ pub struct Alarm {
     pub threshold: f64,
     /// What to do.
     pub text: String,
+    /// When somebody said that it is seen, UTC; only of one that stands.
+    pub acknowledged: Option<String>,
 }
 
 /// An alarm that was raised or cleared just now.
@@ -182,6 +184,7 @@ fn alarm(rule: &Rule, limits: &Limits, name: &str, subject: &Subject) -> Alarm {
         value: subject.value,
         threshold: limits.threshold,
         text: rule.text.clone(),
+        acknowledged: None,
     }
 }
 

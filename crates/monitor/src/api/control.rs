@@ -1,4 +1,4 @@
-//! Start, stop, pause, resume.
+//! Start, stop, pause, resume; and alarms that somebody has seen.
 //!
 //! ```text
 //!  POST /api/run/start {title, seconds} ─► Command::Start ─► 200 {state}, or 409 {error, advice}
@@ -9,6 +9,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::runs::Nothing;
@@ -33,6 +35,23 @@ pub(super) async fn start(State(shared): State<Arc<Shared>>, Told(start): Told<S
         ));
     }
     command(&shared, Command::Start(start)).await
+}
+
+/// Which alarm is seen.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SeenAlarm")]
+pub(super) struct Seen {
+    /// Its name.
+    name: String,
+    /// The source, clock or board that it is about; empty when it is about the whole.
+    #[serde(default)]
+    subject: String,
+}
+
+pub(super) async fn acknowledge(State(shared): State<Arc<Shared>>, Told(seen): Told<Seen>) -> Answer {
+    shared.ask(move |experiment| experiment.acknowledge(&seen.name, &seen.subject)).await??;
+    Ok(Json(json!({})).into_response())
 }
 
 pub(super) async fn stop(State(shared): State<Arc<Shared>>, Told(Nothing {}): Told<Nothing>) -> Answer {

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use thalweg_data::topology::Topology;
 
-use super::{pulses, runs, spectra};
+use super::{control, pulses, runs, spectra};
 use crate::experiment::{Message, PulseChannel, PulseTrace, Refused, StartRun};
 use crate::history::Past;
 use crate::state::LiveState;
@@ -376,6 +376,15 @@ fn commands(schemas: &mut Schemas) -> Vec<Operation> {
     let done = answer("Done; the state after it.", "application/json", &state);
     let start = schemas.taken::<StartRun>();
     let nothing = schemas.taken::<runs::Nothing>();
+    let seen = Operation::post(
+        "/api/alarms/acknowledge",
+        "acknowledge",
+        "run",
+        "Somebody has seen an alarm that stands: it is shown so until it is cleared.",
+        schemas.taken::<control::Seen>(),
+        json_answer(&json!({ "type": "object" })),
+    )
+    .refuses(&[409]);
     [
         ("/api/run/start", "start", "Begins a run.", &start),
         ("/api/run/stop", "stop", "Ends the run; what is in flight is recorded.", &nothing),
@@ -386,6 +395,7 @@ fn commands(schemas: &mut Schemas) -> Vec<Operation> {
     .map(|(path, name, summary, body)| {
         Operation::post(path, name, "run", summary, body.clone(), done.clone()).refuses(&[409])
     })
+    .chain([seen])
     .collect()
 }
 

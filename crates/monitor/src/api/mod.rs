@@ -116,6 +116,7 @@ pub(crate) fn places() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Shar
         ("post", "/api/run/stop", post(control::stop)),
         ("post", "/api/run/pause", post(control::pause)),
         ("post", "/api/run/resume", post(control::resume)),
+        ("post", "/api/alarms/acknowledge", post(control::acknowledge)),
         ("get", "/api/configuration", get(live::configuration)),
         ("get", "/api/topology", get(live::topology)),
         ("get", "/api/system", get(live::system)),

@@ -192,6 +192,7 @@ fn state(comment_bytes: usize) -> LiveState {
             value: Some(2.0),
             threshold: 0.0,
             text: "look".into(),
+            acknowledged: None,
         }],
         series: BTreeMap::from([("temperature".into(), SeriesValue { value: 31.5 })]),
         ..LiveState::default()
@@ -265,6 +266,16 @@ impl Experiment for Fake {
     fn comment(&self, run: &str, text: &str) -> Result<(), Refused> {
         self.note(format!("comment {run} {text}"));
         Ok(())
+    }
+
+    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), Refused> {
+        match alarm {
+            "loss" => {
+                self.note(format!("acknowledge {alarm} {subject}"));
+                Ok(())
+            }
+            _ => Err(Refused::new(format!("no alarm \"{alarm}\" stands"), "look again")),
+        }
     }
 
     fn verify(&self, run: &str) -> Result<Value, Refused> {

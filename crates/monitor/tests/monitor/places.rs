@@ -126,6 +126,16 @@ fn runs_are_listed_commented_verified_and_sent() {
 }
 
 #[test]
+fn an_alarm_that_stands_is_acknowledged() {
+    let served = serve();
+    let client = served.client();
+    assert_eq!(client.post("/api/alarms/acknowledge", r#"{"name": "loss"}"#).status, 200);
+    assert_eq!(served.fake.was_told(), ["acknowledge loss "]);
+    assert_eq!(client.post("/api/alarms/acknowledge", r#"{"name": "heat", "subject": "crate"}"#).status, 409);
+    assert_eq!(client.post("/api/alarms/acknowledge", "{}").status, 400, "which one is not said");
+}
+
+#[test]
 fn a_directory_that_vanishes_is_said() {
     let served = serve();
     *served.fake.vanished.lock().expect("whole") = true;

@@ -16,6 +16,7 @@ mod machine;
 mod messages;
 mod old_runs;
 mod recorded;
+mod seen_alarms;
 mod watchman;
 
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub use thalweg_monitor::Monitor;
 pub use watchman::{Unattended, Watchman};
 
 use self::in_use::InUse;
+use self::seen_alarms::SeenAlarms;
 use crate::config::Configuration;
 use crate::station::{NewRun, Station};
 use crate::supervise::{self, CommandError, EndWhen, RunHandle};
@@ -57,6 +59,7 @@ pub struct Served {
     in_use: Mutex<Arc<InUse>>,
     messages: MessageLog,
     alarms: Mutex<Vec<Alarm>>,
+    seen: Mutex<SeenAlarms>,
     began: Instant,
     /// The rates since then, noted by the watchman.
     history: Mutex<History>,
@@ -72,6 +75,7 @@ impl Served {
             in_use: Mutex::new(Arc::new(InUse::of(configuration))),
             messages,
             alarms: Mutex::default(),
+            seen: Mutex::default(),
             began: Instant::now(),
             history: Mutex::default(),
             host: Mutex::new((0, host::counters())),
@@ -126,7 +130,8 @@ impl Served {
     }
 
     /// The alarms as they stand, to be shown with the state.
-    fn set_alarms(&self, alarms: Vec<Alarm>) {
+    fn set_alarms(&self, mut alarms: Vec<Alarm>) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).mark(&mut alarms);
         *self.alarms.lock().unwrap_or_else(PoisonError::into_inner) = alarms;
     }
 
@@ -300,6 +305,12 @@ impl Experiment for Served {
             Command::Pause => self.ask(&supervise::Command::Pause),
             Command::Resume => self.ask(&supervise::Command::Resume),
         }
+    }
+
+    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), Refused> {
+        let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.see(alarm, subject, &mut alarms)
     }
 
     fn configuration(&self) -> Value {

@@ -106,3 +106,41 @@ fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_
     server.signal("TERM");
     server.wait();
 }
+
+/// The first alarm, once the run is so old and was looked at meanwhile.
+fn seen_after(address: &str, seconds: f64) -> Value {
+    let mut state = Value::Null;
+    wait_until("time passes", || {
+        state = get(address, "/api/state");
+        state["elapsed_seconds"].as_f64() > Some(seconds)
+    });
+    state["alarms"][0].clone()
+}
+
+#[test]
+fn an_alarm_is_acknowledged_and_shown_so_while_it_stands() {
+    let folder = Folder::new();
+    let alarm = "[[alarm]]\nname = \"slow\"\nquantity = \"recorded_rate_hz\"\nbelow = 1e15\n";
+    let file = folder.file("run.toml", &text(&folder, "slow", alarm).replace(LIMIT, ""));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = listener.local_addr().expect("bound").to_string();
+    drop(listener);
+    let server = Running::start(&["serve", &file, "--listen", &address, "--start"]);
+    wait_until("the page answers", || TcpStream::connect(&address).is_ok());
+    let slow = || get(&address, "/api/state")["alarms"][0].clone();
+    wait_until("it is raised", || slow()["active"] == true);
+    assert_eq!(slow()["acknowledged"], Value::Null);
+    let see = |name: &str| post(&address, "/api/alarms/acknowledge", &json!({ "name": name })).0;
+    assert_eq!((see("fast"), see("slow")), (409, 200));
+    // A state is told that may be one update old.
+    wait_until("it is shown so", || slow()["acknowledged"].is_string());
+    let seen = slow();
+    assert_eq!((see("slow"), &seen["active"]), (200, &json!(true)));
+    let later = seen_after(&address, 2.0);
+    assert_eq!(
+        later["acknowledged"], seen["acknowledged"],
+        "it was seen when it was seen first, however often it is looked at"
+    );
+    server.signal("TERM");
+    server.wait();
+}
