@@ -237,7 +237,7 @@ export interface FlowStage {
   lost_in: LostIn[];
   /** Passed on since the start. */
   out: number;
-  /** Passed on, per second. */
+  /** Passed on, per second. Of the recorder, what it has taken and not lost: what is on file grows by whole batches. */
   out_rate_hz: number;
   /** Which way its data go. */
   path: FlowPath;

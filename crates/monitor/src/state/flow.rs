@@ -42,7 +42,7 @@ pub struct FlowStage {
     pub lost: u64,
     /// Came in, per second.
     pub in_rate_hz: f64,
-    /// Passed on, per second.
+    /// Passed on, per second. Of the recorder, what it has taken and not lost: what is on file grows by whole batches.
     pub out_rate_hz: f64,
     /// Left out on request, per second.
     pub filtered_rate_hz: f64,

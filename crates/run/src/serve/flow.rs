@@ -27,6 +27,17 @@ struct Sums {
     lost: u64,
 }
 
+impl Sums {
+    /// What has left a stage, for its rate. What is on file grows by whole batches, and a rate of it beats with them: of the recorder
+    /// it is what it has taken and not lost.
+    fn passed_on(&self, stage: Stage) -> u64 {
+        match stage {
+            Stage::Record => self.output + self.held,
+            _ => self.output,
+        }
+    }
+}
+
 /// A stage is drawn in the first of these units that it counts.
 const OF_HITS: &[Unit] = &[Unit::Hits, Unit::Events, Unit::Frames, Unit::Datagrams, Unit::Bytes];
 const OF_EVENTS: &[Unit] =
@@ -85,7 +96,7 @@ fn line(state: &LiveState, place: &FlowPlace) -> Option<FlowStage> {
         held: sums.held,
         lost: sums.lost,
         in_rate_hz: window.per_second(recent.input, earlier.input),
-        out_rate_hz: window.per_second(recent.output, earlier.output),
+        out_rate_hz: window.per_second(recent.passed_on(place.stage), earlier.passed_on(place.stage)),
         filtered_rate_hz: window.per_second(recent.filtered, earlier.filtered),
         lost_in: lost_in(&losses, |unit| [at(&now, unit), at(&later, unit), at(&before, unit)]),
         losses,
@@ -164,6 +175,7 @@ mod tests {
 
     use super::*;
     use crate::supervise::SourceState;
+    use thalweg_monitor::state::RateWindow;
 
     fn entry(source: &str, stage: Stage, unit: Unit, input: u64, lost: u64) -> Entries {
         let lost = if lost > 0 { BTreeMap::from([("frame_gap", lost)]) } else { BTreeMap::new() };
@@ -252,6 +264,23 @@ keep = "multiplicity > 2"
         };
         assert_eq!(told(Lane::Hits), [(Unit::Frames, 40, Some(0.02))], "datagrams and frames are one loss");
         assert_eq!(told(Lane::Events), [(Unit::Fragments, 3, Some(0.01))], "what was refused is lost there");
+    }
+
+    #[test]
+    fn the_rate_of_what_is_recorded_does_not_beat_with_the_batches_on_file() {
+        let at = |taken, on_file| {
+            let entry = entry("ge", Stage::Record, Unit::Hits, taken, 0);
+            std::sync::Arc::new(vec![Entries { output: on_file, held: taken - on_file, ..entry }])
+        };
+        let mut state = mixed();
+        // A batch of 900 comes to its file between two looks, and none between the next two.
+        for (before, now) in [(at(1000, 100), at(2000, 1900)), (at(2000, 1900), at(3000, 1900))] {
+            state.ledger = Some(now.to_vec());
+            state.rate_window = RateWindow { seconds: 1.0, before, now, ..RateWindow::default() };
+            let recorded = lines(&state).into_iter().find(|line| line.stage == Stage::Record).expect("drawn");
+            assert!((recorded.out_rate_hz - 1000.0).abs() < 1e-9, "{}", recorded.out_rate_hz);
+            assert_eq!(recorded.output, 1900, "the count is of what is on file");
+        }
     }
 
     #[test]

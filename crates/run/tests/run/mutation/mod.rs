@@ -28,7 +28,7 @@ use source_text::Place;
 /// Names the run of a child process and, behind a space, what it leaves out.
 const CHILD: &str = "THALWEG_LEAVE_OUT";
 /// Child processes at a time: they wait more than they compute.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 4;
 /// A run that takes longer is stuck, which is noticed.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Runs that a place is tried with before it counts as not noticed: those in which it counts most.
@@ -52,10 +52,7 @@ struct Found {
 /// Runs one of the runs in a process of its own.
 fn in_a_child(run: &str, left_out: Option<&Place>) -> Found {
     let word = left_out.map_or(run.to_owned(), |place| format!("{run} {}:{}", place.file, place.line));
-    // There are many that leave out, and they may take long: tests beside them that talk with others by the clock go first.
-    let mut command = Command::new("nice");
-    let priority = if left_out.is_some() { "10" } else { "0" };
-    command.args(["-n", priority]).arg(std::env::current_exe().expect("a program has a file"));
+    let mut command = Command::new(std::env::current_exe().expect("a program has a file"));
     command.args(["--exact", "mutation::child", "--nocapture"]).env(CHILD, word);
     let mut child = command
         .stdin(Stdio::null())
