@@ -355,8 +355,9 @@ describe("the demonstration, whose network loses 2 %", { skip: no_binary, concur
     [browser, server] = [await open_browser(), await start_server("demo")];
     const state = async () => (await fetch(new URL("/api/state", server.address))).json();
     const end = Date.now() + 4 * WAIT_MS;
-    while (!((await state()).lost > 0)) {
-      assert.ok(Date.now() < end, "nothing is lost");
+    // So many that their share is 2 % within what is held against it below; of three it may be 4 %.
+    while (!((await state()).lost > 100)) {
+      assert.ok(Date.now() < end, "hardly anything is lost");
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
   });
