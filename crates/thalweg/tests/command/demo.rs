@@ -1,10 +1,12 @@
 //! `thalweg demo`: the whole path without a configuration.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
+use crate::process::{
+    Folder, Running, assert_books_close, free_port, number, run_directory, thalweg, wait_until,
+};
 use crate::retention::get;
 
 #[test]
@@ -55,9 +57,7 @@ fn the_loss_of_a_demo_is_in_its_summary_and_its_last_words() {
 #[test]
 fn the_page_of_a_demo_has_pulses_and_its_clocks_are_locked() {
     let folder = Folder::new();
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let page = listener.local_addr().expect("bound").to_string();
-    drop(listener);
+    let page = format!("127.0.0.1:{}", free_port());
     let arguments = ["demo", "--seconds", "100", "--listen", &page, "--directory"];
     let running = Running::start(&[&arguments[..], &[&folder.at("runs")]].concat());
     let locked = |state: &Value| {

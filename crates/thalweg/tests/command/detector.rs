@@ -7,13 +7,9 @@
 
 use std::net::TcpListener;
 
-use crate::process::{Folder, Running, assert_books_close, free_port, number, run_directory, thalweg};
-
-/// Ports that were free a moment ago.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let sockets = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
-    sockets.map(|socket| socket.local_addr().expect("bound").port())
-}
+use crate::process::{
+    Folder, Running, assert_books_close, free_port, free_ports, number, run_directory, thalweg,
+};
 
 fn configuration(folder: &Folder, source: &str, sections: &str) -> String {
     let text = format!(

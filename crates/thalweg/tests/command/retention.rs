@@ -5,12 +5,12 @@
 //! ```
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, assert_books_close, number, thalweg, wait_until};
+use crate::process::{Folder, Running, assert_books_close, free_port, number, thalweg, wait_until};
 
 /// What a configuration of these tests says where they differ.
 struct Keys<'k> {
@@ -101,9 +101,7 @@ fn the_oldest_of_many_runs_make_room_for_the_next() {
     let retention = format!("most_bytes = {MOST_BYTES}");
     let keys = Keys { run: "seconds = 0.3", rate_hz: 10_000, retention: &retention, ..USUAL };
     let file = configuration(&folder, &keys);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let address = listener.local_addr().expect("bound").to_string();
-    drop(listener);
+    let address = format!("127.0.0.1:{}", free_port());
     let recorder = Running::start(&["serve", &file, "--listen", &address, "--start", "--json"]);
     let mut highest = 0;
     wait_until("runs follow each other", || {

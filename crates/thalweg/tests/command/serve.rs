@@ -1,11 +1,11 @@
 //! `thalweg serve`: run after run of one file, which may change between them.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::process::{Folder, Running, wait_until};
+use crate::process::{Folder, Running, free_port, wait_until};
 use crate::retention::get;
 
 /// When each run ends by itself.
@@ -50,9 +50,7 @@ fn wait_for(folder: &Folder, run: &str) {
 fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_it_cannot_be_used() {
     let folder = Folder::new();
     let file = folder.file("run.toml", &text(&folder, "first", ""));
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let address = listener.local_addr().expect("bound").to_string();
-    drop(listener);
+    let address = format!("127.0.0.1:{}", free_port());
     let server = Running::start(&["serve", &file, "--listen", &address]);
     wait_until("the page answers", || TcpStream::connect(&address).is_ok());
     let configuration = || get(&address, "/api/configuration");
@@ -122,9 +120,7 @@ fn an_alarm_is_acknowledged_and_shown_so_while_it_stands() {
     let folder = Folder::new();
     let alarm = "[[alarm]]\nname = \"slow\"\nquantity = \"recorded_rate_hz\"\nbelow = 1e15\n";
     let file = folder.file("run.toml", &text(&folder, "slow", alarm).replace(LIMIT, ""));
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let address = listener.local_addr().expect("bound").to_string();
-    drop(listener);
+    let address = format!("127.0.0.1:{}", free_port());
     let server = Running::start(&["serve", &file, "--listen", &address, "--start"]);
     wait_until("the page answers", || TcpStream::connect(&address).is_ok());
     let slow = || get(&address, "/api/state")["alarms"][0].clone();

@@ -6,7 +6,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -14,7 +13,9 @@ use thalweg_data::Closing;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
+use crate::process::{
+    Folder, Running, assert_books_close, free_ports, number, run_directory, thalweg, wait_until,
+};
 
 const BOARDS: u64 = 4;
 
@@ -153,9 +154,7 @@ fn events_of_five_times_21_boards_are_built_in_two_levels() {
 
 /// Addresses on loopback that are free at this moment.
 pub fn free_urls<const N: usize>() -> [String; N] {
-    // All are bound before the first is let go, so that they differ.
-    let sockets = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
-    sockets.map(|socket| format!("tcp://{}", socket.local_addr().expect("bound")))
+    free_ports::<N>().map(|port| format!("tcp://127.0.0.1:{port}"))
 }
 
 #[test]
@@ -314,6 +313,7 @@ fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
         Running::start(&["run", &file, "--node", name, "--seconds", "100", "--json", "--states", "0.1"])
     };
     let (events, left, dying) = (node("events"), node("left"), node("right"));
+    wait_for_closed(&events, Closing::Complete, 100);
     wait_for_rows_of(&folder, "bu-0");
     dying.signal("KILL");
     dying.wait();
