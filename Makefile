@@ -34,7 +34,7 @@ demo: ## Emulated boards → UDP → ordered hits, coincidences → a recording,
 # of their own. Then the stages run beside each other. Every parser is
 # fuzzed for a few seconds among the Rust tests, on the stable toolchain; `make fuzz` is the long run. With THALWEG_STRICT a test that
 # cannot run here fails; without, it is counted and listed at the end.
-STAGES := format run-rust test-doc test-python test-page test-browser
+STAGES := run-rust test-browser test-python test-page test-doc format
 NOTES  := $(TARGET)/make-test
 PROGRAMS := $(NOTES)/programs.json
 STAGE  := tests/stage.sh $(NOTES)/times

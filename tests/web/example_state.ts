@@ -18,6 +18,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
       elapsed_seconds: 0,
       limits: NO_LIMITS,
       directory: "runs/000001",
+      keeps_data: true,
     },
     title: "",
     run_directory: "runs/000001",

@@ -1,13 +1,30 @@
 // What does not change while a run goes on: the runs before it, the machine, and what was planned.
 
-/** An instant, as seconds since 1970. */
-export function seconds_ago(seconds) {
-  return Date.now() / 1000 - seconds;
-}
-
-/** The same as the server writes it. */
+/** An instant as the server writes it. */
 export function utc_ago(seconds) {
   return new Date(Date.now() - 1000 * seconds).toISOString();
+}
+
+/** A recorded run of which nothing special is known; losses are of hits. */
+export function recorded_run(more) {
+  const { hits = 0, lost = 0 } = more;
+  const of = hits + lost;
+  const text = lost > 0 ? `hits lost: ${lost}` : "no hits lost";
+  return {
+    title: "",
+    comment: "",
+    stopped: "",
+    hits,
+    events: 0,
+    lost,
+    loss: [{ unit: "hits", count: lost, of, fraction: of > 0 ? lost / of : null, quality: "exact", bound: null, text }],
+    ledger_closed: true,
+    removed: null,
+    remarks: [],
+    preview: null,
+    notes: [],
+    ...more,
+  };
 }
 
 /** Twelve runs, one of which failed. */
@@ -29,13 +46,13 @@ export function recorded_runs() {
   return titles.map((title, index) => {
     const seconds = 600 + ((index * 2741) % 5400);
     const failed = index === 5;
-    return {
+    return recorded_run({
       name: `run${213 - index}`,
       number: 213 - index,
       title,
       comment: failed ? "disk full at the end; the recording verifies" : "",
-      started: seconds_ago(4600 + index * 9200),
-      stopped: seconds_ago(4600 + index * 9200 - seconds),
+      started: utc_ago(4600 + index * 9200),
+      stopped: utc_ago(4600 + index * 9200 - seconds),
       seconds,
       hits: Math.round(seconds * 196_000 * (1 + (index % 4))),
       events: index % 3 === 0 ? Math.round(seconds * 21_000) : 0,
@@ -46,7 +63,8 @@ export function recorded_runs() {
       preview: Array.from({ length: 92 }, (_, x) =>
         Math.round(4000 * Math.exp(-x / 22) + 900 * Math.exp(-0.5 * ((x - 30 - index * 2) / 2.5) ** 2)),
       ),
-    };
+      notes: index === 0 ? [{ time: utc_ago(4700), text: "source moved 2 cm closer" }] : [],
+    });
   });
 }
 

@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { recorded_runs, system, utc_ago } from "./mock-host.mjs";
+import { recorded_run, recorded_runs, system, utc_ago } from "./mock-host.mjs";
 import { SpectraSource } from "./mock-spectra.mjs";
 import { BOARDS, CHANNELS, hits_state, live_state, triggered_state } from "./mock-states.mjs";
 
@@ -43,6 +43,7 @@ class Experiment {
         : { number: 214, title: "Cf-252 at 40 cm, 8 EJ-309", comment: "after the gain scan; HV as in run 209" };
     this.spectra = new SpectraSource(BOARDS, CHANNELS);
     this.recorded = recorded_runs();
+    this.notes = [];
     this.totals = new Map();
     this.messages = [];
     this.say(4300, "info", "run 214 started: 8 boards, 128 channels");
@@ -105,49 +106,37 @@ class Experiment {
         title: body.title ?? "",
         comment: body.comment ?? "",
       };
+      this.notes = [];
       this.began_ms = Date.now();
       this.totals.clear();
       this.spectra.empty(null);
     }
     if (name === "stop") {
-      this.recorded.unshift({
-        name: `run${this.run.number}`,
-        ...this.run,
-        started: this.began_ms / 1000,
-        stopped: Date.now() / 1000,
-        seconds: this.elapsed(),
-        hits: Math.round(this.elapsed() * 2e5),
-        events: 0,
-        lost: this.lost(),
-        ledger_closed: true,
-        bytes: Math.round(this.elapsed() * 4e6),
-        state: "stopped",
-      });
+      this.recorded.unshift({ ...this.present(), stopped: utc_ago(0), ledger_closed: true, state: "stopped" });
     }
     this.state = { start: "running", stop: "stopped", pause: "paused", resume: "running" }[name];
     this.say(0, "info", `run ${this.run.number}: ${this.state}`);
     return [200, { state: this.state }];
   }
 
+  present() {
+    return recorded_run({
+      name: `run${this.run.number}`,
+      ...this.run,
+      started: new Date(this.began_ms).toISOString(),
+      seconds: this.elapsed(),
+      hits: Math.round(this.elapsed() * 2e5),
+      lost: this.lost(),
+      ledger_closed: null,
+      bytes: Math.round(this.elapsed() * 4e6),
+      state: this.state,
+      notes: this.notes,
+    });
+  }
+
   runs() {
-    const current =
-      this.run && this.state !== "stopped"
-        ? [
-            {
-              name: `run${this.run.number}`,
-              ...this.run,
-              started: this.began_ms / 1000,
-              seconds: this.elapsed(),
-              hits: Math.round(this.elapsed() * 2e5),
-              events: 0,
-              lost: this.lost(),
-              ledger_closed: false,
-              bytes: Math.round(this.elapsed() * 4e6),
-              state: this.state,
-            },
-          ]
-        : [];
-    return [...current, ...this.recorded];
+    const is_taken = this.run && this.state !== "stopped";
+    return [...(is_taken ? [this.present()] : []), ...this.recorded];
   }
 }
 
@@ -182,6 +171,11 @@ function post(experiment, path, body, json) {
   if (path === "/api/spectra/reset") experiment.spectra.empty(body.ids);
   if (what === "runs" && action === "comment")
     experiment.recorded.filter((run) => run.name === name).forEach((run) => (run.comment = body.comment));
+  if (what === "runs" && action === "notes") {
+    const { notes } = experiment.runs().find((run) => run.name === name);
+    notes.push({ time: utc_ago(0), text: body.text });
+    experiment.say(0, "note", body.text);
+  }
   if (what === "runs" && action === "verify") return json({ ok: true, problems: [] });
   if (path === "/api/pulses/filter" && /[&|=]$/.test(body.expression))
     return json(

@@ -22,6 +22,7 @@ export function live_state(run, elapsed_seconds) {
       elapsed_seconds,
       limits: end,
       directory: run_directory,
+      keeps_data: true,
     },
     title,
     run_directory,

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readFileSync } from "node:fs";
 import { type_of, types_of } from "../../web/types.mjs";
+import { recorded_runs } from "./mock-host.mjs";
 import { hits_state, live_state, triggered_state } from "./mock-states.mjs";
 
 test("what is required is not optional, and null is a value", () => {
@@ -90,5 +91,6 @@ test("the states that the mock makes up are whole live states", () => {
     const state = { ...live_state({ number: 1 }, 10), ...given, ...of_kind(experiment, true) };
     assert.deepEqual(differences(state, schemas.LiveState, "state"), []);
   }
-  assert.deepEqual(differences({ number: 1 }, schemas.RunIdentity, "run").length, 6, "what is missing is found");
+  recorded_runs().forEach((run) => assert.deepEqual(differences(run, schemas.RecordedRun, "run"), []));
+  assert.deepEqual(differences({ number: 1 }, schemas.RunIdentity, "run").length, 7, "what is missing is found");
 });

@@ -198,7 +198,8 @@ class Bar {
     set(this.#state, "class", `run-state ${level}`);
     const { number, title, comment } = state.run;
     this.#name = number ? `run ${number}` : "the run";
-    set_text(this.#run, number ? `${this.#name}${title ? ` · ${title}` : ""}` : "no run");
+    const kept = state.run.keeps_data ? "" : " · data not kept";
+    set_text(this.#run, number ? `${this.#name}${title ? ` · ${title}` : ""}${kept}` : "no run");
     set(this.#run, "title", comment);
     set_text(this.#elapsed, elapsed(state.elapsed_seconds));
     set_text(this.#rate, accepted(state));

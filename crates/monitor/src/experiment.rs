@@ -17,6 +17,7 @@ use thalweg_data::{Books, RunState};
 use thalweg_order::spectrum::SpectrumSet;
 
 use crate::history::Past;
+use crate::recorded_run::RecordedRun;
 use crate::state::LiveState;
 
 /// One line for the operator.
@@ -26,7 +27,7 @@ pub struct Message {
     pub number: u64,
     /// When, UTC, as `2026-11-21T02:18:04.123Z`.
     pub time: String,
-    /// `info`, `warning` or `error`.
+    /// `info`, `warning` or `error`; `note` of what the operator has written down.
     pub level: String,
     /// What happened.
     pub text: String,
@@ -64,6 +65,8 @@ pub struct StartRun {
     pub hits: Option<u64>,
     /// It ends when so many events are recorded.
     pub events: Option<u64>,
+    /// `false`: its data are not kept; `run.json`, the books, losses and spectra are. Otherwise as `[record]` says.
+    pub record: Option<bool>,
 }
 
 /// A channel that has pulses.
@@ -155,13 +158,13 @@ pub trait Experiment: Send + Sync + 'static {
     ///
     /// # Errors
     /// When they cannot be listed: as when the directory has vanished.
-    fn runs(&self) -> Result<Vec<Value>, Refused>;
+    fn runs(&self) -> Result<Vec<RecordedRun>, Refused>;
 
     /// One run, with everything that is known of it; `None` when there is none of this name.
     ///
     /// # Errors
     /// When it cannot be read.
-    fn run(&self, name: &str) -> Result<Option<Value>, Refused>;
+    fn run(&self, name: &str) -> Result<Option<RecordedRun>, Refused>;
 
     /// The directory that holds the directories of runs: the only one from which files are served.
     fn runs_directory(&self) -> Option<PathBuf>;
@@ -171,6 +174,12 @@ pub trait Experiment: Send + Sync + 'static {
     /// # Errors
     /// When it cannot be written.
     fn comment(&self, run: &str, text: &str) -> Result<(), Refused>;
+
+    /// Adds a note to a run, under way or over. The name is one of the listing.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn add_note(&self, run: &str, text: &str) -> Result<(), Refused>;
 
     /// Checks the files of a run against its record. The name is one of the listing.
     ///

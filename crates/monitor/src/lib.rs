@@ -21,6 +21,7 @@ mod hub;
 mod listing;
 mod metrics;
 mod page;
+mod recorded_run;
 mod refusal;
 mod server;
 mod settings;
@@ -32,6 +33,7 @@ mod traffic;
 
 pub use error::MonitorError;
 pub use experiment::{Command, Experiment, Message, PulseChannel, PulseTrace, Refused, StartRun};
+pub use recorded_run::{RecordedRun, RemovedData, RunFile, RunNote};
 pub use server::Monitor;
 pub use settings::Settings;
 pub use token::Token;

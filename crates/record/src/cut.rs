@@ -148,6 +148,8 @@ pub(crate) struct CutSink<C: Cut> {
     spare: Vec<C>,
     make: fn(&Settings) -> C,
     settings: Settings,
+    /// No table takes rows, and none has the bytes that they were made of.
+    keeps_nothing: bool,
     failure: Option<(String, String)>,
     synchronised: Instant,
 }
@@ -165,6 +167,7 @@ impl<C: Cut> CutSink<C> {
         make: fn(&Settings) -> C,
     ) -> Result<CutSink<C>, RecordError> {
         let tables: Vec<Table> = files.iter().map(TableFile::table).collect();
+        let keeps_nothing = files.is_empty() && !settings.keeps(Table::Raw);
         let compression = settings.compression;
         let workers = match compression {
             Compression::None => None,
@@ -191,19 +194,24 @@ impl<C: Cut> CutSink<C> {
             spare: Vec::new(),
             make,
             settings: settings.clone(),
+            keeps_nothing,
             failure: None,
             synchronised: Instant::now(),
         })
     }
 
     /// Takes rows: `append` puts them into the open cut. They are refused, and counted as lost, when the disk has been
-    /// full for so long that the open cut is, too, or has failed.
+    /// full for so long that the open cut is, too, or has failed. Where no table is kept they are left out.
     pub fn take(
         &mut self,
         mark: Mark,
         amounts: &Amounts,
         append: impl FnOnce(&mut C),
     ) -> Result<(), SinkError> {
+        if self.keeps_nothing {
+            self.leave_out(amounts);
+            return Ok(());
+        }
         self.count(amounts, |tally, unit, count| tally.input(unit, count));
         // Before they come: so a cut has the same rows whether or not anybody looked at the clock while nothing came, and a replay, in
         // which nobody does, makes the same.

@@ -5,7 +5,7 @@
 //!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
 //!      events.arrows  fragments.arrows       or, of each builder unit, events-UNIT.arrows  fragments-UNIT.arrows
 //!      coincidences.arrows   losses.arrows   spectra.json   channels.csv
-//!      ledger.bin   run.json
+//!      ledger.bin   run.json   notes.jsonl
 //! ```
 
 use std::fs::{self, File};
@@ -315,6 +315,11 @@ impl RunDirectory {
     /// The file that says what the run was.
     pub fn run_record(&self) -> PathBuf {
         self.path.join("run.json")
+    }
+
+    /// The file of the operator's notes.
+    pub fn notes(&self) -> PathBuf {
+        self.path.join("notes.jsonl")
     }
 
     /// The file of the run's spectra.

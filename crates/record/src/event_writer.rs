@@ -92,10 +92,11 @@ impl EventWriter {
     }
 
     /// Events that were given and need not be kept by anyone any more: they are on file (on the
-    /// disk, where `[record] sync` asks for that), or counted as lost.
+    /// disk, where `[record] sync` asks for that), left out on request, or counted as lost.
     pub fn events_settled(&self) -> u64 {
         let tally = self.sink.events_tally();
-        tally.total_output(Unit::Events) + tally.total_lost_any(Unit::Events)
+        let settled = tally.total_output(Unit::Events) + tally.total_filtered(Unit::Events);
+        settled + tally.total_lost_any(Unit::Events)
     }
 
     /// Writes what it holds although there is little of it: somebody waits for it to be on file. With compression it is written when

@@ -35,6 +35,7 @@ pub mod ipc;
 mod loss_list;
 mod loss_row;
 mod missing;
+mod notes;
 pub mod raw_writer;
 pub mod read;
 mod removed;
@@ -53,6 +54,7 @@ pub use hits_file::HitsFile;
 pub use loss_list::{LossBounds, LossList, MissedTriggers};
 pub use loss_row::{LIST_FULL, LossRow, TriggerRange};
 pub use missing::MissingRows;
+pub use notes::Note;
 pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
     Inspection, RawReplay, RecoverReport, VerifyReport, check, inspect, raw_sources, recover, verify,

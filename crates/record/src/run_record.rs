@@ -42,6 +42,18 @@ pub enum RunRecordState {
     Recovered,
 }
 
+impl RunRecordState {
+    /// The word in files and on the page.
+    pub const fn word(self) -> &'static str {
+        match self {
+            RunRecordState::Running => "running",
+            RunRecordState::Stopped => "stopped",
+            RunRecordState::Failed => "failed",
+            RunRecordState::Recovered => "recovered",
+        }
+    }
+}
+
 /// What a run was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -99,6 +99,11 @@ impl Settings {
         self.tables.contains(&table)
     }
 
+    /// Whether rows of these tables are kept in none of them, nor as the bytes that they were made of.
+    pub fn keeps_none_of(&self, tables: &[Table]) -> bool {
+        !tables.iter().chain(&[Table::Raw]).any(|table| self.keeps(*table))
+    }
+
     /// The longest that a hit waits in memory, nanoseconds.
     pub fn batch_age_ns(&self) -> u64 {
         // A cast of a float saturates; what is not a number becomes 0.

@@ -190,7 +190,7 @@ impl Table {
         Table::Losses,
     ];
     /// Those that a run of hits may have beside raw bytes, hits before what belongs to them.
-    pub(crate) const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
+    pub const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
 
     /// The word in files and on the page.
     pub const fn word(self) -> &'static str {

@@ -32,6 +32,8 @@ pub struct NewRun {
     /// When it ends by itself; without any, as the configuration says.
     #[serde(flatten)]
     pub end: EndWhen,
+    /// `false`: its data are not kept; `run.json`, the books, losses and spectra are. Otherwise as the configuration says.
+    pub record: Option<bool>,
 }
 
 /// How a run ended: its summary, or why there is none.
@@ -97,8 +99,11 @@ impl Station {
         let run = &mut configuration.run;
         run.title = new.title.clone().unwrap_or(std::mem::take(&mut run.title));
         run.comment = new.comment.clone().unwrap_or(std::mem::take(&mut run.comment));
-        let own = EndWhen { seconds: run.seconds, hits: run.hits, events: run.events };
-        let end = if new.end == EndWhen::default() { own } else { new.end };
+        if new.record == Some(false) {
+            configuration.record.tables.clear();
+        }
+        let end = if new.end == EndWhen::default() { run.end() } else { new.end };
+        run.set_end(end);
         let handle = standing.run.successor();
         let held = handle.clone();
         let work = move || {

@@ -23,14 +23,15 @@ export function limits_of(told: unknown): Limits {
   return { seconds: of("seconds"), hits: of("hits"), events: of("events") };
 }
 
-/** What has become of the file since it was read; `null` while it is as it was. */
+/** What has become of the file since it was read; `null` while all that it says is in use. */
 export function change_of(told: unknown): { words: string; is_wrong: boolean } | null {
-  if (typeof told !== "object" || told === null || !("changed" in told) || told.changed !== true) return null;
+  if (typeof told !== "object" || told === null) return null;
   if ("error" in told && typeof told.error === "string")
     return { words: `The file has changed and cannot be used: ${told.error}`, is_wrong: true };
-  const waiting = "waiting" in told && Array.isArray(told.waiting) ? told.waiting.map(String) : [];
-  const later = waiting.length > 0 ? `; ${waiting.join(", ")} when the program is started again` : "";
-  return { words: `The file has changed: the next run that is started takes it${later}.`, is_wrong: false };
+  const tables = "waiting" in told && Array.isArray(told.waiting) ? told.waiting.map(String).join(", ") : "";
+  const later = tables === "" ? "" : `${tables} of the file: when the program is started again.`;
+  if (!("changed" in told) || told.changed !== true) return later === "" ? null : { words: later, is_wrong: false };
+  return { words: `The file has changed: the next run that is started takes it. ${later}`.trimEnd(), is_wrong: false };
 }
 
 /** How far apart hits in coincidence may be, picoseconds; `null` when nothing is said of it. */

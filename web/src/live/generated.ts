@@ -457,7 +457,7 @@ export interface LostIn {
 export interface Message {
   /** What can be done about it; may be empty. */
   advice: string;
-  /** `info`, `warning` or `error`. */
+  /** `info`, `warning` or `error`; `note` of what the operator has written down. */
   level: string;
   /** Rises by one from message to message. */
   number: number;
@@ -527,6 +527,52 @@ export interface RateThen {
   source: string;
 }
 
+/** A run by its `run.json`; of the one under way, what that will say at the end, as far as it is known. */
+export interface RecordedRun {
+  /** Bytes on file. */
+  bytes: number;
+  /** Words about it, by whoever started it. */
+  comment: string;
+  /** Events that it has recorded. */
+  events: number;
+  /** Its files. */
+  files?: RunFile[] | null;
+  /** Hits that it has recorded. */
+  hits: number;
+  /** Whether its books balance; null before its end, and without books. */
+  ledger_closed: boolean | null;
+  /** What it has lost, with how well it is known, and in words; null without books. */
+  loss: LossTotal[] | null;
+  /** Hits that it has lost, or fragments of a run without hits; null where the number is not known. */
+  lost: number | null;
+  /** Name of its directory. */
+  name: string;
+  /** What was written down about it, oldest first. */
+  notes: RunNote[];
+  /** Its number. */
+  number: number;
+  /** Its directory; of a single run only, as all that follows. */
+  path?: string | null;
+  /** Energies of all channels together, in few bins. */
+  preview: number[] | null;
+  /** Its `run.json`. */
+  record?: Record<string, unknown> | null;
+  /** What happened to it: why it failed, what was recovered. */
+  remarks: string[];
+  /** What the policy on old runs has removed of it. */
+  removed: RemovedData | null;
+  /** How long it took data; null where it is not known. */
+  seconds: number | null;
+  /** When it started, UTC, as `2026-11-21T02:18:04.123Z`. */
+  started: string;
+  /** Where it stands, or stood at its end; `unreadable` when nobody can tell. */
+  state: string;
+  /** When it ended, UTC; empty while it goes on. */
+  stopped: string;
+  /** Its title. */
+  title: string;
+}
+
 /** A datagram, block or fragment that was refused, one of the first of its kind. */
 export interface RefusedUnit {
   /** Its length; of a damaged stream, how much there was behind the damage. Bytes. */
@@ -547,6 +593,26 @@ export interface RefusedUnit {
   trigger: number | null;
 }
 
+/** Tables of an old run that were removed. */
+export interface RemovedData {
+  /** When, UTC. */
+  at: string;
+  /** Bytes of their files. */
+  bytes: number;
+  /** Rows of all of them. */
+  rows: number;
+  /** Which rule asked for it, and what it had found. */
+  why: string;
+}
+
+/** A file of a run. */
+export interface RunFile {
+  /** Bytes on file. */
+  bytes: number;
+  /** Its name. */
+  name: string;
+}
+
 /** Which run it is. */
 export interface RunIdentity {
   /** The comment of its configuration. */
@@ -555,6 +621,8 @@ export interface RunIdentity {
   directory: string;
   /** Since the first data could come, seconds. */
   elapsed_seconds: number;
+  /** Whether its data are kept: of a run that was started without, only `run.json`, the books, losses and spectra are. */
+  keeps_data: boolean;
   /** When it ends by itself. */
   limits: EndWhen;
   /** Name of its directory; null before it has one. */
@@ -563,6 +631,14 @@ export interface RunIdentity {
   number: number;
   /** Its title. */
   title: string;
+}
+
+/** What somebody has written down about a run. */
+export interface RunNote {
+  /** The words. */
+  text: string;
+  /** When, UTC; empty where its line is damaged. */
+  time: string;
 }
 
 /** Where a run stands. The words are those of the page, the log and the API. */

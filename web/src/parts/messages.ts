@@ -18,7 +18,7 @@ interface Entry {
   unseen?: { name: string; subject: string };
 }
 
-const SIGNS: Record<string, string> = { loss: "▼", alarm: "▲", error: "▲", warning: "▲", info: "·" };
+const SIGNS: Record<string, string> = { loss: "▼", alarm: "▲", error: "▲", warning: "▲", info: "·", note: "✎" };
 
 /** The list of messages. */
 export class Messages {

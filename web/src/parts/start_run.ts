@@ -13,6 +13,7 @@ export function ask_for_run(): void {
   const seconds = h("input", { type: "number", name: "seconds", min: 0, step: "any", placeholder: "no limit" });
   const hits = h("input", { type: "number", name: "hits", min: 0, placeholder: "no limit" });
   const events = h("input", { type: "number", name: "events", min: 0, placeholder: "no limit" });
+  const record = h("input", { type: "checkbox", name: "record", checked: true });
   const configured = h("p", { class: "quiet" });
   const changed = h("p", { class: "quiet" });
   void get<unknown>("/api/configuration").then(
@@ -43,6 +44,7 @@ export function ask_for_run(): void {
       field("events", events),
       configured,
     ),
+    h("label", { class: "check" }, record, "keep the data (otherwise only the books, losses and spectra of the run)"),
     changed,
     refusal,
     h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "cancel")),
@@ -57,6 +59,7 @@ export function ask_for_run(): void {
       ...limit("seconds", seconds),
       ...limit("hits", hits),
       ...limit("events", events),
+      ...(record.checked ? {} : { record: false }),
     };
     start.disabled = true;
     post("/api/run/start", wanted).then(

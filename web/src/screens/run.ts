@@ -14,6 +14,7 @@ import { Facts, panel } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import { Boards } from "../parts/boards.js";
 import { Messages } from "../parts/messages.js";
+import { NewNote } from "../parts/notes.js";
 import type { MakeScreen } from "./screen.js";
 
 /** Rates of the boards, kept while other screens are shown. */
@@ -65,6 +66,8 @@ export const run_screen: MakeScreen = () => {
     empty: "rates are drawn while a run takes data",
   });
   const messages = new Messages();
+  let run: string | null = null;
+  const new_note = new NewNote(() => run);
   const facts = new Facts();
   const clocks = new Facts();
   const clocks_panel = panel("Clocks", "one-column", [], clocks.root);
@@ -82,7 +85,7 @@ export const run_screen: MakeScreen = () => {
     h(
       "div",
       { class: "right column" },
-      panel("Messages", "messages-panel", [], messages.root),
+      panel("Messages", "messages-panel", [], new_note.root, messages.root),
       panel("Now", "", [], facts.root),
       clocks_panel,
     ),
@@ -94,6 +97,8 @@ export const run_screen: MakeScreen = () => {
       const now = performance.now();
       flow.show(flow_of(state));
       messages.show(state);
+      run = state.run.name;
+      show(new_note.root, run !== null);
       facts.show(now_facts(state));
       const completeness = state.events?.completeness ?? [];
       show(boards_panel, completeness.length > 0);

@@ -3,35 +3,14 @@
 import { draw_spark } from "../draw/spark.js";
 import { count, exact, quantity, rate } from "../figures/quantity.js";
 import { day, lasting } from "../figures/time.js";
+import type { RecordedRun, RunFile } from "../live/generated.js";
 import { get, in_words, post } from "../live/requests.js";
 import { button, copy, Facts, notice, panel } from "../parts/controls.js";
 import { h, Keyed, set, set_text, show } from "../parts/element.js";
+import { list_of_notes, NewNote } from "../parts/notes.js";
 import { ask_for_run } from "../parts/start_run.js";
 import type { MakeScreen, Scene, Screen } from "./screen.js";
 import { inner_counts, saved_spectra } from "./saved_spectra.js";
-
-/** A recorded run, as far as it is told. */
-interface Run {
-  name: string;
-  number?: number;
-  title?: string;
-  comment?: string;
-  started?: string | number;
-  stopped?: string | number | null;
-  seconds?: number | null;
-  hits?: number | null;
-  events?: number | null;
-  lost?: number | null;
-  ledger_closed?: boolean | null;
-  bytes?: number | null;
-  /** Its tables were removed by the policy on old runs. */
-  removed?: { at?: string; why?: string; bytes?: number } | null;
-  state?: string;
-  path?: string;
-  /** A small spectrum of everything. */
-  preview?: number[];
-  files?: (string | { name: string; bytes?: number })[];
-}
 
 const LIST_EVERY_MS = 3000;
 const MINIATURES = 14;
@@ -43,21 +22,21 @@ class RunsScreen implements Screen {
   readonly root: HTMLElement;
   readonly #search = h("input", {
     type: "search",
-    placeholder: "search number, title, comment",
+    placeholder: "search number, title, comment, note",
     "aria-label": "Search runs",
     oninput: () => this.#searched(),
   });
   readonly #rows = h("tbody");
-  readonly #table: Keyed<Run>;
+  readonly #table: Keyed<RecordedRun>;
   readonly #empty = h("p", { class: "empty" }, "asking for the list of runs …");
   readonly #detail = h("div", { class: "run-detail" });
   readonly #timer: number;
-  #runs: Run[] = [];
+  #runs: RecordedRun[] = [];
   #detailed = "";
 
   constructor(private readonly scene: Scene) {
     this.#search.value = scene.shown.search ?? "";
-    this.#table = new Keyed<Run>(
+    this.#table = new Keyed<RecordedRun>(
       this.#rows,
       ({ name }) => name,
       (run) => this.#make(run),
@@ -121,7 +100,7 @@ class RunsScreen implements Screen {
 
   async #ask(): Promise<void> {
     try {
-      this.#runs = await get<Run[]>("/api/runs");
+      this.#runs = await get<RecordedRun[]>("/api/runs");
       set_text(this.#empty, "no run has been recorded yet: “new run …” starts one");
     } catch (error) {
       set_text(this.#empty, `no list of runs: ${in_words(error)}`);
@@ -132,18 +111,19 @@ class RunsScreen implements Screen {
   #show_table(): void {
     const words = this.#search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = this.#runs.filter((run) => {
-      const text =
-        `${run.name} ${run.number ?? ""} ${run.title ?? ""} ${run.comment ?? ""} ${run.state ?? ""}`.toLowerCase();
+      const text = [run.name, run.title, run.comment, run.state, ...run.notes.map((note) => note.text)]
+        .join(" ")
+        .toLowerCase();
       return words.every((word) => text.includes(word));
     });
-    found.sort((a, b) => (b.number ?? 0) - (a.number ?? 0) || b.name.localeCompare(a.name));
+    found.sort((a, b) => b.number - a.number || b.name.localeCompare(a.name));
     this.#table.show(found);
     show(this.#empty, found.length === 0);
     if (found.length === 0 && this.#runs.length > 0)
       set_text(this.#empty, `none of ${this.#runs.length} runs has “${this.#search.value}”`);
   }
 
-  #make({ name }: Run): Element {
+  #make({ name }: RecordedRun): Element {
     const cells = Array.from({ length: 10 }, (_, index) => h("td", { class: index > 3 ? "number" : "" }));
     cells[1]?.append(h("button", { type: "button", class: "link", onclick: () => this.#choose(name) }));
     cells[2]?.append(h("span"), h("span", { class: "quiet run-comment" }));
@@ -157,22 +137,22 @@ class RunsScreen implements Screen {
     );
   }
 
-  #update(row: Element, run: Run): void {
+  #update(row: Element, run: RecordedRun): void {
     const cells = [...row.children];
     row.classList.toggle("chosen", run.name === this.scene.shown.run);
     const is_taken = run.state === "running" || run.state === "paused";
     const [sign, canvas] = cells[0]?.children ?? [];
     if (sign) set_text(sign, is_taken ? "●" : run.state === "failed" ? "▲" : "■");
-    if (sign) set(sign, "title", run.state ?? "");
+    if (sign) set(sign, "title", run.state);
     if (canvas instanceof HTMLCanvasElement) {
       show(canvas, !!run.preview);
       if (run.preview) draw_spark(canvas, run.preview, Math.max(...run.preview), true);
     }
     const link = cells[1]?.firstElementChild;
-    if (link) set_text(link, run.number === undefined ? run.name : String(run.number));
+    if (link) set_text(link, String(run.number));
     const [title, comment] = cells[2]?.children ?? [];
-    if (title) set_text(title, run.title ?? "");
-    if (comment) set_text(comment, run.comment?.split("\n", 1)[0] ?? "");
+    if (title) set_text(title, run.title);
+    if (comment) set_text(comment, run.comment.split("\n", 1)[0] ?? "");
     const seconds = run.seconds;
     [
       day(run.started),
@@ -187,26 +167,32 @@ class RunsScreen implements Screen {
     if (!lost) return;
     set_text(
       lost,
-      run.lost === undefined || run.lost === null
-        ? "–"
+      run.lost === null
+        ? unknown_loss(run)
         : run.lost > 0
           ? count(run.lost)
           : run.ledger_closed === false && !is_taken
             ? "books open"
             : "0",
     );
-    set(lost, "class", (run.lost ?? 0) > 0 ? "lost" : "");
+    set(lost, "class", (run.lost ?? 0) > 0 || (run.lost === null && run.loss !== null) ? "lost" : "");
+    set(lost, "title", run.loss?.map(({ text }) => text).join("\n") ?? "");
+  }
+
+  async #open_again(name: string): Promise<void> {
+    this.#detailed = "";
+    await this.#open(name);
   }
 
   async #open(name: string): Promise<void> {
     if (name === this.#detailed) return;
     this.#detailed = name;
     this.#detail.replaceChildren();
-    const listed = this.#runs.find((run) => run.name === name);
     if (name === "") return;
     try {
-      const run = { ...listed, ...(await get<Run>(`/api/runs/${encodeURIComponent(name)}`)) };
-      if (this.#detailed === name) this.#detail.replaceChildren(details(run));
+      const run = await get<RecordedRun>(`/api/runs/${encodeURIComponent(name)}`);
+      const again = () => void this.#open_again(name);
+      if (this.#detailed === name) this.#detail.replaceChildren(details(run, again));
     } catch (error) {
       this.#detailed = "";
       this.#detail.replaceChildren(h("p", { class: "empty" }, `run ${name}: ${in_words(error)}`));
@@ -214,20 +200,26 @@ class RunsScreen implements Screen {
   }
 }
 
-function details(run: Run): HTMLElement {
-  const files = (run.files ?? []).map((file) => (typeof file === "string" ? { name: file } : file));
+// What is lost where the number is not known, in the words of the books.
+function unknown_loss({ loss }: RecordedRun): string {
+  return loss === null ? "–" : "unknown";
+}
+
+function details(run: RecordedRun, noted: () => void): HTMLElement {
+  const files = run.files ?? [];
   const miniatures = h("div", { class: "stamps" });
   if (files.some((file) => file.name === "spectra.json")) void show_miniatures(miniatures, run.name);
   return h(
     "div",
     { class: "run-panels" },
-    panel(`Run ${run.number ?? run.name}${run.title ? `: ${run.title}` : ""}`, "", [], ...summary(run)),
+    panel(`Run ${run.number}${run.title ? `: ${run.title}` : ""}`, "", [], ...summary(run)),
+    panel("Notes", "", [], list_of_notes(run.notes), new NewNote(() => run.name, noted).root),
     panel("Files", "", [], ...downloads(run, files)),
     panel("Spectra of this run", "wide", [], miniatures),
   );
 }
 
-function summary(run: Run): HTMLElement[] {
+function summary(run: RecordedRun): HTMLElement[] {
   const name = encodeURIComponent(run.name);
   const facts = new Facts();
   const books = run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed";
@@ -237,7 +229,7 @@ function summary(run: Run): HTMLElement[] {
     ["hits", exact(run.hits)],
     ["events", exact(run.events)],
     ["size", quantity(run.bytes, "B")],
-    ["lost", exact(run.lost)],
+    ["lost", run.loss?.map(({ text }) => text).join("; ") ?? "–"],
     ["books", typeof run.ledger_closed === "boolean" ? books : "–"],
     ...(run.removed ? [["tables", gone(run)] as [string, string]] : []),
   ]);
@@ -255,10 +247,10 @@ function summary(run: Run): HTMLElement[] {
   return [facts.root, comment, h("div", { class: "tools" }, keep, verify, answer)];
 }
 
-function downloads(run: Run, files: readonly { name: string; bytes?: number }[]): HTMLElement[] {
-  const link = ({ name, bytes }: { name: string; bytes?: number }) => {
+function downloads(run: RecordedRun, files: readonly RunFile[]): HTMLElement[] {
+  const link = ({ name, bytes }: RunFile) => {
     const href = `/api/runs/${encodeURIComponent(run.name)}/files/${encodeURIComponent(name)}`;
-    const size = h("span", { class: "quiet" }, bytes === undefined ? "" : ` ${quantity(bytes, "B")}`);
+    const size = h("span", { class: "quiet" }, ` ${quantity(bytes, "B")}`);
     return h("li", {}, h("a", { href, download: name.replace(/^.*\//, "") }, name), size);
   };
   const none = h("li", { class: "quiet" }, "no files are told");
@@ -291,7 +283,7 @@ async function told(
 }
 
 // What has become of its tables; nothing where they are there.
-function gone({ removed }: Run): string {
+function gone({ removed }: RecordedRun): string {
   if (!removed) return "";
   return `${quantity(removed.bytes, "B")} removed by [record.retention], ${day(removed.at)}: ${removed.why ?? ""}`;
 }

@@ -47,9 +47,9 @@ impl Cut for WholeRecords {
                 self.origin.see(|| i128::from(Record(first).time()));
             }
             let part = piece.slice.part(0, whole).expect("less than all").tagged(0);
-            let records = piece.bytes.chunks_exact(Record::BYTES).len() as u64;
+            let records = (whole / Record::BYTES) as u64;
             account.begin_frames(records);
-            account.pass_on(piece, part, (whole / Record::BYTES) as u64, units);
+            account.pass_on(piece, part, records, units);
         }
         left_over
     }

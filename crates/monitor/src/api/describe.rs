@@ -14,6 +14,7 @@ use thalweg_data::topology::Topology;
 use super::{control, pulses, runs, spectra};
 use crate::experiment::{Message, PulseChannel, PulseTrace, Refused, StartRun};
 use crate::history::Past;
+use crate::recorded_run::RecordedRun;
 use crate::state::LiveState;
 
 /// One method of one place.
@@ -315,7 +316,7 @@ fn pulse_operations(schemas: &mut Schemas) -> Vec<Operation> {
 }
 
 fn recorded_runs(schemas: &mut Schemas) -> Vec<Operation> {
-    let run = json!({ "$ref": "#/components/schemas/Run" });
+    let run = schemas.sent::<RecordedRun>();
     let empty = json_answer(&json!({ "type": "object" }));
     let binary = json!({ "type": "string", "format": "binary" });
     let file = |description| answer(description, "application/octet-stream", &binary);
@@ -358,6 +359,16 @@ fn recorded_runs(schemas: &mut Schemas) -> Vec<Operation> {
         .with(name())
         .refuses(&[404, 409]),
         Operation::post(
+            "/api/runs/{name}/notes",
+            "addNote",
+            "runs",
+            "Adds a note to a run, under way or over.",
+            schemas.taken::<runs::NewNote>(),
+            empty.clone(),
+        )
+        .with(name())
+        .refuses(&[400, 404, 409]),
+        Operation::post(
             "/api/runs/{name}/verify",
             "verify",
             "runs",
@@ -399,32 +410,6 @@ fn commands(schemas: &mut Schemas) -> Vec<Operation> {
     .collect()
 }
 
-/// A recorded run, as far as the listing has it: its lines are put together from `run.json`.
-fn recorded_run(loss_total: &Value) -> Value {
-    let (text, integer) = (json!({ "type": "string" }), json!({ "type": "integer" }));
-    let or_null = |kind: &str| json!({ "type": [kind, "null"] });
-    json!({
-        "type": "object",
-        "required": ["name"],
-        "properties": {
-            "name": text, "number": integer, "title": text, "comment": text, "started": text, "stopped": text,
-            "state": text, "seconds": or_null("number"), "hits": or_null("integer"), "events": or_null("integer"),
-            "lost": { "type": ["integer", "null"], "description": "null where the number is not known." },
-            "loss": { "type": ["array", "null"], "items": loss_total, "description": "With how well it is known, and in words." },
-            "ledger_closed": or_null("boolean"), "bytes": or_null("integer"),
-            "removed": {
-                "type": ["object", "null"],
-                "description": "Of a run whose tables the policy on old runs has removed.",
-                "properties": { "at": text, "why": text, "bytes": integer, "rows": integer },
-            },
-            "preview": {
-                "type": ["array", "null"], "items": integer,
-                "description": "Energies of all channels together, in few bins.",
-            },
-        },
-    })
-}
-
 /// The whole document.
 pub(super) fn document() -> Value {
     let mut schemas = Schemas::new();
@@ -437,9 +422,7 @@ pub(super) fn document() -> Value {
     }
     let refused = schemas.sent::<Refused>();
     schemas.sent::<Message>();
-    let run = recorded_run(&schemas.sent::<thalweg_data::ledger::LossTotal>());
-    let mut definitions = schemas.definitions();
-    definitions.insert("Run".to_owned(), run);
+    let definitions = schemas.definitions();
     let tags = ["state", "spectra", "pulses", "runs", "run", "system"].map(|name| json!({ "name": name }));
     json!({
         "openapi": "3.1.0",

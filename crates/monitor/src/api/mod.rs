@@ -111,6 +111,7 @@ pub(crate) fn places() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Shar
         ("get", "/api/runs/{name}", get(runs::one)),
         ("get", "/api/runs/{name}/files/{file}", get(runs::file)),
         ("post", "/api/runs/{name}/comment", post(runs::comment)),
+        ("post", "/api/runs/{name}/notes", post(runs::add_note)),
         ("post", "/api/runs/{name}/verify", post(runs::verify)),
         ("post", "/api/run/start", post(control::start)),
         ("post", "/api/run/stop", post(control::stop)),

@@ -1,4 +1,4 @@
-//! Recorded runs: their list, one of them, its files, its comment.
+//! Recorded runs: their list, one of them, its files, its comment, its notes.
 //!
 //! ```text
 //!  /api/runs/run-000017/files/hits.arrows ─► listing ─► download
@@ -88,6 +88,27 @@ pub(super) async fn comment(
     Told(told): Told<Comment>,
 ) -> Answer {
     ask_of_run(&shared, name, move |experiment, name| experiment.comment(name, &told.comment)).await?;
+    Ok(Json(json!({})).into_response())
+}
+
+/// A note of the operator.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewRunNote")]
+pub(super) struct NewNote {
+    /// Its text.
+    text: String,
+}
+
+pub(super) async fn add_note(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    Told(told): Told<NewNote>,
+) -> Answer {
+    if told.text.trim().is_empty() {
+        return Err(Refusal::bad("a note without words", "write something in `text`"));
+    }
+    ask_of_run(&shared, name, move |experiment, name| experiment.add_note(name, told.text.trim())).await?;
     Ok(Json(json!({})).into_response())
 }
 

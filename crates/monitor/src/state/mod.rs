@@ -78,6 +78,8 @@ pub struct RunIdentity {
     pub limits: EndWhen,
     /// Where it is recorded.
     pub directory: String,
+    /// Whether its data are kept: of a run that was started without, only `run.json`, the books, losses and spectra are.
+    pub keeps_data: bool,
 }
 
 /// The counts at both ends of the time that rates are over.

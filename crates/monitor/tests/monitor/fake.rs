@@ -17,7 +17,7 @@ use thalweg_monitor::state::{
     BuildLook, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveState,
     RunIdentity, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
-use thalweg_monitor::{Command, Experiment, Message, PulseChannel, PulseTrace, Refused};
+use thalweg_monitor::{Command, Experiment, Message, PulseChannel, PulseTrace, RecordedRun, Refused};
 use thalweg_order::channels::{ChannelMap, SourceChannels};
 use thalweg_order::clocks::ClockState;
 use thalweg_order::cut::Scope;
@@ -247,16 +247,18 @@ impl Experiment for Fake {
         Ok(())
     }
 
-    fn runs(&self) -> Result<Vec<Value>, Refused> {
+    fn runs(&self) -> Result<Vec<RecordedRun>, Refused> {
         match *self.vanished.lock().expect("whole") {
             true => Err(Refused::new("the directory of runs is gone", "look for the disk")),
-            false => Ok(vec![json!({ "name": "run-000017", "number": 17 })]),
+            false => {
+                Ok(vec![RecordedRun { name: "run-000017".to_owned(), number: 17, ..RecordedRun::default() }])
+            }
         }
     }
 
-    fn run(&self, name: &str) -> Result<Option<Value>, Refused> {
+    fn run(&self, name: &str) -> Result<Option<RecordedRun>, Refused> {
         self.note(format!("run {name}"));
-        Ok(Some(json!({ "name": name })))
+        Ok(Some(RecordedRun { name: name.to_owned(), ..RecordedRun::default() }))
     }
 
     fn runs_directory(&self) -> Option<PathBuf> {
@@ -265,6 +267,11 @@ impl Experiment for Fake {
 
     fn comment(&self, run: &str, text: &str) -> Result<(), Refused> {
         self.note(format!("comment {run} {text}"));
+        Ok(())
+    }
+
+    fn add_note(&self, run: &str, text: &str) -> Result<(), Refused> {
+        self.note(format!("note {run} {text}"));
         Ok(())
     }
 

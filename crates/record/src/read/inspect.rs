@@ -22,6 +22,7 @@ use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
 use crate::loss_row::LossRow;
+use crate::notes::Note;
 use crate::removed::RemovedTables;
 use crate::run_record::{CutRecord, RunRecord, RunRecordState};
 use crate::table::Table;
@@ -84,6 +85,8 @@ pub struct Inspection {
     pub loss: Option<LossReport>,
     /// Losses that are not in the books, in words: late hits, triggers unseen, unread bytes.
     pub beside: Vec<String>,
+    /// What the operator has written down, oldest first.
+    pub notes: Vec<Note>,
     /// What could not be read, in words.
     pub problems: Vec<String>,
 }
@@ -154,6 +157,10 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
             found.removed = super::verify::removed(Some(&record), &directory)?;
             found.take_record(record);
         }
+        Err(error) => found.problems.push(error.to_string()),
+    }
+    match Note::all_of(&directory) {
+        Ok(notes) => found.notes = notes,
         Err(error) => found.problems.push(error.to_string()),
     }
     let of_hits = Table::OF_HITS

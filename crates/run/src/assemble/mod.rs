@@ -43,7 +43,7 @@ use crate::plan::{self, Plan};
 use crate::preview::preview;
 use crate::roster::{Entry, Roster};
 use crate::supervise::{
-    BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit,
+    BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, RunHandle,
     SnapshotAudit, SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
 };
 use crate::units::busy_told;
@@ -73,6 +73,7 @@ pub fn run_planned(
     end: EndWhen,
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
+    configuration.check_end(&end)?;
     let (configuration, told) = boards::ask(configuration)?;
     // What boards say changes what the run needs, as the number of channels does.
     let plan = if configuration.asks_boards() { Plan::of(&configuration)? } else { plan };
@@ -399,20 +400,7 @@ fn take_data_into(
     let started = Instant::now();
     let loss_list = files.begin(&site, watch.handle.observed(), paths.build_gauges())?;
     let paths = start_as_declared(&site, paths)?;
-    let watched = Watched {
-        signals: signals.clone(),
-        ledger: ledger.clone(),
-        roster: roster.clone(),
-        gauges: paths.gauges(),
-        build: paths.build_gauges(),
-        refused: refused.clone(),
-        busy: busy.clone(),
-        directory: files.directory.clone(),
-        title: configuration.run.title.clone(),
-        started,
-        handle: watch.handle.clone(),
-        rates: Mutex::new(Rates::default()),
-    };
+    let watched = as_watched(&site, &roster, &paths, started, watch.handle.clone());
     let audit = watched.until_end(end, &paths, watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
     let taken = paths.finish(&site)?;
@@ -434,6 +422,31 @@ fn take_data_into(
     files.close(&mut summary, (taken.tables(), listed), &outcome.books, watch.handle.observed());
     watched.tell_last(&summary, end, taken.trigger());
     Ok(summary)
+}
+
+/// What is looked at while the run goes on.
+fn as_watched(
+    site: &Site<'_>,
+    roster: &Arc<Roster>,
+    paths: &Paths,
+    started: Instant,
+    handle: RunHandle,
+) -> Watched {
+    Watched {
+        signals: site.signals.clone(),
+        ledger: site.ledger.clone(),
+        roster: roster.clone(),
+        gauges: paths.gauges(),
+        build: paths.build_gauges(),
+        refused: site.refused.clone(),
+        busy: site.busy.clone(),
+        directory: site.directory.clone(),
+        title: site.configuration.run.title.clone(),
+        keeps_data: !site.configuration.record.tables.is_empty(),
+        started,
+        handle,
+        rates: Mutex::new(Rates::default()),
+    }
 }
 
 /// The ledger of a run, if accounts can be claimed from its topology.

@@ -17,6 +17,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thalweg_data::SourceId;
+use thalweg_monitor::state::EndWhen;
+use thalweg_record::Table;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -54,6 +56,16 @@ pub struct RunSettings {
 }
 
 impl RunSettings {
+    /// When the run ends by itself.
+    pub fn end(&self) -> EndWhen {
+        EndWhen { seconds: self.seconds, hits: self.hits, events: self.events }
+    }
+
+    /// Makes it end at another time.
+    pub(crate) fn set_end(&mut self, end: EndWhen) {
+        EndWhen { seconds: self.seconds, hits: self.hits, events: self.events } = end;
+    }
+
     /// Whether the run can end as asked.
     ///
     /// # Errors
@@ -229,6 +241,30 @@ impl Configuration {
     }
 
     /// The error that something in this file cannot be: with the line that the message names, as `[section]`, table "name" or `key`.
+    /// Whether a run that ends there can end: of hits or events that are not kept, none is ever recorded. One that ends at a time,
+    /// too, always does.
+    ///
+    /// # Errors
+    /// When it cannot, with what to write.
+    pub fn check_end(&self, end: &EndWhen) -> Result<(), ConfigError> {
+        if end.seconds.is_some() {
+            return Ok(());
+        }
+        let limits = [
+            ("hits", end.hits, &Table::OF_HITS[..]),
+            ("events", end.events, &[Table::Events, Table::Fragments]),
+        ];
+        for (what, limit, tables) in limits {
+            if let Some(limit) = limit.filter(|_| self.record.keeps_none_of(tables)) {
+                return Err(self.invalid(format!(
+                    "`{what} = {limit}`: the run would never end, because it ends when so many {what} are recorded, and none is \
+                     kept; limit it by `seconds`, or add \"{what}\" to `tables` of [record]"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn invalid(&self, message: impl std::fmt::Display) -> ConfigError {
         let message = message.to_string();
         let report = match line::line_of(&self.text, &message) {

@@ -55,6 +55,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     let busy = busy_told(configuration, &resolved.roster).map_err(|error| not_allowed(error.to_string()))?;
     busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
     configuration.unit_rules.check().map_err(|error| not_allowed(error.to_string()))?;
+    configuration.check_end(&configuration.run.end())?;
     configuration.run.check().map_err(|error| not_allowed(format!("[run]: {error}")))?;
     configuration.unattended.check().map_err(|error| not_allowed(format!("[unattended]: {error}")))?;
     if let Some(slices) = &configuration.slices {
@@ -114,7 +115,8 @@ fn channels(configuration: &Configuration) -> Result<(), ConfigError> {
 fn check_slices(resolved: &Resolved<'_>, slices: &thalweg_build::slices::Settings) -> Result<(), String> {
     let configuration = resolved.configuration;
     slices.check().map_err(|error| error.to_string())?;
-    if !resolved.keeps(Table::Events) && !resolved.keeps(Table::Fragments) {
+    let keeps_data = !configuration.record.tables.is_empty();
+    if keeps_data && !resolved.keeps(Table::Events) && !resolved.keeps(Table::Fragments) {
         return Err(
             "slices are recorded in the tables events and fragments; add them to [record] tables".to_owned()
         );

@@ -7,13 +7,15 @@
 //! ```
 //! What the program itself is set up by stays as it was at its start: the page, alarms, and who restarts runs.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use thalweg_monitor::Refused;
 use thalweg_monitor::state::SourceState;
 
 use crate::config::Configuration;
 use crate::plan::Plan;
-use crate::supervise::{self, EndWhen};
+use crate::supervise;
 
 /// A configuration with what follows from it.
 pub(super) struct InUse {
@@ -21,8 +23,11 @@ pub(super) struct InUse {
     pub plan: Value,
     /// Its sources, for the time before the first run.
     pub sources: Vec<SourceState>,
-    /// It stands in its file; that of the demonstration stands in none.
-    is_on_file: bool,
+    /// What the program was started with, as its file had it: the command line may have said otherwise since. `None`: it stands
+    /// in no file, as that of the demonstration.
+    at_start: Option<Arc<Configuration>>,
+    /// The tables of the file that wait for the next start of the program.
+    waiting: Vec<&'static str>,
 }
 
 /// The file as it is now.
@@ -36,14 +41,26 @@ enum FileNow {
 }
 
 impl InUse {
+    /// What the program is started with.
     pub fn of(configuration: Configuration) -> InUse {
+        let text = std::fs::read_to_string(&configuration.file).ok();
+        let on_file = text.filter(|text| *text == configuration.text);
+        let as_written = on_file.and_then(|text| Configuration::parse(&configuration.file, text).ok());
+        InUse::with(configuration, as_written.map(Arc::new), Vec::new())
+    }
+
+    fn with(
+        configuration: Configuration,
+        at_start: Option<Arc<Configuration>>,
+        waiting: Vec<&'static str>,
+    ) -> InUse {
         let plan = Plan::of(&configuration).ok();
         InUse {
-            is_on_file: std::fs::read_to_string(&configuration.file)
-                .is_ok_and(|text| text == configuration.text),
             configuration,
             sources: plan.as_ref().map_or_else(Vec::new, |plan| supervise::configured_sources(&plan.roster)),
             plan: plan.and_then(|plan| serde_json::to_value(plan).ok()).unwrap_or_default(),
+            at_start,
+            waiting,
         }
     }
 
@@ -61,7 +78,7 @@ impl InUse {
                     let waiting = waiting.join(", ");
                     tracing::warn!("{waiting} of {file}: taken when the program is started again");
                 }
-                Ok(Some(InUse::of(*configuration)))
+                Ok(Some(InUse::with(*configuration, self.at_start.clone(), waiting)))
             }
             FileNow::Wrong(why) => Err(Refused::new(
                 format!("the configuration has changed and cannot be used: {why}"),
@@ -70,14 +87,13 @@ impl InUse {
         }
     }
 
-    /// What is told of it, and of its file.
+    /// The configuration as the page shows it, with the state of its file.
     pub fn told(&self) -> Value {
-        let run = &self.configuration.run;
-        let limits = EndWhen { seconds: run.seconds, hits: run.hits, events: run.events };
+        let limits = self.configuration.run.end();
         let (changed, waiting, error) = match self.file_now() {
-            FileNow::Same => (false, Vec::new(), None),
+            FileNow::Same => (false, self.waiting.clone(), None),
             FileNow::Changed(_, waiting) => (true, waiting, None),
-            FileNow::Wrong(why) => (true, Vec::new(), Some(why)),
+            FileNow::Wrong(why) => (true, self.waiting.clone(), Some(why)),
         };
         json!({
             "file": self.configuration.file.display().to_string(),
@@ -91,15 +107,18 @@ impl InUse {
     }
 
     fn file_now(&self) -> FileNow {
+        let Some(at_start) = &self.at_start else { return FileNow::Same };
         let old = &self.configuration;
-        if !self.is_on_file {
-            return FileNow::Same;
+        match std::fs::read_to_string(&old.file) {
+            Ok(text) if text == old.text => FileNow::Same,
+            Ok(text) => self.judge(text, at_start),
+            Err(cause) => FileNow::Wrong(format!("{}: {cause}", old.file.display())),
         }
-        let text = match std::fs::read_to_string(&old.file) {
-            Ok(text) if text == old.text => return FileNow::Same,
-            Ok(text) => text,
-            Err(cause) => return FileNow::Wrong(format!("{}: {cause}", old.file.display())),
-        };
+    }
+
+    /// Whether runs can be taken with this text.
+    fn judge(&self, text: String, at_start: &Configuration) -> FileNow {
+        let old = &self.configuration;
         let mut new = match Configuration::parse(&old.file, text) {
             Ok(new) => new,
             Err(error) => return FileNow::Wrong(error.to_string()),
@@ -112,7 +131,11 @@ impl InUse {
                        and removed; start the program again";
             return FileNow::Wrong(new.invalid(why).to_string());
         }
-        let waiting = keep_what_the_program_is_set_up_by(&mut new, old);
+        let waiting = changed_since(at_start, &new);
+        new.monitor.clone_from(&old.monitor);
+        new.alarms.clone_from(&old.alarms);
+        new.notify.clone_from(&old.notify);
+        new.unattended.clone_from(&old.unattended);
         match Plan::of(&new) {
             Ok(_) => FileNow::Changed(Box::new(new), waiting),
             Err(error) => FileNow::Wrong(error.to_string()),
@@ -120,20 +143,13 @@ impl InUse {
     }
 }
 
-/// Puts back the tables that are taken when the program starts; gives the names of those that have changed. Where the page
-/// listens may have been said on the command line, so the texts are compared.
-fn keep_what_the_program_is_set_up_by(new: &mut Configuration, old: &Configuration) -> Vec<&'static str> {
-    let as_written = Configuration::parse(&old.file, old.text.clone());
-    let was = as_written.as_ref().unwrap_or(old);
+/// The tables that are taken when the program starts, and say something else than they did then.
+fn changed_since(at_start: &Configuration, new: &Configuration) -> Vec<&'static str> {
     let changed = [
-        ("[monitor]", new.monitor != was.monitor),
-        ("[[alarm]]", new.alarms != was.alarms),
-        ("[notify]", new.notify != was.notify),
-        ("[unattended]", new.unattended != was.unattended),
+        ("[monitor]", new.monitor != at_start.monitor),
+        ("[[alarm]]", new.alarms != at_start.alarms),
+        ("[notify]", new.notify != at_start.notify),
+        ("[unattended]", new.unattended != at_start.unattended),
     ];
-    new.monitor.clone_from(&old.monitor);
-    new.alarms.clone_from(&old.alarms);
-    new.notify.clone_from(&old.notify);
-    new.unattended.clone_from(&old.unattended);
     changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(table, _)| table).collect()
 }

@@ -22,9 +22,18 @@ pub struct MessageLog(Arc<Mutex<Kept>>);
 impl MessageLog {
     /// Adds a message; `level` is `info`, `warning` or `error`. What follows the last semicolon is taken as advice.
     pub fn push(&self, level: &str, text: &str) {
+        let (text, advice) = text.rsplit_once("; ").unwrap_or((text, ""));
+        self.add(level, text, advice);
+    }
+
+    /// Adds what the operator has written down.
+    pub fn note(&self, text: &str) {
+        self.add("note", text, "");
+    }
+
+    fn add(&self, level: &str, text: &str, advice: &str) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;
-        let (text, advice) = text.rsplit_once("; ").unwrap_or((text, ""));
         let message = Message {
             number: kept.last,
             time: thalweg_record::utc_text(SystemTime::now()),

@@ -29,7 +29,7 @@ use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
-    Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, Refused, StartRun,
+    Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, RecordedRun, Refused, StartRun,
 };
 use thalweg_order::pulse::Pulse;
 use thalweg_order::spectrum::SpectrumSet;
@@ -97,6 +97,11 @@ impl Served {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Where runs are recorded.
+    fn directory(&self) -> PathBuf {
+        self.in_use().configuration.record.directory.clone()
+    }
+
     /// Takes the next run with what the file says now.
     fn read_again(&self, station: &Station) -> Result<(), Refused> {
         if !station.is_idle() {
@@ -131,8 +136,9 @@ impl Served {
 
     /// The alarms as they stand, to be shown with the state.
     fn set_alarms(&self, mut alarms: Vec<Alarm>) {
+        let mut shown = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).mark(&mut alarms);
-        *self.alarms.lock().unwrap_or_else(PoisonError::into_inner) = alarms;
+        *shown = alarms;
     }
 
     fn start_run(&self, new: StartRun) -> Result<RunState, Refused> {
@@ -145,7 +151,16 @@ impl Served {
         self.read_again(station)?;
         let words = |text: String| (!text.is_empty()).then_some(text);
         let end = EndWhen { seconds: new.seconds, hits: new.hits, events: new.events };
-        let new = NewRun { title: words(new.title), comment: words(new.comment), end };
+        let own = self.in_use().configuration.run.end();
+        let end = if end == EndWhen::default() { own } else { end };
+        let is_endless = end.seconds.is_none() && end.hits.or(end.events).is_some();
+        if new.record == Some(false) && is_endless {
+            return Err(Refused::new(
+                "a run ends at so many hits or events when these are recorded, and this one keeps none",
+                "limit it by seconds",
+            ));
+        }
+        let new = NewRun { title: words(new.title), comment: words(new.comment), end, record: new.record };
         let run = station.start(&new).map_err(|error| refused(&error))?;
         Ok(run.state().state)
     }
@@ -275,27 +290,33 @@ impl Experiment for Served {
         set.map_err(|error| Refused::new(error.to_string(), "write an expression as in [[cut]]"))
     }
 
-    fn runs(&self) -> Result<Vec<Value>, Refused> {
+    fn runs(&self) -> Result<Vec<RecordedRun>, Refused> {
         let run = self.handle();
-        recorded::list(&self.in_use().configuration.record.directory, &run.state(), run.observed())
+        recorded::list(&self.directory(), &run.state(), run.observed())
     }
 
-    fn run(&self, name: &str) -> Result<Option<Value>, Refused> {
+    fn run(&self, name: &str) -> Result<Option<RecordedRun>, Refused> {
         let run = self.handle();
-        recorded::one(&self.in_use().configuration.record.directory, name, &run.state(), run.observed())
+        recorded::one(&self.directory(), name, &run.state(), run.observed())
     }
 
     fn runs_directory(&self) -> Option<PathBuf> {
-        Some(self.in_use().configuration.record.directory.clone())
+        Some(self.directory())
     }
 
     fn comment(&self, run: &str, text: &str) -> Result<(), Refused> {
         let state = self.handle().state();
-        recorded::comment(&self.in_use().configuration.record.directory, run, text, &state)
+        recorded::comment(&self.directory(), run, text, &state)
+    }
+
+    fn add_note(&self, run: &str, text: &str) -> Result<(), Refused> {
+        recorded::add_note(&self.directory(), run, text)?;
+        self.messages.note(text);
+        Ok(())
     }
 
     fn verify(&self, run: &str) -> Result<Value, Refused> {
-        recorded::verify(&self.in_use().configuration.record.directory, run, &self.handle().state())
+        recorded::verify(&self.directory(), run, &self.handle().state())
     }
 
     fn command(&self, command: Command) -> Result<RunState, Refused> {

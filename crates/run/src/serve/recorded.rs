@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!  runs directory ─► run.json of each ─► number, title, comment, counts, whether its books closed
+//!                      notes.jsonl ─► what the operator wrote
 //! ```
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use thalweg_data::Quality;
 use thalweg_data::ledger::LossTotal;
-use thalweg_monitor::Refused;
-use thalweg_record::{RemovedTables, RunDirectory, RunRecord};
+use thalweg_monitor::{RecordedRun, Refused, RemovedData, RunFile, RunNote};
+use thalweg_record::{Note, RemovedTables, RunDirectory, RunRecord, Table};
 
 use crate::observed::Observed;
 use crate::preview::preview;
@@ -26,12 +27,12 @@ pub(super) fn list(
     directory: &Path,
     present: &LiveState,
     observed: Option<&Observed>,
-) -> Result<Vec<Value>, Refused> {
+) -> Result<Vec<RecordedRun>, Refused> {
     if !directory.exists() {
         return Ok(Vec::new());
     }
     let runs = RunDirectory::list(directory).map_err(refused)?;
-    Ok(runs.iter().rev().map(|run| told(run, present, observed)).collect())
+    Ok(runs.iter().rev().map(|run| listed(run, present, observed)).collect())
 }
 
 /// One run with its record; the name is looked for among those that there are.
@@ -40,14 +41,17 @@ pub(super) fn one(
     name: &str,
     present: &LiveState,
     observed: Option<&Observed>,
-) -> Result<Option<Value>, Refused> {
+) -> Result<Option<RecordedRun>, Refused> {
     let Some(run) = find(directory, name)? else { return Ok(None) };
-    let mut one = told(&run, present, observed);
-    if let Ok(record) = RunRecord::read(&run.run_record()) {
-        one["record"] = serde_json::to_value(record).map_err(refused)?;
-    }
-    one["files"] = files(&run);
-    Ok(Some(one))
+    let record = RunRecord::read(&run.run_record()).ok();
+    let record = record.map(serde_json::to_value).transpose().map_err(refused)?;
+    let record = record.and_then(|record| record.as_object().cloned());
+    Ok(Some(RecordedRun {
+        record,
+        path: Some(run.path().display().to_string()),
+        files: Some(files(&run)),
+        ..listed(&run, present, observed)
+    }))
 }
 
 /// Replaces the comment of a run that is over.
@@ -58,6 +62,13 @@ pub(super) fn comment(directory: &Path, name: &str, text: &str, present: &LiveSt
     record.write(&run).map_err(refused)
 }
 
+/// Adds a note to a run, under way or over.
+pub(super) fn add_note(directory: &Path, name: &str, text: &str) -> Result<(), Refused> {
+    let run = existing(directory, name)?;
+    let run = RunDirectory::open(run.path()).map_err(refused)?;
+    Note::add(&run, text).map(drop).map_err(refused)
+}
+
 /// Checks every file of a run that is over.
 pub(super) fn verify(directory: &Path, name: &str, present: &LiveState) -> Result<Value, Refused> {
     let run = finished(directory, name, present)?;
@@ -66,13 +77,17 @@ pub(super) fn verify(directory: &Path, name: &str, present: &LiveState) -> Resul
 }
 
 fn finished(directory: &Path, name: &str, present: &LiveState) -> Result<RunDirectory, Refused> {
-    let missing = || Refused::new(format!("there is no run {name}"), "the list of runs says which there are");
-    let run = find(directory, name)?.ok_or_else(missing)?;
+    let run = existing(directory, name)?;
     match is_under_way(&run, present) {
         true => Err(Refused::new(format!("run {name} is being recorded"), "wait for its end")),
         // Held, so that its tables are not removed meanwhile.
         false => RunDirectory::open(run.path()).map_err(refused),
     }
+}
+
+fn existing(directory: &Path, name: &str) -> Result<RunDirectory, Refused> {
+    let missing = || Refused::new(format!("there is no run {name}"), "the list of runs says which there are");
+    find(directory, name)?.ok_or_else(missing)
 }
 
 fn find(directory: &Path, name: &str) -> Result<Option<RunDirectory>, Refused> {
@@ -93,19 +108,22 @@ fn is_under_way(run: &RunDirectory, present: &LiveState) -> bool {
 }
 
 /// A run's line. What its record will say at the end is known before of the one under way.
-fn told(run: &RunDirectory, present: &LiveState, observed: Option<&Observed>) -> Value {
-    let mut line = line(run);
-    if is_under_way(run, present) {
-        line["state"] = present.state.word().into();
-        line["seconds"] = present.elapsed_seconds.into();
-        line["hits"] = present.hits_recorded.into();
-        line["events"] = present.events.as_ref().map_or(0, |events| events.events_recorded).into();
-        let known = present.loss.iter().all(|total| total.quality == Quality::Exact);
-        line["lost"] = if known { json!(lost_of(&present.loss)) } else { Value::Null };
-        line["loss"] = json!(present.loss);
-        line["preview"] = json!(observed.and_then(|observed| preview(&observed.spectra)));
+fn listed(run: &RunDirectory, present: &LiveState, observed: Option<&Observed>) -> RecordedRun {
+    let line = line(run);
+    if !is_under_way(run, present) {
+        return line;
     }
-    line
+    let known = present.loss.iter().all(|total| total.quality == Quality::Exact);
+    RecordedRun {
+        state: present.state.word().to_owned(),
+        seconds: Some(present.elapsed_seconds),
+        hits: present.hits_recorded,
+        events: present.events.as_ref().map_or(0, |events| events.events_recorded),
+        lost: if known { lost_of(&present.loss) } else { None },
+        loss: Some(present.loss.clone()),
+        preview: observed.and_then(|observed| preview(&observed.spectra)),
+        ..line
+    }
 }
 
 /// Hits, or fragments of a run without hits.
@@ -113,46 +131,68 @@ fn lost_of(totals: &[LossTotal]) -> Option<u64> {
     totals.first().map(|total| total.known.count)
 }
 
-fn line(run: &RunDirectory) -> Value {
-    let name = name_of(run);
-    let Ok(record) = RunRecord::read(&run.run_record()) else {
-        return json!({ "name": name, "number": run.number(), "state": "unreadable", "bytes": bytes_in(run.path()) });
+fn line(run: &RunDirectory) -> RecordedRun {
+    let known = RecordedRun {
+        name: name_of(run),
+        number: run.number(),
+        bytes: bytes_in(run.path()),
+        notes: notes(run),
+        ..RecordedRun::default()
     };
-    let loss = record.loss_report();
-    let detail = |key: &str| record.details.get(key).cloned().unwrap_or_default();
-    let rows = |table: thalweg_record::Table| {
+    let Ok(record) = RunRecord::read(&run.run_record()) else {
+        return RecordedRun { state: "unreadable".to_owned(), ..known };
+    };
+    let loss = record.loss_report().map(|report| report.totals);
+    let is_known = |totals: &&Vec<LossTotal>| totals.iter().all(|total| total.quality == Quality::Exact);
+    let rows = |table: Table| {
         let of_table = record.tables.iter().filter(|summary| summary.table == table.word());
         of_table.map(|summary| summary.rows).sum::<u64>()
     };
-    json!({
-        "name": name, "number": run.number(), "title": record.title, "comment": record.comment,
-        "started": record.started, "stopped": record.stopped, "state": record.state,
-        "seconds": detail("elapsed_seconds"), "preview": detail("preview"),
+    RecordedRun {
+        state: record.state.word().to_owned(),
+        seconds: record.details.get("elapsed_seconds").and_then(Value::as_f64),
+        hits: rows(Table::Hits),
+        events: rows(Table::Events),
         // A number only where it is known; in words, with how well, in `loss`.
-        "lost": loss.as_ref().filter(|loss| loss.totals.iter().all(|total| total.quality == Quality::Exact)).map(|loss| lost_of(&loss.totals)),
-        "loss": loss.as_ref().map(|loss| &loss.totals),
-        "hits": rows(thalweg_record::Table::Hits), "events": rows(thalweg_record::Table::Events),
-        "ledger_closed": record.ledger.as_ref().map(|ledger| ledger.closed),
-        "removed": removed(&record, run), "remarks": record.remarks, "bytes": bytes_in(run.path()),
-    })
+        lost: loss.as_ref().filter(is_known).and_then(|totals| lost_of(totals)),
+        loss,
+        ledger_closed: record.ledger.as_ref().map(|ledger| ledger.closed),
+        removed: removed(&record, run),
+        preview: record.details.get("preview").and_then(|counts| serde_json::from_value(counts.clone()).ok()),
+        title: record.title,
+        comment: record.comment,
+        started: record.started,
+        stopped: record.stopped,
+        remarks: record.remarks,
+        ..known
+    }
 }
 
 /// What the policy on old runs has taken away.
-fn removed(record: &RunRecord, run: &RunDirectory) -> Value {
-    record.removed.as_ref().and_then(|_| RemovedTables::of(run)).map_or(Value::Null, |removed| {
-        json!({ "at": removed.at, "why": removed.why, "bytes": removed.bytes, "rows": removed.rows })
-    })
+fn removed(record: &RunRecord, run: &RunDirectory) -> Option<RemovedData> {
+    record.removed.as_ref()?;
+    let RemovedTables { at, why, bytes, rows, .. } = RemovedTables::of(run)?;
+    Some(RemovedData { at, why, bytes, rows })
 }
 
-fn files(run: &RunDirectory) -> Value {
-    let Ok(entries) = std::fs::read_dir(run.path()) else { return json!([]) };
-    let mut files: Vec<(String, u64)> = entries
+/// What cannot be read is said in its place: a list of runs does not fail for it.
+fn notes(run: &RunDirectory) -> Vec<RunNote> {
+    let note = |Note { time, text }| RunNote { time, text };
+    match Note::all_of(run) {
+        Ok(notes) => notes.into_iter().map(note).collect(),
+        Err(error) => vec![RunNote { time: String::new(), text: error.to_string() }],
+    }
+}
+
+fn files(run: &RunDirectory) -> Vec<RunFile> {
+    let Ok(entries) = std::fs::read_dir(run.path()) else { return Vec::new() };
+    let mut files: Vec<RunFile> = entries
         .flatten()
         .filter_map(|entry| {
-            let size = entry.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
-            Some((entry.file_name().to_string_lossy().into_owned(), size))
+            let bytes = entry.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+            Some(RunFile { name: entry.file_name().to_string_lossy().into_owned(), bytes })
         })
         .collect();
-    files.sort();
-    files.into_iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect()
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    files
 }

@@ -73,6 +73,7 @@ pub(crate) struct Watched {
     pub(crate) busy: Arc<Busy>,
     pub(crate) directory: thalweg_record::RunDirectory,
     pub(crate) title: String,
+    pub(crate) keeps_data: bool,
     pub(crate) started: Instant,
     pub(crate) handle: RunHandle,
     pub(crate) rates: Mutex<Rates>,
@@ -288,6 +289,7 @@ impl Watched {
             elapsed_seconds: self.started.elapsed().as_secs_f64(),
             limits: end,
             directory: path.display().to_string(),
+            keeps_data: self.keeps_data,
         };
         let known = LiveState {
             state,

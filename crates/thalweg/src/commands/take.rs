@@ -62,11 +62,8 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
     if !json {
         terminal::notice(&if options.verbose { plan.to_string() } else { plan.brief() });
     }
-    let end = EndWhen {
-        seconds: options.seconds.or(configuration.run.seconds),
-        hits: configuration.run.hits,
-        events: configuration.run.events,
-    };
+    let own = configuration.run.end();
+    let end = EndWhen { seconds: options.seconds.or(own.seconds), ..own };
     let handle = RunHandle::new();
     let _page = Page::beside(&handle, &configuration, messages)?;
     let configuration = configuration.with_room_made();

@@ -257,6 +257,9 @@ pub(super) fn inspected(report: &Inspection) -> String {
         let _ = writeln!(text, "  the books {}", if closed { "close" } else { "DO NOT CLOSE" });
     }
     inspected_losses(report, &mut text);
+    for note in &report.notes {
+        let _ = writeln!(text, "  note {}: {}", note.time, note.text);
+    }
     for problem in &report.problems {
         let _ = writeln!(text, "  problem: {problem}");
     }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::process::{Folder, Running, free_port, wait_until};
+use crate::process::{Folder, Running, free_port, thalweg, wait_until};
 use crate::retention::get;
 
 /// When each run ends by itself.
@@ -77,7 +77,12 @@ fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_
     assert!(told["text"].as_str().is_some_and(|text| text.contains("first")), "what is in use is shown");
     begins();
     wait_for(&folder, "000002-second");
-    assert_eq!(configuration()["changed"], json!(false));
+    let told = configuration();
+    assert_eq!(
+        (&told["changed"], &told["waiting"]),
+        (&json!(false), &json!(["[[alarm]]"])),
+        "it waits still"
+    );
 
     folder.file("run.toml", &text(&folder, "third", "[coincidence]\nwindow_ps = -1\n"));
     let told = configuration();
@@ -103,6 +108,56 @@ fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_
     wait_for(&folder, "000003-fourth");
     server.signal("TERM");
     server.wait();
+}
+
+#[test]
+fn notes_are_kept_with_the_run_and_a_run_without_data_says_so() {
+    let folder = Folder::new();
+    let file = folder.file("run.toml", &text(&folder, "noted", ""));
+    let address = format!("127.0.0.1:{}", free_port());
+    let server = Running::start(&["serve", &file, "--listen", &address]);
+    wait_until("the page answers", || TcpStream::connect(&address).is_ok());
+    let start = |wanted: Value| post(&address, "/api/run/start", &wanted);
+    let (status, refusal) = start(json!({ "record": false }));
+    assert_eq!(
+        (status, &refusal["advice"]),
+        (409, &json!("limit it by seconds")),
+        "it would never end: {refusal}"
+    );
+    assert_eq!(start(json!({ "record": false, "seconds": 600 })).0, 200);
+    wait_until("data are taken", || get(&address, "/api/state")["sources"][0]["hits"].as_u64() > Some(0));
+    let run = &get(&address, "/api/state")["run"];
+    assert_eq!((&run["keeps_data"], &run["name"]), (&json!(false), &json!("000001-noted")));
+
+    let notes = "/api/runs/000001-noted/notes";
+    assert_eq!(post(&address, notes, &json!({ "text": "beam on; vacuum at 3e-6" })).0, 200);
+    assert_eq!(post(&address, notes, &json!({ "text": "  " })).0, 400);
+    wait_until("the note is among the messages", || {
+        let messages = &get(&address, "/api/state")["messages"];
+        let noted = messages.as_array().and_then(|all| all.iter().find(|message| message["level"] == "note"));
+        noted.is_some_and(|message| message["text"] == "beam on; vacuum at 3e-6")
+    });
+    assert_eq!(post(&address, "/api/run/stop", &json!({})).0, 200);
+    wait_for(&folder, "000001-noted");
+    wait_until("the run is put away", || start(json!({ "seconds": 600 })).0 == 200);
+    assert_eq!(post(&address, notes, &json!({ "text": "afterwards" })).0, 200);
+
+    let run = get(&address, "/api/runs/000001-noted");
+    let texts: Vec<&Value> = run["notes"]
+        .as_array()
+        .map(|notes| notes.iter().map(|note| &note["text"]).collect())
+        .unwrap_or_default();
+    assert_eq!(texts, ["beam on; vacuum at 3e-6", "afterwards"], "{run:#}");
+    assert_eq!((&run["ledger_closed"], &run["hits"]), (&json!(true), &json!(0)), "{run:#}");
+    let of_data = |file: &&Value| file["name"].as_str().is_some_and(|name| name.ends_with(".arrows"));
+    let files = run["files"].as_array().map(|files| files.iter().filter(of_data).collect::<Vec<_>>());
+    assert!(files.iter().flatten().all(|file| file["name"] == "losses.arrows"), "{files:?}");
+    let verified = post(&address, "/api/runs/000001-noted/verify", &json!({})).1;
+    assert_eq!(verified["ok"], json!(true), "{verified:#}");
+    server.signal("TERM");
+    server.wait();
+    let inspected = thalweg(&["inspect", &folder.at("runs/000001")]).done();
+    assert!(inspected.out.contains("Z: afterwards"), "{}", inspected.out);
 }
 
 /// The first alarm, once the run is so old and was looked at meanwhile.
