@@ -14,7 +14,7 @@ use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use thalweg_order::spectrum::{At, Axis, Info, Kind, SpectrumSet, pack};
+use thalweg_order::spectrum::{At, Axis, Info, Kind, SpectrumError, SpectrumSet, pack};
 
 use super::told::{Told, query};
 use super::{Answer, Shared};
@@ -177,9 +177,9 @@ pub(super) async fn export(State(shared): State<Arc<Shared>>, Path(id): Path<Str
         .map_err(|_| Refusal::not_found(format!("there is no spectrum {id}"), "see /api/spectra"))?;
     let format = query(&uri, "format").unwrap_or_else(|| "uhi".to_owned());
     let named = format!("attachment; filename=\"spectrum-{id}.{format}.json\"");
-    let make: fn(&SpectrumSet, u32) -> _ = match format.as_str() {
-        "uhi" => SpectrumSet::uhi,
-        "root" => SpectrumSet::root,
+    let make: fn(&SpectrumSet, u32) -> Result<String, SpectrumError> = match format.as_str() {
+        "uhi" => |set, id| Ok(serde_json::to_string(&set.uhi(id)?).unwrap_or_default()),
+        "root" => |set, id| Ok(set.root(id)?.to_string()),
         other => {
             return Err(Refusal::bad(
                 format!("format \"{other}\" is not known"),
@@ -194,9 +194,7 @@ pub(super) async fn export(State(shared): State<Arc<Shared>>, Path(id): Path<Str
             let advice = "read it by /api/spectra/counts, or describe it with fewer bins";
             return Err(too_much(format!("{bins} bins are too many for JSON"), advice));
         }
-        make(&set, id)
-            .map(|value| value.to_string())
-            .map_err(|error| Refusal::not_found(error.to_string(), ""))
+        make(&set, id).map_err(|error| Refusal::not_found(error.to_string(), ""))
     });
     let headers =
         [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_DISPOSITION, named)];

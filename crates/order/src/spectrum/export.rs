@@ -7,6 +7,9 @@
 //! UHI: the serialisation schema of scikit-hep's Universal Histogram Interface, version 1. ROOT: an object of class `TH1D` or `TH2D` as
 //! TBufferJSON writes it; bins are numbered from 1, and bin 0 and the last are underflow and overflow.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::axis::Axis;
@@ -14,12 +17,37 @@ use super::catalogue::Info;
 use super::set::{SpectrumSet, Totals};
 use super::settings::SpectrumError;
 
+/// A spectrum as UHI says it, but for the counts as they are: as a tree of JSON, those of a run would take many times their memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UhiHistogram {
+    uhi_schema: u32,
+    writer_info: Value,
+    axes: Value,
+    storage: UhiStorage,
+    metadata: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct UhiStorage {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    values: UhiCounts,
+}
+
+/// UHI counts the last axis fastest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum UhiCounts {
+    Line(Vec<u64>),
+    Plane(Vec<Vec<u64>>),
+}
+
 impl SpectrumSet {
     /// One spectrum as UHI says it.
     ///
     /// # Errors
     /// When there is none of this number.
-    pub fn uhi(&self, id: u32) -> Result<Value, SpectrumError> {
+    pub fn uhi(&self, id: u32) -> Result<UhiHistogram, SpectrumError> {
         let mut counts = Vec::new();
         let totals = self.read(id, &mut counts)?;
         let info = self.info(id)?;
@@ -32,26 +60,26 @@ impl SpectrumSet {
             })
         };
         let values = match info.axes.len() {
-            1 => Value::from_iter(std::iter::once(totals.below).chain(counts).chain([totals.above])),
+            1 => UhiCounts::Line(std::iter::once(totals.below).chain(counts).chain([totals.above]).collect()),
             _ => {
-                // UHI counts the last axis fastest, we the first.
+                // We count the first axis fastest.
                 let (columns, rows) = (info.axes[0].bins as usize, info.axes[1].bins as usize);
-                let column = |x: usize| Value::from_iter((0..rows).map(|y| counts[y * columns + x]));
-                Value::from_iter((0..columns).map(column))
+                let column = |x: usize| (0..rows).map(|y| counts[y * columns + x]).collect();
+                UhiCounts::Plane((0..columns).map(column).collect())
             }
         };
-        Ok(json!({
-            "uhi_schema": 1,
-            "writer_info": { "thalweg": { "version": env!("CARGO_PKG_VERSION") } },
-            "axes": info.axes.iter().map(axis).collect::<Vec<_>>(),
-            "storage": { "type": "int", "values": values },
-            "metadata": metadata(info, totals),
-        }))
+        Ok(UhiHistogram {
+            uhi_schema: 1,
+            writer_info: json!({ "thalweg": { "version": env!("CARGO_PKG_VERSION") } }),
+            axes: info.axes.iter().map(axis).collect(),
+            storage: UhiStorage { kind: "int", values },
+            metadata: metadata(info, totals),
+        })
     }
 
     /// Spectra that anything was filled into, by name, as UHI says it: those of one axis first, and no more than `most_bins` bins together,
     /// since every bin is a number in words.
-    pub fn all_uhi(&self, most_bins: usize) -> Value {
+    pub fn all_uhi(&self, most_bins: usize) -> BTreeMap<String, UhiHistogram> {
         let filled = |info: &&Info| self.totals(info.id).is_ok_and(|totals| totals.entries > 0);
         let mut spectra: Vec<&Info> = self.spectra().iter().filter(filled).collect();
         spectra.sort_by_key(|info| info.axes.len());
@@ -64,7 +92,7 @@ impl SpectrumSet {
             let place = serde_json::to_value(info.at).ok()?.as_str()?.to_owned();
             Some((format!("{} ({place})", info.name), self.uhi(info.id).ok()?))
         };
-        Value::Object(fitting.filter_map(named).collect())
+        fitting.filter_map(named).collect()
     }
 
     /// One spectrum as ROOT says it.

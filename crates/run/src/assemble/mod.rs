@@ -253,8 +253,8 @@ impl Files {
             cut_short: made.cut_short,
             multiplicity: made.multiplicity.to_vec(),
         });
-        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).to_string();
-        self.record.documents.push(self.directory.write_spectra(spectra.as_bytes())?);
+        let spectra = serde_json::to_vec(&observed.spectra.all_uhi(MOST_BINS_SAVED)).unwrap_or_default();
+        self.record.documents.push(self.directory.write_spectra(&spectra)?);
         Ok(())
     }
 

@@ -84,7 +84,7 @@ pub const RUNS: &[(&str, Run)] = &[
 
 /// A run that does not come to its end has failed.
 const LIMIT: EndWhen = EndWhen { seconds: Some(30.0), hits: None, events: None };
-const HITS: EndWhen = EndWhen { hits: Some(140_000), ..LIMIT };
+const HITS: EndWhen = EndWhen { hits: Some(50_000), ..LIMIT };
 /// The run ends with its triggers.
 const TRIGGERS: EndWhen = LIMIT;
 const SOON: &str = "[build]\nage_ms = 20\n";
@@ -95,7 +95,9 @@ const BOARDS: &str = "format = \"sitcp\"\nboards = 3\nprofile = \"recbe\"\nnamed
 const FRAGMENT_TABLES: &str = "\"events\", \"fragments\", \"raw\"";
 
 fn source(name: &str, keys: &str, emulate: &str, faults: &str) -> String {
-    format!("[[source]]\nname = \"{name}\"\nurl = \"emulate://\"\n{keys}{faults}[source.emulate]\n{emulate}")
+    format!(
+        "[[source]]\nname = \"{name}\"\nurl = \"emulate://\"\nmemory_bytes = 33_554_432\n{keys}{faults}[source.emulate]\n{emulate}"
+    )
 }
 
 fn digitizer(name: &str, board: u16, faults: &str) -> String {
@@ -134,7 +136,7 @@ fn hits(sources: &str) -> Result<(), String> {
     recorded(
         &(sources.to_owned() + physics),
         "\"hits\", \"extras\", \"waveforms\", \"raw\"",
-        EndWhen { hits: Some(140_000), ..LIMIT },
+        EndWhen { hits: Some(50_000), ..LIMIT },
     )
 }
 
