@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 
 use thalweg_data::hit::{Extra, Hit, Signal, Statistics};
-use thalweg_data::{Hits, LossReason, Mark, SnapshotNumber, SourceId, Tally, Unit};
+use thalweg_data::{Hits, LossReason, Mark, Noted, SnapshotNumber, SourceId, Tally, Unit};
 
 use crate::error::OrderError;
 use crate::held::{Queue, RepairBoth, Stock, batch_bytes, count_extras, extra_rows, flag_late};
@@ -133,8 +133,6 @@ pub struct TimeOrder {
     released_at: Mark,
     moved_by: (SourceId, Mark),
     pushed_since: usize,
-    /// Hits that came late and were kept.
-    late_kept: u64,
     due: bool,
     end_given: bool,
     newest: Option<(Mark, SourceId)>,
@@ -174,7 +172,6 @@ impl TimeOrder {
             released_at: Mark(0),
             moved_by: (SourceId(0), Mark(0)),
             pushed_since: 0,
-            late_kept: 0,
             due: false,
             end_given: false,
             newest: None,
@@ -290,7 +287,7 @@ impl TimeOrder {
         match self.settings.late {
             Late::Drop => source.tally.lost(LossReason::Late, Unit::Hits, late as u64),
             Late::Keep => {
-                self.late_kept += late as u64;
+                source.tally.noted(Noted::Late, Unit::Hits, late as u64);
                 flag_late(&mut batch.hits[..late]);
                 let rows = extra_rows(batch, late_extras);
                 self.late[id.index()].push_copy(&batch.hits[..late], rows, self.batch_hits, &mut self.stock);
@@ -448,13 +445,8 @@ impl TimeOrder {
         source.held_bytes = queues.iter().map(|queue| queue.bytes()).sum();
     }
 
-    /// Hits that came after their place in the order had passed and were kept, flagged
-    /// [`LATE`](thalweg_data::Flags::LATE). Those that were not kept are in the tallies as lost.
-    pub fn late_kept(&self) -> u64 {
-        self.late_kept
-    }
-
-    /// What became of one source's hits: in = out + lost + held, at any time between calls. For the books of a snapshot,
+    /// What became of one source's hits: in = out + lost + held, with those that came after their place in the order had passed and
+    /// were kept, flagged [`LATE`](thalweg_data::Flags::LATE), as noted, at any time between calls. For the books of a snapshot,
     /// read it after the push that brought the marker and before the next pull.
     ///
     /// # Panics

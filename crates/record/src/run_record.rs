@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use thalweg_data::ledger::{AccountBook, LossReport};
+use thalweg_data::ledger::{AccountBook, LossReport, UnitCounts};
 use thalweg_data::topology::Topology;
-use thalweg_data::{Books, LossReason, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Books, LossReason, Noted, SourceId, Stage, Tally, Unit};
 
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
@@ -181,6 +181,9 @@ pub struct EntriesRecord {
     pub held: u64,
     /// Lost, by reason.
     pub lost: BTreeMap<String, u64>,
+    /// Told beside what became of them: late but kept, unseen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub noted: BTreeMap<String, u64>,
 }
 
 impl RunRecord {
@@ -259,16 +262,42 @@ impl RunRecord {
     }
 }
 
+impl EntriesRecord {
+    /// The same as the ledger has it; what a newer program has counted and this one does not know is left out.
+    fn counts(&self) -> UnitCounts {
+        let lost = self.lost.iter().filter_map(|(word, count)| Some((LossReason::from_word(word)?, *count)));
+        let noted = self.noted.iter().filter_map(|(word, count)| Some((Noted::from_word(word)?, *count)));
+        let EntriesRecord { input, output, overhead, filtered, held, .. } = *self;
+        UnitCounts { input, output, overhead, filtered, held, lost: lost.collect(), noted: noted.collect() }
+    }
+}
+
 impl RunRecord {
     /// What was lost, as people read it; `None` of a run that has no books yet.
     pub fn loss_report(&self) -> Option<LossReport> {
-        let books = self.ledger.as_ref()?.books();
+        let mut books = self.ledger.as_ref()?.books();
+        self.enter_unseen(&mut books);
         let keeps = |table: Table| self.tables.iter().any(|found| found.table == table.word());
         let is_sliced = |own: &AccountBook| own.stage == Stage::TimeSlice && own.counts(Unit::Hits);
         let slices_alone =
             !keeps(Table::Hits) && keeps(Table::Events) && books.accounts.iter().any(is_sliced);
         let kept_behind = if slices_alone { Stage::TimeSlice } else { Stage::Record };
-        Some(LossReport::of(&books, kept_behind, self.detail_count("triggers_unseen")))
+        Some(LossReport::of(&books, kept_behind))
+    }
+
+    /// Older runs have the number of unseen triggers beside their books.
+    fn enter_unseen(&self, books: &mut Books) {
+        let unseen = self.detail_count("triggers_unseen");
+        if unseen > 0 && books.triggers_unseen() == 0 {
+            let builds = |own: &&mut AccountBook| own.stage == Stage::Build && own.counts(Unit::Events);
+            let noted = UnitCounts { noted: vec![(Noted::Unseen, unseen)], ..UnitCounts::default() };
+            books
+                .accounts
+                .iter_mut()
+                .filter(builds)
+                .take(1)
+                .for_each(|own| own.tally.restore(Unit::Events, &noted));
+        }
     }
 
     /// Losses that are not in the books: hits recorded late, triggers that came from no board, bytes that could not be read.
@@ -323,14 +352,7 @@ impl LedgerRecord {
             });
             let AccountBook { units, tally, .. } = &mut books.accounts[place];
             *units |= 1 << unit as u32;
-            tally.input(unit, row.input);
-            tally.output(unit, row.output);
-            tally.overhead(unit, row.overhead);
-            tally.filtered(unit, row.filtered);
-            tally.set_held(unit, row.held);
-            for (reason, count) in &row.lost {
-                LossReason::from_word(reason).into_iter().for_each(|reason| tally.lost(reason, unit, *count));
-            }
+            tally.restore(unit, &row.counts());
         }
         books.accounts.sort_by_key(|account| (account.source, account.stage));
         books

@@ -111,9 +111,9 @@ impl Roster {
         grouped.losses_of(knows)
     }
 
-    /// Losses as people read them, of these books or of grouped ones; `unseen` triggers came from no board.
-    pub(crate) fn loss_report(&self, books: &Books, unseen: u64) -> LossReport {
-        LossReport::of(books, self.hits_end(), unseen)
+    /// Losses as people read them, of these books or of grouped ones.
+    pub(crate) fn loss_report(&self, books: &Books) -> LossReport {
+        LossReport::of(books, self.hits_end())
     }
 
     /// Events on file: those that were built or, of a run that builds none, those that were made of hits.

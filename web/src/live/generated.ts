@@ -162,6 +162,8 @@ export interface Entries {
   in: number;
   /** Lost, by reason. */
   lost: Record<string, number>;
+  /** Told beside what became of them: late but kept, unseen. */
+  noted?: Record<string, number>;
   /** Passed on. */
   out: number;
   /** Framing that has done its work. */

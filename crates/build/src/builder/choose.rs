@@ -4,7 +4,7 @@
 //!  rows, oldest first ─► complete · of age · in the way · over ─► chosen, dropped, or the end of the run
 //! ```
 
-use thalweg_data::{Closing, LossReason, Mark, SourceId, Unit};
+use thalweg_data::{Closing, LossReason, Mark, Noted, SourceId, Unit};
 
 use super::rows::Row;
 use super::settings::{Full, Incomplete};
@@ -57,16 +57,36 @@ impl Builder {
                     break;
                 }
             }
-            self.rows.close(trigger, false);
+            self.rows.close(trigger);
             self.rows.pass_to(trigger + 1);
         }
         self.pass_holes();
         let moved = self.rows.base != base_before;
+        let unseen = self.rows.take_unseen();
+        if unseen > 0 {
+            self.books.events.noted(Noted::Unseen, Unit::Events, unseen);
+        }
+        if self.phase == Phase::Ending && self.rows.open() == 0 && self.chosen.is_empty() {
+            self.check_numbers();
+        }
         if moved {
             self.short_of_links = false;
             self.update_room();
         }
         moved || dropped || !self.chosen.is_empty()
+    }
+
+    /// At the end every trigger from the first to the last has left as an event, was dropped, or was heard of by nobody.
+    fn check_numbers(&self) {
+        let events = &self.books.events;
+        let left: u64 = self.closings.iter().sum();
+        let dropped = events.total_lost(LossReason::Incomplete, Unit::Events);
+        let unseen = events.total_noted(Noted::Unseen, Unit::Events);
+        debug_assert_eq!(
+            self.rows.heard_span(),
+            left + dropped + unseen,
+            "from the first trigger to the last"
+        );
     }
 
     /// Complete events in the order in which they became so, where that will do.
@@ -77,7 +97,7 @@ impl Builder {
             let row = *self.rows.get(trigger);
             if trigger >= self.rows.base && row.answers as usize == self.sources.len() {
                 self.leave(trigger, row, Closing::Complete);
-                self.rows.close(trigger, true);
+                self.rows.close(trigger);
             }
         }
     }
@@ -90,6 +110,7 @@ impl Builder {
     /// Moves the base over holes and events that have left, as far as that is asked for or nothing can be missed by it.
     fn pass_holes(&mut self) {
         let behind = self.rows.highest.saturating_sub(self.settings.depth as u64 / 2);
+        let behind = if self.phase == Phase::Ending { self.rows.highest } else { behind };
         let wanted = self.pressure.max(behind);
         let until = self.rows.first_open().map_or(wanted, |open| open.min(wanted));
         if until > self.rows.base {

@@ -12,7 +12,7 @@ use thalweg_data::Mark;
 pub(super) struct Row {
     /// When its first fragment arrived.
     pub first_arrival: Mark,
-    /// Sources that have answered; 0 of a hole, [`CLOSED`] of an event that left before its turn.
+    /// Sources that have answered; 0 of a hole, [`CLOSED`] of an event that has left.
     pub answers: u32,
     /// Slices beyond one for each fragment; wraps below 0 where fragments are empty.
     pub chained: u32,
@@ -42,6 +42,12 @@ pub(super) struct Rows {
     open: usize,
     /// Rows that have become open since it was asked.
     opened: u64,
+    /// The first and the last trigger that anybody has answered.
+    heard: Option<(u64, u64)>,
+    /// Holes between these that were passed since it was asked.
+    unseen: u64,
+    /// Numbers that the window has left out, behind the last trigger that anybody has answered.
+    skipped: u64,
 }
 
 impl Rows {
@@ -54,6 +60,9 @@ impl Rows {
             highest: 0,
             open: 0,
             opened: 0,
+            heard: None,
+            unseen: 0,
+            skipped: 0,
         }
     }
 
@@ -77,25 +86,32 @@ impl Rows {
             self.opened += 1;
             self.oldest = self.oldest.min(trigger);
             self.highest = self.highest.max(trigger + 1);
+            self.unseen += std::mem::take(&mut self.skipped);
+            let (first, last) = self.heard.unwrap_or((trigger, trigger));
+            self.heard = Some((first.min(trigger), last.max(trigger)));
         }
         row.answers += 1;
         row.chained = row.chained.wrapping_add(chained);
         row.answers
     }
 
-    /// Closes an open row: its fragments leave. When it is left before its turn the row remembers.
-    pub fn close(&mut self, trigger: u64, before_its_turn: bool) {
+    /// Closes an open row: its fragments leave. Until it is passed the row remembers.
+    pub fn close(&mut self, trigger: u64) {
         self.open -= 1;
-        let answers = if before_its_turn { CLOSED } else { 0 };
-        self.rows[(trigger & self.mask) as usize] = Row { answers, ..Row::default() };
+        self.rows[(trigger & self.mask) as usize] = Row { answers: CLOSED, ..Row::default() };
     }
 
     /// Moves the window up to `base`. Whatever it passes is closed, or a hole.
     pub fn pass_to(&mut self, base: u64) {
+        let first_heard = self.heard.map_or(u64::MAX, |(first, _)| first);
         for trigger in self.base..base.min(self.highest) {
             let row = &mut self.rows[(trigger & self.mask) as usize];
             debug_assert!(!row.is_open(), "an open event is not passed");
+            self.unseen += u64::from(row.answers == 0 && trigger > first_heard);
             *row = Row::default();
+        }
+        if self.heard.is_some() {
+            self.skipped += base.saturating_sub(self.highest.max(self.base));
         }
         self.base = self.base.max(base);
         self.highest = self.highest.max(self.base);
@@ -110,6 +126,16 @@ impl Rows {
     /// Rows that have become open since this was asked last.
     pub fn take_opened(&mut self) -> u64 {
         std::mem::take(&mut self.opened)
+    }
+
+    /// Triggers that nobody has answered, between others that were: those that were passed since this was asked last.
+    pub fn take_unseen(&mut self) -> u64 {
+        std::mem::take(&mut self.unseen)
+    }
+
+    /// How many numbers there are from the first trigger that anybody has answered to the last.
+    pub fn heard_span(&self) -> u64 {
+        self.heard.map_or(0, |(first, last)| last - first + 1)
     }
 
     /// The first open trigger, if any.
@@ -128,7 +154,8 @@ impl Rows {
     pub fn start(&mut self, base: u64) {
         self.rows.fill(Row::default());
         (self.base, self.oldest, self.highest) = (base, base, base);
-        (self.open, self.opened) = (0, 0);
+        (self.open, self.opened, self.heard) = (0, 0, None);
+        (self.unseen, self.skipped) = (0, 0);
     }
 }
 
@@ -143,10 +170,23 @@ mod tests {
         assert_eq!(rows.answer(103, 0, Mark(7)), 1);
         assert_eq!(rows.answer(103, 2, Mark(9)), 2);
         assert_eq!((rows.first_open(), rows.highest, rows.get(103).first_arrival), (Some(103), 104, Mark(7)));
-        rows.close(103, false);
+        rows.close(103);
         rows.pass_to(104);
         assert_eq!((rows.first_open(), rows.open(), rows.base), (None, 0, 104));
         assert_eq!(rows.answer(119, 0, Mark(9)), 1);
         assert_eq!(rows.get(119).chained, 0);
+        assert_eq!(
+            rows.take_unseen(),
+            0,
+            "what lies before the first one is not known, and what lies behind 103 may come"
+        );
+        rows.close(119);
+        rows.pass_to(130);
+        assert_eq!(rows.take_unseen(), 15, "behind the last one nothing is known");
+        assert_eq!(rows.answer(132, 0, Mark(9)), 1);
+        assert_eq!(rows.take_unseen(), 10);
+        rows.close(132);
+        rows.pass_to(133);
+        assert_eq!((rows.take_unseen(), rows.heard_span()), (2, 3 + 15 + 12));
     }
 }

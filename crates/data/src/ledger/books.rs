@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::advice::Carrier;
 use super::tally::{Tally, entry};
-use super::words::{LossReason, Quality, Stage, Unit};
+use super::words::{LossReason, Noted, Quality, Stage, Unit};
 use crate::batch::SourceId;
 use crate::topology::Topology;
 
@@ -119,6 +119,9 @@ pub struct Entries {
     pub held: u64,
     /// Lost, by reason.
     pub lost: BTreeMap<&'static str, u64>,
+    /// Told beside what became of them: late but kept, unseen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub noted: BTreeMap<&'static str, u64>,
 }
 
 impl AccountBook {
@@ -169,6 +172,16 @@ impl Books {
     pub fn total_lost(&self, unit: Unit, on_the_way: impl Fn(Stage) -> bool) -> u64 {
         let accounts = self.accounts.iter().filter(|account| on_the_way(account.stage));
         accounts.map(|account| account.tally.total_lost_any(unit)).sum()
+    }
+
+    /// Whether any source has an account at a stage.
+    pub fn has(&self, stage: Stage) -> bool {
+        self.of_stage(stage).next().is_some()
+    }
+
+    /// The sum over all accounts of what is told beside.
+    pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
+        self.accounts.iter().map(|account| account.tally.total_noted(what, unit)).sum()
     }
 
     /// The accounts of one source, in path order.
@@ -273,6 +286,11 @@ impl Books {
             lost: LossReason::ALL
                 .iter()
                 .map(|reason| (reason.word(), account.tally.total_lost(*reason, unit)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            noted: Noted::ALL
+                .iter()
+                .map(|what| (what.word(), account.tally.total_noted(*what, unit)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
         };

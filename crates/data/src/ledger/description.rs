@@ -1,13 +1,13 @@
 //! What the cells of a ledger's file mean, as the file itself says.
 //!
 //! ```text
-//!  words of a file: stages, units, reasons ─► Words: where each of its cells belongs among those of this program
+//!  words of a file: stages, units, reasons, notes ─► Words: where each of its cells belongs among those of this program
 //! ```
 
 use serde::{Deserialize, Serialize};
 
 use super::tally::{ROW, entry};
-use super::words::{LossReason, Stage, Unit};
+use super::words::{LossReason, Noted, Stage, Unit};
 use crate::topology::Topology;
 
 /// What stands behind the counters of a file.
@@ -16,6 +16,9 @@ pub(super) struct Description {
     stages: Vec<String>,
     units: Vec<String>,
     reasons: Vec<String>,
+    /// Older files have none.
+    #[serde(default)]
+    notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
 }
@@ -38,6 +41,7 @@ impl Description {
             stages: words(&Stage::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
             units: words(&Unit::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
             reasons: words(&LossReason::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
+            notes: words(&Noted::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
             topology: topology.cloned(),
         }
     }
@@ -50,14 +54,24 @@ impl Description {
 impl Words {
     /// Those of this program.
     pub fn ours() -> Words {
-        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), LossReason::ALL)
+        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), LossReason::ALL, Noted::ALL)
+    }
+
+    /// Those of a file without a description: nothing was noted in its time.
+    pub fn legacy() -> Words {
+        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), LossReason::ALL, &[])
+    }
+
+    /// Stages, and cells of an account.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.stages.len(), self.cells.len())
     }
 
     /// Those of a file with so many stages and cells.
     ///
     /// # Errors
     /// Names the first word that this program does not know.
-    pub fn of(description: &Description, (stages, cells): (usize, usize)) -> Result<Words, String> {
+    pub fn of(description: &Description, shape: (usize, usize)) -> Result<Words, String> {
         fn known<T>(words: &[String], find: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
             let each = words.iter().map(|word| {
                 find(word).ok_or_else(|| {
@@ -68,17 +82,19 @@ impl Words {
         }
         let own = known(&description.stages, Stage::from_word)?;
         let units = known(&description.units, Unit::from_word)?;
-        let words = Words::by_place(own, units, &known(&description.reasons, LossReason::from_word)?);
-        match (words.stages.len(), words.cells.len()) == (stages, cells) {
+        let reasons = known(&description.reasons, LossReason::from_word)?;
+        let notes = known(&description.notes, Noted::from_word)?;
+        let words = Words::by_place(own, units, &reasons, &notes);
+        match words.shape() == shape {
             true => Ok(words),
-            false => Err(format!("{stages} stages and {cells} cells, and its description has others")),
+            false => Err(format!("{} stages and {} cells, and its description has others", shape.0, shape.1)),
         }
     }
 
-    fn by_place(stages: Vec<Stage>, units: Vec<Unit>, reasons: &[LossReason]) -> Words {
-        let entries =
-            (0..entry::FIRST_LOSS).chain(reasons.iter().map(|reason| entry::FIRST_LOSS + *reason as usize));
-        let entries: Vec<usize> = entries.collect();
+    fn by_place(stages: Vec<Stage>, units: Vec<Unit>, reasons: &[LossReason], notes: &[Noted]) -> Words {
+        let reasons = reasons.iter().map(|reason| entry::FIRST_LOSS + *reason as usize);
+        let notes = notes.iter().map(|what| entry::FIRST_NOTE + *what as usize);
+        let entries: Vec<usize> = (0..entry::FIRST_LOSS).chain(reasons).chain(notes).collect();
         let row = |unit: &Unit| {
             let first = *unit as usize * ROW;
             entries.iter().map(move |entry| first + entry).collect::<Vec<_>>()

@@ -4,7 +4,7 @@
 //!  64 B header: "THALEDGR", version, sources, stages, cells per account, bytes of the description
 //!  64 B per source: its name
 //!  per (source, stage): 64 B (which units are counted), then the cells, u64 in native order
-//!  description, JSON: the words for stages, units and reasons in the order of the cells, and the topology
+//!  description, JSON: the words for stages, units, reasons and notes in the order of the cells, and the topology
 //! ```
 //! So a file can be read by a program that knows other reasons. Version 1 had no description, and is read where its cells are these.
 
@@ -315,7 +315,7 @@ fn read_books(bytes: &[u8]) -> Result<Books, String> {
         return Err(foreign());
     }
     let (described, topology) = match word(1) {
-        LEGACY_VERSION if (stages, cells) == (Stage::COUNT, CELLS) => (Words::ours(), None),
+        LEGACY_VERSION if (stages, cells) == Words::legacy().shape() => (Words::legacy(), None),
         VERSION => {
             let text = bytes
                 .get(accounts * 8..)

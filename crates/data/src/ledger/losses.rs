@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::books::{AccountBook, Books, Loss};
-use super::words::{LossReason, Quality, Stage, Unit};
+use super::words::{LossReason, Noted, Quality, Stage, Unit};
 use crate::batch::SourceId;
 
 /// So many of one unit, of how many.
@@ -241,10 +241,9 @@ impl fmt::Display for LossKind {
 
 impl LossReport {
     /// Every loss in these books. `kept_behind` is the stage behind which hits are kept: what another branch loses of them, it
-    /// loses of its own. `unseen` is how many triggers between the first event and the last came from no board, which no book
-    /// has; it matters where the trigger and its boards do not report their totals.
-    pub fn of(books: &Books, kept_behind: Stage, unseen: u64) -> LossReport {
-        let events = events(books, unseen);
+    /// loses of its own.
+    pub fn of(books: &Books, kept_behind: Stage) -> LossReport {
+        let events = events(books);
         let mut sums: [(Unit, Option<Counted>); 3] =
             [(Unit::Hits, None), (Unit::Fragments, None), (Unit::Events, events)];
         // Fragments of triggers that nobody has seen are those of unseen events.
@@ -362,17 +361,33 @@ fn coarse(accounts: &[AccountBook], finer: Unit) -> [(u64, u64); COARSE.len()] {
     })
 }
 
+impl Books {
+    /// Triggers between others that made events, and of which no board was heard: by whoever builds what is recorded. A time slice
+    /// without anything in it is no event that anybody has lost.
+    pub fn triggers_unseen(&self) -> u64 {
+        let records =
+            |source| self.account(Stage::Record, source).is_some_and(|account| account.counts(Unit::Events));
+        let builders =
+            self.accounts.iter().filter(|account| account.stage == Stage::Build && records(account.source));
+        match self.has(Stage::TimeSlice) {
+            true => 0,
+            false => builders.map(|account| account.tally.total_noted(Noted::Unseen, Unit::Events)).sum(),
+        }
+    }
+}
+
 /// Events that were begun and are not on file. Triggers that were refused were never begun.
-fn events(books: &Books, unseen: u64) -> Option<Counted> {
+fn events(books: &Books) -> Option<Counted> {
     let is_of_hits = |account: &&AccountBook| books.account(Stage::Coincide, account.source).is_some();
     let own = || books.accounts.iter().filter(|account| account.counts(Unit::Events) && !is_of_hits(account));
     let at = |stage| own().filter(move |account| account.stage == stage);
     let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| why != LossReason::Busy)).sum();
     let kept: u64 = at(Stage::Record).map(|account| account.tally.total_output(Unit::Events)).sum();
-    // A time slice without anything in it is no event that anybody has lost.
-    let is_sliced = books.accounts.iter().any(|account| account.stage == Stage::TimeSlice);
-    let is_reported = at(Stage::Trigger).next().is_some();
-    let unseen = if is_reported || is_sliced { (0, 0) } else { (unseen, kept + lost + unseen) };
+    let unseen = match books.triggers_unseen() {
+        // The trigger's own count says more.
+        _ if at(Stage::Trigger).next().is_some() => (0, 0),
+        unseen => (unseen, kept + lost + unseen),
+    };
     let has_any = at(Stage::Record).next().is_some() || lost > 0;
     has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
 }
@@ -407,7 +422,7 @@ mod tests {
 
     #[test]
     fn lost_frames_leave_the_number_of_lost_hits_unknown_with_its_bound() {
-        let report = LossReport::of(&books(&LOST_FRAMES), Stage::Record, 0);
+        let report = LossReport::of(&books(&LOST_FRAMES), Stage::Record);
         assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)");
         let hits = report.total(Unit::Hits).expect("the run has hits");
         assert_eq!((hits.quality, hits.known.count, hits.is_none()), (Quality::Unknown, 0, false));
@@ -423,7 +438,7 @@ mod tests {
             tally.output(Unit::Hits, 1_000_000);
             tally.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
         }));
-        assert_eq!(LossReport::of(&books(&accounts), Stage::Record, 0).text(), "hits lost: 20000 (2.0 %)");
+        assert_eq!(LossReport::of(&books(&accounts), Stage::Record).text(), "hits lost: 20000 (2.0 %)");
     }
 
     #[test]
@@ -443,7 +458,6 @@ mod tests {
                 (Stage::Decode, &[Unit::Hits], |tally| tally.output(Unit::Hits, 90)),
             ]),
             Stage::Record,
-            0,
         );
         assert_eq!(report.text(), "no hits lost");
         assert_eq!(report.kinds.len(), 2, "they are listed all the same: {report:#?}");
@@ -461,7 +475,6 @@ mod tests {
                 (Stage::Record, &[Unit::Events], |tally| tally.output(Unit::Events, 146)),
             ]),
             Stage::Record,
-            0,
         );
         assert_eq!(report.text(), "no events lost");
         let kind = report.kinds[0].to_string();
@@ -479,7 +492,7 @@ mod tests {
             tally.input(Unit::Datagrams, 100);
             tally.lost(LossReason::NoBlock, Unit::Datagrams, 3);
         });
-        let by_number = LossReport::of(&books(&[missed, dropped]), Stage::Record, 0);
+        let by_number = LossReport::of(&books(&[missed, dropped]), Stage::Record);
         assert_eq!(by_number.text(), "fragments lost: 3 (3.0 %)");
         // The sender knows of triggers that no board has answered, too.
         let sent: Counting = (Stage::Sender, &[Unit::Fragments], |tally| {
@@ -487,7 +500,7 @@ mod tests {
             tally.output(Unit::Fragments, 97);
             tally.lost(LossReason::NeverReceived, Unit::Fragments, 303);
         });
-        let by_sender = LossReport::of(&books(&[sent, missed, dropped]), Stage::Record, 0);
+        let by_sender = LossReport::of(&books(&[sent, missed, dropped]), Stage::Record);
         assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
     }
 
@@ -503,7 +516,7 @@ mod tests {
             tally.output(Unit::Bytes, 4000);
             tally.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
         });
-        let report = LossReport::of(&books(&[missed, unread]), Stage::Record, 0);
+        let report = LossReport::of(&books(&[missed, unread]), Stage::Record);
         assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≈ 20.0 %)");
     }
 
@@ -513,7 +526,11 @@ mod tests {
         let found: Counting = (Stage::Unpack, &[Unit::Fragments], |tally| {
             tally.output(Unit::Fragments, 581);
         });
-        let report = LossReport::of(&books(&[found, recorded]), Stage::Record, 419);
+        let built: Counting = (Stage::Build, &[Unit::Events], |tally| {
+            tally.output(Unit::Events, 581);
+            tally.noted(Noted::Unseen, Unit::Events, 419);
+        });
+        let report = LossReport::of(&books(&[found, built, recorded]), Stage::Record);
         assert_eq!(
             report.text(),
             "fragments lost: unknown, 419 triggers unseen (41.9 %); events lost: unknown, 419 triggers unseen (41.9 %)"

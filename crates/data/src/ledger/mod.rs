@@ -40,5 +40,5 @@ pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use file::{Account, Ledger, LedgerError};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount};
-pub use tally::Tally;
-pub use words::{LossReason, Quality, Stage, Unit};
+pub use tally::{Tally, UnitCounts};
+pub use words::{LossReason, Noted, Quality, Stage, Unit};

@@ -1,6 +1,6 @@
 //! The running count of one stage for one source: plain numbers, one writer.
 
-use super::words::{LossReason, Unit};
+use super::words::{LossReason, Noted, Unit};
 use crate::prefetch::prefetch;
 
 /// Places of the entries of one unit within its row.
@@ -11,10 +11,11 @@ pub(super) mod entry {
     pub const FILTERED: usize = 3;
     pub const HELD: usize = 4;
     pub const FIRST_LOSS: usize = 5;
+    pub const FIRST_NOTE: usize = FIRST_LOSS + super::LossReason::COUNT;
 }
 
 /// Entries per unit.
-pub(super) const ROW: usize = entry::FIRST_LOSS + LossReason::COUNT;
+pub(super) const ROW: usize = entry::FIRST_NOTE + Noted::COUNT;
 /// Cells of a whole tally.
 pub(super) const CELLS: usize = ROW * Unit::COUNT;
 const MASK_WORDS: usize = CELLS.div_ceil(64);
@@ -31,6 +32,25 @@ pub struct Tally {
     cells: [u64; CELLS],
     /// Which cells were ever written: publishing touches those alone.
     used: [u64; MASK_WORDS],
+}
+
+/// All counts of one unit, as a file has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnitCounts {
+    /// Came in.
+    pub input: u64,
+    /// Passed on.
+    pub output: u64,
+    /// Framing that has done its work.
+    pub overhead: u64,
+    /// Left out on request.
+    pub filtered: u64,
+    /// In the stage's containers.
+    pub held: u64,
+    /// Lost, by reason.
+    pub lost: Vec<(LossReason, u64)>,
+    /// Told beside what became of them.
+    pub noted: Vec<(Noted, u64)>,
 }
 
 impl Default for Tally {
@@ -88,6 +108,14 @@ impl Tally {
     pub fn lost(&mut self, reason: LossReason, unit: Unit, count: u64) {
         counted_here!(count);
         self.add(unit, entry::FIRST_LOSS + reason as usize, count);
+    }
+
+    /// Is told beside what became of it: no part of any sum.
+    #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn noted(&mut self, what: Noted, unit: Unit, count: u64) {
+        counted_here!(count);
+        self.add(unit, entry::FIRST_NOTE + what as usize, count);
     }
 
     /// Some of what was lost for one reason was lost for another: it is counted there instead. What is counted here stays
@@ -149,6 +177,25 @@ impl Tally {
         }
     }
 
+    /// Counts of a unit again that were counted elsewhere, as a file has them.
+    pub fn restore(&mut self, unit: Unit, counts: &UnitCounts) {
+        let UnitCounts { input, output, overhead, filtered, held, lost, noted } = counts;
+        let fixed = [
+            (entry::IN, input),
+            (entry::OUT, output),
+            (entry::OVERHEAD, overhead),
+            (entry::FILTERED, filtered),
+            (entry::HELD, held),
+        ];
+        fixed.into_iter().for_each(|(entry, count)| self.add(unit, entry, *count));
+        for (reason, count) in lost {
+            self.add(unit, entry::FIRST_LOSS + *reason as usize, *count);
+        }
+        for (what, count) in noted {
+            self.add(unit, entry::FIRST_NOTE + *what as usize, *count);
+        }
+    }
+
     /// Total that came in.
     pub fn total_input(&self, unit: Unit) -> u64 {
         self.cell(unit, entry::IN)
@@ -167,6 +214,11 @@ impl Tally {
     /// Total lost for any reason.
     pub fn total_lost_any(&self, unit: Unit) -> u64 {
         LossReason::ALL.iter().map(|reason| self.total_lost(*reason, unit)).sum()
+    }
+
+    /// Total that was told beside what became of it.
+    pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
+        self.cell(unit, entry::FIRST_NOTE + what as usize)
     }
 
     /// Total that was framing.
@@ -233,9 +285,11 @@ mod tests {
         tally.input(Unit::Hits, 10);
         tally.lost(LossReason::Late, Unit::Hits, 3);
         tally.output(Unit::Hits, 7);
+        tally.noted(Noted::Late, Unit::Hits, 2);
         assert_eq!(tally.total_input(Unit::Hits), 10);
-        assert_eq!(tally.total_lost_any(Unit::Hits), 3);
-        assert_eq!(tally.used_cells().count(), 3);
+        assert_eq!(tally.total_lost_any(Unit::Hits), 3, "what is noted is no loss");
+        assert_eq!(tally.total_noted(Noted::Late, Unit::Hits), 2);
+        assert_eq!(tally.used_cells().count(), 4);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The vocabulary of the books: stages, units, reasons, and how well a loss is known.
+//! The vocabulary of the books: stages, units, reasons, notes, and how well a loss is known.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -176,6 +176,16 @@ vocabulary! {
         /// What a raw recording has lost by damage, and its replay cannot give: found by the sequence numbers on both sides of the
         /// gap; of received bytes, those of the file, shared evenly between its sources, since nobody knows whose they were.
         RecordingDamaged = "recording_damaged",
+    }
+}
+
+vocabulary! {
+    /// What is told of data beside what became of them: no loss by itself, and no part of any sum.
+    Noted {
+        /// Came after its place in the time order had passed, and was kept, marked.
+        Late = "late",
+        /// Between those that were seen, by their numbers, and came from nobody: what was lost with them is not known.
+        Unseen = "unseen",
     }
 }
 

@@ -4,6 +4,8 @@
 //!  order, board0, hits: in 50, out 45, late 2 ─► thalweg_input_hits_total{stage="order",source="board0",unit="hits"} 50, …
 //! ```
 
+use std::collections::BTreeMap;
+
 use thalweg_data::Unit;
 use thalweg_data::ledger::Entries;
 
@@ -18,6 +20,7 @@ struct Names {
     filtered: &'static str,
     held: &'static str,
     lost: &'static str,
+    noted: &'static str,
 }
 
 macro_rules! names {
@@ -30,6 +33,7 @@ macro_rules! names {
             filtered: concat!("thalweg_filtered_", $word),
             held: concat!("thalweg_held_", $word),
             lost: concat!("thalweg_lost_", $word),
+            noted: concat!("thalweg_noted_", $word),
         }),+]
     };
 }
@@ -58,16 +62,25 @@ pub(super) fn write(exposition: &mut Exposition, entries: &[Entries]) {
                 family.sample(&labels, count(entry) as f64);
             }
         }
-        let mut lost = exposition.family(names.lost, Kind::Counter, word, "Lost, by reason.");
-        for entry in of_unit() {
-            for (reason, count) in &entry.lost {
-                let labels = [
-                    ("stage", entry.stage.word()),
-                    ("source", &entry.source),
-                    ("unit", word),
-                    ("reason", reason),
-                ];
-                lost.sample(&labels, *count as f64);
+        type Counts = fn(&Entries) -> &BTreeMap<&'static str, u64>;
+        let named: [(&str, &str, &str, Counts); 2] = [
+            (names.lost, "reason", "Lost, by reason.", |entry| &entry.lost),
+            (names.noted, "what", "Told beside what became of them: late but kept, unseen.", |entry| {
+                &entry.noted
+            }),
+        ];
+        for (name, by, help, counts) in named {
+            let mut family = exposition.family(name, Kind::Counter, word, help);
+            for entry in of_unit() {
+                for (each, count) in counts(entry) {
+                    let labels = [
+                        ("stage", entry.stage.word()),
+                        ("source", &entry.source),
+                        ("unit", word),
+                        (by, each),
+                    ];
+                    family.sample(&labels, *count as f64);
+                }
             }
         }
     }

@@ -79,13 +79,6 @@ impl BuildLook {
         self.closed.iter().sum()
     }
 
-    /// Triggers between the first and the last event that made none, `dropped` apart: of these, no board was heard. Also those
-    /// that a number which jumped has left out.
-    pub fn unseen(&self, dropped: u64) -> u64 {
-        let (lowest, highest) = self.numbers.map_or((1, 0), |numbers| numbers);
-        (highest.wrapping_sub(lowest).wrapping_add(1)).saturating_sub(self.events() + dropped)
-    }
-
     /// Of these, events of which a source was missing.
     pub fn partial(&self) -> u64 {
         self.events() - self.closed[Closing::Complete as usize]

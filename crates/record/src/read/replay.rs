@@ -7,7 +7,8 @@
 //! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
 //! Where rows are missing in a recovered file, the next batch says so: the bytes on both sides do not follow each other.
 //! A file that is damaged and was not recovered ends its sources there, and what they would have given is counted as lost.
-//! No clock is read: the replay runs as fast as it is asked. When no block is free it waits, like the policy `hold`.
+//! No clock is read: the replay runs as fast as it is asked. When no block is free it waits, like the policy `hold`, and what it has of a
+//! batch waits with it: stages downstream decide by batches, and would decide otherwise by parts of one.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct RawReplay {
     /// Bytes that the recording has and that will not be given: it is damaged before them.
     unread_bytes: u64,
     room: Blocks,
+    /// What is read of a batch of datagrams whose rest waits for a block.
+    begun: Frames,
     mark: Mark,
     tally: Tally,
 }
@@ -97,6 +100,7 @@ impl RawReplay {
             interrupted: false,
             unread_bytes: 0,
             room,
+            begun: Frames::default(),
             mark: Mark::default(),
             tally: Tally::default(),
         })
@@ -221,9 +225,18 @@ impl RawReplay {
     }
 
     fn give_datagrams(&mut self, first: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
+        frames.slices.append(&mut self.begun.slices);
+        std::mem::swap(&mut frames.leases, &mut self.begun.leases);
         let mut next = Some(first);
         while let (Some(row), Some(batch), Some((_, reader))) = (next, &self.batch, &self.reader) {
-            let Some(writer) = self.room.writer_for(row.length()) else { break };
+            let Some(writer) = self.room.writer_for(row.length()) else {
+                if self.room.is_taken_by_others(frames.leases.len()) {
+                    self.begun.slices.append(&mut frames.slices);
+                    std::mem::swap(&mut frames.leases, &mut self.begun.leases);
+                    frames.header.end = false;
+                }
+                break;
+            };
             batch.payload(reader, &row, 0, &mut writer.tail()[..row.length()])?;
             let slice = writer.publish(row.length()).tagged(row.tag);
             frames.leases.add(writer.lease());
@@ -231,9 +244,13 @@ impl RawReplay {
             frames.header.end = row.flags & flag::END != 0;
             self.next_row += 1;
             next = self.next_of_same_batch();
-            self.count(row.length() as u64, u64::from(!slice.continues()));
         }
-        Ok(if frames.slices.is_empty() { Received::Full } else { Received::Data })
+        if frames.slices.is_empty() {
+            return Ok(Received::Full);
+        }
+        let datagrams = frames.slices.iter().filter(|slice| !slice.continues()).count();
+        self.count(frames.byte_count(), datagrams as u64);
+        Ok(Received::Data)
     }
 
     /// The source's next row, when it was received together with the one before it; it becomes the next to be given.
@@ -267,6 +284,12 @@ impl RawReplay {
 }
 
 impl Blocks {
+    /// Whether most blocks are elsewhere, so that waiting gives some, where `own` of them hold the beginning of a batch. Where the pool is
+    /// as small as a batch, its parts have to go on alone.
+    fn is_taken_by_others(&self, own: usize) -> bool {
+        matches!(self, Blocks::Datagrams { pool, .. } if 2 * own < pool.block_count())
+    }
+
     /// A block with room for `length` bytes.
     fn writer_for(&mut self, length: usize) -> Option<&mut BlockWriter> {
         let Blocks::Datagrams { pool, writer } = self else { return None };

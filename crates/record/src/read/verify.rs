@@ -449,7 +449,25 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
         compare_losses(report, ledger);
     }
     compare_amounts(report, ledger);
+    compare_late(report, ledger, record);
     compare_sources(report, ledger, &record.sources);
+}
+
+/// Hits on file that are flagged late against those that the run has told of, where each of these was recorded.
+fn compare_late(report: &mut VerifyReport, ledger: &LedgerRecord, record: &RunRecord) {
+    let gone = ledger.total(Stage::Record, Unit::Hits, |row| row.filtered + row.lost.values().sum::<u64>());
+    let is_whole = report.tables.iter().any(|found| found.table == Table::Hits) && report.removed.is_none();
+    let said = record.details.get("hits_late").and_then(serde_json::Value::as_u64);
+    if let Some(said) = said
+        && is_whole
+        && gone == Some(0)
+        && said != report.hits_late
+    {
+        report.problem(format!(
+            "{} hits on file are flagged late, and run.json tells of {said}",
+            report.hits_late
+        ));
+    }
 }
 
 /// What is on file against what the books call recorded, where the table was kept.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::example_run::{folder, stock_read};
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
+use thalweg_data::batch::Header;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{Frames, Mark, Pool, Received, Slice, Source, SourceId, Unit};
 use thalweg_record::{Compression, RawReplay, RawSource, RawWriter, Settings, check, raw_sources};
@@ -215,4 +216,38 @@ fn a_replay_without_a_block_waits() {
     assert_eq!(replay.receive(&mut frames, Duration::ZERO).expect("readable"), Received::Data);
     assert_eq!(Some(&seen(&frames)), live.iter().find(|seen| !seen.payload.is_empty()));
     assert!(frames.slices.iter().all(|slice: &Slice| !slice.continues()));
+}
+
+/// Whoever is behind a replay decides by batches, such as when to pass one on.
+#[test]
+fn a_batch_that_finds_too_few_blocks_waits_as_a_whole() {
+    let folder = folder();
+    let path = folder.path().join("raw.arrows");
+    let mut writer = RawWriter::create(&path, &Settings::default(), &sources()).expect("made");
+    let source = Pool::new(8, 256).expect("small");
+    let mut sent = Frames {
+        header: Header { source: SourceId(1), mark: Mark(7), ..Header::default() },
+        ..Frames::default()
+    };
+    for byte in 0..3u8 {
+        let mut block = source.take().expect("free");
+        sent.slices.push(block.append(&[byte; 200]).expect("room"));
+        sent.leases.add(block.lease());
+    }
+    writer.write(&sent).expect("written");
+    writer.finish().expect("written");
+    let pool = Pool::new(8, 256).expect("small");
+    let mut taken: Vec<_> = (0..6).map(|_| pool.take()).collect();
+    let mut replay = RawReplay::open(&path, SourceId(1), pool).expect("recorded");
+    let mut frames = Frames::default();
+    for _ in 0..3 {
+        assert_eq!(replay.receive(&mut frames, Duration::ZERO).expect("readable"), Received::Full);
+        assert_eq!((frames.slices.len(), replay.tally().total_output(Unit::Bytes)), (0, 0));
+        frames.clear();
+    }
+    taken.pop();
+    assert_eq!(replay.receive(&mut frames, Duration::ZERO).expect("readable"), Received::Data);
+    assert_eq!(seen(&frames).payload, seen(&sent).payload);
+    assert_eq!(frames.header.mark, Mark(7));
+    assert_eq!(replay.tally().total_output(Unit::Bytes), 600);
 }

@@ -314,7 +314,7 @@ impl EventsTaken {
             events_built: built.total_output(Unit::Events),
             events_partial: look.partial(),
             events_dropped: built.total_lost_any(Unit::Events),
-            triggers_unseen: look.unseen(built.total_lost_any(Unit::Events)),
+            triggers_unseen: books.triggers_unseen(),
             events_recorded: site.roster.events_recorded(&books),
             fragments_recorded: books.total_output(Stage::Record, Unit::Fragments),
             fragments_missing: missing

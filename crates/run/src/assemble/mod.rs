@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
-use thalweg_data::{Books, Busy, Ledger, RunState, SourceId, Stage, Unit};
+use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, Stage, Unit};
 use thalweg_monitor::state::RunIdentity;
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
@@ -412,7 +412,6 @@ fn take_data_into(
         audit,
         elapsed_seconds,
         first_hit_ms: taken.first_hit_ms(started),
-        hits_late: taken.hits_late(),
         refused: watched.refused.all(),
         observed: watch.handle.observed().cloned(),
     };
@@ -503,7 +502,6 @@ struct Outcome {
     audit: SnapshotAudit,
     elapsed_seconds: f64,
     first_hit_ms: Option<f64>,
-    hits_late: Option<u64>,
     refused: Vec<RefusedUnit>,
     observed: Option<Observed>,
 }
@@ -543,8 +541,7 @@ impl Outcome {
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
         let losses = roster.placed(books);
-        let unseen = self.events.as_ref().map_or(0, |events| events.triggers_unseen);
-        let loss = LossReport { kinds: LossKind::all_of(&losses), ..roster.loss_report(books, unseen) };
+        let loss = LossReport { kinds: LossKind::all_of(&losses), ..roster.loss_report(books) };
         Summary {
             no_data: no_data(books, &sources, self.elapsed_seconds),
             state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
@@ -553,7 +550,7 @@ impl Outcome {
             hits_sent: self.sent,
             hits_recorded: books.total_output(roster.hits_end(), Unit::Hits),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
-            hits_late: self.hits_late,
+            hits_late: books.has(Stage::Order).then(|| books.total_noted(Noted::Late, Unit::Hits)),
             coincidences_recorded: roster.coincidences.map(|_| roster.coincidences_recorded(books)),
             bytes_unread,
             loss,

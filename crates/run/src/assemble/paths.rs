@@ -130,11 +130,6 @@ impl Taken {
         self.hits.as_ref().and_then(|hits| hits.sent)
     }
 
-    /// Hits that came too late for their place in time and were recorded, flagged, of a run with hits.
-    pub(super) fn hits_late(&self) -> Option<u64> {
-        Some(self.hits.as_ref()?.collector.as_ref()?.late_kept())
-    }
-
     /// When the first hit was on file.
     pub(super) fn first_hit_ms(&self, started: Instant) -> Option<f64> {
         self.hits.as_ref()?.collector.as_ref()?.first_hit_ms(started)

@@ -137,11 +137,6 @@ impl Collector {
         self.first_hit.map(|first| first.saturating_duration_since(started).as_secs_f64() * 1e3)
     }
 
-    /// Hits that came too late for their place in time and were recorded, flagged.
-    pub(crate) fn late_kept(&self) -> u64 {
-        self.order.late_kept()
-    }
-
     /// What stands in its files.
     pub(crate) fn summaries(&self) -> Vec<TableSummary> {
         self.sink.summaries()

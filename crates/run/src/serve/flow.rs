@@ -180,7 +180,9 @@ mod tests {
     fn entry(source: &str, stage: Stage, unit: Unit, input: u64, lost: u64) -> Entries {
         let lost = if lost > 0 { BTreeMap::from([("frame_gap", lost)]) } else { BTreeMap::new() };
         let output = input - lost.values().sum::<u64>();
-        Entries { source: source.into(), stage, unit, input, output, overhead: 0, filtered: 0, held: 0, lost }
+        let source = source.into();
+        let noted = BTreeMap::new();
+        Entries { source, stage, unit, input, output, overhead: 0, filtered: 0, held: 0, lost, noted }
     }
 
     fn loss(source: &str, stage: Stage, reason: LossReason, unit: Unit, count: u64) -> Loss {

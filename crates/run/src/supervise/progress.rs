@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_data::{Books, Pool, SourceId, Stage, Unit};
+use thalweg_data::{Books, Pool, SourceId, Unit};
 use thalweg_monitor::state::{
     BuildLook, CoincidenceState, Completeness, DeadTime, EventState, LiveState, SourceKind, SourceState,
     TriggerCounts, TriggerState,
@@ -100,9 +100,7 @@ impl Rates {
         let rates = if known.state.takes_data() { &*self } else { &ended };
         let before = rates.trigger_before();
         let busy_time = busy_time(trigger, build.as_ref(), known.elapsed_seconds);
-        let dropped = books.total_lost(Unit::Events, |stage| stage == Stage::Build);
-        let unseen = build.as_ref().map_or(0, |look| look.unseen(dropped));
-        let report = roster.loss_report(&by_source, unseen);
+        let report = roster.loss_report(&by_source);
         let sources: Vec<SourceState> = (0..roster.entries.len())
             .map(|index| {
                 let own = rates.of_source(index);

@@ -43,6 +43,8 @@ pub(super) struct Building {
     pub(super) waiting: usize,
     /// Fragments and bytes here.
     pub(super) held: Amount,
+    /// The trigger behind the last one that was passed on.
+    pub(super) next: u64,
     /// Whole and partial events passed on, and their bytes.
     pub(super) passed: (u32, u32),
     pub(super) passed_bytes: u64,
@@ -78,7 +80,7 @@ impl Building {
             (share.standing, share.covered_until, share.cursor) = (Standing::Waiting, assignment.start, 0);
         }
         (self.waiting, self.held) = (readouts, Amount::default());
-        (self.passed, self.passed_bytes) = ((0, 0), 0);
+        (self.passed, self.passed_bytes, self.next) = ((0, 0), 0, assignment.start);
     }
 
     pub(super) fn settle(&mut self, readout: usize, standing: Standing) {

@@ -81,6 +81,8 @@ pub struct BuilderUnit {
     unwritten: Amount,
     /// What was passed on since the start, and what earlier starts had on file.
     on_file: OnFile,
+    /// Triggers of ranges that were built of which no part has anything, behind the last event; before the first, nobody counts them.
+    skipped: Option<u64>,
     swept: Mark,
     tally: Tally,
     refused: Refused,
@@ -120,6 +122,7 @@ impl BuilderUnit {
             building: Amount::default(),
             unwritten: Amount::default(),
             on_file: OnFile::default(),
+            skipped: None,
             swept: now,
             tally: Tally::default(),
             refused: Refused::default(),

@@ -143,6 +143,7 @@ impl BuilderUnit {
                 shares: Vec::new(),
                 waiting: 0,
                 held: Amount::default(),
+                next: range.start,
                 passed: (0, 0),
                 passed_bytes: 0,
             })

@@ -4,7 +4,7 @@
 //!  ready ranges ─ pass_on ─► Events ─► the host's sink            exhausted ─ finish ─► Passed
 //! ```
 
-use thalweg_data::{Closing, Events, Mark, Unit};
+use thalweg_data::{Closing, Events, Mark, Noted, Unit};
 
 use super::BuilderUnit;
 use super::building::{Building, Share, Standing, put_together};
@@ -39,13 +39,16 @@ impl BuilderUnit {
         for share in building.shares.iter().filter(|share| share.cursor < share.table.events.events.len()) {
             events.leases.add_all(&share.table.events.leases);
         }
-        let mut whole = 0;
+        let (mut whole, mut unseen) = (0, 0);
         while events.events.len() < most_events {
             let heads =
                 building.shares.iter().filter_map(|share| share.table.events.events.get(share.cursor));
             let Some(trigger) = heads.map(|event| event.trigger).min() else { break };
             let event = put_together(building, &self.sources, trigger, events, now);
             whole += 1;
+            // What lies before the first event of all is not known.
+            unseen += self.skipped.map_or(0, |skipped| skipped + trigger.saturating_sub(building.next));
+            (self.skipped, building.next) = (Some(0), trigger + 1);
             match event.closing {
                 Closing::Complete => building.passed.0 += 1,
                 _ => building.passed.1 += 1,
@@ -64,6 +67,9 @@ impl BuilderUnit {
         self.unwritten.add(Amount { fragments: 0, ..amount });
         // In the ledger they are the sink's from here on, written or not; the credit is used until they are.
         self.tally.input(Unit::Events, whole);
+        if unseen > 0 {
+            self.tally.noted(Noted::Unseen, Unit::Events, unseen);
+        }
         self.tally.output(Unit::Events, amount.events);
         self.tally.output(Unit::Fragments, amount.fragments);
         self.tally.output(Unit::Bytes, amount.bytes);
@@ -78,6 +84,9 @@ impl BuilderUnit {
         let (complete, partial) = building.passed;
         if complete + partial > 0 {
             self.filled_position = self.position;
+        }
+        if let Some(skipped) = &mut self.skipped {
+            *skipped += building.assignment.end().saturating_sub(building.next);
         }
         let Assignment { start, length, .. } = building.assignment;
         // A unit may have gone in the middle of its part: what had come of it was built.

@@ -59,6 +59,10 @@ pub const RUNS: &[(&str, Run)] = &[
         let order = "[order]\nlate = \"drop\"\ndisorder_ps = 0\nstall_ms = 1\n";
         run(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, FAULTS) + order), "\"hits\"", HITS).map(drop)
     }),
+    ("late_hits_kept", || {
+        let order = "[order]\ndisorder_ps = 0\nstall_ms = 1\n";
+        recorded(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, FAULTS) + order), "\"hits\", \"raw\"", HITS)
+    }),
     ("recorded_with_sync", || {
         let sync = "sync = \"batch\"\nbatch_age_s = 0.02\n";
         synced(&digitizer("a", 0, ""), "\"hits\"", sync, HITS)?;
@@ -140,10 +144,14 @@ fn hits(sources: &str) -> Result<(), String> {
     )
 }
 
-/// A run, and the replay of what it recorded.
+/// A run that verifies, and the replay of what it recorded.
 fn recorded(sections: &str, tables: &str, end: EndWhen) -> Result<(), String> {
     let (folder, summary) = run(sections, tables, end)?;
     let recorded = summary.run_directory.ok_or("no recording")?;
+    let report = thalweg_record::verify(&recorded).map_err(|error| error.to_string())?;
+    if !report.ok {
+        return Err(format!("its recording: {:?}", report.problems));
+    }
     let replay = |watch: &mut Watch<'_>| thalweg_run::replay(&recorded, &folder.path().join("again"), watch);
     balances("its replay", watched(replay)?)?;
     Ok(())

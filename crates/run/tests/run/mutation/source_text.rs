@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The calls that count, with the type of what they are given first.
-const CALLS: [&str; 9] = [
+const CALLS: [&str; 10] = [
     ".input(",
     ".output(",
     ".overhead(",
     ".filtered(",
     ".lost(",
+    ".noted(",
     ".explain(",
     ".destroyed(",
     ".filter_output(",
