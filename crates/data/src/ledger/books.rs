@@ -168,6 +168,11 @@ impl Books {
         self.of_stage(stage).map(|account| account.tally.total_input(unit)).sum()
     }
 
+    /// The sum over all sources of what a stage left out on request.
+    pub fn total_filtered(&self, stage: Stage, unit: Unit) -> u64 {
+        self.of_stage(stage).map(|account| account.tally.total_filtered(unit)).sum()
+    }
+
     /// The sum of all losses in one unit at the stages for which `on_the_way` holds, over sources and reasons.
     pub fn total_lost(&self, unit: Unit, on_the_way: impl Fn(Stage) -> bool) -> u64 {
         let accounts = self.accounts.iter().filter(|account| on_the_way(account.stage));

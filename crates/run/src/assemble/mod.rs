@@ -549,6 +549,7 @@ impl Outcome {
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
             hits_recorded: books.total_output(roster.hits_end(), Unit::Hits),
+            hits_left_out: books.total_filtered(Stage::Record, Unit::Hits),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
             hits_late: books.has(Stage::Order).then(|| books.total_noted(Noted::Late, Unit::Hits)),
             coincidences_recorded: roster.coincidences.map(|_| roster.coincidences_recorded(books)),

@@ -103,7 +103,7 @@ fn once(folder: &std::path::Path, shape: Shape, seconds: f64) -> Result<(f64, f6
     let sent = summary.hits_sent.unwrap_or(0);
     let elapsed = summary.elapsed_seconds;
     Ok((
-        summary.hits_recorded as f64 / elapsed,
+        (summary.hits_recorded + summary.hits_left_out) as f64 / elapsed,
         sent as f64 / elapsed,
         summary.hits_lost as f64 / sent.max(1) as f64,
     ))

@@ -82,8 +82,10 @@ pub struct Summary {
     pub elapsed_seconds: f64,
     /// Hits that the senders count, where every sender tells.
     pub hits_sent: Option<u64>,
-    /// Hits on file (or ordered, when nothing is recorded).
+    /// Hits on file.
     pub hits_recorded: u64,
+    /// Hits that came to the recording and are in none of its tables, as asked.
+    pub hits_left_out: u64,
     /// Hits known to be lost, at any stage. Whether these are all says `loss`.
     pub hits_lost: u64,
     /// Hits that came too late for their place in time and were recorded, flagged; `None` of a run without hits.
@@ -148,8 +150,12 @@ impl Summary {
             events.write(seconds, text)?;
         }
         if self.events.is_none() || self.hits_recorded > 0 {
-            let rate = self.hits_recorded as f64 / seconds / 1e6;
-            writeln!(text, " {} hits recorded ({rate:.3} M/s)", self.hits_recorded)?;
+            let rate = |hits: u64| hits as f64 / seconds / 1e6;
+            write!(text, " {} hits recorded ({:.3} M/s)", self.hits_recorded, rate(self.hits_recorded))?;
+            match self.hits_left_out {
+                0 => writeln!(text)?,
+                left_out => writeln!(text, ", {left_out} left out on request ({:.3} M/s)", rate(left_out))?,
+            }
         }
         for source in &self.sources {
             let SourceSummary { name, hits, fragments, bytes, description, dead_time, .. } = source;

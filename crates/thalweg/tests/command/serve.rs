@@ -149,6 +149,10 @@ fn notes_are_kept_with_the_run_and_a_run_without_data_says_so() {
         .unwrap_or_default();
     assert_eq!(texts, ["beam on; vacuum at 3e-6", "afterwards"], "{run:#}");
     assert_eq!((&run["ledger_closed"], &run["hits"]), (&json!(true), &json!(0)), "{run:#}");
+    let of_hits = |entry: &&Value| entry["stage"] == "record" && entry["unit"] == "hits";
+    let entries = run["record"]["ledger"]["entries"].as_array().expect("a ledger");
+    let recorded = entries.iter().find(of_hits).expect("hits came to the recording");
+    assert_eq!(recorded["in"], recorded["filtered"], "they are left out on request: {recorded}");
     let of_data = |file: &&Value| file["name"].as_str().is_some_and(|name| name.ends_with(".arrows"));
     let files = run["files"].as_array().map(|files| files.iter().filter(of_data).collect::<Vec<_>>());
     assert!(files.iter().flatten().all(|file| file["name"] == "losses.arrows"), "{files:?}");
