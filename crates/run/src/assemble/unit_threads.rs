@@ -108,12 +108,16 @@ impl UnitThreads {
 
     /// Waits until every unit has come to its end; what does not come in time is given up, and said.
     pub(super) fn finish(self, site: &Site<'_>) -> (Vec<EventWriter>, Vec<SourceId>) {
-        let deadline = Instant::now() + END_LIMIT;
+        let mut deadline = Instant::now() + END_LIMIT;
         let left = || {
             let readouts = self.readouts.iter().any(|thread| !thread.is_finished());
             readouts || self.builders.iter().any(|thread| !thread.is_finished())
         };
         while left() && Instant::now() < deadline {
+            // The limit is for others that do not answer; a disk takes the time that it takes.
+            if site.signals.builders_close_their_files() {
+                deadline = Instant::now() + END_LIMIT;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         if left() {

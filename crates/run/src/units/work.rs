@@ -244,6 +244,7 @@ impl Work for BuilderWork {
     }
 
     fn finish(&mut self, signals: &Signals) {
+        signals.builder_closes_its_files();
         self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
         self.publish();
         self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
