@@ -207,11 +207,11 @@ fn rates_do_not_beat_with_the_batches_of_the_recorder_and_end_with_the_run() {
         }
         state.elapsed_seconds > 6.0
     });
-    let mean = rates.iter().map(|rate| rate.0).sum::<f64>() / rates.len() as f64;
-    assert!(rates.len() > 10 && mean > 0.0, "{rates:?}");
+    assert!(rates.len() > 10 && rates.iter().all(|rate| rate.0 > 0.0), "{rates:?}");
+    // Of one moment: on a busy machine the board itself is slow for a while.
     for (decoded, ordered, recorded) in &rates {
-        for rate in [decoded, ordered, recorded] {
-            assert!((rate / mean - 1.0).abs() < 0.1, "{rate} of {mean}: {rates:?}");
+        for rate in [ordered, recorded] {
+            assert!((rate / decoded - 1.0).abs() < 0.15, "{rate} of {decoded}: {rates:?}");
         }
     }
     run.command(Command::Stop);
