@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
+use thalweg_data::ring::{Upstream, circuit};
 use thalweg_data::{EventSink, Events, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_record::EventWriter;
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
@@ -19,11 +20,12 @@ use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
 use super::{RawLinks, Site, joined};
 use crate::error::RunError;
-use crate::pipeline::{Ledgered, Outcome, Recorded};
+use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BLOCK_BYTES, BuilderWork, Door, Filing, FirstWord, GATE_BLOCKS, GateWork, ManagerWork, ReadoutWork,
-    TRIGGER, UnitHost, UnitPlan, UnitSettings, gate, has_emulated, identity, on_file, run_number, shared_key,
+    BLOCK_BYTES, BuilderFiles, BuilderWork, Door, Filed, FirstWord, GATE_BLOCKS, GateWork, Given,
+    ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, files_of, gate, has_emulated,
+    identity, on_file, run_number, shared_key,
 };
 
 /// How long units may take to come to their end once the readers have.
@@ -34,12 +36,20 @@ const GATE_SILENCE_NS: u64 = 2_000_000_000;
 /// All units of this process.
 pub(super) struct UnitThreads {
     readouts: Vec<JoinHandle<UnitHost<ReadoutWork>>>,
-    builders: Vec<JoinHandle<UnitHost<BuilderWork>>>,
+    builders: Vec<BuilderThreads>,
     others: Vec<JoinHandle<()>>,
     /// The accounts of the builder units.
     accounts: Vec<SourceId>,
     /// Set when the event manager lets the triggers come for the first time; `None` where the trigger is not told from here.
     pub(super) may_begin: Option<Arc<AtomicBool>>,
+}
+
+/// A builder unit and its files.
+struct BuilderThreads {
+    unit: JoinHandle<UnitHost<BuilderWork>>,
+    files: JoinHandle<BuilderFiles>,
+    /// How those stand.
+    filed: Arc<Filed>,
 }
 
 /// What is needed to start any unit.
@@ -111,11 +121,11 @@ impl UnitThreads {
         let mut deadline = Instant::now() + END_LIMIT;
         let left = || {
             let readouts = self.readouts.iter().any(|thread| !thread.is_finished());
-            readouts || self.builders.iter().any(|thread| !thread.is_finished())
+            readouts || self.builders.iter().any(|builder| !builder.unit.is_finished())
         };
         while left() && Instant::now() < deadline {
             // The limit is for others that do not answer; a disk takes the time that it takes.
-            if site.signals.builders_close_their_files() {
+            if self.builders.iter().any(|builder| builder.filed.is_waited_for()) {
                 deadline = Instant::now() + END_LIMIT;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -128,28 +138,29 @@ impl UnitThreads {
         for thread in self.readouts {
             joined(thread, site.signals);
         }
-        let works: Vec<BuilderWork> = self
-            .builders
-            .into_iter()
-            .filter_map(|thread| joined(thread, site.signals))
-            .map(|host| host.work)
-            .collect();
+        let (units, files): (Vec<_>, Vec<_>) =
+            self.builders.into_iter().map(|builder| (builder.unit, builder.files)).unzip();
+        for thread in units {
+            joined(thread, site.signals);
+        }
         for thread in self.others {
             joined(thread, site.signals);
         }
-        close_record_books(site, &works);
-        (works.into_iter().map(|work| work.sink).collect(), self.accounts)
+        let files = files.into_iter().filter_map(|thread| joined(thread, site.signals));
+        let sinks: Vec<EventWriter> = files.map(|files| files.sink).collect();
+        close_record_books(site, &sinks);
+        (sinks, self.accounts)
     }
 }
 
 /// Enters what all builder units of this process have recorded of each source.
-fn close_record_books(site: &Site<'_>, works: &[BuilderWork]) {
-    if works.is_empty() {
+fn close_record_books(site: &Site<'_>, sinks: &[EventWriter]) {
+    if sinks.is_empty() {
         return;
     }
     for source in site.roster.boards.clone().map(SourceId) {
         let mut tally = Tally::default();
-        works.iter().for_each(|work| tally.add_all(work.sink.source_tally(source)));
+        sinks.iter().for_each(|sink| tally.add_all(sink.source_tally(source)));
         site.ledger.open(Stage::Record, source, &[Unit::Fragments, Unit::Bytes]).publish(&tally);
     }
 }
@@ -190,37 +201,46 @@ impl Starting<'_> {
         site.spawn(&unit.name, move |signals| drop(host.run(signals)))
     }
 
-    fn builder(
-        &self,
-        number: usize,
-        gauges: &Arc<BuildGauges>,
-    ) -> Result<JoinHandle<UnitHost<BuilderWork>>, RunError> {
+    fn builder(&self, number: usize, gauges: &Arc<BuildGauges>) -> Result<BuilderThreads, RunError> {
         let (site, unit) = (self.site, &self.plan.builders[number]);
-        let Site { configuration, roster, .. } = *site;
+        let Site { configuration, .. } = *site;
         let door = Door::open(Some(&unit.url()), &[self.to_manager()], &self.peers(unit)?)?;
-        let files = site.directory.events_of(Some(&unit.name));
-        // Ranges are written as they become whole.
-        let ordered = false;
-        let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
         let rules = &configuration.unit_rules;
         let mut machine =
             BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark());
         machine.recall(on_file(site.directory, configuration, &unit.name)?);
+        let (outlet, files) = self.files(unit)?;
+        let filed = files.filed();
         let work = BuilderWork {
             unit: machine,
-            sink: site.writer(create)?,
-            outcome: Outcome::new(Recorded::Events, configuration.record.on_full),
-            batch: Events::default(),
+            outlet: Some(outlet),
+            spare: None,
+            given: Given::to(filed.clone()),
             on_hold: false,
-            filing: Filing::new(rules.slots),
             build: self.account(Stage::Build, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
-            record: self.account(Stage::Record, unit, &[Unit::Events]),
             gauges: gauges.clone(),
             event_bytes: Histogram::default(),
             build_ns: Histogram::default(),
         };
         let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
-        site.spawn(&unit.name, move |signals| host.run(signals))
+        let files = site.spawn(&files_of(unit), move |signals| files.run(signals))?;
+        let unit = site.spawn(&unit.name, move |signals| host.run(signals))?;
+        Ok(BuilderThreads { unit, files, filed })
+    }
+
+    /// The files of a builder unit, and the way to their thread.
+    fn files(&self, unit: &UnitSettings) -> Result<(Upstream<Events>, BuilderFiles), RunError> {
+        let site = self.site;
+        let Site { configuration, roster, .. } = *site;
+        let directory = site.directory.events_of(Some(&unit.name));
+        // Ranges are written as they become whole.
+        let ordered = false;
+        let create = || EventWriter::create(&directory, &configuration.record, &roster.names, ordered);
+        let sink = (site.writer(create)?, configuration.record.on_full);
+        let (outlet, inlet) = circuit(site.claims.ring(&unit.name, &files_of(unit)), Events::default);
+        let record = self.account(Stage::Record, unit, &[Unit::Events]);
+        let slots = configuration.unit_rules.slots;
+        Ok((outlet, BuilderFiles::new(inlet, sink, record, slots, site.clock)))
     }
 
     fn readout(

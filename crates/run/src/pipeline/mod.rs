@@ -65,8 +65,6 @@ struct UnitsLeft {
     has_readouts: AtomicBool,
     readouts: AtomicUsize,
     builders: AtomicUsize,
-    /// Builder units that have everything and bring it to the disk.
-    closing: AtomicUsize,
     given_up: AtomicBool,
 }
 
@@ -201,20 +199,9 @@ impl Signals {
         self.units.readouts.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// A builder unit has everything that it will have, and brings it to the disk.
-    pub(crate) fn builder_closes_its_files(&self) {
-        self.units.closing.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// A builder unit has written everything.
+    /// A builder unit has given everything to its files.
     pub(crate) fn builder_is_over(&self) {
-        self.units.closing.fetch_sub(1, Ordering::AcqRel);
         self.units.builders.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether a builder unit waits for nothing but the disk.
-    pub(crate) fn builders_close_their_files(&self) -> bool {
-        self.units.closing.load(Ordering::Acquire) > 0
     }
 
     /// Whether nothing comes from readout units any more, as far as this process knows.

@@ -13,7 +13,7 @@ use super::{Resolved, Ring, Thread};
 use crate::assemble::{LOSSES, RAW_BATCHES};
 use crate::config::SourceSettings;
 use crate::pipeline::{BATCHES, EVENT_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
-use crate::units::UnitPlan;
+use crate::units::{UnitPlan, files_of};
 
 /// All threads, in path order.
 pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
@@ -95,8 +95,9 @@ fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>
         }
     }
     for unit in resolved.builders() {
-        let does = "puts the parts of events together, records them";
+        let does = "puts the parts of events together";
         threads.push(Thread { url: Some(unit.url()), ..Thread::new(&unit.name, does) });
+        threads.push(Thread::new(files_of(unit), "records them"));
     }
     if configuration.hosts(&units.manager) {
         let manager = &units.manager;
@@ -154,6 +155,10 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         if configuration.hosts(unit) {
             rings.push(built(format!("{}-read", unit.name), &unit.name));
         }
+    }
+    for unit in resolved.builders() {
+        let full = "it takes no more events, and readout units keep them".to_owned();
+        rings.push(Ring { full, ..built(unit.name.clone(), &files_of(unit)) });
     }
     if resolved.keeps(Table::Raw) {
         rings.extend(resolved.readers().into_iter().map(|from| Ring {

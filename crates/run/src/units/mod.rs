@@ -1,7 +1,7 @@
 //! Event building over several units, in this process or many: who there is, and what of it is hosted here.
 //!
 //! ```text
-//!  [[unit]] kind = "readout" | "builder" | "manager" ─► UnitPlan ─► a thread each: machine, connections, and its work
+//!  [[unit]] kind = "readout" | "builder" | "manager" ─► UnitPlan ─► a thread each: machine, connections, and its work; a builder's files have one of their own
 //!
 //!  reader: receive, split, build ══Events══► readout unit ═══ peers ═══► builder unit: record
 //!                                                  └── peers ── event manager ── peers ──┘
@@ -9,6 +9,7 @@
 //! Without any `[[unit]]` the events that the reader has built go straight to the recorder. The rules of the protocol are in
 //! [`thalweg_build::unit`]; here are threads and connections.
 
+mod files;
 mod host;
 mod identity;
 mod key;
@@ -16,13 +17,14 @@ mod plan;
 mod recall;
 mod work;
 
+pub(crate) use files::{BuilderFiles, Filed, Given};
 pub(crate) use host::{Door, UnitHost};
 pub(crate) use identity::{identity, run_number};
 pub(crate) use key::{has_key, shared_key};
 pub use plan::UnitPlanError;
 pub(crate) use plan::{BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, busy_told, gate, has_emulated};
 pub(crate) use recall::on_file;
-pub(crate) use work::{BuilderWork, Filing, FirstWord, GateWork, ManagerWork, ReadoutWork, Work};
+pub(crate) use work::{BuilderWork, FirstWord, GateWork, ManagerWork, ReadoutWork, Work};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,4 +73,9 @@ impl UnitSettings {
     pub(crate) fn url(&self) -> String {
         self.listen.clone().unwrap_or_else(|| format!("inproc://{}", self.name))
     }
+}
+
+/// The thread of a builder unit's files.
+pub(crate) fn files_of(builder: &UnitSettings) -> String {
+    format!("{}-record", builder.name)
 }

@@ -1,23 +1,20 @@
 //! What each kind of unit does beside talking: take events in, write events out, hold the trigger back.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Machine, Outbox, ReadoutUnit};
-use thalweg_data::ring::Downstream;
-use thalweg_data::{Busy, EventSink, Events, Mark, Message, SinkError, Unit};
-use thalweg_record::EventWriter;
+use thalweg_data::ring::{Downstream, Upstream};
+use thalweg_data::{Busy, Events, Mark, Message};
 
-use crate::pipeline::{BusyShare, Ledgered, Outcome, Signals};
+use super::files::Given;
+use crate::pipeline::{BusyShare, Ledgered, Signals};
 use crate::supervise::BuildGauges;
 
 /// Events that a builder unit writes at a time.
 const EVENTS_PER_WRITE: usize = 256;
-/// Events are on file at this age at the latest, whatever the age of a batch: until then readout units keep them.
-const FLUSH_NS: u64 = 100_000_000;
 
 /// A unit's machine, and its part in the data path.
 pub(crate) trait Work: Send {
@@ -107,113 +104,52 @@ impl Work for ReadoutWork {
     }
 }
 
-/// A builder unit: whole events go to its files.
+/// A builder unit: whole events go to the thread of its files.
 pub(crate) struct BuilderWork {
     pub(crate) unit: BuilderUnit,
-    pub(crate) sink: EventWriter,
-    /// Of what its files say.
-    pub(crate) outcome: Outcome,
-    pub(crate) batch: Events,
+    /// To the thread of its files; gone when the unit has come to its end.
+    pub(crate) outlet: Option<Upstream<Events>>,
+    pub(crate) spare: Option<Events>,
+    /// What was given to that thread, and what it says of it.
+    pub(crate) given: Given,
     /// The unit takes no more events, because space is waited for.
     pub(crate) on_hold: bool,
-    pub(crate) filing: Filing,
-    /// The unit's own account of events, and its recording's.
+    /// The unit's own account of events.
     pub(crate) build: Ledgered,
-    pub(crate) record: Ledgered,
     pub(crate) gauges: Arc<BuildGauges>,
     pub(crate) event_bytes: Histogram,
     pub(crate) build_ns: Histogram,
 }
 
-/// What was given to the files and may not be there yet. Only what is there may be forgotten elsewhere: what a file's writer holds dies
-/// with the process.
-#[derive(Debug)]
-pub(crate) struct Filing {
-    /// The unit's position behind each write, by how many events had been given then.
-    given: VecDeque<(u64, u64)>,
-    /// When the first event was given that nobody has asked to be on file.
-    since: Option<Mark>,
-    /// So many events wait at most.
-    most_waiting: u64,
-}
-
-impl Filing {
-    /// Nothing was given; the unit holds `slots` events at most, until they are on file.
-    pub(crate) fn new(slots: u32) -> Filing {
-        // With all of them in a writer's hands nothing would come any more.
-        Filing { given: VecDeque::new(), since: None, most_waiting: u64::from(slots / 4).max(1) }
-    }
-
-    /// Events were given, `given` since the start, and the unit is at this position.
-    fn give(&mut self, given: u64, position: u64, now: Mark) {
-        self.given.push_back((given, position));
-        self.since = self.since.or(Some(now));
-    }
-
-    /// Whether it is time to put on file what was given.
-    fn is_due(&self, settled: u64, now: Mark) -> bool {
-        self.since.is_some_and(|since| self.is_urgent(settled) || now.since_ns(since) >= FLUSH_NS)
-    }
-
-    /// Whether so many events wait that soon none could come any more: not even `[record] sync` by time is waited for.
-    fn is_urgent(&self, settled: u64) -> bool {
-        self.given.back().map_or(0, |(given, _)| given - settled) >= self.most_waiting
-    }
-
-    /// The unit's position up to which everything is on file, when that is news.
-    fn settle(&mut self, settled: u64) -> Option<u64> {
-        let done = self.given.partition_point(|(given, _)| *given <= settled);
-        let last = self.given.drain(..done).next_back();
-        if self.given.is_empty() {
-            self.since = None;
-        }
-        last.map(|(_, position)| position)
-    }
-}
-
 impl BuilderWork {
-    fn publish_at(&mut self, now: Mark) {
-        self.build.publish_at(now.0, self.unit.tally());
-        self.record.publish_at(now.0, self.sink.tally());
-    }
-
-    fn publish(&self) {
-        self.build.publish(self.unit.tally());
-        self.record.publish(self.sink.tally());
-    }
-
-    fn write(&mut self, now: Mark, signals: &Signals) {
-        for event in &self.batch.events {
+    /// Hands whole events to the thread of the files, as long as that keeps up; whether there were any.
+    fn pass_on(&mut self, now: Mark) -> bool {
+        let Some(outlet) = &mut self.outlet else { return false };
+        if self.spare.is_none() {
+            self.spare = outlet.empty();
+        }
+        let Some(events) = &mut self.spare else { return false };
+        if !self.unit.pull(events, EVENTS_PER_WRITE, now) {
+            return false;
+        }
+        for event in &events.events {
             self.event_bytes.add(event.bytes);
             self.build_ns.add(event.closed.since_ns(event.first_arrival));
         }
-        self.gauges.passed_on(&self.batch);
-        let result = self.sink.write(&self.batch);
-        self.batch.clear();
-        self.filing.give(self.sink.tally().total_input(Unit::Events), self.unit.position(), now);
-        self.heed(result, signals);
+        self.gauges.passed_on(events);
+        self.given.give(events.events.len() as u64, self.unit.position());
+        self.spare.take().into_iter().for_each(|events| outlet.send(events));
+        true
     }
 
-    /// Does what a result of the sink asks for.
-    fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
-        self.outcome.heed(result, signals);
-        if self.outcome.is_waiting() != self.on_hold {
-            self.on_hold = self.outcome.is_waiting();
-            self.unit.hold(self.on_hold);
-        }
-    }
-
-    /// Lets others forget what is on file, and sees to it that it gets there.
-    fn file(&mut self, now: Mark, signals: &Signals) {
-        let settled = self.sink.events_settled();
-        let is_urgent = self.filing.is_urgent(settled);
-        if is_urgent || self.filing.is_due(settled, now) {
-            self.filing.since = None;
-            let result = if is_urgent { self.sink.force() } else { self.sink.flush() };
-            self.heed(result, signals);
-        }
-        if let Some(position) = self.filing.settle(self.sink.events_settled()) {
+    /// Lets others forget what is on file, and takes nothing while space is waited for.
+    fn heed_files(&mut self) {
+        if let Some(position) = self.given.settle() {
             self.unit.written(position);
+        }
+        if self.given.is_on_hold() != self.on_hold {
+            self.on_hold = !self.on_hold;
+            self.unit.hold(self.on_hold);
         }
     }
 }
@@ -223,17 +159,11 @@ impl Work for BuilderWork {
         &mut self.unit
     }
 
-    fn step(&mut self, now: Mark, signals: &Signals) -> bool {
-        let any = self.unit.pull(&mut self.batch, EVENTS_PER_WRITE, now);
-        if any {
-            self.write(now, signals);
-        } else {
-            let result = self.sink.advance(now);
-            self.heed(result, signals);
-        }
-        self.file(now, signals);
+    fn step(&mut self, now: Mark, _signals: &Signals) -> bool {
+        let any = self.pass_on(now);
+        self.heed_files();
         if self.build.is_due(now.0) {
-            self.publish_at(now);
+            self.build.publish_at(now.0, self.unit.tally());
             self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         }
         any
@@ -244,9 +174,9 @@ impl Work for BuilderWork {
     }
 
     fn finish(&mut self, signals: &Signals) {
-        signals.builder_closes_its_files();
-        self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
-        self.publish();
+        // Its end of the ring: the thread of the files ends when this is gone.
+        self.outlet = None;
+        self.build.publish(self.unit.tally());
         self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         signals.builder_is_over();
     }
@@ -368,24 +298,5 @@ impl Work for GateWork {
 
     fn finish(&mut self, _signals: &Signals) {
         self.busy.lower();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_on_file_is_told_and_it_gets_there_in_time() {
-        let mut filing = Filing::new(400);
-        assert!(!filing.is_due(0, Mark(u64::MAX)), "nothing was given");
-        filing.give(10, 0, Mark(5));
-        filing.give(70, 1, Mark(6));
-        assert_eq!((filing.is_due(0, Mark(7)), filing.is_due(0, Mark(5 + FLUSH_NS))), (false, true));
-        assert_eq!((filing.settle(9), filing.settle(69)), (None, Some(0)));
-        filing.give(170, 3, Mark(8));
-        assert!(filing.is_due(69, Mark(9)), "101 of 400 slots wait");
-        assert_eq!((filing.settle(170), filing.settle(170)), (Some(3), None));
-        assert!(!filing.is_due(170, Mark(u64::MAX)));
     }
 }

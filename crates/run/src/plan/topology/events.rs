@@ -7,7 +7,7 @@ use thalweg_record::Table;
 use super::{Making, Place, counts_of};
 use crate::config::SourceSettings;
 use crate::format::FormatSettings;
-use crate::units::gate;
+use crate::units::{files_of, gate};
 
 /// What builders count of each board, and recorders.
 const OF_BOARDS: &[Unit] = &[Unit::Fragments, Unit::Bytes];
@@ -198,7 +198,9 @@ impl Making<'_, '_> {
             let place = Place { of: &unit.name, lane: Lane::Events, thread: &unit.name };
             let counted = Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes]).making(EVENTS);
             let build = self.node(Stage::Build, place, vec![counted]);
-            let record = self.node(Stage::Record, place, vec![Counts::of(account, EVENTS)]);
+            let files = files_of(unit);
+            let files = Place { thread: &files, ..place };
+            let record = self.node(Stage::Record, files, vec![Counts::of(account, EVENTS)]);
             self.edge(&build, &record, EVENTS);
             hosted.push(build);
         }

@@ -1,0 +1,201 @@
+//! The files of a builder unit, on a thread of their own: a disk that takes its time holds up no word to the event manager, who would
+//! take the unit for dead.
+//!
+//! ```text
+//!  unit's thread    pull ─► events ══ring══► write, flush, sync          thread of the files
+//!                    written(position) ◄── Filed: settled, on hold ◄──┘
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use thalweg_data::ring::Downstream;
+use thalweg_data::{EventSink, Events, Mark, SinkError, Unit};
+use thalweg_readout::RunClock;
+use thalweg_record::{EventWriter, OnFull};
+
+use crate::pipeline::{Ledgered, Outcome, Recorded, Signals};
+
+const WAIT: Duration = Duration::from_millis(5);
+/// Events are on file at this age at the latest, whatever the age of a batch: until then readout units keep them.
+const FLUSH_NS: u64 = 100_000_000;
+
+/// How the files of a builder unit stand, for its thread and theirs.
+#[derive(Debug, Default)]
+pub(crate) struct Filed {
+    /// Events that were given to them, since the start.
+    given: AtomicU64,
+    /// Of these, events that need not be kept by anyone any more.
+    settled: AtomicU64,
+    /// Space is waited for.
+    on_hold: AtomicBool,
+}
+
+impl Filed {
+    /// Whether the disk is waited for.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.settled.load(Ordering::Acquire) < self.given.load(Ordering::Acquire)
+    }
+}
+
+/// What was given to the files and may not be there yet, as its unit knows it. Only what is there may be forgotten elsewhere: what a
+/// file's writer holds dies with the process.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// The unit's position behind each batch, by how many events had been given then.
+    positions: VecDeque<(u64, u64)>,
+    filed: Arc<Filed>,
+}
+
+impl Given {
+    /// To the files that say so much of themselves.
+    pub(crate) fn to(filed: Arc<Filed>) -> Given {
+        Given { positions: VecDeque::new(), filed }
+    }
+
+    /// Events were given, and the unit is at this position.
+    pub(crate) fn give(&mut self, events: u64, position: u64) {
+        let given = self.filed.given.fetch_add(events, Ordering::AcqRel) + events;
+        self.positions.push_back((given, position));
+    }
+
+    /// The unit's position up to which everything is on file, when that is news.
+    pub(crate) fn settle(&mut self) -> Option<u64> {
+        let settled = self.filed.settled.load(Ordering::Acquire);
+        let done = self.positions.partition_point(|(given, _)| *given <= settled);
+        self.positions.drain(..done).next_back().map(|(_, position)| position)
+    }
+
+    /// Whether space is waited for.
+    pub(crate) fn is_on_hold(&self) -> bool {
+        self.filed.on_hold.load(Ordering::Acquire)
+    }
+}
+
+/// When what a writer holds has to be on file.
+#[derive(Debug)]
+struct Due {
+    /// When the first event was written that nobody has asked to be on file.
+    since: Option<Mark>,
+    /// So many events wait at most.
+    most_waiting: u64,
+}
+
+impl Due {
+    /// The unit holds `slots` events at most, until they are on file.
+    fn new(slots: u32) -> Due {
+        // With all of them in a writer's hands nothing would come any more.
+        Due { since: None, most_waiting: u64::from(slots / 4).max(1) }
+    }
+
+    fn is_due(&self, waiting: u64, now: Mark) -> bool {
+        self.since.is_some_and(|since| self.is_urgent(waiting) || now.since_ns(since) >= FLUSH_NS)
+    }
+
+    /// Whether so many events wait that soon none could come any more: not even `[record] sync` by time is waited for.
+    fn is_urgent(&self, waiting: u64) -> bool {
+        waiting >= self.most_waiting
+    }
+}
+
+/// The thread that writes what a builder unit has built.
+pub(crate) struct BuilderFiles {
+    inlet: Downstream<Events>,
+    pub(crate) sink: EventWriter,
+    outcome: Outcome,
+    record: Ledgered,
+    due: Due,
+    filed: Arc<Filed>,
+    clock: RunClock,
+}
+
+impl BuilderFiles {
+    /// Of a unit that holds `slots` events at most.
+    pub(crate) fn new(
+        inlet: Downstream<Events>,
+        (sink, on_full): (EventWriter, OnFull),
+        record: Ledgered,
+        slots: u32,
+        clock: RunClock,
+    ) -> BuilderFiles {
+        let outcome = Outcome::new(Recorded::Events, on_full);
+        BuilderFiles { inlet, sink, outcome, record, due: Due::new(slots), filed: Arc::default(), clock }
+    }
+
+    /// Where it says what is on file.
+    pub(crate) fn filed(&self) -> Arc<Filed> {
+        self.filed.clone()
+    }
+
+    /// Writes until the unit has ended and its last event is on file.
+    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> BuilderFiles {
+        while !self.inlet.is_finished() {
+            let events = self.inlet.receive_wait(WAIT);
+            let now = self.clock.mark();
+            let result = match events {
+                Some(mut events) => {
+                    let result = self.sink.write(&events);
+                    events.clear();
+                    self.inlet.give_back(events);
+                    self.due.since = self.due.since.or(Some(now));
+                    result
+                }
+                None => self.sink.advance(now),
+            };
+            self.heed(result, signals);
+            self.file(now, signals);
+            self.record.publish_at(now.0, self.sink.tally());
+        }
+        self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
+        self.record.publish(self.sink.tally());
+        self
+    }
+
+    /// Sees to it that what was written gets to the disk in time, and says what is there.
+    fn file(&mut self, now: Mark, signals: &Signals) {
+        let waiting = self.sink.tally().total_input(Unit::Events) - self.sink.events_settled();
+        if self.due.is_due(waiting, now) {
+            self.due.since = None;
+            let result = if self.due.is_urgent(waiting) { self.sink.force() } else { self.sink.flush() };
+            self.heed(result, signals);
+        }
+        self.filed.settled.store(self.sink.events_settled(), Ordering::Release);
+    }
+
+    /// Does what a result of the sink asks for.
+    fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
+        self.outcome.heed(result, signals);
+        self.filed.on_hold.store(self.outcome.is_waiting(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_on_file_is_said_to_be() {
+        let filed = Arc::<Filed>::default();
+        let mut given = Given::to(filed.clone());
+        let settle = |given: &mut Given, events| {
+            filed.settled.store(events, Ordering::Release);
+            (given.settle(), filed.is_waited_for())
+        };
+        given.give(10, 0);
+        given.give(60, 1);
+        assert_eq!((settle(&mut given, 9), settle(&mut given, 69)), ((None, true), (Some(0), true)));
+        given.give(100, 3);
+        assert_eq!((settle(&mut given, 170), settle(&mut given, 170)), ((Some(3), false), (None, false)));
+    }
+
+    #[test]
+    fn events_get_to_the_disk_in_time() {
+        let mut due = Due::new(400);
+        assert!(!due.is_due(0, Mark(u64::MAX)), "nothing was written");
+        due.since = Some(Mark(5));
+        assert_eq!((due.is_due(70, Mark(7)), due.is_due(70, Mark(5 + FLUSH_NS))), (false, true));
+        assert!(due.is_due(101, Mark(9)), "101 of 400 slots wait");
+    }
+}
