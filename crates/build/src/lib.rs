@@ -12,6 +12,7 @@ pub mod builder;
 mod error;
 pub mod slices;
 pub mod unit;
+mod unseen;
 
 pub use builder::settings::{Full, Incomplete, Settings};
 pub use builder::{Budget, Builder, Dump, Histogram, Standing, Stop};

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::hit::{Extra, Hit, Signal, Statistics};
+use crate::hit::{Extra, Flags, Hit, Signal, Statistics};
 use crate::ledger::Tally;
 use crate::pool::Leases;
 use crate::slice::Slice;
@@ -178,6 +178,28 @@ impl Hits {
         self.shares.clear();
     }
 
+    /// Takes out every hit for whose place `keeps` says no, with its row of extras. Whose hits are left is for the caller to say, in
+    /// [`Hits::shares`].
+    pub fn keep_where(&mut self, keeps: impl Fn(usize) -> bool) {
+        let (mut hits, mut row) = (0, 0);
+        let mut rows = 0;
+        for place in 0..self.hits.len() {
+            let hit = self.hits[place];
+            let has_row = hit.flags.has(Flags::EXTRA);
+            if keeps(place) {
+                self.hits[hits] = hit;
+                hits += 1;
+                if has_row {
+                    self.extras.swap(rows, row);
+                    rows += 1;
+                }
+            }
+            row += usize::from(has_row);
+        }
+        self.hits.truncate(hits);
+        self.extras.truncate(rows);
+    }
+
     /// Whether the batch carries nothing but its header.
     pub fn is_empty(&self) -> bool {
         self.hits.is_empty() && self.statistics.is_empty() && self.signals.is_empty()
@@ -188,5 +210,30 @@ impl Hits {
         size_of_val(self.hits.as_slice())
             + size_of_val(self.extras.as_slice())
             + size_of_val(self.slices.as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn hits_that_stay_keep_their_order_and_their_rows(fates in proptest::collection::vec(any::<(bool, bool)>(), 0..50)) {
+            let mut batch = Hits::default();
+            for (number, (has_row, _)) in fates.iter().enumerate() {
+                let flags = if *has_row { Flags::EXTRA } else { Flags::default() };
+                let hit = Hit { time_ps: number as i64, flags, ..Hit::default() };
+                batch.hits.push(hit);
+                batch.extras.extend(has_row.then(|| Extra::of(&hit, SourceId(0))));
+            }
+            batch.keep_where(|place| fates[place].1);
+            let stayed = || (0i64..).zip(&fates).filter(|(_, (_, stays))| *stays);
+            prop_assert!(batch.hits.iter().map(|hit| hit.time_ps).eq(stayed().map(|(time_ps, _)| time_ps)));
+            let rows = stayed().filter(|(_, (has_row, _))| *has_row).map(|(time_ps, _)| time_ps);
+            prop_assert!(batch.extras.iter().map(|row| row.time_ps).eq(rows));
+        }
     }
 }

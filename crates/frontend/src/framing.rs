@@ -276,7 +276,7 @@ impl StreamAccount {
 
 /// What was lost since `before` because bytes did not continue those before them was lost by the recording that is read.
 pub(crate) fn explain_by_recording(tally: &mut Tally, before: &Tally) {
-    for reason in LossReason::ALL.iter().copied().filter(|reason| reason.is_found_behind_a_gap()) {
+    for reason in LossReason::known().filter(|reason| reason.is_found_behind_a_gap()) {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Fragments] {
             let new = tally.total_lost(reason, unit) - before.total_lost(reason, unit);
             if new > 0 {

@@ -14,6 +14,7 @@ pub mod coincide;
 pub mod cut;
 mod error;
 mod held;
+pub mod hit_stage;
 mod merge;
 pub mod process;
 pub mod pulse;

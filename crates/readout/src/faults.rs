@@ -415,7 +415,7 @@ impl Faulty {
         let inner = self.source.tally();
         let mut tally = self.passed.clone();
         for unit in [Unit::Datagrams, Unit::Bytes] {
-            for reason in LossReason::ALL.iter().copied().filter(|each| inner.total_lost(*each, unit) > 0) {
+            for reason in LossReason::known().filter(|each| inner.total_lost(*each, unit) > 0) {
                 tally.input(unit, inner.total_lost(reason, unit));
                 tally.lost(reason, unit, inner.total_lost(reason, unit));
             }

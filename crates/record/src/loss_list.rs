@@ -262,9 +262,9 @@ fn reading(books: &Books) -> Reading {
     let cells = books.accounts.iter().flat_map(|account| {
         let units = Unit::ALL.iter().filter(|unit| account.tally.total_lost_any(**unit) > 0);
         units.flat_map(move |unit| {
-            LossReason::ALL.iter().map(move |reason| {
-                let counter = (account.source, account.stage, *unit, *reason);
-                (counter, account.tally.total_lost(*reason, *unit))
+            LossReason::known().map(move |reason| {
+                let counter = (account.source, account.stage, *unit, reason);
+                (counter, account.tally.total_lost(reason, *unit))
             })
         })
     });

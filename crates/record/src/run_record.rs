@@ -265,7 +265,8 @@ impl RunRecord {
 impl EntriesRecord {
     /// The same as the ledger has it; what a newer program has counted and this one does not know is left out.
     fn counts(&self) -> UnitCounts {
-        let lost = self.lost.iter().filter_map(|(word, count)| Some((LossReason::from_word(word)?, *count)));
+        let lost =
+            self.lost.iter().filter_map(|(word, count)| Some((LossReason::of_file(word).ok()?, *count)));
         let noted = self.noted.iter().filter_map(|(word, count)| Some((Noted::from_word(word)?, *count)));
         let EntriesRecord { input, output, overhead, filtered, held, .. } = *self;
         UnitCounts { input, output, overhead, filtered, held, lost: lost.collect(), noted: noted.collect() }
@@ -337,7 +338,8 @@ impl LedgerRecord {
         let legacy = topology.is_none();
         let mut books = Books { topology, legacy, ..Books::of(names.unwrap_or_default(), Vec::new()) };
         for row in &self.entries {
-            let (Some(stage), Some(unit)) = (Stage::from_word(&row.stage), Unit::from_word(&row.unit)) else {
+            let (Some(stage), Some(unit)) = (Stage::of_file(&row.stage).ok(), Unit::from_word(&row.unit))
+            else {
                 continue;
             };
             let known = books.sources.iter().position(|name| *name == row.source);

@@ -98,6 +98,7 @@ pub(crate) fn asks_for_anything(configuration: &Configuration) -> bool {
     let process = &configuration.process;
     !configuration.channel.is_empty()
         || configuration.channels.file.is_some()
+        || !process.stages.is_empty()
         || !process.cuts.is_empty()
         || process.coincidence.is_some()
         || !process.own_spectra.is_empty()

@@ -357,49 +357,8 @@ export interface Loss {
   unit: Unit;
 }
 
-/** Why something was lost. */
-export type LossReason =
-  | "never_received"
-  | "datagram_gap"
-  | "buffer_gap"
-  | "frame_gap"
-  | "datagram_too_long"
-  | "stranger"
-  | "no_block"
-  | "capture_truncated"
-  | "capture_damaged"
-  | "fragment_missing"
-  | "duplicate_datagram"
-  | "bad_framing"
-  | "bad_hash"
-  | "resynchronised"
-  | "unfinished"
-  | "too_large"
-  | "zero_words"
-  | "word_count"
-  | "unknown_format"
-  | "bad_channel"
-  | "truncated_hit"
-  | "bad_samples"
-  | "wrong_constant"
-  | "bad_length"
-  | "time_range"
-  | "late"
-  | "over_budget"
-  | "late_fragment"
-  | "duplicate_fragment"
-  | "out_of_window"
-  | "wrong_run"
-  | "unknown_source"
-  | "incomplete"
-  | "missing_fragment"
-  | "busy"
-  | "unit_lost"
-  | "disk_full"
-  | "write_failed"
-  | "abandoned"
-  | "board_gone"
-  | "recording_damaged";
+/** One of never_received, datagram_gap, buffer_gap, frame_gap, datagram_too_long, stranger, no_block, capture_truncated, capture_damaged, fragment_missing, duplicate_datagram, bad_framing, bad_hash, resynchronised, unfinished, too_large, zero_words, word_count, unknown_format, bad_channel, truncated_hit, bad_samples, wrong_constant, bad_length, time_range, late, over_budget, late_fragment, duplicate_fragment, out_of_window, wrong_run, unknown_source, incomplete, missing_fragment, busy, unit_lost, disk_full, write_failed, abandoned, board_gone, recording_damaged, or the word of one that was added. */
+export type LossReason = string;
 
 /** A stretch of time in which something was lost. */
 export interface LossThen {
@@ -724,22 +683,8 @@ export interface Spectrum {
   what: Kind;
 }
 
-/** A place on the path, where things are counted. */
-export type Stage =
-  | "trigger"
-  | "sender"
-  | "wire"
-  | "receive"
-  | "raw"
-  | "unpack"
-  | "decode"
-  | "order"
-  | "cut"
-  | "coincide"
-  | "time_slice"
-  | "build"
-  | "ship"
-  | "record";
+/** One of trigger, sender, wire, receive, raw, unpack, decode, order, cut, coincide, time_slice, build, ship, record, or the word of one that was added. */
+export type Stage = string;
 
 /** The trigger of a run, where it reports what it counts: emulated ones do. */
 export interface TriggerState {

@@ -7,6 +7,8 @@
 
 use thalweg_data::Mark;
 
+use crate::unseen::Unseen;
+
 /// One trigger.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
@@ -44,10 +46,8 @@ pub(super) struct Rows {
     opened: u64,
     /// The first and the last trigger that anybody has answered.
     heard: Option<(u64, u64)>,
-    /// Holes between these that were passed since it was asked.
-    unseen: u64,
-    /// Numbers that the window has left out, behind the last trigger that anybody has answered.
-    skipped: u64,
+    /// Those that nobody has answered, between these.
+    unseen: Unseen,
 }
 
 impl Rows {
@@ -61,8 +61,7 @@ impl Rows {
             open: 0,
             opened: 0,
             heard: None,
-            unseen: 0,
-            skipped: 0,
+            unseen: Unseen::default(),
         }
     }
 
@@ -86,7 +85,7 @@ impl Rows {
             self.opened += 1;
             self.oldest = self.oldest.min(trigger);
             self.highest = self.highest.max(trigger + 1);
-            self.unseen += std::mem::take(&mut self.skipped);
+            self.unseen.hear();
             let (first, last) = self.heard.unwrap_or((trigger, trigger));
             self.heard = Some((first.min(trigger), last.max(trigger)));
         }
@@ -107,12 +106,10 @@ impl Rows {
         for trigger in self.base..base.min(self.highest) {
             let row = &mut self.rows[(trigger & self.mask) as usize];
             debug_assert!(!row.is_open(), "an open event is not passed");
-            self.unseen += u64::from(row.answers == 0 && trigger > first_heard);
+            self.unseen.pass(u64::from(row.answers == 0 && trigger > first_heard));
             *row = Row::default();
         }
-        if self.heard.is_some() {
-            self.skipped += base.saturating_sub(self.highest.max(self.base));
-        }
+        self.unseen.skip(base.saturating_sub(self.highest.max(self.base)));
         self.base = self.base.max(base);
         self.highest = self.highest.max(self.base);
         self.oldest = self.oldest.max(self.base);
@@ -130,7 +127,7 @@ impl Rows {
 
     /// Triggers that nobody has answered, between others that were: those that were passed since this was asked last.
     pub fn take_unseen(&mut self) -> u64 {
-        std::mem::take(&mut self.unseen)
+        self.unseen.take()
     }
 
     /// How many numbers there are from the first trigger that anybody has answered to the last.
@@ -155,7 +152,7 @@ impl Rows {
         self.rows.fill(Row::default());
         (self.base, self.oldest, self.highest) = (base, base, base);
         (self.open, self.opened, self.heard) = (0, 0, None);
-        (self.unseen, self.skipped) = (0, 0);
+        self.unseen = Unseen::default();
     }
 }
 

@@ -149,7 +149,7 @@ pub struct Identity {
 }
 
 /// A range of triggers that a builder unit is to build.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Assignment {
     /// First trigger.
     pub start: u64,

@@ -32,6 +32,10 @@ impl LossReason {
     /// of `dumps` whether its format keeps them; keys with a section (`[build] age_ms`) are everybody's.
     pub fn advice(self, stage: Stage, carrier: Carrier, known: impl Fn(&str) -> bool) -> String {
         let template = self.template(stage, carrier);
+        if let LossReason::Added(_) = self {
+            // The keys that it names are those of the stage.
+            return template.to_owned();
+        }
         let (seen, options) = template.split_once(": ").unwrap_or((template, ""));
         let fits =
             |option: &&str| (known(DUMPS) || !option.contains(DUMPS)) && source_keys(option).all(&known);
@@ -43,7 +47,7 @@ impl LossReason {
     }
 
     /// What was seen, and behind `: ` everything that can be done, separated by ` | `. For tests of the keys in it.
-    pub const fn template(self, stage: Stage, carrier: Carrier) -> &'static str {
+    pub fn template(self, stage: Stage, carrier: Carrier) -> &'static str {
         use LossReason::*;
         match self {
             NeverReceived | DatagramGap | BufferGap | FrameGap | MissingFragment | Unfinished => {
@@ -100,6 +104,10 @@ impl LossReason {
                 "a board stopped answering in the run: what it measured until it was back, or until the end, is not known; see the run's messages, and the board's power and cable"
             }
             WriteFailed => "the disk or file failed: see the message of the run, and the system's log",
+            Added(_) if self.about().is_empty() => {
+                "a stage that was added took these, and has not said more: see what is written of that stage"
+            }
+            Added(_) => self.about(),
         }
     }
 }

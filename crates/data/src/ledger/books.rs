@@ -236,7 +236,7 @@ impl Books {
         for account in &self.accounts {
             let carrier = self.carrier(account.source);
             for (unit, reason) in
-                Unit::ALL.iter().flat_map(|unit| LossReason::ALL.iter().map(move |reason| (*unit, *reason)))
+                Unit::ALL.iter().flat_map(|unit| LossReason::known().map(move |reason| (*unit, reason)))
             {
                 let count = account.tally.total_lost(reason, unit);
                 if count > 0 {
@@ -266,8 +266,8 @@ impl Books {
     pub fn lost_once(&self, source: SourceId, unit: Unit) -> u64 {
         let of = |account: &AccountBook| match account.stage {
             Stage::Wire => {
-                let gaps = LossReason::ALL.iter().filter(|reason| reason.is_gap());
-                gaps.map(|reason| account.tally.total_lost(*reason, unit)).sum()
+                let gaps = LossReason::known().filter(|reason| reason.is_gap());
+                gaps.map(|reason| account.tally.total_lost(reason, unit)).sum()
             }
             _ => account.tally.total_lost_any(unit),
         };
@@ -288,9 +288,8 @@ impl Books {
             overhead: account.tally.cell(unit, entry::OVERHEAD),
             filtered: account.tally.cell(unit, entry::FILTERED),
             held: account.tally.cell(unit, entry::HELD),
-            lost: LossReason::ALL
-                .iter()
-                .map(|reason| (reason.word(), account.tally.total_lost(*reason, unit)))
+            lost: LossReason::known()
+                .map(|reason| (reason.word(), account.tally.total_lost(reason, unit)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             noted: Noted::ALL

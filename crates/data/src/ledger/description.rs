@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  words of a file: stages, units, reasons, notes ─► Words: where each of its cells belongs among those of this program
+//!                                                     a stage or reason that this program has not takes one of the free places
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -27,10 +28,16 @@ pub(super) struct Description {
 pub(super) struct Words {
     pub stages: Vec<Stage>,
     pub units: Vec<Unit>,
-    /// Of each cell of an account, its place among this program's.
-    pub cells: Vec<usize>,
+    /// Of each cell of an account, its place among this program's; `None` of a reason's that nobody has added.
+    pub cells: Vec<Option<usize>>,
     /// Words of an account, its head included.
     pub account_words: usize,
+}
+
+/// The reasons in the order of the cells; `None` for a place that nobody has taken.
+fn reasons() -> impl Iterator<Item = Option<LossReason>> {
+    let free = LossReason::PLACES - LossReason::known().count();
+    LossReason::known().map(Some).chain(std::iter::repeat_n(None, free))
 }
 
 impl Description {
@@ -38,9 +45,9 @@ impl Description {
     pub fn of(topology: Option<&Topology>) -> Description {
         let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
         Description {
-            stages: words(&Stage::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
+            stages: words(&Stage::known().map(|each| each.word()).collect::<Vec<_>>()),
             units: words(&Unit::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
-            reasons: words(&LossReason::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
+            reasons: words(&reasons().map(|each| each.map_or("", LossReason::word)).collect::<Vec<_>>()),
             notes: words(&Noted::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
             topology: topology.cloned(),
         }
@@ -54,12 +61,14 @@ impl Description {
 impl Words {
     /// Those of this program.
     pub fn ours() -> Words {
-        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), LossReason::ALL, Noted::ALL)
+        let reasons: Vec<Option<LossReason>> = reasons().collect();
+        Words::by_place(Stage::known().collect(), Unit::ALL.to_vec(), &reasons, Noted::ALL)
     }
 
     /// Those of a file without a description: nothing was noted in its time.
     pub fn legacy() -> Words {
-        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), LossReason::ALL, &[])
+        let reasons: Vec<Option<LossReason>> = LossReason::ALL.iter().copied().map(Some).collect();
+        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), &reasons, &[])
     }
 
     /// Stages, and cells of an account.
@@ -80,9 +89,20 @@ impl Words {
             });
             each.collect()
         }
-        let own = known(&description.stages, Stage::from_word)?;
+        let added = |error: super::WordError| format!("its description: {error}");
+        let own: Vec<Stage> = description
+            .stages
+            .iter()
+            .map(|word| Stage::of_file(word))
+            .collect::<Result<_, _>>()
+            .map_err(added)?;
         let units = known(&description.units, Unit::from_word)?;
-        let reasons = known(&description.reasons, LossReason::from_word)?;
+        let reason = |word: &String| match word.as_str() {
+            "" => Ok(None),
+            word => LossReason::of_file(word).map(Some),
+        };
+        let reasons: Vec<Option<LossReason>> =
+            description.reasons.iter().map(reason).collect::<Result<_, _>>().map_err(added)?;
         let notes = known(&description.notes, Noted::from_word)?;
         let words = Words::by_place(own, units, &reasons, &notes);
         match words.shape() == shape {
@@ -91,15 +111,21 @@ impl Words {
         }
     }
 
-    fn by_place(stages: Vec<Stage>, units: Vec<Unit>, reasons: &[LossReason], notes: &[Noted]) -> Words {
-        let reasons = reasons.iter().map(|reason| entry::FIRST_LOSS + *reason as usize);
-        let notes = notes.iter().map(|what| entry::FIRST_NOTE + *what as usize);
-        let entries: Vec<usize> = (0..entry::FIRST_LOSS).chain(reasons).chain(notes).collect();
+    fn by_place(
+        stages: Vec<Stage>,
+        units: Vec<Unit>,
+        reasons: &[Option<LossReason>],
+        notes: &[Noted],
+    ) -> Words {
+        let reasons = reasons.iter().map(|reason| reason.map(|reason| entry::FIRST_LOSS + reason.place()));
+        let notes = notes.iter().map(|what| Some(entry::FIRST_NOTE + *what as usize));
+        let entries: Vec<Option<usize>> =
+            (0..entry::FIRST_LOSS).map(Some).chain(reasons).chain(notes).collect();
         let row = |unit: &Unit| {
             let first = *unit as usize * ROW;
-            entries.iter().map(move |entry| first + entry).collect::<Vec<_>>()
+            entries.iter().map(move |entry| entry.map(|entry| first + entry)).collect::<Vec<_>>()
         };
-        let cells: Vec<usize> = units.iter().flat_map(row).collect();
+        let cells: Vec<Option<usize>> = units.iter().flat_map(row).collect();
         let account_words = super::file::LINE_WORDS + cells.len().next_multiple_of(super::file::LINE_WORDS);
         Words { stages, units, cells, account_words }
     }

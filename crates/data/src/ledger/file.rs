@@ -59,6 +59,8 @@ pub enum LedgerError {
 
 struct Inner {
     sources: Vec<String>,
+    /// What its cells mean.
+    words: Words,
     /// Who feeds whom, of a ledger that was made for a run.
     topology: Option<Arc<Topology>>,
     claims: Mutex<Claims>,
@@ -101,7 +103,8 @@ impl Ledger {
         topology: Option<Arc<Topology>>,
     ) -> Result<Ledger, LedgerError> {
         let description = Description::of(topology.as_deref()).text();
-        let accounts = accounts_words(sources.len());
+        let meaning = Words::ours();
+        let accounts = accounts_words(sources.len(), meaning.stages.len());
         let words = accounts + description.len().div_ceil(8);
         let mirror =
             path.map(|path| Mirror::create(path, words * 8).map_err(|cause| file_error(path, cause)));
@@ -109,13 +112,15 @@ impl Ledger {
         let counters = (0..words).map(|_| AtomicU64::new(0)).collect();
         let inner = Inner {
             sources: sources.to_vec(),
+            words: meaning,
             topology,
             claims: Mutex::default(),
             counters,
             mirror,
             snapshots: Mutex::new(Vec::new()),
         };
-        let (stages, cells, bytes) = (Stage::COUNT as u64, CELLS as u64, description.len() as u64);
+        let stages = inner.words.stages.len() as u64;
+        let (cells, bytes) = (CELLS as u64, description.len() as u64);
         let header = [MAGIC, VERSION, sources.len() as u64, stages, cells, bytes];
         for (index, word) in header.into_iter().enumerate() {
             inner.store(index, word);
@@ -168,7 +173,7 @@ impl Ledger {
             self.0.claims().open(topology, (stage, source), units);
         }
         let mask = units.iter().fold(0u64, |mask, unit| mask | 1 << *unit as u32);
-        let first = account_word(self.0.sources.len(), source, stage);
+        let first = self.0.account_word(source, stage);
         let units = self.0.counters[first].fetch_or(mask, Ordering::Relaxed) | mask;
         self.0.store(first, units);
         Account { ledger: self.clone(), stage, source, first }
@@ -179,7 +184,7 @@ impl Ledger {
     pub fn books(&self) -> Books {
         let count = self.0.sources.len();
         let read = |word: usize| self.0.load(word);
-        let accounts = read_accounts(count, &Words::ours(), read);
+        let accounts = read_accounts(count, &self.0.words, read);
         Books { topology: self.0.topology.clone(), ..Books::of(self.0.sources.clone(), accounts) }
     }
 
@@ -187,7 +192,7 @@ impl Ledger {
     pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
         let count = self.0.sources.len();
         let cell = LINE_WORDS + output_cell(unit);
-        let first = (0..count).map(|source| account_word(count, SourceId(source as u16), stage));
+        let first = (0..count).map(|source| self.0.account_word(SourceId(source as u16), stage));
         first.map(|first| self.0.load(first + cell)).sum()
     }
 
@@ -268,6 +273,15 @@ impl Account {
 }
 
 impl Inner {
+    /// Where the account of a stage and source begins.
+    fn account_word(&self, source: SourceId, stage: Stage) -> usize {
+        let (sources, stages) = (self.sources.len(), &self.words.stages);
+        assert!(source.index() < sources, "an account is of a source that the ledger was made for");
+        let place = stages.iter().position(|each| *each == stage);
+        let place = place.expect("a stage is added before the ledger is made");
+        LINE_WORDS * (1 + sources) + (source.index() * stages.len() + place) * ACCOUNT_WORDS
+    }
+
     fn claims(&self) -> MutexGuard<'_, Claims> {
         self.claims.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -294,13 +308,8 @@ fn file_error(path: &Path, cause: std::io::Error) -> LedgerError {
 }
 
 /// Words in front of the description, of this program's own cells.
-fn accounts_words(sources: usize) -> usize {
-    LINE_WORDS * (1 + sources) + sources * Stage::COUNT * ACCOUNT_WORDS
-}
-
-fn account_word(sources: usize, source: SourceId, stage: Stage) -> usize {
-    assert!(source.index() < sources, "an account is of a source that the ledger was made for");
-    LINE_WORDS * (1 + sources) + (source.index() * Stage::COUNT + stage as usize) * ACCOUNT_WORDS
+fn accounts_words(sources: usize, stages: usize) -> usize {
+    LINE_WORDS * (1 + sources) + sources * stages * ACCOUNT_WORDS
 }
 
 fn read_books(bytes: &[u8]) -> Result<Books, String> {
@@ -352,8 +361,10 @@ fn read_accounts(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> 
             let units = words.units.iter().enumerate().filter(|(place, _)| counted >> place & 1 == 1);
             let units = units.fold(0, |mask, (_, unit)| mask | 1 << *unit as u32);
             if units != 0 {
-                let cell = |(theirs, ours): (usize, &usize)| (*ours, word(first + LINE_WORDS + theirs));
-                let tally = Tally::from_cells(words.cells.iter().enumerate().map(cell));
+                let cell = |(theirs, ours): (usize, &Option<usize>)| {
+                    Some(((*ours)?, word(first + LINE_WORDS + theirs)))
+                };
+                let tally = Tally::from_cells(words.cells.iter().enumerate().filter_map(cell));
                 accounts.push(AccountBook { stage: *stage, source: SourceId(source as u16), units, tally });
             }
         }

@@ -252,7 +252,7 @@ impl LossReport {
         for source in (0..books.sources.len()).map(|index| SourceId(index as u16)) {
             let counted = match books.of_source(source) {
                 accounts if counts(accounts, Stage::Decode, Unit::Hits) => {
-                    Some((0, hits(accounts, kept_behind)))
+                    Some((0, hits(accounts, kept_behind, |stage| books.passes_on(stage, source))))
                 }
                 accounts => fragments(accounts, unseen).map(|counted| (1, counted)),
             };
@@ -298,16 +298,20 @@ fn counts(accounts: &[AccountBook], stage: Stage, unit: Unit) -> bool {
 /// Lost in one unit at one stage; what is missing on the wire because it was refused here is counted where that was done.
 fn lost_at(account: &AccountBook, unit: Unit, takes: impl Fn(LossReason) -> bool) -> u64 {
     let own = |reason: &LossReason| account.stage != Stage::Wire || reason.is_gap();
-    let reasons = LossReason::ALL.iter().copied().filter(|reason| own(reason) && takes(*reason));
+    let reasons = LossReason::known().filter(|reason| own(reason) && takes(*reason));
     reasons.map(|reason| account.tally.total_lost(reason, unit)).sum()
 }
 
-fn hits(accounts: &[AccountBook], kept_behind: Stage) -> Counted {
+/// `passes_on` says of an added stage whether it is on the way, or a branch of its own.
+fn hits(accounts: &[AccountBook], kept_behind: Stage, passes_on: impl Fn(Stage) -> bool) -> Counted {
     let branch: &[Stage] = match kept_behind {
         Stage::TimeSlice => &[Stage::TimeSlice],
         _ => &[Stage::Order, Stage::Cut, Stage::Record],
     };
-    let on_the_way = accounts.iter().filter(|own| own.stage <= Stage::Decode || branch.contains(&own.stage));
+    let on_the_way = accounts.iter().filter(|own| {
+        let is_added = || matches!(own.stage, Stage::Added(_)) && kept_behind != Stage::TimeSlice;
+        own.stage <= Stage::Decode || branch.contains(&own.stage) || is_added() && passes_on(own.stage)
+    });
     let lost = on_the_way.map(|account| lost_at(account, Unit::Hits, |_| true)).sum();
     let sender = accounts.iter().find(|own| own.stage == Stage::Sender && own.counts(Unit::Hits));
     if let Some(sender) = sender {
@@ -362,6 +366,13 @@ fn coarse(accounts: &[AccountBook], finer: Unit) -> [(u64, u64); COARSE.len()] {
 }
 
 impl Books {
+    /// Whether anything goes on from where a stage counts for a source.
+    fn passes_on(&self, stage: Stage, source: SourceId) -> bool {
+        let Some(topology) = &self.topology else { return true };
+        let node = topology.counting(stage, source);
+        node.is_none_or(|(node, _)| topology.edges.iter().any(|edge| edge.from == node.id))
+    }
+
     /// Triggers between others that made events, and of which no board was heard: by whoever builds what is recorded. A time slice
     /// without anything in it is no event that anybody has lost.
     pub fn triggers_unseen(&self) -> u64 {

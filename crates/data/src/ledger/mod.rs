@@ -24,6 +24,7 @@
 //! here is missing on the wire, too: the wire then counts it under the same reason, and [`Books::lost_once`] counts it once.
 //! Counters have a copy in a mapped file, so that they survive the process; a [`Tally`] is published between batches.
 
+mod added;
 mod advice;
 mod books;
 mod claims;
@@ -36,6 +37,7 @@ pub mod site;
 mod tally;
 mod words;
 
+pub use added::{Added, MOST_ADDED, WordError};
 pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use file::{Account, Ledger, LedgerError};

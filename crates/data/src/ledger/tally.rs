@@ -11,7 +11,7 @@ pub(super) mod entry {
     pub const FILTERED: usize = 3;
     pub const HELD: usize = 4;
     pub const FIRST_LOSS: usize = 5;
-    pub const FIRST_NOTE: usize = FIRST_LOSS + super::LossReason::COUNT;
+    pub const FIRST_NOTE: usize = FIRST_LOSS + super::LossReason::PLACES;
 }
 
 /// Entries per unit.
@@ -107,7 +107,7 @@ impl Tally {
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lost(&mut self, reason: LossReason, unit: Unit, count: u64) {
         counted_here!(count);
-        self.add(unit, entry::FIRST_LOSS + reason as usize, count);
+        self.add(unit, entry::FIRST_LOSS + reason.place(), count);
     }
 
     /// Is told beside what became of it: no part of any sum.
@@ -123,7 +123,7 @@ impl Tally {
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn explain(&mut self, from: LossReason, to: LossReason, unit: Unit, count: u64) -> u64 {
         counted_here!(count);
-        let cell = |reason| unit as usize * ROW + entry::FIRST_LOSS + reason as usize;
+        let cell = |reason: LossReason| unit as usize * ROW + entry::FIRST_LOSS + reason.place();
         let moved = count.min(self.cells[cell(from)]);
         self.cells[cell(from)] -= moved;
         // Also of zero, so that a reason that was published once is published again.
@@ -189,7 +189,7 @@ impl Tally {
         ];
         fixed.into_iter().for_each(|(entry, count)| self.add(unit, entry, *count));
         for (reason, count) in lost {
-            self.add(unit, entry::FIRST_LOSS + *reason as usize, *count);
+            self.add(unit, entry::FIRST_LOSS + reason.place(), *count);
         }
         for (what, count) in noted {
             self.add(unit, entry::FIRST_NOTE + *what as usize, *count);
@@ -208,12 +208,13 @@ impl Tally {
 
     /// Total lost for one reason.
     pub fn total_lost(&self, reason: LossReason, unit: Unit) -> u64 {
-        self.cell(unit, entry::FIRST_LOSS + reason as usize)
+        self.cell(unit, entry::FIRST_LOSS + reason.place())
     }
 
     /// Total lost for any reason.
     pub fn total_lost_any(&self, unit: Unit) -> u64 {
-        LossReason::ALL.iter().map(|reason| self.total_lost(*reason, unit)).sum()
+        let first = unit as usize * ROW;
+        self.cells[first + entry::FIRST_LOSS..first + entry::FIRST_NOTE].iter().sum()
     }
 
     /// Total that was told beside what became of it.

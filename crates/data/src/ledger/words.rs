@@ -1,7 +1,10 @@
-//! The vocabulary of the books: stages, units, reasons, notes, and how well a loss is known.
+//! The vocabulary of the books: stages, units, reasons, notes, and how well a loss is known. Stages and reasons can be added.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::added::{Added, MOST_ADDED, Register, WordError};
 
 /// Makes an enum whose variants know their place and their word, in one table.
 macro_rules! vocabulary {
@@ -38,7 +41,126 @@ macro_rules! vocabulary {
     };
 }
 
-vocabulary! {
+/// The same for a vocabulary to which words can be added: those in the table are the ones that the laws know.
+macro_rules! open_vocabulary {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name {
+            $($(#[$doc])* $variant),+,
+            /// One that somebody has added, with a word of its own.
+            Added(Added),
+        }
+
+        const _: () = {
+            static REGISTER: Register = Register::new();
+
+            impl $name {
+                /// All that are listed, in path order.
+                pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+                /// How many are listed.
+                pub const COUNT: usize = $name::ALL.len();
+
+                /// Places for listed and added ones.
+                pub const PLACES: usize = $name::COUNT + MOST_ADDED;
+
+                /// All that there are, the added ones last.
+                pub fn known() -> impl Iterator<Item = $name> {
+                    $name::ALL.iter().copied().chain(REGISTER.all().map($name::Added))
+                }
+
+                /// Adds one, or says what a word means that a file has brought.
+                ///
+                /// # Errors
+                /// When the word is listed, is no word for the books, or there is no place for it.
+                pub fn add(word: &str, about: &str) -> Result<$name, WordError> {
+                    if $name::ALL.iter().any(|listed| listed.word() == word) {
+                        return Err(WordError::Taken(word.to_owned()));
+                    }
+                    let added = REGISTER.enter(word)?;
+                    REGISTER.describe(added, about);
+                    Ok($name::Added(added))
+                }
+
+                /// The one with a word that a file has.
+                ///
+                /// # Errors
+                /// When it is no word for the books, or there is no place for it.
+                pub fn of_file(word: &str) -> Result<$name, WordError> {
+                    match $name::from_word(word) {
+                        Some(known) => Ok(known),
+                        None => REGISTER.enter(word).map($name::Added),
+                    }
+                }
+
+                /// The word in files, on the page and in metrics.
+                pub fn word(self) -> &'static str {
+                    match self {
+                        $($name::$variant => $word),+,
+                        $name::Added(added) => REGISTER.word(added),
+                    }
+                }
+
+                /// What an added one means, in the words of who added it; empty of listed ones.
+                pub fn about(self) -> &'static str {
+                    match self {
+                        $name::Added(added) => REGISTER.about(added),
+                        _ => "",
+                    }
+                }
+
+                /// The one with this word.
+                pub fn from_word(word: &str) -> Option<$name> {
+                    $name::known().find(|each| each.word() == word)
+                }
+
+                /// Its place among all.
+                #[inline]
+                pub const fn place(self) -> usize {
+                    enum Place { $($variant),+ }
+                    match self {
+                        $($name::$variant => Place::$variant as usize),+,
+                        $name::Added(added) => $name::COUNT + added.place(),
+                    }
+                }
+            }
+
+            impl Serialize for $name {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    serializer.serialize_str(self.word())
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $name {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                    let word = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                    $name::of_file(&word).map_err(D::Error::custom)
+                }
+            }
+
+            impl JsonSchema for $name {
+                fn schema_name() -> std::borrow::Cow<'static, str> {
+                    stringify!($name).into()
+                }
+
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    let listed: Vec<&str> = $name::ALL.iter().map(|each| each.word()).collect();
+                    let words = format!("One of {}, or the word of one that was added.", listed.join(", "));
+                    json_schema!({ "type": "string", "description": words })
+                }
+            }
+        };
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+    };
+}
+
+open_vocabulary! {
     /// A place on the path, where things are counted.
     Stage {
         /// The trigger: how often it fired, and how often it was refused.
@@ -90,7 +212,7 @@ vocabulary! {
     }
 }
 
-vocabulary! {
+open_vocabulary! {
     /// Why something was lost.
     LossReason {
         /// The sender counted more than was decoded here.

@@ -227,7 +227,7 @@ fn a_ledger_of_version_1_is_read_with_the_edges_that_its_accounts_had() {
     words[1..5].copy_from_slice(&[1, 1, Stage::COUNT as u64, cells as u64]);
     words[8] = u64::from(b'a');
     for (stage, hits) in [(Stage::Order, 50), (Stage::Record, 49)] {
-        let first = 16 + stage as usize * account;
+        let first = 16 + stage.place() * account;
         words[first] = 1 << Unit::Hits as u32;
         words[first + 8 + Unit::Hits as usize * row..][..2].fill(hits);
     }
@@ -258,8 +258,12 @@ fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
     let books = Ledger::read_file(&path).expect("a ledger");
     assert_eq!(books.accounts[0].tally.total_lost(crate::LossReason::Busy, Unit::Hits), 3);
     std::fs::write(&path, replaced(&text, b"\"late\"", b"\"rust\"")).expect("writable");
-    let message = Ledger::read_file(&path).expect_err("unknown").to_string();
-    assert!(message.contains("it counts `rust`"), "{message}");
+    // What this program has not heard of is read as what it is called.
+    let unheard_of = Ledger::read_file(&path).expect("a ledger").entries();
+    assert_eq!(unheard_of[0].lost.get("rust"), Some(&3), "{unheard_of:?}");
+    std::fs::write(&path, replaced(&text, b"\"late\"", b"\"****\"")).expect("writable");
+    let message = Ledger::read_file(&path).expect_err("no word").to_string();
+    assert!(message.contains("`****` is no word for the books"), "{message}");
 }
 
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {

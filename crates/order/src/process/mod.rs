@@ -24,6 +24,7 @@ use thalweg_data::HitEvents;
 
 use crate::coincide::Coincidence;
 use crate::cut::{self, EventCuts, HitCuts, Passed};
+use crate::hit_stage::{self, MadeStage};
 use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
 
@@ -33,6 +34,8 @@ const PIECE: usize = 512;
 /// The stages behind time order, and the spectra that they fill.
 #[derive(Debug)]
 pub struct Stages {
+    /// What was added in front of all others.
+    pub added: Vec<MadeStage>,
     /// Which hits are kept.
     pub cuts: HitCuts,
     /// What is made of them.
@@ -67,6 +70,7 @@ pub fn stages(
     sources: &[String],
 ) -> Result<Stages, ProcessError> {
     settings.clocks.check(sources)?;
+    let added = hit_stage::make(&settings.stages)?;
     let makes_events = settings.coincidence.is_some();
     let coincidence =
         settings.coincidence.as_ref().map(|each| Coincidence::new(each, map, sources.len())).transpose()?;
@@ -87,7 +91,7 @@ pub fn stages(
         made_tally: Tally::default(),
         kept_tally: Tally::default(),
     };
-    Ok(Stages { cuts, processor, spectra })
+    Ok(Stages { added, cuts, processor, spectra })
 }
 
 impl Processor {

@@ -3,12 +3,15 @@
 use crate::clocks::{self, ClockError};
 use crate::coincide::{self, CoincidenceError, Mode};
 use crate::cut::{self, CutError, HitCuts, polygon};
+use crate::hit_stage::{self, HitStageError};
 use crate::pulse::{self, PulseError};
 use crate::spectrum::{self, Path, SpectrumError, SpectrumSettings};
 
 /// What is done with ordered hits; each part is a section of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    /// `[[stage]]`.
+    pub stages: Vec<hit_stage::Settings>,
     /// `[clocks]`.
     pub clocks: clocks::Settings,
     /// `[[cut]]`.
@@ -51,6 +54,9 @@ pub enum ProcessError {
     /// Of a cut.
     #[error(transparent)]
     Cut(#[from] CutError),
+    /// Of a stage that is added.
+    #[error(transparent)]
+    Stage(#[from] HitStageError),
     /// Of the pulses that are looked at.
     #[error(transparent)]
     Pulse(#[from] PulseError),

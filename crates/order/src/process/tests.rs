@@ -35,7 +35,8 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
     };
     let names = ["left".to_owned(), "right".to_owned()];
     let map = map();
-    let Stages { mut cuts, mut processor, spectra: set } = stages(&settings, &map, &names).expect("valid");
+    let Stages { mut cuts, mut processor, spectra: set, .. } =
+        stages(&settings, &map, &names).expect("valid");
     let hit = |time_ps, channel, energy| Hit {
         time_ps,
         channel,

@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
-use thalweg_data::SourceError;
+use thalweg_data::{LossReason, SourceError};
 
 use super::write::{ethernet_frame, file_header, ip_packet};
 use super::*;

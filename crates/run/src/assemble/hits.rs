@@ -29,8 +29,8 @@ use crate::error::RunError;
 use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, open_all};
 use crate::pipeline::{
-    Collector, Cut, EventBooks, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS, Process, Reader,
-    ReaderAccounts, Selection, Signals, Slicer, lanes,
+    AddedStages, Collector, Cut, EventBooks, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS,
+    Process, Reader, ReaderAccounts, Selection, Signals, Slicer, lanes,
 };
 use crate::placement::Placement;
 use crate::plan::{HITS_PER_BATCH, SLICES};
@@ -132,9 +132,9 @@ impl HitPath {
             site.claims.shared_threads("emulate");
         }
         let (slicer, slices) = slices(site)?.unzip();
-        let (selection, process) = stages(site)?.unzip();
+        let Behind { added, selection, process } = behind_order(site)?;
         let observed = process.as_ref().map(|process| process.observed().clone());
-        let (readers, collector) = start_threads(site, opened, (&gauges, selection, slicer), raw)?;
+        let (readers, collector) = start_threads(site, opened, (&gauges, added, selection, slicer), raw)?;
         let start = |process: Process| site.spawn("process", move |signals| process.run(signals));
         let process = process.map(start).transpose()?;
         Ok(Some(HitPath {
@@ -256,15 +256,24 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
     Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
 }
 
-/// The stages behind time order with their accounts, on the order thread and on that behind it; `None` where channels cannot be
-/// told apart.
-fn stages(site: &Site<'_>) -> Result<Option<(Selection, Process)>, RunError> {
+/// The stages behind time order with their accounts.
+struct Behind {
+    /// On the order thread.
+    added: AddedStages,
+    /// There, and on the thread behind it; `None` where channels cannot be told apart.
+    selection: Option<Selection>,
+    process: Option<Process>,
+}
+
+fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let Site { configuration, ledger, roster, .. } = *site;
     let processing = site.placement.near("process", || Processing::of(configuration))?;
     let invalid = |message| configuration.invalid(message);
-    let Some(processing) = processing.map_err(invalid)? else { return Ok(None) };
+    let Some(processing) = processing.map_err(invalid)? else {
+        return Ok(Behind { added: AddedStages::default(), selection: None, process: None });
+    };
     let observed = Observed::new(&processing);
-    let Processing { map, aligner, stages: Stages { cuts, mut processor, .. } } = processing;
+    let Processing { map, aligner, stages: Stages { added, cuts, mut processor, .. } } = processing;
     for (number, (_, format)) in configuration.hit_sources().enumerate() {
         processor.set_ns_per_sample(SourceId(number as u16), format.ns_per_sample());
     }
@@ -274,6 +283,11 @@ fn stages(site: &Site<'_>) -> Result<Option<(Selection, Process)>, RunError> {
         let sources = sources.clone().filter(|_| are_there);
         sources.map(|source| open(stage, source, Unit::Hits)).collect()
     };
+    let added = added.into_iter().map(|made| {
+        let books = of_hits(made.stage, true);
+        (made, books)
+    });
+    let added: Vec<_> = added.collect();
     let cut_books = of_hits(Stage::Cut, !cuts.keep_all());
     let coincidence_books = of_hits(Stage::Coincide, processor.makes_events());
     let keeps = configuration.record.keeps(Table::Coincidences);
@@ -290,7 +304,8 @@ fn stages(site: &Site<'_>) -> Result<Option<(Selection, Process)>, RunError> {
     let batches = site.claims.ring("order", "process");
     let (selection, inlet) = Selection::new((map, aligner, cuts), cut_books, observed.clone(), batches);
     let process = Process::new(inlet, processor, (coincidence_books, events), observed, writer);
-    Ok(Some((selection, process)))
+    let added = AddedStages::new(added, selection.sources_of_channels());
+    Ok(Behind { added, selection: Some(selection), process: Some(process) })
 }
 
 /// The recording of hits, which knows whose a channel is where that can be told.
@@ -308,7 +323,7 @@ fn hit_writer(site: &Site<'_>, selection: Option<&Selection>) -> Result<HitWrite
 fn start_threads(
     site: &Site<'_>,
     opened: Vec<Opened>,
-    (gauges, selection, slicer): (&[Arc<Gauges>], Option<Selection>, Option<Slicer>),
+    (gauges, added, selection, slicer): (&[Arc<Gauges>], AddedStages, Option<Selection>, Option<Slicer>),
     raw: &mut RawLinks,
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
     let Site { configuration, ledger, .. } = *site;
@@ -362,7 +377,8 @@ fn start_threads(
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
         readers.push((settings.head.name.clone(), reader));
     }
-    let collector = Collector::new(inlets, order, (sink, configuration.record.on_full), (selection, slicer));
+    let collector =
+        Collector::new(inlets, order, (sink, configuration.record.on_full), (added, selection, slicer));
     let collector = site.spawn("order", move |signals| collector.run(signals))?;
     let mut handles = Vec::new();
     for (group, number, worker) in work {

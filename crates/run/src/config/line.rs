@@ -99,7 +99,7 @@ fn tables_at<'t, 'v>(top: &'t DeTable<'v>, path: &str, message: &str) -> Vec<&'t
 fn is_named(table: &Value<'_>, message: &str) -> bool {
     let DeValue::Table(table) = table.get_ref() else { return false };
     table.iter().any(|(key, value)| match (&**key.get_ref(), value.get_ref()) {
-        ("name", DeValue::String(name)) => message.contains(&format!("\"{name}\"")),
+        ("name" | "kind", DeValue::String(name)) => message.contains(&format!("\"{name}\"")),
         ("number", DeValue::Integer(number)) => message.contains(&format!("channel {number}")),
         _ => false,
     })

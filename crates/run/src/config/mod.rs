@@ -200,7 +200,7 @@ pub struct Configuration {
     pub channels: thalweg_order::channels::Settings,
     /// `[[channel]]`: what is known of single channels.
     pub channel: Vec<thalweg_order::channels::ChannelSettings>,
-    /// `[clocks]`, `[[cut]]`, `[[polygon]]`, `[coincidence]`, `[spectra]`, `[[spectrum]]`: what is done with ordered hits.
+    /// `[clocks]`, `[[stage]]`, `[[cut]]`, `[[polygon]]`, `[coincidence]`, `[spectra]`, `[[spectrum]]`: what is done with ordered hits.
     pub process: thalweg_order::process::Settings,
     /// `[trigger]`: what triggers the emulated boards.
     pub trigger: thalweg_frontend::trigger::Settings,
@@ -360,7 +360,7 @@ impl Configuration {
         let sources = reader.sources(top.take("source"))?;
         if let Some((key, _)) = top.0.first() {
             let allowed =
-                "allowed here: [run], [[source]], [order], [channels], [[channel]], [clocks], [[cut]], [[polygon]], \
+                "allowed here: [run], [[source]], [order], [channels], [[channel]], [clocks], [[stage]], [[cut]], [[polygon]], \
                            [coincidence], [spectra], [[spectrum]], [trigger], [busy], [slices], [build], [[unit]], \
                            [threads], [record], [monitor], [[alarm]], [notify], [unattended]"
                     .to_owned();
@@ -485,6 +485,7 @@ impl<'t> Reader<'t> {
     /// What is done with ordered hits: sections of its own, in the order of the path.
     fn process(&self, top: &mut Entries<'t>) -> Result<thalweg_order::process::Settings, ConfigError> {
         Ok(thalweg_order::process::Settings {
+            stages: self.tables("stage", top.take("stage"))?,
             clocks: self.section(top.take("clocks"))?,
             cuts: self.tables("cut", top.take("cut"))?,
             polygons: self.tables("polygon", top.take("polygon"))?,

@@ -59,13 +59,14 @@ pub fn json_schema() -> Value {
 
 /// What is done with ordered hits, and what is shown of a run.
 fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
-    use thalweg_order::{channels, clocks, coincide, cut, pulse, spectrum};
+    use thalweg_order::{channels, clocks, coincide, cut, hit_stage, pulse, spectrum};
     let one = |schema: schemars::Schema| schema.to_value();
     let many = |schema: schemars::Schema| json!({ "type": "array", "items": schema.to_value() });
     let sections = [
         ("channels", one(generator.subschema_for::<channels::Settings>())),
         ("channel", many(generator.subschema_for::<channels::ChannelSettings>())),
         ("clocks", one(generator.subschema_for::<clocks::Settings>())),
+        ("stage", many(generator.subschema_for::<hit_stage::Settings>())),
         ("cut", many(generator.subschema_for::<cut::Settings>())),
         ("polygon", many(generator.subschema_for::<cut::polygon::Settings>())),
         ("coincidence", one(generator.subschema_for::<coincide::Settings>())),

@@ -1,4 +1,4 @@
-//! The thread where the sources meet: batches in the order of their marks, time order, cuts, recording.
+//! The thread where the sources meet: batches in the order of their marks, time order, what is added behind it, cuts, recording.
 //!
 //! A batch is taken when every living source has one waiting, and then the one with the smallest `(mark, source)`. Each
 //! source sends at least a mark a millisecond, so nobody waits long; and what comes out depends on the marks alone, not
@@ -14,6 +14,7 @@ use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{HitWriter, OnFull};
 
+use super::added::AddedStages;
 use super::outcome::Outcome;
 use super::slicer::Slicer;
 use super::{Ledgered, Recorded, Selected, Selection, Signals};
@@ -114,6 +115,8 @@ pub(crate) struct Collector {
     order: TimeOrder,
     pub(crate) sink: HitWriter,
     outcome: Outcome,
+    /// What a configuration adds right behind time order.
+    added: AddedStages,
     /// Around time order, and the way to the process thread.
     selection: Option<Selection>,
     /// Beside time order, of a run with time slices.
@@ -126,10 +129,10 @@ impl Collector {
         inlets: Vec<Inlet>,
         order: TimeOrder,
         (sink, on_full): (HitWriter, OnFull),
-        (selection, slicer): (Option<Selection>, Option<Slicer>),
+        (added, selection, slicer): (AddedStages, Option<Selection>, Option<Slicer>),
     ) -> Collector {
         let outcome = Outcome::new(Recorded::Hits, on_full);
-        Collector { inlets, order, sink, outcome, selection, slicer, first_hit: None }
+        Collector { inlets, order, sink, outcome, added, selection, slicer, first_hit: None }
     }
 
     /// When the first hit was on file, from the start of the sources.
@@ -154,6 +157,7 @@ impl Collector {
             inlet.lanes[lane].give_back(batch);
         }
         self.pull(&mut merged, signals);
+        self.added.finish(signals);
         if let Some(selection) = &mut self.selection {
             selection.publish();
         }
@@ -231,6 +235,7 @@ impl Collector {
     /// Cuts, writes and passes on everything that is in order.
     fn pull(&mut self, merged: &mut Selected, signals: &Signals) {
         while self.order.pull(&mut merged.hits) {
+            self.added.take(&mut merged.hits, signals);
             if let Some(selection) = &mut self.selection {
                 selection.cut(merged);
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  reader (one per source)              collector (one)                   process (one)
-//!  receive ─► unpack ─► decode ══hits══► time order ─► cut ─► record ══hits══► coincidence ─► spectra
+//!  receive ─► unpack ─► decode ══hits══► time order ─► (added) ─► cut ─► record ══hits══► coincidence ─► spectra
 //!     ║            ╚═units═► worker ═hits═╝   └► time slices ══events══► event recorder
 //!     ╚══frames══► raw writer (one)
 //!
@@ -13,6 +13,7 @@
 //! sender waits (`hold`): what then overflows does so in the kernel's buffer, where it is counted. Nothing here knows
 //! a format or opens a file.
 
+mod added;
 mod busy_share;
 mod collector;
 mod drain;
@@ -37,6 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use thalweg_data::{Account, SnapshotNumber, Tally};
 
+pub(crate) use added::AddedStages;
 pub(crate) use busy_share::BusyShare;
 pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
 pub(crate) use event_outlet::{EVENT_BATCHES, EventOutlet};

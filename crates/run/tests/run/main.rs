@@ -1,5 +1,6 @@
 //! Runs inside this process, through the handle that programs hold.
 
+mod added_stages;
 mod extremes;
 mod handle;
 #[cfg(debug_assertions)]

@@ -60,6 +60,22 @@ impl Ranged for Building {
 }
 
 impl Building {
+    /// Of no range yet.
+    pub(super) fn empty(now: Mark) -> Building {
+        Building {
+            assignment: Assignment::default(),
+            epoch: 0,
+            confirmed: false,
+            since: now,
+            shares: Vec::new(),
+            waiting: 0,
+            held: Amount::default(),
+            next: 0,
+            passed: (0, 0),
+            passed_bytes: 0,
+        }
+    }
+
     pub(super) fn start_over(
         &mut self,
         assignment: Assignment,

@@ -25,6 +25,7 @@ use super::message::{self, Credits, List, Said};
 use super::ranges::Ranges;
 use super::store::Amount;
 use super::{Address, Assignment, Identity, OnFile, Outbox, Refused, Settings, Topology, Watermarks};
+use crate::unseen::Unseen;
 
 /// Messages to the manager at a time: the rest waits in the lists that they are written from.
 const WORDS_WAITING: usize = 8;
@@ -81,8 +82,8 @@ pub struct BuilderUnit {
     unwritten: Amount,
     /// What was passed on since the start, and what earlier starts had on file.
     on_file: OnFile,
-    /// Triggers of ranges that were built of which no part has anything, behind the last event; before the first, nobody counts them.
-    skipped: Option<u64>,
+    /// Triggers of ranges that were built of which no part has anything.
+    unseen: Unseen,
     swept: Mark,
     tally: Tally,
     refused: Refused,
@@ -122,7 +123,7 @@ impl BuilderUnit {
             building: Amount::default(),
             unwritten: Amount::default(),
             on_file: OnFile::default(),
-            skipped: None,
+            unseen: Unseen::default(),
             swept: now,
             tally: Tally::default(),
             refused: Refused::default(),

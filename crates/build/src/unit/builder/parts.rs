@@ -134,20 +134,7 @@ impl BuilderUnit {
     }
 
     pub(super) fn start_building(&mut self, range: Assignment, epoch: u64, confirmed: bool, now: Mark) {
-        let mut building = self.spare.pop().unwrap_or_else(|| {
-            Box::new(Building {
-                assignment: range,
-                epoch,
-                confirmed,
-                since: now,
-                shares: Vec::new(),
-                waiting: 0,
-                held: Amount::default(),
-                next: range.start,
-                passed: (0, 0),
-                passed_bytes: 0,
-            })
-        });
+        let mut building = self.spare.pop().unwrap_or_else(|| Box::new(Building::empty(now)));
         building.start_over(range, epoch, confirmed, now, self.sources.len());
         if building.is_ready() {
             self.ready.push_back(range.start);

@@ -39,16 +39,16 @@ impl BuilderUnit {
         for share in building.shares.iter().filter(|share| share.cursor < share.table.events.events.len()) {
             events.leases.add_all(&share.table.events.leases);
         }
-        let (mut whole, mut unseen) = (0, 0);
+        let mut whole = 0;
         while events.events.len() < most_events {
             let heads =
                 building.shares.iter().filter_map(|share| share.table.events.events.get(share.cursor));
             let Some(trigger) = heads.map(|event| event.trigger).min() else { break };
             let event = put_together(building, &self.sources, trigger, events, now);
             whole += 1;
-            // What lies before the first event of all is not known.
-            unseen += self.skipped.map_or(0, |skipped| skipped + trigger.saturating_sub(building.next));
-            (self.skipped, building.next) = (Some(0), trigger + 1);
+            self.unseen.skip(trigger.saturating_sub(building.next));
+            self.unseen.hear();
+            building.next = trigger + 1;
             match event.closing {
                 Closing::Complete => building.passed.0 += 1,
                 _ => building.passed.1 += 1,
@@ -67,6 +67,7 @@ impl BuilderUnit {
         self.unwritten.add(Amount { fragments: 0, ..amount });
         // In the ledger they are the sink's from here on, written or not; the credit is used until they are.
         self.tally.input(Unit::Events, whole);
+        let unseen = self.unseen.take();
         if unseen > 0 {
             self.tally.noted(Noted::Unseen, Unit::Events, unseen);
         }
@@ -85,9 +86,7 @@ impl BuilderUnit {
         if complete + partial > 0 {
             self.filled_position = self.position;
         }
-        if let Some(skipped) = &mut self.skipped {
-            *skipped += building.assignment.end().saturating_sub(building.next);
-        }
+        self.unseen.skip(building.assignment.end().saturating_sub(building.next));
         let Assignment { start, length, .. } = building.assignment;
         // A unit may have gone in the middle of its part: what had come of it was built.
         let absent = |(readout, share): (usize, &Share)| {

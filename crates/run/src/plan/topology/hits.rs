@@ -2,6 +2,7 @@
 
 use thalweg_data::topology::{Counts, Fan, Lane, Subjects, Via};
 use thalweg_data::{SourceId, Stage, Unit};
+use thalweg_order::hit_stage::{HitStageRole, MadeStage};
 use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};
@@ -30,9 +31,11 @@ impl Making<'_, '_> {
             debug_assert!(decoder.ends_with(&source.head.name));
             self.edges_to(decoder, &[&order], &[Unit::Hits], (Fan::Copy, Via::Ring, Subjects::Same));
         }
-        let cut = processing.and_then(|processing| self.processing(&order, processing, of_hits(Unit::Hits)));
+        let added = processing.map_or(&[][..], |processing| &processing.stages.added);
+        let last = self.added(order, added, of_hits(Unit::Hits));
+        let cut = processing.and_then(|processing| self.processing(&last, processing, of_hits(Unit::Hits)));
         let record = self.node(Stage::Record, place(ALL, "order"), of_hits(Unit::Hits));
-        self.edge(&order, &record, &[Unit::Hits]);
+        self.edge(&last, &record, &[Unit::Hits]);
         if let Some(cut) = cut.filter(|_| resolved.keeps(Table::Coincidences)) {
             let coincidences = place(crate::roster::COINCIDENCES, "process");
             let counts = self.topology.node(&cut).map_or_else(Vec::new, |node| node.counts.clone());
@@ -84,6 +87,19 @@ impl Making<'_, '_> {
             self.audit(&sender, &decode, &[Unit::Hits]);
         }
         decode
+    }
+
+    /// What is added behind time order: filters one behind the other, sinks beside them. Returns the node whose hits go on.
+    fn added(&mut self, order: String, added: &[MadeStage], of_hits: Vec<Counts>) -> String {
+        let mut last = order;
+        for made in added {
+            let node = self.node(made.stage, place(ALL, "order"), of_hits.clone());
+            self.edge(&last, &node, &[Unit::Hits]);
+            if made.role == HitStageRole::Filter {
+                last = node;
+            }
+        }
+        last
     }
 
     /// What is done with ordered hits; returns the node of the cuts on the events that are made of them, if any.

@@ -27,6 +27,11 @@ const UNITS: &str = "[[unit]]\nname = \"ru-a\"\nkind = \"readout\"\nsources = [\
 pub const RUNS: &[(&str, Run)] = &[
     ("hits_over_udp", || hits(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, FAULTS)))),
     ("hits_of_a_board", hits_of_a_board),
+    ("added_stages", || {
+        crate::added_stages::add_both();
+        let stages = "[[stage]]\nkind = \"holdoff\"\nholdoff_ps = 20_000_000\n[[stage]]\nkind = \"prescale\"\nkeep_one_in = 2\n";
+        recorded(&(digitizer("a", 0, "") + &digitizer("b", 1, "") + stages), "\"hits\", \"raw\"", HITS)
+    }),
     ("fragments", || {
         let emulate = "payload_bytes = 900\ndatagram_bytes = 400\nchecksum = true\n";
         recorded(&(source("a", FRAGMENT, emulate, "") + TRIGGER), FRAGMENT_TABLES, TRIGGERS)
@@ -193,12 +198,18 @@ fn paused(sections: &str) -> Result<(), String> {
         until(&held, hits(1000));
         let _refused = held.command(&Command::Pause);
         until(&held, |state| state.state == thalweg_run::RunState::Paused);
+        // A board that is not scheduled meanwhile has no pulse that is inhibited: it is given a while.
+        let since = held.state().elapsed_seconds;
+        until(&held, |state| state.elapsed_seconds > since + 0.5);
+        let before = held.state().hits_recorded;
         let _refused = held.command(&Command::Resume);
+        until(&held, hits(before + 1000));
+        let _refused = held.command(&Command::Stop);
     });
     let (_folder, configuration) = configured(sections, "\"hits\"", "")?;
     let never = AtomicBool::new(false);
     let mut watch = Watch { show: &mut |_| {}, stop: &never, handle };
-    let summary = thalweg_run::run(&configuration, HITS, &mut watch).map_err(|error| error.to_string())?;
+    let summary = thalweg_run::run(&configuration, LIMIT, &mut watch).map_err(|error| error.to_string())?;
     pauses.join().map_err(|_| "the pause failed")?;
     balances("the run", summary).map(drop)
 }
