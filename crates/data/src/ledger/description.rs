@@ -40,6 +40,11 @@ fn reasons() -> impl Iterator<Item = Option<LossReason>> {
     LossReason::known().map(Some).chain(std::iter::repeat_n(None, free))
 }
 
+/// What each of these words is.
+fn each<T>(words: &[String], of: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    words.iter().map(|word| of(word)).collect()
+}
+
 impl Description {
     /// Of this program's ledgers.
     pub fn of(topology: Option<&Topology>) -> Description {
@@ -81,30 +86,19 @@ impl Words {
     /// # Errors
     /// Names the first word that this program does not know.
     pub fn of(description: &Description, shape: (usize, usize)) -> Result<Words, String> {
-        fn known<T>(words: &[String], find: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
-            let each = words.iter().map(|word| {
-                find(word).ok_or_else(|| {
-                    format!("it counts `{word}`, which this program does not know; use the one that wrote it")
-                })
-            });
-            each.collect()
-        }
-        let added = |error: super::WordError| format!("its description: {error}");
-        let own: Vec<Stage> = description
-            .stages
-            .iter()
-            .map(|word| Stage::of_file(word))
-            .collect::<Result<_, _>>()
-            .map_err(added)?;
-        let units = known(&description.units, Unit::from_word)?;
-        let reason = |word: &String| match word.as_str() {
-            "" => Ok(None),
-            word => LossReason::of_file(word).map(Some),
+        let unknown = |word: &str| {
+            format!("it counts `{word}`, which this program does not know; use the one that wrote it")
         };
-        let reasons: Vec<Option<LossReason>> =
-            description.reasons.iter().map(reason).collect::<Result<_, _>>().map_err(added)?;
-        let notes = known(&description.notes, Noted::from_word)?;
-        let words = Words::by_place(own, units, &reasons, &notes);
+        let added = |error: super::WordError| format!("its description: {error}");
+        let reason = |word: &str| match word {
+            "" => Ok(None),
+            word => LossReason::of_file(word).map(Some).map_err(added),
+        };
+        let stages = each(&description.stages, |word| Stage::of_file(word).map_err(added))?;
+        let units = each(&description.units, |word| Unit::from_word(word).ok_or_else(|| unknown(word)))?;
+        let reasons = each(&description.reasons, reason)?;
+        let notes = each(&description.notes, |word| Noted::from_word(word).ok_or_else(|| unknown(word)))?;
+        let words = Words::by_place(stages, units, &reasons, &notes);
         match words.shape() == shape {
             true => Ok(words),
             false => Err(format!("{} stages and {} cells, and its description has others", shape.0, shape.1)),

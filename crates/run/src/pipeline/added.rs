@@ -4,6 +4,7 @@
 //!  ordered batch ─► stage: a verdict for each hit ─► taken out, counted by source ─► next stage … ─► cuts, recording
 //! ```
 
+use thalweg_data::ledger::MOST_ADDED;
 use thalweg_data::{Hits, LossReason, SnapshotNumber, SourceId, Tally, Unit};
 use thalweg_order::hit_stage::{HitStageRole, MadeStage, Verdict};
 
@@ -24,9 +25,18 @@ struct Driven {
     /// By source.
     books: Vec<Ledgered>,
     tallies: Vec<Tally>,
-    /// By source: hits of a batch that go no further from here.
-    taken_out: Vec<u32>,
+    /// By source, of the batch at hand.
+    fates: Vec<Fates>,
     has_failed: bool,
+}
+
+/// What becomes of one source's hits in a batch: summed here, so that the books are written once per batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fates {
+    kept: u32,
+    left_out: u32,
+    /// By the place of the stage's reason; behind them those for which it has named none of its own.
+    lost: [u32; MOST_ADDED + 1],
 }
 
 impl AddedStages {
@@ -34,7 +44,7 @@ impl AddedStages {
     pub(crate) fn new(stages: Vec<(MadeStage, Vec<Ledgered>)>, source_of: Box<[SourceId]>) -> AddedStages {
         let driven = |(made, books): (MadeStage, Vec<Ledgered>)| {
             let tallies = vec![Tally::default(); books.len()];
-            Driven { made, taken_out: vec![0; books.len()], books, tallies, has_failed: false }
+            Driven { made, fates: vec![Fates::default(); books.len()], books, tallies, has_failed: false }
         };
         AddedStages { stages: stages.into_iter().map(driven).collect(), source_of, verdicts: Vec::new() }
     }
@@ -61,8 +71,9 @@ impl AddedStages {
     /// No hit follows.
     pub(crate) fn finish(&mut self, signals: &Signals) {
         for stage in &mut self.stages {
-            let result = stage.made.work.finish();
-            stage.heed(result, signals);
+            if let Err(words) = stage.made.work.finish() {
+                stage.fail(&words, signals);
+            }
             stage.books.iter().zip(&stage.tallies).for_each(|(account, tally)| account.publish(tally));
         }
     }
@@ -79,44 +90,62 @@ impl Driven {
         for share in &batch.shares {
             self.tallies[share.source.index()].input(Unit::Hits, u64::from(share.hits));
         }
-        let result = match self.has_failed {
-            true => Err(String::new()),
-            false => self.made.work.take(batch, verdicts),
-        };
-        let is_sink = self.made.role == HitStageRole::Sink;
-        let fate = |verdict: Verdict| match (&result, verdict) {
-            (Ok(()), Verdict::Lose(reason)) => {
-                Fate::Lost(self.made.reasons.get(usize::from(reason)).copied())
-            }
-            (Ok(()), Verdict::LeaveOut) => Fate::LeftOut,
-            (Err(_), _) if is_sink => Fate::Lost(Some(LossReason::WriteFailed)),
-            _ => Fate::Kept,
-        };
-        let fates = verdicts.iter().map(|verdict| fate(*verdict));
-        self.taken_out.fill(0);
-        for (hit, fate) in batch.hits.iter().zip(fates) {
-            let source = source_of[usize::from(hit.channel)].index();
-            let tally = &mut self.tallies[source];
-            match fate {
-                Fate::Kept => tally.output(Unit::Hits, 1),
-                Fate::LeftOut => tally.filtered(Unit::Hits, 1),
-                Fate::Lost(reason) => tally.lost(reason.unwrap_or(LossReason::Abandoned), Unit::Hits, 1),
-            }
-            self.taken_out[source] += u32::from(fate != Fate::Kept);
+        if self.has_failed {
+            return self.pass_by(batch);
         }
-        if !is_sink && result.is_ok() && self.taken_out.iter().any(|count| *count > 0) {
-            batch.keep_where(|place| verdicts[place] == Verdict::Keep);
-            for share in &mut batch.shares {
-                share.hits = share.hits.saturating_sub(self.taken_out[share.source.index()]);
+        match self.made.work.take(batch, verdicts) {
+            Ok(()) => self.follow(batch, verdicts, source_of),
+            Err(words) => {
+                self.fail(&words, signals);
+                self.pass_by(batch);
             }
         }
-        self.heed(result, signals);
     }
 
-    fn heed(&mut self, result: Result<(), String>, signals: &Signals) {
-        if let Err(words) = result
-            && !std::mem::replace(&mut self.has_failed, true)
-        {
+    /// A batch that the stage did not look at: a filter takes nothing out of it, a sink has not got it.
+    fn pass_by(&mut self, batch: &Hits) {
+        for share in &batch.shares {
+            let tally = &mut self.tallies[share.source.index()];
+            let hits = u64::from(share.hits);
+            match self.made.role {
+                HitStageRole::Filter => tally.output(Unit::Hits, hits),
+                HitStageRole::Sink => tally.lost(LossReason::WriteFailed, Unit::Hits, hits),
+            }
+        }
+    }
+
+    /// Does what the stage has said of each hit.
+    fn follow(&mut self, batch: &mut Hits, verdicts: &[Verdict], source_of: &[SourceId]) {
+        let unnamed = self.made.reasons.len().min(MOST_ADDED);
+        self.fates.fill(Fates::default());
+        for (hit, verdict) in batch.hits.iter().zip(verdicts) {
+            let fates = &mut self.fates[source_of[usize::from(hit.channel)].index()];
+            match verdict {
+                Verdict::Keep => fates.kept += 1,
+                Verdict::LeaveOut => fates.left_out += 1,
+                Verdict::Lose(reason) => fates.lost[usize::from(*reason).min(unnamed)] += 1,
+            }
+        }
+        for (fates, tally) in self.fates.iter().zip(&mut self.tallies) {
+            tally.output(Unit::Hits, u64::from(fates.kept));
+            tally.filtered(Unit::Hits, u64::from(fates.left_out));
+            for (place, lost) in fates.lost.iter().enumerate().filter(|(_, lost)| **lost > 0) {
+                let reason = self.made.reasons.get(place).copied().unwrap_or(LossReason::Abandoned);
+                tally.lost(reason, Unit::Hits, u64::from(*lost));
+            }
+        }
+        let is_filter = self.made.role == HitStageRole::Filter;
+        if is_filter && verdicts.iter().any(|verdict| *verdict != Verdict::Keep) {
+            batch.keep_where(|place| verdicts[place] == Verdict::Keep);
+            for share in &mut batch.shares {
+                share.hits = self.fates[share.source.index()].kept;
+            }
+        }
+    }
+
+    /// The first failure ends the run.
+    fn fail(&mut self, words: &str, signals: &Signals) {
+        if !std::mem::replace(&mut self.has_failed, true) {
             signals.fail(format!("{}: {words}", self.made.word()));
         }
     }
@@ -134,13 +163,4 @@ impl Driven {
             account.publish_at(mark_ns, tally);
         }
     }
-}
-
-/// What becomes of a hit here.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Kept,
-    LeftOut,
-    /// For this reason; `None` where the stage has named none of its own.
-    Lost(Option<LossReason>),
 }

@@ -258,7 +258,7 @@ impl Collector {
             true => self.sink.advance(mark),
             false => self.sink.write_passing(hits, merged.pass()),
         };
-        self.outcome.heed(result, signals);
+        self.outcome.on_result(result, signals);
         for (index, inlet) in self.inlets.iter_mut().enumerate() {
             inlet.record.publish_at(mark.0, self.sink.tally(SourceId(index as u16)));
         }

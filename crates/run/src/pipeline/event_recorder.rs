@@ -61,7 +61,7 @@ impl<S: EventSink> EventRecorder<S> {
             false => sink.write(events),
         };
         let result = if events.write_all { result.and_then(|()| sink.complete()) } else { result };
-        self.outcome.heed(result, signals);
+        self.outcome.on_result(result, signals);
         match header.snapshot {
             Some(number) => self.events.snapshot(number, self.sink.tally()),
             None => self.events.publish_at(header.mark.0, self.sink.tally()),

@@ -1,7 +1,7 @@
 //! What follows from what a recording says: whether the run waits or ends.
 //!
 //! ```text
-//!  Result of a write ─► full, and it may wait ─► paused        failed ─► told once, and the run ends
+//!  Result of a write ─► full, and it may wait ─► paused        failed ─► said once, and the run ends
 //! ```
 
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Outcome {
     }
 
     /// A batch was written, or not.
-    pub(crate) fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
+    pub(crate) fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
         match result {
             Ok(()) => {
                 signals.note_written();

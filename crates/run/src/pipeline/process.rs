@@ -82,12 +82,12 @@ impl Process {
         while !self.inlet.is_finished() {
             let Some(mut batch) = self.inlet.receive_wait(WAIT) else { continue };
             let result = self.take(&batch);
-            self.outcome.heed(result, signals);
+            self.outcome.on_result(result, signals);
             batch.clear();
             self.inlet.give_back(batch);
         }
         let passed_on = self.pass_last_on();
-        self.outcome.heed(passed_on, signals);
+        self.outcome.on_result(passed_on, signals);
         if let Some(writer) = &mut self.writer {
             self.outcome.close(writer, CoincidenceWriter::complete, CoincidenceWriter::finish, signals);
         }

@@ -72,7 +72,7 @@ impl RawRecorder {
             account.snapshot(number, self.writer.tally(source));
             return;
         }
-        self.outcome.heed(self.writer.write(frames), signals);
+        self.outcome.on_result(self.writer.write(frames), signals);
         account.publish_at(frames.header.mark.0, self.writer.tally(source));
     }
 }

@@ -144,7 +144,7 @@ impl BuilderFiles {
                 }
                 None => self.sink.advance(now),
             };
-            self.heed(result, signals);
+            self.on_result(result, signals);
             self.file(now, signals);
             self.record.publish_at(now.0, self.sink.tally());
         }
@@ -159,14 +159,14 @@ impl BuilderFiles {
         if self.due.is_due(waiting, now) {
             self.due.since = None;
             let result = if self.due.is_urgent(waiting) { self.sink.force() } else { self.sink.flush() };
-            self.heed(result, signals);
+            self.on_result(result, signals);
         }
         self.filed.settled.store(self.sink.events_settled(), Ordering::Release);
     }
 
     /// Does what a result of the sink asks for.
-    fn heed(&mut self, result: Result<(), SinkError>, signals: &Signals) {
-        self.outcome.heed(result, signals);
+    fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
+        self.outcome.on_result(result, signals);
         self.filed.on_hold.store(self.outcome.is_waiting(), Ordering::Release);
     }
 }

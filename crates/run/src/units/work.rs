@@ -143,7 +143,7 @@ impl BuilderWork {
     }
 
     /// Lets others forget what is on file, and takes nothing while space is waited for.
-    fn heed_files(&mut self) {
+    fn follow_files(&mut self) {
         if let Some(position) = self.given.settle() {
             self.unit.written(position);
         }
@@ -161,7 +161,7 @@ impl Work for BuilderWork {
 
     fn step(&mut self, now: Mark, _signals: &Signals) -> bool {
         let any = self.pass_on(now);
-        self.heed_files();
+        self.follow_files();
         if self.build.is_due(now.0) {
             self.build.publish_at(now.0, self.unit.tally());
             self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);

@@ -218,7 +218,7 @@ impl<W: Wire> StreamPeer<W> {
                 }
                 Found::Control(kind) => {
                     frames += 1;
-                    self.heed(kind)?;
+                    self.on_kind(kind)?;
                     self.assembly.clear();
                     if self.state == State::Ended {
                         return Ok(Looked::End);
@@ -245,7 +245,7 @@ impl<W: Wire> StreamPeer<W> {
     }
 
     /// Takes note of a frame that is not a message.
-    fn heed(&mut self, kind: Kind) -> Result<(), PeerError> {
+    fn on_kind(&mut self, kind: Kind) -> Result<(), PeerError> {
         match kind {
             Kind::Challenge | Kind::Proof | Kind::Hello => self.shake_hands(kind),
             Kind::Refusal => {
