@@ -234,9 +234,16 @@ fn merged(folder: &Folder) -> (u64, u64) {
 fn survives_the_death_of(killed: &str) {
     let folder = Folder::new();
     let file = four_nodes(&folder, 4000);
-    let node = |name: &str| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
+    let node = |name: &str| {
+        let talkative = ["env", "THALWEG_LOG=thalweg_run=info"];
+        Running::start_as(&talkative, &["run", &file, "--node", name, "--seconds", "60", "--json"])
+    };
     let mut others: Vec<(&str, Running)> =
         ["first", "second", "manager"].into_iter().map(|name| (name, node(name))).collect();
+    // Of units that are there when the first trigger is, each has its part in the run.
+    for (builder, (_, unit)) in ["bu-0", "bu-1"].into_iter().zip(&others) {
+        unit.wait_for_words(&format!("{builder}: connected with event manager"));
+    }
     let boards = node("boards");
     wait_for_rows_of(&folder, "bu-1");
     let place = others.iter().position(|(name, _)| *name == killed).expect("one of them");
