@@ -57,7 +57,8 @@ pub use missing::MissingRows;
 pub use notes::Note;
 pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
-    Inspection, RawReplay, RecoverReport, VerifyReport, check, inspect, raw_sources, recover, verify,
+    Inspection, NodesReport, RawReplay, RecoverReport, ShippedReport, VerifyReport, check, inspect,
+    raw_sources, recover, verify, verify_nodes,
 };
 pub use removed::RemovedTables;
 pub use retention::{OldRuns, RemovedRun, Retained};

@@ -39,9 +39,11 @@ pub(crate) enum Command {
     /// Run a raw recording again through the same path
     #[command(after_help = "Example:\n  thalweg replay runs/000007")]
     Replay(Replay),
-    /// Check a recording: checksums, time order, ledger
-    #[command(after_help = "Example:\n  thalweg verify runs/000007")]
-    Verify(Recording),
+    /// Check a recording: checksums, time order, ledger; of a run on several nodes, what went between them
+    #[command(
+        after_help = "Examples:\n  thalweg verify runs/000007\n  thalweg verify readout/runs/000007 builders/runs/000007"
+    )]
+    Verify(Recordings),
     /// Make the files of an interrupted run readable up to their last whole batch
     #[command(after_help = "Example:\n  thalweg recover runs/000007")]
     Recover(Recording),
@@ -204,6 +206,13 @@ pub(crate) struct Replay {
 pub(crate) struct Recording {
     /// The run's directory.
     pub(crate) run: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recordings {
+    /// The run's directory; of a run on several nodes, those of all of them.
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -30,6 +30,7 @@ mod verify;
 mod verify_coincidences;
 mod verify_events;
 mod verify_losses;
+mod verify_nodes;
 
 pub use coincidences::CoincidencesReader;
 pub use events::{EventsFile, RecordedEvent, RecordedFragment};
@@ -47,6 +48,7 @@ pub use verify::{LedgerReport, TableReport, VerifyReport, verify};
 pub use verify_coincidences::CoincidencesReport;
 pub use verify_events::EventsReport;
 pub use verify_losses::LossesReport;
+pub use verify_nodes::{NodesReport, ShippedReport, verify_nodes};
 
 use std::path::Path;
 

@@ -35,9 +35,15 @@ struct Driven {
 struct Fates {
     kept: u32,
     left_out: u32,
-    /// By the place of the stage's reason; behind them those for which it has named none of its own.
-    lost: [u32; MOST_ADDED + 1],
+    /// By the place of the stage's reason; [`UNNAMED`] and [`NOT_TAKEN`] besides.
+    lost: [u32; REASONS],
 }
+
+/// The place of what a stage loses for a reason that it has not named.
+const UNNAMED: usize = MOST_ADDED;
+/// The place of what a sink that has failed did not take.
+const NOT_TAKEN: usize = MOST_ADDED + 1;
+const REASONS: usize = MOST_ADDED + 2;
 
 impl AddedStages {
     /// These stages, each with the accounts of the sources.
@@ -90,14 +96,35 @@ impl Driven {
         for share in &batch.shares {
             self.tallies[share.source.index()].input(Unit::Hits, u64::from(share.hits));
         }
-        if self.has_failed {
-            return self.pass_by(batch);
+        let result = match self.has_failed {
+            true => Err(String::new()),
+            false => self.made.work.take(batch, verdicts),
+        };
+        self.fates.fill(Fates::default());
+        match &result {
+            Ok(()) => self.sort(batch, verdicts, source_of),
+            Err(_) => self.pass_by(batch),
         }
-        match self.made.work.take(batch, verdicts) {
-            Ok(()) => self.follow(batch, verdicts, source_of),
-            Err(words) => {
-                self.fail(&words, signals);
-                self.pass_by(batch);
+        self.count();
+        match result {
+            Ok(()) if self.made.role == HitStageRole::Filter => self.take_out(batch, verdicts),
+            Ok(()) => {}
+            Err(words) => self.fail(&words, signals),
+        }
+    }
+
+    /// Sums up what the stage has said of each hit.
+    fn sort(&mut self, batch: &Hits, verdicts: &[Verdict], source_of: &[SourceId]) {
+        let named = self.made.reasons.len().min(UNNAMED);
+        for (hit, verdict) in batch.hits.iter().zip(verdicts) {
+            let fates = &mut self.fates[source_of[usize::from(hit.channel)].index()];
+            match verdict {
+                Verdict::Keep => fates.kept += 1,
+                Verdict::LeaveOut => fates.left_out += 1,
+                Verdict::Lose(reason) if usize::from(*reason) < named => {
+                    fates.lost[usize::from(*reason)] += 1
+                }
+                Verdict::Lose(_) => fates.lost[UNNAMED] += 1,
             }
         }
     }
@@ -105,41 +132,36 @@ impl Driven {
     /// A batch that the stage did not look at: a filter takes nothing out of it, a sink has not got it.
     fn pass_by(&mut self, batch: &Hits) {
         for share in &batch.shares {
-            let tally = &mut self.tallies[share.source.index()];
-            let hits = u64::from(share.hits);
+            let fates = &mut self.fates[share.source.index()];
             match self.made.role {
-                HitStageRole::Filter => tally.output(Unit::Hits, hits),
-                HitStageRole::Sink => tally.lost(LossReason::WriteFailed, Unit::Hits, hits),
+                HitStageRole::Filter => fates.kept += share.hits,
+                HitStageRole::Sink => fates.lost[NOT_TAKEN] += share.hits,
             }
         }
     }
 
-    /// Does what the stage has said of each hit.
-    fn follow(&mut self, batch: &mut Hits, verdicts: &[Verdict], source_of: &[SourceId]) {
-        let unnamed = self.made.reasons.len().min(MOST_ADDED);
-        self.fates.fill(Fates::default());
-        for (hit, verdict) in batch.hits.iter().zip(verdicts) {
-            let fates = &mut self.fates[source_of[usize::from(hit.channel)].index()];
-            match verdict {
-                Verdict::Keep => fates.kept += 1,
-                Verdict::LeaveOut => fates.left_out += 1,
-                Verdict::Lose(reason) => fates.lost[usize::from(*reason).min(unnamed)] += 1,
-            }
-        }
+    fn count(&mut self) {
         for (fates, tally) in self.fates.iter().zip(&mut self.tallies) {
             tally.output(Unit::Hits, u64::from(fates.kept));
             tally.filtered(Unit::Hits, u64::from(fates.left_out));
             for (place, lost) in fates.lost.iter().enumerate().filter(|(_, lost)| **lost > 0) {
-                let reason = self.made.reasons.get(place).copied().unwrap_or(LossReason::Abandoned);
+                let reason = match place {
+                    NOT_TAKEN => LossReason::WriteFailed,
+                    place => self.made.reasons.get(place).copied().unwrap_or(LossReason::Abandoned),
+                };
                 tally.lost(reason, Unit::Hits, u64::from(*lost));
             }
         }
-        let is_filter = self.made.role == HitStageRole::Filter;
-        if is_filter && verdicts.iter().any(|verdict| *verdict != Verdict::Keep) {
-            batch.keep_where(|place| verdicts[place] == Verdict::Keep);
-            for share in &mut batch.shares {
-                share.hits = self.fates[share.source.index()].kept;
-            }
+    }
+
+    /// Leaves in a batch what goes on.
+    fn take_out(&self, batch: &mut Hits, verdicts: &[Verdict]) {
+        if verdicts.iter().all(|verdict| *verdict == Verdict::Keep) {
+            return;
+        }
+        batch.keep_where(|place| verdicts[place] == Verdict::Keep);
+        for share in &mut batch.shares {
+            share.hits = self.fates[share.source.index()].kept;
         }
     }
 

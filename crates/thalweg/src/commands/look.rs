@@ -6,10 +6,20 @@ use super::{Ended, words};
 use crate::arguments;
 use crate::report::{Outcome, print};
 
-pub(crate) fn verify(options: &arguments::Recording, json: bool) -> Ended {
-    let report = recording::verify(&options.run)?;
-    print(&report, json, words::verified)?;
-    Ok(if report.ok { Outcome::Done } else { Outcome::Failed })
+pub(crate) fn verify(options: &arguments::Recordings, json: bool) -> Ended {
+    let is_ok = match options.runs.as_slice() {
+        [run] => {
+            let report = recording::verify(run)?;
+            print(&report, json, words::verified)?;
+            report.ok
+        }
+        nodes => {
+            let report = recording::verify_nodes(nodes)?;
+            print(&report, json, words::verified_nodes)?;
+            report.ok
+        }
+    };
+    Ok(if is_ok { Outcome::Done } else { Outcome::Failed })
 }
 
 pub(crate) fn recover(options: &arguments::Recording, json: bool) -> Ended {

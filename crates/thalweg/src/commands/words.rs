@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use thalweg_run::recording::{Inspection, LossReport, RecoverReport, RemovedTables, Table, VerifyReport};
+use thalweg_run::recording::{
+    Inspection, LossReport, NodesReport, RecoverReport, RemovedTables, Table, VerifyReport,
+};
 
 use crate::report::si;
 
@@ -73,6 +75,26 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     }
     let verdict = if report.ok { "verified" } else { "NOT VERIFIED" };
     format!("{verdict}: {}\n{text}", report.run_directory.display())
+}
+
+pub(super) fn verified_nodes(report: &NodesReport) -> String {
+    let mut text: String = report.nodes.iter().map(verified).collect();
+    let verdict = if report.ok { "verified" } else { "NOT VERIFIED" };
+    let _ = writeln!(text, "{verdict}: {} nodes together", report.nodes.len());
+    let (events, superseded) = (report.events, report.superseded);
+    let _ = writeln!(text, "  events: {events} on file, {superseded} rows of another attempt");
+    for shipped in &report.units {
+        let at_least = if shipped.at_least { "≥ " } else { "" };
+        let _ = writeln!(
+            text,
+            "  {}: {at_least}{} fragments given, {at_least}{} acknowledged, {} on file, {at_least}{} of unknown fate",
+            shipped.unit, shipped.given, shipped.acknowledged, shipped.on_file, shipped.unknown
+        );
+    }
+    for problem in &report.problems {
+        let _ = writeln!(text, "  problem: {problem}");
+    }
+    text
 }
 
 /// Of a run whose tables the policy on old runs has removed.

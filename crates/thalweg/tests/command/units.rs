@@ -184,6 +184,50 @@ fn three_processes_record_every_accepted_trigger_once() {
         let fragments = 2 * BOARDS * number(events, "events_recorded");
         assert_eq!(number(events, "fragments_recorded"), fragments, "{events:#}");
     }
+    nodes_agree(&[&boards, &left, &right].map(run_directory), accepted(&boards));
+}
+
+/// What `verify` says of several nodes of a run, as a list of problems between them, and the whole report.
+fn verified_together(directories: &[String]) -> (Vec<String>, Value) {
+    let words: Vec<&str> =
+        ["verify", "--json"].into_iter().chain(directories.iter().map(String::as_str)).collect();
+    let report = thalweg(&words).json();
+    let problems = report["problems"].as_array().expect("a list").iter();
+    (problems.map(|problem| problem.as_str().expect("words").to_owned()).collect(), report)
+}
+
+/// Asserts that all nodes of a folder balance with each other, those that were killed among them; gives what `verify` says.
+fn balance(folder: &Folder) -> Value {
+    let runs = std::fs::read_dir(folder.at("runs")).expect("there were runs").flatten();
+    let runs = runs.map(|run| run.path()).filter(|run| run.join("run.json").exists());
+    let runs: Vec<String> = runs.map(|run| run.to_string_lossy().into_owned()).collect();
+    let (problems, report) = verified_together(&runs);
+    assert!(problems.is_empty() && report["ok"] == true, "{report:#}");
+    report
+}
+
+/// Whether three nodes balance with each other, and whether it is seen when they do not: a node is forgotten, files are gone, another
+/// run's node is among them.
+fn nodes_agree(directories: &[String; 3], events: u64) {
+    let (problems, report) = verified_together(directories);
+    assert!(problems.is_empty() && report["ok"] == true, "{report:#}");
+    assert_eq!(number(&report, "events"), events);
+    for unit in report["units"].as_array().expect("a list") {
+        let amounts = ["given", "acknowledged", "on_file", "unknown"].map(|key| number(unit, key));
+        assert_eq!(amounts, [BOARDS * events, BOARDS * events, BOARDS * events, 0], "{unit}");
+        assert_eq!(unit["at_least"], false);
+    }
+    let (problems, _) = verified_together(&directories[..2]);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("\"bu-1\" is in none of these directories"), "{problems:?}");
+    let (problems, _) = verified_together(&[0, 1, 2, 1].map(|place: usize| directories[place].clone()));
+    assert!(problems.iter().any(|words| words.contains("is named twice")), "{problems:?}");
+    for table in ["events", "fragments"] {
+        std::fs::remove_file(format!("{}/{table}-bu-1.arrows", directories[2])).expect("it was written");
+    }
+    let (problems, report) = verified_together(directories);
+    assert_eq!((problems.len(), &report["ok"]), (2, &Value::Bool(false)), "{report:#}");
+    assert!(problems[0].starts_with("ru-left: builder units have acknowledged"), "{problems:?}");
 }
 
 /// Two readout units on one node, two builder units and the manager on one each. A builder unit writes only when it has to: what it holds
@@ -260,6 +304,7 @@ fn survives_the_death_of(killed: &str) {
         went_well(&other.wait().done().json());
     }
     assert_eq!(merged(&folder), (accepted(&boards), 0), "{:#}", boards["events"]);
+    balance(&folder);
 }
 
 /// Why the events of all files together were closed, by their triggers.
@@ -338,6 +383,7 @@ fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
     went_well(&events.wait().done().json());
     let closings = closings(&folder);
     assert_eq!(merged(&folder), (closings.len() as u64, 0));
+    assert_eq!(number(&balance(&folder), "events"), closings.len() as u64);
     let count = |word: &str| closings.values().filter(|closing| **closing == word).count() as u64;
     let (complete, lost) = (count("complete"), count("unit_lost"));
     assert_eq!(
@@ -378,6 +424,7 @@ fn all_nodes_that_are_killed_go_on_where_their_files_end() {
     let (count, doubled) = merged(&folder);
     let closings = closings(&folder);
     assert_eq!((count, doubled), (closings.len() as u64, 0));
+    assert_eq!(number(&balance(&folder), "events"), count);
     // Two stretches, the first from the beginning and the second to the end: what is between them the boards threw away, or the dead had.
     let numbers: Vec<u64> = closings.keys().copied().collect();
     let holes = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
