@@ -31,8 +31,8 @@ pub struct NodesReport {
     pub problems: Vec<String>,
     /// Each node for itself.
     pub nodes: Vec<VerifyReport>,
-    /// Events on file, at whichever builder unit and however often.
-    pub events: u64,
+    /// Events on file, at whichever builder unit and however often; not known where one keeps no table of events.
+    pub events: Option<u64>,
     /// Rows beyond the first of an event, which readers join.
     pub superseded: u64,
     /// What became of the fragments of each readout unit.
@@ -52,8 +52,8 @@ pub struct ShippedReport {
     pub unknown: u64,
     /// Whether a node of it did not end by itself: then there may be more of each.
     pub at_least: bool,
-    /// Fragments of its boards on file.
-    pub on_file: u64,
+    /// Fragments of its boards on file; not known where a builder unit keeps no table of fragments, or has none any more.
+    pub on_file: Option<u64>,
 }
 
 /// One node's directory.
@@ -71,7 +71,12 @@ struct Node {
 pub fn verify_nodes(paths: &[PathBuf]) -> Result<NodesReport, RecordError> {
     let mut report = NodesReport { ok: true, ..NodesReport::default() };
     let (mut nodes, mut files): (Vec<Node>, Vec<EventFiles>) = (Vec::new(), Vec::new());
+    let mut named = BTreeSet::new();
     for path in paths {
+        if !named.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+            report.problem(format!("{} is named twice", path.display()));
+            continue;
+        }
         let found = verify(path)?;
         report.ok &= found.ok;
         let directory = RunDirectory::open(path)?;
@@ -84,7 +89,7 @@ pub fn verify_nodes(paths: &[PathBuf]) -> Result<NodesReport, RecordError> {
     }
     if check_nodes(&mut report, &nodes) {
         let boards = count_on_file(&mut report, &files)?;
-        compare(&mut report, &nodes, &boards);
+        compare(&mut report, &nodes, boards.as_deref());
     }
     Ok(report)
 }
@@ -108,9 +113,6 @@ fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
             report
                 .problem(format!("{one} and {other} are of different configurations, or of different runs"));
         }
-        if nodes.iter().any(|node| node.path == other.path && !std::ptr::eq(node, other)) {
-            report.problem(format!("{} is named twice", other.path.display()));
-        }
     }
     let units = first.topology.subjects.iter().enumerate();
     // The event manager counts nothing: builder units tell it what they can take, and that is all it knows.
@@ -131,13 +133,20 @@ fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
     report.problems.is_empty()
 }
 
-/// Counts events, and the fragments of each board.
-fn count_on_file(report: &mut NodesReport, files: &[EventFiles]) -> Result<Vec<u64>, RecordError> {
+/// Counts events, and the fragments of each board; `None` where these are not all on file.
+fn count_on_file(report: &mut NodesReport, files: &[EventFiles]) -> Result<Option<Vec<u64>>, RecordError> {
+    let is_gone = report.nodes.iter().any(|node| node.removed.is_some());
+    if is_gone || files.is_empty() || files.iter().any(|pair| !pair.events.exists()) {
+        return Ok(None);
+    }
     let mut merged = MergedEvents::open(files)?;
-    (report.events, report.superseded) = (merged.count(), merged.superseded());
+    (report.events, report.superseded) = (Some(merged.count()), merged.superseded());
     let doubled = merged.doubled();
     if doubled > 0 {
         report.problem(format!("{doubled} events are on file twice with one attempt"));
+    }
+    if files.iter().any(|pair| !pair.fragments.exists()) {
+        return Ok(None);
     }
     let (mut boards, mut event) = (Vec::new(), RecordedEvent::default());
     while merged.next_event(&mut event)? {
@@ -147,11 +156,11 @@ fn count_on_file(report: &mut NodesReport, files: &[EventFiles]) -> Result<Vec<u
             boards[board] += 1;
         }
     }
-    Ok(boards)
+    Ok(Some(boards))
 }
 
 /// Holds what each readout unit was told against what is on file.
-fn compare(report: &mut NodesReport, nodes: &[Node], boards: &[u64]) {
+fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
     let shipping: BTreeSet<SourceId> = nodes.iter().flat_map(|node| node.shipping()).collect();
     for unit in shipping {
         let mut shipped = ShippedReport::default();
@@ -162,14 +171,16 @@ fn compare(report: &mut NodesReport, nodes: &[Node], boards: &[u64]) {
             shipped.add(account, node.is_cut_short);
             own.extend(node.boards_of(unit));
         }
-        shipped.on_file = own.iter().filter_map(|board| boards.get(board.index())).sum();
-        let ShippedReport { unit, acknowledged, unknown, on_file, .. } = &shipped;
-        if on_file < acknowledged {
+        let on_file = |boards: &[u64]| own.iter().filter_map(|board| boards.get(board.index())).sum();
+        shipped.on_file = boards.map(on_file);
+        let ShippedReport { unit, acknowledged, unknown, .. } = &shipped;
+        let on_file = shipped.on_file.unwrap_or(*acknowledged);
+        if on_file < *acknowledged {
             report.problem(format!(
                 "{unit}: builder units have acknowledged {acknowledged} of its fragments, and {on_file} are on file"
             ));
         }
-        if *on_file > acknowledged + unknown && !shipped.at_least {
+        if on_file > acknowledged + unknown && !shipped.at_least {
             report.problem(format!(
                 "{unit}: {on_file} of its fragments are on file, and builder units have acknowledged {acknowledged}; the \
                  fate of {unknown} is not known to it"

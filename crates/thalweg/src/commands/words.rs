@@ -81,14 +81,16 @@ pub(super) fn verified_nodes(report: &NodesReport) -> String {
     let mut text: String = report.nodes.iter().map(verified).collect();
     let verdict = if report.ok { "verified" } else { "NOT VERIFIED" };
     let _ = writeln!(text, "{verdict}: {} nodes together", report.nodes.len());
-    let (events, superseded) = (report.events, report.superseded);
-    let _ = writeln!(text, "  events: {events} on file, {superseded} rows of another attempt");
+    let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+    let (events, superseded) = (known(report.events), report.superseded);
+    let _ = writeln!(text, "  events on file: {events}; {superseded} rows of another attempt");
     for shipped in &report.units {
         let at_least = if shipped.at_least { "≥ " } else { "" };
+        let on_file = known(shipped.on_file);
         let _ = writeln!(
             text,
-            "  {}: {at_least}{} fragments given, {at_least}{} acknowledged, {} on file, {at_least}{} of unknown fate",
-            shipped.unit, shipped.given, shipped.acknowledged, shipped.on_file, shipped.unknown
+            "  {}: {at_least}{} fragments given, {at_least}{} acknowledged, {at_least}{} of unknown fate; on file: {on_file}",
+            shipped.unit, shipped.given, shipped.acknowledged, shipped.unknown
         );
     }
     for problem in &report.problems {
