@@ -104,7 +104,7 @@ fn node(directory: &RunDirectory, found: &VerifyReport) -> Result<Node, String> 
     Ok(Node { path: directory.path().to_owned(), books, topology: topology.as_ref().clone(), is_cut_short })
 }
 
-/// Whether these are nodes of one run, and all that count anything of it.
+/// Whether these are nodes of one run, and every node that counts is among them.
 fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
     let Some(first) = nodes.first() else { return false };
     for other in &nodes[1..] {
@@ -159,7 +159,7 @@ fn count_on_file(report: &mut NodesReport, files: &[EventFiles]) -> Result<Optio
     Ok(Some(boards))
 }
 
-/// Holds what each readout unit was told against what is on file.
+/// Holds what was acknowledged to each readout unit against what is on file.
 fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
     let shipping: BTreeSet<SourceId> = nodes.iter().flat_map(|node| node.shipping()).collect();
     for unit in shipping {

@@ -225,7 +225,7 @@ fn nodes_agree(directories: &[String; 3], events: u64) {
     let remove = |table: &str| {
         std::fs::remove_file(format!("{}/{table}-bu-1.arrows", directories[2])).expect("it was written");
     };
-    // Its own node's word is for what is missing there; what cannot be counted is not said to be 0.
+    // Its own node's word is for what is missing there; what is not counted is not said to be 0.
     remove("fragments");
     let (problems, report) = verified_together(directories);
     assert!(problems.is_empty() && report["ok"] == false, "{report:#}");
