@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use thalweg_data::ledger::Loss;
+use thalweg_data::ledger::{Loss, percent_of};
 use thalweg_data::{Stage, Unit};
 
 use crate::config::{ConfigError, Configuration};
@@ -70,7 +70,7 @@ impl Demo {
     /// What became of the loss that was asked for, once the run is over; nothing where none was.
     pub fn loss_words(&self, summary: &Summary) -> Option<String> {
         let sent = summary.hits_sent.filter(|_| self.loss > 0.0)?;
-        let share = summary.hits_lost as f64 / sent.max(1) as f64 * 100.0;
+        let share = percent_of(summary.hits_lost, sent).unwrap_or(0.0);
         let gaps = |unit| -> u64 {
             let on_the_wire =
                 |loss: &&Loss| loss.stage == Stage::Wire && loss.unit == unit && loss.reason.is_gap();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-pub use thalweg_data::ledger::{LossReport, LossTotal};
+pub use thalweg_data::ledger::{LossReport, LossTotal, percent_of};
 pub use thalweg_record::{
     Inspection, NodesReport, RecordError, RecoverReport, RemovedTables, RunDirectory, Table, VerifyReport,
     recover, verify, verify_nodes,

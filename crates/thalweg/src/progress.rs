@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg_run::RunState;
-use thalweg_run::recording::LossTotal;
+use thalweg_run::recording::{LossTotal, percent_of};
 use thalweg_run::supervise::{EventState, LiveState, SourceState};
 
 use crate::report::si;
@@ -151,17 +151,17 @@ fn in_red_words(loss: &LossTotal) -> String {
 
 /// How much is not taken: triggers refused, else time BUSY, else what the boards of a source report at most.
 fn dead_time(progress: &LiveState) -> String {
-    let refused = progress.trigger.and_then(|trigger| trigger.dead_time_fraction);
+    let refused = progress.trigger.and_then(|trigger| percent_of(trigger.refused, trigger.offered));
     let boards = progress.sources.iter().filter_map(|source| Some(source.dead_time?.fraction));
-    let (fraction, what) = match (refused, progress.busy_time) {
-        (Some(fraction), _) => (fraction, "of the triggers refused"),
-        (None, Some(busy)) => (busy.fraction, "of the time BUSY"),
+    let (percent, what) = match (refused, progress.busy_time) {
+        (Some(percent), _) => (percent, "of the triggers refused"),
+        (None, Some(busy)) => (100.0 * busy.fraction, "of the time BUSY"),
         (None, None) => match boards.reduce(f64::max) {
-            Some(fraction) => (fraction, "of the time, as the boards report"),
+            Some(fraction) => (100.0 * fraction, "of the time, as the boards report"),
             None => return String::new(),
         },
     };
-    format!("  dead time {:.1} % ({what})", 100.0 * fraction)
+    format!("  dead time {percent:.1} % ({what})")
 }
 
 /// The events of a triggered run: how fast, how whole, how long they wait for their last fragment.

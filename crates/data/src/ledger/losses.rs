@@ -131,6 +131,12 @@ impl Counted {
     }
 }
 
+/// One count in percent of another, rounded once: by way of the fraction, 3045 of 6000 are a little less than 50.75 % and print as 50.7 %
+/// here and as 50.8 % elsewhere. `None` of none.
+pub fn percent_of(count: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| 100.0 * count as f64 / of as f64)
+}
+
 impl LostCount {
     fn new(unit: Unit, count: u64, of: u64) -> LostCount {
         LostCount { unit, count, of, fraction: (of > 0).then(|| count as f64 / of as f64) }
@@ -138,12 +144,12 @@ impl LostCount {
 
     /// ` (2.0 %)`, or nothing where there is no fraction.
     fn percent(&self, about: &str) -> String {
-        let percent = |fraction: f64| match 100.0 * fraction {
-            small if small < 0.01 && small > 0.0 => format!(" ({about}< 0.01 %)"),
-            percent if percent < 1.0 => format!(" ({about}{percent:.2} %)"),
-            percent => format!(" ({about}{percent:.1} %)"),
-        };
-        self.fraction.map_or(String::new(), percent)
+        match percent_of(self.count, self.of) {
+            None => String::new(),
+            Some(small) if small < 0.01 && small > 0.0 => format!(" ({about}< 0.01 %)"),
+            Some(percent) if percent < 1.0 => format!(" ({about}{percent:.2} %)"),
+            Some(percent) => format!(" ({about}{percent:.1} %)"),
+        }
     }
 
     fn at_least(&self) -> String {
@@ -430,6 +436,13 @@ mod tests {
         }),
         (Stage::Decode, &[Unit::Frames, Unit::Hits], |tally| tally.output(Unit::Hits, 1_000_000)),
     ];
+
+    #[test]
+    fn a_percentage_is_rounded_once() {
+        assert_eq!(LostCount::new(Unit::Events, 3045, 6000).percent(""), " (50.8 %)");
+        assert_eq!(percent_of(3045, 6000), Some(50.75));
+        assert_eq!(percent_of(1, 0), None);
+    }
 
     #[test]
     fn lost_frames_leave_the_number_of_lost_hits_unknown_with_its_bound() {

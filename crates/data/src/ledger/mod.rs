@@ -41,6 +41,6 @@ pub use added::{Added, MOST_ADDED, WordError};
 pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use file::{Account, Ledger, LedgerError};
-pub use losses::{LossKind, LossReport, LossTotal, LostCount};
+pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
 pub use tally::{Tally, UnitCounts};
 pub use words::{LossReason, Noted, Quality, Stage, Unit};

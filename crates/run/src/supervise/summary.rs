@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use thalweg_data::ledger::{Entries, Loss, LossReport};
+use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::{Books, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
 
@@ -228,9 +228,9 @@ impl EventSummary {
         }
         let (missing, unused) = (self.fragments_missing, self.fragments_lost);
         writeln!(text, "; {missing} fragments never came, {unused} came and could not be used")?;
-        if self.triggers_unseen > 0 {
-            let unseen = self.triggers_unseen;
-            let percent = 100.0 * unseen as f64 / (built + self.events_dropped + unseen) as f64;
+        let unseen = self.triggers_unseen;
+        if let Some(percent) = percent_of(unseen, built + self.events_dropped + unseen).filter(|_| unseen > 0)
+        {
             writeln!(
                 text,
                 "  triggers unseen: {unseen} ({percent:.2} %), numbers between the first event and the last that came from no board"
@@ -248,10 +248,8 @@ impl EventSummary {
     fn write_dead_time(&self, text: &mut String) -> std::fmt::Result {
         if let (Some(offered), Some(refused)) = (self.triggers_offered, self.triggers_refused) {
             write!(text, "  triggers: {offered} offered, {refused} refused")?;
-            match self.dead_time_fraction {
-                Some(fraction) => {
-                    writeln!(text, "; dead time {:.2} % (refused ÷ offered)", 100.0 * fraction)?
-                }
+            match percent_of(refused, offered) {
+                Some(percent) => writeln!(text, "; dead time {percent:.2} % (refused ÷ offered)")?,
                 None => writeln!(text)?,
             }
         }

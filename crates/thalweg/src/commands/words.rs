@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use thalweg_run::recording::{
-    Inspection, LossReport, NodesReport, RecoverReport, RemovedTables, Table, VerifyReport,
+    Inspection, LossReport, NodesReport, RecoverReport, RemovedTables, Table, VerifyReport, percent_of,
 };
 
 use crate::report::si;
@@ -169,7 +169,7 @@ fn inspected_events(report: &Inspection, text: &mut String) {
 
 fn inspected_coincidences(report: &Inspection, text: &mut String) {
     for cut in &report.cuts {
-        let share = if cut.input > 0 { 100.0 * cut.kept as f64 / cut.input as f64 } else { 0.0 };
+        let share = percent_of(cut.kept, cut.input).unwrap_or(0.0);
         let _ = writeln!(
             text,
             "  cut {} on each {}: {} of {} kept, {share:.1} %",
