@@ -16,6 +16,7 @@ use super::books::{AccountBook, Books};
 use super::claims::Claims;
 use super::description::{Description, Words};
 use super::mirror::Mirror;
+use super::stages::StageRole;
 use super::tally::{CELLS, Tally, output_cell};
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
@@ -188,11 +189,13 @@ impl Ledger {
         Books { topology: self.0.topology.clone(), ..Books::of(self.0.sources.clone(), accounts) }
     }
 
-    /// What a stage has put out so far, over all sources: a cell of each account, and so cheap enough to ask often.
-    pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
+    /// What stages that do this have put out so far, over all sources: a cell of each account, and so cheap enough to ask often.
+    pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
         let count = self.0.sources.len();
         let cell = LINE_WORDS + output_cell(unit);
-        let first = (0..count).map(|source| self.0.account_word(SourceId(source as u16), stage));
+        let stages = self.0.words.stages.iter().filter(|stage| stage.role() == role);
+        let sources = || (0..count).map(|source| SourceId(source as u16));
+        let first = stages.flat_map(|stage| sources().map(|source| self.0.account_word(source, *stage)));
         first.map(|first| self.0.load(first + cell)).sum()
     }
 
@@ -255,6 +258,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// The stage that counts here.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
     /// Makes the tally visible: a plain store per used cell, no lock.
     #[inline]
     pub fn publish(&self, tally: &Tally) {

@@ -16,6 +16,7 @@
 mod balance;
 mod legacy;
 mod path;
+mod reach;
 #[cfg(test)]
 mod tests;
 
