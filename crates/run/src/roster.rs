@@ -81,6 +81,12 @@ impl Roster {
         found.expect("every unit of the configuration is in the roster").1
     }
 
+    /// The name of the `[[source]]` to which a number belongs; empty of events and units.
+    pub(crate) fn entry_of(&self, source: SourceId) -> &str {
+        let entry = self.entries.iter().find(|entry| entry.all.contains(&source));
+        entry.map_or("", |entry| &entry.name)
+    }
+
     /// Every loss, with the advice for how its source's data come: of a board behind a shared link the link knows.
     pub(crate) fn placed(&self, books: &Books) -> Vec<Loss> {
         let shared =

@@ -167,6 +167,29 @@ impl Ledger {
         faults
     }
 
+    /// The account that a node of the topology declares for a subject, and its one writer: of the units that stand there. What nobody has
+    /// declared is written nowhere, and is a fault; see [`Ledger::claim_faults`].
+    pub fn claim(&self, node: &str, subject: SourceId) -> Account {
+        self.claim_units(node, subject, None)
+    }
+
+    /// The same where only who opens a source knows which of the declared units it has: it has these.
+    pub fn claim_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> Account {
+        self.claim_units(node, subject, Some(units))
+    }
+
+    fn claim_units(&self, node: &str, subject: SourceId, units: Option<&[Unit]>) -> Account {
+        let declared = self.0.topology.as_ref().and_then(|topology| topology.counting_at(node, subject));
+        match declared {
+            Some((stage, counts)) => self.open(stage, subject, units.unwrap_or(&counts.units)),
+            None => {
+                let name = self.0.sources.get(subject.index()).map_or("?", |name| name);
+                self.0.claims().faults.push(format!("{node} of {name}: opened, and not declared"));
+                Account::of_nobody()
+            }
+        }
+    }
+
     /// The account of one stage and source, and its one writer. `units` are those that the stage counts:
     /// they take part in the laws even while they are zero.
     pub fn open(&self, stage: Stage, source: SourceId, units: &[Unit]) -> Account {
@@ -258,6 +281,14 @@ pub struct Account {
 }
 
 impl Account {
+    /// One that nobody reads, for whoever has to count and was not declared.
+    fn of_nobody() -> Account {
+        let nobody = ["nobody".to_owned()];
+        let ledger = Ledger::make(None, &nobody, None).expect("a ledger in memory needs no file");
+        let stage = ledger.0.words.stages[0];
+        ledger.open(stage, SourceId(0), &[])
+    }
+
     /// The stage that counts here.
     pub fn stage(&self) -> Stage {
         self.stage

@@ -170,7 +170,7 @@ impl fmt::Display for LossTotal {
 impl LossKind {
     /// By place, reason and unit, in path order. Bytes are left out where the same loss is told in a larger unit, and what is
     /// missing on the wire because it was refused here.
-    pub fn all_of(losses: &[Loss]) -> Vec<LossKind> {
+    pub fn all_of(losses: &[Loss], path: &Topology) -> Vec<LossKind> {
         let mut kinds: Vec<LossKind> = Vec::new();
         let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
         for loss in losses.iter().filter(|loss| !loss.is_echo()) {
@@ -185,7 +185,7 @@ impl LossKind {
                 None => kinds.push(LossKind::of(loss)),
             }
         }
-        kinds.sort_by_key(|kind| (kind.stage, kind.reason));
+        kinds.sort_by_key(|kind| (path.place_of(kind.stage), kind.reason));
         kinds
     }
 
@@ -276,7 +276,7 @@ impl LossReport {
             }
         }
         let totals = sums.iter().filter_map(|(unit, sum)| Some(sum.as_ref()?.total(*unit)));
-        LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&books.losses()) }
+        LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&books.losses(), &path) }
     }
 
     /// The total of one unit, where the run has such.
@@ -640,14 +640,54 @@ mod tests {
             if stage == filter || stage == sink || stage == Stage::Raw {
                 tally.lost(LossReason::WriteFailed, unit, lost);
             }
+            if stage == Stage::Record {
+                tally.lost(LossReason::DiskFull, unit, 1);
+            }
             ledger.open(stage, SourceId(0), &[unit]).publish(&tally);
         }
         let books = ledger.books();
         let both = [SourceId(0)];
         for books in [&books, &books.grouped([("left", &both[..])])] {
             let report = LossReport::of(books, StageRole::Recording);
-            assert_eq!(report.text(), "hits lost: 7 (0.70 %)");
-            assert_eq!(report.kinds.len(), 3, "branches are listed all the same: {report:#?}");
+            assert_eq!(report.text(), "hits lost: 8 (0.80 %)");
+            let kinds: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
+            assert_eq!(kinds, [Stage::Raw, filter, sink, Stage::Record], "branches, too, in path order");
+        }
+    }
+
+    #[test]
+    fn books_without_a_topology_have_the_losses_of_those_with_one() {
+        let stages = [
+            (Stage::Receive, Unit::Bytes, None),
+            (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
+            (Stage::Unpack, Unit::Bytes, None),
+            (Stage::Decode, Unit::Hits, None),
+            (Stage::TimeSlice, Unit::Hits, Some(Stage::Decode)),
+            (Stage::Order, Unit::Hits, None),
+            (Stage::Record, Unit::Hits, None),
+        ];
+        for ((lossy, unit, _), kept_by, words) in [
+            (stages[0], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≈ 1.0 %)"),
+            (stages[1], StageRole::Recording, "no hits lost"),
+            (stages[2], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≈ 1.0 %)"),
+            (stages[3], StageRole::Slices, "hits lost: 10 (1.0 %)"),
+            (stages[4], StageRole::Recording, "no hits lost"),
+            (stages[4], StageRole::Slices, "hits lost: 10 (1.0 %)"),
+            (stages[5], StageRole::Recording, "hits lost: 10 (1.0 %)"),
+            (stages[5], StageRole::Slices, "no hits lost"),
+        ] {
+            let ledger = Ledger::of(None, std::sync::Arc::new(path_of(&stages))).expect("memory");
+            for (stage, unit, _) in stages {
+                let mut tally = Tally::default();
+                tally.input(unit, 1000);
+                ledger.open(stage, SourceId(0), &[unit]).publish(&tally);
+            }
+            let mut books = ledger.books();
+            let own = books.accounts.iter_mut().find(|account| account.stage == lossy).expect("opened");
+            own.tally.lost(LossReason::WriteFailed, unit, 10);
+            let legacy = Books { topology: None, legacy: true, ..books.clone() };
+            let text = |books: &Books| LossReport::of(books, kept_by).text();
+            assert_eq!([text(&books), text(&legacy)], [words, words], "lost at {lossy}, kept by {kept_by:?}");
         }
     }
 }

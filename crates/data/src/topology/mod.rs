@@ -371,6 +371,12 @@ impl Topology {
             .find(|(_, counts)| counts.has(subject))
     }
 
+    /// The stage of a node, and what it counts of a subject.
+    pub fn counting_at(&self, id: &str, subject: SourceId) -> Option<(Stage, &Counts)> {
+        let node = self.node(id)?;
+        node.counts.iter().find(|counts| counts.has(subject)).map(|counts| (node.stage, counts))
+    }
+
     /// Names that stand twice among nodes or threads, and edges, audits and controls that name no node.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();

@@ -42,6 +42,19 @@ impl Topology {
         self.counting(stage, subject).map(|(node, _)| node.lane)
     }
 
+    /// Where a stage stands on the path: a listed one in the order of the list, an added one behind the stage that hands to it.
+    pub fn place_of(&self, stage: Stage) -> (usize, usize) {
+        let (mut at, mut steps) = (stage, 0);
+        while let Stage::Added(_) = at {
+            let is_at = |id: &String| self.node(id).is_some_and(|node| node.stage == at);
+            let giver = self.edges.iter().find(|edge| edge.to.iter().any(is_at));
+            let giver = giver.and_then(|edge| self.node(&edge.from)).filter(|_| steps < self.nodes.len());
+            let Some(giver) = giver else { return (Stage::COUNT, stage.place()) };
+            (at, steps) = (giver.stage, steps + 1);
+        }
+        (at.place(), steps)
+    }
+
     /// The nodes to which one of these hands a unit.
     pub fn takers<'t>(&'t self, from: &[&Node], unit: Unit) -> Vec<&'t Node> {
         let is_from = |edge: &&Edge| from.iter().any(|node| node.id == edge.from);

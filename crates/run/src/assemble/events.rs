@@ -22,7 +22,7 @@ use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::open::Origin;
 use crate::open_links::host;
-use crate::pipeline::{EventRecorder, Ledgered};
+use crate::pipeline::EventRecorder;
 use crate::supervise::{
     BuildGauges, BuildLook, EventSummary, Gauges, TriggerCounts, TriggerState, busy_time,
 };
@@ -215,19 +215,18 @@ pub(super) fn recorder(
     events: SourceId,
     inlet: Downstream<Events>,
 ) -> Result<JoinHandle<EventRecorder<EventWriter>>, RunError> {
-    let Site { configuration, ledger, roster, .. } = *site;
+    let Site { configuration, roster, .. } = *site;
     let files = site.directory.events_of(None);
     let ordered = configuration.build.ordered;
     let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
     let sink = site.writer(create)?;
-    let open = |source, units: &[Unit]| Ledgered::new(ledger.open(Stage::Record, source, units));
     let boards = roster.boards.clone();
-    let recorded = boards.clone().map(|board| open(SourceId(board), &[Unit::Fragments, Unit::Bytes]));
+    let recorded = boards.clone().map(|board| site.account("record fragments", SourceId(board)));
     let recorder = EventRecorder::new(
         inlet,
         sink,
         configuration.record.on_full,
-        open(events, &[Unit::Events]),
+        site.account("record events", events),
         (boards, recorded.collect()),
     );
     site.spawn("record", move |signals| recorder.run(signals))

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
-use thalweg_data::{Books, Busy, Ledger, Noted, RunState, StageRole, Unit};
+use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
@@ -37,7 +37,7 @@ use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
-use crate::pipeline::Signals;
+use crate::pipeline::{Ledgered, Signals};
 use crate::placement::Placement;
 use crate::plan::{self, Plan};
 use crate::preview::preview;
@@ -148,6 +148,16 @@ impl Site<'_> {
             self.claims.threads("compress", record.compression_workers);
         }
         Ok(self.placement.near("compress", create)??)
+    }
+
+    /// The account that a node of the topology declares for a subject.
+    fn account(&self, node: &str, subject: SourceId) -> Ledgered {
+        Ledgered::new(self.ledger.claim(node, subject))
+    }
+
+    /// The same where only the opened source says which of the declared units it has.
+    fn account_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> Ledgered {
+        Ledgered::new(self.ledger.claim_of(node, subject, units))
     }
 
     /// Whether a pause leaves this source unread: one that is no board, and loses nothing.
@@ -545,7 +555,8 @@ impl Outcome {
         let recording = books.at(StageRole::Recording);
         let left_out = recording.map(|account| account.tally.total_filtered(Unit::Hits));
         let losses = roster.placed(books);
-        let loss = LossReport { kinds: LossKind::all_of(&losses), ..roster.loss_report(books) };
+        let loss =
+            LossReport { kinds: LossKind::all_of(&losses, &books.path()), ..roster.loss_report(books) };
         Summary {
             no_data: no_data(books, &sources, self.elapsed_seconds),
             state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
