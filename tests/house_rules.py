@@ -22,6 +22,21 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 # Instructions are named once, so that what is compiled is what the processor was asked for.
 INSTRUCTIONS = re.compile(r"\btarget_feature\(|\bis_x86_feature_detected!")
 INSTRUCTIONS_PLACE = Path("crates/data/src/wide.rs")
+# Readers ask for what a stage is (`Stage::role`) or for its place in the topology. By its name it is known to itself and to who makes paths.
+STAGES = re.compile(
+    r"\bStage::(?:Trigger|Sender|Wire|Receive|Raw|Unpack|Decode|Order|Cut|Coincide|TimeSlice|Build|Ship|Record)\b"
+    r"|\buse\b.*\bStage::[*{]"
+)
+STAGES_PLACES = {
+    "crates/data/src/ledger/stages.rs": "what each stage is",
+    "crates/data/src/topology/legacy.rs": "the paths of files that do not say theirs",
+    "crates/run/src/plan/topology": "the paths of today",
+    "crates/run/src/assemble": "who makes a stage opens its account",
+    "crates/record/src/loss_row.rs": "the recording says of itself where it was cut",
+    "crates/frontend/src/check.rs": "accounts of checks, which run without a path",
+    "crates/frontend/src/fragment/check.rs": "the same",
+    "crates/frontend/src/sitcp/check.rs": "the same",
+}
 FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:unsafe )?fn (\w+)")
 
 
@@ -48,16 +63,33 @@ def function_findings(path, lines):
             opened = None
 
 
-def print_findings(path, lines):
-    """Product code that writes to the terminal in another way than the one that cannot fail a run."""
-    is_product = path.parts[0] == "crates" and path.parts[2:3] == ("src",) and "bench" not in path.parts
-    if not is_product or path.name == "tests.rs" or path == TERMINAL:
+def product_lines(path, lines):
+    """Numbered lines of code that users run: no tests, no comments."""
+    if path.parts[0] != "crates" or path.parts[2:3] != ("src",) or path.name == "tests.rs":
         return
     for number, line in enumerate(lines, 1):
         if line.startswith("mod tests {"):
             return
-        if PRINTS.search(line) and not line.lstrip().startswith("//"):
+        if not line.lstrip().startswith("//"):
+            yield number, line
+
+
+def print_findings(path, lines):
+    """Product code that writes to the terminal in another way than the one that cannot fail a run."""
+    if "bench" in path.parts or path == TERMINAL:
+        return
+    for number, line in product_lines(path, lines):
+        if PRINTS.search(line):
             yield f"{path}:{number}: write to the terminal through {TERMINAL}"
+
+
+def stage_findings(path, lines):
+    """Product code that knows a stage by its name and is neither that stage nor what makes paths of stages."""
+    if any(path.is_relative_to(place) for place in STAGES_PLACES):
+        return
+    for number, line in product_lines(path, lines):
+        if found := STAGES.search(line):
+            yield f"{path}:{number}: `{found[0]}`: ask for the role of a stage or for its place in the topology"
 
 
 def source_findings(path, text):
@@ -77,6 +109,7 @@ def source_findings(path, text):
             yield f"{path}: a module opens with what it is for (//!)"
         yield from function_findings(path, lines)
         yield from print_findings(path, lines)
+        yield from stage_findings(path, lines)
 
 
 def link_findings(path, text):

@@ -45,7 +45,7 @@ pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
 pub use event::{Closing, Event, Events, Fragment, Fragments};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};
-pub use ledger::{Account, Books, Ledger, LossReason, Noted, Quality, Stage, Tally, Unit};
+pub use ledger::{Account, Books, Ledger, LossReason, Noted, Quality, Stage, StageRole, Tally, Unit};
 pub use memory::{HugePages, Memory};
 pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};

@@ -13,7 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_data::{Books, LossReason, SourceId, Stage, Unit};
+use thalweg_data::ledger::AccountBook;
+use thalweg_data::{Books, LossReason, SourceId, Stage, StageRole, Unit};
 
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
@@ -210,9 +211,10 @@ impl LossList {
             quality: LossRow::quality_of(reason),
         };
         let mut rows = Vec::new();
-        for (source, counted) in missing_on_the_wire(books) {
-            let counter = (source, Stage::Wire, Unit::Fragments, LossReason::MissingFragment);
-            for TriggerRange { first, last, count } in missed(source, counted) {
+        for AccountBook { source, stage, tally, .. } in missing_by_number(books) {
+            let counter = (*source, *stage, Unit::Fragments, LossReason::MissingFragment);
+            let counted = tally.total_lost_any(Unit::Fragments);
+            for TriggerRange { first, last, count } in missed(*source, counted) {
                 // Counts of one run are far below 2⁶³.
                 *changes.entry(counter).or_default() -= count as i64;
                 rows.push(LossRow { first: Some(first), last: Some(last), ..row(counter, count as i64) });
@@ -251,11 +253,10 @@ impl LossList {
     }
 }
 
-/// Fragments of each board that never came, or were refused on the way, by the trigger numbers of the others.
-fn missing_on_the_wire(books: &Books) -> impl Iterator<Item = (SourceId, u64)> + '_ {
-    let wire = books.accounts.iter().filter(|account| account.stage == Stage::Wire);
-    let missing = wire.map(|account| (account.source, account.tally.total_lost_any(Unit::Fragments)));
-    missing.filter(|(_, count)| *count > 0)
+/// The accounts of boards with fragments that never came, or were refused on the way, by the trigger numbers of the others.
+fn missing_by_number(books: &Books) -> impl Iterator<Item = &AccountBook> {
+    let by_number = books.at(StageRole::SequenceNumbers);
+    by_number.filter(|account| account.tally.total_lost_any(Unit::Fragments) > 0)
 }
 
 fn reading(books: &Books) -> Reading {

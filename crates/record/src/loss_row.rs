@@ -4,7 +4,7 @@
 //!  LossRow, LossRow, … ──► Columns ──► a batch of losses.arrows ──► LossRow, LossRow, …
 //! ```
 
-use thalweg_data::{LossReason, Quality, Stage};
+use thalweg_data::{LossReason, Quality, Stage, StageRole};
 
 use crate::ipc::columns::Columns;
 use crate::table::Table;
@@ -57,7 +57,8 @@ impl LossRow {
     /// Whether the same loss stands under its reason elsewhere: missing on the wire, because it was refused behind it.
     pub fn is_echo(&self) -> bool {
         let is_gap = || LossReason::from_word(&self.reason).is_some_and(LossReason::is_gap);
-        self.stage == Stage::Wire.word() && !is_gap()
+        let by_numbers = |stage: Stage| stage.role() == StageRole::SequenceNumbers;
+        Stage::from_word(&self.stage).is_some_and(by_numbers) && !is_gap()
     }
 
     /// Says that the list is cut from `from_ns` on: what was lost in `not_written` rows stands joined in the rows before this one,

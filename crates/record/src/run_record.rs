@@ -6,7 +6,7 @@
 //! The file is replaced by renaming a complete one over it: a reader sees the old text or the new. A comment, and what became of
 //! the tables, may be added later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use thalweg_data::ledger::{AccountBook, LossReport, UnitCounts};
-use thalweg_data::topology::Topology;
-use thalweg_data::{Books, LossReason, Noted, SourceId, Stage, Tally, Unit};
+use thalweg_data::topology::{Lane, Topology};
+use thalweg_data::{Books, LossReason, Noted, SourceId, Stage, StageRole, Tally, Unit};
 
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
@@ -263,6 +263,11 @@ impl RunRecord {
 }
 
 impl EntriesRecord {
+    /// Whether it was counted by a stage that does this.
+    pub(crate) fn is_at(&self, role: StageRole) -> bool {
+        Stage::from_word(&self.stage).is_some_and(|stage| stage.role() == role)
+    }
+
     /// The same as the ledger has it; what a newer program has counted and this one does not know is left out.
     fn counts(&self) -> UnitCounts {
         let lost =
@@ -279,18 +284,23 @@ impl RunRecord {
         let mut books = self.ledger.as_ref()?.books();
         self.enter_unseen(&mut books);
         let keeps = |table: Table| self.tables.iter().any(|found| found.table == table.word());
-        let is_sliced = |own: &AccountBook| own.stage == Stage::TimeSlice && own.counts(Unit::Hits);
-        let slices_alone =
-            !keeps(Table::Hits) && keeps(Table::Events) && books.accounts.iter().any(is_sliced);
-        let kept_behind = if slices_alone { Stage::TimeSlice } else { Stage::Record };
-        Some(LossReport::of(&books, kept_behind))
+        let are_sliced = books.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
+        let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
+        let kept_by = if slices_alone { StageRole::Slices } else { StageRole::Recording };
+        Some(LossReport::of(&books, kept_by))
     }
 
     /// Older runs have the number of unseen triggers beside their books.
     fn enter_unseen(&self, books: &mut Books) {
         let unseen = self.detail_count("triggers_unseen");
         if unseen > 0 && books.triggers_unseen() == 0 {
-            let builds = |own: &&mut AccountBook| own.stage == Stage::Build && own.counts(Unit::Events);
+            let path = books.path();
+            let is_of_events = |own: &AccountBook| path.lane_of(own.stage, own.source) == Some(Lane::Events);
+            let builds = |own: &&mut AccountBook| {
+                own.counts(Unit::Events)
+                    && path.is_made(Unit::Events, own.stage, own.source)
+                    && is_of_events(own)
+            };
             let noted = UnitCounts { noted: vec![(Noted::Unseen, unseen)], ..UnitCounts::default() };
             books
                 .accounts
@@ -361,31 +371,34 @@ impl LedgerRecord {
     }
 
     /// The same of recorded events: of those of the table `events`, or of those that were made of hits, `coincidences`. The
-    /// latter are accounted for under a name of their own, which has an account at coincidence, too.
+    /// latter are accounted for under a name of their own, and come the way of hits.
     pub(crate) fn total_events(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
-        let counts =
-            |row: &EntriesRecord, stage: Stage| row.stage == stage.word() && row.unit == Unit::Events.word();
-        let of_hits: Vec<&str> = self
-            .entries
-            .iter()
-            .filter(|row| counts(row, Stage::Coincide))
-            .map(|row| row.source.as_str())
-            .collect();
-        let is_of_hits = |row: &&EntriesRecord| of_hits.contains(&row.source.as_str());
-        let recorded = self.entries.iter().filter(|row| counts(row, Stage::Record));
-        let mut found = recorded.filter(|row| is_of_hits(row) == (table == Table::Coincidences)).peekable();
-        found.peek().is_some().then(|| found.map(entry).sum())
+        let lane = if table == Table::Coincidences { Lane::Hits } else { Lane::Events };
+        let books = self.books();
+        let recorded = books.recorded_events(lane).into_iter();
+        let recorded: BTreeSet<(&str, &str)> =
+            recorded.map(|own| (books.sources[own.source.index()].as_str(), own.stage.word())).collect();
+        self.sum(entry, |row| {
+            row.unit == Unit::Events.word() && recorded.contains(&(&row.source[..], &row.stage[..]))
+        })
     }
 
-    /// The sum over all sources of one entry, where a stage counts that unit at all.
+    /// The sum over all sources of one entry, where stages that do this count that unit at all.
     pub(crate) fn total(
         &self,
-        stage: Stage,
+        role: StageRole,
         unit: Unit,
         entry: impl Fn(&EntriesRecord) -> u64,
     ) -> Option<u64> {
-        let entries = self.entries.iter();
-        let mut found = entries.filter(|row| row.stage == stage.word() && row.unit == unit.word()).peekable();
+        self.sum(entry, |row| row.unit == unit.word() && row.is_at(role))
+    }
+
+    fn sum(
+        &self,
+        entry: impl Fn(&EntriesRecord) -> u64,
+        takes: impl Fn(&EntriesRecord) -> bool,
+    ) -> Option<u64> {
+        let mut found = self.entries.iter().filter(|row| takes(row)).peekable();
         found.peek().is_some().then(|| found.map(entry).sum())
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use thalweg_data::ledger::{Loss, percent_of};
-use thalweg_data::{Stage, Unit};
+use thalweg_data::{StageRole, Unit};
 
 use crate::config::{ConfigError, Configuration};
 use crate::supervise::Summary;
@@ -71,9 +71,9 @@ impl Demo {
     pub fn loss_words(&self, summary: &Summary) -> Option<String> {
         let sent = summary.hits_sent.filter(|_| self.loss > 0.0)?;
         let share = percent_of(summary.hits_lost, sent).unwrap_or(0.0);
+        let is_by_numbers = |loss: &Loss| loss.stage.role() == StageRole::SequenceNumbers;
         let gaps = |unit| -> u64 {
-            let on_the_wire =
-                |loss: &&Loss| loss.stage == Stage::Wire && loss.unit == unit && loss.reason.is_gap();
+            let on_the_wire = |loss: &&Loss| is_by_numbers(loss) && loss.unit == unit && loss.reason.is_gap();
             summary.losses.iter().filter(on_the_wire).map(|loss| loss.count).sum()
         };
         Some(format!(

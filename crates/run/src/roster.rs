@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use thalweg_data::ledger::{Carrier, Loss, LossReport};
-use thalweg_data::{Books, SourceId, Stage, Unit};
+use thalweg_data::{Books, SourceId, StageRole, Unit};
 use thalweg_readout::links::LinkPlan;
 use thalweg_record::Table;
 
@@ -81,6 +81,12 @@ impl Roster {
         found.expect("every unit of the configuration is in the roster").1
     }
 
+    /// The name of the `[[source]]` to which a number belongs; empty of events and units.
+    pub(crate) fn entry_of(&self, source: SourceId) -> &str {
+        let entry = self.entries.iter().find(|entry| entry.all.contains(&source));
+        entry.map_or("", |entry| &entry.name)
+    }
+
     /// Every loss, with the advice for how its source's data come: of a board behind a shared link the link knows.
     pub(crate) fn placed(&self, books: &Books) -> Vec<Loss> {
         let shared =
@@ -119,19 +125,19 @@ impl Roster {
     /// Events on file: those that were built or, of a run that builds none, those that were made of hits.
     pub(crate) fn events_recorded(&self, books: &Books) -> u64 {
         let of_hits = |source| self.events.is_some() && self.coincidences == Some(source);
-        let recorded = books.accounts.iter().filter(|own| own.stage == Stage::Record && !of_hits(own.source));
+        let recorded = books.at(StageRole::Recording).filter(|own| !of_hits(own.source));
         recorded.map(|account| account.tally.total_output(Unit::Events)).sum()
     }
 
     /// Coincidences on file; 0 of a run without.
     pub(crate) fn coincidences_recorded(&self, books: &Books) -> u64 {
-        let account = self.coincidences.and_then(|own| books.account(Stage::Record, own));
+        let account = self.coincidences.and_then(|own| books.account_at(StageRole::Recording, own));
         account.map_or(0, |account| account.tally.total_output(Unit::Events))
     }
 
-    /// The stage behind which hits are kept: where the way forks behind decoding, that of the branch which keeps them.
-    pub(crate) fn hits_end(&self) -> Stage {
-        if self.keeps_slices_alone { Stage::TimeSlice } else { Stage::Record }
+    /// What the stage does that keeps hits: where the way forks behind decoding, that of the branch which keeps them.
+    pub(crate) fn hits_end(&self) -> StageRole {
+        if self.keeps_slices_alone { StageRole::Slices } else { StageRole::Recording }
     }
 
     /// Everyone's numbers by what people speak of: each `[[source]]`, the events, each unit.
@@ -306,7 +312,7 @@ mod tests {
             let mut tally = thalweg_data::Tally::default();
             tally.output(Unit::Events, count);
             let account = account.expect("the run has both");
-            ledger.open(Stage::Record, account, &[Unit::Events]).publish(&tally);
+            ledger.open(thalweg_data::Stage::Record, account, &[Unit::Events]).publish(&tally);
         }
         let books = ledger.books();
         assert_eq!((roster.events_recorded(&books), roster.coincidences_recorded(&books)), (300, 7));

@@ -48,13 +48,18 @@ impl LossReason {
 
     /// What was seen, and behind `: ` everything that can be done, separated by ` | `. For tests of the keys in it.
     pub fn template(self, stage: Stage, carrier: Carrier) -> &'static str {
+        stage.advice_on(self, carrier).unwrap_or_else(|| self.anywhere(carrier))
+    }
+
+    /// The same at a stage that has not said anything else.
+    fn anywhere(self, carrier: Carrier) -> &'static str {
         use LossReason::*;
         match self {
             NeverReceived | DatagramGap | BufferGap | FrameGap | MissingFragment | Unfinished => {
-                gap(self, stage, carrier)
+                gap(self, carrier)
             }
             OverBudget | LateFragment | DuplicateFragment | OutOfWindow | Incomplete | TooLarge
-            | UnknownSource | WrongRun | Abandoned => in_building(self, stage, carrier),
+            | UnknownSource | WrongRun | Abandoned => in_building(self),
             DatagramTooLong => {
                 "datagrams are longer than the buffer for them: raise `datagram_bytes` of the source"
             }
@@ -119,29 +124,26 @@ fn source_keys(option: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Something is missing by somebody's count.
-const fn gap(reason: LossReason, stage: Stage, carrier: Carrier) -> &'static str {
+const fn gap(reason: LossReason, carrier: Carrier) -> &'static str {
     use LossReason::*;
-    match (reason, stage, carrier) {
-        (Unfinished, _, Carrier::Datagrams) => {
+    match (reason, carrier) {
+        (Unfinished, Carrier::Datagrams) => {
             "some datagrams of a fragment came and others did not: look at the socket's drop count and the switch's | raise `reassembly_ms`"
         }
         (Unfinished, ..) => "a stream ended in the middle of a unit: the board or its connection went away",
-        (NeverReceived, Stage::Trigger, _) => {
-            "triggers were accepted, and no board's answer came: look whether the boards are running"
-        }
-        (NeverReceived, _, Carrier::Stream) => {
+        (NeverReceived, Carrier::Stream) => {
             "boards sent more than was found in their streams: see what was refused, and connections that ended"
         }
         (NeverReceived, ..) => {
             "boards sent more than came: what the socket dropped, the gaps on the wire and what was refused say where it went"
         }
-        (MissingFragment, _, Carrier::Stream) => {
+        (MissingFragment, Carrier::Stream) => {
             "this board did not answer triggers that others answered, and TCP loses nothing: look at its trigger cable, its buffers and its connection | if it is only slow, raise `[build] age_ms`"
         }
         (MissingFragment, ..) => {
             "others answered these triggers and nothing came from this board: if the socket dropped datagrams raise `receive_buffer_bytes` | look at the switch's drop counters and spread the boards' sending times | leave a board that is dead out with `without`"
         }
-        (FrameGap, _, Carrier::Stream) => {
+        (FrameGap, Carrier::Stream) => {
             "the board's own counter jumped, and TCP loses nothing: the board dropped these when its buffer was full; lower the rate or the data per trigger"
         }
         (FrameGap, ..) => {
@@ -154,41 +156,32 @@ const fn gap(reason: LossReason, stage: Stage, carrier: Carrier) -> &'static str
 }
 
 /// Something came, and had no place.
-const fn in_building(reason: LossReason, stage: Stage, carrier: Carrier) -> &'static str {
+const fn in_building(reason: LossReason) -> &'static str {
     use LossReason::*;
-    match (reason, stage, carrier) {
-        (OverBudget, Stage::Build, _) => {
-            "the builder's memory was full, and datagrams cannot wait: raise `[build] memory_bytes` and `[build] depth` | look for a board that is behind the others"
-        }
-        (OverBudget, ..) => {
+    match reason {
+        OverBudget => {
             "the memory for time order was full: raise `[order] memory_bytes` | lower `[order] stall_ms`"
         }
-        (LateFragment, ..) => {
+        LateFragment => {
             "they came after their event had left: raise `[build] age_ms` | look for what delays this board"
         }
-        (Incomplete, ..) => {
+        Incomplete => {
             "they were whole, but another board had not answered and `[build] incomplete = \"drop\"`: see who has missing fragments"
         }
-        (DuplicateFragment, ..) => {
+        DuplicateFragment => {
             "a board answered a trigger twice: look for two boards with one number, or a path that doubles datagrams"
         }
-        (OutOfWindow, ..) => {
+        OutOfWindow => {
             "trigger numbers are far from those of the other boards, or beyond `[build] trigger_bits`: see the dumps | reset the board at run start | set `[build] trigger_bits` to what the boards count, 64 for boards that count beyond 32 bits"
         }
-        (TooLarge, Stage::Unpack, Carrier::Unknown) | (TooLarge, Stage::Decode | Stage::Order, _) => {
-            "a unit was larger than the memory for it: raise `block_bytes` of the source"
-        }
-        (TooLarge, ..) => {
+        TooLarge => {
             "a fragment was longer than allowed: raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length"
         }
-        (WrongRun, ..) => {
+        WrongRun => {
             "a board still sends fragments of another run: reset it | set `run` of the source to what the boards send"
         }
-        (UnknownSource, ..) => {
+        UnknownSource => {
             "board numbers are not those configured: see the dumps | check `boards` and `first_board` of the source | check `named_by` of the source"
-        }
-        (Abandoned, Stage::Sender, _) => {
-            "boards had answered and were stopped before they had sent it: their connection was too slow, or was held back"
         }
         _ => {
             "a stage ended before it had taken everything: see the run's message about the stage that failed"

@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::advice::Carrier;
+use super::stages::StageRole;
 use super::tally::{Tally, entry};
 use super::words::{LossReason, Noted, Quality, Stage, Unit};
 use crate::batch::SourceId;
-use crate::topology::Topology;
+use crate::topology::{Counts, Lane, Topology};
 
 /// One stage's counts for one source.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +87,7 @@ impl Loss {
     /// Whether the same loss is counted under its reason elsewhere: missing on the wire, because it was refused here. Sums
     /// over stages leave it out.
     pub fn is_echo(&self) -> bool {
-        self.stage == Stage::Wire && !self.reason.is_gap()
+        self.stage.role() == StageRole::SequenceNumbers && !self.reason.is_gap()
     }
 
     /// The same with the advice for how its source's data come and for the keys that its source has, which the books alone
@@ -160,17 +161,8 @@ impl Books {
 
     /// The sum over all sources of what a stage put out.
     pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
-        self.of_stage(stage).map(|account| account.tally.total_output(unit)).sum()
-    }
-
-    /// The sum over all sources of what came into a stage.
-    pub fn total_input(&self, stage: Stage, unit: Unit) -> u64 {
-        self.of_stage(stage).map(|account| account.tally.total_input(unit)).sum()
-    }
-
-    /// The sum over all sources of what a stage left out on request.
-    pub fn total_filtered(&self, stage: Stage, unit: Unit) -> u64 {
-        self.of_stage(stage).map(|account| account.tally.total_filtered(unit)).sum()
+        let accounts = self.accounts.iter().filter(|account| account.stage == stage);
+        accounts.map(|account| account.tally.total_output(unit)).sum()
     }
 
     /// The sum of all losses in one unit at the stages for which `on_the_way` holds, over sources and reasons.
@@ -179,9 +171,51 @@ impl Books {
         accounts.map(|account| account.tally.total_lost_any(unit)).sum()
     }
 
-    /// Whether any source has an account at a stage.
-    pub fn has(&self, stage: Stage) -> bool {
-        self.of_stage(stage).next().is_some()
+    /// The accounts of stages that do this.
+    pub fn at(&self, role: StageRole) -> impl Iterator<Item = &AccountBook> {
+        self.accounts.iter().filter(move |account| account.stage.role() == role)
+    }
+
+    /// The sum over all sources of what was put out by stages that do this.
+    pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
+        self.at(role).map(|account| account.tally.total_output(unit)).sum()
+    }
+
+    /// The account of one source at the stage that does this; of several, the first.
+    pub fn account_at(&self, role: StageRole, source: SourceId) -> Option<&AccountBook> {
+        self.of_source(source).iter().find(|account| account.stage.role() == role)
+    }
+
+    /// Who feeds whom: as the run has said or, of books that do not say it, by the accounts that there are.
+    pub fn path(&self) -> Arc<Topology> {
+        let makes = |counts: &Counts| !counts.made.is_empty();
+        let says_it =
+            |topology: &&Arc<Topology>| topology.nodes.iter().any(|node| node.counts.iter().any(makes));
+        let own = self.topology.as_ref().filter(says_it);
+        own.map_or_else(|| Arc::new(Topology::legacy(self)), Arc::clone)
+    }
+
+    /// The accounts where a unit comes into being.
+    pub fn making(&self, unit: Unit) -> Vec<&AccountBook> {
+        let path = self.path();
+        let makes = |own: &&AccountBook| own.counts(unit) && path.is_made(unit, own.stage, own.source);
+        self.accounts.iter().filter(makes).collect()
+    }
+
+    /// What has come into being of one source in a unit, and was passed on.
+    pub fn made_of(&self, source: SourceId, unit: Unit) -> u64 {
+        let path = self.path();
+        let accounts = self.of_source(source).iter();
+        let made = accounts.filter(|own| own.counts(unit) && path.is_made(unit, own.stage, source));
+        made.map(|account| account.tally.total_output(unit)).sum()
+    }
+
+    /// The accounts of events that are recorded: of those that are built, or of those that are made of hits.
+    pub fn recorded_events(&self, lane: Lane) -> Vec<&AccountBook> {
+        let path = self.path();
+        let lane_of = |own: &AccountBook| path.lane_of(own.stage, own.source).unwrap_or(Lane::Events);
+        let is_of_it = |own: &&AccountBook| lane_of(own) == lane;
+        self.at(StageRole::Recording).filter(|own| own.counts(Unit::Events)).filter(is_of_it).collect()
     }
 
     /// The sum over all accounts of what is told beside.
@@ -196,14 +230,12 @@ impl Books {
         &self.accounts[first..end]
     }
 
-    fn of_stage(&self, stage: Stage) -> impl Iterator<Item = &AccountBook> {
-        self.accounts.iter().filter(move |account| account.stage == stage)
-    }
-
     /// The books of groups of sources, as if each group were one: `groups` has a name and its sources. For a short look; the
     /// laws hold of the sources, not of groups.
     pub fn grouped<'g>(&self, groups: impl IntoIterator<Item = (&'g str, &'g [SourceId])>) -> Books {
-        let mut grouped = Books::default();
+        let groups: Vec<(&str, &[SourceId])> = groups.into_iter().collect();
+        let topology = self.topology.as_ref().map(|topology| Arc::new(topology.grouped(&groups)));
+        let mut grouped = Books { topology, ..Books::default() };
         for (index, (name, sources)) in groups.into_iter().enumerate() {
             grouped.sources.push(name.to_owned());
             let first = grouped.accounts.len();
@@ -254,7 +286,7 @@ impl Books {
     /// How the data of a source come, by what its receiver counts. Of one board among several behind a link only the link
     /// knows.
     pub fn carrier(&self, source: SourceId) -> Carrier {
-        match self.account(Stage::Receive, source) {
+        match self.account_at(StageRole::Intake, source) {
             Some(account) if account.counts(Unit::Datagrams) => Carrier::Datagrams,
             Some(account) if account.counts(Unit::Bytes) => Carrier::Stream,
             _ => Carrier::Unknown,
@@ -264,8 +296,8 @@ impl Books {
     /// What one source has lost in a unit, every loss counted once: what is missing on the wire because it was refused
     /// here is left out.
     pub fn lost_once(&self, source: SourceId, unit: Unit) -> u64 {
-        let of = |account: &AccountBook| match account.stage {
-            Stage::Wire => {
+        let of = |account: &AccountBook| match account.stage.role() {
+            StageRole::SequenceNumbers => {
                 let gaps = LossReason::known().filter(|reason| reason.is_gap());
                 gaps.map(|reason| account.tally.total_lost(reason, unit)).sum()
             }
@@ -460,8 +492,8 @@ mod tests {
         for source in [SourceId(0), SourceId(1)] {
             ledger.open(Stage::Record, source, &[Unit::Events]).publish(&tally);
         }
-        assert_eq!(ledger.total_output(Stage::Record, Unit::Events), 10);
-        assert_eq!(ledger.total_output(Stage::Build, Unit::Events), 0);
+        assert_eq!(ledger.output_at(StageRole::Recording, Unit::Events), 10);
+        assert_eq!(ledger.output_at(StageRole::Work, Unit::Events), 0);
     }
 
     #[test]

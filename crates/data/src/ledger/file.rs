@@ -16,6 +16,7 @@ use super::books::{AccountBook, Books};
 use super::claims::Claims;
 use super::description::{Description, Words};
 use super::mirror::Mirror;
+use super::stages::StageRole;
 use super::tally::{CELLS, Tally, output_cell};
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
@@ -166,6 +167,29 @@ impl Ledger {
         faults
     }
 
+    /// The account that a node of the topology declares for a subject, and its one writer: of the units that stand there. What nobody has
+    /// declared is written nowhere, and is a fault; see [`Ledger::claim_faults`].
+    pub fn claim(&self, node: &str, subject: SourceId) -> Account {
+        self.claim_units(node, subject, None)
+    }
+
+    /// The same where only who opens a source knows which of the declared units it has: it has these.
+    pub fn claim_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> Account {
+        self.claim_units(node, subject, Some(units))
+    }
+
+    fn claim_units(&self, node: &str, subject: SourceId, units: Option<&[Unit]>) -> Account {
+        let declared = self.0.topology.as_ref().and_then(|topology| topology.counting_at(node, subject));
+        match declared {
+            Some((stage, counts)) => self.open(stage, subject, units.unwrap_or(&counts.units)),
+            None => {
+                let name = self.0.sources.get(subject.index()).map_or("?", |name| name);
+                self.0.claims().faults.push(format!("{node} of {name}: opened, and not declared"));
+                Account::of_nobody()
+            }
+        }
+    }
+
     /// The account of one stage and source, and its one writer. `units` are those that the stage counts:
     /// they take part in the laws even while they are zero.
     pub fn open(&self, stage: Stage, source: SourceId, units: &[Unit]) -> Account {
@@ -188,11 +212,13 @@ impl Ledger {
         Books { topology: self.0.topology.clone(), ..Books::of(self.0.sources.clone(), accounts) }
     }
 
-    /// What a stage has put out so far, over all sources: a cell of each account, and so cheap enough to ask often.
-    pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
+    /// What stages that do this have put out so far, over all sources: a cell of each account, and so cheap enough to ask often.
+    pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
         let count = self.0.sources.len();
         let cell = LINE_WORDS + output_cell(unit);
-        let first = (0..count).map(|source| self.0.account_word(SourceId(source as u16), stage));
+        let stages = self.0.words.stages.iter().filter(|stage| stage.role() == role);
+        let sources = || (0..count).map(|source| SourceId(source as u16));
+        let first = stages.flat_map(|stage| sources().map(|source| self.0.account_word(source, *stage)));
         first.map(|first| self.0.load(first + cell)).sum()
     }
 
@@ -255,6 +281,19 @@ pub struct Account {
 }
 
 impl Account {
+    /// One that nobody reads, for whoever has to count and was not declared.
+    fn of_nobody() -> Account {
+        let nobody = ["nobody".to_owned()];
+        let ledger = Ledger::make(None, &nobody, None).expect("a ledger in memory needs no file");
+        let stage = ledger.0.words.stages[0];
+        ledger.open(stage, SourceId(0), &[])
+    }
+
+    /// The stage that counts here.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
     /// Makes the tally visible: a plain store per used cell, no lock.
     #[inline]
     pub fn publish(&self, tally: &Tally) {

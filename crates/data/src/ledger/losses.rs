@@ -8,14 +8,17 @@
 //! What the boards send in a frame is unknown when the frame is lost. So a run that has lost frames, datagrams or bytes has lost
 //! an unknown number of hits, unless its senders report their totals. Every screen and every text takes its words from here.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::books::{AccountBook, Books, Loss};
+use super::stages::StageRole;
 use super::words::{LossReason, Noted, Quality, Stage, Unit};
 use crate::batch::SourceId;
+use crate::topology::{Lane, Node, Topology};
 
 /// So many of one unit, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -173,7 +176,7 @@ impl fmt::Display for LossTotal {
 impl LossKind {
     /// By place, reason and unit, in path order. Bytes are left out where the same loss is told in a larger unit, and what is
     /// missing on the wire because it was refused here.
-    pub fn all_of(losses: &[Loss]) -> Vec<LossKind> {
+    pub fn all_of(losses: &[Loss], path: &Topology) -> Vec<LossKind> {
         let mut kinds: Vec<LossKind> = Vec::new();
         let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
         for loss in losses.iter().filter(|loss| !loss.is_echo()) {
@@ -188,7 +191,7 @@ impl LossKind {
                 None => kinds.push(LossKind::of(loss)),
             }
         }
-        kinds.sort_by_key(|kind| (kind.stage, kind.reason));
+        kinds.sort_by_key(|kind| (path.place_of(kind.stage), kind.reason));
         kinds
     }
 
@@ -246,21 +249,23 @@ impl fmt::Display for LossKind {
 }
 
 impl LossReport {
-    /// Every loss in these books. `kept_behind` is the stage behind which hits are kept: what another branch loses of them, it
-    /// loses of its own.
-    pub fn of(books: &Books, kept_behind: Stage) -> LossReport {
-        let events = events(books);
+    /// Every loss in these books. `kept_by` says what the stage does that keeps hits: what another branch loses of them, it loses of its own.
+    pub fn of(books: &Books, kept_by: StageRole) -> LossReport {
+        let path = books.path();
+        let events = events(books, &path);
         let mut sums: [(Unit, Option<Counted>); 3] =
             [(Unit::Hits, None), (Unit::Fragments, None), (Unit::Events, events)];
         // Fragments of triggers that nobody has seen are those of unseen events.
         let unseen = events.map(|events| events.unseen).unwrap_or_default();
+        let of_hits = Way::of(&path, Unit::Hits, Some(kept_by));
+        let of_fragments = Way::of(&path, Unit::Fragments, None);
         let mut sources = Vec::new();
         for source in (0..books.sources.len()).map(|index| SourceId(index as u16)) {
             let counted = match books.of_source(source) {
-                accounts if counts(accounts, Stage::Decode, Unit::Hits) => {
-                    Some((0, hits(accounts, kept_behind, |stage| books.passes_on(stage, source))))
+                accounts if accounts.iter().any(|own| of_hits.begins_at(own)) => {
+                    Some((0, hits(accounts, &of_hits)))
                 }
-                accounts => fragments(accounts, unseen).map(|counted| (1, counted)),
+                accounts => fragments(accounts, &of_fragments, unseen).map(|counted| (1, counted)),
             };
             if counted.is_none() {
                 // A unit on the way to the recording: its fragments are those of the boards.
@@ -277,7 +282,7 @@ impl LossReport {
             }
         }
         let totals = sums.iter().filter_map(|(unit, sum)| Some(sum.as_ref()?.total(*unit)));
-        LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&books.losses()) }
+        LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&books.losses(), &path) }
     }
 
     /// The total of one unit, where the run has such.
@@ -297,115 +302,148 @@ impl LossReport {
     }
 }
 
-fn counts(accounts: &[AccountBook], stage: Stage, unit: Unit) -> bool {
-    accounts.iter().any(|account| account.stage == stage && account.counts(unit))
+/// The way of hits or fragments through a run.
+struct Way<'t> {
+    path: &'t Topology,
+    unit: Unit,
+    /// Where they come into being, and what stands in front of that.
+    before: BTreeSet<&'t str>,
+    /// Where they are kept, and what stands in front of that.
+    kept: BTreeSet<&'t str>,
+}
+
+impl<'t> Way<'t> {
+    fn of(path: &'t Topology, unit: Unit, kept_by: Option<StageRole>) -> Way<'t> {
+        let counts = |node: &Node| node.counts.iter().any(|counts| counts.units.contains(&unit));
+        let keeps = path.nodes.iter().filter(|node| Some(node.stage.role()) == kept_by && counts(node));
+        let (before, kept) = (path.leading_to(path.makers(unit)), path.leading_to(keeps));
+        Way { path, unit, before, kept }
+    }
+
+    /// Whether they come into being at this account.
+    fn begins_at(&self, own: &AccountBook) -> bool {
+        own.counts(self.unit) && self.path.is_made(self.unit, own.stage, own.source)
+    }
+
+    /// Whether an account counts what came before there were hits or fragments, or with them.
+    fn is_before(&self, own: &AccountBook) -> bool {
+        is_in_front(own) || self.has(&self.before, own)
+    }
+
+    /// Whether what an account has lost is not kept.
+    fn is_kept_behind(&self, own: &AccountBook) -> bool {
+        self.is_before(own) || self.has(&self.kept, own)
+    }
+
+    fn has(&self, nodes: &BTreeSet<&str>, own: &AccountBook) -> bool {
+        let node = self.path.counting(own.stage, own.source);
+        node.is_some_and(|(node, _)| nodes.contains(&node.id[..]))
+    }
+}
+
+/// Whether an account is in front of everything that is done here.
+fn is_in_front(own: &AccountBook) -> bool {
+    matches!(own.stage.role(), StageRole::SenderTotals | StageRole::SequenceNumbers | StageRole::Intake)
+}
+
+fn counts(accounts: &[AccountBook], role: StageRole, unit: Unit) -> bool {
+    accounts.iter().any(|account| account.stage.role() == role && account.counts(unit))
 }
 
 /// Lost in one unit at one stage; what is missing on the wire because it was refused here is counted where that was done.
 fn lost_at(account: &AccountBook, unit: Unit, takes: impl Fn(LossReason) -> bool) -> u64 {
-    let own = |reason: &LossReason| account.stage != Stage::Wire || reason.is_gap();
+    let has_echoes = account.stage.role() == StageRole::SequenceNumbers;
+    let own = |reason: &LossReason| !has_echoes || reason.is_gap();
     let reasons = LossReason::known().filter(|reason| own(reason) && takes(*reason));
     reasons.map(|reason| account.tally.total_lost(reason, unit)).sum()
 }
 
-/// `passes_on` says of an added stage whether it is on the way, or a branch of its own.
-fn hits(accounts: &[AccountBook], kept_behind: Stage, passes_on: impl Fn(Stage) -> bool) -> Counted {
-    let branch: &[Stage] = match kept_behind {
-        Stage::TimeSlice => &[Stage::TimeSlice],
-        _ => &[Stage::Order, Stage::Cut, Stage::Record],
-    };
-    let on_the_way = accounts.iter().filter(|own| {
-        let is_added = || matches!(own.stage, Stage::Added(_)) && kept_behind != Stage::TimeSlice;
-        own.stage <= Stage::Decode || branch.contains(&own.stage) || is_added() && passes_on(own.stage)
-    });
+fn hits(accounts: &[AccountBook], way: &Way<'_>) -> Counted {
+    let on_the_way = accounts.iter().filter(|own| way.is_kept_behind(own));
     let lost = on_the_way.map(|account| lost_at(account, Unit::Hits, |_| true)).sum();
-    let sender = accounts.iter().find(|own| own.stage == Stage::Sender && own.counts(Unit::Hits));
-    if let Some(sender) = sender {
+    let is_sender =
+        |own: &&AccountBook| own.stage.role() == StageRole::SenderTotals && own.counts(Unit::Hits);
+    if let Some(sender) = accounts.iter().find(is_sender) {
         return Counted { lost, of: sender.offered(Unit::Hits), ..Counted::default() };
     }
-    let before = accounts.iter().filter(|account| account.stage <= Stage::Decode);
-    let came = before.map(|account| match account.stage {
-        Stage::Decode => account.offered(Unit::Hits),
-        _ => lost_at(account, Unit::Hits, |_| true),
+    let came = accounts.iter().filter(|own| way.is_before(own)).map(|own| match way.begins_at(own) {
+        true => own.offered(Unit::Hits),
+        false => lost_at(own, Unit::Hits, |_| true),
     });
-    Counted { lost, of: came.sum(), coarse: coarse(accounts, Unit::Hits), ..Counted::default() }
+    Counted { lost, of: came.sum(), coarse: coarse(accounts, way), ..Counted::default() }
 }
 
 /// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
 /// trigger numbers of other boards; where these saw nothing, what was refused or damaged is all that is known. Trigger numbers do not
 /// show what a damaged file would have given at its end. `None` of a source that has none.
-fn fragments(accounts: &[AccountBook], unseen: (u64, u64)) -> Option<Counted> {
-    let by = |stage| counts(accounts, stage, Unit::Fragments);
-    if !by(Stage::Wire) && !by(Stage::Unpack) && !by(Stage::Sender) {
+fn fragments(accounts: &[AccountBook], way: &Way<'_>, unseen: (u64, u64)) -> Option<Counted> {
+    let by_numbers = counts(accounts, StageRole::SequenceNumbers, Unit::Fragments);
+    let by_sender = counts(accounts, StageRole::SenderTotals, Unit::Fragments);
+    if !by_numbers && !by_sender && !accounts.iter().any(|own| way.begins_at(own)) {
         return None;
     }
-    let own = accounts.iter().filter(|account| match account.stage {
-        Stage::Sender => true,
-        // What a sender reports and nobody found is counted there.
-        Stage::Wire | Stage::Unpack => !by(Stage::Sender),
-        _ => true,
-    });
+    // What a sender reports and nobody found is counted there.
+    let is_reported = |own: &AccountBook| {
+        let is_sender = own.stage.role() == StageRole::SenderTotals;
+        by_sender && !is_sender && (own.stage.role() == StageRole::SequenceNumbers || way.begins_at(own))
+    };
+    let own = accounts.iter().filter(|own| !is_reported(own));
     let lost: u64 = own.map(|account| lost_at(account, Unit::Fragments, |_| true)).sum();
     let of = accounts.iter().map(|account| account.offered(Unit::Fragments)).max().unwrap_or(0);
     let is_unread = |own: &AccountBook| {
         let damaged = [LossReason::CaptureDamaged, LossReason::RecordingDamaged];
-        own.stage == Stage::Receive
+        own.stage.role() == StageRole::Intake
             && damaged.iter().any(|reason| own.tally.total_lost(*reason, Unit::Bytes) > 0)
     };
-    let exact = by(Stage::Sender) || lost > 0 && !accounts.iter().any(is_unread);
-    let coarse = if exact { Default::default() } else { coarse(accounts, Unit::Fragments) };
-    let unseen = if by(Stage::Sender) { (0, 0) } else { unseen };
+    let exact = by_sender || lost > 0 && !accounts.iter().any(is_unread);
+    let coarse = if exact { Default::default() } else { coarse(accounts, way) };
+    let unseen = if by_sender { (0, 0) } else { unseen };
     Some(Counted { lost, of, coarse, unseen })
 }
 
 /// What was lost without a word on how many of the finer unit it held: lost ones, and all.
-fn coarse(accounts: &[AccountBook], finer: Unit) -> [(u64, u64); COARSE.len()] {
-    let received = || accounts.iter().filter(|account| account.stage <= Stage::Decode);
+fn coarse(accounts: &[AccountBook], way: &Way<'_>) -> [(u64, u64); COARSE.len()] {
+    let before = || accounts.iter().filter(|account| way.is_before(account));
     COARSE.map(|unit| {
-        let lost = received().map(|account| {
+        let lost = before().map(|account| {
             lost_at(account, unit, |reason| {
-                reason.is_of_our_data() && account.tally.total_lost(reason, finer) == 0
+                reason.is_of_our_data() && account.tally.total_lost(reason, way.unit) == 0
             })
         });
-        (lost.sum(), received().map(|account| account.offered(unit)).max().unwrap_or(0))
+        (lost.sum(), before().map(|account| account.offered(unit)).max().unwrap_or(0))
     })
 }
 
 impl Books {
-    /// Whether anything goes on from where a stage counts for a source.
-    fn passes_on(&self, stage: Stage, source: SourceId) -> bool {
-        let Some(topology) = &self.topology else { return true };
-        let node = topology.counting(stage, source);
-        node.is_none_or(|(node, _)| topology.edges.iter().any(|edge| edge.from == node.id))
-    }
-
     /// Triggers between others that made events, and of which no board was heard: by whoever builds what is recorded. A time slice
     /// without anything in it is no event that anybody has lost.
     pub fn triggers_unseen(&self) -> u64 {
-        let records =
-            |source| self.account(Stage::Record, source).is_some_and(|account| account.counts(Unit::Events));
-        let builders =
-            self.accounts.iter().filter(|account| account.stage == Stage::Build && records(account.source));
-        match self.has(Stage::TimeSlice) {
-            true => 0,
-            false => builders.map(|account| account.tally.total_noted(Noted::Unseen, Unit::Events)).sum(),
+        if self.at(StageRole::Slices).next().is_some() {
+            return 0;
         }
+        let recorded: BTreeSet<SourceId> = self
+            .at(StageRole::Recording)
+            .filter(|account| account.counts(Unit::Events))
+            .map(|account| account.source)
+            .collect();
+        let made = self.making(Unit::Events).into_iter().filter(|own| recorded.contains(&own.source));
+        made.map(|account| account.tally.total_noted(Noted::Unseen, Unit::Events)).sum()
     }
 }
 
 /// Events that were begun and are not on file. Triggers that were refused were never begun.
-fn events(books: &Books) -> Option<Counted> {
-    let is_of_hits = |account: &&AccountBook| books.account(Stage::Coincide, account.source).is_some();
-    let own = || books.accounts.iter().filter(|account| account.counts(Unit::Events) && !is_of_hits(account));
-    let at = |stage| own().filter(move |account| account.stage == stage);
+fn events(books: &Books, path: &Topology) -> Option<Counted> {
+    let is_of_hits = |own: &AccountBook| path.lane_of(own.stage, own.source) == Some(Lane::Hits);
+    let own = || books.accounts.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
+    let at = |role| own().filter(move |account| account.stage.role() == role);
     let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| why != LossReason::Busy)).sum();
-    let kept: u64 = at(Stage::Record).map(|account| account.tally.total_output(Unit::Events)).sum();
+    let kept: u64 = at(StageRole::Recording).map(|account| account.tally.total_output(Unit::Events)).sum();
     let unseen = match books.triggers_unseen() {
         // The trigger's own count says more.
-        _ if at(Stage::Trigger).next().is_some() => (0, 0),
+        _ if at(StageRole::SenderTotals).next().is_some() => (0, 0),
         unseen => (unseen, kept + lost + unseen),
     };
-    let has_any = at(Stage::Record).next().is_some() || lost > 0;
+    let has_any = at(StageRole::Recording).next().is_some() || lost > 0;
     has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
 }
 
@@ -446,7 +484,7 @@ mod tests {
 
     #[test]
     fn lost_frames_leave_the_number_of_lost_hits_unknown_with_its_bound() {
-        let report = LossReport::of(&books(&LOST_FRAMES), Stage::Record);
+        let report = LossReport::of(&books(&LOST_FRAMES), StageRole::Recording);
         assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)");
         let hits = report.total(Unit::Hits).expect("the run has hits");
         assert_eq!((hits.quality, hits.known.count, hits.is_none()), (Quality::Unknown, 0, false));
@@ -462,7 +500,10 @@ mod tests {
             tally.output(Unit::Hits, 1_000_000);
             tally.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
         }));
-        assert_eq!(LossReport::of(&books(&accounts), Stage::Record).text(), "hits lost: 20000 (2.0 %)");
+        assert_eq!(
+            LossReport::of(&books(&accounts), StageRole::Recording).text(),
+            "hits lost: 20000 (2.0 %)"
+        );
     }
 
     #[test]
@@ -481,7 +522,7 @@ mod tests {
                 }),
                 (Stage::Decode, &[Unit::Hits], |tally| tally.output(Unit::Hits, 90)),
             ]),
-            Stage::Record,
+            StageRole::Recording,
         );
         assert_eq!(report.text(), "no hits lost");
         assert_eq!(report.kinds.len(), 2, "they are listed all the same: {report:#?}");
@@ -498,7 +539,7 @@ mod tests {
                 }),
                 (Stage::Record, &[Unit::Events], |tally| tally.output(Unit::Events, 146)),
             ]),
-            Stage::Record,
+            StageRole::Recording,
         );
         assert_eq!(report.text(), "no events lost");
         let kind = report.kinds[0].to_string();
@@ -516,7 +557,7 @@ mod tests {
             tally.input(Unit::Datagrams, 100);
             tally.lost(LossReason::NoBlock, Unit::Datagrams, 3);
         });
-        let by_number = LossReport::of(&books(&[missed, dropped]), Stage::Record);
+        let by_number = LossReport::of(&books(&[missed, dropped]), StageRole::Recording);
         assert_eq!(by_number.text(), "fragments lost: 3 (3.0 %)");
         // The sender knows of triggers that no board has answered, too.
         let sent: Counting = (Stage::Sender, &[Unit::Fragments], |tally| {
@@ -524,7 +565,7 @@ mod tests {
             tally.output(Unit::Fragments, 97);
             tally.lost(LossReason::NeverReceived, Unit::Fragments, 303);
         });
-        let by_sender = LossReport::of(&books(&[sent, missed, dropped]), Stage::Record);
+        let by_sender = LossReport::of(&books(&[sent, missed, dropped]), StageRole::Recording);
         assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
     }
 
@@ -540,7 +581,7 @@ mod tests {
             tally.output(Unit::Bytes, 4000);
             tally.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
         });
-        let report = LossReport::of(&books(&[missed, unread]), Stage::Record);
+        let report = LossReport::of(&books(&[missed, unread]), StageRole::Recording);
         assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≈ 20.0 %)");
     }
 
@@ -554,10 +595,112 @@ mod tests {
             tally.output(Unit::Events, 581);
             tally.noted(Noted::Unseen, Unit::Events, 419);
         });
-        let report = LossReport::of(&books(&[found, built, recorded]), Stage::Record);
+        let report = LossReport::of(&books(&[found, built, recorded]), StageRole::Recording);
         assert_eq!(
             report.text(),
             "fragments lost: unknown, 419 triggers unseen (41.9 %); events lost: unknown, 419 triggers unseen (41.9 %)"
         );
+    }
+
+    /// Hits of "left" through these stages, one behind the other; of those that are named with another's, out of that one and no further.
+    fn path_of(stages: &[(Stage, Unit, Option<Stage>)]) -> Topology {
+        use crate::topology::{Counts, Edge, Fan, Marker, SubjectKind, Subjects, Via};
+        let mut topology = Topology::of_names(&["left".to_owned()]);
+        topology.subjects[0].kind = SubjectKind::Source;
+        let mut last: Option<Stage> = None;
+        for (stage, unit, beside) in stages {
+            let made: &[Unit] = if *stage == Stage::Decode { &[Unit::Hits] } else { &[] };
+            topology.nodes.push(Node {
+                id: stage.word().to_owned(),
+                stage: *stage,
+                lane: Lane::Hits,
+                thread: None,
+                counts: vec![Counts::of(SourceId(0), &[*unit]).making(made)],
+                marker: Marker::PerSubject,
+            });
+            let from = beside.or(last);
+            topology.edges.extend(from.map(|from| Edge {
+                from: from.word().to_owned(),
+                to: vec![stage.word().to_owned()],
+                units: vec![*unit],
+                fan: Fan::Copy,
+                via: Via::Call,
+                subjects: Subjects::Same,
+            }));
+            last = if beside.is_some() { last } else { Some(*stage) };
+        }
+        topology
+    }
+
+    #[test]
+    fn what_a_branch_loses_is_no_lost_hit_and_what_an_added_filter_loses_is_one() {
+        let filter = Stage::add("some_filter", "takes hits out").expect("a place");
+        let sink = Stage::add("some_sink", "takes hits").expect("a place");
+        let stages = [
+            (Stage::Receive, Unit::Bytes, None),
+            (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
+            (Stage::Decode, Unit::Hits, None),
+            (Stage::Order, Unit::Hits, None),
+            (filter, Unit::Hits, None),
+            (sink, Unit::Hits, Some(filter)),
+            (Stage::Record, Unit::Hits, None),
+        ];
+        let ledger = Ledger::of(None, std::sync::Arc::new(path_of(&stages))).expect("memory");
+        for (stage, unit, _) in stages {
+            let mut tally = Tally::default();
+            tally.input(unit, 1000);
+            let lost = if stage == filter { 7 } else { 100 };
+            if stage == filter || stage == sink || stage == Stage::Raw {
+                tally.lost(LossReason::WriteFailed, unit, lost);
+            }
+            if stage == Stage::Record {
+                tally.lost(LossReason::DiskFull, unit, 1);
+            }
+            ledger.open(stage, SourceId(0), &[unit]).publish(&tally);
+        }
+        let books = ledger.books();
+        let both = [SourceId(0)];
+        for books in [&books, &books.grouped([("left", &both[..])])] {
+            let report = LossReport::of(books, StageRole::Recording);
+            assert_eq!(report.text(), "hits lost: 8 (0.80 %)");
+            let kinds: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
+            assert_eq!(kinds, [Stage::Raw, filter, sink, Stage::Record], "branches, too, in path order");
+        }
+    }
+
+    #[test]
+    fn books_without_a_topology_have_the_losses_of_those_with_one() {
+        let stages = [
+            (Stage::Receive, Unit::Bytes, None),
+            (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
+            (Stage::Unpack, Unit::Bytes, None),
+            (Stage::Decode, Unit::Hits, None),
+            (Stage::TimeSlice, Unit::Hits, Some(Stage::Decode)),
+            (Stage::Order, Unit::Hits, None),
+            (Stage::Record, Unit::Hits, None),
+        ];
+        for ((lossy, unit, _), kept_by, words) in [
+            (stages[0], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≈ 1.0 %)"),
+            (stages[1], StageRole::Recording, "no hits lost"),
+            (stages[2], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≈ 1.0 %)"),
+            (stages[3], StageRole::Slices, "hits lost: 10 (1.0 %)"),
+            (stages[4], StageRole::Recording, "no hits lost"),
+            (stages[4], StageRole::Slices, "hits lost: 10 (1.0 %)"),
+            (stages[5], StageRole::Recording, "hits lost: 10 (1.0 %)"),
+            (stages[5], StageRole::Slices, "no hits lost"),
+        ] {
+            let ledger = Ledger::of(None, std::sync::Arc::new(path_of(&stages))).expect("memory");
+            for (stage, unit, _) in stages {
+                let mut tally = Tally::default();
+                tally.input(unit, 1000);
+                ledger.open(stage, SourceId(0), &[unit]).publish(&tally);
+            }
+            let mut books = ledger.books();
+            let own = books.accounts.iter_mut().find(|account| account.stage == lossy).expect("opened");
+            own.tally.lost(LossReason::WriteFailed, unit, 10);
+            let legacy = Books { topology: None, legacy: true, ..books.clone() };
+            let text = |books: &Books| LossReport::of(books, kept_by).text();
+            assert_eq!([text(&books), text(&legacy)], [words, words], "lost at {lossy}, kept by {kept_by:?}");
+        }
     }
 }

@@ -34,6 +34,7 @@ mod losses;
 mod mirror;
 #[cfg(debug_assertions)]
 pub mod site;
+mod stages;
 mod tally;
 mod words;
 
@@ -42,5 +43,6 @@ pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use file::{Account, Ledger, LedgerError};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
+pub use stages::{StageDescription, StageRole};
 pub use tally::{Tally, UnitCounts};
 pub use words::{LossReason, Noted, Quality, Stage, Unit};

@@ -7,7 +7,7 @@
 
 use super::{Audit, Counts, Edge, Fan, Lane, Marker, Node, Subject, SubjectKind, Subjects, Topology, Via};
 use crate::batch::SourceId;
-use crate::ledger::{Books, Stage, Unit};
+use crate::ledger::{AccountBook, Books, Stage, Unit};
 
 /// Unit, giver, taker.
 const EDGES: [(Unit, Stage, Stage); 19] = [
@@ -66,7 +66,7 @@ impl Topology {
             topology.nodes.push(Node {
                 id: id(account.stage, account.source),
                 stage: account.stage,
-                lane: Lane::Hits,
+                lane: lane(books, account),
                 thread: None,
                 counts: vec![Counts::of(account.source, &units).making(&made)],
                 marker: Marker::PerSubject,
@@ -103,6 +103,13 @@ impl Topology {
         }
         topology
     }
+}
+
+/// Which way an account was on: what is made of hits had an account at coincidence, too, and slices of time were built as events.
+fn lane(books: &Books, account: &AccountBook) -> Lane {
+    let is_of_hits = || books.account(Stage::Coincide, account.source).is_some();
+    let is_of_events = account.counts(Unit::Fragments) || account.counts(Unit::Events) && !is_of_hits();
+    if is_of_events || account.stage == Stage::TimeSlice { Lane::Events } else { Lane::Hits }
 }
 
 fn id(stage: Stage, source: SourceId) -> String {

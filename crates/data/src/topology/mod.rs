@@ -16,6 +16,7 @@
 mod balance;
 mod legacy;
 mod path;
+mod reach;
 #[cfg(test)]
 mod tests;
 
@@ -368,6 +369,12 @@ impl Topology {
         nodes
             .flat_map(|node| node.counts.iter().map(move |counts| (node, counts)))
             .find(|(_, counts)| counts.has(subject))
+    }
+
+    /// The stage of a node, and what it counts of a subject.
+    pub fn counting_at(&self, id: &str, subject: SourceId) -> Option<(Stage, &Counts)> {
+        let node = self.node(id)?;
+        node.counts.iter().find(|counts| counts.has(subject)).map(|counts| (node.stage, counts))
     }
 
     /// Names that stand twice among nodes or threads, and edges, audits and controls that name no node.

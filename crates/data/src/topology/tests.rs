@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ledger::{Books, Ledger, LossReason, Tally};
+use crate::ledger::{AccountBook, Books, Ledger, LossReason, Tally};
 
 /// A source that is received, framed and decoded into two takers, and a link with two boards whose fragments are built.
 fn topology() -> Topology {
@@ -185,6 +185,59 @@ fn an_account_is_opened_once_and_as_it_is_declared() {
     ] {
         assert!(faults.contains(word), "{word} in {faults}");
     }
+}
+
+#[test]
+fn a_claim_counts_what_its_node_declares_and_a_claim_of_no_node_is_a_fault() {
+    let ledger = Ledger::of(None, Arc::new(topology())).expect("memory");
+    let mut tally = Tally::default();
+    tally.output(Unit::Hits, 50);
+    ledger.claim("decode a", SourceId(0)).publish(&tally);
+    for (node, subject) in [("decode b", 0), ("decode a", 3)] {
+        let nobody = ledger.claim(node, SourceId(subject));
+        nobody.publish(&tally);
+        nobody.snapshot(1, &tally);
+    }
+    let accounts = ledger.books().accounts;
+    assert_eq!(accounts.len(), 1, "what nobody has declared is in no books: {accounts:?}");
+    let AccountBook { stage, source, units, .. } = accounts[0];
+    assert_eq!((stage, source, units), (Stage::Decode, SourceId(0), 1 << Unit::Hits as u32));
+    let faults = ledger.claim_faults(&[]);
+    assert_eq!(
+        faults,
+        ["decode b of a: opened, and not declared", "decode a of link: opened, and not declared"]
+    );
+    drop(ledger.claim_of("order a", SourceId(0), &[Unit::Frames]));
+    let faults = ledger.claim_faults(&[]).join("; ");
+    for words in
+        ["counts frames of a, which are not declared", "does not count hits of a, which are declared"]
+    {
+        assert!(faults.contains(words), "{words} in {faults}");
+    }
+}
+
+#[test]
+fn what_readers_ask_of_a_path_is_asked_of_its_nodes() {
+    let topology = topology();
+    let ids = |nodes: Vec<&Node>| nodes.iter().map(|node| node.id.clone()).collect::<Vec<_>>();
+    let makers: Vec<&Node> = topology.makers(Unit::Hits).collect();
+    assert_eq!(ids(topology.takers(&makers, Unit::Hits)), ["order a", "slice a"]);
+    assert_eq!(ids(makers), ["decode a"]);
+    assert!(topology.is_made(Unit::Hits, Stage::Decode, SourceId(0)));
+    assert!(!topology.is_made(Unit::Hits, Stage::Order, SourceId(0)));
+    let in_front =
+        |id: &str| topology.leading_to(topology.node(id).into_iter()).into_iter().collect::<Vec<_>>();
+    assert_eq!(in_front("order a"), ["decode a", "order a"]);
+    assert_eq!(in_front("decode a"), ["decode a"]);
+    let one = [SourceId(1), SourceId(2), SourceId(3)];
+    let grouped = topology.grouped(&[("a", &[SourceId(0)]), ("link", &one)]);
+    assert_eq!(grouped.names(), ["a", "link"]);
+    assert_eq!(grouped.nodes.len(), 5, "a node of each group and stage: {:?}", grouped.nodes);
+    let node = |stage| grouped.counting(stage, SourceId(1)).map(|(node, _)| node).expect("it counts");
+    let behind = grouped.takers(&[node(Stage::Unpack)], Unit::Bytes);
+    assert_eq!(behind, [node(Stage::Build)], "a link and its boards are one");
+    assert!(grouped.is_made(Unit::Hits, Stage::Decode, SourceId(0)));
+    assert_eq!(grouped.faults(), [""; 0]);
 }
 
 #[test]

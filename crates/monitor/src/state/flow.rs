@@ -17,6 +17,8 @@ pub struct FlowPlace {
     pub stage: Stage,
     /// Whose accounts, and in which units.
     pub counted: BTreeSet<(String, Unit)>,
+    /// Of these units, those that come into being here.
+    pub made: BTreeSet<Unit>,
 }
 
 /// A stage of one path, in one unit.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::LossReport;
-use thalweg_data::{Flags, Hit, Stage, Unit};
+use thalweg_data::{Flags, Hit, StageRole, Unit};
 
 use super::hits::hits_of;
 use super::inspect_coincidences::CoincidencesContent;
@@ -189,7 +189,7 @@ impl Inspection {
         self.stopped = record.stopped;
         self.cuts = record.cuts;
         if let Some(ledger) = record.ledger {
-            self.hits_left_out = ledger.total(Stage::Record, Unit::Hits, |row| row.filtered);
+            self.hits_left_out = ledger.total(StageRole::Recording, Unit::Hits, |row| row.filtered);
             self.ledger_closed = Some(ledger.closed);
             self.losses = ledger.losses;
         }

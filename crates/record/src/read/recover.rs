@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::{Books, HitEvents, Ledger, Stage, Unit};
+use thalweg_data::{Books, HitEvents, Ledger, StageRole, Unit};
 
 use super::coincidences::CoincidencesReader;
 use super::recover_table::DamagedTable;
@@ -255,7 +255,7 @@ impl RecoverReport {
     /// Tells what had come to the recording and is not on file. What was left out on request had not come to it.
     fn compare(&mut self, books: &LedgerRecord) {
         let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
-        self.hits_came = books.total(Stage::Record, Unit::Hits, wanted);
+        self.hits_came = books.total(StageRole::Recording, Unit::Hits, wanted);
         self.events_came = books.total_events(Table::Events, wanted);
         self.coincidences_came = books.total_events(Table::Coincidences, wanted);
         let rows_removed = |table| self.removed.as_ref().map_or(0, |removed| removed.rows_of(table));

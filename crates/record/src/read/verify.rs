@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::LossReport;
-use thalweg_data::{Flags, Hit, Ledger, Stage, Unit};
+use thalweg_data::{Flags, Hit, Ledger, StageRole, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
@@ -420,16 +420,16 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
     report.ledger = LedgerReport {
         present: true,
         closed: ledger.closed,
-        hits_recorded: ledger.total(Stage::Record, Unit::Hits, |row| row.output),
-        hits_left_out: ledger.total(Stage::Record, Unit::Hits, |row| row.filtered),
+        hits_recorded: ledger.total(StageRole::Recording, Unit::Hits, |row| row.output),
+        hits_left_out: ledger.total(StageRole::Recording, Unit::Hits, |row| row.filtered),
         loss: record.loss_report().unwrap_or_default(),
         beside: record.beside_the_books(),
         hits_lost: lost(Unit::Hits),
-        raw_bytes: ledger.total(Stage::Raw, Unit::Bytes, |row| row.output),
+        raw_bytes: ledger.total(StageRole::Raw, Unit::Bytes, |row| row.output),
         events_recorded: ledger.total_events(Table::Events, |row| row.output),
         coincidences_recorded: ledger.total_events(Table::Coincidences, |row| row.output),
         events_lost: lost(Unit::Events),
-        fragments_recorded: ledger.total(Stage::Record, Unit::Fragments, |row| row.output),
+        fragments_recorded: ledger.total(StageRole::Recording, Unit::Fragments, |row| row.output),
     };
     let recovered = record.state == RunRecordState::Recovered;
     if !ledger.closed && !recovered {
@@ -455,7 +455,8 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
 
 /// Hits on file that are flagged late against those that the run has told of, where each of these was recorded.
 fn compare_late(report: &mut VerifyReport, ledger: &LedgerRecord, record: &RunRecord) {
-    let gone = ledger.total(Stage::Record, Unit::Hits, |row| row.filtered + row.lost.values().sum::<u64>());
+    let gone =
+        ledger.total(StageRole::Recording, Unit::Hits, |row| row.filtered + row.lost.values().sum::<u64>());
     let is_whole = report.tables.iter().any(|found| found.table == Table::Hits) && report.removed.is_none();
     let said = record.details.get("hits_late").and_then(serde_json::Value::as_u64);
     if let Some(said) = said
@@ -481,7 +482,7 @@ fn compare_amounts(report: &mut VerifyReport, ledger: &LedgerRecord) {
     };
     let raw_bytes = report.tables.iter().filter(|found| found.table == Table::Raw);
     let raw_bytes = raw_bytes.map(|found| found.payload_bytes).sum::<u64>();
-    let fragment_bytes = ledger.total(Stage::Record, Unit::Bytes, |row| row.output);
+    let fragment_bytes = ledger.total(StageRole::Recording, Unit::Bytes, |row| row.output);
     let pairs = [
         (report.ledger.hits_recorded, has(Table::Hits), with_removed(Table::Hits, report.hits), "hits"),
         (report.ledger.raw_bytes, is_whole(Table::Raw), raw_bytes, "raw bytes"),
@@ -526,7 +527,7 @@ fn compare_sources(report: &mut VerifyReport, ledger: &LedgerRecord, names: &[St
         let [fragments, bytes] = report.events.sources.get(index).copied().unwrap_or_default();
         for (unit, found) in [(Unit::Fragments, fragments), (Unit::Bytes, bytes)] {
             let said = ledger.entries.iter().find(|row| {
-                row.source == *name && row.stage == Stage::Record.word() && row.unit == unit.word()
+                row.source == *name && row.unit == unit.word() && row.is_at(StageRole::Recording)
             });
             if let Some(said) = said.map(|row| row.output)
                 && said != found

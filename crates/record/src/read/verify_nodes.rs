@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use thalweg_data::ledger::{AccountBook, Books};
 use thalweg_data::topology::{ControlKind, SubjectKind, Topology};
-use thalweg_data::{Ledger, LossReason, SourceId, Stage, Unit};
+use thalweg_data::{Ledger, LossReason, SourceId, StageRole, Unit};
 
 use super::events::RecordedEvent;
 use super::merged_events::MergedEvents;
@@ -166,7 +166,7 @@ fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
         let mut shipped = ShippedReport::default();
         let mut own: BTreeSet<SourceId> = BTreeSet::new();
         for node in nodes {
-            let Some(account) = node.books.account(Stage::Ship, unit) else { continue };
+            let Some(account) = node.books.account_at(StageRole::HandOver, unit) else { continue };
             shipped.unit = node.topology.subjects[unit.index()].name.clone();
             shipped.add(account, node.is_cut_short);
             own.extend(node.boards_of(unit));
@@ -210,13 +210,14 @@ impl ShippedReport {
 impl Node {
     /// The readout units of which this node has books.
     fn shipping(&self) -> impl Iterator<Item = SourceId> {
-        let ships = self.books.accounts.iter().filter(|account| account.stage == Stage::Ship);
-        ships.map(|account| account.source)
+        self.books.at(StageRole::HandOver).map(|account| account.source)
     }
 
     /// The boards of a readout unit: those of which the builder in front of its way out counts fragments.
     fn boards_of(&self, unit: SourceId) -> Vec<SourceId> {
-        let Some((ship, _)) = self.topology.counting(Stage::Ship, unit) else { return Vec::new() };
+        let account = self.books.account_at(StageRole::HandOver, unit);
+        let ship = account.and_then(|account| self.topology.counting(account.stage, unit));
+        let Some((ship, _)) = ship else { return Vec::new() };
         let givers: Vec<&String> = self
             .topology
             .edges

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::{Downstream, circuit};
-use thalweg_data::{Control, Events, SourceId, Stage, Tick, Unit};
+use thalweg_data::{Control, Events, SourceId, Tick, Unit};
 use thalweg_readout::Boards;
 use thalweg_readout::host::triggered::HostedLink;
 use thalweg_record::RawSource;
@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, RefusedOutlet, link_units,
+    BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, link_units,
 };
 use crate::supervise::{BuildGauges, Gauges};
 
@@ -62,7 +62,7 @@ impl Reading<'_> {
         site: &Site<'_>,
         raw: &mut RawLinks,
     ) -> Result<(StartedReader, Downstream<Events>), RunError> {
-        let Site { configuration, ledger, roster, .. } = *site;
+        let Site { configuration, roster, .. } = *site;
         let open = || open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy);
         let opened = site.placement.near(self.name, open)??;
         let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
@@ -89,11 +89,12 @@ impl Reading<'_> {
         let gauges_of = |place: &OpenedPlace| (place.link, Arc::new(Gauges::new(Some(place.pool.clone()))));
         let gauges: Vec<(SourceId, Arc<Gauges>)> = places.iter().map(gauges_of).collect();
         let (inlet, outlet) = circuit(site.claims.ring(self.name, self.taker), Events::default);
+        let builder_node = format!("build {}", roster.names[self.events.index()]);
         let reader = EventReader::new(EventReaderParts {
             inputs: links,
             builder,
-            links: places.iter().map(|place| link_books(site, place)).collect(),
-            events_books: Ledgered::new(ledger.open(Stage::Build, self.events, &[Unit::Events])),
+            links: places.iter().map(|place| link_books(site, &builder_node, place)).collect(),
+            events_books: site.account(&builder_node, self.events),
             raw: raw.link(site, self.name, &raw_sources),
             leader: self.leader,
             cutters: cutters(site, self.sources)?,
@@ -152,26 +153,23 @@ fn trigger_bits(site: &Site<'_>, index: usize) -> Vec<(SourceId, u32)> {
     links.flat_map(|place| place.boards.clone()).map(|board| (SourceId(board), bits)).collect()
 }
 
-fn link_books(site: &Site<'_>, place: &OpenedPlace) -> LinkBooks {
-    let open = |stage, source, units: &[Unit]| Ledgered::new(site.ledger.open(stage, source, units));
+fn link_books(site: &Site<'_>, builder: &str, place: &OpenedPlace) -> LinkBooks {
+    let of = site.roster.entry_of(place.link);
+    let open = |stage: &str, source| site.account(&format!("{stage} {of}"), source);
     let one_board = place.boards.len() == 1;
     let wire: &[Unit] =
         if place.counts_frames { &[Unit::Fragments, Unit::Frames] } else { &[Unit::Fragments] };
     let board = |source| BoardBooks {
         source,
-        unpack: (!one_board).then(|| open(Stage::Unpack, source, &[Unit::Fragments])),
-        wire: open(Stage::Wire, source, wire),
-        slices: site
-            .configuration
-            .slices
-            .as_ref()
-            .map(|_| open(Stage::TimeSlice, source, &[Unit::Fragments])),
-        build: open(Stage::Build, source, &[Unit::Fragments, Unit::Bytes]),
+        unpack: (!one_board).then(|| site.account(&format!("unpack {of}/boards"), source)),
+        wire: site.account_of(&format!("wire {of}"), source, wire),
+        slices: site.configuration.slices.as_ref().map(|_| open("time_slice", source)),
+        build: site.account(&format!("{builder}/fragments"), source),
     };
     LinkBooks {
         source: place.link,
-        receive: open(Stage::Receive, place.link, &link_units(place.stream, false)),
-        unpack: open(Stage::Unpack, place.link, &link_units(place.stream, one_board)),
+        receive: site.account_of(&format!("receive {of}"), place.link, link_units(place.stream)),
+        unpack: open("unpack", place.link),
         boards: place.boards.clone().map(SourceId).map(board).collect(),
         drops: place.drops,
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Control, Events, LossReason, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Control, Events, LossReason, SourceId, Stage, StageRole, Tally, Unit};
 use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
 use thalweg_record::EventWriter;
 
@@ -22,7 +22,7 @@ use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::open::Origin;
 use crate::open_links::host;
-use crate::pipeline::{EventRecorder, Ledgered};
+use crate::pipeline::EventRecorder;
 use crate::supervise::{
     BuildGauges, BuildLook, EventSummary, Gauges, TriggerCounts, TriggerState, busy_time,
 };
@@ -215,19 +215,18 @@ pub(super) fn recorder(
     events: SourceId,
     inlet: Downstream<Events>,
 ) -> Result<JoinHandle<EventRecorder<EventWriter>>, RunError> {
-    let Site { configuration, ledger, roster, .. } = *site;
+    let Site { configuration, roster, .. } = *site;
     let files = site.directory.events_of(None);
     let ordered = configuration.build.ordered;
     let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
     let sink = site.writer(create)?;
-    let open = |source, units: &[Unit]| Ledgered::new(ledger.open(Stage::Record, source, units));
     let boards = roster.boards.clone();
-    let recorded = boards.clone().map(|board| open(SourceId(board), &[Unit::Fragments, Unit::Bytes]));
+    let recorded = boards.clone().map(|board| site.account("record fragments", SourceId(board)));
     let recorder = EventRecorder::new(
         inlet,
         sink,
         configuration.record.on_full,
-        open(events, &[Unit::Events]),
+        site.account("record events", events),
         (boards, recorded.collect()),
     );
     site.spawn("record", move |signals| recorder.run(signals))
@@ -296,15 +295,13 @@ impl EventsTaken {
     pub(super) fn summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> EventSummary {
         let books = site.ledger.books();
         let mut built = Tally::default();
-        for book in self.builders.iter().filter_map(|builder| books.account(Stage::Build, *builder)) {
+        for book in books.making(Unit::Events).into_iter().filter(|own| self.builders.contains(&own.source)) {
             built.add_all(&book.tally);
         }
-        let boards = || site.roster.boards.clone().map(SourceId);
-        let missing = boards().filter_map(|board| books.account(Stage::Wire, board));
-        let lost_at = |stage| -> u64 {
-            let accounts = boards().filter_map(|board| books.account(stage, board));
-            accounts.map(|account| account.tally.total_lost_any(Unit::Fragments)).sum()
-        };
+        let boards = &site.roster.boards;
+        let of_boards = |role| books.at(role).filter(|own| boards.contains(&own.source.0));
+        let missing = of_boards(StageRole::SequenceNumbers);
+        let unused = of_boards(StageRole::Work);
         let look = &self.look;
         let trigger = self.trigger();
         let closed = thalweg_data::Closing::ALL.iter().zip(look.closed);
@@ -316,11 +313,11 @@ impl EventsTaken {
             events_dropped: built.total_lost_any(Unit::Events),
             triggers_unseen: books.triggers_unseen(),
             events_recorded: site.roster.events_recorded(&books),
-            fragments_recorded: books.total_output(Stage::Record, Unit::Fragments),
+            fragments_recorded: books.output_at(StageRole::Recording, Unit::Fragments),
             fragments_missing: missing
                 .map(|account| account.tally.total_lost(LossReason::MissingFragment, Unit::Fragments))
                 .sum(),
-            fragments_lost: lost_at(Stage::Unpack) + lost_at(Stage::Build),
+            fragments_lost: unused.map(|account| account.tally.total_lost_any(Unit::Fragments)).sum(),
             closed: closed.filter(|(_, count)| *count > 0).map(|(why, count)| (why.word(), count)).collect(),
             median_event_bytes: look.median_event_bytes,
             median_build_us: look.median_build_ns as f64 / 1e3,

@@ -219,7 +219,7 @@ impl HitPath {
 
 /// What cuts hits into time slices, and the thread that records them; `None` of a run without.
 fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> {
-    let Site { configuration, ledger, roster, placement, .. } = *site;
+    let Site { configuration, roster, placement, .. } = *site;
     let (Some(slices), Some(events)) = (&configuration.slices, roster.events) else { return Ok(None) };
     let build = Settings {
         // Batches come in the order of their arrival: to hold one source back would hold all others.
@@ -228,7 +228,6 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
     };
     let mut builder = Builder::new(&build, roster.boards.clone())?;
     builder.start_run(super::RUN);
-    let open = |stage, source, units: &[Unit]| Ledgered::new(ledger.open(stage, source, units));
     let mut sources = Vec::new();
     for (index, (settings, _)) in configuration.hit_sources().enumerate() {
         let (source, own_slices) = (SourceId(index as u16), SourceId(roster.boards.start + index as u16));
@@ -242,15 +241,15 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
         };
         sources.push(Cut {
             cutter: HitCutter::new(own_slices, &own, &pool)?,
-            slices: open(Stage::TimeSlice, source, &[Unit::Hits]),
-            wire: open(Stage::Wire, own_slices, &[Unit::Fragments]),
-            build: open(Stage::Build, own_slices, &[Unit::Fragments, Unit::Bytes]),
+            slices: site.account("time_slice slices", source),
+            wire: site.account("wire slices", own_slices),
+            build: site.account("build slices/fragments", own_slices),
         });
     }
     let (inlet, outlet) = circuit(site.claims.ring("order", "record"), Events::default);
     let gauges = Arc::new(BuildGauges::default());
     let outlet_of_builder = EventOutlet::new(inlet, gauges.clone());
-    let books = open(Stage::Build, events, &[Unit::Events]);
+    let books = site.account("build slices", events);
     let slicer = Slicer::new(sources, builder, (outlet_of_builder, gauges.clone()), books);
     let thread = recorder(site, events, outlet)?;
     Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
@@ -266,7 +265,7 @@ struct Behind {
 }
 
 fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
-    let Site { configuration, ledger, roster, .. } = *site;
+    let Site { configuration, roster, .. } = *site;
     let processing = site.placement.near("process", || Processing::of(configuration))?;
     let invalid = |message| configuration.invalid(message);
     let Some(processing) = processing.map_err(invalid)? else {
@@ -277,24 +276,23 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     for (number, (_, format)) in configuration.hit_sources().enumerate() {
         processor.set_ns_per_sample(SourceId(number as u16), format.ns_per_sample());
     }
-    let open = |stage, source, unit: Unit| Ledgered::new(ledger.open(stage, source, &[unit]));
     let sources = (0..configuration.hit_sources().count() as u16).map(SourceId);
-    let of_hits = |stage, are_there: bool| -> Vec<Ledgered> {
-        let sources = sources.clone().filter(|_| are_there);
-        sources.map(|source| open(stage, source, Unit::Hits)).collect()
+    let of_hits = |stage: &str, are_there: bool| -> Vec<Ledgered> {
+        let (sources, node) = (sources.clone().filter(|_| are_there), format!("{stage} hits"));
+        sources.map(|source| site.account(&node, source)).collect()
     };
     let added = added.into_iter().map(|made| {
-        let books = of_hits(made.stage, true);
+        let books = of_hits(made.word(), true);
         (made, books)
     });
     let added: Vec<_> = added.collect();
-    let cut_books = of_hits(Stage::Cut, !cuts.keep_all());
-    let coincidence_books = of_hits(Stage::Coincide, processor.makes_events());
+    let cut_books = of_hits("cut", !cuts.keep_all());
+    let coincidence_books = of_hits("coincide", processor.makes_events());
     let keeps = configuration.record.keeps(Table::Coincidences);
     let events = roster.coincidences.map(|account| EventBooks {
-        coincide: open(Stage::Coincide, account, Unit::Events),
-        cut: open(Stage::Cut, account, Unit::Events),
-        record: keeps.then(|| open(Stage::Record, account, Unit::Events)),
+        coincide: site.account("coincide coincidences", account),
+        cut: site.account("cut coincidences", account),
+        record: keeps.then(|| site.account("record coincidences", account)),
     });
     let names: Vec<String> =
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
@@ -326,7 +324,7 @@ fn start_threads(
     (gauges, added, selection, slicer): (&[Arc<Gauges>], AddedStages, Option<Selection>, Option<Slicer>),
     raw: &mut RawLinks,
 ) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
-    let Site { configuration, ledger, .. } = *site;
+    let Site { configuration, .. } = *site;
     let mut order = TimeOrder::new(&configuration.order, opened.len(), OUTPUT_HITS);
     let sink = hit_writer(site, selection.as_ref())?;
     let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
@@ -339,23 +337,24 @@ fn start_threads(
         let (lanes, workers, outlets) =
             lanes(source.decoders, settings.head.workers, (lane_batches, HITS_PER_BATCH));
         site.claims.pools(&settings.head.name, 1, (source.pool.block_count(), source.pool.block_size()));
-        let open = |stage, units: &[Unit]| Ledgered::new(ledger.open(stage, id, units));
+        let of_it = |stage: &str| format!("{stage} {}", settings.head.name);
         let waits = site.waits_in_a_pause(settings);
         // An emulated board takes no hits in a pause: what still comes from it belongs to the run.
         let drains = !waits && settings.endpoint.url.scheme() != "emulate";
         inlets.push(Inlet::new(
             (outlets, drains),
-            open(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits]),
-            open(Stage::Order, &[Unit::Hits]),
-            open(Stage::Record, &[Unit::Hits]),
+            site.account(&of_it("decode"), id),
+            site.account("order hits", id),
+            site.account("record hits", id),
         ));
         let stream = source.source.is_stream();
         let received = if stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
         let unpacked: Vec<Unit> = received.iter().copied().chain([Unit::Frames]).collect();
+        let wire = !source.wire_units.is_empty();
         let accounts = ReaderAccounts {
-            receive: open(Stage::Receive, received),
-            unpack: open(Stage::Unpack, &unpacked),
-            wire: (!source.wire_units.is_empty()).then(|| open(Stage::Wire, source.wire_units)),
+            receive: site.account_of(&of_it("receive"), id, received),
+            unpack: site.account_of(&of_it("unpack"), id, &unpacked),
+            wire: wire.then(|| site.account_of(&of_it("wire"), id, source.wire_units)),
         };
         let block_bytes = source.pool.block_size() as u64;
         let name = settings.head.name.clone();

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
-use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, Stage, Unit};
+use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
 use thalweg_readout::RunClock;
 use thalweg_readout::busy::BusyOutput;
@@ -37,7 +37,7 @@ use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
-use crate::pipeline::Signals;
+use crate::pipeline::{Ledgered, Signals};
 use crate::placement::Placement;
 use crate::plan::{self, Plan};
 use crate::preview::preview;
@@ -148,6 +148,16 @@ impl Site<'_> {
             self.claims.threads("compress", record.compression_workers);
         }
         Ok(self.placement.near("compress", create)??)
+    }
+
+    /// The account that a node of the topology declares for a subject.
+    fn account(&self, node: &str, subject: SourceId) -> Ledgered {
+        Ledgered::new(self.ledger.claim(node, subject))
+    }
+
+    /// The same where only the opened source says which of the declared units it has.
+    fn account_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> Ledgered {
+        Ledgered::new(self.ledger.claim_of(node, subject, units))
     }
 
     /// Whether a pause leaves this source unread: one that is no board, and loses nothing.
@@ -516,23 +526,25 @@ impl Outcome {
         failures: Vec<String>,
     ) -> Summary {
         let books = &self.books;
-        let decoded = books.total_output(Stage::Decode, Unit::Hits);
+        let hits_made = books.making(Unit::Hits);
+        let decoded: u64 = hits_made.iter().map(|own| own.tally.total_output(Unit::Hits)).sum();
         let mut discrepancies: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
         discrepancies.extend(self.audit.open.iter().cloned());
         discrepancies.extend(self.sent.and_then(|sent| unplaced_loss(books, sent.saturating_sub(decoded))));
-        let output = |stage, unit, entry: &Entry| -> u64 {
-            let of = |source: &SourceId| {
-                books.account(stage, *source).map_or(0, |account| account.tally.total_output(unit))
-            };
-            entry.all.iter().map(of).sum()
+        let made = |unit, entry: &Entry| -> u64 {
+            entry.all.iter().map(|source| books.made_of(*source, unit)).sum()
+        };
+        let received = |entry: &Entry| -> u64 {
+            let accounts = entry.all.iter().filter_map(|source| books.account_at(StageRole::Intake, *source));
+            accounts.map(|account| account.tally.total_output(Unit::Bytes)).sum()
         };
         let entries = roster.entries.iter().zip(descriptions).enumerate();
         let sources = entries.map(|(index, (entry, description))| SourceSummary {
             name: entry.name.clone(),
             description: description.clone(),
-            hits: output(Stage::Decode, Unit::Hits, entry),
-            fragments: output(Stage::Unpack, Unit::Fragments, entry),
-            bytes: output(Stage::Receive, Unit::Bytes, entry),
+            hits: made(Unit::Hits, entry),
+            fragments: made(Unit::Fragments, entry),
+            bytes: received(entry),
             dead_time: dead_time(self.observed.as_ref(), roster, index),
             witnesses: add_witnesses(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
         });
@@ -540,18 +552,21 @@ impl Outcome {
         let bytes_unread = sources.iter().flat_map(|source| &source.witnesses);
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
+        let recording = books.at(StageRole::Recording);
+        let left_out = recording.map(|account| account.tally.total_filtered(Unit::Hits));
         let losses = roster.placed(books);
-        let loss = LossReport { kinds: LossKind::all_of(&losses), ..roster.loss_report(books) };
+        let loss =
+            LossReport { kinds: LossKind::all_of(&losses, &books.path()), ..roster.loss_report(books) };
         Summary {
             no_data: no_data(books, &sources, self.elapsed_seconds),
             state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
             run_directory: Some(PathBuf::from(directory.path())),
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
-            hits_recorded: books.total_output(roster.hits_end(), Unit::Hits),
-            hits_left_out: books.total_filtered(Stage::Record, Unit::Hits),
+            hits_recorded: books.output_at(roster.hits_end(), Unit::Hits),
+            hits_left_out: left_out.sum(),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
-            hits_late: books.has(Stage::Order).then(|| books.total_noted(Noted::Late, Unit::Hits)),
+            hits_late: (!hits_made.is_empty()).then(|| books.total_noted(Noted::Late, Unit::Hits)),
             coincidences_recorded: roster.coincidences.map(|_| roster.coincidences_recorded(books)),
             bytes_unread,
             loss,

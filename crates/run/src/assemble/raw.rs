@@ -1,7 +1,7 @@
 //! The recording of received bytes: one thread, one file, whatever path the bytes take.
 
 use thalweg_data::ring::{Downstream, Upstream, circuit};
-use thalweg_data::{Frames, SourceId, Stage, Unit};
+use thalweg_data::{Frames, SourceId, Unit};
 use thalweg_record::{RawSource, RawWriter, Table};
 
 use super::Site;
@@ -39,7 +39,8 @@ impl RawLinks {
         for source in sources {
             let units = if source.stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
             let id = SourceId(source.source);
-            self.accounts.push((id, Ledgered::new(site.ledger.open(Stage::Raw, id, units))));
+            let node = format!("raw {}", site.roster.entry_of(id));
+            self.accounts.push((id, site.account_of(&node, id, units)));
         }
         self.described.extend_from_slice(sources);
         self.inlets.push(down);

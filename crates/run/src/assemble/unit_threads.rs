@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::ring::{Upstream, circuit};
-use thalweg_data::{EventSink, Events, Pool, SourceId, Stage, Tally, Unit};
+use thalweg_data::{EventSink, Events, Pool, SourceId, Tally};
 use thalweg_record::EventWriter;
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
 
@@ -161,7 +161,7 @@ fn close_record_books(site: &Site<'_>, sinks: &[EventWriter]) {
     for source in site.roster.boards.clone().map(SourceId) {
         let mut tally = Tally::default();
         sinks.iter().for_each(|sink| tally.add_all(sink.source_tally(source)));
-        site.ledger.open(Stage::Record, source, &[Unit::Fragments, Unit::Bytes]).publish(&tally);
+        site.ledger.claim("record fragments", source).publish(&tally);
     }
 }
 
@@ -182,8 +182,8 @@ impl Starting<'_> {
         Ok(peer::Settings { identity, key, ..peer::Settings::new(name, pool) })
     }
 
-    fn account(&self, stage: Stage, unit: &UnitSettings, units: &[Unit]) -> Ledgered {
-        Ledgered::new(self.site.ledger.open(stage, self.site.roster.unit(&unit.name), units))
+    fn account(&self, stage: &str, unit: &UnitSettings) -> Ledgered {
+        self.site.account(&format!("{stage} {}", unit.name), self.site.roster.unit(&unit.name))
     }
 
     fn to_manager(&self) -> (Address, String) {
@@ -217,7 +217,7 @@ impl Starting<'_> {
             spare: None,
             given: Given::to(filed.clone()),
             on_hold: false,
-            build: self.account(Stage::Build, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
+            build: self.account("build", unit),
             gauges: gauges.clone(),
             event_bytes: Histogram::default(),
             build_ns: Histogram::default(),
@@ -238,7 +238,7 @@ impl Starting<'_> {
         let create = || EventWriter::create(&directory, &configuration.record, &roster.names, ordered);
         let sink = (site.writer(create)?, configuration.record.on_full);
         let (outlet, inlet) = circuit(site.claims.ring(&unit.name, &files_of(unit)), Events::default);
-        let record = self.account(Stage::Record, unit, &[Unit::Events]);
+        let record = self.account("record", unit);
         let slots = configuration.unit_rules.slots;
         Ok((outlet, BuilderFiles::new(inlet, sink, record, slots, site.clock)))
     }
@@ -275,7 +275,7 @@ impl Starting<'_> {
             waiting: None,
             write_all: None,
             ended: false,
-            ship: self.account(Stage::Ship, unit, &[Unit::Events, Unit::Fragments, Unit::Bytes]),
+            ship: self.account("ship", unit),
         };
         let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
         Ok((reader, site.spawn(&unit.name, move |signals| host.run(signals))?))

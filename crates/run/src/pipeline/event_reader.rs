@@ -384,7 +384,8 @@ impl EventReader {
         self.events_books.publish(self.feed.builder.events_tally());
         let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
         self.gauges.look(&self.feed.builder, self.busy.is_raised(), Some(self.busy.share(mark)), fill);
-        self.refused.look(&self.inputs, &self.feed.links, &self.feed.builder, &self.names);
+        let Feed { links, builder, .. } = &self.feed;
+        self.refused.look((&self.inputs, links), (builder, &self.events_books), &self.names);
     }
 
     /// What the kernel counts, link by link.

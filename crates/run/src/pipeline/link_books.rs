@@ -86,8 +86,7 @@ fn explain_missing(wire: &mut Tally, unpack: &Tally, build: &Tally) {
     }
 }
 
-/// The units of a link's accounts: a stream has no datagrams to count.
-pub(crate) fn link_units(stream: bool, one_board: bool) -> Vec<Unit> {
-    let received = if stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
-    received.iter().copied().chain(one_board.then_some(Unit::Fragments)).collect()
+/// What is received over a link: a stream has no datagrams to count.
+pub(crate) const fn link_units(stream: bool) -> &'static [Unit] {
+    if stream { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] }
 }

@@ -36,7 +36,7 @@ mod slicer;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use thalweg_data::{Account, SnapshotNumber, Tally};
+use thalweg_data::{Account, SnapshotNumber, Stage, Tally};
 
 pub(crate) use added::AddedStages;
 pub(crate) use busy_share::BusyShare;
@@ -252,6 +252,11 @@ impl Ledgered {
 
     pub(crate) fn new(account: Account) -> Ledgered {
         Ledgered { account, published_ns: 0 }
+    }
+
+    /// The stage that counts here.
+    pub(crate) fn stage(&self) -> Stage {
+        self.account.stage()
     }
 
     /// Whether it is time to publish, by the arrival mark.

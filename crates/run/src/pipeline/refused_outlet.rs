@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use thalweg_build::Builder;
-use thalweg_data::Stage;
 
-use super::{LinkBooks, Links};
+use super::{Ledgered, LinkBooks, Links};
 use crate::supervise::{RefusedGauges, RefusedUnit};
 
 /// Where the first refused units are shown, and how many of this thread were shown already.
@@ -25,7 +24,12 @@ impl RefusedOutlet {
     }
 
     /// Shows what was kept, if there is more of it than the last time.
-    pub(super) fn look(&mut self, inputs: &Links, links: &[LinkBooks], builder: &Builder, names: &[String]) {
+    pub(super) fn look(
+        &mut self,
+        (inputs, links): (&Links, &[LinkBooks]),
+        (builder, events_books): (&Builder, &Ledgered),
+        names: &[String],
+    ) {
         let kept_by_links: usize = inputs.ids().map(|link| inputs.split(link).first_refused().len()).sum();
         let kept = kept_by_links + builder.dumps().len();
         if kept == self.shown {
@@ -34,12 +38,14 @@ impl RefusedOutlet {
         self.shown = kept;
         let mut units = Vec::with_capacity(kept);
         for link in inputs.ids() {
-            let name = &names[links[link.index()].source.index()];
+            let LinkBooks { source, unpack, .. } = &links[link.index()];
+            let name = &names[source.index()];
             let refused = inputs.split(link).first_refused().iter();
-            units.extend(refused.map(|refused| RefusedUnit::new(Stage::Unpack, refused, names, name)));
+            units.extend(refused.map(|refused| RefusedUnit::new(unpack.stage(), refused, names, name)));
         }
         let dumps = builder.dumps().iter();
-        units.extend(dumps.map(|dump| RefusedUnit::new(Stage::Build, &dump.to_refused(), names, "?")));
+        units
+            .extend(dumps.map(|dump| RefusedUnit::new(events_books.stage(), &dump.to_refused(), names, "?")));
         self.gauges.set(&self.thread, units);
     }
 }

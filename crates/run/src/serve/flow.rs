@@ -9,10 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_data::Stage;
-use thalweg_data::Unit;
 use thalweg_data::ledger::{Entries, Loss, Quality};
 use thalweg_data::topology::Lane;
+use thalweg_data::{Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, FlowStage, LostIn};
 
 use crate::supervise::LiveState;
@@ -31,8 +30,8 @@ impl Sums {
     /// What has left a stage, for its rate. What is on file grows by whole batches, and a rate of it beats with them: of the recorder
     /// it is what it has taken and not lost.
     fn passed_on(&self, stage: Stage) -> u64 {
-        match stage {
-            Stage::Record => self.output + self.held,
+        match stage.role() {
+            StageRole::Recording => self.output + self.held,
             _ => self.output,
         }
     }
@@ -114,9 +113,10 @@ fn losses(state: &LiveState, place: &FlowPlace) -> Vec<Loss> {
 /// Adds up losses by unit, each in its finest; `sums` are those of a unit now, and at the late and the early end of the window.
 fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
     let place = |unit: Unit| FINEST.iter().position(|of| *of == unit);
-    // On the wire, missing datagrams and the missing frames that were in them have reasons of their own.
+    // By sequence numbers, missing datagrams and the missing frames that were in them have reasons of their own.
     let is_same = |one: &Loss, other: &Loss| {
-        one.source == other.source && (one.stage == Stage::Wire || one.reason == other.reason)
+        let by_numbers = one.stage.role() == StageRole::SequenceNumbers;
+        one.source == other.source && (by_numbers || one.reason == other.reason)
     };
     let is_finest = |loss: &&Loss| {
         losses.iter().filter(|other| is_same(loss, other)).all(|other| place(loss.unit) <= place(other.unit))
@@ -157,14 +157,16 @@ fn worse(one: Quality, other: Quality) -> Quality {
     [one, other].into_iter().min_by_key(certainty).unwrap_or(one)
 }
 
-/// How full the ring behind a stage is, where there is one.
+/// How full the ring behind a stage is, where there is one: behind where hits come into being, and behind where events are built.
 fn ring_fill(state: &LiveState, place: &FlowPlace) -> Option<f64> {
-    match (place.path, place.stage) {
-        (Lane::Hits, Stage::Decode) => {
+    match place.path {
+        Lane::Hits if place.made.contains(&Unit::Hits) => {
             let of_hits = state.sources.iter().filter(|source| source.links == 0);
             of_hits.map(|source| source.ring_fill).reduce(f64::max)
         }
-        (Lane::Events, Stage::Build) => state.events.as_ref().map(|events| events.look.ring_fill),
+        Lane::Events if place.made.contains(&Unit::Events) => {
+            state.events.as_ref().map(|events| events.look.ring_fill)
+        }
         _ => None,
     }
 }

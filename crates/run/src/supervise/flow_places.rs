@@ -45,6 +45,12 @@ pub(crate) fn of(topology: &Topology, roster: &Roster) -> Vec<FlowPlace> {
         path: stop.lane,
         stage: stop.stage,
         counted: stop.nodes.iter().flat_map(|node| counted(node)).collect(),
+        made: stop
+            .nodes
+            .iter()
+            .flat_map(|node| &node.counts)
+            .flat_map(|counts| counts.made.clone())
+            .collect(),
     };
     topology.path().into_iter().map(place).collect()
 }

@@ -18,7 +18,7 @@ mod summary;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Books, Busy, Ledger, RunState, Stage, Unit};
+use thalweg_data::{Books, Busy, Ledger, RunState, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
 pub use thalweg_monitor::state::{
     BuildLook, Completeness, DeadTime, EndWhen, EventState, LiveState, PausedBy, RateWindow, RefusedUnit,
@@ -171,11 +171,11 @@ impl Watched {
     }
 
     fn is_reached(&self, end: EndWhen) -> bool {
-        let kept = |stage, unit| self.ledger.total_output(stage, unit);
+        let kept = |role, unit| self.ledger.output_at(role, unit);
         // Built events and coincidences are counted in one unit: a run that has both tells them apart.
         let events = || match (self.roster.events, self.roster.coincidences) {
             (Some(_), Some(_)) => self.roster.events_recorded(&self.ledger.books()),
-            _ => kept(Stage::Record, Unit::Events),
+            _ => kept(StageRole::Recording, Unit::Events),
         };
         end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
             || end.hits.is_some_and(|hits| kept(self.roster.hits_end(), Unit::Hits) >= hits)

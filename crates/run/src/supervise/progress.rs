@@ -127,7 +127,7 @@ impl Rates {
             recorded_rate_hz: rates.kept_hz(),
             rate_window_seconds: rates.window().seconds,
             rate_window: rates.window(),
-            hits_recorded: books.total_output(roster.hits_end(), Unit::Hits),
+            hits_recorded: books.output_at(roster.hits_end(), Unit::Hits),
             byte_rate_hz: rates.bytes_recorded_hz(),
             cuts: report_of_hits.cuts,
             clocks: report_of_hits.clocks,

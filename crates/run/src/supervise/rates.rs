@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_data::ledger::Entries;
-use thalweg_data::{Books, SourceId, Stage, Unit};
+use thalweg_data::topology::{Lane, Node};
+use thalweg_data::{Books, SourceId, Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, RateWindow};
 
 use super::dead_time::TriggerCounts;
@@ -56,13 +57,11 @@ impl Counts {
     /// From books by `[[source]]`.
     pub(super) fn of(by_source: &Books, index: usize) -> Counts {
         let source = SourceId(index as u16);
-        let total = |stage, unit| {
-            by_source.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
-        };
+        let received = by_source.account_at(StageRole::Intake, source);
         Counts {
-            hits: total(Stage::Decode, Unit::Hits),
-            fragments: total(Stage::Unpack, Unit::Fragments),
-            bytes: total(Stage::Receive, Unit::Bytes),
+            hits: by_source.made_of(source, Unit::Hits),
+            fragments: by_source.made_of(source, Unit::Fragments),
+            bytes: received.map_or(0, |account| account.tally.total_output(Unit::Bytes)),
             lost: lost_of(by_source, source),
         }
     }
@@ -133,11 +132,11 @@ impl Rates {
         }
         let by_source = books.grouped(roster.groups());
         // Given to the recording: what it has on file, and what waits in it.
-        let kept = books.accounts.iter().filter(|account| account.stage == roster.hits_end());
+        let kept = books.at(roster.hits_end());
         let kept = kept.map(|own| own.tally.total_output(Unit::Hits) + own.tally.held(Unit::Hits));
         self.looks.push_back(Look {
             elapsed_seconds: asked_seconds,
-            ordered: books.total_output(Stage::Order, Unit::Hits),
+            ordered: ordered(books),
             kept: kept.sum(),
             beside,
             sources: (0..roster.entries.len()).map(|index| Counts::of(&by_source, index)).collect(),
@@ -227,9 +226,23 @@ impl Rates {
     }
 }
 
+/// Hits put into time order: by the stage to which they go, on their own way, from where they come into being.
+fn ordered(books: &Books) -> u64 {
+    let path = books.path();
+    let makers: Vec<&Node> = path.makers(Unit::Hits).collect();
+    let orders: Vec<Stage> = path
+        .takers(&makers, Unit::Hits)
+        .into_iter()
+        .filter(|node| node.lane == Lane::Hits)
+        .map(|node| node.stage)
+        .collect();
+    let accounts = books.accounts.iter().filter(|account| orders.contains(&account.stage));
+    accounts.map(|account| account.tally.total_output(Unit::Hits)).sum()
+}
+
 /// Events that a board should have answered, and those that it has.
 pub(super) fn expected_and_built(books: &Books, board: SourceId) -> (u64, u64) {
-    books.account(Stage::Wire, board).map_or((0, 0), |book| {
+    books.account_at(StageRole::SequenceNumbers, board).map_or((0, 0), |book| {
         (book.tally.total_input(Unit::Fragments), book.tally.total_output(Unit::Fragments))
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
-use thalweg_data::{Books, Unit};
+use thalweg_data::{Books, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
 
 use super::refused::write_first;
@@ -272,14 +272,14 @@ impl EventSummary {
 /// Of a run without a hit or fragment, what was seen instead; `None` where there was data, where this process reads no source,
 /// and where boards said things that are no hits.
 pub(crate) fn no_data(books: &Books, sources: &[SourceSummary], seconds: f64) -> Option<String> {
-    use thalweg_data::Stage;
-    let reads = books.entries().iter().any(|entries| entries.stage == Stage::Receive);
+    let reads = books.at(StageRole::Intake).next().is_some();
     if !reads || sources.iter().any(|source| source.hits > 0 || source.fragments > 0) {
         return None;
     }
     let bytes: u64 = sources.iter().map(|source| source.bytes).sum();
-    let here = [Stage::Receive, Stage::Unpack, Stage::Decode];
-    let is_refused = books.losses().iter().any(|loss| here.contains(&loss.stage) && loss.count > 0);
+    // Without a hit or fragment, only what stands in front of where they come into being has had something to lose.
+    let here = [StageRole::Intake, StageRole::Work];
+    let is_refused = books.losses().iter().any(|loss| here.contains(&loss.stage.role()) && loss.count > 0);
     let came = format!("{bytes} bytes came in {seconds:.1} s");
     match (is_refused, bytes) {
         (true, _) => Some(format!(
@@ -294,11 +294,11 @@ pub(crate) fn no_data(books: &Books, sources: &[SourceSummary], seconds: f64) ->
 
 /// Hits missing by the senders' totals although nothing was seen to be missing: a loss without a place.
 pub(crate) fn unplaced_loss(books: &Books, hits_never_received: u64) -> Option<String> {
-    use thalweg_data::Stage;
+    let is_reported = |loss: &Loss| loss.stage.role() == StageRole::SenderTotals;
     let placed = books
         .losses()
         .iter()
-        .any(|loss| loss.unit != Unit::Hits && (loss.stage != Stage::Sender || loss.unit == Unit::Datagrams));
+        .any(|loss| loss.unit != Unit::Hits && (!is_reported(loss) || loss.unit == Unit::Datagrams));
     (hits_never_received > 0 && !placed).then(|| {
         format!("{hits_never_received} hits are missing by the senders' totals, and no gap was seen")
     })

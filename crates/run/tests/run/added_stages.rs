@@ -169,6 +169,11 @@ fn a_filter_and_a_sink_of_ones_own_are_counted_drawn_exported_and_drained() {
     assert_eq!(sum_of(&summary, "record", |entry| entry.input), prescaled);
     let loss = summary.losses.iter().find(|loss| loss.reason.word() == "held_off").expect("listed");
     assert!(loss.advice.contains("write a shorter `holdoff_ps`"), "{}", loss.advice);
+    // Lost hits of the run, for whoever says how many these are: the summary, the page, what is read of the recording.
+    assert_eq!(summary.hits_lost, lost);
+    let words = format!("hits lost: {lost} (");
+    assert!(summary.loss.text().starts_with(&words), "{}", summary.loss.text());
+    assert!(state.contains(&format!("\"text\":\"{words}")), "{words} in {state}");
     // Drained: the sink has what it was given to the last hit.
     let arrived = std::fs::read_to_string(&file).expect("written at the end");
     assert_eq!(arrived.parse(), Ok(prescaled), "{arrived}");
@@ -182,6 +187,7 @@ fn a_filter_and_a_sink_of_ones_own_are_counted_drawn_exported_and_drained() {
     let recorded = summary.run_directory.expect("recorded");
     let report = thalweg_record::verify(&recorded).expect("readable");
     assert!(report.ok, "{:?}", report.problems);
+    assert_eq!(report.ledger.loss.text(), summary.loss.text());
     let books = thalweg_data::Ledger::read_file(&recorded.join("ledger.bin")).expect("readable");
     assert!(books.close() && books.entries().iter().any(|entry| entry.lost.contains_key("held_off")));
     let never = AtomicBool::new(false);
@@ -197,7 +203,7 @@ fn a_sink_that_fails_ends_the_run_and_what_it_did_not_take_is_counted() {
     add_both();
     let folder = tempfile::tempdir().expect("temporary folder");
     let stages = "[[stage]]\nkind = \"counted_hits\"\nfile = \"\"\n";
-    let (summary, ..) = run(&configuration(folder.path(), stages).expect("valid"), 1_000_000_000);
+    let (summary, state, _) = run(&configuration(folder.path(), stages).expect("valid"), 1_000_000_000);
     assert!(
         summary.failures.iter().any(|words| words == "counted_hits: its file has no name"),
         "{:?}",
@@ -207,6 +213,9 @@ fn a_sink_that_fails_ends_the_run_and_what_it_did_not_take_is_counted() {
     let lost = sum_of(&summary, "counted_hits", |entry| entry.lost.get("write_failed").copied().unwrap_or(0));
     assert_eq!(lost, sum_of(&summary, "counted_hits", |entry| entry.input));
     assert_eq!(summary.hits_lost, 0, "the recording has them all");
+    assert!(!state.contains("\"text\":\"hits lost"), "nor has the page lost any: {state}");
+    let report = thalweg_record::verify(&summary.run_directory.expect("recorded")).expect("readable");
+    assert_eq!(report.ledger.loss.text(), "no hits lost");
 }
 
 #[test]
