@@ -80,11 +80,15 @@ fn apply_and_revert(server: &Server) {
     assert_eq!(server.entries("kev", "received"), None, "nothing is calibrated");
     let (status, calibration) = calibrate(0, &[5.0, 0.25]);
     assert_eq!((status, &calibration["number"]), (200, &json!(1)), "{calibration}");
-    server.applied_when("the calibration is followed", |applied| applied[0]["since_seconds"].is_f64());
+    server.applied_when("the calibration is followed", |applied| {
+        applied.first().is_some_and(|change| change["since_seconds"].is_f64())
+    });
     wait_until("calibrated energies are counted", || server.entries("kev", "received") > Some(0));
 
     assert_eq!(server.post("/api/view/cut", &region(&DRAWN)).0, 200);
-    server.applied_when("hits come to the cut", |applied| applied[1]["in"].as_u64() > Some(500));
+    server.applied_when("hits come to the cut", |applied| {
+        applied.get(1).is_some_and(|change| change["in"].as_u64() > Some(500))
+    });
 
     refused(calibrate(99, &[0.0, 1.0]), "no source of this run sends channel 99");
     refused(calibrate(0, &[0.0, -1.0]), "does not rise");
@@ -110,6 +114,7 @@ fn a_calibration_and_a_cut_are_applied_to_a_run_counted_reverted_and_kept_with_i
     let server = Server::start(&configuration(&folder));
     refused(server.post("/api/view/cut", &region(&DRAWN)), "the run is");
     assert_eq!(server.post("/api/run/start", &json!({})).0, 200);
+    wait_until("the run is under way", || get(&server.address, "/api/state")["state"] == "running");
     wait_until("hits are shown", || server.entries("energy", "kept") > Some(0));
     apply_and_revert(&server);
     assert_eq!(server.post("/api/run/stop", &json!({})).0, 200);
