@@ -118,7 +118,7 @@ test-browser: web/node_modules/.package-lock.json ## The live page of the real p
 	cd web && THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 900 npm run --silent browser
 
 .PHONY: pictures
-pictures: web/node_modules/.package-lock.json ## Take the page's pictures in docs/images anew, and make them small
+pictures: web/node_modules/.package-lock.json ## Take the page's pictures in docs/images anew, of a run of ten minutes, and make them small
 	$(CARGO) build --release --locked -p thalweg
 	cd web && THALWEG_BINARY=$(TARGET)/release/thalweg THALWEG_PAGE_PICTURES=$(abspath docs/images) npm run --silent browser
 	pngquant --force --ext .png --speed 1 64 docs/images/page-*.png

@@ -169,6 +169,9 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await page.locator(".calibrating input").fill("1500");
     await page.locator(".calibrating button[type=submit]").click();
     await text_when(page, "pre.configuration", (text) => /\nenergy_kev = \[-?[\d.e-]+, [\d.e-]+\]/.test(text));
+    await apply_it("a calibrated energy", /calibration of .*applied at \d+:\d\d:\d\d, not in the configuration file/);
+    await page.locator(".segments[aria-label=Energy] button", { hasText: "keV" }).waitFor({ timeout: WAIT_MS });
+    await revert_all();
     await page.keyboard.press("ArrowRight");
     await page.waitForFunction(
       (region) => location.hash.includes(`region=${region}`) && !location.hash.includes("peaks="),
@@ -223,6 +226,15 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     );
     assert.ok((await number_beside(page, "inside")) > 0);
     assert.ok((await number_beside(page, "inside")) <= (await number_beside(page, "counts")));
+    await apply_it("a cut", /cut drawn_here.*applied at .*, keeps [\d.]+ %/);
+    // The name is in use now.
+    await page.locator(".copying button", { hasText: "apply to this run" }).click();
+    await page.locator("dialog.apply button[type=submit]").click();
+    await text_when(page, "dialog.apply .refusal", (text) => text.includes('"drawn_here" already'));
+    // Of every refusal the browser writes a line itself.
+    assert.match(opened.complaints.splice(0).join("\n"), /^[^\n]*\b409\b[^\n]*$/);
+    await page.keyboard.press("Escape");
+    await revert_all();
   });
 
   it("draws pulses over a time in nanoseconds", async () => {
@@ -315,6 +327,20 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     const fact = value_beside(page, name);
     await fact.waitFor({ timeout: WAIT_MS });
     return (await fact.textContent()) ?? "";
+  }
+
+  /** Asks for what is offered beside the lines, answers the question, and waits for the line that says so. */
+  async function apply_it(what, line) {
+    await page.locator(".copying button", { hasText: "apply to this run" }).click();
+    await text_when(page, "dialog.apply", (text) => text.includes("What is recorded stays as configured"));
+    await page.locator("dialog.apply button[type=submit]").click();
+    const text = await text_when(page, ".applied li", (text) => line.test(text));
+    assert.ok(text, what);
+  }
+
+  async function revert_all() {
+    await page.locator(".applied .revert").first().click();
+    await page.locator(".applied").waitFor({ state: "hidden", timeout: WAIT_MS });
   }
 
   async function stop() {
@@ -483,6 +509,9 @@ const SCREENS = {
 // The mock's peaks are known, and so is what is worth showing of them.
 const OF_THE_MOCK = { spectrum: "#/spectra?channel=7&x=900~1500&region=1125~1225&log=0", runs: "#/runs?run=run213" };
 
+// The rates of a picture go back as far as the page shows them, ten minutes. No other test waits for that.
+const WHOLE_HISTORY_SECONDS = 615;
+
 /** Sees to it that a run is being taken, and says which channel can be looked at. */
 async function take_data(address) {
   const headers = { "content-type": "application/json", "x-thalweg": "1" };
@@ -543,7 +572,7 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
         await take_some_runs(server.address, [
           ["22Na, 137Cs, 60Co, 252Cf", "before the gain scan", 8],
           ["22Na, 137Cs, 60Co, 252Cf", "after the gain scan", 16],
-          ["22Na, 137Cs, 60Co, 252Cf", "", 40],
+          ["22Na, 137Cs, 60Co, 252Cf", "", WHOLE_HISTORY_SECONDS],
         ]);
       channel = kind === "hits" ? await take_data(server.address) : 0;
       if (kind === "hits") run = await finished_run(server.address);

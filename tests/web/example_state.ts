@@ -34,6 +34,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
     byte_rate_hz: 0,
     coincidences_recorded: null,
     cuts: [],
+    applied: [],
     clocks: [],
     coincidences: null,
     events: null,

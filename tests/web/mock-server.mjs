@@ -44,6 +44,8 @@ class Experiment {
     this.spectra = new SpectraSource(BOARDS, CHANNELS);
     this.recorded = recorded_runs();
     this.notes = [];
+    this.applied = [];
+    this.changes = 0;
     this.totals = new Map();
     this.messages = [];
     this.say(4300, "info", "run 214 started: 8 boards, 128 channels");
@@ -77,6 +79,7 @@ class Experiment {
       disk_free_bytes: 1.61e12,
       disk_left_seconds: taking ? 26_400 : null,
       messages: this.messages,
+      applied: this.applied,
     };
     return { ...common, ...(this.kind === "triggered" ? triggered_state(this, taking) : hits_state(this, taking)) };
   }
@@ -106,7 +109,7 @@ class Experiment {
         title: body.title ?? "",
         comment: body.comment ?? "",
       };
-      this.notes = [];
+      [this.notes, this.applied] = [[], []];
       this.began_ms = Date.now();
       this.totals.clear();
       this.spectra.empty(null);
@@ -117,6 +120,21 @@ class Experiment {
     this.state = { start: "running", stop: "stopped", pause: "paused", resume: "running" }[name];
     this.say(0, "info", `run ${this.run.number}: ${this.state}`);
     return [200, { state: this.state }];
+  }
+
+  /** Changes what is shown, as far as a page sees it; refuses a name that is in use. */
+  change(what, { number, name, keep, channel, energy_kev }) {
+    if (what === "revert") this.applied = this.applied.filter((each) => each.number !== number);
+    else if (this.applied.some((each) => each.kind === "cut" && each.name === name))
+      return [409, { error: `there is a cut "${name}" already`, advice: "choose another name" }];
+    else {
+      const of_cut = { kind: "cut", name, channel: null, lines: `keep = "${keep}"`, in: 1000, kept: 310 };
+      const of_channel = { kind: "calibration", name: `channel ${channel}`, channel, in: 0, kept: 0 };
+      const lines = `energy_kev = [${energy_kev}]`;
+      const at = { number: ++this.changes, since_seconds: this.elapsed(), after_ps: 0, until_seconds: null };
+      this.applied = [...this.applied, { ...at, ...(what === "cut" ? of_cut : { ...of_channel, lines }) }];
+    }
+    return [200, {}];
   }
 
   present() {
@@ -166,6 +184,10 @@ function post(experiment, path, body, json) {
   const [, , what, name, action] = path.split("/");
   if (what === "run") {
     const [status, told] = experiment.command(name, body);
+    return json(told, status);
+  }
+  if (what === "view") {
+    const [status, told] = experiment.change(name, body);
     return json(told, status);
   }
   if (path === "/api/spectra/reset") experiment.spectra.empty(body.ids);

@@ -32,6 +32,7 @@ export function live_state(run, elapsed_seconds) {
     rate_window_seconds: 2.5,
     coincidences_recorded: null,
     busy: false,
+    applied: [],
     trigger: null,
     busy_time: null,
     lost: 0,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thalweg_data::{Books, RunState};
 use thalweg_order::spectrum::SpectrumSet;
+use thalweg_order::view::{Applied, NewCalibration, NewCut};
 
 use crate::history::Past;
 use crate::recorded_run::RecordedRun;
@@ -136,8 +137,23 @@ pub trait Experiment: Send + Sync + 'static {
     /// Name of the source that a channel belongs to.
     fn source_of(&self, channel: u16) -> Option<String>;
 
-    /// Whether a channel's energy is known in keV: its spectrum of that is told of only then.
-    fn is_calibrated(&self, channel: u16) -> bool;
+    /// Shows the energies of a channel by another calibration from now on. What is recorded stays as configured.
+    ///
+    /// # Errors
+    /// When no run takes hits, or the calibration cannot be applied to it.
+    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, Refused>;
+
+    /// Shows only hits that a further cut keeps from now on. What is recorded stays as configured.
+    ///
+    /// # Errors
+    /// When no run takes hits, or the cut cannot be applied to it.
+    fn cut(&self, new: &NewCut) -> Result<Applied, Refused>;
+
+    /// Takes such a change back.
+    ///
+    /// # Errors
+    /// When no run takes hits, or none of this number is applied to it.
+    fn revert(&self, number: u32) -> Result<Applied, Refused>;
 
     /// Channels that have pulses.
     fn pulse_channels(&self) -> Vec<PulseChannel>;

@@ -23,6 +23,7 @@ pub mod settings;
 pub mod spectrum;
 pub mod time_order;
 mod tree;
+pub mod view;
 mod window;
 
 pub use error::OrderError;

@@ -13,6 +13,7 @@ use thalweg_order::channels::ChannelMap;
 use thalweg_order::clocks::ClockState;
 use thalweg_order::pulse::PulseStore;
 use thalweg_order::spectrum::SpectrumSet;
+use thalweg_order::view::View;
 
 use crate::processing::Processing;
 
@@ -49,6 +50,8 @@ pub struct Observed {
     pub spectra: SpectrumSet,
     /// The latest pulses of channels that send waveforms.
     pub pulses: PulseStore,
+    /// What is shown of it, to be changed.
+    pub view: View,
     reports: Arc<Mutex<Reports>>,
 }
 
@@ -65,6 +68,7 @@ impl Observed {
             channels: processing.map.clone(),
             spectra: processing.stages.spectra.clone(),
             pulses: processing.stages.processor.pulse_store(),
+            view: processing.stages.processor.view(),
             reports: Arc::default(),
         }
     }

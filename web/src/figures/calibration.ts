@@ -44,8 +44,12 @@ export function calibration(peaks: readonly KnownPeak[]): Calibration | null {
   return { offset_kev, gain_kev, residual_kev: count > 2 ? Math.sqrt(squares) : null };
 }
 
+/** The polynomial of a channel, constant first, as it is written and applied. */
+export function coefficients({ offset_kev, gain_kev }: Calibration): [number, number] {
+  return [Number(offset_kev.toPrecision(7)), Number(gain_kev.toPrecision(7))];
+}
+
 /** The lines for the configuration. */
-export function calibration_lines(channel: number, { offset_kev, gain_kev }: Calibration): string {
-  const number = (value: number) => String(Number(value.toPrecision(7)));
-  return `[[channel]]\nnumber = ${channel}\nenergy_kev = [${number(offset_kev)}, ${number(gain_kev)}]\n`;
+export function calibration_lines(channel: number, line: Calibration): string {
+  return `[[channel]]\nnumber = ${channel}\nenergy_kev = [${coefficients(line).join(", ")}]\n`;
 }

@@ -55,10 +55,24 @@ export function as_name(text: string): string {
   return /^[A-Za-z]/.test(cleaned) ? cleaned : cleaned === "" ? "region" : `region_${cleaned}`;
 }
 
-/** What to write into the configuration so that this region is kept, or cut away. */
+/** A cut on a region, as it is applied. */
+export interface RegionCut {
+  name: string;
+  keep: string;
+  polygon: { name: string; x: string; y: string; points: Point[] };
+}
+
+/** The cut that keeps this region, or cuts it away. */
+export function cut_of(name: string, x: string, y: string, points: readonly Point[], kept: boolean): RegionCut {
+  const rounded = (value: number) => Number(value.toPrecision(5));
+  const corners = points.map(([a, b]) => [rounded(a), rounded(b)] as const);
+  return { name, keep: `${kept ? "" : "!"}inside(${name})`, polygon: { name, x, y, points: corners } };
+}
+
+/** What to write into the configuration for it. */
 export function configuration(name: string, x: string, y: string, points: readonly Point[], kept: boolean): string {
-  const number = (value: number) => String(Number(value.toPrecision(5)));
-  const corners = points.map(([a, b]) => `[${number(a)}, ${number(b)}]`).join(", ");
+  const { keep, polygon } = cut_of(name, x, y, points, kept);
+  const corners = polygon.points.map(([a, b]) => `[${a}, ${b}]`).join(", ");
   return [
     "[[polygon]]",
     `name = "${name}"`,
@@ -68,7 +82,7 @@ export function configuration(name: string, x: string, y: string, points: readon
     "",
     "[[cut]]",
     `name = "${name}"`,
-    `keep = "${kept ? "" : "!"}inside(${name})"`,
+    `keep = "${keep}"`,
     "",
   ].join("\n");
 }

@@ -22,6 +22,30 @@ export interface Alarm {
   value: number | null;
 }
 
+/** A change that was applied to what is shown of a run, and is not in its configuration. */
+export interface AppliedChange {
+  /** Of hits behind this time, picoseconds since run start: that of the last hit before the change. */
+  after_ps: number | null;
+  /** The channel, of a calibration. */
+  channel: number | null;
+  /** Of a cut: hits that came to it. */
+  in: number;
+  /** Of a cut: hits that it kept. */
+  kept: number;
+  /** What kind of change it is. */
+  kind: ChangeKind;
+  /** The lines that say the same in a configuration. */
+  lines: string;
+  /** Name of the channel, or of the cut. */
+  name: string;
+  /** Its number in this run, from 1. */
+  number: number;
+  /** Since when, seconds since run start on the arrival clock; null until the next batch. */
+  since_seconds: number | null;
+  /** Until when, seconds since run start, of one that was reverted or replaced; null while it stands. */
+  until_seconds: number | null;
+}
+
 /** Where on the path a spectrum is filled. */
 export type At = "received" | "kept" | "events";
 
@@ -40,6 +64,9 @@ export interface Axis {
   /** The unit, empty of a pure number. */
   unit: string;
 }
+
+/** What kind of change it is. */
+export type ChangeKind = "calibration" | "cut";
 
 /** One channel of a source of hits. */
 export interface ChannelState {
@@ -261,6 +288,8 @@ export type Level = "info" | "warning" | "error";
 export interface LiveState {
   /** Alarms as they stand. */
   alarms: Alarm[];
+  /** What is applied to what is shown of the run, and is not in its configuration. */
+  applied: AppliedChange[];
   /** Whether the trigger is asked to wait now, for whatever reason. */
   busy: boolean;
   /** How long BUSY was raised, and how long it was not, of a run with triggered sources; null where nobody here knows. */
@@ -683,7 +712,7 @@ export interface Spectrum {
   what: Kind;
 }
 
-/** One of trigger, sender, wire, receive, raw, unpack, decode, order, cut, coincide, time_slice, build, ship, record, or the word of one that was added. */
+/** One of trigger, sender, wire, receive, raw, unpack, decode, order, cut, coincide, time_slice, build, ship, record, spectra, or the word of one that was added. */
 export type Stage = string;
 
 /** The trigger of a run, where it reports what it counts: emulated ones do. */

@@ -5,12 +5,21 @@ import { scaled } from "../draw/wheel.js";
 import { corners, from_corners, from_range, range } from "../figures/address.js";
 import { fit_fact } from "../figures/likelihood.js";
 import { figure_of_merit, type Merit } from "../figures/merit.js";
-import { as_name, configuration, crosses_itself, is_inside, rectangle, type Point } from "../figures/polygon.js";
+import {
+  as_name,
+  configuration,
+  crosses_itself,
+  cut_of,
+  is_inside,
+  rectangle,
+  type Point,
+} from "../figures/polygon.js";
 import { exact, measured, plain, rough, share } from "../figures/quantity.js";
 import { bin_width, bins_of, projections } from "../figures/spectrum.js";
 import { in_words, post } from "../live/requests.js";
 import type { Spectrum } from "../live/generated.js";
 import { CountsFeed, short_name } from "../live/spectra.js";
+import { ask_to_apply } from "../parts/applied.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import type { Scene } from "./screen.js";
@@ -37,6 +46,7 @@ export class LargePlane implements Picture {
   readonly #trouble = h("output", { class: "readout" });
   readonly #lines = h("pre", { class: "configuration", tabindex: 0 });
   readonly #copying: HTMLElement;
+  readonly #apply = button("apply to this run …", () => this.#ask_to_apply(), { title: "while a run takes data" });
   readonly #name = h("input", {
     type: "text",
     value: "region",
@@ -90,7 +100,14 @@ export class LargePlane implements Picture {
       { class: "copying" },
       h("div", { class: "tools" }, h("label", { class: "field" }, h("span", {}, "name"), this.#name), keeping.root),
       this.#lines,
-      button("copy", () => void copy(this.#lines.textContent ?? "", "lines for the configuration"), { class: "main" }),
+      h(
+        "div",
+        { class: "tools" },
+        button("copy", () => void copy(this.#lines.textContent ?? "", "lines for the configuration"), {
+          class: "main",
+        }),
+        this.#apply,
+      ),
     );
     this.root = this.#build();
     this.#feed = new CountsFeed(
@@ -124,6 +141,10 @@ export class LargePlane implements Picture {
     else if (key === "Escape") this.#open.length > 0 ? this.#forget() : this.back();
     else return false;
     return true;
+  }
+
+  taking(is_taking: boolean): void {
+    this.#apply.disabled = !is_taking;
   }
 
   leave(): void {
@@ -313,6 +334,23 @@ export class LargePlane implements Picture {
       set_text(this.#lines, configuration(name, x.field, y.field, shape, this.#kept));
     }
     this.#facts.show([...facts, ...this.#merit_facts(shape)]);
+  }
+
+  #ask_to_apply(): void {
+    const [x, y] = this.spectrum.axes;
+    const shape = this.#shape();
+    if (!x || !y || shape.length < 3) return;
+    const name = as_name(this.#name.value);
+    ask_to_apply(
+      {
+        path: "/api/view/cut",
+        body: cut_of(name, x.field, y.field, shape, this.#kept),
+        lines: this.#lines.textContent ?? "",
+        outcome:
+          "“Hits after cuts” and the time differences show only what this cut keeps, of every channel, from now on: they begin anew. “All hits” stays.",
+      },
+      () => notice("applied: choose “hits after cuts” to see what it keeps"),
+    );
   }
 
   #inside(shape: readonly Point[]): number {

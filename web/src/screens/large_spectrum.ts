@@ -6,7 +6,7 @@
 import { Plot, type Line } from "../draw/plot.js";
 import { count, exact, measured, measured_as, quantity, rough, share } from "../figures/quantity.js";
 import { along } from "../figures/ticks.js";
-import { calibration, calibration_lines, from_known_peaks, known_peaks } from "../figures/calibration.js";
+import { calibration, calibration_lines, coefficients, from_known_peaks, known_peaks } from "../figures/calibration.js";
 import { background, bin_width, bins_of, rebinned } from "../figures/spectrum.js";
 import { fit_fact, why_unfit } from "../figures/likelihood.js";
 import { fit_peak, type Measured, type Peak } from "../figures/peak.js";
@@ -16,6 +16,7 @@ import { get, in_words, post } from "../live/requests.js";
 import type { Axis, Spectrum } from "../live/generated.js";
 import { CountsFeed, short_name } from "../live/spectra.js";
 import { labelled } from "../draw/heat.js";
+import { ask_to_apply } from "../parts/applied.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import { saved_counts } from "./saved_spectra.js";
@@ -46,6 +47,7 @@ export class LargeSpectrum implements Picture {
   readonly #marking: Toggle;
   readonly #lines_to_copy = h("pre", { class: "configuration", tabindex: 0 });
   readonly #copying: HTMLElement;
+  readonly #apply = button("apply to this run …", () => this.#ask_to_apply(), { title: "while a run takes data" });
   readonly #kev = h("input", { type: "number", min: 0, step: "any", "aria-label": "Energy of the peak, keV" });
   readonly #is_time: boolean;
   #counts: Float64Array | null = null;
@@ -82,7 +84,12 @@ export class LargeSpectrum implements Picture {
       "div",
       { class: "copying" },
       this.#lines_to_copy,
-      button("copy", () => void copy(this.#lines_to_copy.textContent ?? "", "lines")),
+      h(
+        "div",
+        { class: "tools" },
+        button("copy", () => void copy(this.#lines_to_copy.textContent ?? "", "lines")),
+        this.#apply,
+      ),
     );
     this.root = this.#build();
     this.#feed = new CountsFeed(
@@ -127,6 +134,10 @@ export class LargeSpectrum implements Picture {
     return true;
   }
 
+  taking(is_taking: boolean): void {
+    this.#apply.disabled = !is_taking;
+  }
+
   leave(): void {
     this.#feed.close();
     this.#plot.destroy();
@@ -155,6 +166,7 @@ export class LargeSpectrum implements Picture {
       title: "begin this spectrum anew; nothing recorded changes",
     });
     show(this.#copying, this.#is_time);
+    show(this.#apply, false);
     const beside = panel(
       this.#is_time ? "Window" : "Peak",
       "beside",
@@ -228,11 +240,31 @@ export class LargeSpectrum implements Picture {
     );
   }
 
+  #ask_to_apply(): void {
+    const line = calibration(known_peaks(this.scene.shown.peaks));
+    const channel = this.spectrum.channel;
+    if (!line || channel === null) return;
+    ask_to_apply(
+      {
+        path: "/api/view/calibrate",
+        body: { channel, energy_kev: coefficients(line) },
+        lines: calibration_lines(channel, line),
+        outcome: `From now on the energy of ${short_name(this.spectrum)} is shown in keV by this line: its calibrated spectrum begins anew, and so does what is cut or drawn in keV.`,
+      },
+      () => {
+        // The peaks are in measured energies: they stay on the screen.
+        this.#show({ raw: "1" });
+        notice("applied: choose “keV” to see it");
+      },
+    );
+  }
+
   #tell_calibration(): void {
     if (!this.#is_calibratable()) return;
     const peaks = known_peaks(this.scene.shown.peaks);
     const line = calibration(peaks);
     show(this.#copying, peaks.length > 0);
+    show(this.#apply, line !== null);
     const heads = peaks.map(({ centroid, kev }) => `# ${kev} keV at ${Number(centroid.toPrecision(7))}`);
     const off = line?.residual_kev ? [`# ${line.residual_kev.toPrecision(2)} keV off the line, root mean square`] : [];
     const wanted = ["# one more peak of another energy makes a calibration"];

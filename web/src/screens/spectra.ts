@@ -6,6 +6,8 @@ import { narrowed } from "../live/chosen_spectra.js";
 import type { Spectrum } from "../live/generated.js";
 import { spectra } from "../live/spectra.js";
 import { in_words } from "../live/requests.js";
+import { is_taking } from "../live/state.js";
+import { AppliedChanges } from "../parts/applied.js";
 import { segments } from "../parts/controls.js";
 import { h } from "../parts/element.js";
 import { Grid } from "./spectra_grid.js";
@@ -28,6 +30,8 @@ export interface Picture {
   moved(): void;
   key(key: string): boolean;
   leave(): void;
+  /** Whether the run takes data: only then can something be applied to it. */
+  taking(is_taking: boolean): void;
 }
 
 /** Which view a spectrum belongs to. */
@@ -52,8 +56,10 @@ class SpectraScreen implements Screen {
   #pictured = "";
   #list: Spectrum[] = [];
   #known = "";
+  readonly #applied = new AppliedChanges();
   readonly #timer: number;
   #run = "";
+  #is_taking = false;
 
   constructor(scene: Scene) {
     this.#scene = scene;
@@ -73,14 +79,22 @@ class SpectraScreen implements Screen {
       scene.show({ ...gone, view: view === "energy" ? "" : view });
       this.moved();
     });
-    this.root.append(h("nav", { class: "tabs", "aria-label": "Views" }, this.#tabs.root), this.#body);
+    const tabs = h("nav", { class: "tabs", "aria-label": "Views" }, this.#tabs.root);
+    this.root.append(h("div", { class: "spectra-head" }, tabs, this.#applied.root), this.#body);
     this.#body.append(h("p", { class: "empty" }, "asking for the list of spectra …"));
     void this.#ask();
     this.#timer = window.setInterval(() => void this.#ask(), LIST_EVERY_MS);
   }
 
   update({ state }: Heard): void {
-    const run = state.run.name ?? "";
+    this.#applied.show(state);
+    this.#is_taking = is_taking(state);
+    this.#picture?.taking(this.#is_taking);
+    // What is applied changes which spectra there are, as another run does.
+    const run = JSON.stringify([
+      state.run.name,
+      state.applied.map(({ number, since_seconds }) => [number, since_seconds]),
+    ]);
     if (run === this.#run) return;
     this.#run = run;
     void this.#ask();
@@ -96,7 +110,9 @@ class SpectraScreen implements Screen {
     this.#pictured = pictured;
     this.#picture?.leave();
     this.#picture = this.#make();
-    if (this.#picture) this.#body.replaceChildren(this.#picture.root);
+    if (!this.#picture) return;
+    this.#picture.taking(this.#is_taking);
+    this.#body.replaceChildren(this.#picture.root);
   }
 
   key(key: string): boolean {

@@ -89,6 +89,9 @@ export class Grid implements Picture {
     return true;
   }
 
+  // Nothing is applied from here.
+  taking(): void {}
+
   leave(): void {
     this.#feed.close();
     this.#observer.disconnect();

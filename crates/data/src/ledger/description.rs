@@ -70,10 +70,11 @@ impl Words {
         Words::by_place(Stage::known().collect(), Unit::ALL.to_vec(), &reasons, Noted::ALL)
     }
 
-    /// Those of a file without a description: nothing was noted in its time.
+    /// Those of a file without a description: nothing was noted in its time, and spectra had no counts.
     pub fn legacy() -> Words {
         let reasons: Vec<Option<LossReason>> = LossReason::ALL.iter().copied().map(Some).collect();
-        Words::by_place(Stage::ALL.to_vec(), Unit::ALL.to_vec(), &reasons, &[])
+        let stages = Stage::ALL.iter().copied().filter(|stage| *stage != Stage::Spectra).collect();
+        Words::by_place(stages, Unit::ALL.to_vec(), &reasons, &[])
     }
 
     /// Stages, and cells of an account.

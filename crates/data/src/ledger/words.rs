@@ -191,6 +191,8 @@ open_vocabulary! {
         Ship = "ship",
         /// The recording.
         Record = "record",
+        /// The spectra: which hits are shown as kept. A cut that was applied while the run went on filters here, and nowhere else.
+        Spectra = "spectra",
     }
 }
 

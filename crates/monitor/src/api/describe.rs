@@ -10,8 +10,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use thalweg_data::topology::Topology;
+use thalweg_order::view::{Applied, NewCalibration, NewCut};
 
-use super::{control, pulses, runs, spectra};
+use super::{control, pulses, runs, spectra, view};
 use crate::experiment::{Message, PulseChannel, PulseTrace, Refused, StartRun};
 use crate::history::Past;
 use crate::recorded_run::RecordedRun;
@@ -277,6 +278,24 @@ fn spectra_operations(schemas: &mut Schemas) -> Vec<Operation> {
     ]
 }
 
+fn view_operations(schemas: &mut Schemas) -> Vec<Operation> {
+    let applied = json_answer(&schemas.sent::<Applied>());
+    let calibrate = "Shows the energies of a channel by this calibration, from the next batch on. What is recorded stays as configured.";
+    let cut = "Shows only hits that this cut keeps, in the spectra behind cuts and in coincidence, from the next batch on. What is \
+         recorded stays as configured.";
+    let revert = "Takes such a change back.";
+    [
+        ("/api/view/calibrate", "calibrate", calibrate, schemas.taken::<NewCalibration>()),
+        ("/api/view/cut", "cut", cut, schemas.taken::<NewCut>()),
+        ("/api/view/revert", "revert", revert, schemas.taken::<view::Revert>()),
+    ]
+    .into_iter()
+    .map(|(path, name, summary, body)| {
+        Operation::post(path, name, "spectra", summary, body, applied.clone()).refuses(&[409])
+    })
+    .collect()
+}
+
 fn pulse_operations(schemas: &mut Schemas) -> Vec<Operation> {
     let empty = json_answer(&json!({ "type": "object" }));
     let list = |item: Value| json_answer(&json!({ "type": "array", "items": item }));
@@ -413,7 +432,8 @@ fn commands(schemas: &mut Schemas) -> Vec<Operation> {
 /// The whole document.
 pub(super) fn document() -> Value {
     let mut schemas = Schemas::new();
-    let operations = [state_and_system, spectra_operations, pulse_operations, recorded_runs, commands];
+    let operations =
+        [state_and_system, spectra_operations, view_operations, pulse_operations, recorded_runs, commands];
     let operations: Vec<Operation> = operations.iter().flat_map(|of| of(&mut schemas)).collect();
     let mut paths = Map::new();
     for operation in operations {

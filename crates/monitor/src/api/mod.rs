@@ -16,6 +16,7 @@ mod spectra;
 #[cfg(test)]
 mod tests;
 mod told;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +105,9 @@ pub(crate) fn places() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Shar
         ("get", "/api/spectra/counts", get(spectra::counts)),
         ("get", "/api/spectra/{id}/export", get(spectra::export)),
         ("post", "/api/spectra/reset", post(spectra::reset)),
+        ("post", "/api/view/calibrate", post(view::calibrate)),
+        ("post", "/api/view/cut", post(view::cut)),
+        ("post", "/api/view/revert", post(view::revert)),
         ("get", "/api/pulses", get(pulses::channels)),
         ("get", "/api/pulses/{channel}", get(pulses::latest)),
         ("post", "/api/pulses/filter", post(pulses::filter)),

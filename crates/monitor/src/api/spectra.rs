@@ -96,11 +96,8 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
             entries: set.totals(info.id).map_or(0, |totals| totals.entries),
             revision: set.revision(info.id).unwrap_or(0),
         };
-        // There is room for the keV of all channels as soon as one is calibrated; what is never filled is not offered.
-        let is_filled = |info: &&Info| {
-            info.kind != Kind::Kev || info.channel.is_none_or(|channel| experiment.is_calibrated(channel))
-        };
-        set.spectra().iter().filter(is_filled).map(line).collect()
+        // There is room for calibrations and cuts that come later; what is not filled is not offered.
+        set.spectra().iter().filter(|info| set.is_filled(info)).map(line).collect()
     });
     Ok(Json(list.await?).into_response())
 }

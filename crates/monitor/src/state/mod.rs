@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::RunState;
 use thalweg_data::ledger::{Entries, Loss, LossTotal};
 use thalweg_order::clocks::ClockState;
+use thalweg_order::view::Applied;
 
 pub use dead_time::{DeadTime, TriggerCounts, TriggerState};
 pub use events::{BuildLook, Completeness, EventState};
@@ -157,6 +158,8 @@ pub struct LiveState {
     pub coincidences_recorded: Option<u64>,
     /// What each cut keeps, in the order in which they are made.
     pub cuts: Vec<CutReport>,
+    /// What is applied to what is shown of the run, and is not in its configuration.
+    pub applied: Vec<Applied>,
     /// What is known of the boards' clocks, of a run whose clocks are watched.
     pub clocks: Vec<ClockState>,
     /// Of a run with coincidence.

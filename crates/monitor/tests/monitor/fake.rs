@@ -22,6 +22,7 @@ use thalweg_order::channels::{ChannelMap, SourceChannels};
 use thalweg_order::clocks::ClockState;
 use thalweg_order::cut::Scope;
 use thalweg_order::spectrum::{Path, Settings, SpectrumSet};
+use thalweg_order::view::{Applied, ChangeKind, NewCalibration, NewCut};
 
 pub struct Fake {
     pub state: Mutex<RunState>,
@@ -76,6 +77,21 @@ fn message(number: u64) -> Message {
         level: "info".into(),
         text: format!("message {number}\nof two lines"),
         advice: String::new(),
+    }
+}
+
+fn applied(kind: ChangeKind, name: &str) -> Applied {
+    Applied {
+        number: 1,
+        kind,
+        name: name.into(),
+        channel: None,
+        lines: "[[cut]]\n".into(),
+        since_seconds: Some(12.5),
+        after_ps: Some(12_400_000_000_000),
+        until_seconds: None,
+        input: 70,
+        kept: 30,
     }
 }
 
@@ -227,8 +243,25 @@ impl Experiment for Fake {
         (channel < 2).then(|| "board0".to_owned())
     }
 
-    fn is_calibrated(&self, channel: u16) -> bool {
-        channel == 0
+    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, Refused> {
+        self.note(format!("calibrate {} {:?}", new.channel, new.energy_kev));
+        match new.channel {
+            0 => Ok(applied(ChangeKind::Calibration, "c0")),
+            _ => Err(Refused::new("no source of this run sends that channel", "choose another")),
+        }
+    }
+
+    fn cut(&self, new: &NewCut) -> Result<Applied, Refused> {
+        self.note(format!("cut {} {}", new.name, new.keep));
+        Ok(applied(ChangeKind::Cut, &new.name))
+    }
+
+    fn revert(&self, number: u32) -> Result<Applied, Refused> {
+        self.note(format!("revert {number}"));
+        match number {
+            1 => Ok(applied(ChangeKind::Cut, "c")),
+            _ => Err(Refused::new(format!("no change {number} is applied to this run"), "look again")),
+        }
     }
 
     fn pulse_channels(&self) -> Vec<PulseChannel> {

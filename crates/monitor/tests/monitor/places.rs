@@ -131,6 +131,33 @@ fn runs_are_listed_commented_verified_and_sent() {
 }
 
 #[test]
+fn changes_of_what_is_shown_are_applied_refused_and_reverted() {
+    let served = serve();
+    let client = served.client();
+    let answer = client.post("/api/view/calibrate", r#"{"channel": 0, "energy_kev": [1.5, 0.5]}"#);
+    assert_eq!((answer.status, &answer.json()["number"]), (200, &1.into()));
+    let region = r#"{"name": "r", "x": "energy", "y": "psd", "points": [[0, 0], [9, 1]]}"#;
+    let cut = format!(r#"{{"name": "c", "keep": "inside(r)", "polygon": {region}}}"#);
+    let answer = client.post("/api/view/cut", &cut).json();
+    assert_eq!((&answer["kind"], &answer["in"], &answer["kept"]), (&"cut".into(), &70.into(), &30.into()));
+    assert_eq!(client.post("/api/view/revert", r#"{"number": 1}"#).status, 200);
+    assert_eq!(served.fake.was_told(), ["calibrate 0 [1.5, 0.5]", "cut c inside(r)", "revert 1"]);
+    let refused = client.post("/api/view/calibrate", r#"{"channel": 7, "energy_kev": [0, 1]}"#);
+    assert_eq!((refused.status, &refused.json()["advice"]), (409, &"choose another".into()));
+    assert_eq!(client.post("/api/view/revert", r#"{"number": 2}"#).status, 409);
+    for (place, body) in [
+        ("calibrate", r#"{"channel": 70000, "energy_kev": [0, 1]}"#),
+        ("calibrate", r#"{"channel": 0, "energy_kev": [0, NaN]}"#),
+        ("calibrate", r#"{"channel": 0}"#),
+        ("cut", r#"{"name": "c"}"#),
+        ("cut", r#"{"name": "c", "keep": "energy > 1", "on": "event"}"#),
+        ("revert", "{}"),
+    ] {
+        assert_eq!(client.post(&format!("/api/view/{place}"), body).status, 400, "{place} {body}");
+    }
+}
+
+#[test]
 fn an_alarm_that_stands_is_acknowledged() {
     let served = serve();
     let client = served.client();

@@ -175,6 +175,14 @@ impl ChannelMap {
         &self.calibrations
     }
 
+    /// The same map with another calibration of the channel in this row; `None` takes it away.
+    pub fn calibrated(&self, row: usize, energy_kev: Option<[f64; COEFFICIENTS]>) -> ChannelMap {
+        let mut map = self.clone();
+        map.channels[row].energy_kev = energy_kev;
+        map.calibrations = Calibrations::new(&map.channels);
+        map
+    }
+
     /// Whether any channel is calibrated.
     pub fn is_calibrated(&self) -> bool {
         self.channels.iter().any(|channel| channel.energy_kev.is_some())
@@ -210,7 +218,11 @@ fn merged(
     Ok(all)
 }
 
-fn polynomial(channel: u16, given: &[f64]) -> Result<[f64; COEFFICIENTS], ChannelError> {
+/// The coefficients of a calibration as they are given.
+///
+/// # Errors
+/// When there are none, more than [`COEFFICIENTS`], or one that is not finite.
+pub(crate) fn polynomial(channel: u16, given: &[f64]) -> Result<[f64; COEFFICIENTS], ChannelError> {
     let usable = (1..=COEFFICIENTS).contains(&given.len()) && given.iter().all(|each| each.is_finite());
     if !usable {
         return Err(ChannelError::Polynomial { channel, given: given.to_vec() });

@@ -18,8 +18,8 @@ mod tests;
 
 pub use calibrations::Calibrations;
 pub use list::{ChannelList, Entry, RangeError};
-pub(crate) use map::by_channel;
 pub use map::{COEFFICIENTS, Channel, ChannelMap, NO_GROUP, SourceChannels};
+pub(crate) use map::{by_channel, polynomial};
 pub use settings::{ChannelSettings, Settings};
 
 /// A description of channels that cannot be meant.

@@ -60,6 +60,11 @@ impl Evaluator {
         evaluator
     }
 
+    /// What it computes.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Answers for each member, 1 or 0, into `pass`, which is as long as the members.
     pub fn evaluate(
         &mut self,

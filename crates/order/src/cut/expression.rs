@@ -7,6 +7,7 @@ use super::evaluate::Evaluator;
 use super::field::{EventFacts, Members};
 use super::parse::parse;
 use super::polygon::Polygon;
+use super::program::Step;
 use super::settings::Scope;
 use crate::channels::ChannelMap;
 use thalweg_data::HitEvents;
@@ -33,6 +34,19 @@ impl Expression {
     /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether an answer depends on calibrated energies.
+    pub fn asks_for_kev(&self) -> bool {
+        let asks = |step: &Step| match step {
+            Step::Field(field) => field.is_calibrated(),
+            Step::Inside(polygon) => {
+                let Polygon { x, y, .. } = &self.polygons[*polygon];
+                x.is_calibrated() || y.is_calibrated()
+            }
+            _ => false,
+        };
+        self.evaluator.program().steps.iter().any(asks)
     }
 
     /// Answers for each hit, 1 or 0.

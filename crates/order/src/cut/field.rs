@@ -80,6 +80,11 @@ impl Field {
         matches!(self, Field::Multiplicity | Field::Dt | Field::SumEnergy | Field::SumKev)
     }
 
+    /// Whether it depends on calibrations.
+    pub fn is_calibrated(self) -> bool {
+        matches!(self, Field::Kev | Field::SumKev)
+    }
+
     /// Whether single precision would blur it: times in picoseconds.
     pub(crate) fn is_long(self) -> bool {
         matches!(self, Field::Time | Field::Dt | Field::SumEnergy)

@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use thalweg_data::{Hits, SourceId, Tally, Unit};
+use thalweg_data::{Hits, Mark, SourceId, Tally, Unit};
 
 pub use settings::{ProcessError, Settings};
 
@@ -27,6 +27,7 @@ use crate::cut::{self, EventCuts, HitCuts, Passed};
 use crate::hit_stage::{self, MadeStage};
 use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
+use crate::view::{Shown, View};
 
 /// Hits that go through all stages together: they stay in the first-level cache, and what a pathological window can make of them stays small.
 const PIECE: usize = 512;
@@ -51,6 +52,11 @@ pub struct Processor {
     cuts: EventCuts,
     coincidence: Option<Coincidence>,
     filler: Filler,
+    /// What of it is shown: changed while the run goes on.
+    shown: Shown,
+    view: View,
+    /// The configuration has cuts on hits.
+    cuts_hits: bool,
     clocks: Option<ClockMonitor>,
     pulses: PulseTap,
     pulse_store: PulseStore,
@@ -76,14 +82,19 @@ pub fn stages(
         settings.coincidence.as_ref().map(|each| Coincidence::new(each, map, sources.len())).transpose()?;
     let (cuts, event_cuts) = cut::read(&settings.cuts, &settings.polygons, makes_events, map, sources.len())?;
     let path = settings.path(&cuts);
+    let cuts_hits = path.cuts_hits;
     let (spectra, mut fillers) =
         SpectrumSet::new(&settings.spectra, &settings.own_spectra, &settings.polygons, map, path, 1)?;
+    let view = View::new(map, &settings.cuts, &settings.polygons, spectra.shows())?;
     let (pulses, pulse_store) = PulseTap::new(&settings.pulses, &settings.polygons, map)?;
     let processor = Processor {
         map: map.clone(),
         cuts: event_cuts,
         coincidence,
         filler: fillers.remove(0),
+        shown: Shown::new(&view, sources.len()),
+        view,
+        cuts_hits,
         clocks: ClockMonitor::new(&settings.clocks, sources),
         pulses,
         pulse_store,
@@ -128,12 +139,14 @@ impl Processor {
         if let Some(clocks) = &mut self.clocks {
             clocks.look(&batch.hits, &self.map);
         }
-        self.pulses.look(batch, &self.map);
+        self.follow_view(batch.header.mark);
+        self.pulses.look(batch, self.shown.map());
         self.filler.begin(batch, &self.map);
         let mut result = Ok(());
         for (index, hits) in batch.hits.chunks(PIECE).enumerate() {
             let pass = pass.map(|pass| &pass[index * PIECE..][..hits.len()]);
-            self.filler.fill(hits, pass, &self.map);
+            let (shown, map) = self.shown.look(hits, pass);
+            self.filler.fill(hits, shown, map);
             if let Some(coincidence) = &mut self.coincidence {
                 coincidence.push(hits, pass);
                 let passed_on = self.pass_on(&mut each);
@@ -154,6 +167,7 @@ impl Processor {
         let passed_on = self.pass_on(&mut each);
         // Behind the last events, whose time differences wait, too.
         self.filler.settle();
+        self.shown.finish();
         passed_on
     }
 
@@ -170,18 +184,43 @@ impl Processor {
         self.kept_tally.input(Unit::Events, made);
         self.kept_tally.output(Unit::Events, kept);
         self.kept_tally.filtered(Unit::Events, made - kept);
-        self.filler.fill_events(&self.events, &self.map);
+        let (shown, map) = self.shown.look_at_members(&self.events.members);
+        self.filler.fill_events(&self.events, shown, map);
         each(&self.events)
     }
 
-    /// Lets a moment pass without hits: what was asked of the spectra is done.
-    pub fn rest(&mut self) {
+    /// Lets the moment of a mark pass without hits: what was asked of the spectra is done.
+    pub fn rest(&mut self, mark: Mark) {
+        self.follow_view(mark);
         self.filler.rest();
+    }
+
+    fn follow_view(&mut self, mark: Mark) {
+        if let Some(change) = self.shown.follow(mark.0) {
+            self.filler.follow(&change, self.shown.map(), self.cuts_hits || self.shown.has_cuts());
+        }
+    }
+
+    /// What is shown of it can be changed there.
+    pub fn view(&self) -> View {
+        self.view.clone()
+    }
+
+    /// Whether hits are counted in spectra, with counts by source.
+    pub fn shows_hits(&self) -> bool {
+        self.filler.has_standard()
+    }
+
+    /// Hits of one source that the configuration keeps: shown, and filtered by cuts that were applied; as of the last
+    /// [`Processor::settle`].
+    pub fn shown_tally(&self, source: SourceId) -> &Tally {
+        self.shown.tally(source)
     }
 
     /// Brings the tallies and the spectra up to what has happened.
     pub fn settle(&mut self) {
         self.filler.settle();
+        self.shown.settle(self.filler.shown());
         if let Some(coincidence) = &mut self.coincidence {
             coincidence.settle();
         }

@@ -91,6 +91,12 @@ pub(super) struct Standard {
     pub plane: Option<Block>,
 }
 
+impl Standard {
+    fn blocks(self) -> impl Iterator<Item = Block> {
+        [Some(self.energy), self.kev, self.plane].into_iter().flatten()
+    }
+}
+
 /// Everything there is.
 #[derive(Clone, Debug)]
 pub(super) struct Catalogue {
@@ -133,10 +139,10 @@ impl Catalogue {
             has_reference: path.has_reference,
             own: 0..0,
         };
-        let settings = &fitting(settings, map, path);
+        let (settings, keeps_apart) = &fitting(settings, map, path);
         if settings.enabled && !map.channels().is_empty() {
             catalogue.received = Some(catalogue.standard(settings, map, At::Received));
-            if path.cuts_hits {
+            if *keeps_apart {
                 catalogue.kept = Some(catalogue.standard(settings, map, At::Kept));
             }
             if let Some(widest_ps) = path.widest_ps {
@@ -181,6 +187,19 @@ impl Catalogue {
         })
     }
 
+    /// Spectra of all received hits, each with that of the same hits behind the cuts.
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        let received = self.received.into_iter().flat_map(|standard| standard.blocks());
+        received
+            .flat_map(|block| block.first..block.first + block.count)
+            .filter_map(|id| Some((id, self.kept_of(id)?)))
+    }
+
+    /// The spectra of calibrated energies, received and kept.
+    pub fn kev(&self) -> impl Iterator<Item = Block> {
+        [self.received, self.kept].into_iter().filter_map(|standard| standard?.kev)
+    }
+
     /// The spectrum of all received hits to which this one's counts belong, too.
     pub fn received_of(&self, id: usize) -> Option<usize> {
         let (received, kept) = (self.received?, self.kept?);
@@ -193,10 +212,10 @@ impl Catalogue {
         let kev = Axis::new(Field::Kev, settings.energy_bins, 0.0, settings.highest_kev);
         let [x, y] = settings.plane_bins;
         let plane = [Axis::new(Field::Energy, x, 0.0, 65536.0), Axis::new(Field::Psd, y, 0.0, 1.0)];
-        let calibrated = map.is_calibrated();
         Standard {
             energy: self.block(map, at, Kind::Energy, "energy", &[energy]),
-            kev: calibrated.then(|| self.block(map, at, Kind::Kev, "energy in keV", &[kev])),
+            // Of every channel: one can be calibrated while the run goes on.
+            kev: Some(self.block(map, at, Kind::Kev, "energy in keV", &[kev])),
             plane: settings
                 .planes
                 .then(|| self.block(map, at, Kind::Plane, "energy and pulse shape", &plane)),
@@ -259,18 +278,20 @@ impl Catalogue {
     }
 }
 
-/// The settings without what does not fit in the memory that they allow.
-fn fitting(settings: &Settings, map: &ChannelMap, path: Path) -> Settings {
+/// The settings without what does not fit in the memory that they allow; and whether what cuts keep has spectra of its own. It has where
+/// the configuration cuts hits; elsewhere where they fit, for a cut that is applied while the run goes on.
+fn fitting(settings: &Settings, map: &ChannelMap, path: Path) -> (Settings, bool) {
+    // Measured and calibrated energies.
+    const KINDS: u64 = 2;
+    let bytes = |bins: u64, places: u64| bins * places * map.channels().len() as u64 * 4;
     let places = 1 + u64::from(path.cuts_hits);
-    let kinds = 1 + u64::from(map.is_calibrated());
-    let bytes = |bins: u64| bins * places * map.channels().len() as u64 * 4;
-    let energies = bytes(u64::from(settings.energy_bins) * kinds);
-    let planes = bytes(settings.plane_bins.into_iter().map(u64::from).product());
-    Settings {
-        enabled: settings.enabled && energies <= settings.memory_bytes,
-        planes: settings.planes && energies + planes <= settings.memory_bytes,
-        ..settings.clone()
-    }
+    let energy_bins = u64::from(settings.energy_bins) * KINDS;
+    let plane_bins: u64 = settings.plane_bins.into_iter().map(u64::from).product();
+    let enabled = settings.enabled && bytes(energy_bins, places) <= settings.memory_bytes;
+    let planes = settings.planes && bytes(energy_bins + plane_bins, places) <= settings.memory_bytes;
+    let bins = energy_bins + if planes { plane_bins } else { 0 };
+    let keeps_apart = path.cuts_hits || bytes(bins, 2) <= settings.memory_bytes;
+    (Settings { enabled, planes, ..settings.clone() }, keeps_apart)
 }
 
 fn check(settings: &Settings) -> Result<(), SpectrumError> {

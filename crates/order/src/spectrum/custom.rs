@@ -70,6 +70,18 @@ impl Custom {
         self.at
     }
 
+    /// Its number.
+    pub fn spectrum(&self) -> usize {
+        self.spectrum
+    }
+
+    /// Whether what it has depends on calibrated energies.
+    pub fn asks_for_kev(&self) -> bool {
+        let axes = [Some(&self.x), self.y.as_ref()];
+        axes.into_iter().flatten().any(|axis| axis.field.is_calibrated())
+            || self.cut.as_ref().is_some_and(Expression::asks_for_kev)
+    }
+
     pub fn fill_hits(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap, store: &Store) {
         for (index, piece) in hits.chunks(PIECE).enumerate() {
             let pass = pass.map(|pass| &pass[index * PIECE..index * PIECE + piece.len()]);
@@ -83,8 +95,15 @@ impl Custom {
         }
     }
 
-    pub fn fill_events(&mut self, events: &HitEvents, facts: &[EventFacts], map: &ChannelMap, store: &Store) {
-        self.choose(&events.members, None, map);
+    /// `pass` says which members are shown, `None` all.
+    pub fn fill_events(
+        &mut self,
+        (events, pass): (&HitEvents, Option<&[u8]>),
+        facts: &[EventFacts],
+        map: &ChannelMap,
+        store: &Store,
+    ) {
+        self.choose(&events.members, pass, map);
         if let Some(cut) = &mut self.cut {
             let mut answers = vec![0; events.members.len()];
             cut.evaluate_members(events, facts, map, &mut answers);

@@ -40,8 +40,9 @@ impl Differences {
         Some(Differences { block, axis, has_reference, trays: Trays::new(block.count, TRAY) })
     }
 
-    /// Takes all members of events, but those of the channel that is subtracted.
-    pub fn fill(&mut self, events: &HitEvents, map: &ChannelMap, store: &Store) {
+    /// Takes all members of events, but those of the channel that is subtracted; `pass` says which of them are shown, `None` all. What is
+    /// subtracted need not be shown: it is the event's time, whatever is asked of its other hits.
+    pub fn fill(&mut self, events: &HitEvents, pass: Option<&[u8]>, map: &ChannelMap, store: &Store) {
         for (event, members) in events.iter() {
             let subtracted = match self.has_reference {
                 true => usize::from(event.reference),
@@ -53,7 +54,8 @@ impl Differences {
                     true => index != subtracted,
                     false => member.channel != start.channel,
                 };
-                let Some(row) = map.row(member.channel).filter(|_| is_pair) else { continue };
+                let is_shown = pass.is_none_or(|pass| pass[event.first as usize + index] != 0);
+                let Some(row) = map.row(member.channel).filter(|_| is_pair && is_shown) else { continue };
                 let difference = member.time_ps.wrapping_sub(start.time_ps) as f64;
                 let place = self.axis.bin(difference).map_or(0, |bin| (bin + 1) as u32);
                 if self.trays.push(row, place) {
@@ -61,6 +63,11 @@ impl Differences {
                 }
             }
         }
+    }
+
+    /// The numbers of its spectra.
+    pub fn spectra(&self) -> std::ops::Range<usize> {
+        self.block.first..self.block.first + self.block.count
     }
 
     /// Counts what lies in the trays.

@@ -19,6 +19,7 @@ use super::standard::StandardFiller;
 use super::trays::{Trays, Word};
 use crate::channels::ChannelMap;
 use crate::cut::{EventFacts, gather_facts};
+use crate::view::ViewChange;
 
 /// Hits of each channel that wait: each of its bins is fetched from memory once for all of them.
 const TRAY: usize = 4096;
@@ -38,6 +39,10 @@ pub struct Filler {
     differences: Option<Differences>,
     facts: Vec<EventFacts>,
     seen_asked: u32,
+    /// Whether the words in the trays have been through cuts.
+    is_cut: bool,
+    /// By row, and of channels that nobody sends: hits that are counted, and shown as kept.
+    shown: Box<[u64]>,
 }
 
 impl Filler {
@@ -48,7 +53,63 @@ impl Filler {
         let plane_rows = plane.map_or(0, |block| catalogue.spectra[block.first].axes[1].bins);
         let trays = Trays::new(if standard.is_some() { set.channels() + 1 } else { 0 }, TRAY);
         let differences = Differences::new(catalogue);
-        Filler { set, store, own, standard, plane_rows, trays, differences, facts: Vec::new(), seen_asked: 0 }
+        let shown = vec![0; set.channels() + 1].into();
+        Filler {
+            set,
+            store,
+            own,
+            standard,
+            plane_rows,
+            trays,
+            differences,
+            facts: Vec::new(),
+            seen_asked: 0,
+            is_cut: false,
+            shown,
+        }
+    }
+
+    /// Whether every hit is counted by channel.
+    pub fn has_standard(&self) -> bool {
+        self.standard.is_some()
+    }
+
+    /// Hits that were counted and are shown as kept, by row of the channel map and of channels that nobody sends; as of the last
+    /// [`Filler::settle`].
+    pub fn shown(&self) -> &[u64] {
+        &self.shown
+    }
+
+    /// Something else is shown from now on: spectra that would have both begin anew. What was kept before is among all received hits still.
+    pub fn follow(&mut self, change: &ViewChange, map: &ChannelMap, has_cuts: bool) {
+        self.settle();
+        let inner = self.set.0.clone();
+        let store = &inner.stores[self.store];
+        if let Some(standard) = &mut self.standard {
+            standard.set_calibrations(map.calibrations());
+        }
+        if change.cuts {
+            for (received, kept) in inner.catalogue.pairs() {
+                let of = |id: usize| (id, inner.catalogue.spectra[id].range());
+                if store.pour(of(kept), of(received)) {
+                    self.set.begin_anew(self.store, kept);
+                }
+            }
+        }
+        for row in &change.calibrated {
+            for block in inner.catalogue.kev() {
+                self.set.begin_anew(self.store, block.first + row);
+            }
+            let is_calibrated = map.channels()[*row].energy_kev.is_some();
+            inner.has_kev[*row].store(is_calibrated, Ordering::Relaxed);
+        }
+        let of_pairs = self.differences.iter().filter(|_| change.cuts).flat_map(Differences::spectra);
+        let mixed = |own: &&Custom| {
+            change.cuts && own.at() != At::Received || !change.calibrated.is_empty() && own.asks_for_kev()
+        };
+        let own = self.own.iter().filter(mixed).map(Custom::spectrum);
+        of_pairs.chain(own).for_each(|id| self.set.begin_anew(self.store, id));
+        inner.has_kept.store(has_cuts, Ordering::Relaxed);
     }
 
     /// A batch begins: what the boards say of themselves with it is kept.
@@ -64,6 +125,10 @@ impl Filler {
     /// Takes hits from behind time order; `pass` says which of them the cuts keep, `None` when there are no cuts.
     pub fn fill(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
         self.rest();
+        if self.is_cut != pass.is_some() {
+            self.settle();
+            self.is_cut = pass.is_some();
+        }
         if self.standard.is_some() {
             for (index, hits) in hits.chunks(PIECE).enumerate() {
                 let pass = pass.map(|pass| &pass[index * PIECE..index * PIECE + hits.len()]);
@@ -89,29 +154,30 @@ impl Filler {
     }
 
     fn empty_tray(&mut self, row: usize) {
-        count(self.standard.as_ref(), &self.set, self.store, row, self.trays.take(row));
+        let Filler { standard, set, store, trays, is_cut, shown, .. } = self;
+        count(standard.as_ref(), (set, *store), row, trays.take(row), (*is_cut, shown));
     }
 
     /// Counts what lies in the trays: the spectra have every hit that came until now.
     pub fn settle(&mut self) {
-        let Filler { standard, set, store, trays, .. } = self;
-        trays.take_all(|row, words| count(standard.as_ref(), set, *store, row, words));
+        let Filler { standard, set, store, trays, is_cut, shown, .. } = self;
+        trays.take_all(|row, words| count(standard.as_ref(), (set, *store), row, words, (*is_cut, shown)));
         if let Some(differences) = &mut self.differences {
             differences.settle(&self.set.0.stores[self.store]);
         }
     }
 
-    /// Fills in events from behind the cuts on events.
-    pub fn fill_events(&mut self, events: &HitEvents, map: &ChannelMap) {
+    /// Fills in events from behind the cuts on events; `pass` says which of their members are shown, `None` all.
+    pub fn fill_events(&mut self, events: &HitEvents, pass: Option<&[u8]>, map: &ChannelMap) {
         self.rest();
         let store = &self.set.0.stores[self.store];
         if let Some(differences) = &mut self.differences {
-            differences.fill(events, map, store);
+            differences.fill(events, pass, map, store);
         }
         if self.own.iter().any(|own| own.at() == At::Events) {
             gather_facts(events, map, &mut self.facts);
             for own in self.own.iter_mut().filter(|own| own.at() == At::Events) {
-                own.fill_events(events, &self.facts, map, store);
+                own.fill_events((events, pass), &self.facts, map, store);
             }
         }
     }
@@ -135,11 +201,19 @@ impl Drop for Filler {
     }
 }
 
-/// Counts what lay in one tray; the last is of channels that nobody sends.
-fn count(standard: Option<&StandardFiller>, set: &SpectrumSet, store: usize, row: usize, words: &[Word]) {
-    if let Some(standard) = standard.filter(|_| row < set.channels()) {
-        standard.count(row, words, &set.0.stores[store], &set.0.history);
-    }
+/// Counts what lay in one tray; the last is of channels that nobody sends, which have no spectrum. Without cuts all hits are kept.
+fn count(
+    standard: Option<&StandardFiller>,
+    (set, store): (&SpectrumSet, usize),
+    row: usize,
+    words: &[Word],
+    (is_cut, shown): (bool, &mut [u64]),
+) {
+    let kept = match standard.filter(|_| row < set.channels()) {
+        Some(standard) => standard.count(row, words, &set.0.stores[store], &set.0.history),
+        None => words.iter().map(|word| u64::from(word.is_kept())).sum(),
+    };
+    shown[row] += if is_cut { kept } else { words.len() as u64 };
 }
 
 /// What is to be counted of each hit.

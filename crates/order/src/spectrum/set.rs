@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde::Serialize;
 
-use super::catalogue::{Catalogue, Info, Path};
+use super::catalogue::{Catalogue, Info, Kind, Path, Standard};
 use super::custom::Custom;
 use super::filler::Filler;
 use super::history::History;
-use super::settings::{Settings, SpectrumError, SpectrumSettings};
+use super::settings::{At, Settings, SpectrumError, SpectrumSettings};
 use super::store::Store;
 use crate::channels::ChannelMap;
 use crate::cut::polygon;
+use crate::view::Shows;
 
 /// Counts that a reader wants beside the bins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -44,6 +45,10 @@ pub(super) struct Inner {
     /// Anything was asked: counted, so that a filler need look at one number only.
     pub asked_at_all: AtomicU32,
     pub history: History,
+    /// By row of the channel map: its energy is known in keV.
+    pub has_kev: Box<[AtomicBool]>,
+    /// Hits are cut: what is kept is not all.
+    pub has_kept: AtomicBool,
 }
 
 /// The spectra of a run. Cheap to clone; every clone is the same spectra.
@@ -76,6 +81,8 @@ impl SpectrumSet {
             asked: (0..count).map(|_| AtomicU32::new(0)).collect(),
             asked_at_all: AtomicU32::new(0),
             history: History::new(map.channels().len()),
+            has_kev: map.channels().iter().map(|each| AtomicBool::new(each.energy_kev.is_some())).collect(),
+            has_kept: AtomicBool::new(path.cuts_hits),
             catalogue,
         });
         let set = SpectrumSet(inner);
@@ -88,6 +95,27 @@ impl SpectrumSet {
     /// All of them, by number.
     pub fn spectra(&self) -> &[Info] {
         &self.0.catalogue.spectra
+    }
+
+    /// Whether a spectrum is filled: one of calibrated energies where its channel is calibrated, and one of what cuts keep while
+    /// there is a cut. For those that the user describes and time differences it is always so.
+    pub fn is_filled(&self, info: &Info) -> bool {
+        let catalogue = &self.0.catalogue;
+        let is_calibrated = |standard: Standard| {
+            let row = (info.id as usize).checked_sub(standard.kev?.first)?;
+            Some(self.0.has_kev.get(row)?.load(Ordering::Relaxed))
+        };
+        let of_standard = |standard: Option<Standard>| standard.and_then(is_calibrated).unwrap_or(false);
+        let is_standard = matches!(info.kind, Kind::Energy | Kind::Kev | Kind::Plane);
+        let has_kept = !is_standard || info.at != At::Kept || self.0.has_kept.load(Ordering::Relaxed);
+        let standard = if info.at == At::Kept { catalogue.kept } else { catalogue.received };
+        has_kept && (info.kind != Kind::Kev || of_standard(standard))
+    }
+
+    /// Whether there are spectra of calibrated energies, and such of what cuts keep: those that show what is applied to a run.
+    pub(crate) fn shows(&self) -> Shows {
+        let Catalogue { received, kept, .. } = &self.0.catalogue;
+        Shows { kev: received.is_some_and(|standard| standard.kev.is_some()), kept: kept.is_some() }
     }
 
     /// How many channels have spectra.
@@ -187,6 +215,12 @@ impl SpectrumSet {
                 store.clear(index, info.range(), asked);
             }
         }
+    }
+
+    /// A spectrum begins anew, by its only writer: it has another revision, whatever comes.
+    pub(super) fn begin_anew(&self, filler: usize, index: usize) {
+        let asked = self.0.asked[index].fetch_add(1, Ordering::AcqRel) + 1;
+        self.0.stores[filler].clear(index, self.spectra()[index].range(), asked);
     }
 
     fn asked_of(&self, index: usize) -> u32 {

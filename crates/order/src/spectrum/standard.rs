@@ -105,8 +105,13 @@ impl StandardFiller {
         })
     }
 
-    /// Counts the hits of the channel in this row of the map.
-    pub fn count(&self, row: usize, words: &[Word], store: &Store, history: &History) {
+    /// Counts by other calibrations from now on.
+    pub fn set_calibrations(&mut self, calibrations: &Calibrations) {
+        self.calibrations.clone_from(calibrations);
+    }
+
+    /// Counts the hits of the channel in this row of the map; how many of them the cuts keep.
+    pub fn count(&self, row: usize, words: &[Word], store: &Store, history: &History) -> u64 {
         history.add_hits(row, words.len() as u64);
         let kev = self.kev.filter(|_| self.calibrations.has(row));
         let mut places = Places { energy: [0; PIECE], kev: [0; PIECE], plane: [0; PIECE] };
@@ -165,6 +170,7 @@ impl StandardFiller {
             Totals::add(&totals[0].beside, u64::from(rest));
             Totals::add(&totals[1].beside, u64::from(kept));
         }
+        u64::from(counts.kept)
     }
 }
 
@@ -174,6 +180,8 @@ struct WordCounts {
     energy: [u32; 2],
     shape: [u32; 2],
     beside: [u32; 2],
+    /// Kept by the cuts, whatever they have.
+    kept: u32,
 }
 
 impl WordCounts {
@@ -190,7 +198,7 @@ impl Wide for CountWords<'_> {
 
     #[inline(always)]
     fn run(self) -> WordCounts {
-        let mut sums = [0u32; 6];
+        let mut sums = [0u32; 7];
         for word in self.0 {
             let bits = word.0 >> 28;
             let (kept, energy, shape, inside) = (bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3);
@@ -201,9 +209,10 @@ impl Wide for CountWords<'_> {
             sums[3] += shape & kept;
             sums[4] += beside;
             sums[5] += beside & kept;
+            sums[6] += kept;
         }
         let split = |index: usize| [sums[index] - sums[index + 1], sums[index + 1]];
-        WordCounts { energy: split(0), shape: split(2), beside: split(4) }
+        WordCounts { energy: split(0), shape: split(2), beside: split(4), kept: sums[6] }
     }
 }
 

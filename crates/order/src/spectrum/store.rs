@@ -36,6 +36,19 @@ impl Totals {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
+    /// Adds those of others, which are zero then.
+    fn take(&self, from: &Totals) {
+        let pairs = [
+            (&self.entries, &from.entries),
+            (&self.below, &from.below),
+            (&self.above, &from.above),
+            (&self.beside, &from.beside),
+        ];
+        for (to, from) in pairs {
+            Totals::add(to, from.swap(0, Ordering::Relaxed));
+        }
+    }
+
     fn clear(&self) {
         let counters = [&self.entries, &self.below, &self.above, &self.beside];
         counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
@@ -107,6 +120,31 @@ impl Store {
         for (bin, times) in carried.iter().filter(|(bin, _)| bins.contains(bin)) {
             counts[bin - bins.start] += times << 32;
         }
+    }
+
+    /// Adds the counts of one spectrum to another of the same shape, as the only writer; the first is empty then.
+    /// Whether there was anything in it.
+    pub fn pour(
+        &self,
+        (from, from_bins): (usize, Range<usize>),
+        (to, to_bins): (usize, Range<usize>),
+    ) -> bool {
+        if self.totals[from].entries.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut carried = self.carried.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for (from, to) in from_bins.zip(to_bins) {
+            let (more, count) = (&self.bins[from], &self.bins[to]);
+            let more =
+                u64::from(more.swap(0, Ordering::Relaxed)) + (carried.remove(&from).unwrap_or(0) << 32);
+            let sum = u64::from(count.load(Ordering::Relaxed)) + more;
+            count.store(sum as u32, Ordering::Relaxed);
+            if sum >> 32 > 0 {
+                *carried.entry(to).or_default() += sum >> 32;
+            }
+        }
+        self.totals[to].take(&self.totals[from]);
+        true
     }
 
     /// Empties one spectrum, as the only writer.

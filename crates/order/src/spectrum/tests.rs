@@ -86,7 +86,7 @@ fn measured_differences(settings: &crate::coincide::Settings, channel: u16, late
     stage.finish();
     let mut events = HitEvents::default();
     while stage.pull(&mut events) {
-        filler.fill_events(&events, &map());
+        filler.fill_events(&events, None, &map());
     }
     filler.settle();
     let id = find(&set, Kind::TimeDifference, At::Events, channel);
@@ -129,7 +129,7 @@ fn more_hits_than_a_tray_holds_are_all_counted() {
     let pass: Vec<u8> = (0..20_000).map(|each| u8::from(each % 3 == 0)).collect();
     filler.fill(&hits, Some(&pass), &map);
     let unsent: Vec<Hit> = (0..10_000).map(|each| hit(0, 900, each, 0)).collect();
-    filler.fill(&unsent, None, &map);
+    filler.fill(&unsent, Some(&[0; 10_000]), &map);
     let received = find(&set, Kind::Energy, At::Received, 4);
     let before = set.totals(received).expect("known").entries;
     assert!((4096..10_000).contains(&before), "a full tray is counted at once, the rest waits: {before}");
@@ -182,12 +182,12 @@ fn time_differences_and_pairs_come_from_events() {
     stage.finish();
     let mut events = HitEvents::default();
     assert!(stage.pull(&mut events));
-    filler.fill_events(&events, &map());
+    filler.fill_events(&events, None, &map());
     filler.settle();
     let (differences, _) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 5));
     assert_eq!(differences, BTreeMap::from([(256, 1)]), "channel 5 is half the window before channel 4");
     for _ in 0..1000 {
-        filler.fill_events(&events, &map());
+        filler.fill_events(&events, None, &map());
     }
     filler.settle();
     let (differences, totals) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 5));

@@ -287,6 +287,7 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     });
     let added: Vec<_> = added.collect();
     let cut_books = of_hits("cut", !cuts.keep_all());
+    let spectra_books = of_hits("spectra", processor.shows_hits());
     let coincidence_books = of_hits("coincide", processor.makes_events());
     let keeps = configuration.record.keeps(Table::Coincidences);
     let events = roster.coincidences.map(|account| EventBooks {
@@ -301,7 +302,8 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let writer = (writer, configuration.record.on_full);
     let batches = site.claims.ring("order", "process");
     let (selection, inlet) = Selection::new((map, aligner, cuts), cut_books, observed.clone(), batches);
-    let process = Process::new(inlet, processor, (coincidence_books, events), observed, writer);
+    let process =
+        Process::new(inlet, processor, (spectra_books, coincidence_books, events), observed, writer);
     let added = AddedStages::new(added, selection.sources_of_channels());
     Ok(Behind { added, selection: Some(selection), process: Some(process) })
 }

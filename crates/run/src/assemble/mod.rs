@@ -303,6 +303,12 @@ impl Files {
         let state = if summary.is_good() { RunRecordState::Stopped } else { RunRecordState::Failed };
         self.record.remarks = summary.remarks();
         self.record.details.extend(details(summary));
+        let applied = observed.map(|observed| observed.view.history()).filter(|applied| !applied.is_empty());
+        if let Some(applied) = applied {
+            // The spectra of the run are those that were shown.
+            let applied = serde_json::to_value(applied).unwrap_or_default();
+            self.record.details.insert("applied".to_owned(), applied);
+        }
         if let Some(preview) = observed.and_then(|observed| preview(&observed.spectra)) {
             self.record.details.insert("preview".to_owned(), preview.into());
         }

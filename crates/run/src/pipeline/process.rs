@@ -36,6 +36,8 @@ pub(crate) struct EventBooks {
 pub(crate) struct Process {
     inlet: Downstream<Selected>,
     processor: Processor,
+    /// By source what the spectra show; empty where there are none.
+    shown: Vec<Ledgered>,
     /// By source what is in coincidence; empty where nothing is.
     hits: Vec<Ledgered>,
     events: Option<EventBooks>,
@@ -50,13 +52,14 @@ impl Process {
     pub(crate) fn new(
         inlet: Downstream<Selected>,
         processor: Processor,
-        (hits, events): (Vec<Ledgered>, Option<EventBooks>),
+        (shown, hits, events): (Vec<Ledgered>, Vec<Ledgered>, Option<EventBooks>),
         observed: Observed,
         (writer, on_full): (Option<CoincidenceWriter>, OnFull),
     ) -> Process {
         Process {
             inlet,
             processor,
+            shown,
             hits,
             events,
             observed,
@@ -100,7 +103,7 @@ impl Process {
         let Process { processor, writer, multiplicity, .. } = self;
         let mut result = writer.as_mut().map_or(Ok(()), |writer| writer.advance(header.mark));
         match batch.hits.is_empty() {
-            true => processor.rest(),
+            true => processor.rest(header.mark),
             false => {
                 let each = |events: &HitEvents| take(events, writer.as_mut(), multiplicity);
                 result = result.and(processor.process(&batch.hits, batch.pass(), each));
@@ -125,6 +128,9 @@ impl Process {
     /// The marker of a snapshot has come behind one source's hits.
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
         self.processor.settle();
+        if let Some(account) = self.shown.get(source.index()) {
+            account.snapshot(number, self.processor.shown_tally(source));
+        }
         let tally = self.processor.coincidence_tally(source);
         if let (Some(account), Some(tally)) = (self.hits.get(source.index()), tally) {
             account.snapshot(number, tally);
@@ -143,6 +149,9 @@ impl Process {
     /// Publishes the accounts and the report.
     fn publish(&mut self) {
         self.processor.settle();
+        for (index, account) in self.shown.iter().enumerate() {
+            account.publish(self.processor.shown_tally(SourceId(index as u16)));
+        }
         for (index, account) in self.hits.iter().enumerate() {
             if let Some(tally) = self.processor.coincidence_tally(SourceId(index as u16)) {
                 account.publish(tally);

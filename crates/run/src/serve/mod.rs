@@ -8,6 +8,7 @@
 //! Nothing here touches the data path: states are pointers to what the supervisor has put together anyway, spectra are read where they
 //! are filled.
 
+mod applied;
 mod flow;
 mod host;
 mod in_use;
@@ -33,6 +34,7 @@ use thalweg_monitor::{
 };
 use thalweg_order::pulse::Pulse;
 use thalweg_order::spectrum::SpectrumSet;
+use thalweg_order::view::{Applied, NewCalibration, NewCut};
 use thalweg_record::RunDirectory;
 
 pub use messages::MessageLog;
@@ -251,10 +253,16 @@ impl Experiment for Served {
         Some(source.head.name.clone())
     }
 
-    fn is_calibrated(&self, channel: u16) -> bool {
-        let run = self.handle();
-        let known = run.observed().and_then(|observed| observed.channels.get(channel));
-        known.is_some_and(|channel| channel.energy_kev.is_some())
+    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, Refused> {
+        applied::change(&self.handle(), &self.directory(), "applied", |view| view.calibrate(new))
+    }
+
+    fn cut(&self, new: &NewCut) -> Result<Applied, Refused> {
+        applied::change(&self.handle(), &self.directory(), "applied", |view| view.cut(new))
+    }
+
+    fn revert(&self, number: u32) -> Result<Applied, Refused> {
+        applied::change(&self.handle(), &self.directory(), "reverted", |view| view.revert(number))
     }
 
     fn pulse_channels(&self) -> Vec<PulseChannel> {

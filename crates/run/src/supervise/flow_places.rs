@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use thalweg_data::Books;
 use thalweg_data::topology::{Node, Stop, Topology};
+use thalweg_data::{Books, Stage};
 use thalweg_monitor::state::FlowPlace;
 
 use super::rates::Rates;
@@ -52,5 +52,6 @@ pub(crate) fn of(topology: &Topology, roster: &Roster) -> Vec<FlowPlace> {
             .flat_map(|counts| counts.made.clone())
             .collect(),
     };
-    topology.path().into_iter().map(place).collect()
+    // What is shown is beside the way to the disk, and the page says it with the spectra.
+    topology.path().into_iter().filter(|stop| stop.stage != Stage::Spectra).map(place).collect()
 }

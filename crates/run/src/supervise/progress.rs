@@ -131,6 +131,7 @@ impl Rates {
             byte_rate_hz: rates.bytes_recorded_hz(),
             cuts: report_of_hits.cuts,
             clocks: report_of_hits.clocks,
+            applied: observed.map(|observed| observed.view.standing()).unwrap_or_default(),
             coincidences: report_of_hits.coincidences.map(|coincidences| CoincidenceState {
                 rate_hz: rates.coincidences_hz(),
                 events: coincidences.kept,

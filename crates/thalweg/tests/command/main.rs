@@ -4,6 +4,7 @@
 //!  thalweg … --json ─► exit code, standard output, standard error, files
 //! ```
 
+mod applied;
 mod boards;
 mod channels;
 mod coincidence;

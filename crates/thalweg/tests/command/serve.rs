@@ -20,7 +20,7 @@ fn text(folder: &Folder, title: &str, more: &str) -> String {
 }
 
 /// A post, with the status of its answer.
-fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
+pub fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = body.to_string();
     let mut stream = TcpStream::connect(address).expect("it is served");
     write!(
@@ -38,7 +38,7 @@ fn post(address: &str, path: &str, body: &Value) -> (u16, Value) {
 }
 
 /// Waits until the run of this number and title has ended.
-fn wait_for(folder: &Folder, run: &str) {
+pub fn wait_for(folder: &Folder, run: &str) {
     let path = folder.at(&format!("runs/{run}/run.json"));
     wait_until(&format!("{run} has ended"), || {
         let text = std::fs::read_to_string(&path).unwrap_or_default();

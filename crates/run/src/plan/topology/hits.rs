@@ -109,11 +109,16 @@ impl Making<'_, '_> {
         if let Some(cut) = &cut {
             self.edge(order, cut, &[Unit::Hits]);
         }
+        let kept = cut.as_deref().unwrap_or(order);
+        if processing.stages.processor.shows_hits() {
+            let spectra = self.node(Stage::Spectra, place(ALL, "process"), of_hits.clone());
+            self.edge(kept, &spectra, &[Unit::Hits]);
+        }
         if !processing.stages.processor.makes_events() {
             return None;
         }
         let coincide = self.node(Stage::Coincide, place(ALL, "process"), of_hits);
-        self.edge(cut.as_deref().unwrap_or(order), &coincide, &[Unit::Hits]);
+        self.edge(kept, &coincide, &[Unit::Hits]);
         let account = self.resolved.roster.coincidences?;
         let events = vec![Counts::of(account, &[Unit::Events])];
         let coincidences = place(crate::roster::COINCIDENCES, "process");

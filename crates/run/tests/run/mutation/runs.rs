@@ -7,6 +7,7 @@ use std::time::Duration;
 use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::seeds;
+use thalweg_order::view::NewCut;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_run::config::Configuration;
 use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
@@ -79,6 +80,7 @@ pub const RUNS: &[(&str, Run)] = &[
     }),
     ("damaged", || damaged(&(digitizer("a", 0, "") + &digitizer("b", 1, "")), HITS)),
     ("paused", || paused(&(digitizer("a", 0, "") + &digitizer("b", 1, "")))),
+    ("cut_on_request", || cut_on_request(&(digitizer("a", 0, "") + &digitizer("b", 1, "")))),
     ("files", || {
         file("compass", "", &seeds::compass())?;
         file("abcd", "tick_ps = 2.0\n", &seeds::abcd())
@@ -189,28 +191,52 @@ fn flip_a_byte(file: &Path) -> Result<(), String> {
     std::fs::write(file, bytes).map_err(|error| error.to_string())
 }
 
+fn hits_recorded(least: u64) -> impl Fn(&LiveState) -> bool {
+    move |state| state.hits_recorded >= least
+}
+
 /// A run that is paused for a while.
 fn paused(sections: &str) -> Result<(), String> {
+    steered(sections, |run| {
+        until(run, hits_recorded(1000));
+        let _refused = run.command(&Command::Pause);
+        until(run, |state| state.state == thalweg_run::RunState::Paused);
+        // A board that is not scheduled meanwhile has no pulse that is inhibited: it is given a while.
+        let since = run.state().elapsed_seconds;
+        until(run, |state| state.elapsed_seconds > since + 0.5);
+        let before = run.state().hits_recorded;
+        let _refused = run.command(&Command::Resume);
+        until(run, hits_recorded(before + 1000));
+    })
+}
+
+/// A run of whose hits a cut shows some, for a while.
+fn cut_on_request(sections: &str) -> Result<(), String> {
+    steered(sections, |run| {
+        until(run, hits_recorded(1000));
+        let Some(observed) = run.observed() else { return };
+        let cut = NewCut { name: "weak".into(), keep: "energy < 2000".into(), polygon: None };
+        let applied = observed.view.cut(&cut);
+        until(run, |state| state.applied.iter().any(|applied| applied.input > applied.kept));
+        let _refused = applied.and_then(|applied| observed.view.revert(applied.number));
+        let before = run.state().hits_recorded;
+        until(run, hits_recorded(before + 1000));
+    })
+}
+
+/// A run that somebody moves, and stops at the end.
+fn steered(sections: &str, steps: impl FnOnce(&RunHandle) + Send + 'static) -> Result<(), String> {
     let handle = RunHandle::new();
     let held = handle.clone();
-    let pauses = std::thread::spawn(move || {
-        let hits = |least: u64| move |state: &LiveState| state.hits_recorded >= least;
-        until(&held, hits(1000));
-        let _refused = held.command(&Command::Pause);
-        until(&held, |state| state.state == thalweg_run::RunState::Paused);
-        // A board that is not scheduled meanwhile has no pulse that is inhibited: it is given a while.
-        let since = held.state().elapsed_seconds;
-        until(&held, |state| state.elapsed_seconds > since + 0.5);
-        let before = held.state().hits_recorded;
-        let _refused = held.command(&Command::Resume);
-        until(&held, hits(before + 1000));
+    let steers = std::thread::spawn(move || {
+        steps(&held);
         let _refused = held.command(&Command::Stop);
     });
     let (_folder, configuration) = configured(sections, "\"hits\"", "")?;
     let never = AtomicBool::new(false);
     let mut watch = Watch { show: &mut |_| {}, stop: &never, handle };
     let summary = thalweg_run::run(&configuration, LIMIT, &mut watch).map_err(|error| error.to_string())?;
-    pauses.join().map_err(|_| "the pause failed")?;
+    steers.join().map_err(|_| "who moves the run failed")?;
     balances("the run", summary).map(drop)
 }
 
