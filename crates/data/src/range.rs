@@ -30,9 +30,10 @@ impl EventSum {
 
     /// Adds another sum.
     pub fn add(&mut self, other: EventSum) {
-        self.events += other.events;
-        self.fragments += other.fragments;
-        self.bytes += other.bytes;
+        // Sums are also read from files, of which nobody knows what is in them.
+        self.events = self.events.saturating_add(other.events);
+        self.fragments = self.fragments.saturating_add(other.fragments);
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.digest = self.digest.wrapping_add(other.digest);
     }
 
@@ -137,7 +138,7 @@ impl RangeRecord {
             None => joined.push(self),
             Some(other) => {
                 (other.first, other.last) = (other.first.min(self.first), other.last.max(self.last));
-                other.ranges += self.ranges;
+                other.ranges = other.ranges.saturating_add(self.ranges);
                 other.epoch = other.epoch.max(self.epoch);
                 other.sum.add(self.sum);
             }
