@@ -14,6 +14,8 @@ use thalweg_data::{EventSum, RangeFate, RangeRecord, Tally, Unit};
 
 /// Most records of a unit that wait for the thread of the lists.
 const MOST_WAITING: usize = 16_384;
+/// Memory for them: those that wait, those that the thread has in its hands, and those that wait for their batch.
+pub(crate) const RANGES_BYTES: u64 = (3 * MOST_WAITING * size_of::<RangeRecord>()) as u64;
 /// Most event managers that are remembered: the first and the latest.
 const MOST_MANAGERS: usize = 1_000;
 

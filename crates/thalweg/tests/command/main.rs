@@ -37,4 +37,5 @@ mod threads;
 mod units;
 mod units_start;
 mod units_strangers;
+mod units_verify;
 mod words;
