@@ -24,7 +24,7 @@ INSTRUCTIONS = re.compile(r"\btarget_feature\(|\bis_x86_feature_detected!")
 INSTRUCTIONS_PLACE = Path("crates/data/src/wide.rs")
 # Readers ask for what a stage is (`Stage::role`) or for its place in the topology. By its name it is known to itself and to who makes paths.
 STAGES = re.compile(
-    r"\bStage::(?:Trigger|Sender|Wire|Receive|Raw|Unpack|Decode|Order|Cut|Coincide|TimeSlice|Build|Ship|Record)\b"
+    r"\bStage::(?:Trigger|Sender|Wire|Receive|Raw|Unpack|Decode|Order|Cut|Coincide|Spectra|TimeSlice|Build|Ship|Record)\b"
     r"|\buse\b.*\bStage::[*{]"
 )
 STAGES_PLACES = {

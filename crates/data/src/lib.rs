@@ -30,6 +30,7 @@ pub mod memory;
 pub mod message;
 pub mod pool;
 pub mod prefetch;
+pub mod range;
 pub mod refused;
 pub mod ring;
 pub mod room;
@@ -49,6 +50,7 @@ pub use ledger::{Account, Books, Ledger, LossReason, Noted, Quality, Stage, Stag
 pub use memory::{HugePages, Memory};
 pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
+pub use range::{EventSum, RangeFate, RangeRecord};
 pub use refused::{FirstRefused, Refused};
 pub use room::{
     Control, ControlError, Decode, EventSink, Received, Sink, SinkError, Source, SourceError, Split, Unpack,

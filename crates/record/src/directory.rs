@@ -4,7 +4,7 @@
 //!  runs/000042-neutron-gamma-2-boards/
 //!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
 //!      events.arrows  fragments.arrows       or, of each builder unit, events-UNIT.arrows  fragments-UNIT.arrows
-//!      coincidences.arrows   losses.arrows   spectra.json   channels.csv
+//!      coincidences.arrows   losses.arrows   ranges-UNIT.arrows   spectra.json   channels.csv
 //!      ledger.bin   run.json   notes.jsonl
 //! ```
 
@@ -253,16 +253,33 @@ impl RunDirectory {
         self.path.join(format!("raw-{}.arrows", words_of(source_name)))
     }
 
+    /// The file of what became of each range of triggers at a unit.
+    pub fn ranges_of(&self, unit: &str) -> PathBuf {
+        self.path.join(format!("ranges-{}.arrows", words_of(unit)))
+    }
+
     /// All files of raw bytes, by name.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn raw_files(&self) -> Result<Vec<PathBuf>, RecordError> {
-        let is_raw = |path: &PathBuf| {
+        self.files_of(Table::Raw)
+    }
+
+    /// All files of ranges of triggers, by name.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn range_files(&self) -> Result<Vec<PathBuf>, RecordError> {
+        self.files_of(Table::Ranges)
+    }
+
+    fn files_of(&self, table: Table) -> Result<Vec<PathBuf>, RecordError> {
+        let is_of_it = |path: &PathBuf| {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-            Table::of_file_name(&name) == Some(Table::Raw)
+            Table::of_file_name(&name) == Some(table)
         };
-        Ok(self.files()?.into_iter().filter(is_raw).collect())
+        Ok(self.files()?.into_iter().filter(is_of_it).collect())
     }
 
     /// The files of events of one builder; `unit` is its name where there are several.
@@ -378,14 +395,21 @@ impl RunDirectory {
     /// # Errors
     /// When there is no room now.
     pub(crate) fn reserve_losses(&self, sources: usize) -> Result<(), RecordError> {
-        let path = self.table(Table::Losses);
-        self.reserve(&path, LAST_LOSSES_BYTES + sources * LAST_LOSSES_BYTES_OF_SOURCE)
-            .map_err(|cause| RecordError::io(&path, "reserving room", cause))
+        let bytes = LAST_LOSSES_BYTES + sources * LAST_LOSSES_BYTES_OF_SOURCE;
+        self.reserve_rows(&self.table(Table::Losses), bytes)
     }
 
-    /// Gives back the room that was reserved for the last rows of the table `losses`: now they are written.
-    pub(crate) fn release_losses(&self) {
-        let _ = fs::remove_file(self.room_of(&self.table(Table::Losses)));
+    /// Reserves room for the last rows of a table.
+    ///
+    /// # Errors
+    /// When there is none now.
+    pub(crate) fn reserve_rows(&self, table: &Path, bytes: usize) -> Result<(), RecordError> {
+        self.reserve(table, bytes).map_err(|cause| RecordError::io(table, "reserving room", cause))
+    }
+
+    /// Gives back the room that was reserved for the last rows of a table: now they are written.
+    pub(crate) fn release_rows(&self, table: &Path) {
+        let _ = fs::remove_file(self.room_of(table));
     }
 
     fn reserve(&self, path: &Path, bytes: usize) -> std::io::Result<()> {
@@ -398,7 +422,8 @@ impl RunDirectory {
 
     /// Gives back what was reserved and is not needed.
     pub fn release_reserved(&self) {
-        for path in [self.run_record(), self.spectra(), self.table(Table::Losses)] {
+        let ranges = self.range_files().unwrap_or_default();
+        for path in [self.run_record(), self.spectra(), self.table(Table::Losses)].into_iter().chain(ranges) {
             let _ = fs::remove_file(self.room_of(&path));
         }
     }

@@ -206,9 +206,12 @@ impl Cut for HitCut {
             Table::Extras => &self.extra.extras,
             Table::Waveforms => &self.extra.waveforms,
             Table::Statistics => &self.extra.statistics,
-            Table::Raw | Table::Events | Table::Fragments | Table::Coincidences | Table::Losses => {
-                return None;
-            }
+            Table::Raw
+            | Table::Events
+            | Table::Fragments
+            | Table::Coincidences
+            | Table::Losses
+            | Table::Ranges => return None,
         };
         extra.as_ref().filter(|columns| columns.rows() > 0).map(|columns| columns as &dyn Batch)
     }

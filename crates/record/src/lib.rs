@@ -36,6 +36,7 @@ mod loss_list;
 mod loss_row;
 mod missing;
 mod notes;
+mod range_list;
 pub mod raw_writer;
 pub mod read;
 mod removed;
@@ -55,13 +56,16 @@ pub use loss_list::{LossBounds, LossList, MissedTriggers};
 pub use loss_row::{LIST_FULL, LossRow, TriggerRange};
 pub use missing::MissingRows;
 pub use notes::Note;
+pub use range_list::{RangeBounds, RangeList, ReadoutName, UnitNames};
 pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
-    Inspection, NodesReport, RawReplay, RecoverReport, ShippedReport, VerifyReport, check, inspect,
-    raw_sources, recover, verify, verify_nodes,
+    EdgeReport, Inspection, NodesReport, RawReplay, RecoverReport, ShippedReport, VerifyReport, check,
+    inspect, raw_sources, recover, verify, verify_nodes,
 };
 pub use removed::RemovedTables;
 pub use retention::{OldRuns, RemovedRun, Retained};
-pub use run_record::{ChannelsRecord, CoincidenceRecord, CutRecord, RunRecord, RunRecordState, utc_text};
+pub use run_record::{
+    ChannelsRecord, CoincidenceRecord, CutRecord, IdentityRecord, RunRecord, RunRecordState, utc_text,
+};
 pub use settings::{Compression, OnFull, RecordedHits, Retention, Settings, Sync};
 pub use table::Table;

@@ -166,7 +166,7 @@ impl LossList {
         }
         match self.write(&rows) {
             Err(error) if error.is_full() => {
-                directory.release_losses();
+                directory.release_rows(self.file.path());
                 self.write(&rows)?;
             }
             written => written?,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use thalweg_data::ledger::{AccountBook, LossReport, UnitCounts};
@@ -81,6 +81,9 @@ pub struct RunRecord {
     pub channels: BTreeMap<String, ChannelsRecord>,
     /// The configuration as the user wrote it.
     pub configuration: String,
+    /// Of a node of a run with readout and builder units: which run that is. Other runs, and older ones, have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<IdentityRecord>,
     /// What the files hold.
     pub tables: Vec<TableSummary>,
     /// Files beside the tables, such as spectra.
@@ -99,6 +102,58 @@ pub struct RunRecord {
     pub remarks: Vec<String>,
     /// What the room that ran it wants to keep beside: signals of boards, the resolved plan, host facts.
     pub details: BTreeMap<String, serde_json::Value>,
+}
+
+/// Which run a node belongs to. Nodes of one run have the same words and digest, and have heard the same event managers: each of them one
+/// at least that another one has heard, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdentityRecord {
+    /// The run, in words of its operator (`[run] identity`); empty where nobody said.
+    pub run: String,
+    /// Digest of what all nodes are configured with alike, in hexadecimal.
+    pub configuration: String,
+    /// The node; empty where one process hosts all.
+    pub node: String,
+    /// When this node was started, nanoseconds since 1970: another one after each start.
+    pub started_ns: u64,
+    /// The epochs of the event managers that it has heard, ascending: each about the time of its start, nanoseconds since 1970.
+    pub managers: Vec<u64>,
+}
+
+impl IdentityRecord {
+    /// Whether it says to which run the node belongs.
+    pub fn is_known(&self) -> bool {
+        !self.run.is_empty() || !self.managers.is_empty()
+    }
+
+    /// Adds event managers.
+    pub fn add_managers(&mut self, epochs: impl IntoIterator<Item = u64>) {
+        self.managers.extend(epochs);
+        self.managers.sort_unstable();
+        self.managers.dedup();
+    }
+
+    /// Whether both say by themselves that they are of one run.
+    pub fn is_of_run_of(&self, other: &IdentityRecord) -> bool {
+        let is_named = !self.run.is_empty() && self.configuration == other.configuration;
+        is_named && self.run == other.run || self.managers.iter().any(|epoch| other.managers.contains(epoch))
+    }
+
+    /// Whether both are of one start of one node: one directory is a copy of the other.
+    pub fn is_copy_of(&self, other: &IdentityRecord) -> bool {
+        self.started_ns > 0 && (self.started_ns, &self.node) == (other.started_ns, &other.node)
+    }
+}
+
+impl std::fmt::Display for IdentityRecord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.run.is_empty() {
+            return write!(f, "the run \"{}\"", self.run);
+        }
+        let managers = self.managers.iter().map(|epoch| utc_text(UNIX_EPOCH + Duration::from_nanos(*epoch)));
+        write!(f, "the event manager of {}", managers.collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// The channels of one source: `first` to `first + count - 1`.
@@ -428,8 +483,6 @@ fn civil_date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

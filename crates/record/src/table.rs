@@ -33,6 +33,8 @@ pub enum Table {
     Coincidences,
     /// What was lost when, where and why. Every run has it.
     Losses,
+    /// What became of each range of triggers at a readout or builder unit. Every unit has its own.
+    Ranges,
 }
 
 /// What one column holds.
@@ -176,9 +178,25 @@ const LOSSES: [Column; 10] = [
     column("quality", Kind::Text),
 ];
 
+/// The triggers, by whom and under which event manager they were assigned to whom, what became of them, and the events added up.
+const RANGES: [Column; 12] = [
+    column("first", Kind::U64),
+    column("last", Kind::U64),
+    column("ranges", Kind::U64),
+    column("attempt", Kind::U8),
+    column("epoch", Kind::U64),
+    Column { name: "readout", kind: Kind::U16, nullable: true },
+    column("builder", Kind::U16),
+    column("fate", Kind::Text),
+    column("events", Kind::U64),
+    column("fragments", Kind::U64),
+    column("bytes", Kind::U64),
+    column("digest", Kind::U64),
+];
+
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::Hits,
         Table::Extras,
         Table::Waveforms,
@@ -188,6 +206,7 @@ impl Table {
         Table::Fragments,
         Table::Coincidences,
         Table::Losses,
+        Table::Ranges,
     ];
     /// Those that a run of hits may have beside raw bytes, hits before what belongs to them.
     pub const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
@@ -204,6 +223,7 @@ impl Table {
             Table::Fragments => "fragments",
             Table::Coincidences => "coincidences",
             Table::Losses => "losses",
+            Table::Ranges => "ranges",
         }
     }
 
@@ -217,14 +237,15 @@ impl Table {
         format!("{}.arrows", self.word())
     }
 
-    /// The one that a file of this name holds: `hits.arrows`; of several writers `raw-SOURCE.arrows`, `events-UNIT.arrows`.
+    /// The one that a file of this name holds: `hits.arrows`; of several writers `raw-SOURCE.arrows`, `events-UNIT.arrows`,
+    /// `ranges-UNIT.arrows`.
     pub fn of_file_name(name: &str) -> Option<Table> {
         let (word, writer) = match name.strip_suffix(".arrows")?.split_once('-') {
             Some((word, writer)) => (word, Some(writer)),
             None => (name.strip_suffix(".arrows")?, None),
         };
         let table = Table::from_word(word)?;
-        let has_several = matches!(table, Table::Raw | Table::Events | Table::Fragments);
+        let has_several = matches!(table, Table::Raw | Table::Events | Table::Fragments | Table::Ranges);
         (writer.is_none() || has_several).then_some(table)
     }
 
@@ -240,6 +261,7 @@ impl Table {
             Table::Fragments => &FRAGMENTS,
             Table::Coincidences => &COINCIDENCES,
             Table::Losses => &LOSSES,
+            Table::Ranges => &RANGES,
         }
     }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 pub use thalweg_data::ledger::{LossReport, LossTotal, percent_of};
 pub use thalweg_record::{
-    Inspection, NodesReport, RecordError, RecoverReport, RemovedTables, RunDirectory, Table, VerifyReport,
-    recover, verify, verify_nodes,
+    EdgeReport, Inspection, NodesReport, RecordError, RecoverReport, RemovedTables, RunDirectory, Table,
+    VerifyReport, recover, verify, verify_nodes,
 };
 
 /// What the files of a directory take together; 0 of one that is not there.

@@ -10,8 +10,9 @@
 //! the host's policy applies.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use thalweg_data::{Event, Events, LossReason, Mark, Message, Tally, Unit};
+use thalweg_data::{Event, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Tally, Unit};
 
 use super::message::{self, List, Progress, Released, Said};
 use super::part::{self, PartHead, PartWriter};
@@ -34,6 +35,8 @@ struct Duty {
     assignment: Assignment,
     /// Every event below was sent to its builder, over the present connection.
     sent_until: u64,
+    /// Likewise over any connection.
+    ever_sent_until: u64,
     /// This unit does not have it: it was started later.
     lost: bool,
     /// Everything was said about it.
@@ -42,7 +45,8 @@ struct Duty {
 
 impl Duty {
     fn new(assignment: Assignment, lost: bool) -> Duty {
-        Duty { assignment, sent_until: assignment.start, lost, finished: false }
+        let start = assignment.start;
+        Duty { assignment, sent_until: start, ever_sent_until: start, lost, finished: false }
     }
 }
 
@@ -112,6 +116,8 @@ pub struct ReadoutUnit {
     byte_marks: Watermarks,
     tally: Tally,
     refused: Refused,
+    /// What became of each range, until the host takes it; `None` where nobody asks.
+    ranges: Option<Vec<RangeRecord>>,
     /// For a simulation: which events were let go of, and as what they were counted.
     fates: Option<Vec<(u64, Gone)>>,
 }
@@ -146,9 +152,52 @@ impl ReadoutUnit {
             byte_marks: settings.marks(settings.keep_bytes),
             tally: Tally::default(),
             refused: Refused::default(),
+            ranges: None,
             fates: None,
             settings: settings.clone(),
         }
+    }
+
+    /// From here on notes what becomes of each range. The host takes the records after every poll.
+    pub fn keep_ranges(&mut self) {
+        self.ranges = Some(Vec::new());
+    }
+
+    /// The records since they were last taken.
+    pub fn ranges(&mut self) -> &mut Vec<RangeRecord> {
+        self.ranges.get_or_insert_default()
+    }
+
+    /// The unit does nothing more: of what it still keeps for builder units it does not know whether it is on file.
+    pub fn close_ranges(&mut self) {
+        let kept: Vec<Duty> = self.duties.iter().copied().collect();
+        for duty in kept {
+            self.note_range(&duty, duty.start()..duty.end(), RangeFate::Unknown);
+        }
+    }
+
+    /// Notes what became of this unit's events of a range, or of a part of it. To be called while they are kept.
+    fn note_range(&mut self, duty: &Duty, triggers: Range<u64>, fate: RangeFate) {
+        let Some(ranges) = self.ranges.as_mut().filter(|_| !duty.lost && !triggers.is_empty()) else {
+            return;
+        };
+        let sum = self.store.sum(triggers.start, triggers.end);
+        if !sum.is_empty() {
+            let Assignment { builder, attempt, .. } = duty.assignment;
+            let (first, last, readout) = (triggers.start, triggers.end - 1, Some(self.identity.number));
+            let epoch = self.epoch;
+            ranges.push(RangeRecord { first, last, ranges: 1, attempt, epoch, readout, builder, fate, sum });
+        }
+    }
+
+    /// Notes what was sent to a builder unit that does not build the range any more.
+    fn note_replaced(&mut self, duty: &Duty) {
+        self.note_range(duty, duty.start()..duty.ever_sent_until, RangeFate::Replaced);
+    }
+
+    /// The epoch of the last event manager that was heard; 0 if none was.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// From here on notes the fate of every event.
@@ -352,19 +401,18 @@ impl ReadoutUnit {
         // A manager that remembers less than this unit does not bring back what is gone from here.
         let next = if fresh { next } else { next.max(had_until) };
         (self.epoch, self.assigned_until) = (epoch, next);
+        let without_us =
+            |range: &Assignment| range.written && had.get(range.start).is_some_and(|duty| !duty.lost);
+        // One that this unit has heard before names all that was done without it: the rest was done with it.
+        let knows_all = !fresh && epoch == had_epoch;
+        let excluded: Vec<Assignment> = open.iter().filter(without_us).collect();
+        had.iter().for_each(|duty| self.note_what_became_of(duty, &excluded, knows_all));
         let had_it = |trigger: u64| {
             fresh || trigger >= had_until || had.containing(trigger).is_some_and(|duty| !duty.lost)
         };
         let duties = &self.duties;
         let wanted =
             |trigger: u64| trigger >= next || duties.containing(trigger).is_some_and(|duty| !duty.lost);
-        let without_us =
-            |range: &Assignment| range.written && had.get(range.start).is_some_and(|duty| !duty.lost);
-        // One that this unit has heard before names all that was done without it: the rest was done with it.
-        let knows_all = !fresh && epoch == had_epoch;
-        let excluded: Vec<Assignment> = open.iter().filter(without_us).collect();
-        // Of a part that broke off the first triggers are in what was written.
-        let included_until = |range: &Assignment| range.start + u64::from(range.builder);
         let is_included = |trigger: u64| {
             let range = excluded.iter().find(|range| (range.start..range.end()).contains(&trigger));
             range.map(|range| trigger < included_until(range))
@@ -398,6 +446,27 @@ impl ReadoutUnit {
         self.fill_lanes();
     }
 
+    /// Notes what a new state of the manager says of a range that was assigned before: it is another builder unit's now, or done.
+    fn note_what_became_of(&mut self, duty: &Duty, excluded: &[Assignment], knows_all: bool) {
+        if let Some(present) = self.duties.containing(duty.start()) {
+            if !present.assignment.is(duty.assignment) {
+                self.note_replaced(duty);
+            }
+            return;
+        }
+        match excluded.iter().find(|range| range.start == duty.start()) {
+            Some(range) => {
+                let until = included_until(range).min(duty.end());
+                self.note_range(duty, duty.start()..until, RangeFate::Acknowledged);
+                self.note_range(duty, until..duty.end(), RangeFate::Late);
+            }
+            None => {
+                let fate = if knows_all { RangeFate::Acknowledged } else { RangeFate::Unknown };
+                self.note_range(duty, duty.start()..duty.end(), fate);
+            }
+        }
+    }
+
     fn take_work(&mut self, next: u64, ranges: List<'_, Assignment>) {
         let mut covered = 0;
         for assignment in ranges.iter() {
@@ -409,6 +478,7 @@ impl ReadoutUnit {
                 None => !fresh,
             };
             covered += if fresh { u64::from(assignment.length) } else { 0 };
+            known.into_iter().for_each(|duty| self.note_replaced(&duty));
             self.duties.insert(Duty::new(assignment, lost));
             if let Some(lane) = self.lanes.get_mut(usize::from(assignment.builder)) {
                 lane.starts.push_back(assignment.start);
@@ -435,6 +505,8 @@ impl ReadoutUnit {
                 continue;
             }
             let until = duty.start().saturating_add(included.into()).min(duty.end());
+            self.note_range(&duty, duty.start()..until, RangeFate::Acknowledged);
+            self.note_range(&duty, until..duty.end(), RangeFate::Late);
             for (from, until, fate) in [(duty.start(), until, Gone::Out), (until, duty.end(), Gone::Late)] {
                 let released = self.store.release(from, until);
                 let gone = self.store.take_gone();
@@ -529,6 +601,7 @@ impl ReadoutUnit {
         }
         writer.finish(until);
         duty.sent_until = until;
+        duty.ever_sent_until = duty.ever_sent_until.max(until);
         duty.finished = duty.lost || until == end;
     }
 
@@ -599,6 +672,11 @@ impl ReadoutUnit {
             self.tally.set_held(unit, held);
         }
     }
+}
+
+/// Of a range that is done without a unit's part: where what is in it ends. Of a part that broke off the first triggers are in it.
+fn included_until(range: &Assignment) -> u64 {
+    range.start + u64::from(range.builder)
 }
 
 /// Whether every trigger of a range was still there, by the ranges and the limit of before.

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thalweg_data::{Event, Events};
+use thalweg_data::{Event, EventSum, Events};
 
 use super::part;
 
@@ -146,6 +146,15 @@ impl Store {
             .filter(|(_, places)| !places.is_empty())
     }
 
+    /// The events of a range, added up.
+    pub fn sum(&self, start: u64, end: u64) -> EventSum {
+        let mut sum = EventSum::default();
+        for (table, places) in self.each(start, end) {
+            table.events.events[places].iter().for_each(|event| sum.add(sum_of(event)));
+        }
+        sum
+    }
+
     /// Forgets the events of a range; returns how much it was.
     pub fn release(&mut self, start: u64, end: u64) -> Amount {
         let mut released = Amount::default();
@@ -241,6 +250,11 @@ impl Store {
             self.spare.push(table);
         }
     }
+}
+
+/// One event, to be added up.
+pub(super) fn sum_of(event: &Event) -> EventSum {
+    EventSum::of(event.trigger, u64::from(event.fragments), event.bytes)
 }
 
 /// Adds to every trigger number of a batch.

@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::stages::StageRole;
 use super::tally::{ROW, entry};
 use super::words::{LossReason, Noted, Stage, Unit};
 use crate::topology::Topology;
@@ -73,7 +74,7 @@ impl Words {
     /// Those of a file without a description: nothing was noted in its time, and spectra had no counts.
     pub fn legacy() -> Words {
         let reasons: Vec<Option<LossReason>> = LossReason::ALL.iter().copied().map(Some).collect();
-        let stages = Stage::ALL.iter().copied().filter(|stage| *stage != Stage::Spectra).collect();
+        let stages = Stage::ALL.iter().copied().filter(|stage| stage.role() != StageRole::Display).collect();
         Words::by_place(stages, Unit::ALL.to_vec(), &reasons, &[])
     }
 

@@ -26,6 +26,8 @@ pub enum StageRole {
     Slices,
     /// Gives what was built to another unit.
     HandOver,
+    /// Shows to people what has become of the data. Nothing goes on from there.
+    Display,
     /// Keeps on disk what has become of the data.
     Recording,
 }
@@ -83,6 +85,7 @@ impl Stage {
                 StageDescription { advice: &[(LossReason::TooLarge, None, TOO_LARGE)], ..of(StageRole::Work) }
             }
             Stage::Cut | Stage::Coincide | Stage::Added(_) => of(StageRole::Work),
+            Stage::Spectra => of(StageRole::Display),
             Stage::TimeSlice => of(StageRole::Slices),
             Stage::Build => StageDescription {
                 advice: &[(

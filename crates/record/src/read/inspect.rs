@@ -169,7 +169,7 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
         .map(|table| directory.table(*table));
     let of_events = directory.event_files()?.into_iter().flat_map(|files| [files.events, files.fragments]);
     let files = of_hits.chain(of_events).filter(|file| file.exists());
-    for file in files.chain(directory.raw_files()?) {
+    for file in files.chain(directory.range_files()?).chain(directory.raw_files()?) {
         if let Err(error) = look_into(&mut found, &file, first) {
             found.problems.push(error.to_string());
         }

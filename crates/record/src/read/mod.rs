@@ -18,6 +18,7 @@ mod inspect_events;
 mod losses;
 mod merged_events;
 mod payload;
+mod ranges;
 mod raw;
 mod raw_gaps;
 mod recover;
@@ -31,6 +32,7 @@ mod verify_coincidences;
 mod verify_events;
 mod verify_losses;
 mod verify_nodes;
+mod verify_ranges;
 
 pub use coincidences::CoincidencesReader;
 pub use events::{EventsFile, RecordedEvent, RecordedFragment};
@@ -40,6 +42,7 @@ pub use inspect_coincidences::{CoincidenceWords, CoincidencesContent};
 pub use inspect_events::{EventSource, EventWords, EventsContent};
 pub use losses::LossesReader;
 pub use merged_events::MergedEvents;
+pub use ranges::{RangeRows, RangesReader};
 pub use raw::{RawArrival, RawContent, raw_arrivals, raw_sources};
 pub use recover::{RecoverReport, RecoveredTable, recover};
 pub use replay::RawReplay;
@@ -49,6 +52,7 @@ pub use verify_coincidences::CoincidencesReport;
 pub use verify_events::EventsReport;
 pub use verify_losses::LossesReport;
 pub use verify_nodes::{NodesReport, ShippedReport, verify_nodes};
+pub use verify_ranges::EdgeReport;
 
 use std::path::Path;
 

@@ -135,6 +135,9 @@ fn damaged_tables(directory: &RunDirectory) -> Result<Vec<DamagedTable>, RecordE
             tables.push(DamagedTable::of(&file, table)?);
         }
     }
+    for file in directory.range_files()? {
+        tables.push(DamagedTable::of(&file, Table::Ranges)?);
+    }
     for files in directory.event_files()? {
         tables.extend(damaged_events(&files)?);
     }
@@ -273,7 +276,9 @@ impl RecoverReport {
 }
 
 fn remark(report: &RecoverReport) -> String {
-    let is_of_data = |found: &RecoveredTable| found.summary.table != Table::Losses.word();
+    let is_of_data = |found: &RecoveredTable| {
+        ![Table::Losses, Table::Ranges].iter().any(|table| found.summary.table == table.word())
+    };
     if !report.tables.iter().any(is_of_data) && report.removed.is_none() {
         return "recovered: the run ended before its first table".to_owned();
     }

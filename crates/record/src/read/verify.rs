@@ -10,19 +10,20 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::ledger::LossReport;
-use thalweg_data::{Flags, Hit, Ledger, StageRole, Unit};
+use thalweg_data::ledger::{LedgerError, LossReport};
+use thalweg_data::{Books, Flags, Hit, Ledger, StageRole, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
 use super::verify_coincidences::{CoincidenceCheck, CoincidencesReport};
 use super::verify_events::{EventsReport, Triggers, verify_pair};
 use super::verify_losses::{LossesCheck, LossesReport, compare_losses};
+use super::verify_ranges::{EdgeReport, RangeCheck};
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::removed::RemovedTables;
-use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
+use crate::run_record::{IdentityRecord, LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
 /// Most problems that a report lists; the rest is counted.
@@ -59,6 +60,10 @@ pub struct VerifyReport {
     pub coincidences: CoincidencesReport,
     /// The list of losses.
     pub losses: LossesReport,
+    /// Of a node of a run with units: which run it is of, as far as that is known.
+    pub identity: Option<IdentityRecord>,
+    /// What went from each readout unit of it to each builder unit.
+    pub edges: Vec<EdgeReport>,
     /// The books.
     pub ledger: LedgerReport,
 }
@@ -134,19 +139,89 @@ impl VerifyReport {
 /// # Errors
 /// When it is no run's directory. What is wrong inside is in the report.
 pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
-    let directory = RunDirectory::open(path)?;
-    let mut report =
-        VerifyReport { run_directory: directory.path().to_owned(), ok: true, ..VerifyReport::default() };
-    let record = match RunRecord::read(&directory.run_record()) {
-        Ok(record) => Some(record),
-        Err(error) => {
-            report.problem(error.to_string());
-            None
+    let mut ranges = RangeCheck::default();
+    let opened = Verifying::open(path, &mut ranges)?;
+    ranges.complete();
+    let Verified { mut report, .. } = opened.check(&mut ranges)?;
+    ranges.problems_of_files().into_iter().for_each(|words| report.problem(words));
+    let (edges, problems) = ranges.edges();
+    report.edges = edges;
+    problems.into_iter().for_each(|words| report.problem(words));
+    Ok(report)
+}
+
+/// A run's directory that is being checked: its lists of ranges are read, and the rest is not.
+pub(super) struct Verifying {
+    directory: RunDirectory,
+    record: Option<RunRecord>,
+    report: VerifyReport,
+}
+
+/// One that is checked.
+pub(super) struct Verified {
+    pub(super) directory: RunDirectory,
+    pub(super) report: VerifyReport,
+    /// The triggers of its events.
+    pub(super) triggers: Triggers,
+    /// Its books, where they can be read.
+    pub(super) books: Result<Books, LedgerError>,
+}
+
+impl Verifying {
+    /// Opens a directory and reads its lists of ranges.
+    ///
+    /// # Errors
+    /// When it is no run's directory.
+    pub(super) fn open(path: &Path, ranges: &mut RangeCheck) -> Result<Verifying, RecordError> {
+        let directory = RunDirectory::open(path)?;
+        let mut report =
+            VerifyReport { run_directory: directory.path().to_owned(), ok: true, ..VerifyReport::default() };
+        let record = match RunRecord::read(&directory.run_record()) {
+            Ok(record) => Some(record),
+            Err(error) => {
+                report.problem(error.to_string());
+                None
+            }
+        };
+        report.removed = removed(record.as_ref(), &directory)?;
+        report.identity = record.as_ref().and_then(|record| record.identity.clone());
+        let epochs = ranges.enter(&mut report, &directory, record.as_ref())?;
+        // One that was killed had no time to say which event managers it had heard.
+        if !epochs.is_empty() {
+            report.identity.get_or_insert_default().add_managers(epochs);
         }
-    };
-    report.removed = removed(record.as_ref(), &directory)?;
+        Ok(Verifying { directory, record, report })
+    }
+
+    /// Checks everything else; what its tables of events have of each range is in `ranges` then.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub(super) fn check(self, ranges: &mut RangeCheck) -> Result<Verified, RecordError> {
+        let Verifying { directory, record, mut report } = self;
+        let mut triggers = check_tables(&mut report, &directory, record.as_ref(), ranges)?;
+        triggers.compare(&mut report);
+        check_presence(&mut report, record.as_ref());
+        let books = Ledger::read_file(&directory.ledger());
+        if let Some(record) = record {
+            report.state = record.state;
+            compare_tables(&mut report, &record);
+            compare_documents(&mut report, &directory, &record);
+            compare_ledger(&mut report, books.as_ref().ok(), &record);
+        }
+        Ok(Verified { directory, report, triggers, books })
+    }
+}
+
+/// Checks each table but the lists of ranges.
+fn check_tables(
+    report: &mut VerifyReport,
+    directory: &RunDirectory,
+    record: Option<&RunRecord>,
+    ranges: &mut RangeCheck,
+) -> Result<Triggers, RecordError> {
     let is_told = |table: Table| {
-        let missing = record.as_ref().map_or(&[][..], |record| &record.missing);
+        let missing = record.map_or(&[][..], |record| &record.missing);
         missing.iter().any(|missing| missing.table == table.word())
     };
     let extras_are_told = is_told(Table::Extras);
@@ -154,33 +229,31 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     for table in Table::OF_HITS.into_iter().chain([Table::Coincidences, Table::Losses]) {
         let file = directory.table(table);
         if file.exists() {
-            verify_file(&mut report, &file, &mut owners);
+            verify_file(report, &file, &mut owners);
         }
     }
     for file in directory.raw_files()? {
-        verify_file(&mut report, &file, &mut owners);
+        verify_file(report, &file, &mut owners);
     }
     let mut triggers = Triggers::new();
     for files in directory.event_files()? {
-        verify_pair(&mut report, &files, &mut triggers);
+        verify_pair(report, &files, &mut triggers, ranges);
     }
-    triggers.compare(&mut report);
+    Ok(triggers)
+}
+
+/// Whether there is a table, where one must be.
+fn check_presence(report: &mut VerifyReport, record: Option<&RunRecord>) {
+    let is_list = |table: &str| [Table::Losses, Table::Ranges].iter().any(|list| list.word() == table);
     // A node that reads and ships has books and no table.
-    let none_promised = record.as_ref().is_some_and(|record| {
+    let none_promised = record.is_some_and(|record| {
         matches!(record.state, RunRecordState::Stopped | RunRecordState::Recovered)
-            && record.tables.iter().all(|said| said.table == Table::Losses.word())
+            && record.tables.iter().all(|said| is_list(&said.table))
     });
-    let has_data = report.tables.iter().any(|found| found.table != Table::Losses);
+    let has_data = report.tables.iter().any(|found| !is_list(found.table.word()));
     if !has_data && report.ok && !none_promised && report.removed.is_none() {
         report.problem("no table is there");
     }
-    if let Some(record) = record {
-        report.state = record.state;
-        compare_tables(&mut report, &record);
-        compare_documents(&mut report, &directory, &record);
-        compare_ledger(&mut report, &directory, &record);
-    }
-    Ok(report)
 }
 
 /// What the policy on old runs has taken away, as the run's record has it.
@@ -283,7 +356,7 @@ impl TableCheck {
                 super::read_every_column(reader, head)?;
                 self.extras(report, found, reader, head, owners)?;
             }
-            Table::Statistics | Table::Events | Table::Fragments => {
+            Table::Statistics | Table::Events | Table::Fragments | Table::Ranges => {
                 super::read_every_column(reader, head)?;
             }
             Table::Coincidences => self.coincidences.batch(report, &found.file, reader, head)?,
@@ -405,7 +478,7 @@ fn compare_documents(report: &mut VerifyReport, directory: &RunDirectory, record
     }
 }
 
-fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &RunRecord) {
+fn compare_ledger(report: &mut VerifyReport, books: Option<&Books>, record: &RunRecord) {
     let Some(ledger) = &record.ledger else {
         // A killed run may have left none, and `recover` cannot know it.
         if !matches!(record.state, RunRecordState::Running | RunRecordState::Recovered) {
@@ -436,9 +509,7 @@ fn compare_ledger(report: &mut VerifyReport, directory: &RunDirectory, record: &
         let where_not = ledger.discrepancies.join("; ");
         report.problem(format!("the ledger does not close: {where_not}"));
     }
-    if let Ok(books) = Ledger::read_file(&directory.ledger())
-        && LedgerRecord::of(&books).entries != ledger.entries
-    {
+    if books.is_some_and(|books| LedgerRecord::of(books).entries != ledger.entries) {
         report.problem("ledger.bin and run.json hold different books");
     }
     // A killed run's books end up to one batch before its file; `recover` has said so.

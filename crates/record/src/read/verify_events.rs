@@ -14,6 +14,7 @@ use thalweg_data::{Closing, SourceId};
 use super::events::{EventRow, EventRows, FragmentRow, fragment_payloads, fragment_rows, open_table};
 use super::table_reader::{BatchHead, TableReader};
 use super::verify::{TableReport, VerifyReport, check_number, check_rest};
+use super::verify_ranges::RangeCheck;
 use crate::directory::EventFiles;
 use crate::error::RecordError;
 use crate::table::Table;
@@ -42,21 +43,35 @@ pub struct EventsReport {
     pub sources: Vec<[u64; 2]>,
 }
 
-/// Triggers and attempts of all files.
+/// Triggers and attempts of all files, and which boards are missing in each.
 #[derive(Default)]
 pub(super) struct Triggers {
     seen: Vec<(u64, u8)>,
+    missing: Vec<(u64, u8, SourceId)>,
     complete: bool,
 }
 
+/// What several attempts of one trigger have of it together.
+#[derive(Debug, Default)]
+pub(super) struct Joined {
+    /// Triggers, each once.
+    pub(super) events: u64,
+    /// Rows beyond the first of a trigger, of other attempts.
+    pub(super) superseded: u64,
+    /// Rows of one trigger and attempt beyond the first.
+    pub(super) doubled: u64,
+    /// Fragments of each board that are on file more than once, by number.
+    pub(super) repeated: Vec<u64>,
+}
+
 /// A table's file, batch by batch, with what was found.
-struct Walk {
-    reader: TableReader<File>,
-    found: TableReport,
+pub(super) struct Walk {
+    pub(super) reader: TableReader<File>,
+    pub(super) found: TableReport,
 }
 
 impl Walk {
-    fn open(report: &mut VerifyReport, path: &Path, table: Table) -> Option<Walk> {
+    pub(super) fn open(report: &mut VerifyReport, path: &Path, table: Table) -> Option<Walk> {
         match open_table(path, table) {
             Ok(reader) => Some(Walk { reader, found: TableReport::new(table, path) }),
             Err(error) => {
@@ -67,7 +82,7 @@ impl Walk {
     }
 
     /// The next batch whose checksum is right.
-    fn next(&mut self, report: &mut VerifyReport) -> Result<Option<BatchHead>, RecordError> {
+    pub(super) fn next(&mut self, report: &mut VerifyReport) -> Result<Option<BatchHead>, RecordError> {
         let Some(head) = self.reader.next_batch()? else { return Ok(None) };
         self.reader.verify_checksum(&head)?;
         check_number(report, &self.found, &head);
@@ -112,7 +127,12 @@ impl FragmentWalk {
 }
 
 /// Checks one builder's pair of files. Either may be missing where the run did not keep it.
-pub(super) fn verify_pair(report: &mut VerifyReport, files: &EventFiles, triggers: &mut Triggers) {
+pub(super) fn verify_pair(
+    report: &mut VerifyReport,
+    files: &EventFiles,
+    triggers: &mut Triggers,
+    ranges: &mut RangeCheck,
+) {
     let events = files.events.exists().then(|| Walk::open(report, &files.events, Table::Events));
     let fragments = files.fragments.exists().then(|| Walk::open(report, &files.fragments, Table::Fragments));
     if matches!((&events, &fragments), (Some(None), _) | (_, Some(None))) {
@@ -121,7 +141,8 @@ pub(super) fn verify_pair(report: &mut VerifyReport, files: &EventFiles, trigger
     let mut events = events.flatten();
     let mut fragments =
         fragments.flatten().map(|walk| FragmentWalk { walk, rows: Vec::new(), next: 0, taken: 0 });
-    if let Err(error) = compare(report, events.as_mut(), fragments.as_mut(), triggers) {
+    let mut onward = Onward { triggers, builder: ranges.builder_of(files), ranges };
+    if let Err(error) = compare(report, events.as_mut(), fragments.as_mut(), &mut onward) {
         report.problem(format!("{error}; `thalweg recover` keeps what is whole"));
     }
     for walk in events.into_iter().chain(fragments.map(|fragments| fragments.walk)) {
@@ -131,11 +152,19 @@ pub(super) fn verify_pair(report: &mut VerifyReport, files: &EventFiles, trigger
     }
 }
 
+/// Who is told of each event.
+struct Onward<'r> {
+    triggers: &'r mut Triggers,
+    ranges: &'r mut RangeCheck,
+    /// The builder unit that wrote it, of a run whose units have noted ranges.
+    builder: Option<u16>,
+}
+
 fn compare(
     report: &mut VerifyReport,
     events: Option<&mut Walk>,
     mut fragments: Option<&mut FragmentWalk>,
-    triggers: &mut Triggers,
+    onward: &mut Onward<'_>,
 ) -> Result<(), RecordError> {
     let has_events = events.is_some();
     if let Some(walk) = events {
@@ -146,9 +175,12 @@ fn compare(
             for row in &batch.rows {
                 let check = EventCheck { file: walk.found.file.clone(), row, missing: batch.missing_of(row) };
                 check.alone(report, ordered, &mut last);
-                triggers.add(row);
+                onward.triggers.add(row, check.missing);
                 if let Some(fragments) = &mut fragments {
-                    check.fragments(report, fragments)?;
+                    check.fragments(report, fragments, onward)?;
+                }
+                if let Some(builder) = onward.builder {
+                    onward.ranges.event(builder, (row.trigger, row.attempt), row.fragments, row.bytes);
                 }
             }
         }
@@ -199,7 +231,12 @@ impl EventCheck<'_> {
         }
     }
 
-    fn fragments(&self, report: &mut VerifyReport, fragments: &mut FragmentWalk) -> Result<(), RecordError> {
+    fn fragments(
+        &self,
+        report: &mut VerifyReport,
+        fragments: &mut FragmentWalk,
+        onward: &mut Onward<'_>,
+    ) -> Result<(), RecordError> {
         if self.row.first_fragment != fragments.taken {
             let (said, found) = (self.row.first_fragment, fragments.taken);
             self.problem(report, &format!("its fragments begin in row {said}, and row {found} is next"));
@@ -223,6 +260,9 @@ impl EventCheck<'_> {
             }
             last = Some(row.source);
             bytes += row.view.length() as u64;
+            if onward.builder.is_some() {
+                onward.ranges.fragment(row.source, row.view.length() as u64);
+            }
         }
         if bytes != self.row.bytes {
             let said = self.row.bytes;
@@ -234,19 +274,65 @@ impl EventCheck<'_> {
 
 impl Triggers {
     pub(super) fn new() -> Triggers {
-        Triggers { seen: Vec::new(), complete: true }
+        Triggers { complete: true, ..Triggers::default() }
     }
 
-    fn add(&mut self, row: &EventRow) {
-        if self.seen.len() < MOST_TRIGGERS {
+    fn add(&mut self, row: &EventRow, missing: &[SourceId]) {
+        if self.seen.len() < MOST_TRIGGERS && self.missing.len() < MOST_TRIGGERS {
             self.seen.push((row.trigger, row.attempt));
+            self.missing.extend(missing.iter().map(|source| (row.trigger, row.attempt, *source)));
         } else {
             self.complete = false;
         }
     }
 
+    /// Adds those of another directory.
+    pub(super) fn append(&mut self, mut other: Triggers) {
+        self.complete &= other.complete && self.seen.len() + other.seen.len() <= MOST_TRIGGERS;
+        if self.complete {
+            self.seen.append(&mut other.seen);
+            self.missing.append(&mut other.missing);
+        }
+    }
+
+    /// Joins the attempts of each trigger, of which these boards may have fragments; `None` when there are too many triggers.
+    pub(super) fn join(mut self, boards: usize) -> Option<Joined> {
+        if !self.complete {
+            return None;
+        }
+        self.seen.sort_unstable();
+        self.missing.sort_unstable();
+        let mut joined = Joined { repeated: vec![0; boards], ..Joined::default() };
+        for rows in self.seen.chunk_by(|one, next| one.0 == next.0) {
+            joined.events += 1;
+            let doubled = rows.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64;
+            joined.doubled += doubled;
+            joined.superseded += rows.len() as u64 - 1 - doubled;
+            if rows.len() > 1 {
+                self.count_repeated(rows, &mut joined.repeated);
+            }
+        }
+        Some(joined)
+    }
+
+    /// Counts, of each board, in how many rows beyond the first its fragment is. In rows that stand twice alike it is missing twice.
+    fn count_repeated(&self, rows: &[(u64, u8)], repeated: &mut [u64]) {
+        let trigger = rows[0].0;
+        let start = self.missing.partition_point(|(of, ..)| *of < trigger);
+        let missing = self.missing[start..].iter().take_while(|(of, ..)| *of == trigger);
+        let mut present = vec![rows.len() as u64; repeated.len()];
+        for (.., source) in missing {
+            if let Some(present) = present.get_mut(source.index()) {
+                *present = present.saturating_sub(1);
+            }
+        }
+        for (repeated, present) in repeated.iter_mut().zip(present) {
+            *repeated += present.saturating_sub(1);
+        }
+    }
+
     /// Holds the triggers of all files against each other.
-    pub(super) fn compare(mut self, report: &mut VerifyReport) {
+    pub(super) fn compare(&mut self, report: &mut VerifyReport) {
         if !self.complete {
             return;
         }

@@ -1,26 +1,29 @@
 //! Whether the nodes of one run are together what they say: what readout units gave away is on file at builder units, on whatever host.
 //!
 //! ```text
-//!  ledgers of the nodes ─► each readout unit: acknowledged ┐
-//!  event files of all  ──► triggers, fragments by board    ┴─► acknowledged ≤ on file ≤ acknowledged + of unknown fate
+//!  identities of the nodes ────► one run, each node once
+//!  lists of ranges ────────────► each connection: acknowledged = on file, on file ≤ sent (`verify_ranges`)
+//!  ledgers of the nodes ───────► each readout unit: acknowledged ┐
+//!  tables of events of all ────► fragments by board ─────────────┴─► acknowledged ≤ on file ≤ acknowledged + of unknown fate
 //! ```
 //! A node that was killed and started again has two directories; both belong to the run. Its books end where they were last written, so
-//! what is on file may be more than they know, and is never less.
+//! what is on file may be more than they know, and is never less. Each directory is opened, and each table read, once.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 use thalweg_data::ledger::{AccountBook, Books};
 use thalweg_data::topology::{ControlKind, SubjectKind, Topology};
-use thalweg_data::{Ledger, LossReason, SourceId, StageRole, Unit};
+use thalweg_data::{LossReason, SourceId, StageRole, Unit};
 
-use super::events::RecordedEvent;
-use super::merged_events::MergedEvents;
-use super::verify::{VerifyReport, verify};
-use crate::directory::{EventFiles, RunDirectory};
+use super::verify::{Verified, VerifyReport, Verifying};
+use super::verify_events::Triggers;
+use super::verify_ranges::{EdgeReport, RangeCheck};
+use crate::directory::EventFiles;
 use crate::error::RecordError;
-use crate::run_record::RunRecordState;
+use crate::run_record::{IdentityRecord, RunRecordState};
 
 /// What [`verify_nodes`] found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -29,6 +32,8 @@ pub struct NodesReport {
     pub ok: bool,
     /// What is wrong between them, in words.
     pub problems: Vec<String>,
+    /// What is not known of them, in words.
+    pub remarks: Vec<String>,
     /// Each node for itself.
     pub nodes: Vec<VerifyReport>,
     /// Events on file, at whichever builder unit and however often; not known where one keeps no table of events.
@@ -37,6 +42,8 @@ pub struct NodesReport {
     pub superseded: u64,
     /// What became of the fragments of each readout unit.
     pub units: Vec<ShippedReport>,
+    /// What went from each readout unit to each builder unit, range by range. Older recordings do not say.
+    pub edges: Vec<EdgeReport>,
 }
 
 /// The fragments of one readout unit.
@@ -60,7 +67,7 @@ pub struct ShippedReport {
 struct Node {
     path: PathBuf,
     books: Books,
-    topology: Topology,
+    topology: Arc<Topology>,
     is_cut_short: bool,
 }
 
@@ -70,41 +77,87 @@ struct Node {
 /// When one is no run's directory. What is wrong inside is in the report.
 pub fn verify_nodes(paths: &[PathBuf]) -> Result<NodesReport, RecordError> {
     let mut report = NodesReport { ok: true, ..NodesReport::default() };
-    let (mut nodes, mut files): (Vec<Node>, Vec<EventFiles>) = (Vec::new(), Vec::new());
-    let mut named = BTreeSet::new();
-    for path in paths {
-        if !named.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
-            report.problem(format!("{} is named twice", path.display()));
-            continue;
-        }
-        let found = verify(path)?;
-        report.ok &= found.ok;
-        let directory = RunDirectory::open(path)?;
-        match node(&directory, &found) {
-            Ok(node) => nodes.push(node),
-            Err(words) => report.problem(format!("{}: {words}", path.display())),
-        }
-        files.extend(directory.event_files()?);
-        report.nodes.push(found);
+    let mut ranges = RangeCheck::default();
+    let mut opened = Vec::new();
+    for path in once_each(paths, &mut report) {
+        opened.push(Verifying::open(path, &mut ranges)?);
     }
-    if check_nodes(&mut report, &nodes) {
-        let boards = count_on_file(&mut report, &files)?;
+    ranges.complete();
+    let (mut nodes, mut files): (Vec<Node>, Vec<EventFiles>) = (Vec::new(), Vec::new());
+    let mut triggers = Triggers::new();
+    for opened in opened {
+        let verified = opened.check(&mut ranges)?;
+        files.extend(verified.directory.event_files()?);
+        triggers.append(report.take(verified, &mut nodes));
+    }
+    ranges.problems_of_files().into_iter().for_each(|words| report.problem(words));
+    if check_runs(&mut report) && check_nodes(&mut report, &nodes) {
+        let boards = count_on_file(&mut report, &files, triggers, nodes[0].topology.subjects.len());
         compare(&mut report, &nodes, boards.as_deref());
+        let (edges, problems) = ranges.edges();
+        report.edges = edges;
+        problems.into_iter().for_each(|words| report.problem(words));
     }
     Ok(report)
 }
 
-fn node(directory: &RunDirectory, found: &VerifyReport) -> Result<Node, String> {
-    let books = Ledger::read_file(&directory.ledger()).map_err(|error| error.to_string())?;
-    let topology = books.topology.clone().ok_or("its books are of a time before they knew who feeds whom")?;
-    if !topology.subjects.iter().any(|subject| subject.kind == SubjectKind::Unit) {
-        return Err("it is no node of a run with units; verify it alone".to_owned());
+/// The directories, each once, whatever it is called.
+fn once_each<'p>(paths: &'p [PathBuf], report: &mut NodesReport) -> Vec<&'p Path> {
+    let mut named = BTreeSet::new();
+    let mut once = Vec::new();
+    for path in paths {
+        match named.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+            true => once.push(path.as_path()),
+            false => report.problem(format!("{} is named twice", path.display())),
+        }
     }
-    let is_cut_short = found.state != RunRecordState::Stopped;
-    Ok(Node { path: directory.path().to_owned(), books, topology: topology.as_ref().clone(), is_cut_short })
+    once
 }
 
-/// Whether these are nodes of one run, and every node that counts is among them.
+/// Whether the directories are of one run, as far as they say, and none of them is a copy of another one.
+fn check_runs(report: &mut NodesReport) -> bool {
+    let mut problems = Vec::new();
+    let all: Vec<(&Path, Option<&IdentityRecord>)> =
+        report.nodes.iter().map(|node| (node.run_directory.as_path(), node.identity.as_ref())).collect();
+    for (place, (path, identity)) in all.iter().enumerate() {
+        let is_copy = |other: &&(&Path, Option<&IdentityRecord>)| {
+            identity.zip(other.1).is_some_and(|(one, other)| one.is_copy_of(other))
+        };
+        if let Some((first, _)) = all[..place].iter().find(is_copy) {
+            let (first, path) = (first.display(), path.display());
+            problems.push(format!("{path} is a copy of {first}; name one of them"));
+        }
+    }
+    let known = |(path, identity): &(&'_ Path, Option<&IdentityRecord>)| {
+        identity.filter(|identity| identity.is_known()).map(|identity| (path.to_path_buf(), identity.clone()))
+    };
+    let mut apart: Vec<(PathBuf, IdentityRecord)> = all.iter().filter_map(known).collect();
+    let unknown = all.iter().filter(|node| known(node).is_none());
+    let unknown: Vec<String> = unknown.map(|(path, _)| path.display().to_string()).collect();
+    // One is of the run of the first if it has an event manager in common with any that is.
+    if !apart.is_empty() {
+        let (first, run) = apart.remove(0);
+        let mut run = run;
+        while let Some(place) = apart.iter().position(|(_, other)| run.is_of_run_of(other)) {
+            run.add_managers(apart.remove(place).1.managers);
+        }
+        for (path, other) in &apart {
+            let (first, path) = (first.display(), path.display());
+            problems.push(format!("{first} is of {run}, and {path} of {other}: name the nodes of one run"));
+        }
+    }
+    if !unknown.is_empty() {
+        report.remarks.push(format!(
+            "not known of which run these are, so that nodes of another run of this configuration would not be noticed: {}",
+            unknown.join(", ")
+        ));
+    }
+    let are_of_one = problems.is_empty();
+    problems.into_iter().for_each(|words| report.problem(words));
+    are_of_one
+}
+
+/// Whether these are nodes of one configuration, and every node that counts is among them.
 fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
     let Some(first) = nodes.first() else { return false };
     for other in &nodes[1..] {
@@ -122,8 +175,10 @@ fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
     let units = units.filter(|(_, subject)| subject.kind == SubjectKind::Unit && !manages(&subject.name));
     for (number, unit) in units {
         let number = SourceId(number as u16);
-        let is_there = |node: &Node| node.books.accounts.iter().any(|account| account.source == number);
-        if !nodes.iter().any(is_there) {
+        if !nodes
+            .iter()
+            .any(|node| node.counts(StageRole::HandOver, number) || node.counts(StageRole::Work, number))
+        {
             let name = &unit.name;
             report.problem(format!(
                 "\"{name}\" is in none of these directories; name that of its node, too, for nothing is known of its part"
@@ -133,36 +188,43 @@ fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
     report.problems.is_empty()
 }
 
-/// Counts events, and the fragments of each board; `None` where these are not all on file.
-fn count_on_file(report: &mut NodesReport, files: &[EventFiles]) -> Result<Option<Vec<u64>>, RecordError> {
+/// Counts events, and the fragments of each board, each once; `None` where these are not all on file.
+fn count_on_file(
+    report: &mut NodesReport,
+    files: &[EventFiles],
+    triggers: Triggers,
+    boards: usize,
+) -> Option<Vec<u64>> {
     let is_gone = report.nodes.iter().any(|node| node.removed.is_some());
     if is_gone || files.is_empty() || files.iter().any(|pair| !pair.events.exists()) {
-        return Ok(None);
+        return None;
     }
-    let mut merged = MergedEvents::open(files)?;
-    (report.events, report.superseded) = (Some(merged.count()), merged.superseded());
-    let doubled = merged.doubled();
-    if doubled > 0 {
-        report.problem(format!("{doubled} events are on file twice with one attempt"));
+    let joined = triggers.join(boards)?;
+    (report.events, report.superseded) = (Some(joined.events), joined.superseded);
+    if joined.doubled > 0 {
+        report.problem(format!("{} events are on file twice with one attempt", joined.doubled));
     }
     if files.iter().any(|pair| !pair.fragments.exists()) {
-        return Ok(None);
+        return None;
     }
-    let (mut boards, mut event) = (Vec::new(), RecordedEvent::default());
-    while merged.next_event(&mut event)? {
-        for fragment in &event.fragments {
-            let board = fragment.source.index();
-            boards.resize(boards.len().max(board + 1), 0);
-            boards[board] += 1;
-        }
-    }
-    Ok(Some(boards))
+    let on_file = |board: usize| -> u64 {
+        let rows = report.nodes.iter().filter_map(|node| node.events.sources.get(board));
+        rows.map(|[fragments, _]| *fragments).sum()
+    };
+    Some(
+        joined
+            .repeated
+            .iter()
+            .enumerate()
+            .map(|(board, again)| on_file(board).saturating_sub(*again))
+            .collect(),
+    )
 }
 
 /// Holds what was acknowledged to each readout unit against what is on file.
 fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
-    let shipping: BTreeSet<SourceId> = nodes.iter().flat_map(|node| node.shipping()).collect();
-    for unit in shipping {
+    let subjects = (0..nodes[0].topology.subjects.len()).map(|number| SourceId(number as u16));
+    for unit in subjects.filter(|unit| nodes.iter().any(|node| node.counts(StageRole::HandOver, *unit))) {
         let mut shipped = ShippedReport::default();
         let mut own: BTreeSet<SourceId> = BTreeSet::new();
         for node in nodes {
@@ -195,6 +257,28 @@ impl NodesReport {
         self.problems.push(words);
         self.ok = false;
     }
+
+    /// Takes what was found in a directory; gives the triggers of its events.
+    fn take(&mut self, verified: Verified, nodes: &mut Vec<Node>) -> Triggers {
+        let Verified { directory, report, triggers, books } = verified;
+        self.ok &= report.ok;
+        let books = books.map_err(|error| error.to_string());
+        match books.and_then(|books| node(directory.path(), books, report.state)) {
+            Ok(node) => nodes.push(node),
+            Err(words) => self.problem(format!("{}: {words}", directory.path().display())),
+        }
+        self.nodes.push(report);
+        triggers
+    }
+}
+
+fn node(path: &Path, books: Books, state: RunRecordState) -> Result<Node, String> {
+    let topology = books.topology.clone().ok_or("its books are of a time before they knew who feeds whom")?;
+    if !topology.subjects.iter().any(|subject| subject.kind == SubjectKind::Unit) {
+        return Err("it is no node of a run with units; verify it alone".to_owned());
+    }
+    let is_cut_short = state != RunRecordState::Stopped;
+    Ok(Node { path: path.to_owned(), books, topology, is_cut_short })
 }
 
 impl ShippedReport {
@@ -208,9 +292,9 @@ impl ShippedReport {
 }
 
 impl Node {
-    /// The readout units of which this node has books.
-    fn shipping(&self) -> impl Iterator<Item = SourceId> {
-        self.books.at(StageRole::HandOver).map(|account| account.source)
+    /// Whether this node has an account of a unit at the stage that does this.
+    fn counts(&self, role: StageRole, unit: SourceId) -> bool {
+        self.books.account_at(role, unit).is_some()
     }
 
     /// The boards of a readout unit: those of which the builder in front of its way out counts fragments.

@@ -6,6 +6,7 @@ use crate::example_coincidences;
 use crate::example_events;
 use crate::example_losses::Losing;
 use crate::example_run::{folder, write_run};
+use crate::ranges;
 use proptest::prelude::*;
 use thalweg_record::{Compression, LossBounds, Settings, Table, check};
 
@@ -29,6 +30,7 @@ fn examples() -> &'static [Vec<u8>] {
                 losing.take(second);
             });
             files.push(std::fs::read(losing.run.table(Table::Losses)).expect("a file"));
+            files.push(ranges::example(folder.path(), "ru-left"));
             let events: Vec<_> = (0..12).map(example_events::planned).collect();
             let settings = Settings { compression, batch_bytes: 400, ..Settings::default() };
             let mut blocks = example_events::Blocks::new(false, 1);
@@ -51,7 +53,7 @@ proptest! {
 
     #[test]
     fn damage_never_panics(
-        example in 0usize..24,
+        example in 0usize..27,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
         cuts in any::<bool>(),

@@ -14,10 +14,11 @@ use thalweg_data::ring::Downstream;
 use thalweg_data::{Control, Events, LossReason, SourceId, Stage, StageRole, Tally, Unit};
 use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
 use thalweg_record::EventWriter;
+use thalweg_record::ipc::file::TableSummary;
 
 use super::event_readers::Reading;
 use super::leading::Leading;
-use super::unit_threads::UnitThreads;
+use super::unit_threads::{UnitThreads, UnitsTaken};
 use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::open::Origin;
@@ -67,6 +68,9 @@ pub(super) struct EventsTaken {
     look: BuildLook,
     /// The accounts of those that built the events that were recorded.
     builders: Vec<SourceId>,
+    /// The lists of ranges of units, and the epochs of the event managers that these have heard.
+    pub(super) ranges: Vec<TableSummary>,
+    pub(super) managers: Vec<u64>,
 }
 
 impl EventPath {
@@ -190,10 +194,11 @@ impl EventPath {
         for reader in self.readers {
             joined(reader, site.signals);
         }
-        let (sinks, builders) = match self.recording {
+        let UnitsTaken { sinks, accounts: builders, ranges, managers } = match self.recording {
             Recording::Here(recorder) => {
                 let recorder = joined(recorder, site.signals);
-                (recorder.map(|recorder| recorder.sink).into_iter().collect(), vec![self.events])
+                let sinks = recorder.map(|recorder| recorder.sink).into_iter().collect();
+                UnitsTaken { sinks, accounts: vec![self.events], ..UnitsTaken::default() }
             }
             Recording::Units(units) => units.finish(site),
         };
@@ -205,7 +210,8 @@ impl EventPath {
             close_sender_books(site, (self.events, &builders), &totals, &sources);
             totals
         });
-        EventsTaken { sinks, emulated, busy_ns: self.busy_ns, look: self.gauges.latest(), builders }
+        let look = self.gauges.latest();
+        EventsTaken { sinks, emulated, busy_ns: self.busy_ns, look, builders, ranges, managers }
     }
 }
 
@@ -283,7 +289,8 @@ impl EventsTaken {
         events: SourceId,
     ) -> EventsTaken {
         let sinks = recorder.map(|recorder| recorder.sink).into_iter().collect();
-        EventsTaken { sinks, emulated: None, busy_ns: 0, look, builders: vec![events] }
+        let (ranges, managers) = Default::default();
+        EventsTaken { sinks, emulated: None, busy_ns: 0, look, builders: vec![events], ranges, managers }
     }
 
     /// What the trigger has counted, where it was emulated here.

@@ -339,25 +339,17 @@ fn start_threads(
         let (lanes, workers, outlets) =
             lanes(source.decoders, settings.head.workers, (lane_batches, HITS_PER_BATCH));
         site.claims.pools(&settings.head.name, 1, (source.pool.block_count(), source.pool.block_size()));
-        let of_it = |stage: &str| format!("{stage} {}", settings.head.name);
         let waits = site.waits_in_a_pause(settings);
         // An emulated board takes no hits in a pause: what still comes from it belongs to the run.
         let drains = !waits && settings.endpoint.url.scheme() != "emulate";
         inlets.push(Inlet::new(
             (outlets, drains),
-            site.account(&of_it("decode"), id),
+            site.account(&format!("decode {}", settings.head.name), id),
             site.account("order hits", id),
             site.account("record hits", id),
         ));
         let stream = source.source.is_stream();
-        let received = if stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
-        let unpacked: Vec<Unit> = received.iter().copied().chain([Unit::Frames]).collect();
-        let wire = !source.wire_units.is_empty();
-        let accounts = ReaderAccounts {
-            receive: site.account_of(&of_it("receive"), id, received),
-            unpack: site.account_of(&of_it("unpack"), id, &unpacked),
-            wire: wire.then(|| site.account_of(&of_it("wire"), id, source.wire_units)),
-        };
+        let accounts = reader_accounts(site, (id, &settings.head.name), stream, source.wire_units);
         let block_bytes = source.pool.block_size() as u64;
         let name = settings.head.name.clone();
         let reader = Reader {
@@ -390,6 +382,23 @@ fn start_threads(
         handles.push(site.spawn(&name, move |signals| reader.run(signals))?);
     }
     Ok((handles, collector))
+}
+
+/// The accounts of a source's reading thread: a stream has no datagrams to count.
+fn reader_accounts(
+    site: &Site<'_>,
+    (id, name): (SourceId, &str),
+    stream: bool,
+    wire_units: &[Unit],
+) -> ReaderAccounts {
+    let received = if stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
+    let unpacked: Vec<Unit> = received.iter().copied().chain([Unit::Frames]).collect();
+    let account = |stage: &str, units: &[Unit]| site.account_of(&format!("{stage} {name}"), id, units);
+    ReaderAccounts {
+        receive: account("receive", received),
+        unpack: account("unpack", &unpacked),
+        wire: (!wire_units.is_empty()).then(|| account("wire", wire_units)),
+    }
 }
 
 /// Batches of each lane from a source to time order.

@@ -11,6 +11,7 @@ mod hits;
 pub(crate) mod leading;
 mod loss_list;
 mod paths;
+mod range_lists;
 mod raw;
 mod unit_threads;
 
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
@@ -46,12 +47,13 @@ use crate::supervise::{
     BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, RunHandle,
     SnapshotAudit, SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
 };
-use crate::units::busy_told;
+use crate::units::{busy_told, identity_record};
 use claims::Claims;
 pub(crate) use events::spread_us;
 pub(crate) use loss_list::NAME as LOSSES;
 use loss_list::{ListedLosses, LossKeeper};
 use paths::Paths;
+pub(crate) use range_lists::NAME as RANGES;
 pub(crate) use raw::RAW_BATCHES;
 use raw::RawLinks;
 
@@ -135,6 +137,8 @@ struct Site<'c> {
     /// Where readers show what was refused first.
     refused: &'c Arc<RefusedGauges>,
     clock: RunClock,
+    /// When this process began the run, nanoseconds since 1970.
+    started_ns: u64,
     placement: &'c Placement,
     /// What is taken of what the topology declares.
     claims: Claims,
@@ -247,6 +251,13 @@ impl Files {
         LossKeeper::start(site, &self.record.sources, build)
     }
 
+    /// Notes the event managers that were heard.
+    fn heard(&mut self, managers: &[u64]) {
+        if let Some(identity) = &mut self.record.identity {
+            identity.add_managers(managers.iter().copied());
+        }
+    }
+
     /// Keeps the spectra, and what cuts and coincidence did.
     fn keep(&mut self, observed: &Observed) -> Result<(), RecordError> {
         let report = observed.report();
@@ -324,6 +335,10 @@ impl Files {
     }
 }
 
+fn nanoseconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
 /// Enters what went wrong when the run had ended already.
 fn fail(summary: &mut Summary, error: &RecordError) {
     tracing::error!("{error}");
@@ -351,8 +366,15 @@ fn take_data(
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
+    let started_ns = nanoseconds_since_1970();
+    let identity = match origin {
+        Origin::Configured => identity_record(configuration, &planned.roster, started_ns)?,
+        // What was recorded by units is built without them again.
+        Origin::Recorded(_) => None,
+    };
     let mut record = RunRecord {
         comment,
+        identity,
         channels: channels_of(configuration),
         ..RunRecord::start(&directory, title, &configuration.text, &planned.roster.names)
     };
@@ -364,7 +386,7 @@ fn take_data(
     let result = files
         .keep_channels(configuration)
         .and_then(|()| files.reserve_record(planned.roster.names.len()))
-        .and_then(|()| take_data_into(configuration, origin, planned, end, watch, &mut files));
+        .and_then(|()| take_data_into(configuration, origin, (planned, started_ns), end, watch, &mut files));
     if let Err(error) = &result {
         watch.handle.publish(LiveState {
             state: RunState::Failed,
@@ -385,7 +407,7 @@ fn take_data(
 fn take_data_into(
     configuration: &Configuration,
     origin: &Origin,
-    Planned { roster, placement, topology }: Planned,
+    (Planned { roster, placement, topology }, started_ns): (Planned, u64),
     end: EndWhen,
     watch: &mut Watch<'_>,
     files: &mut Files,
@@ -406,6 +428,7 @@ fn take_data_into(
         busy: &busy,
         refused: &refused,
         clock,
+        started_ns,
         placement: &placement,
         claims: Claims::of(ledger.topology().cloned().unwrap_or_default()),
     };
@@ -431,6 +454,7 @@ fn take_data_into(
         refused: watched.refused.all(),
         observed: watch.handle.observed().cloned(),
     };
+    files.heard(taken.managers());
     let listed = loss_list.finish(&outcome.books, &signals);
     let mut summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());

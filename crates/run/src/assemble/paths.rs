@@ -140,6 +140,11 @@ impl Taken {
         self.events.as_ref()?.trigger()
     }
 
+    /// The epochs of the event managers that units of this process have heard.
+    pub(super) fn managers(&self) -> &[u64] {
+        self.events.as_ref().map_or(&[], |events| &events.managers)
+    }
+
     /// What is said of the events.
     pub(super) fn events_summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> Option<EventSummary> {
         self.events.as_ref().map(|events| events.summary(site, elapsed_seconds))
@@ -153,6 +158,7 @@ impl Taken {
         let process = self.hits.iter().filter_map(|hits| hits.process.as_ref());
         let tables = tables.chain(process.flat_map(Process::summaries));
         let tables = tables.chain(sinks.flat_map(|sink| sink.summaries()));
+        let tables = tables.chain(self.events.iter().flat_map(|events| events.ranges.iter().cloned()));
         tables.chain(self.raw.iter().flat_map(|raw| raw.writer.summaries())).collect()
     }
 }

@@ -7,25 +7,27 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::ring::{Upstream, circuit};
 use thalweg_data::{EventSink, Events, Pool, SourceId, Tally};
-use thalweg_record::EventWriter;
+use thalweg_record::ipc::file::TableSummary;
+use thalweg_record::{EventWriter, ReadoutName, UnitNames};
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
 
 use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
+use super::range_lists::RangeKeeper;
 use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::pipeline::Ledgered;
 use crate::supervise::BuildGauges;
 use crate::units::{
     BLOCK_BYTES, BuilderFiles, BuilderWork, Door, Filed, FirstWord, GATE_BLOCKS, GateWork, Given,
-    ManagerWork, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, files_of, gate, has_emulated,
-    identity, on_file, run_number, shared_key,
+    HeardManager, ManagerWork, Managers, RangeNotes, Readout, ReadoutWork, TRIGGER, UnitHost, UnitPlan,
+    UnitSettings, files_of, gate, has_emulated, identity, recall, run_number, shared_key,
 };
 
 /// How long units may take to come to their end once the readers have.
@@ -40,8 +42,25 @@ pub(super) struct UnitThreads {
     others: Vec<JoinHandle<()>>,
     /// The accounts of the builder units.
     accounts: Vec<SourceId>,
+    /// What became of each range at each unit.
+    ranges: RangeKeeper,
+    /// The event managers that were heard here.
+    managers: Arc<Managers>,
     /// Set when the event manager lets the triggers come for the first time; `None` where the trigger is not told from here.
     pub(super) may_begin: Option<Arc<AtomicBool>>,
+}
+
+/// What units leave when they have ended.
+#[derive(Default)]
+pub(super) struct UnitsTaken {
+    /// What builder units have recorded.
+    pub(super) sinks: Vec<EventWriter>,
+    /// The accounts of those.
+    pub(super) accounts: Vec<SourceId>,
+    /// The lists of ranges.
+    pub(super) ranges: Vec<TableSummary>,
+    /// The epochs of the event managers that were heard.
+    pub(super) managers: Vec<u64>,
 }
 
 /// A builder unit and its files.
@@ -56,7 +75,6 @@ struct BuilderThreads {
 struct Starting<'s> {
     site: &'s Site<'s>,
     plan: Arc<UnitPlan>,
-    incarnation: u64,
     identity: RunIdentity,
     key: Option<SharedKey>,
     run: u32,
@@ -75,12 +93,10 @@ impl UnitThreads {
         leading: &mut Leading,
     ) -> Result<(Vec<StartedReader>, UnitThreads), RunError> {
         site.configuration.unit_rules.check()?;
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let incarnation = since_epoch.as_nanos() as u64;
         let identity = identity(site.configuration, site.roster, &plan);
         let run = run_number(&identity.run);
         let key = shared_key(site.configuration)?;
-        let starting = Starting { site, plan: Arc::new(plan), incarnation, identity, key, run };
+        let starting = Starting { site, plan: Arc::new(plan), identity, key, run };
         let plan = starting.plan.clone();
         let here = |unit: &UnitSettings| site.configuration.hosts(unit);
         let mut units = UnitThreads {
@@ -88,6 +104,8 @@ impl UnitThreads {
             builders: Vec::new(),
             others: Vec::new(),
             accounts: Vec::new(),
+            ranges: RangeKeeper::default(),
+            managers: Arc::default(),
             may_begin: None,
         };
         let readouts: Vec<usize> =
@@ -96,15 +114,17 @@ impl UnitThreads {
             (0..plan.builders.len()).filter(|number| here(&plan.builders[*number])).collect();
         site.signals.expect_units(readouts.len(), builders.len());
         if here(&plan.manager) {
-            units.others.push(starting.manager()?);
+            units.others.push(starting.manager(HeardManager::new(units.managers.clone()))?);
         }
         for number in builders {
             units.accounts.push(site.roster.unit(&plan.builders[number].name));
-            units.builders.push(starting.builder(number, gauges)?);
+            let notes = units.notes(site, &plan, &plan.builders[number].name)?;
+            units.builders.push(starting.builder(number, gauges, notes, &units.managers)?);
         }
         let mut readers = Vec::new();
         for number in &readouts {
-            let (reader, thread) = starting.readout(*number, raw, leading)?;
+            let notes = units.notes(site, &plan, &plan.readouts[*number].settings.name)?;
+            let (reader, thread) = starting.readout(*number, raw, leading, notes)?;
             readers.push(reader);
             units.readouts.push(thread);
         }
@@ -113,11 +133,18 @@ impl UnitThreads {
             units.others.push(starting.gate(gauges.clone(), may_begin.clone())?);
             units.may_begin = Some(may_begin);
         }
+        units.ranges.start(site)?;
         Ok((readers, units))
     }
 
+    /// Where a unit notes its ranges.
+    fn notes(&mut self, site: &Site<'_>, plan: &UnitPlan, unit: &str) -> Result<RangeNotes, RunError> {
+        let inbox = self.ranges.open(site, unit, &names(plan))?;
+        Ok(RangeNotes::new(inbox, self.managers.clone()))
+    }
+
     /// Waits until every unit has come to its end; what does not come in time is given up, and said.
-    pub(super) fn finish(self, site: &Site<'_>) -> (Vec<EventWriter>, Vec<SourceId>) {
+    pub(super) fn finish(mut self, site: &Site<'_>) -> UnitsTaken {
         let mut deadline = Instant::now() + END_LIMIT;
         let left = || {
             let readouts = self.readouts.iter().any(|thread| !thread.is_finished());
@@ -149,7 +176,21 @@ impl UnitThreads {
         let files = files.into_iter().filter_map(|thread| joined(thread, site.signals));
         let sinks: Vec<EventWriter> = files.map(|files| files.sink).collect();
         close_record_books(site, &sinks);
-        (sinks, self.accounts)
+        let ranges = self.ranges.finish(site.signals);
+        UnitsTaken { sinks, accounts: self.accounts, ranges, managers: self.managers.all() }
+    }
+}
+
+/// The units, as the lists of ranges name them.
+fn names(plan: &UnitPlan) -> UnitNames {
+    let readouts = plan.readouts.iter().zip(&plan.topology.readouts);
+    let readout = |(unit, boards): (&Readout, &std::ops::Range<u16>)| ReadoutName {
+        name: unit.settings.name.clone(),
+        boards: boards.clone(),
+    };
+    UnitNames {
+        readouts: readouts.map(readout).collect(),
+        builders: plan.builders.iter().map(|unit| unit.name.clone()).collect(),
     }
 }
 
@@ -167,7 +208,7 @@ fn close_record_books(site: &Site<'_>, sinks: &[EventWriter]) {
 
 impl Starting<'_> {
     fn identity(&self, number: usize) -> Identity {
-        Identity { number: number as u16, run: self.run, incarnation: self.incarnation }
+        Identity { number: number as u16, run: self.run, incarnation: self.site.started_ns }
     }
 
     /// How a unit talks to others, with memory for what it receives.
@@ -190,25 +231,34 @@ impl Starting<'_> {
         (Address::Manager, self.plan.manager.url())
     }
 
-    fn manager(&self) -> Result<JoinHandle<()>, RunError> {
+    fn manager(&self, heard: HeardManager) -> Result<JoinHandle<()>, RunError> {
         let (site, unit) = (self.site, &self.plan.manager);
         let door = Door::open(Some(&unit.url()), &[], &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
         let machine =
-            EventManager::new(self.run, self.incarnation, &self.plan.topology, rules, site.clock.mark());
-        let host =
-            UnitHost::new(&unit.name, ManagerWork { unit: machine }, door, self.plan.clone(), site.clock)?;
+            EventManager::new(self.run, site.started_ns, &self.plan.topology, rules, site.clock.mark());
+        let work = ManagerWork { unit: machine, heard };
+        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
         site.spawn(&unit.name, move |signals| drop(host.run(signals)))
     }
 
-    fn builder(&self, number: usize, gauges: &Arc<BuildGauges>) -> Result<BuilderThreads, RunError> {
+    fn builder(
+        &self,
+        number: usize,
+        gauges: &Arc<BuildGauges>,
+        ranges: RangeNotes,
+        managers: &Managers,
+    ) -> Result<BuilderThreads, RunError> {
         let (site, unit) = (self.site, &self.plan.builders[number]);
         let Site { configuration, .. } = *site;
         let door = Door::open(Some(&unit.url()), &[self.to_manager()], &self.peers(unit)?)?;
         let rules = &configuration.unit_rules;
         let mut machine =
             BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark());
-        machine.recall(on_file(site.directory, configuration, &unit.name)?);
+        let recalled = recall(site.directory, configuration, &unit.name)?;
+        machine.recall(recalled.on_file);
+        managers.add(recalled.managers);
+        machine.keep_ranges();
         let (outlet, files) = self.files(unit)?;
         let filed = files.filed();
         let work = BuilderWork {
@@ -218,6 +268,7 @@ impl Starting<'_> {
             given: Given::to(filed.clone()),
             on_hold: false,
             build: self.account("build", unit),
+            ranges,
             gauges: gauges.clone(),
             event_bytes: Histogram::default(),
             build_ns: Histogram::default(),
@@ -248,6 +299,7 @@ impl Starting<'_> {
         number: usize,
         raw: &mut RawLinks,
         leading: &mut Leading,
+        ranges: RangeNotes,
     ) -> Result<(StartedReader, JoinHandle<UnitHost<ReadoutWork>>), RunError> {
         let (site, readout) = (self.site, &self.plan.readouts[number]);
         let unit = &readout.settings;
@@ -269,13 +321,16 @@ impl Starting<'_> {
         others.push(self.to_manager());
         let door = Door::open(None, &others, &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
+        let mut machine = ReadoutUnit::new(self.identity(number), self.plan.topology.builders, rules);
+        machine.keep_ranges();
         let work = ReadoutWork {
-            unit: ReadoutUnit::new(self.identity(number), self.plan.topology.builders, rules),
+            unit: machine,
             inlet,
             waiting: None,
             write_all: None,
             ended: false,
             ship: self.account("ship", unit),
+            ranges,
         };
         let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
         Ok((reader, site.spawn(&unit.name, move |signals| host.run(signals))?))

@@ -23,7 +23,9 @@ use thalweg_transport::ReadySet;
 use thalweg_transport::peer::{self, Listener, Peer, Sent};
 
 use crate::pipeline::Signals;
-use crate::units::{Door, ManagerWork, Readout, UnitHost, UnitKind, UnitPlan, UnitSettings, Work};
+use crate::units::{
+    Door, HeardManager, ManagerWork, Readout, UnitHost, UnitKind, UnitPlan, UnitSettings, Work,
+};
 
 const RUN: u32 = 1;
 /// Blocks of what builder units receive.
@@ -232,7 +234,8 @@ impl Node {
                 0 => {
                     let door = open(Some(role.manager.as_str()), &[], &peers("evm", WORDS_BYTES)?)?;
                     let unit = EventManager::new(RUN, 1, &plan.topology, &settings, clock.mark());
-                    let manager = host_of("evm", ManagerWork { unit }, door, plan, clock)?;
+                    let work = ManagerWork { unit, heard: HeardManager::new(Arc::default()) };
+                    let manager = host_of("evm", work, door, plan, clock)?;
                     host.rest_with(&manager)?;
                     Some(Box::new(manager))
                 }

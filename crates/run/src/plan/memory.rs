@@ -14,7 +14,7 @@ use crate::config::SourceSettings;
 use crate::pipeline::{BATCHES, OUTPUT_HITS, SELECTED_BATCHES};
 use crate::placement::Placement;
 use crate::processing::Processing;
-use crate::units::{BLOCK_BYTES as UNIT_BLOCK_BYTES, GATE_BLOCKS, TRIGGER, UnitSettings};
+use crate::units::{BLOCK_BYTES as UNIT_BLOCK_BYTES, GATE_BLOCKS, RANGES_BYTES, TRIGGER, UnitSettings};
 
 /// Whose the memory for hits of time slices is.
 pub(crate) const SLICES: &str = "time slices";
@@ -136,7 +136,20 @@ pub(super) fn budget(
     for recorder in recorders.chain(resolved.records_events().then(|| "record".to_owned())) {
         budget.extend(recording(&recorder, configuration.record.event_budget()));
     }
+    budget.extend(ranges(resolved));
     budget
+}
+
+/// What each unit of this process that sends or builds has noted of ranges of triggers and is not on file yet.
+fn ranges(resolved: &Resolved<'_>) -> impl Iterator<Item = Item> {
+    let readouts = resolved.units.iter().flat_map(|units| &units.readouts).map(|readout| &readout.settings);
+    let here = readouts.filter(|unit| resolved.configuration.hosts(unit)).chain(resolved.builders());
+    here.map(|unit| Item {
+        purpose: "ranges",
+        owner: unit.name.clone(),
+        bytes: RANGES_BYTES,
+        reason: "not on file yet, or added up".to_owned(),
+    })
 }
 
 fn blocks(pool: &BlockPool) -> Item {

@@ -10,7 +10,7 @@ use thalweg_readout::Policy;
 use thalweg_record::{Compression, Table};
 
 use super::{Resolved, Ring, Thread};
-use crate::assemble::{LOSSES, RAW_BATCHES};
+use crate::assemble::{LOSSES, RANGES, RAW_BATCHES};
 use crate::config::SourceSettings;
 use crate::pipeline::{BATCHES, EVENT_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
 use crate::units::{UnitPlan, files_of};
@@ -98,6 +98,10 @@ fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>
         let does = "puts the parts of events together";
         threads.push(Thread { url: Some(unit.url()), ..Thread::new(&unit.name, does) });
         threads.push(Thread::new(files_of(unit), "records them"));
+    }
+    let hosts_readout = units.readouts.iter().any(|readout| configuration.hosts(&readout.settings));
+    if hosts_readout || resolved.builders().next().is_some() {
+        threads.push(Thread::new(RANGES, "lists what became of each range of triggers"));
     }
     if configuration.hosts(&units.manager) {
         let manager = &units.manager;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_data::topology::{Node, Stop, Topology};
-use thalweg_data::{Books, Stage};
+use thalweg_data::{Books, StageRole};
 use thalweg_monitor::state::FlowPlace;
 
 use super::rates::Rates;
@@ -53,5 +53,5 @@ pub(crate) fn of(topology: &Topology, roster: &Roster) -> Vec<FlowPlace> {
             .collect(),
     };
     // What is shown is beside the way to the disk, and the page says it with the spectra.
-    topology.path().into_iter().filter(|stop| stop.stage != Stage::Spectra).map(place).collect()
+    topology.path().into_iter().filter(|stop| stop.stage.role() != StageRole::Display).map(place).collect()
 }

@@ -6,9 +6,10 @@
 //! ```
 //! Where a unit listens, how much memory it has, and all that a node does on its own (`[record]`, `[threads]`) may differ from node to node.
 
+use thalweg_record::IdentityRecord;
 use thalweg_transport::peer::RunIdentity;
 
-use super::UnitPlan;
+use super::{UnitPlan, UnitPlanError};
 use crate::config::Configuration;
 use crate::roster::Roster;
 
@@ -25,6 +26,28 @@ pub(crate) fn identity(configuration: &Configuration, roster: &Roster, plan: &Un
     // In words of this program: nodes of other versions may say it otherwise, and then are of another version indeed.
     let words = format!("{units:?} {sources:?} {boards:?} {:?} {build:?} {unit_rules:?}", plan.topology);
     RunIdentity { configuration: fnv(words.as_bytes()), run: configuration.run.identity.clone() }
+}
+
+/// What `run.json` of a node says of it; `None` of a run without units. The event managers are added when they are heard; a node that hosts
+/// one knows that of its own start.
+///
+/// # Errors
+/// As of [`UnitPlan::of`].
+pub(crate) fn identity_record(
+    configuration: &Configuration,
+    roster: &Roster,
+    started_ns: u64,
+) -> Result<Option<IdentityRecord>, UnitPlanError> {
+    let Some(plan) = UnitPlan::of(configuration, roster)? else { return Ok(None) };
+    let RunIdentity { configuration: digest, run } = identity(configuration, roster, &plan);
+    let managers = if configuration.hosts(&plan.manager) { vec![started_ns] } else { Vec::new() };
+    Ok(Some(IdentityRecord {
+        run,
+        configuration: format!("{digest:016x}"),
+        node: configuration.node.clone().unwrap_or_default(),
+        started_ns,
+        managers,
+    }))
 }
 
 /// The run's number in the messages of units: 1 where nobody gave the run an identity.

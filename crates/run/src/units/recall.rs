@@ -8,31 +8,43 @@
 //! A unit that starts again reports it, so that a system in which everybody else has died as well does not write a trigger a second time
 //! with an attempt that a reader takes for the older one. To recall too much costs nothing but an attempt that is higher than need be.
 
+use std::collections::BTreeSet;
+
 use thalweg_build::unit::OnFile;
 use thalweg_data::Event;
-use thalweg_record::read::{EventsFile, RecordedEvent};
+use thalweg_record::read::{EventsFile, RangesReader, RecordedEvent};
 use thalweg_record::{RecordError, RunDirectory, RunRecord, RunRecordState};
 
 use crate::config::Configuration;
+
+/// What earlier starts of a unit have left.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recalled {
+    /// What is on their files.
+    pub(crate) on_file: OnFile,
+    /// The event managers that they had heard, by their epochs: with those this start is of one run.
+    pub(crate) managers: Vec<u64>,
+}
 
 /// What the runs beside `present` hold that are earlier starts of this unit in the same run. A file that is damaged counts as far as it can
 /// be read: nobody reads further later.
 ///
 /// # Errors
 /// When the runs cannot be listed.
-pub(crate) fn on_file(
+pub(crate) fn recall(
     present: &RunDirectory,
     configuration: &Configuration,
     unit: &str,
-) -> Result<OnFile, RecordError> {
-    let mut on_file = OnFile::default();
-    let Some(parent) = present.path().parent() else { return Ok(on_file) };
+) -> Result<Recalled, RecordError> {
+    let Recalled { mut on_file, mut managers } = Recalled::default();
+    let Some(parent) = present.path().parent() else { return Ok(Recalled { on_file, managers }) };
     for run in RunDirectory::list(parent)?.iter().filter(|run| run.number() < present.number()) {
         let events = run.events_of(Some(unit)).events;
-        let same = |record: RunRecord| is_same_run(&record, configuration);
-        if !events.exists() || !RunRecord::read(&run.run_record()).is_ok_and(same) {
-            continue;
-        }
+        let record = RunRecord::read(&run.run_record());
+        let same = |record: &RunRecord| is_same_run(record, configuration);
+        let Some(record) = record.ok().filter(|record| events.exists() && same(record)) else { continue };
+        managers.extend(record.identity.into_iter().flat_map(|identity| identity.managers));
+        managers.extend(heard(run, unit));
         let before = on_file;
         if let Err(error) = EventsFile::open_alone(&events).and_then(|file| read(file, &mut on_file)) {
             tracing::warn!("{unit}: what an earlier start has written is known in part: {error}");
@@ -42,7 +54,16 @@ pub(crate) fn on_file(
             tracing::info!("{unit}: {} has triggers below {until}, attempt {attempt}", events.display());
         }
     }
-    Ok(on_file)
+    managers.sort_unstable();
+    managers.dedup();
+    Ok(Recalled { on_file, managers })
+}
+
+/// The event managers that an earlier start of the unit had heard, by its list of ranges.
+fn heard(run: &RunDirectory, unit: &str) -> BTreeSet<u64> {
+    let list = RangesReader::open(&run.ranges_of(unit)).and_then(RangesReader::read_all);
+    let records = list.map(|list| list.records).unwrap_or_default();
+    records.iter().map(|record| record.epoch).filter(|epoch| *epoch > 0).collect()
 }
 
 /// Whether a record is of an earlier start in the run of this configuration: by the identity that the run was given, or as one that
@@ -109,7 +130,8 @@ mod tests {
         let named = &text("identity = \"7\"");
         start(folder.path(), named, RunRecordState::Stopped, &[(30, 2)]);
         let present = RunDirectory::create(folder.path(), "").expect("a directory");
-        let recalled = |text: &str, unit: &str| on_file(&present, &parse(text), unit).expect("readable");
+        let recalled =
+            |text: &str, unit: &str| recall(&present, &parse(text), unit).expect("readable").on_file;
         assert_eq!(recalled(plain, "bu-0"), OnFile { until: 13, attempt: 1 });
         assert_eq!(recalled(plain, "bu-1"), OnFile::default());
         let later = &text("identity = \"7\"\ntitle = \"named\"");

@@ -10,6 +10,7 @@ use thalweg_data::ring::{Downstream, Upstream};
 use thalweg_data::{Busy, Events, Mark, Message};
 
 use super::files::Given;
+use super::ranges::{HeardManager, RangeNotes};
 use crate::pipeline::{BusyShare, Ledgered, Signals};
 use crate::supervise::BuildGauges;
 
@@ -44,6 +45,7 @@ pub(crate) struct ReadoutWork {
     pub(crate) write_all: Option<(Events, Mark)>,
     pub(crate) ended: bool,
     pub(crate) ship: Ledgered,
+    pub(crate) ranges: RangeNotes,
 }
 
 impl Work for ReadoutWork {
@@ -79,6 +81,8 @@ impl Work for ReadoutWork {
             self.ended = true;
             self.unit.end_run();
         }
+        let epoch = self.unit.epoch();
+        self.ranges.take(self.unit.ranges(), epoch);
         self.ship.publish_at(now.0, self.unit.tally());
         any
     }
@@ -94,6 +98,12 @@ impl Work for ReadoutWork {
 
     fn finish(&mut self, signals: &Signals) {
         self.ship.publish(self.unit.tally());
+        self.unit.close_ranges();
+        let epoch = self.unit.epoch();
+        self.ranges.take(self.unit.ranges(), epoch);
+        if let Err(words) = self.ranges.check(self.unit.tally()) {
+            signals.fail(words);
+        }
         if !self.unit.is_idle() {
             signals.fail(format!(
                 "{} events were kept for builder units that did not write them in time",
@@ -116,6 +126,7 @@ pub(crate) struct BuilderWork {
     pub(crate) on_hold: bool,
     /// The unit's own account of events.
     pub(crate) build: Ledgered,
+    pub(crate) ranges: RangeNotes,
     pub(crate) gauges: Arc<BuildGauges>,
     pub(crate) event_bytes: Histogram,
     pub(crate) build_ns: Histogram,
@@ -162,6 +173,8 @@ impl Work for BuilderWork {
     fn step(&mut self, now: Mark, _signals: &Signals) -> bool {
         let any = self.pass_on(now);
         self.follow_files();
+        let epoch = self.unit.epoch();
+        self.ranges.take(self.unit.ranges(), epoch);
         if self.build.is_due(now.0) {
             self.build.publish_at(now.0, self.unit.tally());
             self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
@@ -176,6 +189,12 @@ impl Work for BuilderWork {
     fn finish(&mut self, signals: &Signals) {
         // Its end of the ring: the thread of the files ends when this is gone.
         self.outlet = None;
+        self.unit.close_ranges();
+        let epoch = self.unit.epoch();
+        self.ranges.take(self.unit.ranges(), epoch);
+        if let Err(words) = self.ranges.check(self.unit.tally()) {
+            signals.fail(words);
+        }
         self.build.publish(self.unit.tally());
         self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         signals.builder_is_over();
@@ -185,6 +204,7 @@ impl Work for BuilderWork {
 /// The event manager: nothing but talk.
 pub(crate) struct ManagerWork {
     pub(crate) unit: EventManager,
+    pub(crate) heard: HeardManager,
 }
 
 impl Work for ManagerWork {
@@ -193,6 +213,8 @@ impl Work for ManagerWork {
     }
 
     fn step(&mut self, _now: Mark, _signals: &Signals) -> bool {
+        // Its own: it rises above that of a manager before it.
+        self.heard.note(self.unit.epoch());
         false
     }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use thalweg_run::recording::{
-    Inspection, LossReport, NodesReport, RecoverReport, RemovedTables, Table, VerifyReport, percent_of,
+    EdgeReport, Inspection, LossReport, NodesReport, RecoverReport, RemovedTables, Table, VerifyReport,
+    percent_of,
 };
 
 use crate::report::si;
@@ -38,7 +39,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
         );
     }
     let ledger = &report.ledger;
-    if events.events == 0 || report.hits > 0 {
+    if report.tables.iter().any(|table| table.table == Table::Hits) {
         let _ = writeln!(
             text,
             "  time order: {} hits, {} out of order, {} late by their flag",
@@ -70,6 +71,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     if ledger.present {
         losses(Some(&ledger.loss), &ledger.beside, &mut text);
     }
+    edges(&report.edges, &mut text);
     for problem in &report.problems {
         let _ = writeln!(text, "  problem: {problem}");
     }
@@ -77,11 +79,32 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     format!("{verdict}: {}\n{text}", report.run_directory.display())
 }
 
+/// What went from readout units to builder units.
+fn edges(edges: &[EdgeReport], text: &mut String) {
+    for edge in edges {
+        let at_least = if edge.at_least { "≥ " } else { "" };
+        let EdgeReport { readout, builder, ranges, acknowledged, unacknowledged, .. } = edge;
+        let _ = write!(
+            text,
+            "  {readout} to {builder}: {at_least}{ranges} ranges, {at_least}{acknowledged} fragments acknowledged, \
+             {at_least}{unacknowledged} not; on file: {}",
+            known(edge.on_file)
+        );
+        let _ = match edge.unbalanced {
+            0 => writeln!(text),
+            count => writeln!(text, "; {count} NOT BALANCED"),
+        };
+    }
+}
+
+fn known(count: Option<u64>) -> String {
+    count.map_or_else(|| "unknown".to_owned(), |count| count.to_string())
+}
+
 pub(super) fn verified_nodes(report: &NodesReport) -> String {
     let mut text: String = report.nodes.iter().map(verified).collect();
     let verdict = if report.ok { "verified" } else { "NOT VERIFIED" };
     let _ = writeln!(text, "{verdict}: {} nodes together", report.nodes.len());
-    let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
     let (events, superseded) = (known(report.events), report.superseded);
     let _ = writeln!(text, "  events on file: {events}; {superseded} rows of another attempt");
     for shipped in &report.units {
@@ -92,6 +115,10 @@ pub(super) fn verified_nodes(report: &NodesReport) -> String {
             "  {}: {at_least}{} fragments given, {at_least}{} acknowledged, {at_least}{} of unknown fate; on file: {on_file}",
             shipped.unit, shipped.given, shipped.acknowledged, shipped.unknown
         );
+    }
+    edges(&report.edges, &mut text);
+    for remark in &report.remarks {
+        let _ = writeln!(text, "  {remark}");
     }
     for problem in &report.problems {
         let _ = writeln!(text, "  problem: {problem}");

@@ -38,4 +38,5 @@ mod threads;
 mod units;
 mod units_start;
 mod units_strangers;
+mod units_verify;
 mod words;

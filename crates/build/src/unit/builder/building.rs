@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use thalweg_data::{Closing, Event, Events, Mark, SourceId};
+use thalweg_data::{Closing, Event, EventSum, Events, Mark, SourceId};
 
 use crate::unit::Assignment;
 use crate::unit::ranges::Ranged;
-use crate::unit::store::{Amount, Table};
+use crate::unit::store::{Amount, Table, sum_of};
 
 /// How one readout unit's part of a range stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(super) struct Share {
     pub(super) table: Table,
     /// Events already passed on.
     pub(super) cursor: usize,
+    /// Those, added up.
+    pub(super) passed: EventSum,
 }
 
 /// A range that is being built.
@@ -48,6 +50,8 @@ pub(super) struct Building {
     /// Whole and partial events passed on, and their bytes.
     pub(super) passed: (u32, u32),
     pub(super) passed_bytes: u64,
+    /// The whole events that were passed on, added up.
+    pub(super) sum: EventSum,
 }
 
 impl Ranged for Building {
@@ -73,6 +77,7 @@ impl Building {
             next: 0,
             passed: (0, 0),
             passed_bytes: 0,
+            sum: EventSum::default(),
         }
     }
 
@@ -90,13 +95,16 @@ impl Building {
             covered_until: 0,
             table: Table::default(),
             cursor: 0,
+            passed: EventSum::default(),
         });
         for share in &mut self.shares {
             share.table.clear();
             (share.standing, share.covered_until, share.cursor) = (Standing::Waiting, assignment.start, 0);
+            share.passed = EventSum::default();
         }
         (self.waiting, self.held) = (readouts, Amount::default());
         (self.passed, self.passed_bytes, self.next) = ((0, 0), 0, assignment.start);
+        self.sum = EventSum::default();
     }
 
     pub(super) fn settle(&mut self, readout: usize, standing: Standing) {
@@ -114,6 +122,11 @@ impl Building {
             share.standing = Standing::Waiting;
             self.waiting += 1;
         }
+    }
+
+    /// What was passed on: whole events, then of each readout unit its part of them.
+    pub(super) fn sums(&self) -> Vec<EventSum> {
+        [self.sum].into_iter().chain(self.shares.iter().map(|share| share.passed)).collect()
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -149,6 +162,7 @@ pub(super) fn put_together(
                 whole.bytes += event.bytes;
                 whole.first_arrival = whole.first_arrival.min(event.first_arrival);
                 whole.closing = whole.closing.max(event.closing);
+                share.passed.add(sum_of(event));
                 share.cursor += 1;
             }
             None => {
@@ -164,6 +178,7 @@ pub(super) fn put_together(
     }
     whole.fragments = events.fragments.len() as u32 - whole.first_fragment;
     whole.missing = events.missing.len() as u32 - whole.first_missing;
+    building.sum.add(sum_of(&whole));
     events.events.push(whole);
     whole
 }

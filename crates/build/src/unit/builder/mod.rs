@@ -16,7 +16,7 @@ mod whole;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thalweg_data::{Events, LossReason, Mark, Message, Tally, Unit};
+use thalweg_data::{EventSum, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Tally, Unit};
 
 use building::Building;
 use passed::Passed;
@@ -87,6 +87,8 @@ pub struct BuilderUnit {
     swept: Mark,
     tally: Tally,
     refused: Refused,
+    /// What became of each range, until the host takes it; `None` where nobody asks.
+    ranges: Option<Vec<RangeRecord>>,
     /// For a simulation: parts that were counted as late or lost.
     lost_parts: Option<Vec<LostPart>>,
 }
@@ -127,9 +129,46 @@ impl BuilderUnit {
             swept: now,
             tally: Tally::default(),
             refused: Refused::default(),
+            ranges: None,
             lost_parts: None,
             settings: settings.clone(),
         }
+    }
+
+    /// From here on notes what becomes of each range. The host takes the records after every poll.
+    pub fn keep_ranges(&mut self) {
+        self.ranges = Some(Vec::new());
+    }
+
+    /// The records since they were last taken.
+    pub fn ranges(&mut self) -> &mut Vec<RangeRecord> {
+        self.ranges.get_or_insert_default()
+    }
+
+    /// The unit does nothing more: what it has passed on and not heard to be on file may be there or not.
+    pub fn close_ranges(&mut self) {
+        let passed = self.passed.iter().filter(|passed| !passed.written);
+        let passed = passed.map(|passed| (passed.assignment, passed.sums.clone()));
+        let open = self.open.iter().map(|building| (building.assignment, building.sums()));
+        let given: Vec<(Assignment, Vec<EventSum>)> = passed.chain(open).collect();
+        given.iter().for_each(|(range, sums)| self.note_range(*range, sums, RangeFate::Given));
+    }
+
+    /// Notes what became of the events of a range: of whole events, and of each readout unit's part of them.
+    fn note_range(&mut self, range: Assignment, sums: &[EventSum], fate: RangeFate) {
+        let (epoch, builder) = (self.epoch, self.identity.number);
+        let Some(ranges) = &mut self.ranges else { return };
+        let readouts = [None].into_iter().chain((0..).map(Some));
+        for (readout, sum) in readouts.zip(sums).filter(|(_, sum)| !sum.is_empty()) {
+            let (first, last, attempt) = (range.start, range.end() - 1, range.attempt);
+            let sum = *sum;
+            ranges.push(RangeRecord { first, last, ranges: 1, attempt, epoch, readout, builder, fate, sum });
+        }
+    }
+
+    /// The epoch of the last event manager that was heard; 0 if none was.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// From here on notes the parts that are lost.
@@ -231,11 +270,14 @@ impl BuilderUnit {
         self.written_position = self.written_position.max(position.min(self.position));
         let until = self.written_position;
         let mut amount = Amount::default();
+        let mut written = Vec::new();
         for passed in self.passed.iter_mut().filter(|passed| !passed.written && passed.position <= until) {
             passed.written = true;
             amount.events += u64::from(passed.complete) + u64::from(passed.partial);
             amount.bytes += passed.bytes;
+            written.push((passed.assignment, std::mem::take(&mut passed.sums)));
         }
+        written.iter().for_each(|(range, sums)| self.note_range(*range, sums, RangeFate::OnFile));
         self.unwritten.take(amount);
         self.remember_forgotten();
         self.note_held();

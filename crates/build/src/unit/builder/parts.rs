@@ -5,7 +5,7 @@
 //!  sweep ─► shares of units that are gone, or too late ─► settled without them
 //! ```
 
-use thalweg_data::{Closing, LossReason, Mark, Message};
+use thalweg_data::{Closing, LossReason, Mark, Message, RangeFate};
 
 use super::building::{Building, Share, Standing};
 use super::{BuilderUnit, LostPart, Sender};
@@ -160,6 +160,7 @@ impl BuilderUnit {
             parts.extend(building.shares.iter().enumerate().filter_map(part));
         }
         self.building.take(Amount { events: 0, ..building.held });
+        self.note_range(building.assignment, &building.sums(), RangeFate::Given);
         // Some of it may be with the host already; when that is written, nobody is told.
         let (complete, partial) = building.passed;
         let events = u64::from(complete) + u64::from(partial);

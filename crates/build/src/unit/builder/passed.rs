@@ -4,6 +4,8 @@
 //!  finish ─► Passed ─ written ─► Done ─► event manager ─ Release ─► forgotten
 //! ```
 
+use thalweg_data::EventSum;
+
 use crate::unit::Assignment;
 use crate::unit::message::Finished;
 
@@ -18,6 +20,8 @@ pub(super) struct Passed {
     /// The readout units whose parts were not in it, but for so many trigger numbers from the start on.
     pub(super) absent: Vec<(u16, u32)>,
     pub(super) bytes: u64,
+    /// What was passed on: whole events, then of each readout unit its part of them.
+    pub(super) sums: Vec<EventSum>,
     pub(super) written: bool,
     pub(super) told: bool,
     /// The manager does not want to hear of it any more.

@@ -103,6 +103,7 @@ impl BuilderUnit {
             partial,
             absent,
             bytes: building.passed_bytes,
+            sums: building.sums(),
             written: false,
             told: false,
             forgotten: false,

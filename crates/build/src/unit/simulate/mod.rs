@@ -5,10 +5,11 @@
 //! ```
 //! Nothing here knows a real clock or thread, so a seed gives the same run on every machine, and a failing one is
 //! a test that can be run again: `simulate::run(&Plan::from_seed(seed))`. What must hold at the end, and all along, is in
-//! `verdict` and `fates`: every trigger is refused, or on file once, or repeated with a higher attempt, or lost for a reason that happened to
+//! `verdict`, `fates` and `edges`: every trigger is refused, or on file once, or repeated with a higher attempt, or lost for a reason that happened to
 //! its fragments; none mixed; every count is what was seen; memory within its bounds; every unit idle, and nobody busy for ever.
 
 mod boards;
+mod edges;
 mod fates;
 mod network;
 mod random;

@@ -5,8 +5,9 @@
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
-use thalweg_data::{Closing, Events, Tally, Unit};
+use thalweg_data::{Closing, EventSum, Events, RangeRecord, Tally, Unit};
 
 use super::Outcome;
 use super::boards::payload;
@@ -42,6 +43,8 @@ pub(super) struct Disk {
     ever: BTreeMap<Key, u64>,
     /// Likewise of those that power cuts took.
     cut: BTreeMap<Key, u64>,
+    /// Which builder unit wrote each row.
+    writers: BTreeMap<Key, usize>,
     /// Of each builder unit, the batches that are written and not synced, with the time of that.
     unsynced: BTreeMap<usize, VecDeque<(u64, Vec<Key>)>>,
     complaint: Option<String>,
@@ -74,6 +77,7 @@ impl Disk {
             let key = (event.trigger, event.attempt);
             keys.push(key);
             *self.ever.entry(key).or_default() |= row.present;
+            self.writers.insert(key, writer);
             if self.rows.insert(key, row).is_some() {
                 self.complain(format!(
                     "trigger {} was written twice as attempt {}",
@@ -147,12 +151,59 @@ impl Disk {
         all.filter(|(_, row)| row.has(bit)).map(|((_, attempt), _)| *attempt).next().unwrap_or(0)
     }
 
+    /// What a builder unit ever wrote of a range and attempt, of these boards.
+    pub fn ever_of(&self, record: &RangeRecord, sources: &Range<u16>) -> EventSum {
+        let mut sum = EventSum::default();
+        for ((trigger, attempt), present) in self.ever.range((record.first, 0)..=(record.last, u8::MAX)) {
+            if *attempt == record.attempt && self.is_of(&(*trigger, *attempt), record) {
+                sum.add(part_of(*trigger, *present, sources));
+            }
+        }
+        sum
+    }
+
+    fn is_of(&self, key: &Key, record: &RangeRecord) -> bool {
+        self.writers.get(key) == Some(&usize::from(record.builder))
+    }
+
+    /// Whether whatever was written of these boards lies in a range that their readout unit has sent.
+    pub fn check_all_sent(&self, records: &[RangeRecord], sources: &Range<u16>) -> Result<(), String> {
+        for ((trigger, attempt), present) in &self.ever {
+            let is_sent = |record: &RangeRecord| {
+                (record.first..=record.last).contains(trigger)
+                    && record.attempt == *attempt
+                    && self.is_of(&(*trigger, *attempt), record)
+            };
+            let part = part_of(*trigger, *present, sources);
+            if !part.is_empty() && !records.iter().any(is_sent) {
+                return Err(format!(
+                    "trigger {trigger}, attempt {attempt} is on file, and the readout unit of {sources:?} has not noted that: {}",
+                    self.history(*trigger)
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn complain(&mut self, what: String) {
         self.complaint.get_or_insert(what);
     }
 
     pub fn complaint(&self) -> Result<(), String> {
         self.complaint.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// What a row has of these boards.
+fn part_of(trigger: u64, present: u64, sources: &Range<u16>) -> EventSum {
+    let (mut fragments, mut bytes) = (0, Vec::new());
+    for source in sources.clone().filter(|source| present >> source & 1 != 0) {
+        fragments += 1;
+        payload(source, trigger, &mut bytes);
+    }
+    match fragments {
+        0 => EventSum::default(),
+        _ => EventSum::of(trigger, fragments, bytes.len() as u64),
     }
 }
 
@@ -199,6 +250,7 @@ impl World {
             return Err("a trigger was built that there never was".to_owned());
         }
         outcome.lost = self.fates(&taken)?;
+        self.check_edges()?;
         let known = outcome.once + outcome.repeated + outcome.lost.total();
         if known != outcome.accepted || self.accepted + self.refused != self.offered {
             return Err(format!("{} triggers came: {outcome:?}", self.offered));

@@ -10,6 +10,7 @@ use thalweg_data::{Events, Mark, Pool};
 
 use super::Plan;
 use super::boards::Crate;
+use super::edges::Noted;
 use super::fates::Life;
 use super::network::{Link, Receiver};
 use super::random::Random;
@@ -95,6 +96,8 @@ pub struct World {
     pub(super) past_lives: Vec<Vec<Life>>,
     /// Every range that any manager gave away, by its first trigger: its end, and the highest attempt.
     pub(super) assigned: BTreeMap<u64, (u64, u8)>,
+    /// What units have noted of ranges.
+    pub(super) noted: Noted,
     /// Parts that builder units which have died since had counted as late or lost.
     pub(super) lost_parts_of_the_dead: Vec<LostPart>,
     pub(super) pools: [Pool; 2],
@@ -148,6 +151,7 @@ impl World {
             power_cuts: 0,
             past_lives: vec![Vec::new(); usize::from(readouts)],
             assigned: BTreeMap::new(),
+            noted: Noted::of(usize::from(readouts), usize::from(builders)),
             lost_parts_of_the_dead: Vec::new(),
             topology,
             pools,
@@ -202,6 +206,7 @@ impl World {
         self.deliver();
         self.poll();
         self.write()?;
+        self.take_ranges();
         self.check_bounds()
     }
 
@@ -277,6 +282,7 @@ impl World {
                 let unit = process.unit.take();
                 if let Some(unit) = &unit {
                     self.crates[usize::from(number)].unit_died(unit.fates());
+                    self.noted.readout_died(usize::from(number));
                 }
                 unit.is_some()
             }
@@ -364,6 +370,7 @@ impl World {
                 let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
                 let mut unit = ReadoutUnit::new(identity, topology.builders, settings);
                 unit.watch();
+                unit.keep_ranges();
                 process.unit = Some(unit);
                 process.outbox = Outbox::default();
             }
@@ -375,6 +382,7 @@ impl World {
                 let mut unit = BuilderUnit::new(identity, topology, settings, mark);
                 unit.recall(self.disk.recall(number));
                 unit.watch();
+                unit.keep_ranges();
                 process.unit = Some(unit);
                 process.handed_over = [0; 2];
                 process.outbox = Outbox::default();

@@ -1,0 +1,207 @@
+//! What went from a readout unit to a builder unit of one range of triggers, and what became of it.
+//!
+//! ```text
+//!  readout unit: events of triggers 64 to 127, sent, acknowledged ─► RangeRecord ┐
+//!  builder unit: the same events, on file ─────────────────────────► RangeRecord ┴─► equal: events, fragments, bytes, digest
+//! ```
+//! Both ends of a connection keep such records, each of what it knows itself. The digest is a sum over the events: two sums that agree
+//! although one event is missing and another one is there twice have different digests.
+
+/// Events of a range of triggers, added up in whatever order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventSum {
+    /// Events.
+    pub events: u64,
+    /// Their fragments.
+    pub fragments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sum over the events, modulo 2⁶⁴, of a mix of trigger, fragments and bytes.
+    pub digest: u64,
+}
+
+impl EventSum {
+    /// Of one event.
+    pub fn of(trigger: u64, fragments: u64, bytes: u64) -> EventSum {
+        // Bytes of an event are far below 2⁴⁰; what overlaps is mixed all the same.
+        let word = trigger.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ fragments.rotate_left(40) ^ bytes;
+        EventSum { events: 1, fragments, bytes, digest: mix(word) }
+    }
+
+    /// Adds another sum.
+    pub fn add(&mut self, other: EventSum) {
+        // Sums are also read from files, of which nobody knows what is in them.
+        self.events = self.events.saturating_add(other.events);
+        self.fragments = self.fragments.saturating_add(other.fragments);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.digest = self.digest.wrapping_add(other.digest);
+    }
+
+    /// Whether there is no event in it.
+    pub fn is_empty(self) -> bool {
+        self.events == 0
+    }
+
+    /// Whether another sum can be of the same events and more.
+    pub fn is_within(self, other: EventSum) -> bool {
+        self.events <= other.events && self.fragments <= other.fragments && self.bytes <= other.bytes
+    }
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): each bit of the word reaches every bit of the result.
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// What became of the events of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RangeFate {
+    /// A readout unit heard that they are on file.
+    Acknowledged,
+    /// A readout unit heard that the range was written without them.
+    Late,
+    /// A readout unit let go of them, and does not know whether they are on file: the event manager was replaced, or the run ended.
+    Unknown,
+    /// A readout unit sent them to a builder unit that was given up since; another one has been sent them, too.
+    Replaced,
+    /// A builder unit has them on file.
+    OnFile,
+    /// A builder unit gave them to its files, and the range was taken from it, or the run ended, before it knew that they are there.
+    Given,
+}
+
+impl RangeFate {
+    /// All of them.
+    pub const ALL: [RangeFate; 6] = [
+        RangeFate::Acknowledged,
+        RangeFate::Late,
+        RangeFate::Unknown,
+        RangeFate::Replaced,
+        RangeFate::OnFile,
+        RangeFate::Given,
+    ];
+
+    /// The word in files.
+    pub const fn word(self) -> &'static str {
+        match self {
+            RangeFate::Acknowledged => "acknowledged",
+            RangeFate::Late => "late",
+            RangeFate::Unknown => "unknown",
+            RangeFate::Replaced => "replaced",
+            RangeFate::OnFile => "on_file",
+            RangeFate::Given => "given",
+        }
+    }
+
+    /// The one with this word.
+    pub fn from_word(word: &str) -> Option<RangeFate> {
+        RangeFate::ALL.into_iter().find(|fate| fate.word() == word)
+    }
+}
+
+/// What one unit knows of a range of triggers, or of several that are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeRecord {
+    /// First trigger.
+    pub first: u64,
+    /// Last trigger.
+    pub last: u64,
+    /// How many ranges: 1, or more where a list was full and ranges are joined. Between the first and the last trigger of those there are
+    /// others, too.
+    pub ranges: u64,
+    /// 0, or how often the range had to be given to another builder unit.
+    pub attempt: u8,
+    /// The epoch of the event manager when that became known; 0 if none was heard.
+    pub epoch: u64,
+    /// The readout unit; of a builder unit's whole events `None`.
+    pub readout: Option<u16>,
+    /// The builder unit.
+    pub builder: u16,
+    /// What became of the events.
+    pub fate: RangeFate,
+    /// Of a readout unit, its part of the events; of whole events all of each.
+    pub sum: EventSum,
+}
+
+impl RangeRecord {
+    /// Whether two records can be joined where there is no room for both.
+    fn is_like(&self, other: &RangeRecord) -> bool {
+        (self.readout, self.builder, self.attempt, self.fate)
+            == (other.readout, other.builder, other.attempt, other.fate)
+    }
+
+    /// Enters a record into a list of joined ones, which has as many entries as there are pairs of units, attempts and fates.
+    pub fn join_to(self, joined: &mut Vec<RangeRecord>) {
+        match joined.iter_mut().find(|other| other.is_like(&self)) {
+            None => joined.push(self),
+            Some(other) => {
+                (other.first, other.last) = (other.first.min(self.first), other.last.max(self.last));
+                other.ranges = other.ranges.saturating_add(self.ranges);
+                other.epoch = other.epoch.max(self.epoch);
+                other.sum.add(self.sum);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(triggers: &[u64]) -> EventSum {
+        let mut sum = EventSum::default();
+        triggers.iter().for_each(|trigger| sum.add(EventSum::of(*trigger, 4, 640)));
+        sum
+    }
+
+    #[test]
+    fn one_event_lost_and_another_doubled_are_found_by_the_digest() {
+        let (whole, mended) = (sum(&[64, 65, 66]), sum(&[64, 66, 66]));
+        assert_eq!((whole.events, whole.bytes), (mended.events, mended.bytes));
+        assert_ne!(whole.digest, mended.digest);
+        assert_eq!(whole, sum(&[66, 64, 65]), "whatever the order");
+    }
+
+    #[test]
+    fn events_that_exchange_fragments_are_found_by_the_digest() {
+        let mut one = EventSum::of(7, 3, 480);
+        one.add(EventSum::of(8, 4, 640));
+        let mut other = EventSum::of(7, 4, 640);
+        other.add(EventSum::of(8, 3, 480));
+        assert_eq!((one.fragments, one.bytes), (other.fragments, other.bytes));
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn joined_records_add_up() {
+        let record = |first: u64, fate| RangeRecord {
+            first,
+            last: first + 1,
+            ranges: 1,
+            attempt: 0,
+            epoch: first,
+            readout: Some(0),
+            builder: 1,
+            fate,
+            sum: sum(&[first, first + 1]),
+        };
+        let mut joined = Vec::new();
+        for first in [8, 4, 12] {
+            record(first, RangeFate::Acknowledged).join_to(&mut joined);
+        }
+        record(6, RangeFate::Late).join_to(&mut joined);
+        assert_eq!(joined.len(), 2);
+        let RangeRecord { first, last, ranges, epoch, sum: found, .. } = joined[0];
+        assert_eq!((first, last, ranges, epoch), (4, 13, 3, 12));
+        assert_eq!(found, sum(&[4, 5, 8, 9, 12, 13]));
+    }
+
+    #[test]
+    fn every_fate_has_a_word_of_its_own() {
+        for fate in RangeFate::ALL {
+            assert_eq!(RangeFate::from_word(fate.word()), Some(fate));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What the units of this process note of their ranges of triggers, on its way to their files.
+//!
+//! ```text
+//!  unit's thread          machine ─► RangeNotes ─► RangeInbox ─┐
+//!  thread of the lists    ranges-UNIT.arrows ◄─ RangeList ◄────┘ every 250 ms
+//!  run.json               identity: event managers ◄─ Managers ◄─ whoever has heard one
+//! ```
+//! A unit never waits for the disk of its list: what the thread of the lists does not take in time is joined, and the list says so.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_data::{EventSum, RangeFate, RangeRecord, Tally, Unit};
+
+/// Most records of a unit that wait for the thread of the lists.
+const MOST_WAITING: usize = 16_384;
+/// Memory for them: those that wait, those that the thread has in its hands, and those that wait for their batch.
+pub(crate) const RANGES_BYTES: u64 = (3 * MOST_WAITING * size_of::<RangeRecord>()) as u64;
+/// Most event managers that are remembered: the first and the latest.
+const MOST_MANAGERS: usize = 1_000;
+
+/// Records on their way from one unit to the thread of the lists.
+#[derive(Debug, Default)]
+pub(crate) struct RangeInbox(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    records: Vec<RangeRecord>,
+    joined: Vec<RangeRecord>,
+}
+
+impl RangeInbox {
+    fn put(&self, records: &mut Vec<RangeRecord>) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Waiting { records: all, joined } = &mut *waiting;
+        // Behind what was joined nothing is listed any more.
+        let has_room = joined.is_empty() && all.len() + records.len() <= MOST_WAITING;
+        match has_room {
+            true => all.append(records),
+            false => records.drain(..).for_each(|record| record.join_to(joined)),
+        }
+    }
+
+    /// Exchanges what waits for empty lists; what was joined comes behind the rest.
+    pub(crate) fn take(&self, records: &mut Vec<RangeRecord>, joined: &mut Vec<RangeRecord>) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(records, &mut waiting.records);
+        std::mem::swap(joined, &mut waiting.joined);
+    }
+}
+
+/// The event managers that were heard in this process, by their epochs.
+#[derive(Debug, Default)]
+pub(crate) struct Managers(Mutex<BTreeSet<u64>>);
+
+impl Managers {
+    /// Those of these epochs were heard.
+    pub(crate) fn add(&self, epochs: impl IntoIterator<Item = u64>) {
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.extend(epochs.into_iter().filter(|epoch| *epoch > 0));
+        while heard.len() > MOST_MANAGERS {
+            let Some(second) = heard.iter().nth(1).copied() else { break };
+            heard.remove(&second);
+        }
+    }
+
+    /// All of them, ascending.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+}
+
+/// The side of a unit: what it has noted, and which event manager it has heard.
+#[derive(Debug)]
+pub(crate) struct RangeNotes {
+    inbox: Arc<RangeInbox>,
+    heard: HeardManager,
+    /// What was passed on by the records so far.
+    passed_on: EventSum,
+}
+
+/// The event manager that a unit has heard last.
+#[derive(Debug)]
+pub(crate) struct HeardManager {
+    managers: Arc<Managers>,
+    epoch: u64,
+}
+
+impl HeardManager {
+    pub(crate) fn new(managers: Arc<Managers>) -> HeardManager {
+        HeardManager { managers, epoch: 0 }
+    }
+
+    /// The unit goes by this epoch; 0 if it has heard none.
+    pub(crate) fn note(&mut self, epoch: u64) {
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.managers.add([epoch]);
+        }
+    }
+}
+
+impl RangeNotes {
+    pub(crate) fn new(inbox: Arc<RangeInbox>, managers: Arc<Managers>) -> RangeNotes {
+        RangeNotes { inbox, heard: HeardManager::new(managers), passed_on: EventSum::default() }
+    }
+
+    /// Takes the records of a unit that goes by this epoch.
+    pub(crate) fn take(&mut self, records: &mut Vec<RangeRecord>, epoch: u64) {
+        self.heard.note(epoch);
+        if records.is_empty() {
+            return;
+        }
+        for record in records.iter() {
+            match (record.fate, record.readout) {
+                // Of a readout unit its own part, of a builder unit whole events.
+                (RangeFate::Acknowledged, _) | (RangeFate::OnFile | RangeFate::Given, None) => {
+                    self.passed_on.add(record.sum);
+                }
+                _ => {}
+            }
+        }
+        self.inbox.put(records);
+    }
+
+    /// Whether the records add up to what the unit has counted; what is wrong in words.
+    ///
+    /// # Errors
+    /// When they do not, which is a defect.
+    pub(crate) fn check(&self, tally: &Tally) -> Result<(), String> {
+        let noted = [self.passed_on.events, self.passed_on.fragments, self.passed_on.bytes];
+        let counted = [Unit::Events, Unit::Fragments, Unit::Bytes].map(|unit| tally.total_output(unit));
+        match noted == counted {
+            true => Ok(()),
+            false => Err(format!(
+                "{noted:?} events, fragments and bytes were passed on, range by range, and {counted:?} counted: a defect, please report it"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(first: u64, fate: RangeFate) -> RangeRecord {
+        RangeRecord {
+            first,
+            last: first,
+            ranges: 1,
+            attempt: 0,
+            epoch: 7,
+            readout: Some(0),
+            builder: 0,
+            fate,
+            sum: EventSum::of(first, 2, 20),
+        }
+    }
+
+    #[test]
+    fn records_that_nobody_takes_are_joined_and_none_is_lost() {
+        let (inbox, managers) = (Arc::<RangeInbox>::default(), Arc::<Managers>::default());
+        let mut notes = RangeNotes::new(inbox.clone(), managers.clone());
+        let count = MOST_WAITING as u64 + 10;
+        for first in 0..count {
+            notes.take(&mut vec![record(first, RangeFate::Acknowledged)], 7);
+        }
+        let (mut records, mut joined) = (Vec::new(), Vec::new());
+        inbox.take(&mut records, &mut joined);
+        assert_eq!((records.len(), joined.len(), joined[0].ranges), (MOST_WAITING, 1, 10));
+        assert_eq!(managers.all(), [7]);
+        let mut tally = Tally::default();
+        tally.output(Unit::Events, count);
+        tally.output(Unit::Fragments, 2 * count);
+        tally.output(Unit::Bytes, 20 * count);
+        assert_eq!(notes.check(&tally), Ok(()));
+        tally.output(Unit::Fragments, 1);
+        assert!(notes.check(&tally).is_err());
+    }
+
+    #[test]
+    fn of_many_event_managers_the_first_and_the_latest_are_known() {
+        let managers = Managers::default();
+        managers.add(0..2_000);
+        let all = managers.all();
+        assert_eq!((all.len(), all[0], all[1], all.last()), (MOST_MANAGERS, 1, 1_001, Some(&1_999)));
+    }
+}
