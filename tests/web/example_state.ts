@@ -88,6 +88,8 @@ export function flow_stage(stage: FlowStage["stage"], more: Partial<FlowStage> =
   return {
     path: "hits",
     stage,
+    heading: stage,
+    filtered_as: "filtered",
     unit: "hits",
     in: 0,
     out: 0,

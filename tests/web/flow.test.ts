@@ -11,6 +11,8 @@ import { flow_stage, live_state, loss, lost_in, source_state } from "./example_s
 function stage(name: string, in_hz: number, out_hz: number, more: Partial<DrawnStage> = {}): DrawnStage {
   return {
     stage: name,
+    heading: name,
+    filtered_as: "filtered",
     unit: "hits",
     in_hz,
     out_hz,
@@ -201,6 +203,17 @@ test("rates and shares of the flow are those of the server", () => {
   });
   const [drawn] = flow_of(live_state({ flow: [flow_stage("trigger"), cut] })).lanes[0]?.stages ?? [];
   assert.deepEqual([drawn?.stage, drawn?.filtered_hz, drawn?.lost_share], ["cut", 200, 4 / 900]);
+});
+
+test("a stage stands under the words that the server gives it", () => {
+  const named = { heading: "held off", filtered_as: "too soon", filtered_rate_hz: 50 };
+  const flow = flow_of(live_state({ flow: [flow_stage("holdoff", { in_rate_hz: 100, out_rate_hz: 50, ...named })] }));
+  const words = lay_out(flow, 1200).labels.map(({ text }) => text);
+  assert.ok(words.includes("held off"), words.join(" | "));
+  assert.ok(
+    words.some((text) => text.endsWith("too soon")),
+    words.join(" | "),
+  );
 });
 
 test("a loss in words says how well it is known", () => {

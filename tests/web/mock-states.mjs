@@ -66,12 +66,27 @@ function rate(board, channel) {
   return 25_000 * (1.15 - 0.08 * board) * Math.exp(-(((channel - 7.5) / 6) ** 2)) * wobble;
 }
 
+/** What stands over the stages, as the server says it. */
+const HEADINGS = {
+  wire: "on the wire",
+  receive: "received",
+  raw: "kept raw",
+  unpack: "framed",
+  decode: "decoded",
+  order: "ordered",
+  coincide: "coincident",
+  build: "built",
+  record: "recorded",
+};
+
 /** A line of the flow, whose totals grow with its rates. */
 function line(experiment, stage, unit, in_rate_hz, out_rate_hz, ring_fill, more = {}) {
   const [into, out] = [experiment.total(`${stage} in`, in_rate_hz), experiment.total(`${stage} out`, out_rate_hz)];
   return {
     path: "hits",
     stage,
+    heading: HEADINGS[stage] ?? stage,
+    filtered_as: stage === "coincide" ? "single" : stage === "record" ? "not recorded" : "filtered",
     unit,
     in_rate_hz,
     out_rate_hz,

@@ -56,37 +56,6 @@ export interface FlowPicture {
   gauges: Gauge[];
 }
 
-/** What a stage has done to what comes out of it. */
-const DONE: Record<string, string> = {
-  sender: "sent",
-  wire: "on the wire",
-  receive: "received",
-  raw: "kept raw",
-  unpack: "framed",
-  decode: "decoded",
-  align: "aligned",
-  order: "ordered",
-  coincidence: "coincident",
-  coincide: "coincident",
-  cut: "cut",
-  cuts: "cut",
-  hit_cuts: "hits cut",
-  event_cuts: "events cut",
-  build: "built",
-  ship: "shipped",
-  record: "recorded",
-};
-
-/** The word of a stage on the page. */
-export function done(stage: string): string {
-  return DONE[stage] ?? stage.replaceAll("_", " ");
-}
-
-/** The word for what a stage filters. */
-function put_aside(stage: string): string {
-  return stage.startsWith("coinc") ? "single" : stage === "record" ? "not recorded" : "filtered";
-}
-
 const THICKEST = 56;
 /** Where two lanes share the picture. */
 const THICKEST_OF_TWO = 38;
@@ -307,13 +276,13 @@ function place_stage(
   if (!here) return;
   const along = place(plan, index + 1);
   const { edge } = plan;
-  head(picture, plan, index + 1, done(stage.stage), rate(stage.out_hz), stage.unit);
+  head(picture, plan, index + 1, stage.heading, rate(stage.out_hz), stage.unit);
   if (here.bypass) go_round(picture, plan, here, index, stages);
   picture.bands.push({
     // A stage that makes a unit takes none of it in.
     kind: Math.max(stage.in_hz, stage.out_hz) > 0 ? "pass" : "idle",
     path: ribbon(plan, [along, edge, edge + here.out], [place(plan, index + 2), edge, edge + here.out]),
-    title: `${done(stage.stage)}: ${rate(stage.out_hz)} ${stage.unit}, of ${rate(stage.in_hz)}`,
+    title: `${stage.heading}: ${rate(stage.out_hz)} ${stage.unit}, of ${rate(stage.in_hz)}`,
   });
   const [gate_along, gate_across] = [along - 1.5, edge - 7];
   const deep = here.in + 14;
@@ -342,13 +311,13 @@ function go_round(
   picture.bands.unshift({
     kind: "bypass",
     path,
-    title: `all that was ${done(stages[here.bypass.from]?.stage ?? "")} goes to the recording`,
+    title: `all that was ${stages[here.bypass.from]?.heading ?? ""} goes to the recording`,
   });
 }
 
 function gauge(picture: FlowPicture, plan: Plan, stage: DrawnStage, along: number, here: Thickness): void {
   if (stage.ring_fill === null) return;
-  const title = `ring behind "${done(stage.stage)}": ${share(stage.ring_fill)} full`;
+  const title = `ring behind "${stage.heading}": ${share(stage.ring_fill)} full`;
   const long = plan.down ? 34 : Math.min(plan.step * 0.34, 44);
   const middle = along + plan.step * (here.out > 16 ? 0.5 : 0.66);
   // In the band where it is wide enough, else beside it.
@@ -371,7 +340,7 @@ function leave(picture: FlowPicture, plan: Plan, stage: DrawnStage, along: numbe
     ? [88, 88]
     : [bottom + FILTERED_BELOW, bottom + LOST_BELOW + row * LOST_ROW + 2];
   if (here.filtered > 0.3) {
-    const title = `${rate(stage.filtered_hz)} ${put_aside(stage.stage)} at "${done(stage.stage)}": wanted, and counted`;
+    const title = `${rate(stage.filtered_hz)} ${stage.filtered_as} at "${stage.heading}": wanted, and counted`;
     picture.bands.push({ kind: "filtered", path: branch(plan, along, below, here.filtered, filtered_to), title });
   }
   if (here.lost > 0) {
@@ -431,7 +400,7 @@ function words_below(
   here: Thickness,
   row: number,
 ): void {
-  const aside = stage.filtered_hz > 0 ? `${rate(stage.filtered_hz)} ${put_aside(stage.stage)}` : "";
+  const aside = stage.filtered_hz > 0 ? `${rate(stage.filtered_hz)} ${stage.filtered_as}` : "";
   const lost = here.lost > 0 ? words_of_loss(stage) : [];
   if (plan.down) {
     const rows = [aside, ...(lost.length > 0 ? lost : ["0 lost"])].filter(Boolean);

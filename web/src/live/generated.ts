@@ -250,8 +250,12 @@ export type FlowPath = "hits" | "events";
 export interface FlowStage {
   /** Left out on request since the start. */
   filtered: number;
+  /** What is left out here on request is called this. */
+  filtered_as: string;
   /** Left out on request, per second. */
   filtered_rate_hz: number;
+  /** What stands over it: what it has done to what comes out of it. */
+  heading: string;
   /** In the stage's containers now. */
   held: number;
   /** Came in since the start. */

@@ -10,6 +10,10 @@ import { lost_at } from "./state.js";
 /** A stage, in its own unit per second. */
 export interface DrawnStage {
   stage: string;
+  /** What stands over it. */
+  heading: string;
+  /** What it leaves out on request is called this. */
+  filtered_as: string;
   unit: string;
   in_hz: number;
   out_hz: number;
@@ -61,6 +65,8 @@ function drawn(stage: FlowStage): DrawnStage {
   const lost = lost_at(stage);
   return {
     stage: stage.stage,
+    heading: stage.heading,
+    filtered_as: stage.filtered_as,
     unit: stage.unit,
     in_hz: stage.in_rate_hz,
     out_hz: stage.out_rate_hz,

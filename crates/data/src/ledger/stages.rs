@@ -1,8 +1,9 @@
 //! What each stage is, for whoever reads what it has counted: readers ask for a property and need not know a stage by its name.
 //!
 //! ```text
-//!  Stage ─► StageDescription: role    "says what was sent, by sequence numbers" · "keeps results on disk" · …
-//!                             advice  what to do about a loss that means something else here than elsewhere
+//!  Stage ─► StageDescription: role     "says what was sent, by sequence numbers" · "keeps results on disk" · …
+//!                             heading  "received", as it stands over the stage on the page
+//!                             advice   what to do about a loss that means something else here than elsewhere
 //! ```
 //! A stage that is new says here what it is; who sums, draws or verifies reads that, and the [topology](crate::topology) for the rest.
 
@@ -37,6 +38,10 @@ pub enum StageRole {
 pub struct StageDescription {
     /// What it does.
     pub role: StageRole,
+    /// What it has done to what comes out of it, as the page says it; empty: its word says it.
+    pub heading: &'static str,
+    /// What is left out here on request is called this.
+    pub filtered_as: &'static str,
     /// What to do about losses that mean something else at this stage than elsewhere: where they are of this kind and, if one is named, come
     /// in this way.
     pub advice: &'static [(LossReason, Option<Carrier>, &'static str)],
@@ -46,63 +51,80 @@ pub struct StageDescription {
 const TOO_LARGE: &str = "a unit was larger than the memory for it: raise `block_bytes` of the source";
 
 impl StageDescription {
-    const fn of(role: StageRole) -> StageDescription {
-        StageDescription { role, advice: &[] }
+    const fn of(role: StageRole, heading: &'static str) -> StageDescription {
+        StageDescription { role, heading, filtered_as: "filtered", advice: &[] }
+    }
+
+    const fn filtering(self, filtered_as: &'static str) -> StageDescription {
+        StageDescription { filtered_as, ..self }
+    }
+
+    const fn advising(
+        self,
+        advice: &'static [(LossReason, Option<Carrier>, &'static str)],
+    ) -> StageDescription {
+        StageDescription { advice, ..self }
     }
 }
 
 impl Stage {
     /// What it is.
     pub const fn description(self) -> StageDescription {
-        const fn of(role: StageRole) -> StageDescription {
-            StageDescription::of(role)
-        }
+        use LossReason::{Abandoned, NeverReceived, OverBudget, TooLarge};
+        let of = match self {
+            Stage::Trigger => (StageRole::SenderTotals, "triggered"),
+            Stage::Sender => (StageRole::SenderTotals, "sent"),
+            Stage::Wire => (StageRole::SequenceNumbers, "on the wire"),
+            Stage::Receive => (StageRole::Intake, "received"),
+            Stage::Raw => (StageRole::Raw, "kept raw"),
+            Stage::Unpack => (StageRole::Work, "framed"),
+            Stage::Decode => (StageRole::Work, "decoded"),
+            Stage::Order => (StageRole::Work, "ordered"),
+            Stage::Cut => (StageRole::Work, "cut"),
+            Stage::Coincide => (StageRole::Work, "coincident"),
+            Stage::Spectra => (StageRole::Display, ""),
+            Stage::TimeSlice => (StageRole::Slices, ""),
+            Stage::Build => (StageRole::Work, "built"),
+            Stage::Ship => (StageRole::HandOver, "shipped"),
+            Stage::Record => (StageRole::Recording, "recorded"),
+            Stage::Added(_) => (StageRole::Work, ""),
+        };
+        let described = StageDescription::of(of.0, of.1);
         match self {
-            Stage::Trigger => StageDescription {
-                advice: &[(
-                    LossReason::NeverReceived,
-                    None,
-                    "triggers were accepted, and no board's answer came: look whether the boards are running",
-                )],
-                ..of(StageRole::SenderTotals)
-            },
-            Stage::Sender => StageDescription {
-                advice: &[(
-                    LossReason::Abandoned,
-                    None,
-                    "boards had answered and were stopped before they had sent it: their connection was too slow, or was held back",
-                )],
-                ..of(StageRole::SenderTotals)
-            },
-            Stage::Wire => of(StageRole::SequenceNumbers),
-            Stage::Receive => of(StageRole::Intake),
-            Stage::Raw => of(StageRole::Raw),
-            Stage::Unpack => StageDescription {
-                advice: &[(LossReason::TooLarge, Some(Carrier::Unknown), TOO_LARGE)],
-                ..of(StageRole::Work)
-            },
-            Stage::Decode | Stage::Order => {
-                StageDescription { advice: &[(LossReason::TooLarge, None, TOO_LARGE)], ..of(StageRole::Work) }
-            }
-            Stage::Cut | Stage::Coincide | Stage::Added(_) => of(StageRole::Work),
-            Stage::Spectra => of(StageRole::Display),
-            Stage::TimeSlice => of(StageRole::Slices),
-            Stage::Build => StageDescription {
-                advice: &[(
-                    LossReason::OverBudget,
-                    None,
-                    "the builder's memory was full, and datagrams cannot wait: raise `[build] memory_bytes` and `[build] depth` | look for a board that is behind the others",
-                )],
-                ..of(StageRole::Work)
-            },
-            Stage::Ship => of(StageRole::HandOver),
-            Stage::Record => of(StageRole::Recording),
+            Stage::Trigger => described.advising(&[(
+                NeverReceived,
+                None,
+                "triggers were accepted, and no board's answer came: look whether the boards are running",
+            )]),
+            Stage::Sender => described.advising(&[(
+                Abandoned,
+                None,
+                "boards had answered and were stopped before they had sent it: their connection was too slow, or was held back",
+            )]),
+            Stage::Unpack => described.advising(&[(TooLarge, Some(Carrier::Unknown), TOO_LARGE)]),
+            Stage::Decode | Stage::Order => described.advising(&[(TooLarge, None, TOO_LARGE)]),
+            Stage::Build => described.advising(&[(
+                OverBudget,
+                None,
+                "the builder's memory was full, and datagrams cannot wait: raise `[build] memory_bytes` and `[build] depth` | look for a board that is behind the others",
+            )]),
+            Stage::Coincide => described.filtering("single"),
+            Stage::Record => described.filtering("not recorded"),
+            _ => described,
         }
     }
 
     /// What it does.
     pub const fn role(self) -> StageRole {
         self.description().role
+    }
+
+    /// What stands over it on the page.
+    pub fn heading(self) -> String {
+        match self.description().heading {
+            "" => self.word().replace('_', " "),
+            heading => heading.to_owned(),
+        }
     }
 
     /// What to do about a loss that means something else here than elsewhere.

@@ -28,6 +28,10 @@ pub struct FlowStage {
     pub path: Lane,
     /// The stage.
     pub stage: Stage,
+    /// What stands over it: what it has done to what comes out of it.
+    pub heading: String,
+    /// What is left out here on request is called this.
+    pub filtered_as: String,
     /// What is counted here.
     pub unit: Unit,
     /// Came in since the start.

@@ -88,6 +88,8 @@ fn line(state: &LiveState, place: &FlowPlace) -> Option<FlowStage> {
     Some(FlowStage {
         path: place.path,
         stage: place.stage,
+        heading: place.stage.heading(),
+        filtered_as: place.stage.description().filtered_as.to_owned(),
         unit,
         input: sums.input,
         output: sums.output,
@@ -255,6 +257,20 @@ keep = "multiplicity > 2"
         };
         assert_eq!(stages(Lane::Hits), "wire receive unpack decode order cut coincide cut record");
         assert_eq!(stages(Lane::Events), "wire receive unpack build record");
+    }
+
+    #[test]
+    fn a_line_has_the_heading_of_its_stage_and_what_is_left_out_there_is_called() {
+        let state = mixed();
+        let words = |stage: Stage| {
+            let line = lines(&state).into_iter().find(|line| line.stage == stage).expect("drawn");
+            (line.heading, line.filtered_as)
+        };
+        let said = [Stage::Wire, Stage::Cut, Stage::Coincide].map(words);
+        let wanted = [("on the wire", "filtered"), ("cut", "filtered"), ("coincident", "single")];
+        assert_eq!(said, wanted.map(|(heading, aside)| (heading.to_owned(), aside.to_owned())));
+        let added = Stage::add("dead_time_cut", "takes hits out").expect("a place");
+        assert_eq!(added.heading(), "dead time cut", "a stage that says nothing else has its word");
     }
 
     #[test]
