@@ -234,6 +234,9 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     // Of every refusal the browser writes a line itself.
     assert.match(opened.complaints.splice(0).join("\n"), /^[^\n]*\b409\b[^\n]*$/);
     await page.keyboard.press("Escape");
+    await go(page, "#/run");
+    assert.equal(await text_of_fact("applied to spectra"), "1 change");
+    await go(page, "#/spectra");
     await revert_all();
   });
 

@@ -187,8 +187,8 @@ function post(experiment, path, body, json) {
     return json(told, status);
   }
   if (what === "view") {
-    const [status, told] = experiment.change(name, body);
-    return json(told, status);
+    const [status, answer] = experiment.change(name, body);
+    return json(answer, status);
   }
   if (path === "/api/spectra/reset") experiment.spectra.empty(body.ids);
   if (what === "runs" && action === "comment")

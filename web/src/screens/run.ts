@@ -166,6 +166,9 @@ function now_facts(state: LiveState): (readonly [string, string])[] {
     if (dead_time) facts.push([`dead time, ${name}`, share(dead_time.fraction)]);
   for (const { name, in: into, kept } of state.cuts)
     facts.push([`cut ${name}`, into ? `keeps ${share(kept / into)}` : "–"]);
+  // Of what the spectra show, and not of what is recorded: said on the screen that everybody looks at.
+  const applied = state.applied.length;
+  if (applied > 0) facts.push(["applied to spectra", applied === 1 ? "1 change" : `${applied} changes`]);
   return facts;
 }
 

@@ -34,7 +34,15 @@ fn pages_of_other_sites_and_other_names_are_refused() {
 fn nothing_is_changed_by_asking_and_no_preflight_is_answered() {
     let served = serve();
     let client = served.client();
-    for path in ["/api/run/start", "/api/run/stop", "/api/spectra/reset", "/api/runs/run-000017/verify"] {
+    for path in [
+        "/api/run/start",
+        "/api/run/stop",
+        "/api/spectra/reset",
+        "/api/view/calibrate",
+        "/api/view/cut",
+        "/api/view/revert",
+        "/api/runs/run-000017/verify",
+    ] {
         let answer = client.get(path);
         assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{path}");
     }

@@ -5,6 +5,7 @@ use thalweg_data::{Flags, Hit, Hits, Mark, Pool, SourceId};
 
 use super::*;
 use crate::channels::{ChannelMap, SourceChannels};
+use crate::view::NewCalibration;
 
 fn map() -> Arc<ChannelMap> {
     let board = SourceChannels { source: SourceId(0), name: "board".into(), channels: 0..=3 };
@@ -110,4 +111,24 @@ fn long_waveforms_are_cut_and_ranges_are_checked() {
     assert!(pulse.truncated && pulse.samples() == 16);
     let refused = PulseTap::new(&Settings { keep: 0, ..settings(1) }, &[], &map);
     assert!(refused.expect_err("no pulses").to_string().contains("write 1 to 1024"));
+}
+
+#[test]
+fn a_condition_in_kev_follows_the_calibration_that_is_applied() {
+    use crate::process::{self, Stages};
+    let (map, pool) = (map(), Pool::new(4, 1 << 20).expect("a pool"));
+    let pulses = settings(10_000);
+    let names = ["board".to_owned()];
+    let all = process::Settings { pulses, ..Default::default() };
+    let Stages { mut processor, .. } = process::stages(&all, &map, &names).expect("valid");
+    let store = processor.pulse_store();
+    store.set_filter(2, Some("keV > 60")).expect("valid");
+    let view = processor.view();
+    let mut take = |mark| processor.process(&batch(&pool, 40, 32, mark), None, |_| Ok::<(), ()>(()));
+    take(Mark(0)).expect("nothing fails");
+    assert!(store.latest(2, 10).expect("known").is_empty(), "no channel is calibrated");
+    view.calibrate(&NewCalibration { channel: 2, energy_kev: vec![0.0, 2.0] }).expect("valid");
+    take(Mark(200_000_000)).expect("nothing fails");
+    let energies: Vec<u16> = store.latest(2, 10).expect("known").iter().map(|pulse| pulse.energy).collect();
+    assert_eq!(energies, [38], "34 has no waveform");
 }

@@ -39,7 +39,7 @@ pub struct Filler {
     differences: Option<Differences>,
     facts: Vec<EventFacts>,
     seen_asked: u32,
-    /// Whether the words in the trays have been through cuts.
+    /// Whether the words that wait have been through cuts.
     is_cut: bool,
     /// By row, and of channels that nobody sends: hits that are counted, and shown as kept.
     shown: Box<[u64]>,
@@ -201,7 +201,7 @@ impl Drop for Filler {
     }
 }
 
-/// Counts what lay in one tray; the last is of channels that nobody sends, which have no spectrum. Without cuts all hits are kept.
+/// Counts what has waited in one row; the last is of channels that nobody sends, which have no spectrum. Without cuts all hits are kept.
 fn count(
     standard: Option<&StandardFiller>,
     (set, store): (&SpectrumSet, usize),

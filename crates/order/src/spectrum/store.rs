@@ -134,11 +134,15 @@ impl Store {
         }
         let mut carried = self.carried.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for (from, to) in from_bins.zip(to_bins) {
-            let (more, count) = (&self.bins[from], &self.bins[to]);
-            let more =
-                u64::from(more.swap(0, Ordering::Relaxed)) + (carried.remove(&from).unwrap_or(0) << 32);
-            let sum = u64::from(count.load(Ordering::Relaxed)) + more;
-            count.store(sum as u32, Ordering::Relaxed);
+            let more = u64::from(self.bins[from].load(Ordering::Relaxed));
+            let more = more + if carried.is_empty() { 0 } else { carried.remove(&from).unwrap_or(0) << 32 };
+            // Most bins of a plane are empty.
+            if more == 0 {
+                continue;
+            }
+            let sum = u64::from(self.bins[to].load(Ordering::Relaxed)) + more;
+            self.bins[from].store(0, Ordering::Relaxed);
+            self.bins[to].store(sum as u32, Ordering::Relaxed);
             if sum >> 32 > 0 {
                 *carried.entry(to).or_default() += sum >> 32;
             }
@@ -174,5 +178,27 @@ mod tests {
         let mut counts = vec![0; 3];
         store.read(1..4, &mut counts);
         assert_eq!(counts, [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_spectrum_that_is_added_to_another_takes_what_was_carried_along() {
+        let store = Store::new(4, 2);
+        let read = |bins: Range<usize>| {
+            let mut counts = vec![0; bins.len()];
+            store.read(bins, &mut counts);
+            counts
+        };
+        assert!(!store.pour((1, 2..4), (0, 0..2)), "there is nothing in it");
+        for bin in [0, 2] {
+            store.bins[bin].store(u32::MAX, Ordering::Relaxed);
+        }
+        [2, 2, 3].iter().for_each(|bin| store.count(*bin));
+        Totals::add(&store.totals[0].entries, u64::from(u32::MAX));
+        Totals::add(&store.totals[1].entries, u64::from(u32::MAX) + 3);
+        assert_eq!(read(2..4), [(1 << 32) + 1, 1]);
+        assert!(store.pour((1, 2..4), (0, 0..2)));
+        assert_eq!((read(0..2), read(2..4)), (vec![(2 << 32), 1], vec![0, 0]));
+        let entries = |spectrum: usize| store.totals[spectrum].entries.load(Ordering::Relaxed);
+        assert_eq!((entries(0), entries(1)), (2 * u64::from(u32::MAX) + 3, 0));
     }
 }

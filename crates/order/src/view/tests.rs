@@ -211,6 +211,50 @@ fn a_cut_in_kev_follows_the_calibration_that_is_applied() {
 }
 
 #[test]
+fn a_spectrum_of_a_user_begins_anew_where_it_asks_for_what_has_changed() {
+    let own = |name: &str, field: &str, at| spectrum::SpectrumSettings {
+        name: name.into(),
+        x: spectrum::AxisSettings { field: field.into(), bins: 1024, low: 0.0, high: 1024.0 },
+        y: None,
+        cut: None,
+        at,
+        channels: Default::default(),
+        groups: vec![],
+        partner: None,
+    };
+    let own_spectra = vec![
+        own("calibrated", "keV", At::Received),
+        own("measured", "energy", At::Received),
+        own("kept", "energy", At::Kept),
+    ];
+    let mut run = Run::new(&Settings { own_spectra, ..Settings::default() });
+    let entries = |run: &Run| {
+        let set = run.spectra();
+        let own = set.spectra().iter().filter(|info| info.kind == Kind::Own);
+        own.map(|info| set.totals(info.id).expect("known").entries).collect::<Vec<_>>()
+    };
+    let hits = || vec![hit(0, 1, 100), hit(1, 1, 200)];
+    run.take(hits());
+    assert_eq!(entries(&run), [2, 2, 2]);
+    run.view().calibrate(&calibration(1, &[0.0, 3.0])).expect("valid");
+    run.take(hits());
+    assert_eq!(entries(&run), [2, 4, 4]);
+    run.view().cut(&cut("low", "energy < 150")).expect("valid");
+    run.take(hits());
+    assert_eq!(entries(&run), [4, 6, 1]);
+}
+
+#[test]
+fn a_change_is_followed_at_a_mark_without_hits() {
+    let mut run = Run::new(&Settings::default());
+    run.take(vec![hit(40, 0, 100)]);
+    run.view().cut(&cut("low", "energy < 150")).expect("valid");
+    run.stages.processor.rest(Mark(2_500_000_000));
+    let standing = run.view().standing();
+    assert_eq!((standing[0].since_seconds, standing[0].after_ps), (Some(2.5), Some(40)));
+}
+
+#[test]
 fn a_drawn_region_is_a_cut_and_its_lines_are_those_of_a_configuration() {
     let mut run = Run::new(&Settings::default());
     let region = polygon::Settings {

@@ -1,4 +1,4 @@
-//! Changes of what is shown of a run, asked for on the page: applied, told, and kept with the run.
+//! Changes of what is shown of a run, asked for on the page: applied, reported, and kept with the run.
 //!
 //! ```text
 //!  page ─ calibrate · cut · revert ─► View of the run ─► message, line in notes.jsonl      run.json at the end: all of them

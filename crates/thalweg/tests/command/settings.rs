@@ -160,7 +160,7 @@ fn a_plan_is_explained_without_running() {
     let text = thalweg(&["run", &file, "--explain"]).done().out;
     let path = text.split("\n\n").next().expect("a part");
     let stages: Vec<&str> = path.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(stages[stages.len() - 4..], ["unpack", "decode", "order", "record"], "{path}");
+    assert_eq!(stages[stages.len() - 5..], ["unpack", "decode", "order", "spectra", "record"], "{path}");
     let picture = thalweg(&["run", &file, "--explain", "--svg"]).done().out;
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{picture}");
     for words in ["decode", "order", "record"] {
