@@ -141,7 +141,7 @@ struct Lists {
 }
 
 impl Lists {
-    /// Whether every list has the events beside it that it tells of.
+    /// Whether every list has the events beside it that it lists.
     fn has_events(&self) -> bool {
         self.count > 0 && self.with_events == self.count
     }
