@@ -448,7 +448,7 @@ impl ReadoutUnit {
 
     /// Notes what a new state of the manager says of a range that was assigned before: it is another builder unit's now, or done.
     fn note_what_became_of(&mut self, duty: &Duty, excluded: &[Assignment], knows_all: bool) {
-        if let Some(present) = self.duties.containing(duty.start()) {
+        if let Some(present) = self.duties.containing(duty.start()).filter(|present| !present.lost) {
             if !present.assignment.is(duty.assignment) {
                 self.note_replaced(duty);
             }

@@ -152,7 +152,7 @@ pub(super) fn verify_pair(
     }
 }
 
-/// Who is told of each event.
+/// What receives each event that is read.
 struct Onward<'r> {
     triggers: &'r mut Triggers,
     ranges: &'r mut RangeCheck,

@@ -90,14 +90,19 @@ pub fn verify_nodes(paths: &[PathBuf]) -> Result<NodesReport, RecordError> {
         files.extend(verified.directory.event_files()?);
         triggers.append(report.take(verified, &mut nodes));
     }
-    ranges.problems_of_files().into_iter().for_each(|words| report.problem(words));
-    if check_runs(&mut report) && check_nodes(&mut report, &nodes) {
+    if !check_runs(&mut report) {
+        return Ok(report);
+    }
+    // Of several runs, or of one node twice, sums would say nothing.
+    let in_themselves = ranges.problems_of_files();
+    if check_nodes(&mut report, &nodes) {
         let boards = count_on_file(&mut report, &files, triggers, nodes[0].topology.subjects.len());
         compare(&mut report, &nodes, boards.as_deref());
         let (edges, problems) = ranges.edges();
         report.edges = edges;
         problems.into_iter().for_each(|words| report.problem(words));
     }
+    in_themselves.into_iter().for_each(|words| report.problem(words));
     Ok(report)
 }
 

@@ -141,7 +141,7 @@ struct Lists {
 }
 
 impl Lists {
-    /// Whether every list has the events beside it that it tells of.
+    /// Whether every list has the events beside it that it lists.
     fn has_events(&self) -> bool {
         self.count > 0 && self.with_events == self.count
     }
@@ -225,7 +225,8 @@ impl RangeCheck {
         };
         let files = directory.events_of(Some(unit));
         lists.count += 1;
-        lists.at_least |= is_partial;
+        // A readout unit that was started again sends what it has of a range that the start before it had a part of.
+        lists.at_least |= is_partial || readout.is_some() && lists.count > 1;
         lists.with_events += usize::from(files.events.exists());
         lists.with_fragments += usize::from(files.fragments.exists());
         rows.records.into_iter().filter(|record| record.ranges == 1).for_each(|record| side.enter(record));

@@ -14,7 +14,7 @@ use thalweg_record::{
 const FIRST: u64 = 1000;
 /// Events of a range.
 const LENGTH: u64 = 10;
-/// Bytes of each fragment: all alike, so that sums do not tell one event from another.
+/// Bytes of each fragment: all alike, so that counts do not distinguish events.
 const BYTES: u64 = 24;
 
 /// Two readout units, the first with the boards 0 and 1, and a builder unit.

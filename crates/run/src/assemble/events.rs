@@ -53,7 +53,7 @@ pub(super) struct EventPath {
 /// Where built events go.
 enum Recording {
     /// Straight to the recorder.
-    Here(JoinHandle<EventRecorder<EventWriter>>),
+    Here(JoinHandle<EventRecorder>),
     /// To builder units, here or elsewhere.
     Units(UnitThreads),
 }
@@ -220,7 +220,7 @@ pub(super) fn recorder(
     site: &Site<'_>,
     events: SourceId,
     inlet: Downstream<Events>,
-) -> Result<JoinHandle<EventRecorder<EventWriter>>, RunError> {
+) -> Result<JoinHandle<EventRecorder>, RunError> {
     let Site { configuration, roster, .. } = *site;
     let files = site.directory.events_of(None);
     let ordered = configuration.build.ordered;
@@ -284,7 +284,7 @@ fn close_sender_books(
 impl EventsTaken {
     /// What one recorder and the builder before it have done with time slices of hits.
     pub(super) fn of_slices(
-        recorder: Option<EventRecorder<EventWriter>>,
+        recorder: Option<EventRecorder>,
         look: BuildLook,
         events: SourceId,
     ) -> EventsTaken {

@@ -19,7 +19,7 @@ use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
 use thalweg_order::process::Stages;
 use thalweg_readout::host::HostedBoard;
-use thalweg_record::{CoincidenceWriter, EventWriter, HitWriter, RawSource, Table};
+use thalweg_record::{CoincidenceWriter, HitWriter, RawSource, Table};
 
 use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
@@ -91,7 +91,7 @@ impl Keeper {
 
 /// Where the time slices of a run go.
 struct SliceRecorder {
-    thread: JoinHandle<EventRecorder<EventWriter>>,
+    thread: JoinHandle<EventRecorder>,
     gauges: Arc<BuildGauges>,
     events: SourceId,
 }

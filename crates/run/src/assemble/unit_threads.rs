@@ -22,12 +22,12 @@ use super::leading::Leading;
 use super::range_lists::RangeKeeper;
 use super::{RawLinks, Site, joined};
 use crate::error::RunError;
-use crate::pipeline::Ledgered;
+use crate::pipeline::{EventRecorder, Filed, Filing, Given, Ledgered};
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BLOCK_BYTES, BuilderFiles, BuilderWork, Door, Filed, FirstWord, GATE_BLOCKS, GateWork, Given,
-    HeardManager, ManagerWork, Managers, RangeNotes, Readout, ReadoutWork, TRIGGER, UnitHost, UnitPlan,
-    UnitSettings, files_of, gate, has_emulated, identity, recall, run_number, shared_key,
+    BLOCK_BYTES, BuilderWork, Door, FirstWord, GATE_BLOCKS, GateWork, HeardManager, ManagerWork, Managers,
+    RangeNotes, Readout, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, files_of, gate,
+    has_emulated, identity, recall, run_number, shared_key,
 };
 
 /// How long units may take to come to their end once the readers have.
@@ -66,7 +66,7 @@ pub(super) struct UnitsTaken {
 /// A builder unit and its files.
 struct BuilderThreads {
     unit: JoinHandle<UnitHost<BuilderWork>>,
-    files: JoinHandle<BuilderFiles>,
+    files: JoinHandle<EventRecorder>,
     /// How those stand.
     filed: Arc<Filed>,
 }
@@ -259,8 +259,7 @@ impl Starting<'_> {
         machine.recall(recalled.on_file);
         managers.add(recalled.managers);
         machine.keep_ranges();
-        let (outlet, files) = self.files(unit)?;
-        let filed = files.filed();
+        let (outlet, files, filed) = self.files(unit)?;
         let work = BuilderWork {
             unit: machine,
             outlet: Some(outlet),
@@ -280,18 +279,20 @@ impl Starting<'_> {
     }
 
     /// The files of a builder unit, and the way to their thread.
-    fn files(&self, unit: &UnitSettings) -> Result<(Upstream<Events>, BuilderFiles), RunError> {
+    fn files(&self, unit: &UnitSettings) -> Result<(Upstream<Events>, EventRecorder, Arc<Filed>), RunError> {
         let site = self.site;
         let Site { configuration, roster, .. } = *site;
         let directory = site.directory.events_of(Some(&unit.name));
         // Ranges are written as they become whole.
         let ordered = false;
         let create = || EventWriter::create(&directory, &configuration.record, &roster.names, ordered);
-        let sink = (site.writer(create)?, configuration.record.on_full);
+        let (sink, on_full) = (site.writer(create)?, configuration.record.on_full);
         let (outlet, inlet) = circuit(site.claims.ring(&unit.name, &files_of(unit)), Events::default);
         let record = self.account("record", unit);
-        let slots = configuration.unit_rules.slots;
-        Ok((outlet, BuilderFiles::new(inlet, sink, record, slots, site.clock)))
+        let (filing, filed) = Filing::new(configuration.unit_rules.slots, site.clock);
+        // Fragments are entered by source when all builder units of this process have ended.
+        let recorder = EventRecorder::new(inlet, sink, on_full, record, (0..0, Vec::new()));
+        Ok((outlet, recorder.with_filing(filing), filed))
     }
 
     fn readout(

@@ -1,51 +1,71 @@
 //! The thread that records events.
+//!
+//! ```text
+//!  Events ══ring══► EventWriter ─► files            of a builder unit also: what is on file ─► Filing
+//! ```
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_data::ring::Downstream;
-use thalweg_data::{EventSink, Events, SourceId};
-use thalweg_record::OnFull;
+use thalweg_data::{EventSink, Events, SinkError, SourceId, Unit};
+use thalweg_record::{EventWriter, OnFull};
 
+use super::filing::{Ask, Filing};
 use super::outcome::Outcome;
 use super::{Ledgered, Recorded, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
+/// The same where somebody waits for events to be on file.
+const WAIT_OF_UNIT: Duration = Duration::from_millis(5);
 
 /// Built events, on loan, into their files.
-pub(crate) struct EventRecorder<S> {
+pub(crate) struct EventRecorder {
     inlet: Downstream<Events>,
-    pub(crate) sink: S,
+    pub(crate) sink: EventWriter,
     outcome: Outcome,
     /// The account of the events themselves.
     events: Ledgered,
     /// Those of the sources' fragments, by source.
     sources: Vec<(SourceId, Ledgered)>,
+    /// Where it says what is on file, for a builder unit.
+    filing: Option<Filing>,
 }
 
-impl<S: EventSink> EventRecorder<S> {
+impl EventRecorder {
     pub(crate) fn new(
         inlet: Downstream<Events>,
-        sink: S,
+        sink: EventWriter,
         on_full: OnFull,
         events: Ledgered,
         sources: (Range<u16>, Vec<Ledgered>),
-    ) -> EventRecorder<S> {
+    ) -> EventRecorder {
         let sources = sources.0.map(SourceId).zip(sources.1).collect();
         let outcome = Outcome::new(Recorded::Events, on_full);
-        EventRecorder { inlet, sink, outcome, events, sources }
+        EventRecorder { inlet, sink, outcome, events, sources, filing: None }
+    }
+
+    /// One that says what is on file, and sees to it that it gets there in time.
+    pub(crate) fn with_filing(self, filing: Filing) -> EventRecorder {
+        EventRecorder { filing: Some(filing), ..self }
     }
 
     /// Records until the builder has ended and its last batch is written.
-    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> EventRecorder<S> {
+    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> EventRecorder {
+        let wait = if self.filing.is_some() { WAIT_OF_UNIT } else { WAIT };
         while !self.inlet.is_finished() {
-            let Some(mut events) = self.inlet.receive_wait(WAIT) else { continue };
-            self.take(&events, signals);
-            events.clear();
-            self.inlet.give_back(events);
+            match self.inlet.receive_wait(wait) {
+                Some(mut events) => {
+                    self.take(&events, signals);
+                    events.clear();
+                    self.inlet.give_back(events);
+                }
+                None => self.let_time_pass(signals),
+            }
+            self.file(signals);
         }
-        self.outcome.close(&mut self.sink, S::complete, S::finish, signals);
+        self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
         self.events.publish(self.sink.tally());
         for (source, account) in &self.sources {
             account.publish(self.sink.source_tally(*source));
@@ -61,7 +81,8 @@ impl<S: EventSink> EventRecorder<S> {
             false => sink.write(events),
         };
         let result = if events.write_all { result.and_then(|()| sink.complete()) } else { result };
-        self.outcome.on_result(result, signals);
+        self.filing.iter_mut().for_each(Filing::wrote);
+        self.on_result(result, signals);
         match header.snapshot {
             Some(number) => self.events.snapshot(number, self.sink.tally()),
             None => self.events.publish_at(header.mark.0, self.sink.tally()),
@@ -73,5 +94,31 @@ impl<S: EventSink> EventRecorder<S> {
                 None => account.publish_at(header.mark.0, tally),
             }
         }
+    }
+
+    /// No batch has come. Who waits for events to be on file does so by the clock; otherwise batches alone say what the time is.
+    fn let_time_pass(&mut self, signals: &Signals) {
+        let Some(now) = self.filing.as_ref().map(Filing::now) else { return };
+        let result = self.sink.advance(now);
+        self.on_result(result, signals);
+        self.events.publish_at(now.0, self.sink.tally());
+    }
+
+    /// Sees to it that what was written gets to the disk in time, and says what is there.
+    fn file(&mut self, signals: &Signals) {
+        let waiting = self.sink.tally().total_input(Unit::Events) - self.sink.events_settled();
+        let result = match self.filing.as_mut().and_then(|filing| filing.ask(waiting)) {
+            Some(Ask::Force) => Some(self.sink.force()),
+            Some(Ask::Flush) => Some(self.sink.flush()),
+            None => None,
+        };
+        result.into_iter().for_each(|result| self.on_result(result, signals));
+        self.filing.iter().for_each(|filing| filing.settled(self.sink.events_settled()));
+    }
+
+    /// Does what a result of the sink asks for.
+    fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
+        self.outcome.on_result(result, signals);
+        self.filing.iter().for_each(|filing| filing.hold(self.outcome.is_waiting()));
     }
 }

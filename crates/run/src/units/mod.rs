@@ -9,7 +9,6 @@
 //! Without any `[[unit]]` the events that the reader has built go straight to the recorder. The rules of the protocol are in
 //! [`thalweg_build::unit`]; here are threads and connections.
 
-mod files;
 mod host;
 mod identity;
 mod key;
@@ -18,7 +17,6 @@ mod ranges;
 mod recall;
 mod work;
 
-pub(crate) use files::{BuilderFiles, Filed, Given};
 pub(crate) use host::{Door, UnitHost};
 pub(crate) use identity::{identity, identity_record, run_number};
 pub(crate) use key::{has_key, shared_key};

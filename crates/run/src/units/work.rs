@@ -9,9 +9,8 @@ use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Machine, Out
 use thalweg_data::ring::{Downstream, Upstream};
 use thalweg_data::{Busy, Events, Mark, Message};
 
-use super::files::Given;
 use super::ranges::{HeardManager, RangeNotes};
-use crate::pipeline::{BusyShare, Ledgered, Signals};
+use crate::pipeline::{BusyShare, Given, Ledgered, Signals};
 use crate::supervise::BuildGauges;
 
 /// Events that a builder unit writes at a time.

@@ -13,18 +13,16 @@ use thalweg_data::{EventSum, RangeFate, RangeRecord, Tally, Unit};
 use super::verdict::Disk;
 use super::world::World;
 
-/// What the units have noted of ranges; of a readout unit in each of its lives.
+/// What the units have noted of ranges in each of their lives.
 #[derive(Default)]
 pub(super) struct Noted {
-    /// Of each readout unit, and each of its lives.
     readouts: Vec<Vec<Vec<RangeRecord>>>,
-    /// Of each builder unit, whatever became of it.
-    builders: Vec<Vec<RangeRecord>>,
+    builders: Vec<Vec<Vec<RangeRecord>>>,
 }
 
 impl Noted {
     pub fn of(readouts: usize, builders: usize) -> Noted {
-        Noted { readouts: vec![vec![Vec::new()]; readouts], builders: vec![Vec::new(); builders] }
+        Noted { readouts: vec![vec![Vec::new()]; readouts], builders: vec![vec![Vec::new()]; builders] }
     }
 
     pub fn by_readout(&mut self, number: usize, records: &mut Vec<RangeRecord>) {
@@ -34,12 +32,19 @@ impl Noted {
     }
 
     pub fn by_builder(&mut self, number: usize, records: &mut Vec<RangeRecord>) {
-        self.builders[number].append(records);
+        if let Some(life) = self.builders[number].last_mut() {
+            life.append(records);
+        }
     }
 
     /// A readout unit dies, and what it has not noted dies with it.
     pub fn readout_died(&mut self, number: usize) {
         self.readouts[number].push(Vec::new());
+    }
+
+    /// The same of a builder unit.
+    pub fn builder_died(&mut self, number: usize) {
+        self.builders[number].push(Vec::new());
     }
 }
 
@@ -74,8 +79,12 @@ impl World {
                 adds_up(noted(RangeFate::Acknowledged), unit.tally(), &format!("readout {number}"))?;
             }
         }
-        for (number, records) in self.noted.builders.iter().enumerate() {
-            for record in records.iter().filter(|record| record.fate == RangeFate::OnFile) {
+        for (number, lives) in self.noted.builders.iter().enumerate() {
+            if let (Some(unit), Some(life)) = (&self.builders[number].unit, lives.last()) {
+                let whole = life.iter().filter(|record| record.readout.is_none());
+                adds_up(whole, unit.tally(), &format!("builder {number}"))?;
+            }
+            for record in lives.iter().flatten().filter(|record| record.fate == RangeFate::OnFile) {
                 let sources = match record.readout {
                     Some(readout) => self.sources_of(usize::from(readout)),
                     None => 0..self.plan.readouts * self.plan.boards,

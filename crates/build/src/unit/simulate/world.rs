@@ -292,6 +292,7 @@ impl World {
                 let unit = process.unit.take();
                 let said = unit.as_ref().map_or(&[][..], BuilderUnit::lost_parts);
                 self.lost_parts_of_the_dead.extend_from_slice(said);
+                self.noted.builder_died(usize::from(number));
                 let writing = &mut self.writing[usize::from(number)];
                 writing.unsynced.clear();
                 for (_, _, events) in writing.batches.drain(..) {

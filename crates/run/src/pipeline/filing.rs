@@ -1,24 +1,18 @@
-//! The files of a builder unit, on a thread of their own: a disk that takes its time holds up no word to the event manager, who would
-//! take the unit for dead.
+//! What of a builder unit's events is on file, between its thread and that of its files: a disk that takes its time holds up no message to
+//! the event manager, who would take the unit for dead.
 //!
 //! ```text
-//!  unit's thread    pull ─► events ══ring══► write, flush, sync          thread of the files
-//!                    written(position) ◄── Filed: settled, on hold ◄──┘
+//!  unit's thread    pull ─► events ══ring══► write, flush, sync          EventRecorder
+//!                    written(position) ◄── Filed: settled, on hold ◄── Filing
 //! ```
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use thalweg_data::ring::Downstream;
-use thalweg_data::{EventSink, Events, Mark, SinkError, Unit};
+use thalweg_data::Mark;
 use thalweg_readout::RunClock;
-use thalweg_record::{EventWriter, OnFull};
 
-use crate::pipeline::{Ledgered, Outcome, Recorded, Signals};
-
-const WAIT: Duration = Duration::from_millis(5);
 /// Events are on file at this age at the latest, whatever the age of a batch: until then readout units keep them.
 const FLUSH_NS: u64 = 100_000_000;
 
@@ -100,75 +94,58 @@ impl Due {
     }
 }
 
-/// The thread that writes what a builder unit has built.
-pub(crate) struct BuilderFiles {
-    inlet: Downstream<Events>,
-    pub(crate) sink: EventWriter,
-    outcome: Outcome,
-    record: Ledgered,
+/// The word of a recorder on what is on file, for a unit that waits for that.
+pub(crate) struct Filing {
     due: Due,
     filed: Arc<Filed>,
     clock: RunClock,
 }
 
-impl BuilderFiles {
-    /// Of a unit that holds `slots` events at most.
-    pub(crate) fn new(
-        inlet: Downstream<Events>,
-        (sink, on_full): (EventWriter, OnFull),
-        record: Ledgered,
-        slots: u32,
-        clock: RunClock,
-    ) -> BuilderFiles {
-        let outcome = Outcome::new(Recorded::Events, on_full);
-        BuilderFiles { inlet, sink, outcome, record, due: Due::new(slots), filed: Arc::default(), clock }
+impl Filing {
+    /// Of a unit that holds `slots` events at most, and how the files stand for it.
+    pub(crate) fn new(slots: u32, clock: RunClock) -> (Filing, Arc<Filed>) {
+        let filed = Arc::<Filed>::default();
+        (Filing { due: Due::new(slots), filed: filed.clone(), clock }, filed)
     }
 
-    /// Where it says what is on file.
-    pub(crate) fn filed(&self) -> Arc<Filed> {
-        self.filed.clone()
+    /// What the time is: files are written also while no batch comes.
+    pub(super) fn now(&self) -> Mark {
+        self.clock.mark()
     }
 
-    /// Writes until the unit has ended and its last event is on file.
-    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> BuilderFiles {
-        while !self.inlet.is_finished() {
-            let events = self.inlet.receive_wait(WAIT);
-            let now = self.clock.mark();
-            let result = match events {
-                Some(mut events) => {
-                    let result = self.sink.write(&events);
-                    events.clear();
-                    self.inlet.give_back(events);
-                    self.due.since = self.due.since.or(Some(now));
-                    result
-                }
-                None => self.sink.advance(now),
-            };
-            self.on_result(result, signals);
-            self.file(now, signals);
-            self.record.publish_at(now.0, self.sink.tally());
+    /// Events were written that nobody has asked to be on file.
+    pub(super) fn wrote(&mut self) {
+        let now = self.now();
+        self.due.since.get_or_insert(now);
+    }
+
+    /// What must be done for events to be on file in time, of which so many wait.
+    pub(super) fn ask(&mut self, waiting: u64) -> Option<Ask> {
+        if !self.due.is_due(waiting, self.now()) {
+            return None;
         }
-        self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
-        self.record.publish(self.sink.tally());
-        self
+        self.due.since = None;
+        Some(if self.due.is_urgent(waiting) { Ask::Force } else { Ask::Flush })
     }
 
-    /// Sees to it that what was written gets to the disk in time, and says what is there.
-    fn file(&mut self, now: Mark, signals: &Signals) {
-        let waiting = self.sink.tally().total_input(Unit::Events) - self.sink.events_settled();
-        if self.due.is_due(waiting, now) {
-            self.due.since = None;
-            let result = if self.due.is_urgent(waiting) { self.sink.force() } else { self.sink.flush() };
-            self.on_result(result, signals);
-        }
-        self.filed.settled.store(self.sink.events_settled(), Ordering::Release);
+    /// Of the events that were given so many need not be kept by anyone any more.
+    pub(super) fn settled(&self, events: u64) {
+        self.filed.settled.store(events, Ordering::Release);
     }
 
-    /// Does what a result of the sink asks for.
-    fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
-        self.outcome.on_result(result, signals);
-        self.filed.on_hold.store(self.outcome.is_waiting(), Ordering::Release);
+    /// Whether space is waited for.
+    pub(super) fn hold(&self, on_hold: bool) {
+        self.filed.on_hold.store(on_hold, Ordering::Release);
     }
+}
+
+/// What a recorder is to do with the events that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// Write them.
+    Flush,
+    /// Write them and force them to the disk.
+    Force,
 }
 
 #[cfg(test)]
