@@ -305,7 +305,7 @@ impl RunRecord {
     pub fn beside_the_books(&self) -> Vec<String> {
         let lines = [
             ("hits_late", "hits came too late for the time order; they are recorded, flagged `late`"),
-            ("triggers_unseen", "trigger numbers between the first event and the last came from no board"),
+            ("triggers_unseen", "trigger numbers came from no board"),
             ("bytes_unread", "bytes unread in damaged files"),
         ];
         let told = lines.into_iter().filter(|(key, _)| self.detail_count(key) > 0);

@@ -4,7 +4,7 @@
 //!  per fragment: plain counts beside the column ── per call ──► Tally (build), Tally (wire); held, from the containers
 //! ```
 
-use thalweg_data::{LossReason, SourceId, Tally, Unit};
+use thalweg_data::{LossReason, Noted, SourceId, Tally, Unit};
 
 /// What is counted per fragment of a source: one cache line, so that counting costs no more than storing.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +95,13 @@ impl Books {
         let tally = &mut self.sources[source].build;
         tally.lost(reason, Unit::Fragments, fragments);
         tally.lost(reason, Unit::Bytes, bytes);
+    }
+
+    /// Notes triggers beside what became of events.
+    pub fn note(&mut self, what: Noted, triggers: u64) {
+        if triggers > 0 {
+            self.events.noted(what, Unit::Events, triggers);
+        }
     }
 
     /// Notes a fragment of a source that the builder does not have.

@@ -373,6 +373,13 @@ impl Books {
         node.is_none_or(|(node, _)| topology.edges.iter().any(|edge| edge.from == node.id))
     }
 
+    /// Whether every trigger was an event of whoever builds what is recorded, or is among those that are unseen there.
+    fn knows_all_triggers(&self) -> bool {
+        let accounts = || self.accounts.iter().filter(|account| account.counts(Unit::Events));
+        let mut triggers = accounts().filter(|account| account.stage == Stage::Trigger);
+        triggers.any(|trigger| self.account(Stage::Build, trigger.source).is_some())
+    }
+
     /// Triggers between others that made events, and of which no board was heard: by whoever builds what is recorded. A time slice
     /// without anything in it is no event that anybody has lost.
     pub fn triggers_unseen(&self) -> u64 {
@@ -394,12 +401,12 @@ fn events(books: &Books) -> Option<Counted> {
     let at = |stage| own().filter(move |account| account.stage == stage);
     let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| why != LossReason::Busy)).sum();
     let kept: u64 = at(Stage::Record).map(|account| account.tally.total_output(Unit::Events)).sum();
-    let unseen = match books.triggers_unseen() {
-        // The trigger's own count says more.
-        _ if at(Stage::Trigger).next().is_some() => (0, 0),
-        unseen => (unseen, kept + lost + unseen),
-    };
     let has_any = at(Stage::Record).next().is_some() || lost > 0;
+    let (lost, unseen) = match books.triggers_unseen() {
+        // Its builder knows what numbers the trigger has given.
+        unseen if books.knows_all_triggers() => (lost + unseen, (0, 0)),
+        unseen => (lost, (unseen, kept + lost + unseen)),
+    };
     has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
 }
 

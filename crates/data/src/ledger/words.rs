@@ -308,6 +308,8 @@ vocabulary! {
         Late = "late",
         /// Between those that were seen, by their numbers, and came from nobody: what was lost with them is not known.
         Unseen = "unseen",
+        /// Trigger numbers from the first to the last: of those that anybody was heard of or, where the trigger is known, of its own.
+        Numbers = "numbers",
     }
 }
 

@@ -18,6 +18,7 @@ use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::Upstream;
 use thalweg_data::{Busy, Events, Fragments, Frames, LossReason, Mark, SnapshotNumber, Unit};
 use thalweg_readout::group::{LinkId, News};
+use thalweg_readout::host::triggered::AcceptedNumbers;
 
 use super::busy_share::BusyShare;
 use super::drain::{Drain, Drained};
@@ -111,6 +112,7 @@ pub(crate) struct EventReader {
     held_up_since: Option<Mark>,
     /// Events go to a readout unit in place of a recorder.
     to_readout_unit: bool,
+    accepted: Option<Arc<AcceptedNumbers>>,
 }
 
 /// What an event reader is made of.
@@ -134,6 +136,8 @@ pub(crate) struct EventReaderParts {
     pub(crate) names: Arc<[String]>,
     /// Events go to a readout unit in place of a recorder.
     pub(crate) to_readout_unit: bool,
+    /// Which numbers the trigger has given, where every board here answers that trigger alone.
+    pub(crate) accepted: Option<Arc<AcceptedNumbers>>,
 }
 
 impl EventReader {
@@ -153,6 +157,7 @@ impl EventReader {
             refused,
             names,
             to_readout_unit,
+            accepted,
         } = parts;
         let feed = Feed {
             builder,
@@ -185,6 +190,7 @@ impl EventReader {
             heard: Vec::new(),
             held_up_since: None,
             to_readout_unit,
+            accepted,
         }
     }
 
@@ -409,6 +415,7 @@ impl EventReader {
         while self.pull(mark, signals) && !self.feed.builder.is_empty() && self.feed.builder.stop().is_none()
         {
         }
+        self.feed.builder.end_numbers(self.accepted.as_ref().and_then(|accepted| accepted.get()));
         self.pass_on(mark, None, true, signals);
         for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {
             signals.note_failure(message);
