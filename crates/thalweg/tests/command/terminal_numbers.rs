@@ -270,7 +270,7 @@ fn expected_sources(details: &Value, ledger: &Ledger<'_>) -> Vec<String> {
 /// What is lost of hits, fragments and events, whose senders report their totals.
 fn expected_totals(ledger: &Ledger<'_>) -> Vec<String> {
     let sent = ledger.sum(&OF_HITS, "sender", "hits", "in");
-    let stages = ["sender", "unpack", "decode", "order", "cut", "record"];
+    let stages = ["sender", "wire", "unpack", "decode", "order", "cut", "record"];
     let hits_lost = stages.iter().map(|stage| ledger.lost_at(&OF_HITS, stage, "hits")).sum();
     assert_eq!(sent, ledger.sum(&OF_HITS, "record", "hits", "out") + hits_lost);
     let stages = ["sender", "build", "record"];

@@ -11,8 +11,13 @@
 //!
 //! A datagram that arrives before its turn [waits](super::window) for it, so that a network which swaps a few loses nothing.
 
-use thalweg_data::{Frames, Lease, Leases, LossReason, Mark, Slice, SourceId, Tally, Unit, Unpack};
+use std::sync::Arc;
 
+use thalweg_data::{
+    Frames, Lease, Leases, LossReason, Mark, SentRecord, Slice, SourceId, Tally, Unit, Unpack,
+};
+
+use super::asked::Asked;
 use super::frames::FrameCounter;
 use super::sequence::{Evidence, Place, Position, Seen, Sequence, Verdict};
 use super::window::{Datagram, ReorderWindow};
@@ -34,6 +39,8 @@ pub struct UdpUnpack {
     /// No event was whole yet behind a gap of the recording that is read.
     behind_gap: bool,
     arrivals: Vec<Arrival>,
+    /// The sender, where it can be asked.
+    asked: Option<Asked>,
     tally: Tally,
     wire: Tally,
 }
@@ -79,6 +86,7 @@ impl UdpUnpack {
             synchronised: false,
             behind_gap: false,
             arrivals: Vec::new(),
+            asked: None,
             tally: Tally::default(),
             wire: Tally::default(),
         }
@@ -87,6 +95,11 @@ impl UdpUnpack {
     /// The same for a board that we arm: its first aggregate is number 0.
     pub fn of_armed_board(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
         UdpUnpack { counter: FrameCounter::from_zero(), ..UdpUnpack::new(source, largest_unit_bytes) }
+    }
+
+    /// The same of a board that writes down what it sends.
+    pub fn asking(self, record: Arc<SentRecord>) -> UdpUnpack {
+        UdpUnpack { asked: Some(Asked::new(record)), ..self }
     }
 
     /// Undoes the hashes, several side by side.
@@ -186,13 +199,12 @@ impl UdpUnpack {
     /// Takes a datagram at its turn, or when it is settled that its turn will not come; see [`Sequence::see`].
     fn take(&mut self, datagram: Datagram, lease: &Lease, evidence: Evidence, units: &mut Frames) {
         let Datagram { slice, footer, place } = datagram;
+        let mut missing = (0, 0);
         match self.sequence.see(datagram.seen(), evidence) {
             Verdict::Next => {}
             Verdict::Refused(reason) => return self.refuse(reason, slice),
             Verdict::Gap { datagrams, buffers } => {
-                self.wire.input(Unit::Datagrams, datagrams + buffers);
-                self.wire.lost(LossReason::DatagramGap, Unit::Datagrams, datagrams);
-                self.wire.lost(LossReason::BufferGap, Unit::Datagrams, buffers);
+                missing = (datagrams, buffers);
                 self.lose_pending(LossReason::Resynchronised);
                 self.synchronised = false;
             }
@@ -205,6 +217,19 @@ impl UdpUnpack {
                 }
                 self.synchronised = false;
             }
+        }
+        if let Some(sent) = self.asked.as_mut().and_then(|asked| asked.missing_before(place)) {
+            // How long whole buffers were the sender knows alone.
+            missing = if missing.1 == 0 {
+                (sent, 0)
+            } else {
+                (missing.0.min(sent), sent.saturating_sub(missing.0))
+            };
+        }
+        if missing != (0, 0) {
+            self.wire.input(Unit::Datagrams, missing.0 + missing.1);
+            self.wire.lost(LossReason::DatagramGap, Unit::Datagrams, missing.0);
+            self.wire.lost(LossReason::BufferGap, Unit::Datagrams, missing.1);
         }
         self.wire.input(Unit::Datagrams, 1);
         self.wire.output(Unit::Datagrams, 1);
@@ -282,11 +307,17 @@ impl UdpUnpack {
         self.tally.output(Unit::Frames, 1);
         self.tally.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut self.wire);
+        if let Some(asked) = &mut self.asked {
+            asked.frame(header, &mut self.wire);
+        }
     }
 
     fn count_held(&mut self) {
         self.tally.set_held(Unit::Datagrams, self.window.datagrams());
         self.tally.set_held(Unit::Bytes, self.pending.bytes + self.window.bytes());
+        if let Some(asked) = &self.asked {
+            asked.tell();
+        }
     }
 
     fn lose_pending(&mut self, reason: LossReason) {
