@@ -251,10 +251,10 @@ impl LossList {
     }
 }
 
-/// Fragments of each board that never came, or were refused on the way, by the trigger numbers of the others.
+/// Fragments of each board that were found to be missing, by the trigger numbers of the others; some of them have come since.
 fn missing_on_the_wire(books: &Books) -> impl Iterator<Item = (SourceId, u64)> + '_ {
     let wire = books.accounts.iter().filter(|account| account.stage == Stage::Wire);
-    let missing = wire.map(|account| (account.source, account.tally.total_lost_any(Unit::Fragments)));
+    let missing = wire.map(|account| (account.source, account.tally.total_gap_opened(Unit::Fragments)));
     missing.filter(|(_, count)| *count > 0)
 }
 

@@ -179,7 +179,11 @@ pub struct EntriesRecord {
     pub filtered: u64,
     /// In the stage's containers.
     pub held: u64,
-    /// Lost, by reason.
+    /// On the wire, what sequence numbers were found to lack.
+    pub gap_opened: u64,
+    /// Of that, what has come all the same.
+    pub gap_filled: u64,
+    /// Lost, by reason; of gaps, what is still missing.
     pub lost: BTreeMap<String, u64>,
     /// Told beside what became of them: late but kept, unseen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -268,8 +272,9 @@ impl EntriesRecord {
         let lost =
             self.lost.iter().filter_map(|(word, count)| Some((LossReason::of_file(word).ok()?, *count)));
         let noted = self.noted.iter().filter_map(|(word, count)| Some((Noted::from_word(word)?, *count)));
-        let EntriesRecord { input, output, overhead, filtered, held, .. } = *self;
-        UnitCounts { input, output, overhead, filtered, held, lost: lost.collect(), noted: noted.collect() }
+        let EntriesRecord { input, output, overhead, filtered, held, gap_filled, .. } = *self;
+        let (lost, noted) = (lost.collect(), noted.collect());
+        UnitCounts { input, output, overhead, filtered, held, gap_filled, lost, noted }
     }
 }
 

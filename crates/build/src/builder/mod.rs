@@ -259,6 +259,23 @@ impl Builder {
         self.run
     }
 
+    /// Tells that so many fragments of a source have come and were refused before they came here, as damaged: they are no gaps in its
+    /// sequence.
+    pub fn note_refused(&mut self, source: SourceId, fragments: u64) {
+        let index = index_of(source, self.first_source);
+        if index < self.sources.len() {
+            self.books.refuse(index, fragments);
+        }
+    }
+
+    /// Tells that so many fragments of a source lie where its recording cannot be read.
+    pub fn note_unreadable(&mut self, source: SourceId, fragments: u64) {
+        let index = index_of(source, self.first_source);
+        if index < self.sources.len() {
+            self.books.note_unreadable(index, fragments);
+        }
+    }
+
     /// Tells what time it is: events come of age.
     pub fn advance(&mut self, mark: Mark) {
         self.now = self.now.max(mark);

@@ -348,13 +348,22 @@ impl LossReason {
         }
     }
 
+    /// The gap of a unit that what comes late or damaged can fill.
+    pub const fn gap_of(unit: Unit) -> Option<LossReason> {
+        match unit {
+            Unit::Datagrams => Some(LossReason::DatagramGap),
+            Unit::Fragments => Some(LossReason::MissingFragment),
+            Unit::Bytes | Unit::Frames | Unit::Hits | Unit::Events => None,
+        }
+    }
+
     /// Whether it is a loss of what our boards have sent: the same datagram again, or that of an unexpected sender, is none.
     pub const fn is_of_our_data(self) -> bool {
         use LossReason::*;
         !matches!(self, Stranger | DuplicateDatagram | DuplicateFragment)
     }
 
-    /// Whether sequence numbers alone tell of it: what is missing on the wire under another reason was seen, refused, and is
+    /// Whether sequence numbers alone tell of it. In older recordings stands on the wire under another reason what was seen, refused, and
     /// counted where that was done.
     pub const fn is_gap(self) -> bool {
         use LossReason::*;

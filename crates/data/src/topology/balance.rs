@@ -1,12 +1,13 @@
 //! What must balance in a run, by its topology: no list of exceptions, for an edge that is not there says nothing.
 //!
 //! ```text
-//!  node:            in = out + overhead + filtered + lost + held        of what comes into being there, `in` counts that
+//!  node:            in = out + overhead + filtered + lost + held        of what comes into being there, `in` counts that; of gaps on the
+//!                                                                       wire, lost is what was opened less what was filled
 //!  edge, copied:    out of the giver = into each taker                  per subject
 //!  edge, split:     out of the giver = into all takers together
 //!  edge, network:   out of the giver = into each taker + what it has noted as unseen
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
-//!  audit:           out of the one = out of the other
+//!  audit:           out of the one = out of the other + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
 //!                   numbers from the first trigger to the last = events + triggers unseen
 //! ```
@@ -109,7 +110,9 @@ impl Topology {
             let (auditor, audited) = (Counted { node: one, unit }, Counted { node: other, unit });
             for subject in auditor.subjects() {
                 let of = |counted: &Counted<'_>| counted.of(books, subject, Side::Out);
-                if let (Some(left), Some(right)) = (of(&auditor), of(&audited))
+                // What has come too late or damaged has come, and was refused.
+                let used = of(&auditor).map(|came| came.saturating_sub(auditor.gap_filled(books, subject)));
+                if let (Some(left), Some(right)) = (used, of(&audited))
                     && left != right
                 {
                     let law = format!("{unit} of {} = {unit} of {}", one.stage, other.stage);
@@ -137,7 +140,10 @@ impl Topology {
             .wires
             .iter()
             .flat_map(|wire| accounts(wire, Unit::Fragments))
-            .map(|account| account.tally.total_lost_any(Unit::Fragments))
+            .map(|account| {
+                account.tally.total_lost_any(Unit::Fragments)
+                    + account.tally.total_gap_filled(Unit::Fragments)
+            })
             .sum();
         let events = accounts(&builder.events, Unit::Events);
         let left: u64 = events.iter().map(|account| left_with(account, Unit::Events)).sum();
@@ -178,6 +184,11 @@ impl Counted<'_> {
             Side::In => account.tally.total_input(self.unit),
             Side::Out => account.tally.total_output(self.unit),
         })
+    }
+
+    fn gap_filled(&self, books: &Books, subject: SourceId) -> u64 {
+        let account = books.account(self.node.stage, subject);
+        account.map_or(0, |account| account.tally.total_gap_filled(self.unit))
     }
 
     /// The sum of all that it counts.

@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, RefusedOutlet, link_units,
+    BoardBooks, EventReader, EventReaderParts, Leader, Ledgered, LinkBooks, RefusedOutlet, Told, link_units,
 };
 use crate::supervise::{BuildGauges, Gauges};
 
@@ -170,6 +170,7 @@ fn link_books(site: &Site<'_>, place: &OpenedPlace) -> LinkBooks {
             .as_ref()
             .map(|_| open(Stage::TimeSlice, source, &[Unit::Fragments])),
         build: open(Stage::Build, source, &[Unit::Fragments, Unit::Bytes]),
+        told: Told::default(),
     };
     LinkBooks {
         source: place.link,

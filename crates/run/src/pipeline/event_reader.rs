@@ -37,6 +37,8 @@ const TURN_WAIT: Duration = Duration::from_micros(500);
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
 /// How often boards that are silent are looked for, of a run with time slices.
 const TELL_CUTTERS_EVERY_NS: u64 = 5_000_000;
+/// How often the builder is told what was refused before it.
+const TELL_BUILDER_EVERY_NS: u64 = 5_000_000;
 /// After a stop, boards that go on sending are listened to so long.
 const DRAIN: Duration = Duration::from_millis(1000);
 
@@ -84,6 +86,8 @@ struct Feed {
     cut: Fragments,
     /// When the cutters were last told the time.
     told_cutters: Mark,
+    /// When the builder was last told what was refused before it.
+    told_builder: Mark,
     /// The raw recording has ended before its time.
     raw_lost: bool,
 }
@@ -171,6 +175,7 @@ impl EventReader {
             cutters,
             cut: Fragments::default(),
             told_cutters: Mark(0),
+            told_builder: Mark(0),
             raw_lost: false,
         };
         EventReader {
@@ -248,6 +253,9 @@ impl EventReader {
         }
         self.tell_news();
         self.feed.tell_cutters(turn.mark);
+        if turn.mark.since_ns(self.feed.told_builder) >= TELL_BUILDER_EVERY_NS {
+            self.tell_builder(turn.mark);
+        }
         self.feed.builder.advance(turn.mark);
         let passed_on = self.pull(turn.mark, signals);
         self.hold_and_resume();
@@ -287,6 +295,15 @@ impl EventReader {
                     self.inputs.description(*link)
                 ),
             }
+        }
+    }
+
+    /// Tells the builder what the framing has refused, and what a recording could not give.
+    fn tell_builder(&mut self, mark: Mark) {
+        let Feed { links, builder, told_builder, .. } = &mut self.feed;
+        *told_builder = mark;
+        for (link, books) in self.inputs.ids().zip(links) {
+            books.tell_builder(link, &self.inputs, builder);
         }
     }
 
@@ -410,6 +427,7 @@ impl EventReader {
             self.feed.builder.refuse(&pending.batch, pending.taken);
             pending.clear();
         }
+        self.tell_builder(mark);
         self.feed.builder.end_run();
         // A builder that was stopped by an incomplete event gives nothing more: what it holds is in its books as held.
         while self.pull(mark, signals) && !self.feed.builder.is_empty() && self.feed.builder.stop().is_none()

@@ -46,7 +46,7 @@ pub(crate) use event_reader::{EventReader, EventReaderParts};
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use leader::{Leader, TRIGGERS_WAITING};
-pub(crate) use link_books::{BoardBooks, LinkBooks, link_units};
+pub(crate) use link_books::{BoardBooks, LinkBooks, Told, link_units};
 pub(crate) use links::Links;
 pub(crate) use outcome::Outcome;
 pub(crate) use process::{EventBooks, Process};

@@ -41,6 +41,8 @@ pub struct UdpUnpack {
     arrivals: Vec<Arrival>,
     /// The sender, where it can be asked.
     asked: Option<Asked>,
+    /// Damaged datagrams, whose places nobody knows, that no gap was found for yet.
+    damaged: u64,
     tally: Tally,
     wire: Tally,
 }
@@ -87,6 +89,7 @@ impl UdpUnpack {
             behind_gap: false,
             arrivals: Vec::new(),
             asked: None,
+            damaged: 0,
             tally: Tally::default(),
             wire: Tally::default(),
         }
@@ -128,8 +131,28 @@ impl UdpUnpack {
     }
 
     fn refuse(&mut self, reason: LossReason, slice: Slice) {
+        match reason {
+            LossReason::BadHash | LossReason::BadFraming => {
+                self.damaged += 1;
+                self.fill_gap(0);
+            }
+            // It was missed before.
+            LossReason::Late => self.fill_gap(1),
+            _ => {}
+        }
         self.tally.lost(reason, Unit::Datagrams, 1);
         self.tally.lost(reason, Unit::Bytes, u64::from(slice.length));
+    }
+
+    /// So many of the missing datagrams have come after all, and those that came damaged, as far as a gap is known.
+    #[cold]
+    fn fill_gap(&mut self, late: u64) {
+        let missing = self.wire.total_lost(LossReason::DatagramGap, Unit::Datagrams);
+        let late = late.min(missing);
+        let damaged = self.damaged.min(missing - late);
+        self.damaged -= damaged;
+        self.wire.output(Unit::Datagrams, late + damaged);
+        self.wire.gap_filled(Unit::Datagrams, late + damaged);
     }
 
     fn datagram(&mut self, arrival: Arrival, received: &Frames, units: &mut Frames) {
@@ -230,6 +253,9 @@ impl UdpUnpack {
             self.wire.input(Unit::Datagrams, missing.0 + missing.1);
             self.wire.lost(LossReason::DatagramGap, Unit::Datagrams, missing.0);
             self.wire.lost(LossReason::BufferGap, Unit::Datagrams, missing.1);
+            if self.damaged > 0 {
+                self.fill_gap(0);
+            }
         }
         self.wire.input(Unit::Datagrams, 1);
         self.wire.output(Unit::Datagrams, 1);

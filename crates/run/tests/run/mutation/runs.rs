@@ -28,6 +28,10 @@ const UNITS: &str = "[[unit]]\nname = \"ru-a\"\nkind = \"readout\"\nsources = [\
 /// The runs, by name.
 pub const RUNS: &[(&str, Run)] = &[
     ("hits_over_udp", || hits(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, LOSSES)))),
+    ("hits_behind_the_last_that_came", || {
+        let silent = digitizer("b", 1, "").replace("first_channel", "loss = 1.0\nfirst_channel");
+        recorded(&(digitizer("a", 0, "") + &silent), "\"hits\", \"raw\"", HITS)
+    }),
     ("hits_of_a_board", hits_of_a_board),
     ("added_stages", || {
         crate::added_stages::add_both();
