@@ -322,7 +322,19 @@ fn hits(accounts: &[AccountBook], kept_behind: Stage, passes_on: impl Fn(Stage) 
         Stage::Decode => account.offered(Unit::Hits),
         _ => lost_at(account, Unit::Hits, |_| true),
     });
-    Counted { lost, of: came.sum(), coarse: coarse(accounts, Unit::Hits), ..Counted::default() }
+    // Whose sender is asked, of that source the wire has the hits of every gap, while the run goes on.
+    let is_asked = |own: &AccountBook| {
+        own.stage == Stage::Wire
+            && own.counts(Unit::Hits)
+            && own.tally.total_noted(Noted::Uncounted, Unit::Frames) == 0
+    };
+    // It has said at the end what lies behind the last that came, if it remembers.
+    let is_silent = |own: &AccountBook| own.stage == Stage::Sender && !own.counts(Unit::Hits);
+    let coarse = match accounts.iter().any(is_asked) && !accounts.iter().any(is_silent) {
+        true => Default::default(),
+        false => coarse(accounts, Unit::Hits),
+    };
+    Counted { lost, of: came.sum(), coarse, ..Counted::default() }
 }
 
 /// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
@@ -457,6 +469,29 @@ mod tests {
             tally.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
         }));
         assert_eq!(LossReport::of(&books(&accounts), Stage::Record).text(), "hits lost: 20000 (2.0 %)");
+    }
+
+    #[test]
+    fn a_sender_that_is_asked_makes_lost_hits_exact_while_the_run_goes_on() {
+        let asked = |uncounted| {
+            let mut accounts = LOST_FRAMES.to_vec();
+            accounts[0].1 = &[Unit::Frames, Unit::Hits];
+            accounts[0].2 = if uncounted {
+                |tally| {
+                    (LOST_FRAMES[0].2)(tally);
+                    tally.noted(Noted::Uncounted, Unit::Frames, 130);
+                }
+            } else {
+                |tally| {
+                    (LOST_FRAMES[0].2)(tally);
+                    tally.input(Unit::Hits, 20_000);
+                    tally.lost(LossReason::FrameGap, Unit::Hits, 20_000);
+                }
+            };
+            LossReport::of(&books(&accounts), Stage::Record).text()
+        };
+        assert_eq!(asked(false), "hits lost: 20000 (2.0 %)");
+        assert_eq!(asked(true), "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)");
     }
 
     #[test]

@@ -328,3 +328,51 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let place = bytes.windows(from.len()).position(|window| window == from).expect("the word is there");
     [&bytes[..place], to, &bytes[place + from.len()..]].concat()
 }
+
+#[test]
+fn what_was_sent_came_or_is_missing_on_the_wire() {
+    let of = |id: &str, stage| Node {
+        id: id.to_owned(),
+        stage,
+        lane: Lane::Hits,
+        thread: None,
+        counts: vec![Counts::of(SourceId(0), &[Unit::Hits])],
+        marker: Marker::PerSubject,
+    };
+    let topology = Topology {
+        subjects: vec![Subject { name: "a".to_owned(), kind: SubjectKind::Source, parent: None }],
+        nodes: vec![of("sender a", Stage::Sender), of("wire a", Stage::Wire), of("decode a", Stage::Decode)],
+        edges: vec![Edge {
+            from: "sender a".to_owned(),
+            to: vec!["decode a".to_owned(), "wire a".to_owned()],
+            units: vec![Unit::Hits],
+            fan: Fan::Split,
+            via: Via::Network,
+            subjects: Subjects::Same,
+        }],
+        ..Topology::default()
+    };
+    let found = |sent: Option<u64>, missing, decoded| -> Vec<String> {
+        let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
+        let publish = |stage, [came, lost]: [u64; 2], reason| {
+            let mut tally = Tally::default();
+            tally.input(Unit::Hits, came + lost);
+            tally.output(Unit::Hits, came);
+            tally.lost(reason, Unit::Hits, lost);
+            ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&tally);
+        };
+        if let Some(sent) = sent {
+            publish(Stage::Sender, [sent, 7], LossReason::NeverReceived);
+        }
+        publish(Stage::Wire, [0, missing], LossReason::FrameGap);
+        publish(Stage::Decode, [decoded, 0], LossReason::FrameGap);
+        ledger.books().discrepancies().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found(Some(100), 20, 80), [""; 0]);
+    assert_eq!(found(None, 20, 80), [""; 0], "a sender that cannot be asked says nothing");
+    assert_eq!(
+        found(Some(100), 19, 80),
+        ["a: hits out of sender = into decode + unseen: 100 against 99"],
+        "a gap that does not explain what is missing"
+    );
+}

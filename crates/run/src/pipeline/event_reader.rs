@@ -253,7 +253,9 @@ impl EventReader {
         }
         self.tell_news();
         self.feed.tell_cutters(turn.mark);
-        if turn.mark.since_ns(self.feed.told_builder) >= TELL_BUILDER_EVERY_NS {
+        // Where a replay waits for blocks, events leave although no time passes.
+        let told_ns = turn.mark.since_ns(self.feed.told_builder);
+        if told_ns >= TELL_BUILDER_EVERY_NS || self.inputs.is_starved() {
             self.tell_builder(turn.mark);
         }
         self.feed.builder.advance(turn.mark);

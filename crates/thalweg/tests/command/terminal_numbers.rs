@@ -412,14 +412,15 @@ fn expected_status(state: &Value) -> [String; 2] {
         100.0 * float(&state["busy_time"], "fraction"),
     );
     let hits = ledger.sum(&OF_HITS, "record", "hits", "out");
-    // Of hits that are on their way nobody has told yet how many were sent: the lost frames bound them.
-    let frames = ledger.lost(&OF_HITS, "wire", "frames", "frame_gap");
-    let of_frames = OF_HITS.map(|board| ledger.most_at(board, "frames")).iter().sum();
     let losses = state["loss"].as_array().expect("a list").iter();
     let losses: Vec<String> = losses
         .map(|loss| match word(loss, "unit") {
-            "hits" if frames > 0 => {
-                format!("hits LOST: unknown, ≥ {frames} frames{}", percent("≈ ", frames, of_frames))
+            // The boards are asked what was in the frames that did not come.
+            "hits" if number(loss, "count") > 0 => {
+                let stages = ["wire", "unpack", "decode", "order", "cut", "record"];
+                let lost = stages.iter().map(|stage| ledger.lost_at(&OF_HITS, stage, "hits")).sum();
+                assert_eq!((word(loss, "quality"), number(loss, "count")), ("exact", lost), "{state:#}");
+                self::lost("hits", lost, number(loss, "of")).replace(" lost:", " LOST:")
             }
             "fragments" if loss["quality"] == "exact" => {
                 // On the wire what came too late and was refused is missing, too.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use thalweg_data::sent::Sought;
-use thalweg_data::{LossReason, SentRecord, Tally, Unit};
+use thalweg_data::{LossReason, Noted, SentRecord, Tally, Unit};
 
 use super::sequence::Place;
 use crate::digitizer2::emulate::datagram_key;
@@ -72,7 +72,10 @@ impl Asked {
                 wire.lost(LossReason::FrameGap, Unit::Hits, hits);
                 self.frames = until + 1;
             }
-            None => self.record.give_up(),
+            None => {
+                wire.noted(Noted::Uncounted, Unit::Frames, u64::from(distance));
+                self.record.give_up();
+            }
         }
     }
 
