@@ -34,6 +34,7 @@ pub mod range;
 pub mod refused;
 pub mod ring;
 pub mod room;
+pub mod sent;
 pub mod slice;
 pub mod state;
 pub mod stream;
@@ -55,6 +56,7 @@ pub use refused::{FirstRefused, Refused};
 pub use room::{
     Control, ControlError, Decode, EventSink, Received, Sink, SinkError, Source, SourceError, Split, Unpack,
 };
+pub use sent::SentRecord;
 pub use slice::{BlockId, Slice};
 pub use state::{Busy, RunState};
 pub use tick::Tick;

@@ -278,10 +278,7 @@ impl StreamAccount {
 pub(crate) fn explain_by_recording(tally: &mut Tally, before: &Tally) {
     for reason in LossReason::known().filter(|reason| reason.is_found_behind_a_gap()) {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Fragments] {
-            let new = tally.total_lost(reason, unit) - before.total_lost(reason, unit);
-            if new > 0 {
-                tally.explain(reason, LossReason::RecordingDamaged, unit, new);
-            }
+            tally.rename_since(before, (reason, LossReason::RecordingDamaged), unit);
         }
     }
 }

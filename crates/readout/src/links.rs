@@ -57,6 +57,14 @@ pub enum EmulatedBoards {
 }
 
 impl EmulatedBoards {
+    /// What these boards add to the number of each trigger.
+    pub fn number_offset(&self) -> u64 {
+        match self {
+            EmulatedBoards::Fragment(_) => 0,
+            EmulatedBoards::Sitcp(settings) => u64::from(settings.first_trigger),
+        }
+    }
+
     /// Whether there can be such boards.
     ///
     /// # Errors

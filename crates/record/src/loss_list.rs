@@ -211,10 +211,9 @@ impl LossList {
             quality: LossRow::quality_of(reason),
         };
         let mut rows = Vec::new();
-        for AccountBook { source, stage, tally, .. } in missing_by_number(books) {
-            let counter = (*source, *stage, Unit::Fragments, LossReason::MissingFragment);
-            let counted = tally.total_lost_any(Unit::Fragments);
-            for TriggerRange { first, last, count } in missed(*source, counted) {
+        for (account, counted) in missing_by_number(books) {
+            let counter = (account.source, account.stage, Unit::Fragments, LossReason::MissingFragment);
+            for TriggerRange { first, last, count } in missed(account.source, counted) {
                 // Counts of one run are far below 2⁶³.
                 *changes.entry(counter).or_default() -= count as i64;
                 rows.push(LossRow { first: Some(first), last: Some(last), ..row(counter, count as i64) });
@@ -253,10 +252,11 @@ impl LossList {
     }
 }
 
-/// The accounts of boards with fragments that never came, or were refused on the way, by the trigger numbers of the others.
-fn missing_by_number(books: &Books) -> impl Iterator<Item = &AccountBook> {
+/// Fragments of each board that were found to be missing, by the trigger numbers of the others; some of them have come since.
+fn missing_by_number(books: &Books) -> impl Iterator<Item = (&AccountBook, u64)> {
     let by_number = books.at(StageRole::SequenceNumbers);
-    by_number.filter(|account| account.tally.total_lost_any(Unit::Fragments) > 0)
+    let missing = by_number.map(|account| (account, account.tally.total_gap_opened(Unit::Fragments)));
+    missing.filter(|(_, count)| *count > 0)
 }
 
 fn reading(books: &Books) -> Reading {

@@ -234,7 +234,11 @@ pub struct EntriesRecord {
     pub filtered: u64,
     /// In the stage's containers.
     pub held: u64,
-    /// Lost, by reason.
+    /// On the wire, what sequence numbers were found to lack.
+    pub gap_opened: u64,
+    /// Of that, what has come all the same.
+    pub gap_filled: u64,
+    /// Lost, by reason; of gaps, what is still missing.
     pub lost: BTreeMap<String, u64>,
     /// Told beside what became of them: late but kept, unseen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -328,8 +332,9 @@ impl EntriesRecord {
         let lost =
             self.lost.iter().filter_map(|(word, count)| Some((LossReason::of_file(word).ok()?, *count)));
         let noted = self.noted.iter().filter_map(|(word, count)| Some((Noted::from_word(word)?, *count)));
-        let EntriesRecord { input, output, overhead, filtered, held, .. } = *self;
-        UnitCounts { input, output, overhead, filtered, held, lost: lost.collect(), noted: noted.collect() }
+        let EntriesRecord { input, output, overhead, filtered, held, gap_filled, .. } = *self;
+        let (lost, noted) = (lost.collect(), noted.collect());
+        UnitCounts { input, output, overhead, filtered, held, gap_filled, lost, noted }
     }
 }
 
@@ -370,7 +375,7 @@ impl RunRecord {
     pub fn beside_the_books(&self) -> Vec<String> {
         let lines = [
             ("hits_late", "hits came too late for the time order; they are recorded, flagged `late`"),
-            ("triggers_unseen", "trigger numbers between the first event and the last came from no board"),
+            ("triggers_unseen", "trigger numbers came from no board"),
             ("bytes_unread", "bytes unread in damaged files"),
         ];
         let told = lines.into_iter().filter(|(key, _)| self.detail_count(key) > 0);

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use thalweg_data::{Busy, Control, Decode, Pool, Source, SourceError, SourceId, Unit, Unpack};
+use thalweg_data::{Busy, Control, Decode, Pool, SentRecord, Source, SourceError, SourceId, Unit, Unpack};
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_readout::{Faulty, RunClock};
 use thalweg_record::RawReplay;
@@ -101,7 +101,8 @@ impl Given<'_> {
             }
             _ => opened.source,
         };
-        let framed = self.framed(source, opened.pool)?;
+        let asked = board.as_ref().and_then(HostedBoard::sent_record).filter(|_| settings.asks_sender());
+        let framed = self.framed(source, opened.pool, asked)?;
         Ok(Opened { control: opened.control, board, ..framed })
     }
 
@@ -120,21 +121,27 @@ impl Given<'_> {
         let pool = Pool::of(blocks, block_bytes, self.settings.endpoint.memory())
             .map_err(|error| SourceError { place: path.display().to_string(), message: error.to_string() })?;
         let replay = RawReplay::open(path, self.id, pool.clone())?;
-        self.framed(Box::new(replay), pool)
+        self.framed(Box::new(replay), pool, None)
     }
 
-    fn framed(&self, source: Box<dyn Source>, pool: Pool) -> Result<Opened, RunError> {
+    /// `asked` is what the sender writes down, where it can be asked.
+    fn framed(
+        &self,
+        source: Box<dyn Source>,
+        pool: Pool,
+        asked: Option<&Arc<SentRecord>>,
+    ) -> Result<Opened, RunError> {
         let Given { settings, format, id, .. } = *self;
         let (is_stream, scheme) = (source.is_stream(), settings.endpoint.url.scheme());
         let pool_shape = (pool.block_count(), pool.block_size());
         let (unpack, decoders) = format
-            .path(id, (is_stream, scheme), pool_shape, settings.head.workers.max(1))
+            .path(id, (is_stream, scheme, asked), pool_shape, settings.head.workers.max(1))
             .map_err(|message| self.refused(message))?;
         Ok(Opened {
             source,
             unpack,
             decoders,
-            wire_units: format.wire_units(is_stream),
+            wire_units: format.wire_units(is_stream, asked.is_some()),
             pool,
             control: None,
             board: None,

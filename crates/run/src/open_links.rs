@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg_data::{Busy, Control, Pool, Source as _, SourceError, SourceId};
 use thalweg_frontend::trigger::Program;
-use thalweg_readout::host::triggered::{Feed, HostedBoards, HostedLink, TriggeredSettings};
+use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
 use thalweg_readout::{Group, GroupSettings, Link, Policy, RunClock};
 use thalweg_record::RawReplay;
@@ -115,7 +115,8 @@ fn open_live(
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }
 
-/// The emulated boards of all sources, triggered together once `may_begin` is set, where there is one.
+/// The emulated boards of all sources, triggered together once `may_begin` is set, where there is one. What numbers the trigger has given
+/// is noted in `accepted`.
 ///
 /// # Errors
 /// When a socket cannot be made.
@@ -124,12 +125,13 @@ pub(crate) fn host(
     links: Vec<HostedLink>,
     feed: Feed,
     busy: &Arc<Busy>,
-    may_begin: Option<Arc<AtomicBool>>,
+    (may_begin, accepted): (Option<Arc<AtomicBool>>, Option<Arc<AcceptedNumbers>>),
 ) -> Result<HostedBoards, RunError> {
     let settings = TriggeredSettings {
         first_number: configuration.trigger.first_number,
         busy: Some(busy.clone()),
         may_begin,
+        accepted,
         ..TriggeredSettings::new(links, feed)
     };
     Ok(HostedBoards::new(settings)?)

@@ -183,11 +183,15 @@ export interface EndWhen {
 export interface Entries {
   /** Left out on request. */
   filtered: number;
+  /** Of that, what has come all the same, too late or damaged: what was refused of it is lost where that was done. */
+  gap_filled: number;
+  /** On the wire, what sequence numbers were found to lack. It only grows, as does what has filled it. */
+  gap_opened: number;
   /** In the stage's containers. */
   held: number;
   /** Came in. */
   in: number;
-  /** Lost, by reason. */
+  /** Lost, by reason; of gaps, what is still missing. */
   lost: Record<string, number>;
   /** Told beside what became of them: late but kept, unseen. */
   noted?: Record<string, number>;

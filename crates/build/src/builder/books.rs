@@ -4,7 +4,7 @@
 //!  per fragment: plain counts beside the column ── per call ──► Tally (build), Tally (wire); held, from the containers
 //! ```
 
-use thalweg_data::{LossReason, SourceId, Tally, Unit};
+use thalweg_data::{LossReason, Noted, SourceId, Tally, Unit};
 
 /// What is counted per fragment of a source: one cache line, so that counting costs no more than storing.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +41,10 @@ pub(super) struct Source {
 pub(super) struct Book {
     pub build: Tally,
     pub wire: Tally,
+    /// Fragments that came and were refused, of which none is known yet to be missing in an event.
+    refused: u64,
+    /// Fragments in gaps of the recording that is read; the same.
+    unreadable: u64,
 }
 
 /// All tallies.
@@ -75,7 +79,7 @@ impl Books {
     /// Asks the memory for a source's tallies, which are brought up to date soon.
     #[inline]
     pub fn prefetch(&self, source: usize) {
-        let Book { build, wire } = &self.sources[source];
+        let Book { build, wire, .. } = &self.sources[source];
         build.prefetch(Unit::Fragments);
         build.prefetch(Unit::Bytes);
         wire.prefetch(Unit::Fragments);
@@ -95,6 +99,32 @@ impl Books {
         let tally = &mut self.sources[source].build;
         tally.lost(reason, Unit::Fragments, fragments);
         tally.lost(reason, Unit::Bytes, bytes);
+        match reason {
+            // Its event has left without it, if there was one.
+            LossReason::LateFragment => self.sources[source].fill(fragments),
+            // It will be missing in its event.
+            LossReason::OverBudget => self.refuse(source, fragments),
+            _ => {}
+        }
+    }
+
+    /// Fragments of a source have come that will be in no event: each of them fills a gap, one that is known or the next.
+    pub fn refuse(&mut self, source: usize, fragments: u64) {
+        let book = &mut self.sources[source];
+        book.refused += fragments;
+        book.fill_known();
+    }
+
+    /// Fragments of a source lie where a recording cannot be read.
+    pub fn note_unreadable(&mut self, source: usize, fragments: u64) {
+        self.sources[source].unreadable += fragments;
+    }
+
+    /// Notes triggers beside what became of events.
+    pub fn note(&mut self, what: Noted, triggers: u64) {
+        if triggers > 0 {
+            self.events.noted(what, Unit::Events, triggers);
+        }
     }
 
     /// Notes a fragment of a source that the builder does not have.
@@ -115,15 +145,8 @@ impl Books {
 
     /// Begins anew.
     pub fn clear(&mut self) {
-        for tally in self
-            .sources
-            .iter_mut()
-            .flat_map(|book| [&mut book.build, &mut book.wire])
-            .chain([&mut self.strangers])
-        {
-            *tally = Tally::default();
-        }
-        self.events = Tally::default();
+        self.sources.fill(Book::default());
+        (self.strangers, self.events) = (Tally::default(), Tally::default());
         self.touched.clear();
     }
 }
@@ -143,10 +166,45 @@ impl Book {
             self.wire.output(Unit::Fragments, gone);
         }
         if missing > 0 {
-            self.wire.lost(LossReason::MissingFragment, Unit::Fragments, missing);
+            self.open_gaps(missing);
         }
         (counts.new, counts.new_bytes, counts.gone, counts.gone_bytes, counts.missing) = (0, 0, 0, 0, 0);
         counts.touched = false;
+    }
+}
+
+impl Book {
+    /// So many events have left without this source.
+    fn open_gaps(&mut self, missing: u64) {
+        let unreadable = self.unreadable.min(missing);
+        if unreadable > 0 {
+            self.unreadable -= unreadable;
+            self.wire.lost(LossReason::RecordingDamaged, Unit::Fragments, unreadable);
+        }
+        self.wire.lost(LossReason::MissingFragment, Unit::Fragments, missing - unreadable);
+        if self.refused > 0 {
+            self.fill_known();
+        }
+    }
+
+    fn missing(&self) -> u64 {
+        self.wire.total_lost(LossReason::MissingFragment, Unit::Fragments)
+    }
+
+    /// Those that were refused fill gaps that are known by now.
+    fn fill_known(&mut self) {
+        let filling = self.refused.min(self.missing());
+        self.refused -= filling;
+        self.fill(filling);
+    }
+
+    /// What has come and was refused is one loss, and counted where it was refused: it is no gap, as far as one is known.
+    fn fill(&mut self, fragments: u64) {
+        let filled = fragments.min(self.missing());
+        if filled > 0 {
+            self.wire.output(Unit::Fragments, filled);
+            self.wire.gap_filled(Unit::Fragments, filled);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //!  rows, oldest first ─► complete · of age · in the way · over ─► chosen, dropped, or the end of the run
 //! ```
 
-use thalweg_data::{Closing, LossReason, Mark, Noted, SourceId, Unit};
+use thalweg_data::{Closing, LossReason, Mark, SourceId, Unit};
 
 use super::rows::Row;
 use super::settings::{Full, Incomplete};
@@ -62,31 +62,11 @@ impl Builder {
         }
         self.pass_holes();
         let moved = self.rows.base != base_before;
-        let unseen = self.rows.take_unseen();
-        if unseen > 0 {
-            self.books.events.noted(Noted::Unseen, Unit::Events, unseen);
-        }
-        if self.phase == Phase::Ending && self.rows.open() == 0 && self.chosen.is_empty() {
-            self.check_numbers();
-        }
         if moved {
             self.short_of_links = false;
             self.update_room();
         }
         moved || dropped || !self.chosen.is_empty()
-    }
-
-    /// At the end every trigger from the first to the last has left as an event, was dropped, or was heard of by nobody.
-    fn check_numbers(&self) {
-        let events = &self.books.events;
-        let left: u64 = self.closings.iter().sum();
-        let dropped = events.total_lost(LossReason::Incomplete, Unit::Events);
-        let unseen = events.total_noted(Noted::Unseen, Unit::Events);
-        debug_assert_eq!(
-            self.rows.heard_span(),
-            left + dropped + unseen,
-            "from the first trigger to the last"
-        );
     }
 
     /// Complete events in the order in which they became so, where that will do.

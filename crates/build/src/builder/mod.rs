@@ -47,9 +47,9 @@ mod tests;
 mod window;
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-use thalweg_data::{Closing, Events, Mark, SourceId, Tally, Unit};
+use thalweg_data::{Closing, Events, Mark, Noted, SourceId, Tally, Unit};
 
 pub use budget::Budget;
 pub use dumps::Dump;
@@ -259,6 +259,23 @@ impl Builder {
         self.run
     }
 
+    /// Tells that so many fragments of a source have come and were refused before they came here, as damaged: they are no gaps in its
+    /// sequence.
+    pub fn note_refused(&mut self, source: SourceId, fragments: u64) {
+        let index = index_of(source, self.first_source);
+        if index < self.sources.len() {
+            self.books.refuse(index, fragments);
+        }
+    }
+
+    /// Tells that so many fragments of a source lie where its recording cannot be read.
+    pub fn note_unreadable(&mut self, source: SourceId, fragments: u64) {
+        let index = index_of(source, self.first_source);
+        if index < self.sources.len() {
+            self.books.note_unreadable(index, fragments);
+        }
+    }
+
     /// Tells what time it is: events come of age.
     pub fn advance(&mut self, mark: Mark) {
         self.now = self.now.max(mark);
@@ -329,6 +346,14 @@ impl Builder {
         }
     }
 
+    /// Tells, once everything has left that will, which numbers the trigger had where that is known: those that no board has answered
+    /// are noted, also before the first and behind the last that any has.
+    pub fn end_numbers(&mut self, accepted: Option<RangeInclusive<u64>>) {
+        let shift = self.sources.iter().map(|source| u32::from(source.shift)).max().unwrap_or(0);
+        self.rows.end(accepted, shift);
+        self.update_books();
+    }
+
     /// Appends events that are complete, or incomplete and no longer waited for, to `events`, at most `most_events`. Returns
     /// whether there were any. The batch's mark becomes the builder's time.
     pub fn pull(&mut self, events: &mut Events, most_events: usize) -> bool {
@@ -351,6 +376,8 @@ impl Builder {
         let parking = &self.parking;
         self.books.update(&mut self.sources, |source| (parking.length(source) as u64, parking.bytes(source)));
         self.books.events.input(Unit::Events, self.rows.take_opened());
+        self.books.note(Noted::Unseen, self.rows.take_unseen());
+        self.books.note(Noted::Numbers, self.rows.take_numbers());
         self.books.events.set_held(Unit::Events, self.rows.open() as u64);
         let (span, depth) = (self.rows.highest - self.rows.base, self.settings.depth as u64);
         let above = |quarters: u64| {

@@ -5,8 +5,11 @@
 //!    │ [ 3 of 4 ][ – ][ 4 of 4 ][ 1 of 4 ] │ – – – – │ base + depth
 //! ```
 
+use std::ops::RangeInclusive;
+
 use thalweg_data::Mark;
 
+use super::window::distance;
 use crate::unseen::Unseen;
 
 /// One trigger.
@@ -31,6 +34,31 @@ impl Row {
     }
 }
 
+/// The first and the last trigger that anybody has answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    span: Option<(u64, u64)>,
+    /// Numbers from the one to the other that have come since it was asked.
+    numbers: u64,
+}
+
+impl Heard {
+    #[inline(always)]
+    fn hear(&mut self, trigger: u64) {
+        let (first, last) = match self.span {
+            Some((first, last)) => {
+                self.numbers += first.saturating_sub(trigger) + trigger.saturating_sub(last);
+                (first.min(trigger), last.max(trigger))
+            }
+            None => {
+                self.numbers += 1;
+                (trigger, trigger)
+            }
+        };
+        self.span = Some((first, last));
+    }
+}
+
 /// The rows of the window. Those outside `base..highest` are empty.
 pub(super) struct Rows {
     rows: Vec<Row>,
@@ -44,8 +72,7 @@ pub(super) struct Rows {
     open: usize,
     /// Rows that have become open since it was asked.
     opened: u64,
-    /// The first and the last trigger that anybody has answered.
-    heard: Option<(u64, u64)>,
+    heard: Heard,
     /// Those that nobody has answered, between these.
     unseen: Unseen,
 }
@@ -60,7 +87,7 @@ impl Rows {
             highest: 0,
             open: 0,
             opened: 0,
-            heard: None,
+            heard: Heard::default(),
             unseen: Unseen::default(),
         }
     }
@@ -86,12 +113,34 @@ impl Rows {
             self.oldest = self.oldest.min(trigger);
             self.highest = self.highest.max(trigger + 1);
             self.unseen.hear();
-            let (first, last) = self.heard.unwrap_or((trigger, trigger));
-            self.heard = Some((first.min(trigger), last.max(trigger)));
+            self.heard.hear(trigger);
         }
         row.answers += 1;
         row.chained = row.chained.wrapping_add(chained);
         row.answers
+    }
+
+    /// No answer follows. Triggers that nobody has answered are known now also where the window has not passed them; those before the
+    /// first and behind the last that anybody has answered, where the trigger says that it had the numbers of `accepted`. `shift` is 64
+    /// less the width of the numbers on the wire.
+    pub fn end(&mut self, accepted: Option<RangeInclusive<u64>>, shift: u32) {
+        if let Some((first, last)) = self.heard.span {
+            let window = self.base.max(first)..=last;
+            let holes = window.filter(|trigger| self.get(*trigger).answers == 0).count();
+            self.unseen.pass(holes as u64);
+        }
+        let Some((own_first, own_last)) = accepted.map(RangeInclusive::into_inner) else { return };
+        let heard = self.heard.span.map(|(first, last)| {
+            // Short numbers are made long from where the boards begin: the same trigger may have another number here.
+            let before = distance(first, own_first, shift);
+            (before, before + (last - first) as i64)
+        });
+        let own_last = own_last.saturating_sub(own_first) as i64;
+        let (before, behind) = heard.map_or((own_last + 1, 0), |(first, last)| (first, own_last - last));
+        for outside in [before, behind].map(|count| u64::try_from(count).unwrap_or(0)) {
+            self.unseen.pass(outside);
+            self.heard.numbers += outside;
+        }
     }
 
     /// Closes an open row: its fragments leave. Until it is passed the row remembers.
@@ -102,7 +151,7 @@ impl Rows {
 
     /// Moves the window up to `base`. Whatever it passes is closed, or a hole.
     pub fn pass_to(&mut self, base: u64) {
-        let first_heard = self.heard.map_or(u64::MAX, |(first, _)| first);
+        let first_heard = self.heard.span.map_or(u64::MAX, |(first, _)| first);
         for trigger in self.base..base.min(self.highest) {
             let row = &mut self.rows[(trigger & self.mask) as usize];
             debug_assert!(!row.is_open(), "an open event is not passed");
@@ -130,9 +179,9 @@ impl Rows {
         self.unseen.take()
     }
 
-    /// How many numbers there are from the first trigger that anybody has answered to the last.
-    pub fn heard_span(&self) -> u64 {
-        self.heard.map_or(0, |(first, last)| last - first + 1)
+    /// Numbers from the first trigger that anybody has answered to the last that have come since this was asked last.
+    pub fn take_numbers(&mut self) -> u64 {
+        std::mem::take(&mut self.heard.numbers)
     }
 
     /// The first open trigger, if any.
@@ -151,7 +200,7 @@ impl Rows {
     pub fn start(&mut self, base: u64) {
         self.rows.fill(Row::default());
         (self.base, self.oldest, self.highest) = (base, base, base);
-        (self.open, self.opened, self.heard) = (0, 0, None);
+        (self.open, self.opened, self.heard) = (0, 0, Heard::default());
         self.unseen = Unseen::default();
     }
 }
@@ -184,6 +233,30 @@ mod tests {
         assert_eq!(rows.take_unseen(), 10);
         rows.close(132);
         rows.pass_to(133);
-        assert_eq!((rows.take_unseen(), rows.heard_span()), (2, 3 + 15 + 12));
+        assert_eq!((rows.take_unseen(), rows.take_numbers()), (2, 3 + 15 + 12));
+        rows.answer(135, 0, Mark(9));
+        rows.end(Some(100..=140), 32);
+        assert_eq!(
+            (rows.take_unseen(), rows.take_numbers()),
+            (2 + 3 + 5, 3 + 3 + 5),
+            "133, 134; 100 to 102; 136 to 140"
+        );
+    }
+
+    #[test]
+    fn what_the_trigger_had_and_nobody_answered_is_unseen() {
+        let ended = |heard: &[u64], accepted| {
+            let mut rows = Rows::new(16);
+            rows.start(0);
+            for trigger in heard {
+                rows.answer(*trigger, 0, Mark(1));
+            }
+            rows.end(accepted, 48);
+            (rows.take_unseen(), rows.take_numbers())
+        };
+        assert_eq!(ended(&[], Some(7..=9)), (3, 3));
+        assert_eq!(ended(&[3, 5], None), (1, 3), "without its numbers what lies outside is not known");
+        assert_eq!(ended(&[3, 5], Some(0x1_0002..=0x1_0005)), (2, 4), "16 bits of them are on the wire");
+        assert_eq!(ended(&[3, 5], Some(4..=5)), (1, 3), "more numbers than the trigger had");
     }
 }

@@ -264,7 +264,8 @@ impl World {
             let wire = self.builder.wire_tally(SourceId(source));
             let missing = wire.total_lost(LossReason::MissingFragment, Unit::Fragments);
             assert_eq!(wire.total_input(Unit::Fragments), wire.total_output(Unit::Fragments) + missing);
-            assert_eq!(wire.total_output(Unit::Fragments), tally.total_output(Unit::Fragments));
+            let used = wire.total_output(Unit::Fragments) - wire.total_gap_filled(Unit::Fragments);
+            assert_eq!(used, tally.total_output(Unit::Fragments));
             held += tally.held(Unit::Fragments);
             held_bytes += tally.held(Unit::Bytes);
         }

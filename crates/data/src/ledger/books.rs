@@ -84,8 +84,8 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Whether the same loss is counted under its reason elsewhere: missing on the wire, because it was refused here. Sums
-    /// over stages leave it out.
+    /// Whether the same loss is counted under its reason elsewhere: of older recordings, missing on the wire because it was refused here.
+    /// Sums over stages leave it out.
     pub fn is_echo(&self) -> bool {
         self.stage.role() == StageRole::SequenceNumbers && !self.reason.is_gap()
     }
@@ -118,7 +118,11 @@ pub struct Entries {
     pub filtered: u64,
     /// In the stage's containers.
     pub held: u64,
-    /// Lost, by reason.
+    /// On the wire, what sequence numbers were found to lack. It only grows, as does what has filled it.
+    pub gap_opened: u64,
+    /// Of that, what has come all the same, too late or damaged: what was refused of it is lost where that was done.
+    pub gap_filled: u64,
+    /// Lost, by reason; of gaps, what is still missing.
     pub lost: BTreeMap<&'static str, u64>,
     /// Told beside what became of them: late but kept, unseen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -320,6 +324,11 @@ impl Books {
             overhead: account.tally.cell(unit, entry::OVERHEAD),
             filtered: account.tally.cell(unit, entry::FILTERED),
             held: account.tally.cell(unit, entry::HELD),
+            gap_opened: match account.stage.role() {
+                StageRole::SequenceNumbers => account.tally.total_gap_opened(unit),
+                _ => 0,
+            },
+            gap_filled: account.tally.total_gap_filled(unit),
             lost: LossReason::known()
                 .map(|reason| (reason.word(), account.tally.total_lost(reason, unit)))
                 .filter(|(_, count)| *count > 0)

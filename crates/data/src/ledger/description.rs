@@ -17,6 +17,9 @@ use crate::topology::Topology;
 pub(super) struct Description {
     stages: Vec<String>,
     units: Vec<String>,
+    /// What stands before the losses of a unit. Older files do not say it.
+    #[serde(default = "legacy_entries")]
+    entries: Vec<String>,
     reasons: Vec<String>,
     /// Older files have none.
     #[serde(default)]
@@ -41,6 +44,10 @@ fn reasons() -> impl Iterator<Item = Option<LossReason>> {
     LossReason::known().map(Some).chain(std::iter::repeat_n(None, free))
 }
 
+fn legacy_entries() -> Vec<String> {
+    entry::WORDS[..entry::LEGACY].iter().map(|word| (*word).to_owned()).collect()
+}
+
 /// What each of these words is.
 fn each<T>(words: &[String], of: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     words.iter().map(|word| of(word)).collect()
@@ -53,6 +60,7 @@ impl Description {
         Description {
             stages: words(&Stage::known().map(|each| each.word()).collect::<Vec<_>>()),
             units: words(&Unit::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
+            entries: words(&entry::WORDS),
             reasons: words(&reasons().map(|each| each.map_or("", LossReason::word)).collect::<Vec<_>>()),
             notes: words(&Noted::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
             topology: topology.cloned(),
@@ -68,14 +76,16 @@ impl Words {
     /// Those of this program.
     pub fn ours() -> Words {
         let reasons: Vec<Option<LossReason>> = reasons().collect();
-        Words::by_place(Stage::known().collect(), Unit::ALL.to_vec(), &reasons, Noted::ALL)
+        let entries: Vec<usize> = (0..entry::FIRST_LOSS).collect();
+        Words::by_place(Stage::known().collect(), Unit::ALL.to_vec(), &entries, (&reasons, Noted::ALL))
     }
 
     /// Those of a file without a description: nothing was noted in its time, and spectra had no counts.
     pub fn legacy() -> Words {
         let reasons: Vec<Option<LossReason>> = LossReason::ALL.iter().copied().map(Some).collect();
         let stages = Stage::ALL.iter().copied().filter(|stage| stage.role() != StageRole::Display).collect();
-        Words::by_place(stages, Unit::ALL.to_vec(), &reasons, &[])
+        let entries: Vec<usize> = (0..entry::LEGACY).collect();
+        Words::by_place(stages, Unit::ALL.to_vec(), &entries, (&reasons, &[]))
     }
 
     /// Stages, and cells of an account.
@@ -98,9 +108,11 @@ impl Words {
         };
         let stages = each(&description.stages, |word| Stage::of_file(word).map_err(added))?;
         let units = each(&description.units, |word| Unit::from_word(word).ok_or_else(|| unknown(word)))?;
+        let place = |word: &str| entry::WORDS.iter().position(|known| *known == word);
+        let entries = each(&description.entries, |word| place(word).ok_or_else(|| unknown(word)))?;
         let reasons = each(&description.reasons, reason)?;
         let notes = each(&description.notes, |word| Noted::from_word(word).ok_or_else(|| unknown(word)))?;
-        let words = Words::by_place(stages, units, &reasons, &notes);
+        let words = Words::by_place(stages, units, &entries, (&reasons, &notes));
         match words.shape() == shape {
             true => Ok(words),
             false => Err(format!("{} stages and {} cells, and its description has others", shape.0, shape.1)),
@@ -110,13 +122,13 @@ impl Words {
     fn by_place(
         stages: Vec<Stage>,
         units: Vec<Unit>,
-        reasons: &[Option<LossReason>],
-        notes: &[Noted],
+        entries: &[usize],
+        (reasons, notes): (&[Option<LossReason>], &[Noted]),
     ) -> Words {
         let reasons = reasons.iter().map(|reason| reason.map(|reason| entry::FIRST_LOSS + reason.place()));
         let notes = notes.iter().map(|what| Some(entry::FIRST_NOTE + *what as usize));
-        let entries: Vec<Option<usize>> =
-            (0..entry::FIRST_LOSS).map(Some).chain(reasons).chain(notes).collect();
+        let fixed = entries.iter().copied().map(Some);
+        let entries: Vec<Option<usize>> = fixed.chain(reasons).chain(notes).collect();
         let row = |unit: &Unit| {
             let first = *unit as usize * ROW;
             entries.iter().map(move |entry| entry.map(|entry| first + entry)).collect::<Vec<_>>()

@@ -370,7 +370,20 @@ fn hits(accounts: &[AccountBook], way: &Way<'_>) -> Counted {
         true => own.offered(Unit::Hits),
         false => lost_at(own, Unit::Hits, |_| true),
     });
-    Counted { lost, of: came.sum(), coarse: coarse(accounts, way), ..Counted::default() }
+    // Whose sender is asked, of that source the wire has the hits of every gap, while the run goes on.
+    let is_asked = |own: &AccountBook| {
+        own.stage.role() == StageRole::SequenceNumbers
+            && own.counts(Unit::Hits)
+            && own.tally.total_noted(Noted::Uncounted, Unit::Frames) == 0
+    };
+    // It has said at the end what lies behind the last that came, if it remembers.
+    let is_silent =
+        |own: &AccountBook| own.stage.role() == StageRole::SenderTotals && !own.counts(Unit::Hits);
+    let coarse = match accounts.iter().any(is_asked) && !accounts.iter().any(is_silent) {
+        true => Default::default(),
+        false => coarse(accounts, way),
+    };
+    Counted { lost, of: came.sum(), coarse, ..Counted::default() }
 }
 
 /// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
@@ -415,6 +428,13 @@ fn coarse(accounts: &[AccountBook], way: &Way<'_>) -> [(u64, u64); COARSE.len()]
 }
 
 impl Books {
+    /// Whether every trigger was an event of whoever builds what is recorded, or is among those that are unseen there.
+    fn knows_all_triggers(&self) -> bool {
+        let makers = self.making(Unit::Events);
+        let mut triggers = self.at(StageRole::SenderTotals).filter(|account| account.counts(Unit::Events));
+        triggers.any(|trigger| makers.iter().any(|maker| maker.source == trigger.source))
+    }
+
     /// Triggers between others that made events, and of which no board was heard: by whoever builds what is recorded. A time slice
     /// without anything in it is no event that anybody has lost.
     pub fn triggers_unseen(&self) -> u64 {
@@ -438,12 +458,12 @@ fn events(books: &Books, path: &Topology) -> Option<Counted> {
     let at = |role| own().filter(move |account| account.stage.role() == role);
     let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| why != LossReason::Busy)).sum();
     let kept: u64 = at(StageRole::Recording).map(|account| account.tally.total_output(Unit::Events)).sum();
-    let unseen = match books.triggers_unseen() {
-        // The trigger's own count says more.
-        _ if at(StageRole::SenderTotals).next().is_some() => (0, 0),
-        unseen => (unseen, kept + lost + unseen),
-    };
     let has_any = at(StageRole::Recording).next().is_some() || lost > 0;
+    let (lost, unseen) = match books.triggers_unseen() {
+        // Its builder knows what numbers the trigger has given.
+        unseen if books.knows_all_triggers() => (lost + unseen, (0, 0)),
+        unseen => (lost, (unseen, kept + lost + unseen)),
+    };
     has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
 }
 
@@ -504,6 +524,29 @@ mod tests {
             LossReport::of(&books(&accounts), StageRole::Recording).text(),
             "hits lost: 20000 (2.0 %)"
         );
+    }
+
+    #[test]
+    fn a_sender_that_is_asked_makes_lost_hits_exact_while_the_run_goes_on() {
+        let asked = |uncounted| {
+            let mut accounts = LOST_FRAMES.to_vec();
+            accounts[0].1 = &[Unit::Frames, Unit::Hits];
+            accounts[0].2 = if uncounted {
+                |tally| {
+                    (LOST_FRAMES[0].2)(tally);
+                    tally.noted(Noted::Uncounted, Unit::Frames, 130);
+                }
+            } else {
+                |tally| {
+                    (LOST_FRAMES[0].2)(tally);
+                    tally.input(Unit::Hits, 20_000);
+                    tally.lost(LossReason::FrameGap, Unit::Hits, 20_000);
+                }
+            };
+            LossReport::of(&books(&accounts), StageRole::Recording).text()
+        };
+        assert_eq!(asked(false), "hits lost: 20000 (2.0 %)");
+        assert_eq!(asked(true), "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)");
     }
 
     #[test]

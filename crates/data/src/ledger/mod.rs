@@ -20,8 +20,7 @@
 //!
 //! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
 //! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.
-//! What was refused
-//! here is missing on the wire, too: the wire then counts it under the same reason, and [`Books::lost_once`] counts it once.
+//! What was refused here was found to be missing on the wire, too: it has filled that gap, and is one loss.
 //! Counters have a copy in a mapped file, so that they survive the process; a [`Tally`] is published between batches.
 
 mod added;

@@ -10,7 +10,12 @@ pub(super) mod entry {
     pub const OVERHEAD: usize = 2;
     pub const FILTERED: usize = 3;
     pub const HELD: usize = 4;
-    pub const FIRST_LOSS: usize = 5;
+    pub const GAP_FILLED: usize = 5;
+    pub const FIRST_LOSS: usize = 6;
+    /// The words of those before the losses.
+    pub const WORDS: [&str; FIRST_LOSS] = ["in", "out", "overhead", "filtered", "held", "gap_filled"];
+    /// How many of them older files have.
+    pub const LEGACY: usize = 5;
     pub const FIRST_NOTE: usize = FIRST_LOSS + super::LossReason::PLACES;
 }
 
@@ -47,7 +52,9 @@ pub struct UnitCounts {
     pub filtered: u64,
     /// In the stage's containers.
     pub held: u64,
-    /// Lost, by reason.
+    /// Of what was missing, what has come all the same, and was refused.
+    pub gap_filled: u64,
+    /// Lost, by reason; of gaps, what is still missing.
     pub lost: Vec<(LossReason, u64)>,
     /// Told beside what became of them.
     pub noted: Vec<(Noted, u64)>,
@@ -118,17 +125,23 @@ impl Tally {
         self.add(unit, entry::FIRST_NOTE + what as usize, count);
     }
 
-    /// Some of what was lost for one reason was lost for another: it is counted there instead. What is counted here stays
-    /// a sum, and no less than zero.
+    /// Was counted as missing before, and has come all the same: too late, or damaged. What is missing is what was found to be, less this;
+    /// both only grow. What has come is passed on or, where it was refused, lost there.
+    #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
-    pub fn explain(&mut self, from: LossReason, to: LossReason, unit: Unit, count: u64) -> u64 {
+    pub fn gap_filled(&mut self, unit: Unit, count: u64) {
         counted_here!(count);
-        let cell = |reason: LossReason| unit as usize * ROW + entry::FIRST_LOSS + reason.place();
-        let moved = count.min(self.cells[cell(from)]);
-        self.cells[cell(from)] -= moved;
-        // Also of zero, so that a reason that was published once is published again.
-        self.add_cell(cell(to), moved);
-        moved
+        self.add(unit, entry::GAP_FILLED, count);
+    }
+
+    /// What was lost for one reason since `before`, which is what others have seen of this tally, was lost for another.
+    pub fn rename_since(&mut self, before: &Tally, (from, to): (LossReason, LossReason), unit: Unit) {
+        let new = self.total_lost(from, unit).saturating_sub(before.total_lost(from, unit));
+        if new > 0 {
+            let cell = |reason: LossReason| unit as usize * ROW + entry::FIRST_LOSS + reason.place();
+            self.cells[cell(from)] -= new;
+            self.add_cell(cell(to), new);
+        }
     }
 
     /// Was passed on, and was destroyed afterwards by somebody else: what was on file is not there any more. It is lost instead.
@@ -179,17 +192,19 @@ impl Tally {
 
     /// Counts of a unit again that were counted elsewhere, as a file has them.
     pub fn restore(&mut self, unit: Unit, counts: &UnitCounts) {
-        let UnitCounts { input, output, overhead, filtered, held, lost, noted } = counts;
+        let UnitCounts { input, output, overhead, filtered, held, gap_filled, lost, noted } = counts;
         let fixed = [
             (entry::IN, input),
             (entry::OUT, output),
             (entry::OVERHEAD, overhead),
             (entry::FILTERED, filtered),
             (entry::HELD, held),
+            (entry::GAP_FILLED, gap_filled),
         ];
         fixed.into_iter().for_each(|(entry, count)| self.add(unit, entry, *count));
         for (reason, count) in lost {
-            self.add(unit, entry::FIRST_LOSS + reason.place(), *count);
+            let filled = if LossReason::gap_of(unit) == Some(*reason) { *gap_filled } else { 0 };
+            self.add(unit, entry::FIRST_LOSS + reason.place(), *count + filled);
         }
         for (what, count) in noted {
             self.add(unit, entry::FIRST_NOTE + *what as usize, *count);
@@ -206,15 +221,31 @@ impl Tally {
         self.cell(unit, entry::OUT)
     }
 
-    /// Total lost for one reason.
+    /// Total lost for one reason; of a gap, what is still missing.
     pub fn total_lost(&self, reason: LossReason, unit: Unit) -> u64 {
-        self.cell(unit, entry::FIRST_LOSS + reason.place())
+        let lost = self.cell(unit, entry::FIRST_LOSS + reason.place());
+        match LossReason::gap_of(unit) == Some(reason) {
+            true => lost.saturating_sub(self.total_gap_filled(unit)),
+            false => lost,
+        }
     }
 
     /// Total lost for any reason.
     pub fn total_lost_any(&self, unit: Unit) -> u64 {
         let first = unit as usize * ROW;
-        self.cells[first + entry::FIRST_LOSS..first + entry::FIRST_NOTE].iter().sum()
+        let lost: u64 = self.cells[first + entry::FIRST_LOSS..first + entry::FIRST_NOTE].iter().sum();
+        lost.saturating_sub(self.total_gap_filled(unit))
+    }
+
+    /// Total that sequence numbers were found to lack, what has come since among it.
+    pub fn total_gap_opened(&self, unit: Unit) -> u64 {
+        let gaps = LossReason::ALL.iter().filter(|reason| reason.is_gap());
+        gaps.map(|reason| self.cell(unit, entry::FIRST_LOSS + reason.place())).sum()
+    }
+
+    /// Total that was missing, and has come all the same.
+    pub fn total_gap_filled(&self, unit: Unit) -> u64 {
+        self.cell(unit, entry::GAP_FILLED)
     }
 
     /// Total that was told beside what became of it.
@@ -294,13 +325,22 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_explained_and_the_sum_stays() {
+    fn gaps_only_grow_and_what_fills_them_is_not_missing() {
         let mut tally = Tally::default();
         tally.lost(LossReason::MissingFragment, Unit::Fragments, 5);
-        let mut explain = |to, count| tally.explain(LossReason::MissingFragment, to, Unit::Fragments, count);
-        assert_eq!((explain(LossReason::BadHash, 3), explain(LossReason::LateFragment, 4)), (3, 2));
-        assert_eq!(tally.total_lost_any(Unit::Fragments), 5);
-        assert_eq!(tally.total_lost(LossReason::MissingFragment, Unit::Fragments), 0);
+        tally.gap_filled(Unit::Fragments, 2);
+        let still = |tally: &Tally| tally.total_lost(LossReason::MissingFragment, Unit::Fragments);
+        assert_eq!((still(&tally), tally.total_lost_any(Unit::Fragments)), (3, 3));
+        assert_eq!(
+            (tally.total_gap_opened(Unit::Fragments), tally.total_gap_filled(Unit::Fragments)),
+            (5, 2)
+        );
+        let seen = tally.clone();
+        tally.lost(LossReason::MissingFragment, Unit::Fragments, 4);
+        let reasons = (LossReason::MissingFragment, LossReason::RecordingDamaged);
+        tally.rename_since(&seen, reasons, Unit::Fragments);
+        assert_eq!((still(&tally), tally.total_lost(LossReason::RecordingDamaged, Unit::Fragments)), (3, 4));
+        assert_eq!(tally.total_gap_opened(Unit::Fragments), 9);
     }
 
     #[test]

@@ -310,6 +310,10 @@ vocabulary! {
         Late = "late",
         /// Between those that were seen, by their numbers, and came from nobody: what was lost with them is not known.
         Unseen = "unseen",
+        /// Trigger numbers from the first to the last: of those that anybody was heard of or, where the trigger is known, of its own.
+        Numbers = "numbers",
+        /// Missing, and whoever sent them does not remember how many hits were in them.
+        Uncounted = "uncounted",
     }
 }
 
@@ -348,13 +352,22 @@ impl LossReason {
         }
     }
 
+    /// The gap of a unit that what comes late or damaged can fill.
+    pub const fn gap_of(unit: Unit) -> Option<LossReason> {
+        match unit {
+            Unit::Datagrams => Some(LossReason::DatagramGap),
+            Unit::Fragments => Some(LossReason::MissingFragment),
+            Unit::Bytes | Unit::Frames | Unit::Hits | Unit::Events => None,
+        }
+    }
+
     /// Whether it is a loss of what our boards have sent: the same datagram again, or that of an unexpected sender, is none.
     pub const fn is_of_our_data(self) -> bool {
         use LossReason::*;
         !matches!(self, Stranger | DuplicateDatagram | DuplicateFragment)
     }
 
-    /// Whether sequence numbers alone tell of it: what is missing on the wire under another reason was seen, refused, and is
+    /// Whether sequence numbers alone tell of it. In older recordings stands on the wire under another reason what was seen, refused, and
     /// counted where that was done.
     pub const fn is_gap(self) -> bool {
         use LossReason::*;

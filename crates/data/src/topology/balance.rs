@@ -1,17 +1,20 @@
 //! What must balance in a run, by its topology: no list of exceptions, for an edge that is not there says nothing.
 //!
 //! ```text
-//!  node:            in = out + overhead + filtered + lost + held        of what comes into being there, `in` counts that
+//!  node:            in = out + overhead + filtered + lost + held        of what comes into being there, `in` counts that; of gaps on the
+//!                                                                       wire, lost is what was opened less what was filled
 //!  edge, copied:    out of the giver = into each taker                  per subject
 //!  edge, split:     out of the giver = into all takers together
+//!  edge, network:   out of the giver = into each taker + what it has noted as unseen
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
-//!  audit:           out of the one = out of the other
+//!  audit:           out of the one = out of the other + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
+//!                   numbers from the first trigger to the last = events + triggers unseen
 //! ```
 
 use super::{Audit, Builder, Edge, Fan, Node, Subjects, Topology, Via};
 use crate::batch::SourceId;
-use crate::ledger::{AccountBook, Books, Discrepancy, LossReason, Stage, Unit};
+use crate::ledger::{AccountBook, Books, Discrepancy, LossReason, Noted, Stage, Unit};
 
 /// Which side of an account is looked at.
 #[derive(Clone, Copy)]
@@ -33,8 +36,13 @@ impl Topology {
         for account in &books.accounts {
             self.check_node(books, account, &mut found);
         }
-        for edge in self.edges.iter().filter(|edge| edge.via != Via::Peer) {
-            self.check_edge(books, edge, &mut found);
+        for edge in &self.edges {
+            match edge.via {
+                Via::Peer => {}
+                // What is unseen shows behind it only.
+                Via::Network if books.at_a_marker => {}
+                Via::Call | Via::Ring | Via::Network => self.check_edge(books, edge, &mut found),
+            }
         }
         for audit in &self.audits {
             self.check_audit(books, audit, &mut found);
@@ -69,9 +77,14 @@ impl Topology {
                 let Some(left) = giver.of(books, subject, Side::Out) else { continue };
                 let into = |taker: &&Node| {
                     let taker = Counted { node: taker, unit };
-                    match edge.subjects {
+                    let came = match edge.subjects {
                         Subjects::Same => taker.of(books, subject, Side::In),
                         Subjects::Children => taker.of_children(self, books, subject),
+                        Subjects::Whole => taker.of_all(books, Side::In),
+                    };
+                    match edge.via {
+                        Via::Network => Some(came? + taker.noted(books, Noted::Unseen)),
+                        _ => came,
                     }
                 };
                 let each: Vec<(Stage, u64)> =
@@ -83,7 +96,8 @@ impl Topology {
                     Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
                 };
                 for (to, right) in sums.into_iter().filter(|(_, right)| *right != left) {
-                    let law = format!("{unit} out of {} = into {to}", from.stage);
+                    let unseen = if edge.via == Via::Network { " + unseen" } else { "" };
+                    let law = format!("{unit} out of {} = into {to}{unseen}", from.stage);
                     found.push(Discrepancy { source: books.name(subject), law, left, right });
                 }
             }
@@ -96,7 +110,9 @@ impl Topology {
             let (auditor, audited) = (Counted { node: one, unit }, Counted { node: other, unit });
             for subject in auditor.subjects() {
                 let of = |counted: &Counted<'_>| counted.of(books, subject, Side::Out);
-                if let (Some(left), Some(right)) = (of(&auditor), of(&audited))
+                // What has come too late or damaged has come, and was refused.
+                let used = of(&auditor).map(|came| came.saturating_sub(auditor.gap_filled(books, subject)));
+                if let (Some(left), Some(right)) = (used, of(&audited))
                     && left != right
                 {
                     let law = format!("{unit} of {} = {unit} of {}", one.stage, other.stage);
@@ -124,15 +140,26 @@ impl Topology {
             .wires
             .iter()
             .flat_map(|wire| accounts(wire, Unit::Fragments))
-            .map(|account| account.tally.total_lost_any(Unit::Fragments))
+            .map(|account| {
+                account.tally.total_lost_any(Unit::Fragments)
+                    + account.tally.total_gap_filled(Unit::Fragments)
+            })
             .sum();
         let events = accounts(&builder.events, Unit::Events);
         let left: u64 = events.iter().map(|account| left_with(account, Unit::Events)).sum();
+        let source = || events.first().map_or_else(String::new, |account| books.name(account.source));
         let (left, right) = (boards.len() as u64 * left, there + missing);
         if left != right {
             let law = "boards × events = fragments in events + fragments missing".to_owned();
-            let source = events.first().map_or_else(String::new, |account| books.name(account.source));
-            found.push(Discrepancy { source, law, left, right });
+            found.push(Discrepancy { source: source(), law, left, right });
+        }
+        let noted = |what| events.iter().map(|account| account.tally.total_noted(what, Unit::Events)).sum();
+        let (left, unseen): (u64, u64) = (noted(Noted::Numbers), noted(Noted::Unseen));
+        let right =
+            unseen + events.iter().map(|account| account.tally.total_input(Unit::Events)).sum::<u64>();
+        if builder.notes_numbers && left != right {
+            let law = "trigger numbers from the first to the last = events + triggers unseen".to_owned();
+            found.push(Discrepancy { source: source(), law, left, right });
         }
     }
 
@@ -157,6 +184,22 @@ impl Counted<'_> {
             Side::In => account.tally.total_input(self.unit),
             Side::Out => account.tally.total_output(self.unit),
         })
+    }
+
+    fn gap_filled(&self, books: &Books, subject: SourceId) -> u64 {
+        let account = books.account(self.node.stage, subject);
+        account.map_or(0, |account| account.tally.total_gap_filled(self.unit))
+    }
+
+    /// The sum of all that it counts.
+    fn of_all(&self, books: &Books, side: Side) -> Option<u64> {
+        self.subjects().map(|subject| self.of(books, subject, side)).sum()
+    }
+
+    /// What it has told beside, of all that it counts.
+    fn noted(&self, books: &Books, what: Noted) -> u64 {
+        let accounts = self.subjects().filter_map(|subject| books.account(self.node.stage, subject));
+        accounts.map(|account| account.tally.total_noted(what, self.unit)).sum()
     }
 
     /// What came in of all children of a subject.

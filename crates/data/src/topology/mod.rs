@@ -179,6 +179,8 @@ pub enum Via {
     Ring,
     /// To another process, or another unit of this one.
     Peer,
+    /// Over a network that may lose it, to who sees by numbers what is missing: what the taker notes as unseen.
+    Network,
 }
 
 /// How the subjects of an edge's two sides belong together.
@@ -190,6 +192,8 @@ pub enum Subjects {
     Same,
     /// Those of the taker are children of those of the giver: their sum is the parent's.
     Children,
+    /// The taker has others: all that it counts together is the giver's.
+    Whole,
 }
 
 /// What two nodes count by different means and must agree on: as what sequence numbers say was seen, and what was framed.
@@ -212,6 +216,9 @@ pub struct Builder {
     pub fragments: String,
     /// The nodes that count what of each board is missing.
     pub wires: Vec<String>,
+    /// Its events are counted by their trigger numbers as well. Older builders did not note how many numbers there were.
+    #[serde(default)]
+    pub notes_numbers: bool,
 }
 
 /// What goes against the path: never part of the order in which a run drains.

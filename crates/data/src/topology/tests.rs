@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ledger::{AccountBook, Books, Ledger, LossReason, Tally};
+use crate::ledger::{AccountBook, Books, Ledger, LossReason, Noted, Tally};
 
 /// A source that is received, framed and decoded into two takers, and a link with two boards whose fragments are built.
 fn topology() -> Topology {
@@ -126,6 +126,7 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
             events: "build events".to_owned(),
             fragments: "build boards".to_owned(),
             wires: vec!["wire boards".to_owned()],
+            notes_numbers: false,
         }],
         ..Topology::default()
     };
@@ -154,6 +155,63 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
     assert_eq!(words, "events: boards × events = fragments in events + fragments missing: 24 against 22");
     books.at_a_marker = true;
     assert_eq!(books.discrepancies(), [], "at a marker each account is of another moment");
+}
+
+#[test]
+fn every_trigger_is_an_event_or_was_seen_by_nobody() {
+    let of = |id: &str, stage, subject| Node {
+        id: id.to_owned(),
+        stage,
+        lane: Lane::Events,
+        thread: None,
+        counts: vec![Counts::of(SourceId(subject), &[Unit::Events])],
+        marker: Marker::PerSubject,
+    };
+    let subject = |name: &str| Subject { name: name.to_owned(), kind: SubjectKind::Events, parent: None };
+    let topology = Topology {
+        subjects: ["events", "unit"].map(subject).to_vec(),
+        nodes: vec![of("trigger events", Stage::Trigger, 0), of("build unit", Stage::Build, 1)],
+        edges: vec![Edge {
+            from: "trigger events".to_owned(),
+            to: vec!["build unit".to_owned()],
+            units: vec![Unit::Events],
+            fan: Fan::Copy,
+            via: Via::Network,
+            subjects: Subjects::Whole,
+        }],
+        builders: vec![Builder {
+            events: "build unit".to_owned(),
+            fragments: "build unit".to_owned(),
+            wires: Vec::new(),
+            notes_numbers: true,
+        }],
+        ..Topology::default()
+    };
+    let found = |accepted, built, unseen, numbers, at_a_marker| -> Vec<String> {
+        let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
+        let publish = |stage, source, events, notes: [u64; 2]| {
+            let mut tally = Tally::default();
+            tally.input(Unit::Events, events);
+            tally.output(Unit::Events, events);
+            tally.noted(Noted::Unseen, Unit::Events, notes[0]);
+            tally.noted(Noted::Numbers, Unit::Events, notes[1]);
+            ledger.open(stage, SourceId(source), &[Unit::Events]).publish(&tally);
+        };
+        publish(Stage::Trigger, 0, accepted, [0, 0]);
+        publish(Stage::Build, 1, built, [unseen, numbers]);
+        let books = Books { at_a_marker, ..ledger.books() };
+        books.discrepancies().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found(100, 90, 10, 100, false), [""; 0]);
+    assert_eq!(
+        found(101, 90, 10, 100, false),
+        ["events: events out of trigger = into build + unseen: 101 against 100"]
+    );
+    assert_eq!(
+        found(100, 90, 10, 99, false),
+        ["unit: trigger numbers from the first to the last = events + triggers unseen: 99 against 100"]
+    );
+    assert_eq!(found(101, 90, 3, 90, true), [""; 0], "what is unseen shows later");
 }
 
 #[test]
@@ -324,4 +382,52 @@ fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let place = bytes.windows(from.len()).position(|window| window == from).expect("the word is there");
     [&bytes[..place], to, &bytes[place + from.len()..]].concat()
+}
+
+#[test]
+fn what_was_sent_came_or_is_missing_on_the_wire() {
+    let of = |id: &str, stage| Node {
+        id: id.to_owned(),
+        stage,
+        lane: Lane::Hits,
+        thread: None,
+        counts: vec![Counts::of(SourceId(0), &[Unit::Hits])],
+        marker: Marker::PerSubject,
+    };
+    let topology = Topology {
+        subjects: vec![Subject { name: "a".to_owned(), kind: SubjectKind::Source, parent: None }],
+        nodes: vec![of("sender a", Stage::Sender), of("wire a", Stage::Wire), of("decode a", Stage::Decode)],
+        edges: vec![Edge {
+            from: "sender a".to_owned(),
+            to: vec!["decode a".to_owned(), "wire a".to_owned()],
+            units: vec![Unit::Hits],
+            fan: Fan::Split,
+            via: Via::Network,
+            subjects: Subjects::Same,
+        }],
+        ..Topology::default()
+    };
+    let found = |sent: Option<u64>, missing, decoded| -> Vec<String> {
+        let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
+        let publish = |stage, [came, lost]: [u64; 2], reason| {
+            let mut tally = Tally::default();
+            tally.input(Unit::Hits, came + lost);
+            tally.output(Unit::Hits, came);
+            tally.lost(reason, Unit::Hits, lost);
+            ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&tally);
+        };
+        if let Some(sent) = sent {
+            publish(Stage::Sender, [sent, 7], LossReason::NeverReceived);
+        }
+        publish(Stage::Wire, [0, missing], LossReason::FrameGap);
+        publish(Stage::Decode, [decoded, 0], LossReason::FrameGap);
+        ledger.books().discrepancies().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found(Some(100), 20, 80), [""; 0]);
+    assert_eq!(found(None, 20, 80), [""; 0], "a sender that cannot be asked says nothing");
+    assert_eq!(
+        found(Some(100), 19, 80),
+        ["a: hits out of sender = into decode + unseen: 100 against 99"],
+        "a gap that does not explain what is missing"
+    );
 }

@@ -123,10 +123,8 @@ pub struct Coincidence {
     out: Output,
     /// Places of the hits of one call that have neighbours.
     crowded: Vec<u32>,
-    /// By source, and behind them of nobody: hits that came in, and those that the rule has to judge. The others take no part, or stand
-    /// alone.
-    came: Box<[u64]>,
-    judged: Box<[u64]>,
+    /// By source, and behind them of nobody: hits that no rule looks at, because they take no part or stand alone.
+    alone: Box<[u64]>,
     tallies: Vec<Tally>,
 }
 
@@ -147,11 +145,17 @@ impl Coincidence {
             rule: Rule::new(settings, roles.elements()),
             out: Output::new(roles.elements(), sources),
             crowded: Vec::new(),
-            came: vec![0; sources + 1].into(),
-            judged: vec![0; sources + 1].into(),
+            alone: vec![0; sources + 1].into(),
             tallies: vec![Tally::default(); sources],
             roles,
         })
+    }
+
+    /// So many hits of one source come in with the next [`Coincidence::push`]: who hands them over has counted them.
+    pub fn count_in(&mut self, source: SourceId, hits: u64) {
+        if let Some(tally) = self.tallies.get_mut(source.index()) {
+            tally.input(Unit::Hits, hits);
+        }
     }
 
     /// Takes in the next hits of the stream; `pass` says of each whether it is to be looked at at all (1) or was cut (0).
@@ -174,47 +178,62 @@ impl Coincidence {
 
     /// Most hits of most streams stand alone. Who is farther from both neighbours than any window reaches is told at a
     /// glance, without a branch, since none of it can be foreseen; the others, and the first and the last, whose neighbours are
-    /// elsewhere, go through the rule.
+    /// elsewhere, go through the rule. With each hit one fate is known, and counted: its own, if it takes no part, else that of the one
+    /// before it, whose other neighbour it is.
     #[inline]
     fn scan(&mut self, hits: &[Hit], passes: impl Fn(usize) -> bool, reach_ps: i64) {
-        let Coincidence { roles, rule, out, crowded, came, judged, .. } = self;
-        let mut look = |index: usize, hit: &Hit| {
+        let Coincidence { roles, rule, out, crowded, alone, .. } = self;
+        let look = |index: usize, hit: &Hit| {
             let (role, passes) = (roles.of(hit.channel), passes(index));
-            came[role.source()] += u64::from(passes);
-            passes & role.is_anything() & (hit.flags.0 & NO_PART.0 == 0)
+            let takes_part = passes & role.is_anything() & (hit.flags.0 & NO_PART.0 == 0);
+            (takes_part, passes, role.source())
         };
-        let Some(first) = (0..hits.len()).find(|index| look(*index, &hits[*index])) else { return };
+        let mut first = None;
+        for (index, hit) in hits.iter().enumerate() {
+            let (takes_part, passes, source) = look(index, hit);
+            if takes_part {
+                first = Some((index, source));
+                break;
+            }
+            alone[source] += u64::from(passes);
+        }
+        let Some((first, mut source_before)) = first else { return };
         crowded.resize(hits.len().max(crowded.len()), 0);
         let (mut count, mut before) = (0, first);
         let (mut before_ps, mut is_near_before) = (hits[first].time_ps, true);
         for (index, hit) in hits.iter().enumerate().skip(first + 1) {
-            let takes_part = look(index, hit);
+            let (takes_part, passes, source) = look(index, hit);
             // In order, so that the difference is not negative; it may be more than 63 bits say.
             let is_near = hit.time_ps.wrapping_sub(before_ps) as u64 <= reach_ps as u64;
+            let is_crowded = is_near_before | is_near;
             crowded[count] = before as u32;
-            count += usize::from(takes_part & (is_near_before | is_near));
+            count += usize::from(takes_part & is_crowded);
+            let (whose, is_alone) = if takes_part { (source_before, !is_crowded) } else { (source, passes) };
+            alone[whose] += u64::from(is_alone);
             before = if takes_part { index } else { before };
+            source_before = if takes_part { source } else { source_before };
             before_ps = if takes_part { hit.time_ps } else { before_ps };
             is_near_before = if takes_part { is_near } else { is_near_before };
         }
         crowded[count] = before as u32;
         for place in &crowded[..=count] {
             let hit = hits[*place as usize];
-            let role = roles.of(hit.channel);
-            judged[role.source()] += 1;
-            rule.push(role.waiting(hit), out);
+            rule.push(roles.of(hit.channel).waiting(hit), out);
         }
     }
 
     #[inline]
     fn take(&mut self, hit: Hit) {
         let role = self.roles.of(hit.channel);
-        self.came[role.source()] += 1;
-        if !role.is_anything() || hit.flags.0 & NO_PART.0 != 0 {
+        let is_anything = role.is_anything() && hit.flags.0 & NO_PART.0 == 0;
+        if !is_anything || !role.takes_part() {
+            self.alone[role.source()] += 1;
+        }
+        if !is_anything {
             return;
         }
         let Some(admission) = &mut self.admission else {
-            self.judged[role.source()] += 1;
+            // Without a veto or gate, who is anything takes part.
             self.rule.push(role.waiting(hit), &mut self.out);
             return;
         };
@@ -225,7 +244,6 @@ impl Coincidence {
             admission.gate(hit.time_ps);
         }
         if role.takes_part() {
-            self.judged[role.source()] += 1;
             admission.push(role.waiting(hit));
         }
         self.admit(hit.time_ps);
@@ -265,13 +283,10 @@ impl Coincidence {
     /// Brings the tallies up to what has happened; `held` is counted from the hits that wait.
     pub fn settle(&mut self) {
         let undecided = self.admission.iter().flat_map(|admission| admission.undecided());
-        let mut held = vec![0u64; self.came.len()];
+        let mut held = vec![0u64; self.alone.len()];
         undecided.chain(self.rule.waiting()).for_each(|waiting| held[usize::from(waiting.source)] += 1);
         for (source, tally) in self.tallies.iter_mut().enumerate() {
-            let (came, judged) =
-                (std::mem::take(&mut self.came[source]), std::mem::take(&mut self.judged[source]));
-            tally.input(Unit::Hits, came);
-            tally.filtered(Unit::Hits, came - judged);
+            tally.filtered(Unit::Hits, std::mem::take(&mut self.alone[source]));
             tally.set_held(Unit::Hits, held[source]);
         }
         self.out.enter(&mut self.tallies);

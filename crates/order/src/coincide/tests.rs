@@ -40,6 +40,14 @@ fn streams() -> impl Strategy<Value = Vec<Hit>> {
     })
 }
 
+/// Counts hits in by source, as who hands them over does.
+fn count_in(stage: &mut Coincidence, map: &ChannelMap, hits: &[Hit]) {
+    for hit in hits {
+        let channel = map.get(hit.channel).expect("of a board");
+        stage.count_in(channel.source, 1);
+    }
+}
+
 type Found = Vec<(Vec<Hit>, usize)>;
 
 /// What the stage makes of a stream that comes in pieces; its books must close after each.
@@ -60,6 +68,7 @@ fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
         }
     };
     for batch in hits.chunks(piece.max(1)) {
+        count_in(&mut stage, &map, batch);
         stage.push(batch, None);
         stage.advance(batch[batch.len() - 1].time_ps);
         stage.settle();
@@ -254,7 +263,9 @@ fn hits_that_were_cut_or_are_late_take_no_part() {
     let map = map();
     let mut stage = Coincidence::new(&Settings::default(), &map, 2).expect("valid");
     let late = Hit { flags: Flags::LATE, ..hit(5, 2) };
-    stage.push(&[hit(1000, 0), hit(1001, 1), late, hit(1002, 2)], Some(&[1, 0, 1, 1]));
+    let hits = [hit(1000, 0), hit(1001, 1), late, hit(1002, 2)];
+    count_in(&mut stage, &map, &[hits[0], hits[2], hits[3]]);
+    stage.push(&hits, Some(&[1, 0, 1, 1]));
     stage.finish();
     stage.settle();
     let mut events = HitEvents::default();

@@ -5,6 +5,7 @@
 //!            └ by source: came in, kept
 //! ```
 
+use thalweg_data::batch::Share;
 use thalweg_data::{Hit, SourceId, Tally, Unit};
 
 use super::cuts::{Cut, Passed};
@@ -19,6 +20,37 @@ const DISABLED: u16 = 1;
 /// The first cut's; the second has the next.
 const CUT: u16 = 2;
 
+/// What the cuts say of the hits of one batch; filled anew for each.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    pass: Vec<u8>,
+    shares: Vec<Share>,
+    is_cut: bool,
+}
+
+/// What the cuts have kept of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'v> {
+    /// Of each hit whether it is kept: 1 or 0.
+    pub pass: &'v [u8],
+    /// How many are kept of each source.
+    pub shares: &'v [Share],
+}
+
+impl Verdicts {
+    /// `None` where nothing is cut.
+    pub fn kept(&self) -> Option<Kept<'_>> {
+        self.is_cut.then_some(Kept { pass: &self.pass, shares: &self.shares })
+    }
+
+    /// As of no hits; keeps the memory.
+    pub fn clear(&mut self) {
+        self.pass.clear();
+        self.shares.clear();
+        self.is_cut = false;
+    }
+}
+
 /// All cuts on hits.
 #[derive(Debug)]
 pub struct HitCuts {
@@ -29,6 +61,8 @@ pub struct HitCuts {
     /// By source, then by fate: kept, disabled, taken away by cut 0, 1, …
     fates: Vec<u64>,
     fate_of: Vec<u16>,
+    /// By source: what was kept before this batch.
+    kept_before: Vec<u64>,
     tallies: Vec<Tally>,
     answers: Vec<u8>,
 }
@@ -42,6 +76,7 @@ impl HitCuts {
             source_of: sources_of(map),
             fates: vec![0; sources.max(1) * kinds_of_fate],
             fate_of: Vec::new(),
+            kept_before: vec![0; sources],
             tallies: vec![Tally::default(); sources],
             answers: vec![0; PIECE],
         }
@@ -56,17 +91,32 @@ impl HitCuts {
         self.cuts.is_empty() && !self.any_disabled
     }
 
-    /// Says of each hit whether it passes all cuts: 1 or 0 into `pass`, which has one entry for each hit then. Returns it;
-    /// `None` when nothing is cut.
-    pub fn cut<'p>(&mut self, hits: &[Hit], map: &ChannelMap, pass: &'p mut Vec<u8>) -> Option<&'p [u8]> {
+    /// Says of each hit whether it passes all cuts, and how many of each source do. Returns what is kept; `None` when nothing is cut.
+    pub fn cut<'v>(
+        &mut self,
+        hits: &[Hit],
+        map: &ChannelMap,
+        verdicts: &'v mut Verdicts,
+    ) -> Option<Kept<'v>> {
+        verdicts.clear();
         if self.keep_all() {
             return None;
         }
+        let Verdicts { pass, shares, is_cut } = &mut *verdicts;
+        *is_cut = true;
         pass.resize(hits.len(), 0);
         for (hits, pass) in hits.chunks(PIECE).zip(pass.chunks_mut(PIECE)) {
             self.cut_piece(hits, map, pass);
         }
-        Some(pass)
+        let kinds = self.kinds_of_fate();
+        let kept = self.fates.iter().skip(usize::from(KEPT)).step_by(kinds);
+        for (source, (kept, before)) in kept.zip(&mut self.kept_before).enumerate() {
+            let hits = (*kept - std::mem::replace(before, *kept)) as u32;
+            if hits > 0 {
+                shares.push(Share { source: SourceId(source as u16), hits });
+            }
+        }
+        verdicts.kept()
     }
 
     fn cut_piece(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut [u8]) {

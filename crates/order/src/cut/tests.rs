@@ -144,7 +144,10 @@ fn cuts_are_counted_by_name_and_source_and_the_books_close() {
         hit(5, 150, 0, Flags::NONE),
         hit(7, 150, 0, Flags::NONE),
     ];
-    assert_eq!(cuts.cut(&hits, &map, &mut Vec::new()), Some(&[0, 0, 1, 0][..]));
+    let mut verdicts = Verdicts::default();
+    let kept = cuts.cut(&hits, &map, &mut verdicts).expect("something is cut");
+    assert_eq!(kept.pass, [0, 0, 1, 0]);
+    assert_eq!(kept.shares.iter().map(|share| share.hits).sum::<u32>(), 1);
     cuts.settle();
     let passed: Vec<_> =
         cuts.passed().map(|(name, passed)| (name.to_owned(), passed.input, passed.kept)).collect();

@@ -23,7 +23,7 @@ use crate::clocks::{ClockMonitor, ClockState};
 use thalweg_data::HitEvents;
 
 use crate::coincide::Coincidence;
-use crate::cut::{self, EventCuts, HitCuts, Passed};
+use crate::cut::{self, EventCuts, HitCuts, Kept, Passed};
 use crate::hit_stage::{self, MadeStage};
 use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
@@ -121,7 +121,7 @@ impl Processor {
         self.coincidence.is_some()
     }
 
-    /// Takes the next ordered batch, with what the cuts say of each of its hits; `each` is given the events that are closed by it.
+    /// Takes the next ordered batch, with what the cuts have kept of it, if there are any; `each` is given the events that are closed by it.
     /// Returns the first failure of `each`: whatever that is, every hit goes through every stage.
     ///
     /// # Errors
@@ -132,9 +132,10 @@ impl Processor {
     pub fn process<E>(
         &mut self,
         batch: &Hits,
-        pass: Option<&[u8]>,
+        kept: Option<Kept<'_>>,
         mut each: impl FnMut(&HitEvents) -> Result<(), E>,
     ) -> Result<(), E> {
+        let pass = kept.map(|kept| kept.pass);
         assert!(pass.is_none_or(|pass| pass.len() == batch.hits.len()), "one verdict for each hit");
         if let Some(clocks) = &mut self.clocks {
             clocks.look(&batch.hits, &self.map);
@@ -142,6 +143,11 @@ impl Processor {
         self.follow_view(batch.header.mark);
         self.pulses.look(batch, self.shown.map());
         self.filler.begin(batch, &self.map);
+        if let Some(coincidence) = &mut self.coincidence {
+            for share in kept.map_or(&batch.shares[..], |kept| kept.shares) {
+                coincidence.count_in(share.source, u64::from(share.hits));
+            }
+        }
         let mut result = Ok(());
         for (index, hits) in batch.hits.chunks(PIECE).enumerate() {
             let pass = pass.map(|pass| &pass[index * PIECE..][..hits.len()]);

@@ -5,7 +5,7 @@ use thalweg_data::{Flags, Hit, Hits, SourceId, Unit};
 
 use super::*;
 use crate::channels::SourceChannels;
-use crate::cut::Scope;
+use crate::cut::{Scope, Verdicts};
 use crate::spectrum::{At, Kind};
 
 fn map() -> Arc<ChannelMap> {
@@ -58,9 +58,9 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
         found.extend(events.iter().map(|(event, members)| (event.number, members.len())));
         Ok::<(), Infallible>(())
     };
-    let mut verdicts = Vec::new();
+    let mut verdicts = Verdicts::default();
     let pass = cuts.cut(&batch.hits, &map, &mut verdicts);
-    assert_eq!(pass, Some(&[1, 1, 0, 1, 1, 1][..]));
+    assert_eq!(pass.map(|kept| kept.pass), Some(&[1, 1, 0, 1, 1, 1][..]));
     processor.process(&batch, pass, &mut each).expect("infallible");
     cuts.settle();
     processor.finish(&mut each).expect("infallible");
@@ -116,10 +116,10 @@ fn events_that_nobody_takes_keep_no_hit_from_the_stages() {
         [0, 1].map(|channel| Hit { time_ps: index * 1000, channel, energy: 200, ..Hit::default() })
     };
     let batch = Hits { hits: (0..5000).flat_map(pair).collect(), ..Hits::default() };
-    let mut verdicts = Vec::new();
+    let mut verdicts = Verdicts::default();
     let pass = cuts.cut(&batch.hits, &map, &mut verdicts);
     let result = processor.process(&batch, pass, |_| Err("the disk is full"));
-    assert_eq!((pass.map(<[u8]>::len), result), (Some(10_000), Err("the disk is full")));
+    assert_eq!((pass.map(|kept| kept.pass.len()), result), (Some(10_000), Err("the disk is full")));
     cuts.settle();
     processor.settle();
     assert_eq!(cuts.tally(SourceId(0)).total_output(Unit::Hits), 10_000);

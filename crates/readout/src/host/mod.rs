@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use thalweg_data::Hit;
+use thalweg_data::{Hit, SentRecord};
 use thalweg_frontend::digitizer2::control::{Action, Tree};
+use thalweg_frontend::digitizer2::emulate::settings::Pace;
 use thalweg_frontend::digitizer2::emulate::{Board, Settings, SettingsError, State, Totals};
 
 pub use loss::Dropped;
@@ -107,6 +108,7 @@ pub(crate) struct Shared {
 /// A board that is being emulated. Dropping it ends it.
 pub struct HostedBoard {
     shared: Arc<Shared>,
+    sent: Option<Arc<SentRecord>>,
     threads: Threads,
 }
 
@@ -135,6 +137,14 @@ impl HostedBoard {
         let (first_settings, wants_truth) = (settings.board.clone(), settings.truth.is_some());
         let mut board = Board::new(settings.board)?;
         board.record_truth(wants_truth);
+        // A board on the network may be set anew by whoever takes its data: that one follows it by its own means.
+        let sent = matches!(settings.place, Place::Stream { .. }).then(|| {
+            let paced = board.settings().pace != Pace::Unlimited;
+            let record =
+                Arc::new(SentRecord::new(if paced { board.settings().board_rate_hz() } else { f64::MAX }));
+            board.keep_record(record.clone());
+            record
+        });
         let shared = Arc::new(Shared {
             board: Mutex::new(board),
             first_settings,
@@ -146,7 +156,7 @@ impl HostedBoard {
             failures: Failures::default(),
         });
         let threads = data::spawn(&shared, settings.place, loss, settings.truth)?;
-        Ok(HostedBoard { shared, threads })
+        Ok(HostedBoard { shared, sent, threads })
     }
 
     /// Arms and starts the board.
@@ -179,6 +189,11 @@ impl HostedBoard {
         let board = self.shared.board();
         let sent = sum(*lock(&self.shared.sent_before), board.totals());
         HostTotals { sent, dropped: *lock(&self.shared.dropped) }
+    }
+
+    /// What it writes down of what it sends; `None` of a board on the network.
+    pub fn sent_record(&self) -> Option<&Arc<SentRecord>> {
+        self.sent.as_ref()
     }
 
     /// What went wrong on the way out.

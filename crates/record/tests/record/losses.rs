@@ -3,7 +3,7 @@
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
-use thalweg_data::{LossReason, SourceId, Unit};
+use thalweg_data::{SourceId, Unit};
 use thalweg_record::{LossBounds, LossRow, RunRecord, Table, TriggerRange, check, inspect, recover, verify};
 
 use crate::example_losses::{Losing, SECOND_NS, rows};
@@ -44,24 +44,18 @@ fn rows_of_the_list_of_losses_say_when_and_add_up_to_the_ledger() {
 }
 
 #[test]
-fn losses_that_turn_out_to_have_another_reason_are_taken_back_by_a_negative_row() {
+fn what_was_missing_and_has_come_is_taken_back_by_a_negative_row() {
     let folder = folder();
     let mut losing = Losing::new(folder.path(), LossBounds::default());
     losing.lose(0, 5);
     losing.take(1);
     losing.count(0, |tally| {
-        tally.explain(LossReason::MissingFragment, LossReason::BadHash, Unit::Fragments, 5);
+        tally.output(Unit::Fragments, 5);
+        tally.gap_filled(Unit::Fragments, 5);
     });
     let found = losing.finish(2);
     let found: Vec<_> = found.iter().map(short).collect();
-    assert_eq!(
-        found,
-        [
-            (0, 1, "left", "missing_fragment", 5),
-            (1, 2, "left", "bad_hash", 5),
-            (1, 2, "left", "missing_fragment", -5)
-        ]
-    );
+    assert_eq!(found, [(0, 1, "left", "missing_fragment", 5), (1, 2, "left", "missing_fragment", -5)]);
     assert!(verify(losing.run.path()).expect("a run").ok);
 }
 
@@ -70,9 +64,10 @@ fn fragments_that_never_came_are_listed_by_trigger_and_add_up_to_the_ledger() {
     let folder = folder();
     let mut losing = Losing::new(folder.path(), LossBounds::default());
     losing.lose(0, 5);
-    // Of five, four are known; one of these is found to have been refused.
+    // Of five, four are known by their triggers, and one has come, too late.
     losing.count(0, |tally| {
-        tally.explain(LossReason::MissingFragment, LossReason::BadHash, Unit::Fragments, 1);
+        tally.output(Unit::Fragments, 1);
+        tally.gap_filled(Unit::Fragments, 1);
     });
     let missed = |source: SourceId, counted: u64| {
         assert_eq!((source, counted), (SourceId(0), 5));
@@ -84,11 +79,7 @@ fn fragments_that_never_came_are_listed_by_trigger_and_add_up_to_the_ledger() {
     let found: Vec<_> = found.iter().map(|row| (row.first, row.last, &row.reason[..], row.count)).collect();
     assert_eq!(
         found,
-        [
-            (Some(7), Some(9), "missing_fragment", 3),
-            (Some(20), Some(20), "missing_fragment", 1),
-            (None, None, "bad_hash", 1)
-        ]
+        [(Some(7), Some(9), "missing_fragment", 3), (Some(20), Some(20), "missing_fragment", 1)]
     );
     assert!(verify(losing.run.path()).expect("a run").ok);
 }

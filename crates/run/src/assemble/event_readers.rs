@@ -9,7 +9,7 @@ use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::{Downstream, circuit};
 use thalweg_data::{Control, Events, SourceId, Tick, Unit};
 use thalweg_readout::Boards;
-use thalweg_readout::host::triggered::HostedLink;
+use thalweg_readout::host::triggered::{AcceptedNumbers, HostedLink};
 use thalweg_record::RawSource;
 
 use super::{RawLinks, Site};
@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, link_units,
+    BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, Told, link_units,
 };
 use crate::supervise::{BuildGauges, Gauges};
 
@@ -38,6 +38,8 @@ pub(super) struct Reading<'r> {
     pub(super) leader: Option<Leader>,
     /// Whoever takes the events needs them in the order of their triggers, whatever `[build] ordered` says of those that are recorded.
     pub(super) for_readout_unit: bool,
+    /// Which numbers the trigger has given, where every board here answers that trigger alone.
+    pub(super) accepted: Option<Arc<AcceptedNumbers>>,
 }
 
 /// A reader that was started: nothing flows before the boards are.
@@ -105,6 +107,7 @@ impl Reading<'_> {
             refused: RefusedOutlet::new(site.refused, self.name),
             names: roster.names.clone().into(),
             to_readout_unit: self.for_readout_unit,
+            accepted: self.accepted,
         });
         let thread = site.spawn(self.name, move |signals| reader.run(signals))?;
         Ok((StartedReader { thread, hosted, emulated, controls, descriptions, gauges }, outlet))
@@ -165,6 +168,7 @@ fn link_books(site: &Site<'_>, builder: &str, place: &OpenedPlace) -> LinkBooks 
         wire: site.account_of(&format!("wire {of}"), source, wire),
         slices: site.configuration.slices.as_ref().map(|_| open("time_slice", source)),
         build: site.account(&format!("{builder}/fragments"), source),
+        told: Told::default(),
     };
     LinkBooks {
         source: place.link,

@@ -102,6 +102,7 @@ impl EventPath {
                     gauges: gauges.clone(),
                     leader: leading.leader_of(&sources),
                     for_readout_unit: false,
+                    accepted: leading.accepted_of(site.configuration, &sources),
                 };
                 let (reader, outlet) = reading.start(site, raw)?;
                 (vec![reader], Recording::Here(recorder(site, events, outlet)?))
@@ -137,7 +138,8 @@ impl EventPath {
                 Recording::Here(_) => None,
                 Recording::Units(units) => units.may_begin.clone(),
             };
-            let host = || host(site.configuration, hosted, feed, site.busy, may_begin);
+            let numbers = (may_begin, leading.accepted());
+            let host = || host(site.configuration, hosted, feed, site.busy, numbers);
             let boards = site.placement.near("emulate", host)??;
             site.claims.shared_threads("emulate");
             path.boards = Some((boards, emulated));
@@ -207,7 +209,7 @@ impl EventPath {
             boards.end();
             boards.failures().into_iter().for_each(|message| site.signals.fail(message));
             let totals = boards.totals();
-            close_sender_books(site, (self.events, &builders), &totals, &sources);
+            close_sender_books(site, self.events, &totals, &sources);
             totals
         });
         let look = self.gauges.latest();
@@ -244,12 +246,7 @@ fn trigger_counts(totals: &TriggeredTotals, busy_ns: u64) -> TriggerCounts {
 }
 
 /// Enters what the trigger and the boards count: the first pages of the books of events and fragments.
-fn close_sender_books(
-    site: &Site<'_>,
-    (events, builders): (SourceId, &[SourceId]),
-    totals: &TriggeredTotals,
-    sources: &[SourceId],
-) {
+fn close_sender_books(site: &Site<'_>, events: SourceId, totals: &TriggeredTotals, sources: &[SourceId]) {
     let books = site.ledger.books();
     let output = |stage, source, unit| {
         books.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
@@ -268,16 +265,10 @@ fn close_sender_books(
         // What is built has nothing to do with how often the trigger fired.
         return;
     }
-    let built = builders.iter().filter_map(|builder| books.account(Stage::Build, *builder));
-    let built =
-        built.map(|book| book.tally.total_output(Unit::Events) + book.tally.total_lost_any(Unit::Events));
-    // Where others build, they know.
-    let seen: u64 = if builders.is_empty() { totals.accepted() } else { built.sum() };
     let mut tally = Tally::default();
     tally.input(Unit::Events, totals.offered());
-    tally.output(Unit::Events, seen.min(totals.accepted()));
+    tally.output(Unit::Events, totals.accepted());
     tally.lost(LossReason::Busy, Unit::Events, totals.refused());
-    tally.lost(LossReason::NeverReceived, Unit::Events, totals.accepted().saturating_sub(seen));
     site.ledger.open(Stage::Trigger, events, &[Unit::Events]).publish(&tally);
 }
 

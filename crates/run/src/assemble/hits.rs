@@ -14,6 +14,7 @@ use std::time::Duration;
 use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
 use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
+use thalweg_data::sent::SentAccount;
 use thalweg_data::{Control, Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
@@ -23,7 +24,7 @@ use thalweg_record::{CoincidenceWriter, HitWriter, RawSource, Table};
 
 use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
-use crate::config::SourceSettings;
+use crate::config::{Configuration, SourceSettings};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
 use crate::observed::Observed;
@@ -210,7 +211,7 @@ impl HitPath {
             let recorder = joined(slices.thread, site.signals);
             EventsTaken::of_slices(recorder, slices.gauges.latest(), slices.events)
         });
-        let sent = close_sender_books(site.ledger, &self.boards, site.signals);
+        let sent = close_sender_books(site.configuration, site.ledger, &self.boards, site.signals);
         drop(self.boards);
         self.truth.map(TruthFile::finish).transpose()?;
         Ok(HitsTaken { collector, process, sent, slices })
@@ -412,36 +413,40 @@ fn lane_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
     site.claims.ring(name, &decoders) / workers
 }
 
-/// Enters what the senders count, where they tell: the first page of the hits' book. Returns the sum of hits sent, if
-/// every source's sender tells.
-fn close_sender_books(ledger: &Ledger, boards: &[Option<HostedBoard>], signals: &Signals) -> Option<u64> {
-    let books = ledger.books();
+/// Enters what the senders count that can be asked: the first page of the hits' book. Returns the sum of hits sent, if every source's
+/// sender tells.
+fn close_sender_books(
+    configuration: &Configuration,
+    ledger: &Ledger,
+    boards: &[Option<HostedBoard>],
+    signals: &Signals,
+) -> Option<u64> {
     let mut sum = Some(0);
-    for (index, board) in boards.iter().enumerate() {
-        let source = SourceId(index as u16);
+    for (index, (board, (source, _))) in boards.iter().zip(configuration.hit_sources()).enumerate() {
         let sent = board.as_ref().map(|board| board.totals().sent);
         sum = sum.zip(sent).map(|(sum, sent)| sum + sent.hits);
-        let (Some(board), Some(Totals { hits, hits_inhibited, .. })) = (board, sent) else { continue };
-        let decoded =
-            books.account(Stage::Decode, source).map_or(0, |account| account.tally.total_output(Unit::Hits));
-        let mut tally = Tally::default();
-        tally.input(Unit::Hits, hits + hits_inhibited);
-        // Pulses of a pause: taken by nobody, on request.
-        tally.filtered(Unit::Hits, hits_inhibited);
-        tally.output(Unit::Hits, decoded.min(hits));
-        tally.lost(LossReason::NeverReceived, Unit::Hits, hits.saturating_sub(decoded));
-        // The wire knows of gaps between datagrams that came. Those behind the last one are seen by who sent them alone.
-        let wire = books.account(Stage::Wire, source).filter(|account| account.counts(Unit::Datagrams));
-        let seen = wire.map(|account| account.tally.total_input(Unit::Datagrams));
-        let sent = board.totals().sent.datagrams;
-        if let Some(seen) = seen.filter(|_| sent > 0) {
-            tally.input(Unit::Datagrams, sent);
-            tally.output(Unit::Datagrams, seen.min(sent));
-            tally.lost(LossReason::NeverReceived, Unit::Datagrams, sent.saturating_sub(seen));
-        }
-        let units: &[Unit] = if seen.is_some() { &[Unit::Hits, Unit::Datagrams] } else { &[Unit::Hits] };
-        ledger.open(Stage::Sender, source, units).publish(&tally);
+        let Some(board) = board else { continue };
         board.failures().into_iter().for_each(|message| signals.fail(message));
+        if let Some(record) = board.sent_record().filter(|_| source.asks_sender()) {
+            let (tally, units) = sender_books(&board.totals().sent, record.account());
+            ledger.open(Stage::Sender, SourceId(index as u16), units).publish(&tally);
+        }
     }
     sum
+}
+
+/// What a sender has sent up to the last that came, and what behind it: gaps between datagrams that came the receiver knows, those behind
+/// the last one the sender alone. Nothing is said where the sender does not remember what was lost.
+fn sender_books(sent: &Totals, account: Option<SentAccount>) -> (Tally, &'static [Unit]) {
+    let mut tally = Tally::default();
+    let Some(account) = account else { return (tally, &[]) };
+    tally.input(Unit::Hits, sent.hits + sent.hits_inhibited);
+    // Pulses of a pause: taken by nobody, on request.
+    tally.filtered(Unit::Hits, sent.hits_inhibited);
+    tally.output(Unit::Hits, account.hits);
+    tally.lost(LossReason::NeverReceived, Unit::Hits, account.hits_behind);
+    tally.input(Unit::Datagrams, sent.datagrams);
+    tally.output(Unit::Datagrams, account.datagrams);
+    tally.lost(LossReason::NeverReceived, Unit::Datagrams, account.datagrams_behind);
+    (tally, &[Unit::Hits, Unit::Datagrams])
 }

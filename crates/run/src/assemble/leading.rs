@@ -1,16 +1,18 @@
 //! Who leads the emulated boards of a run: their own program, or a board that they follow.
 
+use std::sync::Arc;
+
 use thalweg_data::SourceId;
 use thalweg_data::ring::ring;
 use thalweg_frontend::sitcp::Profile;
 use thalweg_frontend::trigger::{FollowSettings, Follower};
 use thalweg_readout::Boards;
-use thalweg_readout::host::triggered::Feed;
+use thalweg_readout::host::triggered::{AcceptedNumbers, Feed};
 
 use super::Site;
-use crate::config::{ConfigError, Configuration};
+use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::error::RunError;
-use crate::format::FormatSettings;
+use crate::format::{EmulateSettings, FormatSettings};
 use crate::open_links::program;
 use crate::pipeline::{Leader, TRIGGERS_WAITING};
 use crate::roster::Roster;
@@ -20,6 +22,34 @@ pub(crate) struct Leading {
     /// The leader's place in the configuration, until its reader has taken it.
     leader: Option<(usize, Leader)>,
     feed: Option<Feed>,
+    /// What numbers the trigger has given.
+    accepted: Option<Arc<AcceptedNumbers>>,
+}
+
+/// What emulated boards add to the number of each trigger, where all of them add the same and no other board decides what an event is.
+fn number_offset(configuration: &Configuration) -> Option<u64> {
+    if configuration.follow.is_some() || configuration.slices.is_some() {
+        return None;
+    }
+    let triggered = configuration.sources.iter().filter(|source| is_emulated(source));
+    let mut offsets = triggered.filter_map(|source| match (&source.format, &source.emulate) {
+        (FormatSettings::Hits(_), _) => None,
+        (_, Some(EmulateSettings::Triggered(boards))) => Some(boards.number_offset()),
+        _ => Some(0),
+    });
+    let first = offsets.next()?;
+    offsets.all(|other| other == first).then_some(first)
+}
+
+fn is_emulated(source: &SourceSettings) -> bool {
+    source.endpoint.url.scheme() == "emulate"
+}
+
+/// Whether the boards of these sources answer the trigger of this process and no other: every number that it gives is an event of theirs,
+/// or was lost.
+pub(crate) fn answers_own_trigger(configuration: &Configuration, sources: &[usize]) -> bool {
+    number_offset(configuration).is_some()
+        && sources.iter().all(|index| is_emulated(&configuration.sources[*index]))
 }
 
 /// Whether the times in the headers of a source's fragments go on over more than the jitter of their arrival: those of RECBE wrap
@@ -38,7 +68,8 @@ impl Leading {
     /// When the leader is no triggered source, or a setting cannot be.
     pub(crate) fn of(configuration: &Configuration, roster: &Roster) -> Result<Leading, ConfigError> {
         let Some(follow) = &configuration.follow else {
-            return Ok(Leading { leader: None, feed: None });
+            let accepted = number_offset(configuration).map(|offset| Arc::new(AcceptedNumbers::new(offset)));
+            return Ok(Leading { leader: None, feed: None, accepted });
         };
         let refuse = |message: String| configuration.invalid(format!("[trigger.follow]: {message}"));
         let place = roster.entries.iter().position(|entry| entry.name == follow.source);
@@ -62,12 +93,26 @@ impl Leading {
         let follower = Follower::new(source, &settings).map_err(|error| refuse(error.to_string()))?;
         let (producer, consumer) = ring(TRIGGERS_WAITING);
         let leader = Leader::new(source, follower, producer);
-        Ok(Leading { leader: Some((place, leader)), feed: Some(Feed::Follow(consumer)) })
+        Ok(Leading { leader: Some((place, leader)), feed: Some(Feed::Follow(consumer)), accepted: None })
     }
 
     /// The leader, for the reader that reads it.
     pub(super) fn leader_of(&mut self, sources: &[usize]) -> Option<Leader> {
         self.leader.take_if(|(place, _)| sources.contains(place)).map(|(_, leader)| leader)
+    }
+
+    /// Where the numbers of accepted triggers are noted.
+    pub(super) fn accepted(&self) -> Option<Arc<AcceptedNumbers>> {
+        self.accepted.clone()
+    }
+
+    /// The same for the reader of these sources, if their boards answer that trigger and no other.
+    pub(super) fn accepted_of(
+        &self,
+        configuration: &Configuration,
+        sources: &[usize],
+    ) -> Option<Arc<AcceptedNumbers>> {
+        self.accepted.clone().filter(|_| answers_own_trigger(configuration, sources))
     }
 
     /// Where the emulated boards' triggers come from.

@@ -143,7 +143,7 @@ impl Behind<'_> {
     fn take(&mut self, batch: &mut Selected) -> Result<(), String> {
         match self {
             Behind::Here(processor) => {
-                processor.process(&batch.hits, batch.pass(), look)?;
+                processor.process(&batch.hits, batch.kept(), look)?;
                 batch.clear();
             }
             Behind::There(outlet, _) => {
@@ -185,7 +185,7 @@ fn look(made: &HitEvents) -> Result<(), String> {
 fn process_all(mut inlet: Downstream<Selected>, mut processor: Processor) -> Result<(), String> {
     while !inlet.is_finished() {
         let Some(mut batch) = inlet.receive_wait(WAIT) else { continue };
-        processor.process(&batch.hits, batch.pass(), look)?;
+        processor.process(&batch.hits, batch.kept(), look)?;
         batch.clear();
         inlet.give_back(batch);
     }
@@ -241,7 +241,9 @@ fn turn_on<'s>(
                 merged.cut(&mut cuts, &map);
             }
             if stage >= 5 {
-                writer.write_passing(&merged.hits, merged.pass()).map_err(|error| error.to_string())?;
+                writer
+                    .write_passing(&merged.hits, merged.kept().map(|kept| kept.pass))
+                    .map_err(|error| error.to_string())?;
             }
             match stage >= 3 {
                 true => behind.take(&mut merged)?,

@@ -164,6 +164,13 @@ impl SourceSettings {
         keys
     }
 
+    /// Whether its sender can say what was in the datagrams that did not come: an emulated one of this process. Where bits are flipped on
+    /// the way it cannot, for nobody can tell which hits became others.
+    pub(crate) fn asks_sender(&self) -> bool {
+        let flips = self.head.faults.as_ref().is_some_and(|faults| faults.bit_flip > 0.0);
+        self.endpoint.url.scheme() == "emulate" && !flips
+    }
+
     /// Of a triggered source, its links: those whose first board is `first_source`.
     pub(crate) fn links(&self, first_source: SourceId) -> Option<LinkSettings<'_>> {
         let FormatSettings::Triggered(boards) = &self.format else { return None };

@@ -120,7 +120,7 @@ impl Detector {
         let feed = Feed::Program(program(&configuration)?);
         let line = Arc::new(Busy::default());
         let busy = BusyInput::open(&configuration.busy, &line)?;
-        let boards = host(&configuration, links, feed, &line, None)?;
+        let boards = host(&configuration, links, feed, &line, (None, None))?;
         story.push_str(match (listening, &configuration.busy.udp) {
             (0, None) => "triggers begin now",
             (0, Some(_)) => "triggers begin when BUSY is told",

@@ -1,9 +1,10 @@
 //! Formats whose sources give hits: how their units are found and decoded.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
-use thalweg_data::{Decode, SourceId, Unit, Unpack};
+use thalweg_data::{Decode, SentRecord, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::unpack::{TcpUnpack, UdpUnpack};
 use thalweg_frontend::{abcd, compass, digitizer2, generic};
 
@@ -27,14 +28,14 @@ pub enum HitFormat {
 
 impl HitFormat {
     /// The framing of one source of this format, whose endpoint has `scheme`, and so many decoders behind it, which take its units
-    /// in turn and share what they know of its clock.
+    /// in turn and share what they know of its clock. `asked` is what the sender writes down, where it can be asked.
     ///
     /// # Errors
     /// What the front end says of settings that do not fit together.
     pub(crate) fn path(
         &self,
         source: SourceId,
-        (is_stream, scheme): (bool, &str),
+        (is_stream, scheme, asked): (bool, &str, Option<&Arc<SentRecord>>),
         (blocks, block_bytes): (usize, usize),
         decoders: usize,
     ) -> Result<FrontEnd, String> {
@@ -53,7 +54,13 @@ impl HitFormat {
                     _ if is_file => Box::new(TcpUnpack::of_blob(source, block_bytes)),
                     (true, true) => Box::new(TcpUnpack::of_armed_board(source, block_bytes)),
                     (true, false) => Box::new(TcpUnpack::new(source, block_bytes)),
-                    (false, true) => Box::new(UdpUnpack::of_armed_board(source, largest_unit_bytes)),
+                    (false, true) => {
+                        let unpack = UdpUnpack::of_armed_board(source, largest_unit_bytes);
+                        match asked {
+                            Some(record) => Box::new(unpack.asking(record.clone())),
+                            None => Box::new(unpack),
+                        }
+                    }
                     (false, false) => Box::new(UdpUnpack::new(source, largest_unit_bytes)),
                 };
                 (unpack, several(&decoder.map_err(text)?, decoders))
@@ -88,9 +95,10 @@ impl HitFormat {
         }
     }
 
-    /// What the format's sequence numbers count; empty when it has none.
-    pub(crate) fn wire_units(&self, is_stream: bool) -> &'static [Unit] {
+    /// What the format's sequence numbers count, and what of it is known by asking the sender; empty when it has none.
+    pub(crate) fn wire_units(&self, is_stream: bool, is_asked: bool) -> &'static [Unit] {
         match (self, is_stream) {
+            (HitFormat::Digitizer2(_), false) if is_asked => &[Unit::Datagrams, Unit::Frames, Unit::Hits],
             (HitFormat::Digitizer2(_) | HitFormat::Generic(_), false) => &[Unit::Datagrams, Unit::Frames],
             (HitFormat::Digitizer2(_) | HitFormat::Generic(_), true) => &[Unit::Frames],
             (HitFormat::Compass(_) | HitFormat::Abcd(_), _) => &[],

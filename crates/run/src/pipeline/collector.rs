@@ -256,7 +256,7 @@ impl Collector {
         let (hits, mark) = (&merged.hits, merged.hits.header.mark);
         let result = match hits.is_empty() {
             true => self.sink.advance(mark),
-            false => self.sink.write_passing(hits, merged.pass()),
+            false => self.sink.write_passing(hits, merged.kept().map(|kept| kept.pass)),
         };
         self.outcome.on_result(result, signals);
         for (index, inlet) in self.inlets.iter_mut().enumerate() {

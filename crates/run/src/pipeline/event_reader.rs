@@ -18,6 +18,7 @@ use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::Upstream;
 use thalweg_data::{Busy, Events, Fragments, Frames, LossReason, Mark, SnapshotNumber, Unit};
 use thalweg_readout::group::{LinkId, News};
+use thalweg_readout::host::triggered::AcceptedNumbers;
 
 use super::busy_share::BusyShare;
 use super::drain::{Drain, Drained};
@@ -36,6 +37,8 @@ const TURN_WAIT: Duration = Duration::from_micros(500);
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
 /// How often boards that are silent are looked for, of a run with time slices.
 const TELL_CUTTERS_EVERY_NS: u64 = 5_000_000;
+/// How often the builder is told what was refused before it.
+const TELL_BUILDER_EVERY_NS: u64 = 5_000_000;
 /// After a stop, boards that go on sending are listened to so long.
 const DRAIN: Duration = Duration::from_millis(1000);
 
@@ -83,6 +86,8 @@ struct Feed {
     cut: Fragments,
     /// When the cutters were last told the time.
     told_cutters: Mark,
+    /// When the builder was last told what was refused before it.
+    told_builder: Mark,
     /// The raw recording has ended before its time.
     raw_lost: bool,
 }
@@ -111,6 +116,7 @@ pub(crate) struct EventReader {
     held_up_since: Option<Mark>,
     /// Events go to a readout unit in place of a recorder.
     to_readout_unit: bool,
+    accepted: Option<Arc<AcceptedNumbers>>,
 }
 
 /// What an event reader is made of.
@@ -134,6 +140,8 @@ pub(crate) struct EventReaderParts {
     pub(crate) names: Arc<[String]>,
     /// Events go to a readout unit in place of a recorder.
     pub(crate) to_readout_unit: bool,
+    /// Which numbers the trigger has given, where every board here answers that trigger alone.
+    pub(crate) accepted: Option<Arc<AcceptedNumbers>>,
 }
 
 impl EventReader {
@@ -153,6 +161,7 @@ impl EventReader {
             refused,
             names,
             to_readout_unit,
+            accepted,
         } = parts;
         let feed = Feed {
             builder,
@@ -166,6 +175,7 @@ impl EventReader {
             cutters,
             cut: Fragments::default(),
             told_cutters: Mark(0),
+            told_builder: Mark(0),
             raw_lost: false,
         };
         EventReader {
@@ -185,6 +195,7 @@ impl EventReader {
             heard: Vec::new(),
             held_up_since: None,
             to_readout_unit,
+            accepted,
         }
     }
 
@@ -242,6 +253,11 @@ impl EventReader {
         }
         self.tell_news();
         self.feed.tell_cutters(turn.mark);
+        // Where a replay waits for blocks, events leave although no time passes.
+        let told_ns = turn.mark.since_ns(self.feed.told_builder);
+        if told_ns >= TELL_BUILDER_EVERY_NS || self.inputs.is_starved() {
+            self.tell_builder(turn.mark);
+        }
         self.feed.builder.advance(turn.mark);
         let passed_on = self.pull(turn.mark, signals);
         self.hold_and_resume();
@@ -281,6 +297,15 @@ impl EventReader {
                     self.inputs.description(*link)
                 ),
             }
+        }
+    }
+
+    /// Tells the builder what the framing has refused, and what a recording could not give.
+    fn tell_builder(&mut self, mark: Mark) {
+        let Feed { links, builder, told_builder, .. } = &mut self.feed;
+        *told_builder = mark;
+        for (link, books) in self.inputs.ids().zip(links) {
+            books.tell_builder(link, &self.inputs, builder);
         }
     }
 
@@ -405,11 +430,13 @@ impl EventReader {
             self.feed.builder.refuse(&pending.batch, pending.taken);
             pending.clear();
         }
+        self.tell_builder(mark);
         self.feed.builder.end_run();
         // A builder that was stopped by an incomplete event gives nothing more: what it holds is in its books as held.
         while self.pull(mark, signals) && !self.feed.builder.is_empty() && self.feed.builder.stop().is_none()
         {
         }
+        self.feed.builder.end_numbers(self.accepted.as_ref().and_then(|accepted| accepted.get()));
         self.pass_on(mark, None, true, signals);
         for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {
             signals.note_failure(message);

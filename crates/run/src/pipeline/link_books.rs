@@ -11,6 +11,10 @@ use thalweg_readout::group::LinkId;
 
 use super::{Ledgered, Links};
 
+/// Why fragments are refused by their framing.
+const DAMAGED: [LossReason; 4] =
+    [LossReason::BadHash, LossReason::BadLength, LossReason::Unfinished, LossReason::TooLarge];
+
 /// One link's accounts.
 pub(crate) struct LinkBooks {
     /// Whose account its bytes are in.
@@ -34,9 +38,36 @@ pub(crate) struct BoardBooks {
     /// Of a run with time slices: the fragments that are cut.
     pub(crate) slices: Option<Ledgered>,
     pub(crate) build: Ledgered,
+    /// What the builder was told of it.
+    pub(crate) told: Told,
+}
+
+/// How many fragments the builder was told to have been refused before it, and to lie where a recording cannot be read.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told {
+    refused: u64,
+    unreadable: u64,
 }
 
 impl LinkBooks {
+    /// Tells the builder what has come of each board and was refused, and what a recording could not give, since it was told last.
+    pub(super) fn tell_builder(&mut self, link: LinkId, inputs: &Links, builder: &mut Builder) {
+        let split = inputs.split(link);
+        for (index, board) in self.boards.iter_mut().enumerate() {
+            // A board's own tally; of one board alone it is the link's.
+            let found = split.board_tallies().get(index).unwrap_or(split.tally());
+            let refused = DAMAGED.iter().map(|reason| found.total_lost(*reason, Unit::Fragments)).sum();
+            let unreadable = inputs.lost_by_recording(link, board.source);
+            let told = std::mem::replace(&mut board.told, Told { refused, unreadable });
+            if refused > told.refused {
+                builder.note_refused(board.source, refused - told.refused);
+            }
+            if unreadable > told.unreadable {
+                builder.note_unreadable(board.source, unreadable - told.unreadable);
+            }
+        }
+    }
+
     /// Every account of the link with its tally of now.
     pub(super) fn each(
         &self,
@@ -56,33 +87,12 @@ impl LinkBooks {
                 tell(account, timeline.tally());
             }
             let mut wire = builder.wire_tally(board.source).clone();
-            // A board's own tally; of one board alone it is the link's.
-            let found = split.board_tallies().get(index).unwrap_or(split.tally());
-            let unreadable = inputs.lost_by_recording(link, board.source);
-            if unreadable > 0 {
-                let (from, to) = (LossReason::MissingFragment, LossReason::RecordingDamaged);
-                wire.explain(from, to, Unit::Fragments, unreadable);
-            }
-            explain_missing(&mut wire, found, builder.tally(board.source));
             if let Some(sent) = split.wire_tallies().get(index) {
                 wire.add_all(sent);
             }
             tell(&board.wire, &wire);
             tell(&board.build, builder.tally(board.source));
         }
-    }
-}
-
-/// What is missing on the wire because it was refused here is put under the reason for that: as much as was refused, and no
-/// more than is missing.
-fn explain_missing(wire: &mut Tally, unpack: &Tally, build: &Tally) {
-    use LossReason::{BadHash, BadLength, LateFragment, MissingFragment, OverBudget, TooLarge, Unfinished};
-    let unit = Unit::Fragments;
-    let refused =
-        [BadHash, BadLength, Unfinished, TooLarge].map(|reason| (reason, unpack.total_lost(reason, unit)));
-    let unused = [LateFragment, OverBudget].map(|reason| (reason, build.total_lost(reason, unit)));
-    for (reason, count) in refused.into_iter().chain(unused).filter(|(_, count)| *count > 0) {
-        wire.explain(MissingFragment, reason, unit, count);
     }
 }
 

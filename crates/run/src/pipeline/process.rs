@@ -106,7 +106,7 @@ impl Process {
             true => processor.rest(header.mark),
             false => {
                 let each = |events: &HitEvents| take(events, writer.as_mut(), multiplicity);
-                result = result.and(processor.process(&batch.hits, batch.pass(), each));
+                result = result.and(processor.process(&batch.hits, batch.kept(), each));
             }
         }
         if let Some(number) = header.snapshot {

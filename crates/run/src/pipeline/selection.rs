@@ -11,7 +11,7 @@ use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Hits, SnapshotNumber, SourceId};
 use thalweg_order::channels::ChannelMap;
 use thalweg_order::clocks::Aligner;
-use thalweg_order::cut::{HitCuts, Scope};
+use thalweg_order::cut::{HitCuts, Kept, Scope, Verdicts};
 
 use super::{Ledgered, OUTPUT_HITS, REPORT_EVERY_NS};
 use crate::observed::{CutReport, Observed};
@@ -25,8 +25,7 @@ const TELL_EVERY_NS: u64 = 10_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
     pub(crate) hits: Hits,
-    pass: Vec<u8>,
-    is_cut: bool,
+    verdicts: Verdicts,
 }
 
 impl Selected {
@@ -36,18 +35,17 @@ impl Selected {
 
     /// Finds which of the hits are kept.
     pub(crate) fn cut(&mut self, cuts: &mut HitCuts, map: &ChannelMap) {
-        self.is_cut = cuts.cut(&self.hits.hits, map, &mut self.pass).is_some();
+        cuts.cut(&self.hits.hits, map, &mut self.verdicts);
     }
 
-    /// For each hit whether it is kept; `None` where nothing is cut.
-    pub(crate) fn pass(&self) -> Option<&[u8]> {
-        self.is_cut.then_some(&self.pass)
+    /// What is kept of them; `None` where nothing is cut.
+    pub(crate) fn kept(&self) -> Option<Kept<'_>> {
+        self.verdicts.kept()
     }
 
     pub(crate) fn clear(&mut self) {
         self.hits.clear();
-        self.pass.clear();
-        self.is_cut = false;
+        self.verdicts.clear();
     }
 }
 

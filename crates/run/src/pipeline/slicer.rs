@@ -106,6 +106,7 @@ impl Slicer {
     pub(crate) fn end(&mut self, signals: &Signals) {
         self.builder.end_run();
         while self.pull(signals) && !self.builder.is_empty() && self.builder.stop().is_none() {}
+        self.builder.end_numbers(None);
         self.outlet.pass_on(self.latest, None, true, &mut || {}, signals);
         for (index, source) in self.sources.iter().enumerate() {
             source.slices.publish(source.cutter.timeline().tally());

@@ -84,7 +84,7 @@ fn opens(source: &SourceSettings) -> Result<(), String> {
     let (endpoint, id) = (&source.endpoint, SourceId(0));
     endpoint.check_single()?;
     let is_stream = endpoint.gives_stream().unwrap_or_else(|| format.wants_stream());
-    format.path(id, (is_stream, endpoint.url.scheme()), endpoint.pool_shape(), 1)?;
+    format.path(id, (is_stream, endpoint.url.scheme(), None), endpoint.pool_shape(), 1)?;
     if let Some(faults) = &source.head.faults {
         faults.check(is_stream, &endpoint.url.to_string()).map_err(|error| error.to_string())?;
     }

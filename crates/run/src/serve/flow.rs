@@ -186,7 +186,20 @@ mod tests {
         let output = input - lost.values().sum::<u64>();
         let source = source.into();
         let noted = BTreeMap::new();
-        Entries { source, stage, unit, input, output, overhead: 0, filtered: 0, held: 0, lost, noted }
+        Entries {
+            source,
+            stage,
+            unit,
+            input,
+            output,
+            overhead: 0,
+            filtered: 0,
+            held: 0,
+            gap_opened: 0,
+            gap_filled: 0,
+            lost,
+            noted,
+        }
     }
 
     fn loss(source: &str, stage: Stage, reason: LossReason, unit: Unit, count: u64) -> Loss {

@@ -24,7 +24,8 @@ pub struct EventSummary {
     pub events_partial: u64,
     /// Events that were incomplete and dropped on request.
     pub events_dropped: u64,
-    /// Triggers between the first event and the last of which no board was heard, by their numbers: no book has them.
+    /// Triggers of which no board was heard, by their numbers: those between the first event and the last and, where the trigger is emulated
+    /// here, those before and behind.
     pub triggers_unseen: u64,
     /// Events on file (or built, when nothing is recorded).
     pub events_recorded: u64,
@@ -231,10 +232,7 @@ impl EventSummary {
         let unseen = self.triggers_unseen;
         if let Some(percent) = percent_of(unseen, built + self.events_dropped + unseen).filter(|_| unseen > 0)
         {
-            writeln!(
-                text,
-                "  triggers unseen: {unseen} ({percent:.2} %), numbers between the first event and the last that came from no board"
-            )?;
+            writeln!(text, "  triggers unseen: {unseen} ({percent:.2} %), numbers that came from no board")?;
         }
         writeln!(
             text,

@@ -48,7 +48,7 @@ fn the_loss_of_a_demo_is_in_its_summary_and_its_last_words() {
     let folder = Folder::new();
     let arguments = ["demo", "--seconds", "1.5", "--loss", "0.05", "--no-page", "--directory"];
     let ended = thalweg(&[&arguments[..], &[&folder.at("runs")]].concat()).done();
-    for word in ["--loss 0.05: ", "datagram_gap", "never_received"] {
+    for word in ["--loss 0.05: ", "datagram_gap", "frame_gap"] {
         assert!(ended.out.contains(word), "{word} in {}", ended.out);
     }
     assert!(!ended.out.contains("--loss 0.05: 0 of"), "{}", ended.out);

@@ -6,7 +6,9 @@
 //!  any ─ clear, reset ─► marker     └─ nothing to send: idle marker
 //! ```
 
-use thalweg_data::Hit;
+use std::sync::Arc;
+
+use thalweg_data::{Hit, SentRecord};
 
 use super::encode::Encoder;
 use super::outgoing::Outgoing;
@@ -154,6 +156,11 @@ impl Board {
         self.packer.totals
     }
 
+    /// Writes down from now on what the board sends, so that its receiver can ask what it has missed.
+    pub fn keep_record(&mut self, record: Arc<SentRecord>) {
+        self.packer.keep_record(record);
+    }
+
     /// Bytes of prepared data that the board keeps.
     pub fn prepared_bytes(&self) -> usize {
         self.ring.as_ref().map_or(0, Ring::memory_bytes)
@@ -188,7 +195,7 @@ impl Board {
             return Err(self.refusal("arm", "stop it first"));
         }
         self.state = State::Armed;
-        self.packer.aggregate_counter = 0;
+        self.packer.begin();
         self.void();
         Ok(())
     }
@@ -417,6 +424,7 @@ impl Board {
                     truth.aggregates.push(self.trigger_id & 0xFF_FFFF);
                 }
             }
+            self.packer.end_frame();
             self.trigger_id = self.trigger_id.wrapping_add(1);
             self.physics.take(count);
         }

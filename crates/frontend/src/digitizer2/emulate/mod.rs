@@ -17,6 +17,7 @@ pub mod settings;
 
 pub use board::{Board, BoardError, State, Truth};
 pub use outgoing::{Outgoing, Run};
+pub(in crate::digitizer2) use packer::datagram_key;
 pub use packer::{Totals, buffer_bytes, datagram_data_bytes};
 pub use settings::{Settings, SettingsError};
 

@@ -7,6 +7,10 @@
 //! ```
 //! What a hit's words are is the encoder's business; here is only where they go, and the counting.
 
+use std::sync::Arc;
+
+use thalweg_data::SentRecord;
+
 use super::outgoing::Outgoing;
 use super::settings::{Settings, Transport};
 use crate::digitizer2::emit::{self, AggregateStart};
@@ -66,6 +70,10 @@ pub(super) struct Packer {
     pub(super) buffer_id: u16,
     pub(super) datagram_id: u32,
     pub(super) totals: Totals,
+    /// Where it is written down for the receiver, of a board that is asked.
+    record: Option<Arc<SentRecord>>,
+    /// Frames that were ended and not sent.
+    frames_waiting: u64,
 }
 
 impl Packer {
@@ -99,6 +107,43 @@ impl Packer {
             buffer_id: 0,
             datagram_id: 0,
             totals: Totals::default(),
+            record: None,
+            frames_waiting: 0,
+        }
+    }
+
+    /// From here on writes down what it sends.
+    pub(super) fn keep_record(&mut self, record: Arc<SentRecord>) {
+        self.record = Some(record);
+    }
+
+    /// Counters begin anew: who has followed them until now cannot be answered any more.
+    pub(super) fn begin(&mut self) {
+        self.aggregate_counter = 0;
+        if let Some(record) = self.record.as_ref().filter(|record| record.frames() > 0) {
+            record.give_up();
+        }
+    }
+
+    /// A frame has ended: an aggregate, or an event of its own whose hits were counted.
+    pub(super) fn end_frame(&mut self) {
+        self.frames_waiting += 1;
+        self.write_frame(self.held_hits);
+    }
+
+    /// Writes a frame down, with which so many hits have come to those that were sent.
+    #[inline]
+    pub(super) fn write_frame(&self, hits: u64) {
+        if let Some(record) = &self.record {
+            record.end_frame(self.totals.hits + hits);
+        }
+    }
+
+    /// Writes a datagram down.
+    #[inline]
+    pub(super) fn write_datagram(&self, buffer_id: u16, datagram_id: u32) {
+        if let Some(record) = &self.record {
+            record.send_datagram(datagram_key(buffer_id, datagram_id));
         }
     }
 
@@ -161,6 +206,7 @@ impl Packer {
         self.totals.aggregates += 1;
         self.event_count += 1;
         self.open_hits = 0;
+        self.end_frame();
     }
 
     /// Sends what waits. `end` ends the network buffer with it.
@@ -176,13 +222,14 @@ impl Packer {
         }
         self.totals.hits += self.held_hits;
         self.events.clear();
-        (self.held_hits, self.event_count) = (0, 0);
+        (self.held_hits, self.event_count, self.frames_waiting) = (0, 0, 0);
     }
 
     fn send_aligned(&mut self, end: bool, out: &mut Outgoing) {
         let (buffer_id, datagram_id, last) = self.next_datagram(end);
         let start = out.bytes.len();
         emit::datagram(&mut out.bytes, &self.events, buffer_id, datagram_id, true, last);
+        self.write_datagram(buffer_id, datagram_id);
         self.sent(out, start);
     }
 
@@ -192,11 +239,12 @@ impl Packer {
             self.end_buffer_with_marker(out);
         }
         let mut datagrams = emit::Datagrams::new(&self.events, self.datagram_data / 8, self.buffer_id);
-        loop {
+        for datagram_id in 0.. {
             let start = out.bytes.len();
             if !datagrams.append_next(&mut out.bytes) {
                 break;
             }
+            self.write_datagram(self.buffer_id, datagram_id);
             self.totals.datagrams += 1;
             self.totals.bytes += out.end_datagram(start);
         }
@@ -207,6 +255,7 @@ impl Packer {
     fn end_buffer_with_marker(&mut self, out: &mut Outgoing) {
         let start = out.bytes.len();
         emit::datagram(&mut out.bytes, &[], self.buffer_id, self.datagram_id, true, true);
+        self.write_datagram(self.buffer_id, self.datagram_id);
         self.totals.empty_datagrams += 1;
         self.sent(out, start);
         self.buffer_id = self.buffer_id.wrapping_add(1);
@@ -245,6 +294,7 @@ impl Packer {
         if !matches!(self.layout, Layout::Packet { .. }) {
             let start = out.bytes.len();
             emit::empty_datagram(&mut out.bytes, self.buffer_id, self.datagram_id);
+            self.write_datagram(self.buffer_id, self.datagram_id);
             // 24 bits of datagram id last for 38 days of markers.
             self.datagram_id += 1;
             self.totals.empty_datagrams += 1;
@@ -268,10 +318,18 @@ impl Packer {
     /// Throws away what waits.
     pub(super) fn discard(&mut self) {
         self.totals.hits_cleared += self.held_hits;
+        if let Some(record) = &self.record {
+            record.discard_frames(std::mem::take(&mut self.frames_waiting), self.totals.hits);
+        }
         self.events.clear();
         self.open = None;
         (self.open_hits, self.held_hits, self.event_count) = (0, 0, 0);
     }
+}
+
+/// A datagram's place as one number, as sender and receiver write it down.
+pub(in crate::digitizer2) fn datagram_key(buffer_id: u16, datagram_id: u32) -> u64 {
+    u64::from(buffer_id) << 32 | u64::from(datagram_id)
 }
 
 /// Data bytes of the largest datagram: whole words, without the footer.

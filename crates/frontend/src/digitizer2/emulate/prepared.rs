@@ -230,11 +230,15 @@ impl Ring {
             out.bytes.extend_from_slice(data);
             out.bytes.len() - data.len()
         };
+        let mut hits = 0;
         let mut rest = &mut out.bytes[start..];
         while let Some(head) = rest.first_chunk::<8>() {
             let words = EventHeader(u64::from_be_bytes(*head)).word_count() as usize;
             emit::set_aggregate_counter(rest, packer.aggregate_counter);
             packer.aggregate_counter = packer.aggregate_counter.wrapping_add(1);
+            let hit_words = if self.one_word { 1 } else { 2 };
+            hits += (words as u64 - 1) / hit_words;
+            packer.write_frame(hits);
             let (aggregate, tail) = rest.split_at_mut(8 * words);
             if self.one_word {
                 stamp_one_word(&mut aggregate[8..], base);
@@ -315,6 +319,7 @@ fn seal(mut start: usize, pieces: &[Piece], packer: &mut Packer, out: &mut Outgo
     if !equal {
         for length in lengths {
             let (buffer_id, datagram_id, last) = packer.next_datagram(false);
+            packer.write_datagram(buffer_id, datagram_id);
             emit::rehash(&mut out.bytes[start..start + length], buffer_id, datagram_id, true, last);
             start += length;
         }
@@ -323,7 +328,8 @@ fn seal(mut start: usize, pieces: &[Piece], packer: &mut Packer, out: &mut Outgo
     let length = (out.bytes.len() - start) / LANES;
     let places: [(u16, u32, bool); LANES] = std::array::from_fn(|_| packer.next_datagram(false));
     let hashes = hash_lanes(&out.bytes[start..], length, places.map(|(_, datagram_id, _)| datagram_id));
-    for (lane, (buffer_id, _, last)) in places.into_iter().enumerate() {
+    for (lane, (buffer_id, datagram_id, last)) in places.into_iter().enumerate() {
+        packer.write_datagram(buffer_id, datagram_id);
         let words = (length / 8 - 1) as u16;
         let footer = Footer::new(buffer_id, hashes[lane], true, words, last).0;
         let end = start + (lane + 1) * length;

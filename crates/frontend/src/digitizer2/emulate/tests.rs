@@ -391,3 +391,83 @@ fn an_inhibited_board_takes_no_hits_counts_them_and_makes_up_for_nothing() {
         assert_eq!(board.totals().hits_inhibited, inhibited);
     }
 }
+
+/// Runs a board that writes down what it sends to a receiver that asks it. Of every hundred datagrams with data some are lost on the way,
+/// and those behind `until` of all. Checks that what was sent is what came and what was counted as missing, and returns the hits: sent,
+/// decoded, missing, behind the last that came.
+fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64; 4] {
+    const BLOCK: usize = 1 << 20;
+    let mut board = Board::new(settings.clone()).expect("valid settings");
+    let record = std::sync::Arc::new(thalweg_data::SentRecord::new(1e6));
+    board.keep_record(record.clone());
+    board.arm().expect("idle");
+    board.start(0).expect("armed");
+    let (mut out, mut sent) = (Outgoing::new(200_000), Vec::new());
+    let mut pump = |board: &mut Board, now_ns| {
+        while {
+            let more = board.produce(now_ns, &mut out);
+            sent.extend(out.datagrams().map(<[u8]>::to_vec));
+            out.clear();
+            more
+        } {}
+    };
+    (0..60).step_by(5).for_each(|now_ms| pump(&mut board, now_ms * MS));
+    board.stop(60 * MS);
+    pump(&mut board, 60 * MS + 1);
+    let pool = Pool::new(256, 1 << 16).expect("small");
+    let mut decoder = decoder(settings);
+    let mut unpack = UdpUnpack::of_armed_board(SourceId(0), BLOCK as u64).asking(record.clone());
+    let (mut hits, mut units) = (Hits::default(), Frames::default());
+    let end = (sent.len() as f64 * until) as usize;
+    for (_, datagram) in sent.iter().enumerate().filter(|(index, _)| *index < end && !loses(*index)) {
+        let mut writer = pool.take().expect("a block");
+        let mut frames = Frames::default();
+        frames.slices.push(writer.append(datagram).expect("it fits"));
+        frames.leases.add(writer.lease());
+        units.clear();
+        unpack.unpack(&frames, &mut units);
+        hits.clear();
+        decoder.decode(&units, &mut hits);
+    }
+    units.clear();
+    unpack.finish(&Frames::default(), &mut units);
+    decoder.decode(&units, &mut hits);
+    let account = record.account().expect("the record reaches back");
+    let wire = unpack.wire_tally();
+    assert_eq!(account.datagrams, wire.total_input(Unit::Datagrams), "{settings:?}");
+    assert_eq!(account.datagrams + account.datagrams_behind, board.totals().datagrams);
+    let (decoded, missing) = (decoder.tally().total_input(Unit::Hits), wire.total_lost_any(Unit::Hits));
+    assert_eq!((account.hits, wire.total_input(Unit::Hits)), (decoded + missing, missing), "{settings:?}");
+    assert_eq!(account.hits + account.hits_behind, board.totals().hits);
+    [board.totals().hits, decoded, missing, account.hits_behind]
+}
+
+#[test]
+fn a_sender_that_is_asked_says_what_was_in_every_gap() {
+    let dense = Settings { datagrams_per_buffer: 4, ..busy() };
+    for aligned_datagrams in [true, false] {
+        let plain = Settings { aligned_datagrams, ..dense.clone() };
+        let slow = Settings { rate_hz: Rates::Each(2000.0), waveform_samples: 128, ..plain.clone() };
+        for settings in [
+            plain.clone(),
+            Settings { aggregate_hits: 37, ..plain.clone() },
+            Settings { firmware: Firmware::Pha, statistics_interval_ms: 10, ..plain.clone() },
+            slow.clone(),
+            Settings { firmware: Firmware::Scope, ..slow },
+            Settings {
+                prepared: true,
+                prepared_mib: 1,
+                total_rate_hz: Some(5e6),
+                aligned_datagrams: true,
+                ..plain.clone()
+            },
+        ] {
+            let [sent, decoded, missing, behind] = lossy(&settings, |_| false, 1.0);
+            assert_eq!((decoded, missing, behind), (sent, 0, 0), "nothing is lost: {settings:?}");
+            let [_, decoded, missing, behind] = lossy(&settings, |index| index % 13 == 3, 0.9);
+            assert!(decoded > 0 && missing > 0 && behind > 0, "{settings:?}");
+            // Whole buffers are lost, whose length the receiver cannot know, and the very first datagrams.
+            lossy(&settings, |index| index < 3 || (20..33).contains(&index), 1.0);
+        }
+    }
+}

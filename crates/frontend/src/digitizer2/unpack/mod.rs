@@ -9,6 +9,7 @@
 //! No payload is copied: a unit over several datagrams or packets is a chain. Only sizes are looked at here; whether the
 //! content makes sense is the decoder's business.
 
+mod asked;
 mod frames;
 mod sequence;
 mod tcp;

@@ -51,6 +51,31 @@ impl Given {
 }
 
 #[test]
+fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
+    let mut given = Given::new();
+    let gaps = |given: &Given| {
+        let wire = given.unpack.wire_tally();
+        let law = wire.total_output(Unit::Datagrams) + wire.total_lost_any(Unit::Datagrams);
+        assert_eq!(wire.total_input(Unit::Datagrams), law);
+        (wire.total_gap_opened(Unit::Datagrams), wire.total_gap_filled(Unit::Datagrams))
+    };
+    given.arrives(0, 0);
+    (2..11).for_each(|number| _ = given.arrives(number, 0));
+    assert_eq!((gaps(&given), given.missing()), ((1, 0), 1));
+    given.arrives(1, 0);
+    assert_eq!((gaps(&given), given.missing()), ((1, 1), 0));
+    assert_eq!(given.unpack.tally().total_lost(LossReason::Late, Unit::Datagrams), 1);
+    // Nobody knows where a damaged one belongs: the next that is missing is it.
+    let (mut frames, mut writer) = (Frames::default(), given.pool.take().expect("a block"));
+    frames.slices.push(writer.append(&[0xA5; 40]).expect("there is room"));
+    frames.leases.add(writer.lease());
+    given.batch(frames, 0);
+    (12..21).for_each(|number| _ = given.arrives(number, 0));
+    assert_eq!((gaps(&given), given.missing()), ((2, 2), 0));
+    assert_eq!(given.unpack.tally().total_lost_any(Unit::Datagrams), 2);
+}
+
+#[test]
 fn a_gap_is_no_loss_until_eight_more_have_arrived() {
     let mut given = Given::new();
     assert_eq!(given.arrives(0, 0), 1);

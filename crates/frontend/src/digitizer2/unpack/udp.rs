@@ -11,8 +11,13 @@
 //!
 //! A datagram that arrives before its turn [waits](super::window) for it, so that a network which swaps a few loses nothing.
 
-use thalweg_data::{Frames, Lease, Leases, LossReason, Mark, Slice, SourceId, Tally, Unit, Unpack};
+use std::sync::Arc;
 
+use thalweg_data::{
+    Frames, Lease, Leases, LossReason, Mark, SentRecord, Slice, SourceId, Tally, Unit, Unpack,
+};
+
+use super::asked::Asked;
 use super::frames::FrameCounter;
 use super::sequence::{Evidence, Place, Position, Seen, Sequence, Verdict};
 use super::window::{Datagram, ReorderWindow};
@@ -34,6 +39,10 @@ pub struct UdpUnpack {
     /// No event was whole yet behind a gap of the recording that is read.
     behind_gap: bool,
     arrivals: Vec<Arrival>,
+    /// The sender, where it can be asked.
+    asked: Option<Asked>,
+    /// Damaged datagrams, whose places nobody knows, that no gap was found for yet.
+    damaged: u64,
     tally: Tally,
     wire: Tally,
 }
@@ -79,6 +88,8 @@ impl UdpUnpack {
             synchronised: false,
             behind_gap: false,
             arrivals: Vec::new(),
+            asked: None,
+            damaged: 0,
             tally: Tally::default(),
             wire: Tally::default(),
         }
@@ -87,6 +98,11 @@ impl UdpUnpack {
     /// The same for a board that we arm: its first aggregate is number 0.
     pub fn of_armed_board(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
         UdpUnpack { counter: FrameCounter::from_zero(), ..UdpUnpack::new(source, largest_unit_bytes) }
+    }
+
+    /// The same of a board that writes down what it sends.
+    pub fn asking(self, record: Arc<SentRecord>) -> UdpUnpack {
+        UdpUnpack { asked: Some(Asked::new(record)), ..self }
     }
 
     /// Undoes the hashes, several side by side.
@@ -115,8 +131,28 @@ impl UdpUnpack {
     }
 
     fn refuse(&mut self, reason: LossReason, slice: Slice) {
+        match reason {
+            LossReason::BadHash | LossReason::BadFraming => {
+                self.damaged += 1;
+                self.fill_gap(0);
+            }
+            // It was missed before.
+            LossReason::Late => self.fill_gap(1),
+            _ => {}
+        }
         self.tally.lost(reason, Unit::Datagrams, 1);
         self.tally.lost(reason, Unit::Bytes, u64::from(slice.length));
+    }
+
+    /// So many of the missing datagrams have come after all, and those that came damaged, as far as a gap is known.
+    #[cold]
+    fn fill_gap(&mut self, late: u64) {
+        let missing = self.wire.total_lost(LossReason::DatagramGap, Unit::Datagrams);
+        let late = late.min(missing);
+        let damaged = self.damaged.min(missing - late);
+        self.damaged -= damaged;
+        self.wire.output(Unit::Datagrams, late + damaged);
+        self.wire.gap_filled(Unit::Datagrams, late + damaged);
     }
 
     fn datagram(&mut self, arrival: Arrival, received: &Frames, units: &mut Frames) {
@@ -186,13 +222,12 @@ impl UdpUnpack {
     /// Takes a datagram at its turn, or when it is settled that its turn will not come; see [`Sequence::see`].
     fn take(&mut self, datagram: Datagram, lease: &Lease, evidence: Evidence, units: &mut Frames) {
         let Datagram { slice, footer, place } = datagram;
+        let mut missing = (0, 0);
         match self.sequence.see(datagram.seen(), evidence) {
             Verdict::Next => {}
             Verdict::Refused(reason) => return self.refuse(reason, slice),
             Verdict::Gap { datagrams, buffers } => {
-                self.wire.input(Unit::Datagrams, datagrams + buffers);
-                self.wire.lost(LossReason::DatagramGap, Unit::Datagrams, datagrams);
-                self.wire.lost(LossReason::BufferGap, Unit::Datagrams, buffers);
+                missing = (datagrams, buffers);
                 self.lose_pending(LossReason::Resynchronised);
                 self.synchronised = false;
             }
@@ -204,6 +239,22 @@ impl UdpUnpack {
                     _ => self.counter.forget(),
                 }
                 self.synchronised = false;
+            }
+        }
+        if let Some(sent) = self.asked.as_mut().and_then(|asked| asked.missing_before(place)) {
+            // How long whole buffers were the sender knows alone.
+            missing = if missing.1 == 0 {
+                (sent, 0)
+            } else {
+                (missing.0.min(sent), sent.saturating_sub(missing.0))
+            };
+        }
+        if missing != (0, 0) {
+            self.wire.input(Unit::Datagrams, missing.0 + missing.1);
+            self.wire.lost(LossReason::DatagramGap, Unit::Datagrams, missing.0);
+            self.wire.lost(LossReason::BufferGap, Unit::Datagrams, missing.1);
+            if self.damaged > 0 {
+                self.fill_gap(0);
             }
         }
         self.wire.input(Unit::Datagrams, 1);
@@ -282,11 +333,17 @@ impl UdpUnpack {
         self.tally.output(Unit::Frames, 1);
         self.tally.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut self.wire);
+        if let Some(asked) = &mut self.asked {
+            asked.frame(header, &mut self.wire);
+        }
     }
 
     fn count_held(&mut self) {
         self.tally.set_held(Unit::Datagrams, self.window.datagrams());
         self.tally.set_held(Unit::Bytes, self.pending.bytes + self.window.bytes());
+        if let Some(asked) = &self.asked {
+            asked.tell();
+        }
     }
 
     fn lose_pending(&mut self, reason: LossReason) {

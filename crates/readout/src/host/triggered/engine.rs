@@ -20,7 +20,10 @@ use super::datagrams::DatagramLink;
 use super::feed::{Due, Source};
 use super::stream::StreamLink;
 use super::timing::Times;
-use super::{BoardTotals, HostError, HostedLink, Outlet, Shared, TriggeredSettings, TriggeredTotals, lock};
+use super::{
+    AcceptedNumbers, BoardTotals, HostError, HostedLink, Outlet, Shared, TriggeredSettings, TriggeredTotals,
+    lock,
+};
 
 /// Most triggers that are answered before anything is written: what a board says to them is still in the cache then.
 const MOST_TRIGGERS: usize = 64;
@@ -54,6 +57,7 @@ pub(super) struct Engine {
     supervisor: Supervisor,
     busy: Option<Arc<Busy>>,
     may_begin: Option<Arc<AtomicBool>>,
+    accepted: Option<Arc<AcceptedNumbers>>,
     shared: Arc<Shared>,
     spin: bool,
     start: Instant,
@@ -99,6 +103,7 @@ impl Engine {
             supervisor: Supervisor::new(settings.first_number),
             busy: settings.busy,
             may_begin: settings.may_begin,
+            accepted: settings.accepted,
             shared,
             spin: settings.spin,
             start: now,
@@ -220,7 +225,13 @@ impl Engine {
                 none => return none,
             };
             match self.supervisor.offer(offered) {
-                Some(accepted) => self.waiting.push_back(if has_numbers { offered } else { accepted }),
+                Some(accepted) => {
+                    let trigger = if has_numbers { offered } else { accepted };
+                    if let Some(numbers) = &self.accepted {
+                        numbers.accept(trigger.number);
+                    }
+                    self.waiting.push_back(trigger);
+                }
                 None => self.refused_by_boards += u64::from(!asked),
             }
         }

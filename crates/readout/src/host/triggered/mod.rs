@@ -17,6 +17,7 @@
 mod datagrams;
 mod engine;
 mod feed;
+mod numbers;
 mod registers;
 mod stream;
 mod timing;
@@ -32,6 +33,7 @@ use thalweg_frontend::trigger::Answer;
 use super::threads::{Failures, Threads};
 use super::{HostError, lock};
 pub use feed::Feed;
+pub use numbers::AcceptedNumbers;
 pub use registers::{HostedRegisters, SharedRegisters, SitcpBoard};
 pub use timing::{Spread, Times};
 
@@ -107,6 +109,8 @@ pub struct TriggeredSettings {
     pub busy: Option<Arc<Busy>>,
     /// Started triggers begin when this is set, and their time counts from then; without it, at the start.
     pub may_begin: Option<Arc<AtomicBool>>,
+    /// Where the numbers of accepted triggers are noted.
+    pub accepted: Option<Arc<AcceptedNumbers>>,
     /// Bytes that a link keeps while its client takes nothing; at least one answer is always kept.
     pub fifo_bytes: usize,
     /// The kernel's send buffer of a TCP link, bytes: it is filled before the FIFO is. 0 lets it adapt itself.
@@ -125,6 +129,7 @@ impl TriggeredSettings {
             first_number: 0,
             busy: None,
             may_begin: None,
+            accepted: None,
             fifo_bytes: 256 << 10,
             send_buffer_bytes: 256 << 10,
             spin: false,

@@ -5,6 +5,7 @@ use thalweg_data::{SourceId, Stage, Unit};
 use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};
+use crate::assemble::leading::answers_own_trigger;
 use crate::config::SourceSettings;
 use crate::format::FormatSettings;
 use crate::units::{files_of, gate};
@@ -36,7 +37,11 @@ impl Making<'_, '_> {
             self.units(&given);
         } else {
             let build = Place { of: "events", lane: Lane::Events, thread: "build" };
-            self.builds(build, events, &given);
+            let built = self.builds(build, events, &given);
+            let is_triggered = |index: &usize| resolved.roster.links[*index].is_some();
+            let sources: Vec<usize> =
+                (0..resolved.configuration.sources.len()).filter(is_triggered).collect();
+            self.triggered_by(&built, &sources);
         }
         if emulated {
             self.control("build", "trigger", ControlKind::Busy);
@@ -103,8 +108,8 @@ impl Making<'_, '_> {
     }
 
     /// A builder of the fragments of these nodes: what it counts of each board, and of events. `given` are the names of wires, of
-    /// what frames fragments, and of links whose boards share them.
-    fn builds(&mut self, place: Place<'_>, events: SourceId, given: &[String]) {
+    /// what frames fragments, and of links whose boards share them. Returns the node that counts events.
+    fn builds(&mut self, place: Place<'_>, events: SourceId, given: &[String]) -> String {
         let (fragments, built) = self.builder(place, events, given);
         let boards = self.resolved.roster.boards.clone();
         let records = Place { of: "events", thread: "record", ..place };
@@ -113,6 +118,17 @@ impl Making<'_, '_> {
         let kept = self.node(Stage::Record, of_boards, vec![Counts::of_each(boards, OF_BOARDS)]);
         self.edge(&built, &recorded, EVENTS);
         self.edge(&fragments, &kept, OF_BOARDS);
+        built
+    }
+
+    /// Says that every trigger is an event of this builder or was lost on the way, where its boards answer that trigger alone.
+    fn triggered_by(&mut self, built: &str, sources: &[usize]) {
+        let trigger = format!("{} events", Stage::Trigger);
+        let has_trigger = self.topology.node(&trigger).is_some();
+        if has_trigger && answers_own_trigger(self.resolved.configuration, sources) {
+            let how = (Fan::Copy, Via::Network, Subjects::Whole);
+            self.edges_to(&trigger, &[built], EVENTS, how);
+        }
     }
 
     /// The same of time slices, whose fragments come into being where they are cut.
@@ -132,7 +148,8 @@ impl Making<'_, '_> {
         let built = vec![Counts::of(events, EVENTS).making(EVENTS)];
         let built = self.node(Stage::Build, place, built);
         let wires: Vec<String> = wires.into_iter().cloned().collect();
-        self.topology.builders.push(Builder { events: built.clone(), fragments: fragments.clone(), wires });
+        let (events, of_boards) = (built.clone(), fragments.clone());
+        self.topology.builders.push(Builder { events, fragments: of_boards, wires, notes_numbers: true });
         for id in given {
             let Some(counts) = counted(self, id) else { continue };
             let has = |unit| counts.iter().any(|counts| counts.units.contains(&unit));
@@ -172,6 +189,7 @@ impl Making<'_, '_> {
             let builds = Place { of: &unit.name, lane: Lane::Events, thread: &thread };
             let (of_boards, built) = self.builder(builds, account, &own);
             fragments.push(of_boards);
+            self.triggered_by(&built, &readout.sources);
             let ships = Place { thread: &unit.name, ..builds };
             let counted = vec![Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes])];
             let ship = self.node(Stage::Ship, ships, counted);

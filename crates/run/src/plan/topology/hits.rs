@@ -10,6 +10,8 @@ use crate::config::SourceSettings;
 use crate::format::HitFormat;
 use crate::processing::Processing;
 
+/// What a sender counts that can be asked.
+const SENT: &[Unit] = &[Unit::Hits, Unit::Datagrams];
 /// What all sources of hits are called together.
 const ALL: &str = "hits";
 
@@ -57,14 +59,12 @@ impl Making<'_, '_> {
         let may: &[Unit] = if is_stream.is_none() { &[Unit::Datagrams] } else { &[] };
         let of = |units: &[Unit]| Counts { may: may.to_vec(), ..Counts::of(id, units) };
         let reader = place(name, name);
-        let wire_units = format.wire_units(is_stream == Some(true));
-        let is_emulated = source.endpoint.url.scheme() == "emulate" && !self.resolved.is_replay;
-        let sender = is_emulated.then(|| {
-            let units: &[Unit] = match wire_units.contains(&Unit::Datagrams) {
-                true => &[Unit::Hits, Unit::Datagrams],
-                false => &[Unit::Hits],
-            };
-            self.node_at_the_end(Stage::Sender, place(name, ""), vec![Counts::of(id, units)])
+        let is_asked = source.asks_sender() && !self.resolved.is_replay;
+        let wire_units = format.wire_units(is_stream == Some(true), is_asked);
+        let sender = is_asked.then(|| {
+            // What it does not remember any more it does not say.
+            let counts = Counts { may: SENT.to_vec(), ..Counts::of(id, SENT) };
+            self.node_at_the_end(Stage::Sender, place(name, ""), vec![counts])
         });
         let wire = (!wire_units.is_empty()).then(|| self.node(Stage::Wire, reader, vec![of(wire_units)]));
         let receive = self.node(Stage::Receive, reader, vec![of(received)]);
@@ -75,16 +75,20 @@ impl Making<'_, '_> {
         }
         let unpack = self.node(Stage::Unpack, reader, vec![of(&framed).making(&[Unit::Frames])]);
         self.edge(&receive, &unpack, received);
-        if let Some(wire) = wire {
-            self.audit(&wire, &unpack, wire_units);
+        if let Some(wire) = &wire {
+            let framed: Vec<Unit> = wire_units.iter().copied().filter(|unit| *unit != Unit::Hits).collect();
+            self.audit(wire, &unpack, &framed);
         }
         let workers = format!("{name}-decode");
         let decodes = if source.head.workers > 0 { place(name, &workers) } else { reader };
         let decoded = Counts::of(id, &[Unit::Bytes, Unit::Frames, Unit::Hits]).making(&[Unit::Hits]);
         let decode = self.node(Stage::Decode, decodes, vec![decoded]);
         self.edge(&unpack, &decode, &[Unit::Bytes, Unit::Frames]);
-        if let Some(sender) = sender {
-            self.audit(&sender, &decode, &[Unit::Hits]);
+        if let (Some(sender), Some(wire)) = (sender, wire) {
+            let over_network = |fan| (fan, Via::Network, Subjects::Same);
+            self.edges_to(&sender, &[&wire], &[Unit::Datagrams], over_network(Fan::Copy));
+            // Of hits the wire has those alone that did not come.
+            self.edges_to(&sender, &[&decode, &wire], &[Unit::Hits], over_network(Fan::Split));
         }
         decode
     }

@@ -16,6 +16,8 @@ use super::Run;
 
 /// Every fault of a network, often enough for a run of some hundred datagrams.
 const FAULTS: &str = "[source.faults]\ndrop = 0.02\nduplicate = 0.02\nreorder = 0.02\ntruncate = 0.02\nbit_flip = 0.02\nseed = 3\n";
+/// Those of them that change nothing in what comes: the sender can say what was in the rest.
+const LOSSES: &str = "[source.faults]\ndrop = 0.02\nduplicate = 0.02\nreorder = 0.02\nseed = 5\n";
 /// Those that a stream can have.
 const STREAM_FAULTS: &str = "[source.faults]\ntruncate = 0.02\nbit_flip = 0.02\nseed = 3\n";
 const TRIGGER: &str = "[trigger]\nprogram = \"constant\"\nrate_hz = 3000.0\ntriggers = 1500\n";
@@ -26,7 +28,11 @@ const UNITS: &str = "[[unit]]\nname = \"ru-a\"\nkind = \"readout\"\nsources = [\
 
 /// The runs, by name.
 pub const RUNS: &[(&str, Run)] = &[
-    ("hits_over_udp", || hits(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, FAULTS)))),
+    ("hits_over_udp", || hits(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, LOSSES)))),
+    ("hits_behind_the_last_that_came", || {
+        let silent = digitizer("b", 1, "").replace("first_channel", "loss = 1.0\nfirst_channel");
+        recorded(&(digitizer("a", 0, "") + &silent), "\"hits\", \"raw\"", HITS)
+    }),
     ("hits_of_a_board", hits_of_a_board),
     ("added_stages", || {
         crate::added_stages::add_both();

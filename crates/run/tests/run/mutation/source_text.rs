@@ -11,7 +11,7 @@ const CALLS: [&str; 10] = [
     ".filtered(",
     ".lost(",
     ".noted(",
-    ".explain(",
+    ".gap_filled(",
     ".destroyed(",
     ".filter_output(",
     ".set_held(",

@@ -1,0 +1,86 @@
+//! A sender that can be asked what was in the datagrams and frames that did not come.
+//!
+//! ```text
+//!  datagram at its turn ─► how many were sent before it and did not come      frame ─► how many hits were in those before it
+//! ```
+
+use std::sync::Arc;
+
+use thalweg_data::sent::Sought;
+use thalweg_data::{LossReason, Noted, SentRecord, Tally, Unit};
+
+use super::sequence::Place;
+use crate::digitizer2::emulate::datagram_key;
+use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Format, counter_distance};
+
+/// Follows what was sent, beside what came.
+#[derive(Debug)]
+pub(super) struct Asked {
+    record: Arc<SentRecord>,
+    /// Datagrams and frames up to the last that came: the number of the next.
+    datagrams: u64,
+    frames: u64,
+    /// Datagrams that came and stand nowhere: some of those that seem to be missing.
+    strange: u64,
+}
+
+impl Asked {
+    pub fn new(record: Arc<SentRecord>) -> Asked {
+        Asked { record, datagrams: 0, frames: 0, strange: 0 }
+    }
+
+    /// How many datagrams between the last one and this one did not come; `None` where that is not known.
+    pub fn missing_before(&mut self, place: Place) -> Option<u64> {
+        match self.record.find(self.datagrams, datagram_key(place.buffer, place.datagram)) {
+            Sought::At(number) => {
+                let between = number - self.datagrams;
+                self.datagrams = number + 1;
+                let strange = self.strange.min(between);
+                self.strange -= strange;
+                Some(between - strange)
+            }
+            Sought::Nowhere => {
+                self.strange += 1;
+                None
+            }
+            Sought::Forgotten => {
+                self.record.give_up();
+                None
+            }
+        }
+    }
+
+    /// A frame has come: counts the hits of those before it that did not.
+    #[inline]
+    pub fn frame(&mut self, header: EventHeader, wire: &mut Tally) {
+        if !matches!(header.format(), Format::Aggregate | Format::Scope) {
+            return;
+        }
+        let distance = counter_distance(self.frames as u32 & COUNTER_MASK, header.counter());
+        if distance > 0 {
+            return self.missing_frames(distance, wire);
+        }
+        self.frames += 1;
+    }
+
+    #[cold]
+    fn missing_frames(&mut self, distance: u32, wire: &mut Tally) {
+        let until = self.frames + u64::from(distance);
+        match self.record.hits_between(self.frames, until).filter(|_| distance <= COUNTER_MASK / 2) {
+            Some(hits) => {
+                wire.input(Unit::Hits, hits);
+                wire.lost(LossReason::FrameGap, Unit::Hits, hits);
+                self.frames = until + 1;
+            }
+            None => {
+                wire.noted(Noted::Uncounted, Unit::Frames, u64::from(distance));
+                self.record.give_up();
+            }
+        }
+    }
+
+    /// Tells the record how far this has come.
+    pub fn tell(&self) {
+        self.record.hear(self.datagrams, self.frames);
+    }
+}
