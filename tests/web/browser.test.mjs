@@ -498,7 +498,8 @@ const SCREENS = {
   hits: {
     run: "#/run",
     spectra: "#/spectra",
-    spectrum: "#/spectra?channel={channel}&x=0~16000&region=4500~5900",
+    // With the counts of ten minutes, the background of a wider region is seen to be no line.
+    spectrum: "#/spectra?channel={channel}&x=0~16000&region=4800~5600&peaks=5131:511,6640:661.7",
     plane: "#/spectra?view=plane&channel={channel}&shape=3000,0.22;30000,0.2;30000,0.36;3000,0.42",
     // The lowest channel has no time differences: a pair is in the spectrum of its higher channel.
     time: "#/spectra?view=time&channel=15",
