@@ -76,8 +76,34 @@ fn nodes_of_one_run_balance_range_by_range_and_those_of_another_run_are_refused(
     assert!(!words.contains("time order") && words.contains("ranges-ru-left.arrows"), "{words}");
     let words = thalweg(&["verify", &boards, &first, &second]).done().out;
     assert!(words.contains("ru-left to bu-0: ") && words.contains("ru-right to bu-1: "), "{words}");
+    older_ones_are_verified(&folder, [&boards, &first, &second], events);
     refused_together(&folder, &file, [&boards, &first, &second]);
     lists_are_missed([&boards, &first, &second]);
+}
+
+/// Recordings of a time before there were lists of ranges and an identity are verified as they were then, and what is not known is said.
+fn older_ones_are_verified(folder: &Folder, directories: [&str; 3], events: u64) {
+    let older = [0, 1, 2].map(|number| folder.at(&format!("older-{number}")));
+    for (from, to) in directories.iter().zip(&older) {
+        copy(from, to);
+        for entry in std::fs::read_dir(to).expect("it is there").flatten() {
+            if entry.file_name().to_string_lossy().starts_with("ranges") {
+                std::fs::remove_file(entry.path()).expect("it is there");
+            }
+        }
+        let path = format!("{to}/run.json");
+        let text = std::fs::read(&path).expect("it is there");
+        let mut record: Value = serde_json::from_slice(&text).expect("JSON");
+        assert!(number(&record["identity"], "started_ns") > 0, "{record:#}");
+        record.as_object_mut().expect("an object").remove("identity");
+        record["tables"].as_array_mut().expect("a list").retain(|table| table["table"] != "ranges");
+        std::fs::write(&path, record.to_string()).expect("room");
+    }
+    let report = verified(&older.each_ref().map(String::as_str));
+    assert!(problems(&report).is_empty() && report["ok"] == true, "{report:#}");
+    assert_eq!((number(&report, "events"), &report["edges"]), (events, &Value::Array(Vec::new())));
+    let remark = report["remarks"][0].as_str().expect("a remark");
+    assert!(remark.starts_with("not known of which run these are") && remark.contains(&older[2]), "{remark}");
 }
 
 /// A node of another run of the same configuration, or a copy of one, is not taken for a node of this run.
