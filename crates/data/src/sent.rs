@@ -15,15 +15,19 @@ const MOST_ENTRIES: usize = 1 << 16;
 /// Fewest entries, of a board that sends little.
 const FEWEST_ENTRIES: usize = 1 << 10;
 
+/// In lines of the cache of its own: two threads write side by side.
+#[repr(align(128))]
+struct Apart(AtomicU64);
+
 /// A ring of the latest entries, by number from the first on.
 struct Ring {
     entries: Box<[AtomicU64]>,
-    count: AtomicU64,
+    count: Apart,
 }
 
 impl Ring {
     fn new(entries: usize) -> Ring {
-        Ring { entries: (0..entries).map(|_| AtomicU64::new(0)).collect(), count: AtomicU64::new(0) }
+        Ring { entries: (0..entries).map(|_| AtomicU64::new(0)).collect(), count: Apart(AtomicU64::new(0)) }
     }
 
     fn entry(&self, number: u64) -> &AtomicU64 {
@@ -32,14 +36,14 @@ impl Ring {
 
     #[inline]
     fn push(&self, value: u64) {
-        let count = self.count.load(Ordering::Relaxed);
+        let count = self.count.0.load(Ordering::Relaxed);
         // Behind the count of before, by which a reader sees that the entry is another one from now on.
         self.entry(count).store(value, Ordering::Release);
-        self.count.store(count + 1, Ordering::Release);
+        self.count.0.store(count + 1, Ordering::Release);
     }
 
     fn count(&self) -> u64 {
-        self.count.load(Ordering::Acquire)
+        self.count.0.load(Ordering::Acquire)
     }
 
     /// `None` of one that is not there yet, or not any more.
@@ -83,8 +87,8 @@ pub struct SentRecord {
     datagrams: Ring,
     /// Of each frame how many hits were sent until its end.
     frames: Ring,
-    heard_datagrams: AtomicU64,
-    heard_frames: AtomicU64,
+    heard_datagrams: Apart,
+    heard_frames: Apart,
     is_unknown: AtomicBool,
 }
 
@@ -102,8 +106,8 @@ impl SentRecord {
         SentRecord {
             datagrams: Ring::new(entries),
             frames: Ring::new(entries),
-            heard_datagrams: AtomicU64::new(0),
-            heard_frames: AtomicU64::new(0),
+            heard_datagrams: Apart(AtomicU64::new(0)),
+            heard_frames: Apart(AtomicU64::new(0)),
             is_unknown: AtomicBool::new(false),
         }
     }
@@ -133,6 +137,17 @@ impl SentRecord {
         self.frames.count()
     }
 
+    /// Datagrams that were sent.
+    pub fn datagrams(&self) -> u64 {
+        self.datagrams.count()
+    }
+
+    /// Whether a datagram that was sent has this place. One that was sent long before and is forgotten has another.
+    #[inline]
+    pub fn is_at(&self, number: u64, place: u64) -> bool {
+        self.datagrams.entry(number).load(Ordering::Acquire) == place
+    }
+
     /// Finds a datagram among those from number `from` on.
     pub fn find(&self, from: u64, place: u64) -> Sought {
         for number in from..self.datagrams.count() {
@@ -156,8 +171,8 @@ impl SentRecord {
 
     /// The receiver has followed the sequence up to these numbers.
     pub fn hear(&self, datagrams: u64, frames: u64) {
-        self.heard_datagrams.store(datagrams, Ordering::Release);
-        self.heard_frames.store(frames, Ordering::Release);
+        self.heard_datagrams.0.store(datagrams, Ordering::Release);
+        self.heard_frames.0.store(frames, Ordering::Release);
     }
 
     /// Something was lost of which nobody knows any more how much it was.
@@ -172,7 +187,7 @@ impl SentRecord {
             return None;
         }
         let (datagrams, frames) =
-            (self.heard_datagrams.load(Ordering::Acquire), self.heard_frames.load(Ordering::Acquire));
+            (self.heard_datagrams.0.load(Ordering::Acquire), self.heard_frames.0.load(Ordering::Acquire));
         Some(SentAccount {
             datagrams,
             datagrams_behind: self.datagrams.count().checked_sub(datagrams)?,

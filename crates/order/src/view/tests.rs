@@ -5,7 +5,7 @@ use thalweg_data::{Flags, Hit, Hits, Mark, SourceId, Tally, Unit};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
-use crate::cut::{self, polygon};
+use crate::cut::{self, Verdicts, polygon};
 use crate::process::{Processor, Settings, Stages, stages};
 use crate::spectrum::{self, At, Kind, SpectrumSet};
 
@@ -48,7 +48,7 @@ impl Run {
         self.marks += 1;
         let mut batch = Hits { hits, ..Hits::default() };
         batch.header.mark = Mark(self.marks * 1_000_000_000);
-        let mut verdicts = Vec::new();
+        let mut verdicts = Verdicts::default();
         let Stages { cuts, processor, .. } = &mut self.stages;
         let pass = cuts.cut(&batch.hits, &self.map, &mut verdicts);
         let events = &mut self.events;

@@ -102,7 +102,7 @@ impl EventPath {
                     gauges: gauges.clone(),
                     leader: leading.leader_of(&sources),
                     for_readout_unit: false,
-                    accepted: leading.accepted_of(site.configuration, &sources),
+                    accepted: leading.accepted_of(site, &sources),
                 };
                 let (reader, outlet) = reading.start(site, raw)?;
                 (vec![reader], Recording::Here(recorder(site, events, outlet)?))

@@ -13,6 +13,7 @@ use super::Site;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::format::{EmulateSettings, FormatSettings};
+use crate::open::Origin;
 use crate::open_links::program;
 use crate::pipeline::{Leader, TRIGGERS_WAITING};
 use crate::roster::Roster;
@@ -106,13 +107,10 @@ impl Leading {
         self.accepted.clone()
     }
 
-    /// The same for the reader of these sources, if their boards answer that trigger and no other.
-    pub(super) fn accepted_of(
-        &self,
-        configuration: &Configuration,
-        sources: &[usize],
-    ) -> Option<Arc<AcceptedNumbers>> {
-        self.accepted.clone().filter(|_| answers_own_trigger(configuration, sources))
+    /// The same for the reader of these sources, if their boards answer that trigger and no other. A recording has no trigger that tells.
+    pub(super) fn accepted_of(&self, site: &Site<'_>, sources: &[usize]) -> Option<Arc<AcceptedNumbers>> {
+        let is_live = matches!(site.origin, Origin::Configured);
+        self.accepted.clone().filter(|_| is_live && answers_own_trigger(site.configuration, sources))
     }
 
     /// Where the emulated boards' triggers come from.

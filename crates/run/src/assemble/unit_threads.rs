@@ -314,7 +314,7 @@ impl Starting<'_> {
             gauges: Arc::default(),
             leader: leading.leader_of(&readout.sources),
             for_readout_unit: true,
-            accepted: leading.accepted_of(site.configuration, &readout.sources),
+            accepted: leading.accepted_of(site, &readout.sources),
         };
         let (reader, inlet) = reading.start(site, raw)?;
         let builders = self.plan.builders.iter().enumerate();

@@ -10,8 +10,9 @@
 
 mod room;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
@@ -39,6 +40,8 @@ const PUBLISH_EVERY_NS: u64 = 50_000_000;
 const TELL_CUTTERS_EVERY_NS: u64 = 5_000_000;
 /// How often the builder is told what was refused before it.
 const TELL_BUILDER_EVERY_NS: u64 = 5_000_000;
+/// So long is waited for the trigger's last number.
+const TRIGGER_END: Duration = Duration::from_secs(2);
 /// After a stop, boards that go on sending are listened to so long.
 const DRAIN: Duration = Duration::from_millis(1000);
 
@@ -436,7 +439,8 @@ impl EventReader {
         while self.pull(mark, signals) && !self.feed.builder.is_empty() && self.feed.builder.stop().is_none()
         {
         }
-        self.feed.builder.end_numbers(self.accepted.as_ref().and_then(|accepted| accepted.get()));
+        let accepted = self.accepted_numbers();
+        self.feed.builder.end_numbers(accepted);
         self.pass_on(mark, None, true, signals);
         for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {
             signals.note_failure(message);
@@ -444,6 +448,18 @@ impl EventReader {
         self.busy.set(false, mark);
         self.publish(mark);
         self.witness();
+    }
+}
+
+impl EventReader {
+    /// The numbers that the trigger has given. A run that fails ends here first, and its trigger a moment later.
+    fn accepted_numbers(&self) -> Option<RangeInclusive<u64>> {
+        let accepted = self.accepted.as_ref()?;
+        let deadline = Instant::now() + TRIGGER_END;
+        while !accepted.is_final() && Instant::now() < deadline {
+            std::thread::sleep(TURN_WAIT);
+        }
+        accepted.get()
     }
 }
 

@@ -187,7 +187,7 @@ fn expected_summary(record: &Value, last: &Value) -> Vec<String> {
             "  {late} hits came too late for the time order; they are recorded, flagged `late`"
         ));
     }
-    lines.extend(expected_totals(record, &ledger));
+    lines.extend(expected_totals(&ledger, details));
     assert_eq!(number(details, "bytes_unread"), 0);
     lines.extend(expected_kinds(record, &ledger));
     lines.extend(expected_refused(details));
@@ -268,7 +268,7 @@ fn expected_sources(details: &Value, ledger: &Ledger<'_>) -> Vec<String> {
 }
 
 /// What is lost of hits, fragments and events, whose senders report their totals.
-fn expected_totals(record: &Value, ledger: &Ledger<'_>) -> Vec<String> {
+fn expected_totals(ledger: &Ledger<'_>, details: &Value) -> Vec<String> {
     let sent = ledger.sum(&OF_HITS, "sender", "hits", "in");
     let stages = ["sender", "wire", "unpack", "decode", "order", "cut", "record"];
     let hits_lost = stages.iter().map(|stage| ledger.lost_at(&OF_HITS, stage, "hits")).sum();
@@ -276,7 +276,7 @@ fn expected_totals(record: &Value, ledger: &Ledger<'_>) -> Vec<String> {
     let stages = ["sender", "build", "record"];
     let fragments_lost = stages.iter().map(|stage| ledger.lost_at(&BOARDS, stage, "fragments")).sum();
     let fragments = BOARDS.map(|board| ledger.most_at(board, "fragments")).iter().sum();
-    let events_lost = number(&record["details"], "triggers_unseen")
+    let events_lost = number(details, "triggers_unseen")
         + ledger.lost_at(&EVENTS, "build", "events")
         + ledger.lost_at(&EVENTS, "record", "events");
     let recorded = ledger.sum(&EVENTS, "record", "events", "out");

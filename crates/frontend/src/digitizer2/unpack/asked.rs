@@ -22,16 +22,24 @@ pub(super) struct Asked {
     frames: u64,
     /// Datagrams that came and stand nowhere: some of those that seem to be missing.
     strange: u64,
+    /// So many datagrams were sent when it was last looked at: to look costs the sender its place in the cache.
+    known: u64,
 }
 
 impl Asked {
     pub fn new(record: Arc<SentRecord>) -> Asked {
-        Asked { record, datagrams: 0, frames: 0, strange: 0 }
+        Asked { record, datagrams: 0, frames: 0, strange: 0, known: 0 }
     }
 
     /// How many datagrams between the last one and this one did not come; `None` where that is not known.
     pub fn missing_before(&mut self, place: Place) -> Option<u64> {
-        match self.record.find(self.datagrams, datagram_key(place.buffer, place.datagram)) {
+        let key = datagram_key(place.buffer, place.datagram);
+        if self.datagrams < self.known && self.record.is_at(self.datagrams, key) {
+            self.datagrams += 1;
+            return Some(0);
+        }
+        self.known = self.record.datagrams();
+        match self.record.find(self.datagrams, key) {
             Sought::At(number) => {
                 let between = number - self.datagrams;
                 self.datagrams = number + 1;

@@ -193,6 +193,9 @@ impl Engine {
             }
             false => self.accept(now_ns),
         };
+        if let (Due::Never, Some(numbers)) = (&next, &self.accepted) {
+            numbers.end();
+        }
         if self.answer() {
             return Rest::None;
         }

@@ -5,7 +5,7 @@
 //! ```
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const NONE: u64 = u64::MAX;
 
@@ -16,12 +16,18 @@ pub struct AcceptedNumbers {
     offset: u64,
     first: AtomicU64,
     last: AtomicU64,
+    is_final: AtomicBool,
 }
 
 impl AcceptedNumbers {
     /// None yet, of boards that add `offset` to the number of each trigger.
     pub fn new(offset: u64) -> AcceptedNumbers {
-        AcceptedNumbers { offset, first: AtomicU64::new(NONE), last: AtomicU64::new(NONE) }
+        AcceptedNumbers {
+            offset,
+            first: AtomicU64::new(NONE),
+            last: AtomicU64::new(NONE),
+            is_final: AtomicBool::new(false),
+        }
     }
 
     /// The trigger has accepted one, behind those before.
@@ -31,6 +37,16 @@ impl AcceptedNumbers {
             self.first.store(number, Ordering::Relaxed);
         }
         self.last.store(number, Ordering::Release);
+    }
+
+    /// The trigger gives no more.
+    pub(super) fn end(&self) {
+        self.is_final.store(true, Ordering::Release);
+    }
+
+    /// Whether the trigger has given its last number.
+    pub fn is_final(&self) -> bool {
+        self.is_final.load(Ordering::Acquire)
     }
 
     /// As boards send them.
@@ -49,6 +65,8 @@ mod tests {
         let numbers = AcceptedNumbers::new(10);
         assert_eq!(numbers.get(), None);
         (3..6).for_each(|number| numbers.accept(number));
-        assert_eq!(numbers.get(), Some(13..=15));
+        assert_eq!((numbers.get(), numbers.is_final()), (Some(13..=15), false));
+        numbers.end();
+        assert!(numbers.is_final());
     }
 }
