@@ -28,7 +28,12 @@ const UNITS: &str = "[[unit]]\nname = \"ru-a\"\nkind = \"readout\"\nsources = [\
 
 /// The runs, by name.
 pub const RUNS: &[(&str, Run)] = &[
-    ("hits_over_udp", || hits(&(digitizer("a", 0, FAULTS) + &digitizer("b", 1, LOSSES)))),
+    ("hits_over_udp", || {
+        // Every datagram is a buffer: with it a whole one is lost.
+        let buffers =
+            digitizer("b", 1, LOSSES).replace("datagram_bytes", "datagrams_per_buffer = 1\ndatagram_bytes");
+        hits(&(digitizer("a", 0, FAULTS) + &buffers))
+    }),
     ("hits_behind_the_last_that_came", || {
         let silent = digitizer("b", 1, "").replace("first_channel", "loss = 1.0\nfirst_channel");
         recorded(&(digitizer("a", 0, "") + &silent), "\"hits\", \"raw\"", HITS)
