@@ -10,10 +10,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Most entries of each ring: half a second of the fastest board.
-const MOST_ENTRIES: usize = 1 << 16;
+/// Most entries of each ring: two seconds of the fastest board.
+const MOST_ENTRIES: usize = 1 << 18;
 /// Fewest entries, of a board that sends little.
-const FEWEST_ENTRIES: usize = 1 << 10;
+const FEWEST_ENTRIES: usize = 1 << 12;
+/// So long a receiver may be behind, seconds: what a full socket holds, or a busy machine makes of it.
+const REACH_S: f64 = 8.0;
 
 /// In lines of the cache of its own: two threads write side by side.
 #[repr(align(128))]
@@ -102,7 +104,7 @@ impl std::fmt::Debug for SentRecord {
 impl SentRecord {
     /// The record of a sender that sends about so many datagrams a second, or frames.
     pub fn new(rate_hz: f64) -> SentRecord {
-        let entries = (rate_hz as usize).clamp(FEWEST_ENTRIES, MOST_ENTRIES).next_power_of_two();
+        let entries = ((REACH_S * rate_hz) as usize).clamp(FEWEST_ENTRIES, MOST_ENTRIES).next_power_of_two();
         SentRecord {
             datagrams: Ring::new(entries),
             frames: Ring::new(entries),

@@ -312,7 +312,7 @@ vocabulary! {
         Unseen = "unseen",
         /// Trigger numbers from the first to the last: of those that anybody was heard of or, where the trigger is known, of its own.
         Numbers = "numbers",
-        /// Missing, and whoever sent them does not remember how many hits were in them.
+        /// Sent, and whoever sent them does not remember how many hits were in them.
         Uncounted = "uncounted",
     }
 }

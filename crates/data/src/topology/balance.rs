@@ -74,7 +74,8 @@ impl Topology {
         for unit in edge.units.iter().copied() {
             let giver = Counted { node: from, unit };
             for subject in giver.subjects() {
-                let Some(left) = giver.of(books, subject, Side::Out) else { continue };
+                let known = giver.of(books, subject, Side::Out);
+                let Some(left) = known.filter(|_| !giver.is_uncounted(books, subject)) else { continue };
                 let into = |taker: &&Node| {
                     let taker = Counted { node: taker, unit };
                     let came = match edge.subjects {
@@ -200,6 +201,12 @@ impl Counted<'_> {
     fn noted(&self, books: &Books, what: Noted) -> u64 {
         let accounts = self.subjects().filter_map(|subject| books.account(self.node.stage, subject));
         accounts.map(|account| account.tally.total_noted(what, self.unit)).sum()
+    }
+
+    /// Whether it has noted that it does not know how many hits there were.
+    fn is_uncounted(&self, books: &Books, subject: SourceId) -> bool {
+        let account = books.account(self.node.stage, subject).filter(|_| self.unit == Unit::Hits);
+        account.is_some_and(|account| account.tally.total_noted(Noted::Uncounted, Unit::Frames) > 0)
     }
 
     /// What came in of all children of a subject.

@@ -384,6 +384,17 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     [&bytes[..place], to, &bytes[place + from.len()..]].concat()
 }
 
+fn over_network((from, to): (&str, &str)) -> Edge {
+    Edge {
+        from: from.to_owned(),
+        to: vec![to.to_owned()],
+        units: vec![Unit::Hits],
+        fan: Fan::Copy,
+        via: Via::Network,
+        subjects: Subjects::Same,
+    }
+}
+
 #[test]
 fn what_was_sent_came_or_is_missing_on_the_wire() {
     let of = |id: &str, stage| Node {
@@ -397,37 +408,37 @@ fn what_was_sent_came_or_is_missing_on_the_wire() {
     let topology = Topology {
         subjects: vec![Subject { name: "a".to_owned(), kind: SubjectKind::Source, parent: None }],
         nodes: vec![of("sender a", Stage::Sender), of("wire a", Stage::Wire), of("decode a", Stage::Decode)],
-        edges: vec![Edge {
-            from: "sender a".to_owned(),
-            to: vec!["decode a".to_owned(), "wire a".to_owned()],
-            units: vec![Unit::Hits],
-            fan: Fan::Split,
-            via: Via::Network,
-            subjects: Subjects::Same,
-        }],
+        edges: [("sender a", "wire a"), ("wire a", "decode a")].map(over_network).into(),
         ..Topology::default()
     };
-    let found = |sent: Option<u64>, missing, decoded| -> Vec<String> {
+    let found = |sent: Option<u64>, [came, missing]: [u64; 2], decoded, uncounted| -> Vec<String> {
         let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
-        let publish = |stage, [came, lost]: [u64; 2], reason| {
+        let publish = |stage, [came, lost]: [u64; 2], reason, uncounted| {
             let mut tally = Tally::default();
             tally.input(Unit::Hits, came + lost);
             tally.output(Unit::Hits, came);
             tally.lost(reason, Unit::Hits, lost);
+            tally.noted(Noted::Uncounted, Unit::Frames, uncounted);
             ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&tally);
         };
         if let Some(sent) = sent {
-            publish(Stage::Sender, [sent, 7], LossReason::NeverReceived);
+            publish(Stage::Sender, [sent, 7], LossReason::NeverReceived, 0);
         }
-        publish(Stage::Wire, [0, missing], LossReason::FrameGap);
-        publish(Stage::Decode, [decoded, 0], LossReason::FrameGap);
+        publish(Stage::Wire, [came, missing], LossReason::FrameGap, uncounted);
+        publish(Stage::Decode, [decoded, 0], LossReason::FrameGap, 0);
         ledger.books().discrepancies().iter().map(ToString::to_string).collect()
     };
-    assert_eq!(found(Some(100), 20, 80), [""; 0]);
-    assert_eq!(found(None, 20, 80), [""; 0], "a sender that cannot be asked says nothing");
+    assert_eq!(found(Some(100), [80, 20], 80, 0), [""; 0]);
+    assert_eq!(found(None, [80, 20], 80, 0), [""; 0], "a sender that cannot be asked says nothing");
     assert_eq!(
-        found(Some(100), 19, 80),
-        ["a: hits out of sender = into decode + unseen: 100 against 99"],
+        found(Some(100), [80, 19], 80, 0),
+        ["a: hits out of sender = into wire + unseen: 100 against 99"],
         "a gap that does not explain what is missing"
     );
+    assert_eq!(
+        found(Some(100), [80, 20], 79, 0),
+        ["a: hits out of wire = into decode + unseen: 80 against 79"],
+        "a hit that came and was not found"
+    );
+    assert_eq!(found(None, [50, 20], 80, 3), [""; 0], "what the sender does not remember, nobody knows");
 }

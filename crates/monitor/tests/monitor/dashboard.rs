@@ -41,7 +41,7 @@ fn the_documentation_lists_every_metric() {
     let text = read("docs/monitor.md");
     let samples = metrics::read(&serve().client().get("/metrics").text()).expect("metrics");
     let units = ["datagrams", "bytes", "frames", "hits", "fragments", "events"];
-    let nouns = ["input", "output", "overhead", "filtered", "held", "lost"];
+    let nouns = ["input", "output", "overhead", "filtered", "held", "lost", "gap_opened", "gap_filled"];
     let is_of_the_books = |name: &str| {
         let name = name.trim_end_matches("_total");
         nouns.iter().any(|noun| units.iter().any(|unit| name == format!("thalweg_{noun}_{unit}")))

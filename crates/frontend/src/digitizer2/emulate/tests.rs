@@ -437,7 +437,12 @@ fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64
     assert_eq!(account.datagrams, wire.total_input(Unit::Datagrams), "{settings:?}");
     assert_eq!(account.datagrams + account.datagrams_behind, board.totals().datagrams);
     let (decoded, missing) = (decoder.tally().total_input(Unit::Hits), wire.total_lost_any(Unit::Hits));
-    assert_eq!((account.hits, wire.total_input(Unit::Hits)), (decoded + missing, missing), "{settings:?}");
+    assert_eq!(
+        (account.hits, wire.total_input(Unit::Hits)),
+        (decoded + missing, decoded + missing),
+        "{settings:?}"
+    );
+    assert_eq!(wire.total_output(Unit::Hits), decoded, "{settings:?}");
     assert_eq!(account.hits + account.hits_behind, board.totals().hits);
     [board.totals().hits, decoded, missing, account.hits_behind]
 }

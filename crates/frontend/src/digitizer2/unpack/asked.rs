@@ -1,7 +1,7 @@
-//! A sender that can be asked what was in the datagrams and frames that did not come.
+//! A sender that can be asked what was in the datagrams and frames that came, and in those that did not.
 //!
 //! ```text
-//!  datagram at its turn ─► how many were sent before it and did not come      frame ─► how many hits were in those before it
+//!  datagram at its turn ─► how many were sent before it and did not come      frames ─► how many hits were in them and between them
 //! ```
 
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub(super) struct Asked {
     /// Datagrams and frames up to the last that came: the number of the next.
     datagrams: u64,
     frames: u64,
+    /// The first of the frames in a row that came, and whose hits are not entered yet.
+    entered: u64,
     /// Datagrams that came and stand nowhere: some of those that seem to be missing.
     strange: u64,
     /// So many datagrams were sent when it was last looked at: to look costs the sender its place in the cache.
@@ -28,7 +30,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub fn new(record: Arc<SentRecord>) -> Asked {
-        Asked { record, datagrams: 0, frames: 0, strange: 0, known: 0 }
+        Asked { record, datagrams: 0, frames: 0, entered: 0, strange: 0, known: 0 }
     }
 
     /// How many datagrams between the last one and this one did not come; `None` where that is not known.
@@ -58,7 +60,7 @@ impl Asked {
         }
     }
 
-    /// A frame has come: counts the hits of those before it that did not.
+    /// A frame has come: enters the hits of those before it that did not.
     #[inline]
     pub fn frame(&mut self, header: EventHeader, wire: &mut Tally) {
         if !matches!(header.format(), Format::Aggregate | Format::Scope) {
@@ -73,22 +75,42 @@ impl Asked {
 
     #[cold]
     fn missing_frames(&mut self, distance: u32, wire: &mut Tally) {
+        self.enter(wire);
         let until = self.frames + u64::from(distance);
         match self.record.hits_between(self.frames, until).filter(|_| distance <= COUNTER_MASK / 2) {
             Some(hits) => {
                 wire.input(Unit::Hits, hits);
                 wire.lost(LossReason::FrameGap, Unit::Hits, hits);
-                self.frames = until + 1;
+                (self.entered, self.frames) = (until, until + 1);
             }
-            None => {
-                wire.noted(Noted::Uncounted, Unit::Frames, u64::from(distance));
-                self.record.give_up();
-            }
+            None => self.give_up(u64::from(distance), wire),
         }
     }
 
-    /// Tells the record how far this has come.
-    pub fn tell(&self) {
+    /// Enters the hits of frames in a row that have come.
+    fn enter(&mut self, wire: &mut Tally) {
+        let came = self.frames - self.entered;
+        match self.record.hits_between(self.entered, self.frames) {
+            _ if came == 0 => {}
+            Some(hits) => {
+                wire.input(Unit::Hits, hits);
+                wire.output(Unit::Hits, hits);
+            }
+            None => self.give_up(came, wire),
+        }
+        self.entered = self.frames;
+    }
+
+    /// Nobody knows any more how many hits were in these frames.
+    #[cold]
+    fn give_up(&self, frames: u64, wire: &mut Tally) {
+        wire.noted(Noted::Uncounted, Unit::Frames, frames);
+        self.record.give_up();
+    }
+
+    /// Enters what has come, and tells the record how far that is.
+    pub fn settle(&mut self, wire: &mut Tally) {
+        self.enter(wire);
         self.record.hear(self.datagrams, self.frames);
     }
 }

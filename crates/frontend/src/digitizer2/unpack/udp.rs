@@ -341,8 +341,8 @@ impl UdpUnpack {
     fn count_held(&mut self) {
         self.tally.set_held(Unit::Datagrams, self.window.datagrams());
         self.tally.set_held(Unit::Bytes, self.pending.bytes + self.window.bytes());
-        if let Some(asked) = &self.asked {
-            asked.tell();
+        if let Some(asked) = &mut self.asked {
+            asked.settle(&mut self.wire);
         }
     }
 

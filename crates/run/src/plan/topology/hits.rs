@@ -85,10 +85,10 @@ impl Making<'_, '_> {
         let decode = self.node(Stage::Decode, decodes, vec![decoded]);
         self.edge(&unpack, &decode, &[Unit::Bytes, Unit::Frames]);
         if let (Some(sender), Some(wire)) = (sender, wire) {
-            let over_network = |fan| (fan, Via::Network, Subjects::Same);
-            self.edges_to(&sender, &[&wire], &[Unit::Datagrams], over_network(Fan::Copy));
-            // Of hits the wire has those alone that did not come.
-            self.edges_to(&sender, &[&decode, &wire], &[Unit::Hits], over_network(Fan::Split));
+            let over_network = (Fan::Copy, Via::Network, Subjects::Same);
+            self.edges_to(&sender, &[&wire], SENT, over_network);
+            // The hits that were in the frames which came are those that are found in them.
+            self.edges_to(&wire, &[&decode], &[Unit::Hits], over_network);
         }
         decode
     }
