@@ -663,7 +663,22 @@ describe("a server that tells little", { skip, concurrency: 1 }, () => {
   }
 });
 
-describe("long values in the bar", { skip, concurrency: 1 }, () => {
+describe("values in the bar", { skip, concurrency: 1 }, () => {
+  it("are whole on a phone's screen while a run loses", async () => {
+    const [browser, server] = [await open_browser(), await serve(0, "hits")];
+    const { page, close } = await open_page(browser, server.address, { width: 390, height: 844 });
+    await text_when(page, ".bar .run-state", (text) => text.includes("running"));
+    const cut = await page.evaluate(() =>
+      [...document.querySelectorAll(".bar .value b")]
+        .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+        .map(({ textContent }) => textContent),
+    );
+    assert.deepEqual(cut, []);
+    await close();
+    await browser.close();
+    await server.close();
+  });
+
   it("stay on a phone's screen, the time that the disk lasts whole", async () => {
     const [browser, server] = [await open_browser(), await serve(0, "hits")];
     const tell = server.experiment.tell.bind(server.experiment);
