@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, Told, link_units,
+    BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
 };
 use crate::supervise::{BuildGauges, Gauges};
 
@@ -168,7 +168,7 @@ fn link_books(site: &Site<'_>, builder: &str, place: &OpenedPlace) -> LinkBooks 
         wire: site.account_of(&format!("wire {of}"), source, wire),
         slices: site.configuration.slices.as_ref().map(|_| open("time_slice", source)),
         build: site.account(&format!("{builder}/fragments"), source),
-        told: Told::default(),
+        reported: Reported::default(),
     };
     LinkBooks {
         source: place.link,

@@ -38,7 +38,7 @@ const TURN_WAIT: Duration = Duration::from_micros(500);
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
 /// How often boards that are silent are looked for, of a run with time slices.
 const TELL_CUTTERS_EVERY_NS: u64 = 5_000_000;
-/// How often the builder is told what was refused before it.
+/// How often the builder gets a report of what was refused before it.
 const TELL_BUILDER_EVERY_NS: u64 = 5_000_000;
 /// So long is waited for the trigger's last number.
 const TRIGGER_END: Duration = Duration::from_secs(2);
@@ -89,7 +89,7 @@ struct Feed {
     cut: Fragments,
     /// When the cutters were last told the time.
     told_cutters: Mark,
-    /// When the builder was last told what was refused before it.
+    /// When the builder last got a report of what was refused before it.
     told_builder: Mark,
     /// The raw recording has ended before its time.
     raw_lost: bool,
@@ -259,7 +259,7 @@ impl EventReader {
         // Where a replay waits for blocks, events leave although no time passes.
         let told_ns = turn.mark.since_ns(self.feed.told_builder);
         if told_ns >= TELL_BUILDER_EVERY_NS || self.inputs.is_starved() {
-            self.tell_builder(turn.mark);
+            self.report_to_builder(turn.mark);
         }
         self.feed.builder.advance(turn.mark);
         let passed_on = self.pull(turn.mark, signals);
@@ -304,11 +304,11 @@ impl EventReader {
     }
 
     /// Tells the builder what the framing has refused, and what a recording could not give.
-    fn tell_builder(&mut self, mark: Mark) {
+    fn report_to_builder(&mut self, mark: Mark) {
         let Feed { links, builder, told_builder, .. } = &mut self.feed;
         *told_builder = mark;
         for (link, books) in self.inputs.ids().zip(links) {
-            books.tell_builder(link, &self.inputs, builder);
+            books.report_to_builder(link, &self.inputs, builder);
         }
     }
 
@@ -433,7 +433,7 @@ impl EventReader {
             self.feed.builder.refuse(&pending.batch, pending.taken);
             pending.clear();
         }
-        self.tell_builder(mark);
+        self.report_to_builder(mark);
         self.feed.builder.end_run();
         // A builder that was stopped by an incomplete event gives nothing more: what it holds is in its books as held.
         while self.pull(mark, signals) && !self.feed.builder.is_empty() && self.feed.builder.stop().is_none()

@@ -38,32 +38,32 @@ pub(crate) struct BoardBooks {
     /// Of a run with time slices: the fragments that are cut.
     pub(crate) slices: Option<Ledgered>,
     pub(crate) build: Ledgered,
-    /// What the builder was told of it.
-    pub(crate) told: Told,
+    /// What was reported of it to the builder.
+    pub(crate) reported: Reported,
 }
 
-/// How many fragments the builder was told to have been refused before it, and to lie where a recording cannot be read.
+/// How many fragments were reported to the builder as refused before it, and as lying where a recording cannot be read.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     refused: u64,
     unreadable: u64,
 }
 
 impl LinkBooks {
-    /// Tells the builder what has come of each board and was refused, and what a recording could not give, since it was told last.
-    pub(super) fn tell_builder(&mut self, link: LinkId, inputs: &Links, builder: &mut Builder) {
+    /// Reports to the builder what has come of each board and was refused, and what a recording could not give, since the last report.
+    pub(super) fn report_to_builder(&mut self, link: LinkId, inputs: &Links, builder: &mut Builder) {
         let split = inputs.split(link);
         for (index, board) in self.boards.iter_mut().enumerate() {
             // A board's own tally; of one board alone it is the link's.
             let found = split.board_tallies().get(index).unwrap_or(split.tally());
             let refused = DAMAGED.iter().map(|reason| found.total_lost(*reason, Unit::Fragments)).sum();
             let unreadable = inputs.lost_by_recording(link, board.source);
-            let told = std::mem::replace(&mut board.told, Told { refused, unreadable });
-            if refused > told.refused {
-                builder.note_refused(board.source, refused - told.refused);
+            let before = std::mem::replace(&mut board.reported, Reported { refused, unreadable });
+            if refused > before.refused {
+                builder.note_refused(board.source, refused - before.refused);
             }
-            if unreadable > told.unreadable {
-                builder.note_unreadable(board.source, unreadable - told.unreadable);
+            if unreadable > before.unreadable {
+                builder.note_unreadable(board.source, unreadable - before.unreadable);
             }
         }
     }

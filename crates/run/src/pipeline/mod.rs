@@ -48,7 +48,7 @@ pub(crate) use event_recorder::EventRecorder;
 pub(crate) use filing::{Filed, Filing, Given};
 pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use leader::{Leader, TRIGGERS_WAITING};
-pub(crate) use link_books::{BoardBooks, LinkBooks, Told, link_units};
+pub(crate) use link_books::{BoardBooks, LinkBooks, Reported, link_units};
 pub(crate) use links::Links;
 pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;

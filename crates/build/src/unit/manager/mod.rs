@@ -269,7 +269,7 @@ impl EventManager {
             self.look_who_is_reached(now);
             self.assign(now);
             self.tell_readouts(now, outbox);
-            self.tell_builders(now, outbox);
+            self.report_to_builders(now, outbox);
             self.new.clear();
             self.jumped = false;
             self.released.clear();
@@ -514,7 +514,7 @@ impl EventManager {
         }
     }
 
-    fn tell_builders(&mut self, now: Mark, outbox: &mut Outbox) {
+    fn report_to_builders(&mut self, now: Mark, outbox: &mut Outbox) {
         let (run, epoch, next) = (self.run, self.epoch, self.next);
         for (number, builder) in self.builders.iter_mut().enumerate() {
             let to = Address::Builder(number as u16);
