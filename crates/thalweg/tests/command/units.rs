@@ -157,21 +157,26 @@ pub fn free_urls<const N: usize>() -> [String; N] {
     free_ports::<N>().map(|port| format!("tcp://127.0.0.1:{port}"))
 }
 
+/// Two readout units on one node, a builder unit on each of two others, one of them with the event manager.
+pub fn three_nodes(folder: &Folder, triggers: u64) -> String {
+    let [first, second, manager] = free_urls();
+    let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
+    let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"boards\"")
+        + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"boards\"")
+        + &unit("bu-0", "builder", &reached("first", &first))
+        + &unit("bu-1", "builder", &reached("second", &second))
+        + &unit("evm", "manager", &reached("first", &manager));
+    configuration(folder, triggers, &units)
+}
+
 #[test]
 fn three_processes_record_every_accepted_trigger_once() {
     let folder = Folder::new();
-    let [first, second, manager] = free_urls();
-    let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
-    let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"a\"")
-        + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"a\"")
-        + &unit("bu-0", "builder", &reached("b", &first))
-        + &unit("bu-1", "builder", &reached("c", &second))
-        + &unit("evm", "manager", &reached("b", &manager));
-    let file = configuration(&folder, 3000, &units);
+    let file = three_nodes(&folder, 3000);
     let node = |name| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
-    let (left, right) = (node("b"), node("c"));
+    let (left, right) = (node("first"), node("second"));
     // It ends by itself once the last trigger's event is written at one of the builder units.
-    let boards = node("a").wait().done().json();
+    let boards = node("boards").wait().done().json();
     left.signal("TERM");
     right.signal("TERM");
     let (left, right) = (left.wait().done().json(), right.wait().done().json());

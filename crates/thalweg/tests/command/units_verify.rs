@@ -10,26 +10,20 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::process::{Folder, Running, number, run_directory, thalweg};
-use crate::units::{accepted, configuration, free_urls, unit, went_well};
+use crate::units::{accepted, three_nodes, went_well};
 
 const TRIGGERS: u64 = 600;
 
-/// Two readout units on one node, a builder unit on each of two others, one of them with the event manager.
-fn three_nodes(folder: &Folder) -> String {
-    let [first, second, manager] = free_urls();
-    let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
-    let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"boards\"")
-        + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"boards\"")
-        + &unit("bu-0", "builder", &reached("first", &first))
-        + &unit("bu-1", "builder", &reached("second", &second))
-        + &unit("evm", "manager", &reached("first", &manager));
-    configuration(folder, TRIGGERS, &units)
-}
-
 /// Takes data on all nodes; gives their directories, that of the boards first, and how many events there were.
 fn take_data(file: &str) -> ([String; 3], u64) {
-    let node = |name| Running::start(&["run", file, "--node", name, "--seconds", "60", "--json"]);
+    let talkative = ["env", "THALWEG_LOG=thalweg_run=info"];
+    let node =
+        |name| Running::start_as(&talkative, &["run", file, "--node", name, "--seconds", "60", "--json"]);
     let builders = ["first", "second"].map(node);
+    // A builder unit that comes later finds the work done by the other.
+    for (builder, unit) in builders.iter().zip(["bu-0", "bu-1"]) {
+        builder.wait_for_words(&format!("{unit}: connected with event manager"));
+    }
     let boards = node("boards").wait().done().json();
     builders.iter().for_each(|builder| builder.signal("TERM"));
     let [first, second] = builders.map(|builder| builder.wait().done().json());
@@ -56,7 +50,7 @@ fn copy(from: &str, to: &str) {
 #[test]
 fn nodes_of_one_run_balance_range_by_range_and_those_of_another_run_are_refused() {
     let folder = Folder::new();
-    let file = three_nodes(&folder);
+    let file = three_nodes(&folder, TRIGGERS);
     let ([boards, first, second], events) = take_data(&file);
     let report = verified(&[&boards, &first, &second]);
     assert!(problems(&report).is_empty() && report["ok"] == true, "{report:#}");
