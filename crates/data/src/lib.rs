@@ -35,6 +35,7 @@ pub mod refused;
 pub mod ring;
 pub mod room;
 pub mod sent;
+pub mod sent_fragments;
 pub mod slice;
 pub mod state;
 pub mod stream;
@@ -57,6 +58,7 @@ pub use room::{
     Control, ControlError, Decode, EventSink, Received, Sink, SinkError, Source, SourceError, Split, Unpack,
 };
 pub use sent::SentRecord;
+pub use sent_fragments::{AnswerFates, FragmentRecord};
 pub use slice::{BlockId, Slice};
 pub use state::{Busy, RunState};
 pub use tick::Tick;

@@ -9,12 +9,14 @@
 //! workers batch by batch. Each keeps one running [`Tally`] per unit it handles and says what it did; the
 //! thread that drives it publishes the tally in the ledger between batches.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{Frames, Hits, Mark};
 use crate::event::{Events, Fragments};
 use crate::ledger::Tally;
 use crate::refused::Refused;
+use crate::sent_fragments::FragmentRecord;
 
 /// What one call of [`Source::receive`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +147,9 @@ pub trait Split: Send {
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
         let _ = (carried, fragments);
     }
+
+    /// The boards, in the order of their numbers, can be asked what they have answered: tells their records what has come.
+    fn ask(&mut self, records: Vec<Arc<FragmentRecord>>);
 
     /// Datagrams and bytes of the link: in, out, overhead, lost. Of a link to a single board its fragments, too.
     fn tally(&self) -> &Tally;

@@ -102,9 +102,18 @@ impl std::fmt::Debug for SentRecord {
 }
 
 impl SentRecord {
+    fn entries(rate_hz: f64) -> usize {
+        ((REACH_S * rate_hz) as usize).clamp(FEWEST_ENTRIES, MOST_ENTRIES).next_power_of_two()
+    }
+
+    /// Memory of the record of a sender that sends about so many datagrams a second, or frames.
+    pub fn memory_bytes(rate_hz: f64) -> u64 {
+        (2 * SentRecord::entries(rate_hz) * size_of::<AtomicU64>()) as u64
+    }
+
     /// The record of a sender that sends about so many datagrams a second, or frames.
     pub fn new(rate_hz: f64) -> SentRecord {
-        let entries = ((REACH_S * rate_hz) as usize).clamp(FEWEST_ENTRIES, MOST_ENTRIES).next_power_of_two();
+        let entries = SentRecord::entries(rate_hz);
         SentRecord {
             datagrams: Ring::new(entries),
             frames: Ring::new(entries),

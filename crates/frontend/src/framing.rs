@@ -9,7 +9,7 @@
 //! has not ended, what the receiver had to give up, and what was unfinished when the source ended. So a format whose units
 //! are frames only says how to [`Cut`] them, and [`StreamUnpack`] is its framing.
 
-use thalweg_data::{Frames, LossReason, Slice, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Frames, LossReason, Noted, Slice, SourceId, Tally, Unit, Unpack};
 
 /// One contiguous piece of a stream, and whether bytes were given up just before it.
 pub struct Piece<'a> {
@@ -219,9 +219,10 @@ impl StreamAccount {
         self.tally.lost(reason, Unit::Frames, 1);
     }
 
-    /// A fragment that has begun is none. Its bytes are counted apart.
+    /// A fragment that has begun is none, and nobody can say of which trigger it was. Its bytes are counted apart.
     pub fn lose_fragment(&mut self, reason: LossReason) {
         self.tally.input(Unit::Fragments, 1);
+        self.tally.noted(Noted::CutOff, Unit::Fragments, 1);
         self.tally.lost(reason, Unit::Fragments, 1);
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use thalweg_data::{Busy, Control, Pool, SourceError, SourceId, Split};
+use thalweg_data::{Busy, Control, FragmentRecord, Pool, SourceError, SourceId, Split};
 use thalweg_frontend::{fragment, sitcp};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
@@ -129,6 +129,20 @@ pub struct OpenedLinks {
     pub hosted: Vec<HostedLink>,
     /// What was opened.
     pub plan: LinkPlan,
+}
+
+impl OpenedLinks {
+    /// Has emulated boards, which are triggered so often, write down what they answer, for the framing of their links to say which of it has
+    /// come. Returns the records, board by board; none of boards that are not emulated here.
+    pub fn ask_boards(&mut self, rate_hz: f64) -> Vec<Arc<FragmentRecord>> {
+        let mut all = Vec::new();
+        for (link, end) in self.links.iter_mut().zip(&mut self.hosted) {
+            end.records = end.boards.iter().map(|_| Arc::new(FragmentRecord::new(rate_hz))).collect();
+            link.split.ask(end.records.clone());
+            all.extend(end.records.iter().cloned());
+        }
+        all
+    }
 }
 
 impl LinkSettings<'_> {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use thalweg_data::{Busy, Control, Pool, Source as _, SourceError, SourceId};
+use thalweg_data::{Busy, Control, FragmentRecord, Pool, Source as _, SourceError, SourceId};
 use thalweg_frontend::trigger::Program;
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
@@ -40,13 +40,21 @@ pub(crate) struct OpenedPlace {
     pub(crate) pool: Pool,
 }
 
+/// A triggered board of this process.
+pub(crate) struct EmulatedBoard {
+    /// Which source it stands for.
+    pub(crate) source: SourceId,
+    /// What it has answered, and what of that has come.
+    pub(crate) record: Arc<FragmentRecord>,
+}
+
 /// All triggered sources of a run, and what belongs to them.
 pub(crate) struct OpenedLinks {
     pub(crate) links: Links,
     pub(crate) places: Vec<OpenedPlace>,
     /// The other ends of emulated links, and the boards they stand for.
     pub(crate) hosted: Vec<HostedLink>,
-    pub(crate) emulated: Vec<SourceId>,
+    pub(crate) emulated: Vec<EmulatedBoard>,
     pub(crate) controls: Vec<Box<dyn Control>>,
     /// By the source's place in the configuration.
     pub(crate) descriptions: Vec<(usize, String)>,
@@ -77,14 +85,16 @@ fn open_live(
 ) -> Result<OpenedLinks, RunError> {
     let mut all: Vec<Link> = Vec::new();
     let (mut places, mut controls, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut hosted, mut emulated): (Vec<HostedLink>, Vec<SourceId>) = (Vec::new(), Vec::new());
+    let (mut hosted, mut emulated): (Vec<HostedLink>, Vec<EmulatedBoard>) = (Vec::new(), Vec::new());
     for &index in sources {
         let (source, entry) = (&configuration.sources[index], &roster.entries[index]);
         let Some(first) = entry.links.first() else { continue };
         let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
         let endpoint = located_endpoint(configuration, source);
-        let own = links::open_links(&LinkSettings { endpoint: &endpoint, ..settings }, clock, busy)?;
+        let mut own = links::open_links(&LinkSettings { endpoint: &endpoint, ..settings }, clock, busy)?;
         let plan = own.plan;
+        let boards = entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId);
+        let records = own.ask_boards(configuration.trigger_rate_hz());
         for ((link, pool), place) in own.links.iter().zip(own.pools).zip(&entry.links) {
             let stream = link.live.is_stream();
             places.push(OpenedPlace {
@@ -103,9 +113,7 @@ fn open_live(
             links => format!("{links} links; the first: {first_link}"),
         };
         descriptions.push((index, line));
-        if !own.hosted.is_empty() {
-            emulated.extend(entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId));
-        }
+        emulated.extend(boards.zip(records).map(|(source, record)| EmulatedBoard { source, record }));
         hosted.extend(own.hosted);
         all.extend(own.links);
         controls.extend(own.controls);

@@ -5,7 +5,7 @@
 //!                                                                       wire, lost is what was opened less what was filled
 //!  edge, copied:    out of the giver = into each taker                  per subject
 //!  edge, split:     out of the giver = into all takers together
-//!  edge, network:   out of the giver = into each taker + what it has noted as unseen
+//!  edge, network:   out of the giver = into each taker + what it has noted as unseen − as cut off
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
 //!  audit:           out of the one = out of the other + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
@@ -84,7 +84,11 @@ impl Topology {
                         Subjects::Whole => taker.of_all(books, Side::In),
                     };
                     match edge.via {
-                        Via::Network => Some(came? + taker.noted(books, Noted::Unseen)),
+                        Via::Network => {
+                            let of = (edge.subjects == Subjects::Same).then_some(subject);
+                            let noted = |what| taker.noted(books, of, what);
+                            Some((came? + noted(Noted::Unseen)).saturating_sub(noted(Noted::CutOff)))
+                        }
                         _ => came,
                     }
                 };
@@ -97,8 +101,15 @@ impl Topology {
                     Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
                 };
                 for (to, right) in sums.into_iter().filter(|(_, right)| *right != left) {
-                    let unseen = if edge.via == Via::Network { " + unseen" } else { "" };
-                    let law = format!("{unit} out of {} = into {to}{unseen}", from.stage);
+                    let cut_off = takers
+                        .iter()
+                        .any(|taker| Counted { node: taker, unit }.noted(books, None, Noted::CutOff) > 0);
+                    let beside = match (edge.via, cut_off) {
+                        (Via::Network, true) => " + unseen − cut off",
+                        (Via::Network, false) => " + unseen",
+                        _ => "",
+                    };
+                    let law = format!("{unit} out of {} = into {to}{beside}", from.stage);
                     found.push(Discrepancy { source: books.name(subject), law, left, right });
                 }
             }
@@ -197,9 +208,10 @@ impl Counted<'_> {
         self.subjects().map(|subject| self.of(books, subject, side)).sum()
     }
 
-    /// What it has told beside, of all that it counts.
-    fn noted(&self, books: &Books, what: Noted) -> u64 {
-        let accounts = self.subjects().filter_map(|subject| books.account(self.node.stage, subject));
+    /// What it has told beside, of one subject or of all that it counts.
+    fn noted(&self, books: &Books, of: Option<SourceId>, what: Noted) -> u64 {
+        let subjects = self.subjects().filter(|subject| of.is_none_or(|only| only == *subject));
+        let accounts = subjects.filter_map(|subject| books.account(self.node.stage, subject));
         accounts.map(|account| account.tally.total_noted(what, self.unit)).sum()
     }
 

@@ -442,3 +442,45 @@ fn what_was_sent_came_or_is_missing_on_the_wire() {
     );
     assert_eq!(found(None, [50, 20], 80, 3), [""; 0], "what the sender does not remember, nobody knows");
 }
+
+#[test]
+fn what_was_cut_off_is_none_of_those_that_came() {
+    let boards = || Counts { subjects: 2, ..Counts::of(SourceId(0), &[Unit::Fragments]) };
+    let of = |id: &str, stage| Node {
+        id: id.to_owned(),
+        stage,
+        lane: Lane::Events,
+        thread: None,
+        counts: vec![boards()],
+        marker: Marker::PerSubject,
+    };
+    let subject = |name: &str| Subject { name: name.to_owned(), kind: SubjectKind::Board, parent: None };
+    let topology = Topology {
+        subjects: vec![subject("a"), subject("b")],
+        nodes: vec![of("sender s", Stage::Sender), of("unpack s", Stage::Unpack)],
+        edges: vec![Edge { units: vec![Unit::Fragments], ..over_network(("sender s", "unpack s")) }],
+        ..Topology::default()
+    };
+    let found = |[first, second]: [[u64; 3]; 2]| -> Vec<String> {
+        let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
+        for (source, [sent, came, cut]) in [(SourceId(0), first), (SourceId(1), second)] {
+            let mut tally = Tally::default();
+            tally.input(Unit::Fragments, sent);
+            tally.output(Unit::Fragments, sent);
+            ledger.open(Stage::Sender, source, &[Unit::Fragments]).publish(&tally);
+            let mut tally = Tally::default();
+            tally.input(Unit::Fragments, came);
+            tally.output(Unit::Fragments, came - cut);
+            tally.lost(LossReason::Unfinished, Unit::Fragments, cut);
+            tally.noted(Noted::CutOff, Unit::Fragments, cut);
+            ledger.open(Stage::Unpack, source, &[Unit::Fragments]).publish(&tally);
+        }
+        ledger.books().discrepancies().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found([[100, 100, 0], [90, 91, 1]]), [""; 0]);
+    assert_eq!(
+        found([[100, 100, 0], [90, 90, 1]]),
+        ["b: fragments out of sender = into unpack + unseen − cut off: 90 against 89"],
+        "each board for itself"
+    );
+}

@@ -5,7 +5,9 @@
 //!              └ unknown_source └ wrong_run └ too_large └ bad_hash
 //! ```
 
-use thalweg_data::{LossReason, Mark, Refused, SourceId, Tally};
+use std::sync::Arc;
+
+use thalweg_data::{FragmentRecord, LossReason, Mark, Refused, SourceId, Tally, Unit};
 
 use super::settings::{Checksum, Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK, VERSION, checksum};
@@ -161,12 +163,30 @@ fn indices(settings: &Settings) -> Vec<u16> {
 #[derive(Debug)]
 pub(super) struct BoardTallies {
     several: Vec<Tally>,
+    /// What the boards write down, by their index; of boards that cannot be asked none.
+    asked: Vec<Arc<FragmentRecord>>,
 }
 
 impl BoardTallies {
     pub fn new(boards: u16) -> BoardTallies {
         let several = if boards > 1 { usize::from(boards) } else { 0 };
-        BoardTallies { several: vec![Tally::default(); several] }
+        BoardTallies { several: vec![Tally::default(); several], asked: Vec::new() }
+    }
+
+    /// The boards can be asked what they have answered.
+    pub fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
+        self.asked = records;
+    }
+
+    /// A fragment of this trigger has come from the board, whatever becomes of it. Returns the tally that counts it.
+    #[inline]
+    pub fn begin<'a>(&'a mut self, index: u16, trigger: u64, link: &'a mut Tally) -> &'a mut Tally {
+        if let Some(record) = self.asked.get(usize::from(index)) {
+            record.find(trigger);
+        }
+        let tally = self.of(index, link);
+        tally.input(Unit::Fragments, 1);
+        tally
     }
 
     /// The tally that counts a board's fragments: its own, or that of the link to it alone.

@@ -185,8 +185,7 @@ impl Assembly {
         link.output(Unit::Datagrams, pieces);
         link.output(Unit::Bytes, u64::from(bytes));
         link.overhead(Unit::Bytes, (pieces - 1) * HEADER_BYTES as u64);
-        boards.of(index, link).input(Unit::Fragments, 1);
-        boards.of(index, link).output(Unit::Fragments, 1);
+        boards.begin(index, fragment.trigger, link).output(Unit::Fragments, 1);
         self.close(number, State::Done);
     }
 
@@ -195,8 +194,7 @@ impl Assembly {
         link.lost(reason, Unit::Datagrams, slot.pieces_seen());
         link.lost(reason, Unit::Bytes, slot.bytes);
         let index = (number / self.slots_per_board) as u16;
-        boards.of(index, link).input(Unit::Fragments, 1);
-        boards.of(index, link).lost(reason, Unit::Fragments, 1);
+        boards.begin(index, slot.header.trigger, link).lost(reason, Unit::Fragments, 1);
         self.close(number, State::Free);
     }
 

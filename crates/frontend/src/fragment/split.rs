@@ -8,9 +8,11 @@
 //! ```
 //! A fragment in one datagram costs its header's five words and no more: no copy, no allocation, no atomic.
 
+use std::sync::Arc;
+
 use thalweg_data::{
-    FirstRefused, Fragment, Fragments, Frames, Lease, LossReason, Mark, Refused, Slice, SourceId, Split,
-    Tally, Unit,
+    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Lease, LossReason, Mark, Refused, Slice,
+    SourceId, Split, Tally, Unit,
 };
 
 use super::admission::{Admission, BoardTallies};
@@ -76,7 +78,7 @@ impl Splitter {
         if header.pieces > 1 {
             return self.piece((index, header, fragment), slice, bytes, received, fragments);
         }
-        self.boards.of(index, &mut self.link).input(Unit::Fragments, 1);
+        self.boards.begin(index, header.trigger, &mut self.link);
         let whole = bytes.len() - HEADER_BYTES == header.length as usize;
         let fine = if whole { self.admission.verify(&header, bytes) } else { Err(LossReason::BadLength) };
         if let Err(reason) = fine {
@@ -122,6 +124,10 @@ impl Splitter {
 }
 
 impl Split for Splitter {
+    fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
+        self.boards.ask(records);
+    }
+
     fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         fragments.header = received.header;
         let mark = received.header.mark;

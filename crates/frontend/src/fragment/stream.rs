@@ -8,8 +8,11 @@
 //! left out as a whole, and the next one is found without a search. The first byte of a damage is counted under what is
 //! wrong with it, the rest up to the next header as `resynchronised`.
 
+use std::sync::Arc;
+
 use thalweg_data::{
-    FirstRefused, Fragment, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally, Unit,
+    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally,
+    Unit,
 };
 
 use super::admission::{Admission, BoardTallies};
@@ -54,6 +57,10 @@ impl StreamSplitter {
 }
 
 impl Split for StreamSplitter {
+    fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
+        self.cutter.boards.ask(records);
+    }
+
     fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         let StreamSplitter { account, cutter } = self;
         fragments.header = received.header;
@@ -162,8 +169,7 @@ impl Cutter {
         account: &mut StreamAccount,
     ) -> Result<Fragment, LossReason> {
         let index = self.admission.admit(header)?;
-        let tally = self.boards.of(index, &mut account.tally);
-        tally.input(Unit::Fragments, 1);
+        let tally = self.boards.begin(index, header.trigger, &mut account.tally);
         if let Err(reason) = self.admission.verify(header, unit) {
             tally.lost(reason, Unit::Fragments, 1);
             return Err(reason);

@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use thalweg_data::{LossReason, SourceId, Unit};
+use thalweg_data::{AnswerFates, FragmentRecord, LossReason, SourceId, Split as _, Unit};
 
 use super::check::{self, Outcome, Run};
 use super::wire::{HEADER_BYTES, Header};
@@ -453,6 +455,35 @@ proptest! {
         }
         prop_assert_eq!(outcome.link.total_input(Unit::Datagrams), list.len() as u64);
         prop_assert_eq!(outcome.link.held(Unit::Bytes), 0);
+    }
+
+    /// A fragment of which one datagram has come is found, whatever becomes of it; one of which none has come is missing.
+    #[test]
+    fn boards_that_are_asked_say_which_fragments_did_not_come(
+        sizes in prop::collection::vec(0..1000usize, 1..40), room in 64..400usize, fates in fates(),
+    ) {
+        let settings = Settings { boards: 2, open_fragments: 16, ..Settings::default() };
+        let records = [0, 1].map(|_| Arc::new(FragmentRecord::new(0.0)));
+        let mut splitter = splitter(&settings);
+        splitter.ask(records.to_vec());
+        let (mut arriving, mut expected) = (Vec::new(), [AnswerFates::default(); 2]);
+        let mut fates = fates.iter().cycle();
+        for (trigger, size) in sizes.iter().enumerate() {
+            let board = trigger % 2;
+            records[board].answer(trigger as u64, true);
+            let datagrams = cut(&header(board as u16, trigger as u64), &vec![0; *size], HEADER_BYTES + room, false);
+            let before = arriving.len();
+            arriving.extend(datagrams.into_iter().filter(|_| !matches!(fates.next(), Some(Fate::Dropped))));
+            let some = arriving.len() > before;
+            expected[board].found += u64::from(some);
+            expected[board].never_received += u64::from(!some);
+        }
+        let outcome = check::datagrams(splitter, arriving.iter().map(Vec::as_slice));
+        outcome.assert_closed();
+        for board in [0, 1] {
+            prop_assert_eq!(records[board].fates(), Some(expected[board]));
+            prop_assert_eq!(outcome.board(board).total_input(Unit::Fragments), expected[board].found);
+        }
     }
 
     #[test]

@@ -36,6 +36,11 @@ pub trait Answer: Send {
     /// `ends`; a stream pushes none.
     fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>);
 
+    /// The number that its answer to a trigger carries.
+    fn answer_number(&self, trigger: Trigger) -> u64 {
+        trigger.number
+    }
+
     /// How many of its answers so far were one that it had given already, of the same length: a fault.
     fn doubled(&self) -> u64 {
         0

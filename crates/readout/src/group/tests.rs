@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 
-use thalweg_data::{Fragment, Pool, Unit};
+use thalweg_data::{Fragment, FragmentRecord, Pool, Unit};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, TransportError, UdpReceiver, UdpReceiverSettings};
 
 use super::*;
@@ -16,6 +17,8 @@ struct Lengths {
 }
 
 impl Split for Lengths {
+    fn ask(&mut self, _: Vec<Arc<FragmentRecord>>) {}
+
     fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         self.tally.input(Unit::Bytes, received.byte_count());
         self.held = 0;

@@ -21,7 +21,6 @@ use std::time::Instant;
 
 use thalweg_data::{Hit, SentRecord};
 use thalweg_frontend::digitizer2::control::{Action, Tree};
-use thalweg_frontend::digitizer2::emulate::settings::Pace;
 use thalweg_frontend::digitizer2::emulate::{Board, Settings, SettingsError, State, Totals};
 
 pub use loss::Dropped;
@@ -139,9 +138,7 @@ impl HostedBoard {
         board.record_truth(wants_truth);
         // A board on the network may be set anew by whoever takes its data: that one follows it by its own means.
         let sent = matches!(settings.place, Place::Stream { .. }).then(|| {
-            let paced = board.settings().pace != Pace::Unlimited;
-            let record =
-                Arc::new(SentRecord::new(if paced { board.settings().board_rate_hz() } else { f64::MAX }));
+            let record = Arc::new(SentRecord::new(board.settings().most_frames_hz()));
             board.keep_record(record.clone());
             record
         });

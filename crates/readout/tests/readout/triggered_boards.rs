@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, Fragment, Fragments, Frames, LossReason, Pool, SourceId, Split, Tally, Unit};
+use thalweg_data::{
+    Busy, Fragment, FragmentRecord, Fragments, Frames, LossReason, Pool, SourceId, Split, Tally, Unit,
+};
 use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
 use thalweg_readout::RunClock;
 use thalweg_readout::group::{Group, GroupSettings, Link, LinkId};
@@ -46,6 +48,8 @@ struct PlainSplit {
 }
 
 impl Split for PlainSplit {
+    fn ask(&mut self, _: Vec<Arc<FragmentRecord>>) {}
+
     fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         self.tally.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {

@@ -15,7 +15,7 @@ use thalweg_record::RawSource;
 use super::{RawLinks, Site};
 use crate::error::RunError;
 use crate::format::FormatSettings;
-use crate::open_links::{OpenedLinks, OpenedPlace, open_links};
+use crate::open_links::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
     BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
 };
@@ -47,7 +47,7 @@ pub(super) struct StartedReader {
     pub(super) thread: JoinHandle<()>,
     /// The other ends of emulated links, and the boards they stand for.
     pub(super) hosted: Vec<HostedLink>,
-    pub(super) emulated: Vec<SourceId>,
+    pub(super) emulated: Vec<EmulatedBoard>,
     pub(super) controls: Vec<Box<dyn Control>>,
     pub(super) descriptions: Vec<(usize, String)>,
     /// By the number of the link.

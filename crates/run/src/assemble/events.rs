@@ -22,7 +22,7 @@ use super::unit_threads::{UnitThreads, UnitsTaken};
 use super::{RawLinks, Site, joined};
 use crate::error::RunError;
 use crate::open::Origin;
-use crate::open_links::host;
+use crate::open_links::{EmulatedBoard, host};
 use crate::pipeline::EventRecorder;
 use crate::supervise::{
     BuildGauges, BuildLook, EventSummary, Gauges, TriggerCounts, TriggerState, busy_time,
@@ -41,8 +41,8 @@ pub(super) struct EventPath {
     pub(super) link_gauges: Vec<(SourceId, Arc<Gauges>)>,
     /// The account of what the trigger did.
     events: SourceId,
-    /// The emulated boards and the sources they stand for.
-    boards: Option<(HostedBoards, Vec<SourceId>)>,
+    /// The emulated boards, and what they stand for.
+    boards: Option<(HostedBoards, Vec<EmulatedBoard>)>,
     /// How long their trigger was held back until it was stopped, nanoseconds.
     busy_ns: u64,
     controls: Vec<Box<dyn Control>>,
@@ -205,11 +205,11 @@ impl EventPath {
             Recording::Units(units) => units.finish(site),
         };
         // The boards hang up only now: a connection that ends before the run does is news.
-        let emulated = self.boards.map(|(mut boards, sources)| {
+        let emulated = self.boards.map(|(mut boards, emulated)| {
             boards.end();
             boards.failures().into_iter().for_each(|message| site.signals.fail(message));
             let totals = boards.totals();
-            close_sender_books(site, self.events, &totals, &sources);
+            close_sender_books(site, self.events, &totals, &emulated);
             totals
         });
         let look = self.gauges.latest();
@@ -246,19 +246,21 @@ fn trigger_counts(totals: &TriggeredTotals, busy_ns: u64) -> TriggerCounts {
 }
 
 /// Enters what the trigger and the boards count: the first pages of the books of events and fragments.
-fn close_sender_books(site: &Site<'_>, events: SourceId, totals: &TriggeredTotals, sources: &[SourceId]) {
-    let books = site.ledger.books();
-    let output = |stage, source, unit| {
-        books.account(stage, source).map_or(0, |account| account.tally.total_output(unit))
-    };
-    for (source, board) in sources.iter().zip(&totals.boards) {
-        let (answered, sent) = (board.fragments, board.fragments - board.discarded_fragments);
-        let found = output(Stage::Unpack, *source, Unit::Fragments).min(sent);
+fn close_sender_books(
+    site: &Site<'_>,
+    events: SourceId,
+    totals: &TriggeredTotals,
+    emulated: &[EmulatedBoard],
+) {
+    for (EmulatedBoard { source, record }, board) in emulated.iter().zip(&totals.boards) {
+        // What a board does not remember any more it does not say.
+        let Some(fates) = record.fates() else { continue };
         let mut tally = Tally::default();
-        tally.input(Unit::Fragments, answered);
-        tally.output(Unit::Fragments, found);
-        tally.lost(LossReason::Abandoned, Unit::Fragments, board.discarded_fragments);
-        tally.lost(LossReason::NeverReceived, Unit::Fragments, sent - found);
+        tally.input(Unit::Fragments, board.fragments);
+        tally.output(Unit::Fragments, fates.found);
+        tally.lost(LossReason::Abandoned, Unit::Fragments, fates.discarded);
+        tally.lost(LossReason::FrameGap, Unit::Fragments, fates.unsent);
+        tally.lost(LossReason::NeverReceived, Unit::Fragments, fates.never_received);
         site.ledger.open(Stage::Sender, *source, &[Unit::Fragments]).publish(&tally);
     }
     if site.configuration.slices.is_some() {

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thalweg_data::SourceId;
+use thalweg_frontend::trigger::Kind;
 use thalweg_monitor::state::EndWhen;
 use thalweg_record::Table;
 use toml::Spanned;
@@ -247,7 +248,14 @@ impl Configuration {
         self.node.is_none() || self.node == unit.node
     }
 
-    /// The error that something in this file cannot be: with the line that the message names, as `[section]`, table "name" or `key`.
+    /// How often emulated boards are triggered; where a real board decides, as often as can be.
+    pub(crate) fn trigger_rate_hz(&self) -> f64 {
+        match (&self.follow, self.trigger.program) {
+            (None, Kind::Constant | Kind::Bursts | Kind::Poisson) => self.trigger.rate_hz,
+            (_, Kind::Times) | (Some(_), _) => f64::MAX,
+        }
+    }
+
     /// Whether a run that ends there can end: of hits or events that are not kept, none is ever recorded. One that ends at a time,
     /// too, always does.
     ///
@@ -272,6 +280,7 @@ impl Configuration {
         Ok(())
     }
 
+    /// The error that something in this file cannot be: with the line that the message names, as `[section]`, table "name" or `key`.
     pub(crate) fn invalid(&self, message: impl std::fmt::Display) -> ConfigError {
         let message = message.to_string();
         let report = match line::line_of(&self.text, &message) {

@@ -269,6 +269,8 @@ mod tests {
     struct Framing(Tally);
 
     impl Split for Framing {
+        fn ask(&mut self, _: Vec<std::sync::Arc<thalweg_data::FragmentRecord>>) {}
+
         fn split(&mut self, received: &Frames, _fragments: &mut Fragments) -> usize {
             self.0.input(Unit::Bytes, received.byte_count());
             0

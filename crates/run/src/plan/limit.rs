@@ -49,6 +49,7 @@ fn keys(item: &Item) -> String {
         "blocks" => format!("[[source]] or [[unit]] \"{owner}\" `memory_bytes`"),
         "hit batches" => format!("[[source]] \"{owner}\" `workers`"),
         "waiting hits" => "[order] memory_bytes".to_owned(),
+        "sent" => format!("[[source]] \"{owner}\": the number of its emulated boards"),
         "event table" => "[build] `depth` or `chained_slices`".to_owned(),
         "spectra" => "[spectra]".to_owned(),
         _ => "[record]".to_owned(),

@@ -6,7 +6,7 @@
 
 use thalweg_build::Budget;
 use thalweg_build::slices::HIT_BLOCK_BYTES;
-use thalweg_data::{Hit, HugePages};
+use thalweg_data::{FragmentRecord, Hit, HugePages, SentRecord};
 use thalweg_transport::placement::Machine;
 
 use super::{BlockPool, HIT_BATCH_BYTES, HITS_PER_BATCH, Item, Resolved};
@@ -122,6 +122,7 @@ pub(super) fn budget(
             budget.extend(recording("process", configuration.record.coincidence_budget()));
         }
     }
+    budget.extend(senders(resolved));
     let build = resolved.build_settings();
     for (reader, boards) in resolved.builders_of_events() {
         budget.push(Item {
@@ -138,6 +139,24 @@ pub(super) fn budget(
     }
     budget.extend(ranges(resolved));
     budget
+}
+
+/// What emulated boards remember of what they have sent, to be asked what did not come.
+fn senders(resolved: &Resolved<'_>) -> Vec<Item> {
+    let configuration = resolved.configuration;
+    let is_asked = |source: &&SourceSettings| source.asks_sender();
+    let item = |source: &SourceSettings, boards: usize, bytes: u64| Item {
+        purpose: "sent",
+        owner: source.head.name.clone(),
+        bytes: boards as u64 * bytes,
+        reason: format!("{boards} emulated board(s), some seconds of each"),
+    };
+    let hits = configuration.hit_sources().map(|(source, _)| source).filter(is_asked);
+    let hits = hits
+        .map(|source| item(source, 1, SentRecord::memory_bytes(source.emulated_board().most_frames_hz())));
+    let of_board = FragmentRecord::memory_bytes(configuration.trigger_rate_hz());
+    let triggered = resolved.triggered().filter(|(source, _)| is_asked(source));
+    hits.chain(triggered.map(|(source, plan)| item(source, plan.boards(), of_board))).collect()
 }
 
 /// What each unit of this process that sends or builds has noted of ranges of triggers and is not on file yet.

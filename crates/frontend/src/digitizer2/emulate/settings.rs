@@ -468,6 +468,11 @@ impl Settings {
         self.total_rate_hz.unwrap_or(sum)
     }
 
+    /// At most so many frames or datagrams a second, as far as that is known of a board that sends as fast as it is read.
+    pub fn most_frames_hz(&self) -> f64 {
+        if self.pace == Pace::Unlimited { f64::MAX } else { self.board_rate_hz() }
+    }
+
     /// Decays per second that two channels see, over all boards.
     pub fn decay_rate_hz(&self) -> f64 {
         let channels = u32::from(self.boards) * u32::from(self.channels);

@@ -83,7 +83,7 @@ impl Board {
 
 impl Answer for Board {
     fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>) {
-        let number = trigger.number & self.trigger_mask;
+        let number = self.answer_number(trigger);
         let header = Header { trigger: number, ticks: self.ticks(trigger.time_ns), ..self.header };
         let payload = self.content.payload(header.board, number);
         match self.stream {
@@ -91,5 +91,9 @@ impl Answer for Board {
             false => emit::datagrams(&header, payload, self.datagram_bytes, self.checksum, bytes, ends),
         }
         self.sent += 1;
+    }
+
+    fn answer_number(&self, trigger: Trigger) -> u64 {
+        trigger.number & self.trigger_mask
     }
 }

@@ -97,7 +97,7 @@ impl Board {
             nth if is_due(faults.twelve_every, nth) => self.payloads.twelve(),
             nth => self.payloads.choose(nth.wrapping_add(u64::from(self.board) * 7)),
         };
-        let number = (trigger.number as u32).wrapping_add(self.settings.first_trigger);
+        let number = self.answer_number(trigger) as u32;
         let time = trigger.time_ns as u16 & TIME_MASK;
         match self.settings.profile {
             Profile::Recbe | Profile::Belle2 => {
@@ -123,7 +123,6 @@ impl Board {
             }
             Profile::StrTdc => {
                 let length = payload.body.len() as u32;
-                let number = number & ((1 << str_tdc::FRAME_NUMBER_BITS) - 1);
                 bytes.extend_from_slice(&payload.body);
                 let (generated_bytes, sent_bytes) = (length, length);
                 let end = FrameEnd { number, generated_bytes, sent_bytes, ..FrameEnd::default() };
@@ -149,6 +148,14 @@ impl Answer for Board {
             self.block(trigger, bytes);
             self.doubled += 1;
         }
+    }
+
+    fn answer_number(&self, trigger: Trigger) -> u64 {
+        let number = (trigger.number as u32).wrapping_add(self.settings.first_trigger);
+        u64::from(match self.settings.profile {
+            Profile::StrTdc => number & ((1 << str_tdc::FRAME_NUMBER_BITS) - 1),
+            Profile::Recbe | Profile::Belle2 | Profile::AdcSitcp => number,
+        })
     }
 
     fn doubled(&self) -> u64 {

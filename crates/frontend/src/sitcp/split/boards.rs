@@ -6,7 +6,9 @@
 //! A gap of the board's own number is a loss in the board, since TCP loses nothing. A number that goes backwards, or
 //! jumps far, is a counter that was restarted: counting begins anew, and nothing is said to be lost.
 
-use thalweg_data::{LossReason, SourceId, Tally, Unit};
+use std::sync::Arc;
+
+use thalweg_data::{Fragment, FragmentRecord, LossReason, SourceId, Tally, Unit};
 
 use super::super::settings::{Profile, Settings};
 use super::super::wire::Block;
@@ -38,6 +40,8 @@ pub(super) struct Boards {
     tallies: Vec<Tally>,
     wire_tallies: Vec<Tally>,
     restarts: u64,
+    /// What the boards write down; of boards that cannot be asked none.
+    asked: Vec<Arc<FragmentRecord>>,
 }
 
 impl Boards {
@@ -58,7 +62,13 @@ impl Boards {
             tallies: vec![Tally::default(); if boards == 1 { 0 } else { boards }],
             wire_tallies: vec![Tally::default(); if counted { boards } else { 0 }],
             restarts: 0,
+            asked: Vec::new(),
         }
+    }
+
+    /// The boards can be asked what they have answered.
+    pub fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
+        self.asked = records;
     }
 
     /// Numbers of the first and the last of them, as they send them.
@@ -97,8 +107,14 @@ impl Boards {
         board.missing += 1;
     }
 
-    /// Writes what was found into the tallies; `link` is that of the connection.
-    pub fn publish(&mut self, link: &mut Tally) {
+    /// Writes what was found into the tallies, and tells the boards which fragments that was; `link` is that of the connection.
+    pub fn publish(&mut self, found: &[Fragment], link: &mut Tally) {
+        if !self.asked.is_empty() {
+            for fragment in found {
+                let index = usize::from(fragment.source.0.wrapping_sub(self.first_source));
+                self.asked[index].find(fragment.trigger);
+            }
+        }
         for (index, board) in self.boards.iter_mut().enumerate() {
             let (found, missing) = (std::mem::take(&mut board.found), std::mem::take(&mut board.missing));
             if found + missing == 0 {

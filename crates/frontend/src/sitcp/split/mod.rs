@@ -17,7 +17,11 @@ mod blocks;
 mod boards;
 mod frames;
 
-use thalweg_data::{FirstRefused, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally};
+use std::sync::Arc;
+
+use thalweg_data::{
+    FirstRefused, FragmentRecord, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally,
+};
 
 use self::boards::Boards;
 use super::settings::{Profile, Settings, SettingsError};
@@ -78,23 +82,29 @@ impl Splitter {
 }
 
 impl Split for Splitter {
+    fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
+        self.state.boards.ask(records);
+    }
+
     fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         fragments.header = received.header;
+        let before = fragments.fragments.len();
         let Splitter { account, profile, state } = self;
         let left_over =
             account.pieces(received, |piece, account| state.cut(*profile, piece, fragments, account));
-        self.state.boards.publish(&mut self.account.tally);
+        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.tally);
         left_over
     }
 
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
+        let before = fragments.fragments.len();
         let Splitter { account, profile, state } = self;
         let unfinished =
             account.finish(carried, |piece, account| state.cut(*profile, piece, fragments, account));
         if let Some(reason @ LossReason::Unfinished) = unfinished {
             account.lose_fragment(reason);
         }
-        self.state.boards.publish(&mut self.account.tally);
+        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.tally);
         self.state.searching = false;
         self.state.scanned = 0;
         self.state.boards.begin_epoch();

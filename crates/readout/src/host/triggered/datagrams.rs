@@ -10,7 +10,8 @@ use std::time::Duration;
 use thalweg_frontend::trigger::Trigger;
 use thalweg_transport::{TransportError, UdpSender};
 
-use super::{BoardTotals, Hosted};
+use super::BoardTotals;
+use super::answering::Answering;
 
 /// Bytes put together before they are sent: they are still in the cache when they are.
 const ARENA_BYTES: usize = 256 << 10;
@@ -20,8 +21,7 @@ const SEND_WAIT: Duration = Duration::from_millis(1);
 /// A link of boards that send datagrams.
 pub(super) struct DatagramLink {
     sender: UdpSender,
-    boards: Vec<Box<dyn Hosted>>,
-    totals: Vec<BoardTotals>,
+    boards: Answering,
     bytes: Vec<u8>,
     ends: Vec<usize>,
     /// Datagrams of the arena that have gone.
@@ -29,14 +29,13 @@ pub(super) struct DatagramLink {
 }
 
 impl DatagramLink {
-    pub(super) fn new(to: SocketAddr, boards: Vec<Box<dyn Hosted>>) -> Result<DatagramLink, TransportError> {
+    pub(super) fn new(to: SocketAddr, boards: Answering) -> Result<DatagramLink, TransportError> {
         let any = match to.ip() {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
         Ok(DatagramLink {
             sender: UdpSender::open(SocketAddr::new(any, 0), to)?,
-            totals: vec![BoardTotals::default(); boards.len()],
             boards,
             bytes: Vec::with_capacity(ARENA_BYTES),
             ends: Vec::new(),
@@ -45,7 +44,7 @@ impl DatagramLink {
     }
 
     pub(super) fn totals(&self) -> &[BoardTotals] {
-        &self.totals
+        self.boards.totals()
     }
 
     pub(super) fn is_drained(&self) -> bool {
@@ -55,18 +54,13 @@ impl DatagramLink {
     /// All boards answer all triggers; what they say is sent as it comes. Boards without power are silent.
     pub(super) fn answer(&mut self, triggers: &[Trigger], powered: bool) -> Result<(), TransportError> {
         for trigger in triggers {
-            for (board, totals) in self.boards.iter_mut().zip(&mut self.totals) {
-                let (bytes, datagrams, doubled) = (self.bytes.len(), self.ends.len(), board.doubled());
-                board.answer(*trigger, &mut self.bytes, &mut self.ends);
-                let fresh = (self.bytes.len() - bytes) as u64;
-                let answers = 1 + board.doubled() - doubled;
-                totals.fragments += answers;
-                totals.bytes += fresh;
+            for index in 0..self.boards.count() {
+                let (bytes, datagrams) = (self.bytes.len(), self.ends.len());
+                let given = self.boards.answer(index, *trigger, &mut self.bytes, &mut self.ends);
                 if powered {
-                    totals.datagrams += (self.ends.len() - datagrams) as u64;
+                    self.boards.sends(index, given.datagrams);
                 } else {
-                    totals.discarded_fragments += answers;
-                    totals.discarded_bytes += fresh;
+                    self.boards.discard(index, given.answers, given.bytes);
                     self.bytes.truncate(bytes);
                     self.ends.truncate(datagrams);
                 }

@@ -16,6 +16,7 @@ use thalweg_data::Busy;
 use thalweg_frontend::trigger::{Supervisor, Trigger};
 use thalweg_transport::TransportError;
 
+use super::answering::Answering;
 use super::datagrams::DatagramLink;
 use super::feed::{Due, Source};
 use super::stream::StreamLink;
@@ -85,8 +86,9 @@ impl Engine {
             })
         };
         let mut links = Vec::with_capacity(settings.links.len());
-        for HostedLink { outlet, boards, .. } in settings.links {
-            let stream = |ends, boards| {
+        for HostedLink { outlet, boards, records, .. } in settings.links {
+            let boards = Answering::new(boards, records);
+            let stream = |ends, boards: Answering| {
                 let link = StreamLink::new(ends, boards, fifo_bytes, send_buffer_bytes);
                 link.map(LinkEnd::Stream).map_err(failed)
             };

@@ -14,6 +14,7 @@
 //! which is counted. A board without a client throws its answers away, which is counted, too, and holds nobody up. Boards with registers
 //! have one more thread, for all.
 
+mod answering;
 mod datagrams;
 mod engine;
 mod feed;
@@ -27,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use thalweg_data::{Busy, LossReason, Tally, Unit};
+use thalweg_data::{Busy, FragmentRecord, LossReason, Tally, Unit};
 use thalweg_frontend::trigger::Answer;
 
 use super::threads::{Failures, Threads};
@@ -88,12 +89,14 @@ pub struct HostedLink {
     pub boards: Vec<Box<dyn Hosted>>,
     /// Its register port, where there is one.
     pub registers: Option<HostedRegisters>,
+    /// What the boards write down for whoever receives from them, in their order; empty where nobody asks.
+    pub records: Vec<Arc<FragmentRecord>>,
 }
 
 impl HostedLink {
     /// A link without registers.
     pub fn new(outlet: Outlet, boards: Vec<Box<dyn Hosted>>) -> HostedLink {
-        HostedLink { outlet, boards, registers: None }
+        HostedLink { outlet, boards, registers: None, records: Vec::new() }
     }
 }
 
@@ -144,28 +147,12 @@ pub struct BoardTotals {
     pub fragments: u64,
     /// Bytes of all its answers.
     pub bytes: u64,
-    /// Datagrams of all its answers; 0 of a stream.
+    /// Datagrams of the answers that were not thrown away; 0 of a stream.
     pub datagrams: u64,
     /// Answers of which not everything was given to a socket, because there was no client or it went away.
     pub discarded_fragments: u64,
     /// Their bytes that were not.
     pub discarded_bytes: u64,
-}
-
-impl BoardTotals {
-    /// The board's account of the stage `sender`: what it answered, what went out, what was thrown away.
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
-        for (unit, all, discarded) in [
-            (Unit::Fragments, self.fragments, self.discarded_fragments),
-            (Unit::Bytes, self.bytes, self.discarded_bytes),
-        ] {
-            tally.input(unit, all);
-            tally.output(unit, all - discarded);
-            tally.lost(LossReason::Abandoned, unit, discarded);
-        }
-        tally
-    }
 }
 
 /// What all boards and their trigger have done.

@@ -75,6 +75,10 @@ impl Answer for SitcpBoard {
         self.board.answer(trigger, bytes, ends);
     }
 
+    fn answer_number(&self, trigger: Trigger) -> u64 {
+        self.board.answer_number(trigger)
+    }
+
     fn doubled(&self) -> u64 {
         self.board.doubled()
     }

@@ -11,14 +11,14 @@ use std::net::{TcpListener, TcpStream};
 
 use thalweg_frontend::trigger::Trigger;
 
-use super::{BoardTotals, Hosted};
+use super::BoardTotals;
+use super::answering::Answering;
 
 /// A link of boards that send a stream.
 pub(super) struct StreamLink {
     listener: Option<TcpListener>,
     client: Option<TcpStream>,
-    boards: Vec<Box<dyn Hosted>>,
-    totals: Vec<BoardTotals>,
+    boards: Answering,
     buffer: Vec<u8>,
     /// How much of the buffer has gone.
     gone: usize,
@@ -36,7 +36,7 @@ pub(super) struct StreamLink {
 impl StreamLink {
     pub(super) fn new(
         (listener, client): (Option<TcpListener>, Option<TcpStream>),
-        boards: Vec<Box<dyn Hosted>>,
+        boards: Answering,
         fifo_bytes: usize,
         send_buffer_bytes: usize,
     ) -> io::Result<StreamLink> {
@@ -44,7 +44,6 @@ impl StreamLink {
         let mut link = StreamLink {
             listener,
             client: None,
-            totals: vec![BoardTotals::default(); boards.len()],
             boards,
             buffer: Vec::with_capacity(fifo_bytes),
             gone: 0,
@@ -63,7 +62,7 @@ impl StreamLink {
 
     fn welcome(&mut self, client: TcpStream) -> io::Result<()> {
         self.client = Some(self.prepared(client)?);
-        self.boards.iter_mut().for_each(|board| board.connected());
+        self.boards.connected();
         Ok(())
     }
 
@@ -77,7 +76,7 @@ impl StreamLink {
     }
 
     pub(super) fn totals(&self) -> &[BoardTotals] {
-        &self.totals
+        self.boards.totals()
     }
 
     fn waiting(&self) -> usize {
@@ -105,16 +104,11 @@ impl StreamLink {
         }
         for trigger in triggers {
             let first = self.buffer.len();
-            for (index, board) in self.boards.iter_mut().enumerate() {
-                let (before, doubled) = (self.buffer.len(), board.doubled());
-                board.answer(*trigger, &mut self.buffer, &mut self.no_ends);
-                let bytes = (self.buffer.len() - before) as u64;
-                let answers = 1 + board.doubled() - doubled;
-                self.totals[index].fragments += answers;
-                self.totals[index].bytes += bytes;
-                let end = |answer: u64| (self.written + bytes * answer / answers, index as u16);
-                self.ends.extend((1..=answers).map(end));
-                self.written += bytes;
+            for index in 0..self.boards.count() {
+                let given = self.boards.answer(index, *trigger, &mut self.buffer, &mut self.no_ends);
+                let end = |answer: u64| (self.written + given.bytes * answer / given.answers, index as u16);
+                self.ends.extend((1..=given.answers).map(end));
+                self.written += given.bytes;
             }
             self.no_ends.clear();
             self.longest = self.longest.max(self.buffer.len() - first);
@@ -161,9 +155,7 @@ impl StreamLink {
             if end <= from {
                 continue;
             }
-            let totals = &mut self.totals[usize::from(board)];
-            totals.discarded_fragments += 1;
-            totals.discarded_bytes += end - from;
+            self.boards.discard(usize::from(board), 1, end - from);
             from = end;
         }
         self.buffer.clear();
@@ -172,8 +164,7 @@ impl StreamLink {
 
     /// Looks after the client: whether it is still there, and whether one wants to come. A board without power has none.
     pub(super) fn tend(&mut self, powered: bool) -> io::Result<()> {
-        let mut reset = false;
-        self.boards.iter_mut().for_each(|board| reset |= board.attend());
+        let reset = self.boards.attend();
         if let Some(client) = &mut self.client {
             let mut ignored = [0; 256];
             let closed = match client.read(&mut ignored) {

@@ -13,6 +13,8 @@ use crate::units::{files_of, gate};
 /// What builders count of each board, and recorders.
 const OF_BOARDS: &[Unit] = &[Unit::Fragments, Unit::Bytes];
 const EVENTS: &[Unit] = &[Unit::Events];
+/// What an emulated board counts.
+const FRAGMENTS: &[Unit] = &[Unit::Fragments];
 
 impl Making<'_, '_> {
     pub(super) fn events(&mut self) {
@@ -64,7 +66,13 @@ impl Making<'_, '_> {
         let received: &[Unit] = if is_stream { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
         let sender = is_emulated.then(|| {
             let place = Place { of: &entry.name, lane: Lane::Events, thread: "" };
-            self.node_at_the_end(Stage::Sender, place, counts_of(boards(), &[Unit::Fragments]))
+            // What a board does not remember any more it does not say.
+            let may = |counts: Counts| Counts { may: FRAGMENTS.to_vec(), ..counts };
+            self.node_at_the_end(
+                Stage::Sender,
+                place,
+                counts_of(boards(), FRAGMENTS).into_iter().map(may).collect(),
+            )
         });
         let thread = resolved.reader_of(source);
         let reads = Place { of: &entry.name, lane: Lane::Events, thread: &thread };
@@ -95,7 +103,8 @@ impl Making<'_, '_> {
             }
         };
         if let Some(sender) = sender {
-            self.audit(&sender, &found, &[Unit::Fragments]);
+            let over_network = (Fan::Copy, Via::Network, Subjects::Same);
+            self.edges_to(&sender, &[&found], FRAGMENTS, over_network);
         }
         if resolved.configuration.slices.is_some() {
             let slices = self.node(Stage::TimeSlice, reads, counts_of(boards(), &[Unit::Fragments]));
