@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
 
 /// Two boards of eight channels in front of the same sources.
 fn configuration(folder: &Folder, more: &str) -> String {
@@ -42,7 +42,8 @@ fn every_hit_is_cut_single_or_in_an_event_and_the_books_say_which() {
          [[cut]]\nname = \"doubles\"\non = \"event\"\nkeep = \"multiplicity >= 2 && sum_energy > 1000\"\n\
          [coincidence]\nwindow_ps = 100_000\n[clocks]\nreference = \"left\"\n",
     );
-    let summary = thalweg(&["run", &file, "--seconds", "3", "--json"]).done().json();
+    let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let summary = run.stop_behind_a_snapshot(3.0).done().json();
     assert_books_close(&summary);
     assert!(number(&summary, "snapshots") > 0, "{summary:#}");
     for source in ["left", "right"] {

@@ -12,8 +12,13 @@ use crate::retention::get;
 #[test]
 fn the_demo_records_what_it_sends_and_its_recording_verifies() {
     let folder = Folder::new();
-    let ended = thalweg(&["demo", "--seconds", "2", "--json", "--directory", &folder.at("runs")]).done();
-    let summary = ended.json();
+    let page = format!("127.0.0.1:{}", free_port());
+    let arguments = ["demo", "--seconds", "100", "--json", "--listen", &page, "--directory"];
+    let running = Running::start(&[&arguments[..], &[&folder.at("runs")]].concat());
+    wait_until("the page answers", || TcpStream::connect(&page).is_ok());
+    wait_until("books are taken", || get(&page, "/api/state")["snapshots"].as_u64() > Some(0));
+    running.signal("INT");
+    let summary = running.wait().done().json();
     assert_books_close(&summary);
     assert!(number(&summary, "hits_sent") > 1000, "{summary:#}");
     assert!(number(&summary, "snapshots") >= 1, "books were taken while it ran: {summary:#}");

@@ -210,6 +210,16 @@ impl Running {
         assert!(status.is_ok_and(|status| status.success()), "the process is there");
     }
 
+    /// Stops a run that was started with `--states` once its books were taken while it went on, and no sooner than after so many seconds of it.
+    pub fn stop_behind_a_snapshot(self, seconds: f64) -> Ended {
+        self.wait_for_state("books that were taken while it ran", |state| {
+            let elapsed = state["elapsed_seconds"].as_f64();
+            state["snapshots"].as_u64() > Some(0) && elapsed.is_some_and(|elapsed| elapsed >= seconds)
+        });
+        self.signal("INT");
+        self.wait()
+    }
+
     /// Waits for a live state of which `wanted` holds, of a run that was started with `--states`.
     #[track_caller]
     pub fn wait_for_state(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {

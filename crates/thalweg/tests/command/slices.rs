@@ -93,7 +93,8 @@ fn every_hit_of_two_boards_is_in_the_slice_of_its_time() {
         r#"["hits", "events", "fragments"]"#,
         "silence_ms = 20_000\n[build]\nage_ms = 60_000",
     );
-    let summary = thalweg(&["run", &file, "--seconds", "3", "--json"]).done().json();
+    let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let summary = run.stop_behind_a_snapshot(3.0).done().json();
     assert_books_close(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
     assert!(number(&summary, "snapshots") > 0, "the books closed on the way, too: {summary:#}");
