@@ -1,0 +1,232 @@
+//! Sockets under a client: packets out and in, and the wait between.
+//!
+//! ```text
+//!  Link ─ Datagrams: one packet each
+//!       └ Stream: behind a length, or in chunks of a hub; what is not whole waits
+//! ```
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::uri::{Transport, Uri};
+use crate::wire::{HubCode, HubReplies, HubRequest, LENGTH_BYTES, Target, WireError, frame_bytes};
+
+/// Longest datagram.
+const MOST_DATAGRAM_BYTES: usize = 65_536;
+/// Bytes that a stream's reply may have beyond the packet's own: lengths and headers of a hub.
+const AROUND_BYTES: usize = 64;
+/// Bytes asked for in one read of a stream.
+const READ_BYTES: usize = 64 << 10;
+
+/// What a link gives.
+pub(super) enum Came<'l> {
+    /// A packet.
+    Packet(&'l [u8]),
+    /// The hub has none, and says why.
+    Refused(HubCode),
+    /// What cannot be.
+    Broken(WireError),
+    /// Nothing within the time.
+    Nothing,
+}
+
+/// The way to a target.
+pub(super) enum Link {
+    Datagrams { socket: UdpSocket, buffer: Vec<u8> },
+    Stream(Stream),
+}
+
+/// A TCP connection.
+pub(super) struct Stream {
+    socket: TcpStream,
+    /// Of a hub, which target.
+    target: Option<Target>,
+    most_bytes: usize,
+    received: Vec<u8>,
+    /// How much of it was given away.
+    taken: usize,
+    outgoing: Vec<u8>,
+    /// How much of that has gone.
+    gone: usize,
+}
+
+impl Link {
+    pub(super) fn open(uri: &Uri) -> io::Result<Link> {
+        let target = match uri.transport {
+            Transport::Udp => {
+                let any = SocketAddr::from(([0, 0, 0, 0], 0));
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(uri.place)?;
+                socket.set_nonblocking(true)?;
+                return Ok(Link::Datagrams { socket, buffer: vec![0; MOST_DATAGRAM_BYTES] });
+            }
+            Transport::Tcp => None,
+            Transport::Hub(target) => Some(target),
+        };
+        let socket = TcpStream::connect_timeout(&uri.place, uri.timeout)?;
+        socket.set_nodelay(true)?;
+        socket.set_nonblocking(true)?;
+        let most_bytes = uri.limits.reply_bytes + AROUND_BYTES;
+        let (received, outgoing) = (Vec::new(), Vec::new());
+        Ok(Link::Stream(Stream { socket, target, most_bytes, received, taken: 0, outgoing, gone: 0 }))
+    }
+
+    /// Sends a packet, or keeps it until there is room.
+    pub(super) fn send(&mut self, packet: &[u8]) -> io::Result<()> {
+        match self {
+            Link::Datagrams { socket, .. } => match socket.send(packet) {
+                // No room, or what an earlier one met: it is lost, as any datagram may be.
+                Err(cause) if is_passing(&cause) => Ok(()),
+                other => other.map(drop),
+            },
+            Link::Stream(stream) => stream.send(packet),
+        }
+    }
+
+    /// What comes next, waited for until `until`; `spins` looks for it all the time.
+    pub(super) fn receive(&mut self, until: Option<Instant>, spins: bool) -> io::Result<Came<'_>> {
+        match self {
+            Link::Datagrams { socket, buffer } => loop {
+                match socket.recv(buffer) {
+                    Ok(count) => return Ok(Came::Packet(&buffer[..count])),
+                    Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                        if !wait(socket, PollFlags::IN, until, spins)? {
+                            return Ok(Came::Nothing);
+                        }
+                    }
+                    // The port is closed now; it may be open by the time of the next try.
+                    Err(cause) if is_passing(&cause) => {}
+                    Err(cause) => return Err(cause),
+                }
+            },
+            Link::Stream(stream) => stream.receive(until, spins),
+        }
+    }
+}
+
+/// Of datagrams: what passes by itself.
+fn is_passing(cause: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    matches!(cause.kind(), WouldBlock | Interrupted | ConnectionRefused) || cause.raw_os_error() == Some(105)
+}
+
+/// Waits until the socket can be used; whether it can.
+fn wait(
+    socket: &impl std::os::fd::AsFd,
+    flags: PollFlags,
+    until: Option<Instant>,
+    spins: bool,
+) -> io::Result<bool> {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    if left == Some(Duration::ZERO) {
+        return Ok(false);
+    }
+    if spins {
+        std::hint::spin_loop();
+        return Ok(true);
+    }
+    let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+    let mut waiting = [PollFd::new(socket, flags)];
+    match poll(&mut waiting, timeout.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Stream {
+    fn send(&mut self, packet: &[u8]) -> io::Result<()> {
+        match self.target {
+            None => {
+                self.outgoing.extend((packet.len() as u32).to_be_bytes());
+                self.outgoing.extend(packet);
+            }
+            Some(target) => HubRequest::append(target, &[packet], &mut self.outgoing)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?,
+        }
+        self.flush().map(drop)
+    }
+
+    /// Writes what the socket takes; whether that is everything.
+    fn flush(&mut self) -> io::Result<bool> {
+        while self.gone < self.outgoing.len() {
+            match self.socket.write(&self.outgoing[self.gone..]) {
+                Ok(count) => self.gone += count,
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(cause),
+            }
+        }
+        self.outgoing.clear();
+        self.gone = 0;
+        Ok(true)
+    }
+
+    /// The next whole frame in what was received: where it begins and ends.
+    fn frame(&self) -> Result<Option<std::ops::Range<usize>>, WireError> {
+        let Some(length) = self.received[self.taken..].first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let start = self.taken + LENGTH_BYTES;
+        let end = start + frame_bytes(*length, self.most_bytes)?;
+        Ok((end <= self.received.len()).then_some(start..end))
+    }
+
+    fn receive(&mut self, until: Option<Instant>, spins: bool) -> io::Result<Came<'_>> {
+        loop {
+            match self.frame() {
+                Err(error) => return Ok(Came::Broken(error)),
+                Ok(Some(frame)) => {
+                    self.taken = frame.end;
+                    return Ok(self.packet_of(frame));
+                }
+                Ok(None) => {}
+            }
+            let flushed = self.flush()?;
+            if !self.read()? {
+                let out = if flushed { PollFlags::empty() } else { PollFlags::OUT };
+                if !wait(&self.socket, PollFlags::IN | out, until, spins)? {
+                    return Ok(Came::Nothing);
+                }
+            }
+        }
+    }
+
+    fn packet_of(&self, frame: std::ops::Range<usize>) -> Came<'_> {
+        let frame = &self.received[frame];
+        let Some(target) = self.target else { return Came::Packet(frame) };
+        // One packet was in each chunk, and so is one reply.
+        match HubReplies::of(frame).next() {
+            Some(Ok(reply)) if reply.target != target => {
+                let reason = "its reply is of another target";
+                Came::Broken(WireError::Chunk { bytes: frame.len(), reason })
+            }
+            Some(Ok(reply)) if reply.code == HubCode::Fine => Came::Packet(reply.packet),
+            Some(Ok(reply)) => Came::Refused(reply.code),
+            Some(Err(error)) => Came::Broken(error),
+            None => Came::Broken(WireError::Chunk { bytes: 0, reason: "it has no reply" }),
+        }
+    }
+
+    /// Reads what there is; whether there was something.
+    fn read(&mut self) -> io::Result<bool> {
+        if self.taken > 0 {
+            self.received.drain(..self.taken);
+            self.taken = 0;
+        }
+        let start = self.received.len();
+        self.received.resize(start + READ_BYTES, 0);
+        let result = self.socket.read(&mut self.received[start..]);
+        self.received.truncate(start + result.as_ref().map_or(0, |count| *count));
+        match result {
+            Ok(0) => {
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side has closed the connection"))
+            }
+            Ok(_) => Ok(true),
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(cause) => Err(cause),
+        }
+    }
+}

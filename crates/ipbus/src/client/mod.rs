@@ -1,0 +1,24 @@
+//! A client: what is to be done is queued, and done when that is asked for.
+//!
+//! ```text
+//!  Queue: read, write, change … ─► jobs ─ dispatch ─► Exchange ⇄ packets ─► values, outcomes
+//!                                                        ▲
+//!                                    Session: numbers, buffers, round trip, from one dispatch to the next
+//! ```
+
+mod exchange;
+mod failure;
+mod job;
+mod link;
+mod packing;
+mod queue;
+mod round_trip;
+mod session;
+#[cfg(test)]
+mod simulation;
+
+pub use failure::Failure;
+pub use job::Outcome;
+pub use packing::PacketLimits;
+pub use queue::{Client, DispatchError, Done, OpenError, Queue, Value};
+pub use session::ClientCounts;

@@ -1,0 +1,303 @@
+//! Clients and a device with a network between them that loses, doubles, delays and reorders, on one seed and a clock of its own.
+//!
+//! ```text
+//!  Exchange ─► Network: fates of datagrams by the seed ─► Device ─► Network ─► Exchange        a heap of arrivals, no thread
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::exchange::Exchange;
+use super::failure::Failure;
+use super::job::{Job, Landing, Outcome, Written};
+use super::packing::PacketLimits;
+use super::session::{Numbering, Session};
+use crate::device::{Behaviour, Buffers, BusFault, Device, Registers};
+use crate::wire::{Info, Operation};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const TRAVEL: Duration = Duration::from_micros(100);
+
+/// What happens to datagrams, in thousandths.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    lost: u32,
+    doubled: u32,
+    delayed: u32,
+}
+
+/// Steps of Knuth's MMIX generator: good enough for fates.
+struct Chance(u64);
+
+impl Chance {
+    fn thousandths(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % 1000) as u32
+    }
+}
+
+/// Who gets a datagram: the device, or one of the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum To {
+    Device(usize),
+    Client(usize),
+}
+
+/// A datagram on its way: when it arrives, a number that breaks ties, to whom.
+type Travelling = (Instant, u64, To, Vec<u8>);
+
+struct World {
+    device: Device<Registers>,
+    /// The device answers nothing.
+    is_dead: bool,
+    faults: Faults,
+    chance: Chance,
+    now: Instant,
+    number: u64,
+    travelling: BinaryHeap<Reverse<Travelling>>,
+}
+
+impl World {
+    fn new(seed: u64, faults: Faults) -> World {
+        let mut registers = Registers::new();
+        registers.behave(0x900, 0x900, Behaviour::Refusing(BusFault::Error));
+        World {
+            device: Device::new(registers, Buffers { count: 4, bytes: 400 }),
+            is_dead: false,
+            faults,
+            chance: Chance(seed),
+            now: Instant::now(),
+            number: 0,
+            travelling: BinaryHeap::new(),
+        }
+    }
+
+    fn send(&mut self, to: To, bytes: &[u8]) {
+        let copies = match self.chance.thousandths() {
+            fate if fate < self.faults.lost => 0,
+            fate if fate < self.faults.lost + self.faults.doubled => 2,
+            _ => 1,
+        };
+        for _ in 0..copies {
+            let delayed = self.chance.thousandths() < self.faults.delayed;
+            let travel = if delayed { TRAVEL * self.chance.thousandths() } else { TRAVEL };
+            self.number += 1;
+            self.travelling.push(Reverse((self.now + travel, self.number, to, bytes.to_vec())));
+        }
+    }
+
+    /// Lets datagrams travel and time pass until every dispatch has ended.
+    fn run(&mut self, exchanges: &mut [Exchange<'_, '_>]) {
+        let mut reply = Vec::new();
+        while exchanges.iter().any(|exchange| !exchange.is_done()) {
+            for (place, exchange) in exchanges.iter_mut().enumerate() {
+                while let Some(bytes) = exchange.transmit(self.now) {
+                    let bytes = bytes.to_vec();
+                    self.send(To::Device(place), &bytes);
+                }
+            }
+            let due =
+                exchanges.iter().filter(|exchange| !exchange.is_done()).filter_map(Exchange::deadline).min();
+            let arrival = self.travelling.peek().map(|Reverse((at, ..))| *at);
+            match (arrival, due) {
+                (Some(at), due) if due.is_none_or(|due| at <= due) => {
+                    let Some(Reverse((at, _, to, bytes))) = self.travelling.pop() else { return };
+                    self.now = self.now.max(at);
+                    match to {
+                        To::Device(_) if self.is_dead => {}
+                        To::Device(from) => {
+                            if self.device.answer(&bytes, &mut reply) {
+                                self.send(To::Client(from), &reply);
+                            }
+                        }
+                        To::Client(place) => exchanges[place].receive(&bytes, self.now),
+                    }
+                }
+                (_, Some(due)) => {
+                    self.now = self.now.max(due);
+                    exchanges.iter_mut().for_each(|exchange| exchange.expire(self.now));
+                }
+                (_, None) => panic!("nothing travels and nobody waits"),
+            }
+        }
+    }
+
+    fn dispatch(&mut self, session: &mut Session, jobs: &mut [Job<'_>]) -> Result<(), Failure> {
+        let mut exchanges = [Exchange::new(session, jobs)];
+        self.run(&mut exchanges);
+        let [exchange] = exchanges;
+        exchange.end()
+    }
+}
+
+fn session(numbering: Numbering) -> Session {
+    Session::new(numbering, PacketLimits::both(1400), TIMEOUT, 100)
+}
+
+fn adds(count: usize) -> Vec<Job<'static>> {
+    (0..count).map(|_| Job::writing(Operation::Add, 0x10, Written::Word(1))).collect()
+}
+
+fn outcomes(jobs: &[Job<'_>], wanted: Outcome) -> u32 {
+    jobs.iter().filter(|job| job.outcome == wanted).count() as u32
+}
+
+#[test]
+fn blocks_come_back_as_they_were_written() {
+    let mut world = World::new(1, Faults::default());
+    let mut session = session(Numbering::Numbered);
+    let written: Vec<u32> = (0..5000).map(|word| word * 3).collect();
+    world
+        .dispatch(&mut session, &mut [Job::writing(Operation::Write, 0x1000, Written::Block(&written))])
+        .expect("it is done");
+    let mut read = vec![0; 5000];
+    let mut jobs = [
+        Job::reading(Operation::Read, 0x1000, Landing::Block(&mut read)),
+        Job::writing(Operation::ChangeBits, 0x1001, Written::Bits(0xF0, 0x0F)),
+        Job::reading(Operation::Read, 0x1001, Landing::Word(0)),
+    ];
+    world.dispatch(&mut session, &mut jobs).expect("it is done");
+    assert_eq!((jobs[1].word(), jobs[2].word()), (Some(3), Some(0x0F)));
+    assert_eq!(read, written);
+    let counts = session.counts;
+    assert_eq!((counts.statuses, counts.requests_repeated + counts.replies_repeated), (1, 0), "{counts:?}");
+    assert_eq!(session.limits.request_bytes, 400, "those of the device");
+}
+
+#[test]
+fn what_the_bus_refuses_is_told_with_its_place_and_what_was_done() {
+    let mut world = World::new(1, Faults::default());
+    let mut session = session(Numbering::Numbered);
+    let block = [1, 2, 3, 4];
+    let mut jobs = [
+        Job::writing(Operation::Add, 0x10, Written::Word(5)),
+        Job::writing(Operation::Write, 0x8FE, Written::Block(&block)),
+        Job::writing(Operation::Add, 0x10, Written::Word(7)),
+    ];
+    let failure = world.dispatch(&mut session, &mut jobs).expect_err("refused");
+    let expected = Failure::Refused {
+        job: 1,
+        operation: Operation::Write,
+        address: 0x8FE,
+        words: 4,
+        done: 2,
+        info: Info::ErrorOnWrite,
+    };
+    assert_eq!(failure, expected);
+    let found = jobs.each_ref().map(|job| job.outcome);
+    assert_eq!(
+        found,
+        [Outcome::Done, Outcome::Failed { words: 2, info: Info::ErrorOnWrite }, Outcome::NotDone]
+    );
+    assert_eq!(world.device.bus_mut().memory(0x10), 5);
+    let mut again = adds(1);
+    world.dispatch(&mut session, &mut again).expect("the target is none the worse");
+}
+
+#[test]
+fn a_dead_target_is_given_up_and_what_may_have_happened_is_told() {
+    let mut world = World::new(1, Faults::default());
+    let mut session = session(Numbering::Numbered);
+    world.is_dead = true;
+    let mut jobs = adds(1);
+    assert_eq!(world.dispatch(&mut session, &mut jobs), Err(Failure::NoAnswer(TIMEOUT)));
+    assert_eq!(jobs[0].outcome, Outcome::NotDone, "it was never sent");
+    world.is_dead = false;
+    world.dispatch(&mut session, &mut adds(3)).expect("it is there");
+    world.is_dead = true;
+    let mut jobs = adds(200);
+    jobs.push(Job::reading(Operation::Read, 0, Landing::Word(0)));
+    assert_eq!(world.dispatch(&mut session, &mut jobs), Err(Failure::NoAnswer(TIMEOUT)));
+    assert_eq!(outcomes(&jobs, Outcome::MayHaveHappened), 4 * 33, "four packets were on their way");
+    assert_eq!(jobs[200].outcome, Outcome::NotDone);
+    world.is_dead = false;
+    world.dispatch(&mut session, &mut adds(1)).expect("it is there again");
+    assert_eq!(world.device.bus_mut().memory(0x10), 4);
+}
+
+#[test]
+fn a_target_that_was_reset_is_told_of_and_used_on() {
+    let mut world = World::new(1, Faults::default());
+    let mut session = session(Numbering::Numbered);
+    world.dispatch(&mut session, &mut adds(300)).expect("it is there");
+    world.device.reboot();
+    let mut jobs = adds(3);
+    let failure = world.dispatch(&mut session, &mut jobs).expect_err("it expects packet 1");
+    assert!(matches!(failure, Failure::Restarted { .. }), "{failure}");
+    world.dispatch(&mut session, &mut adds(1)).expect("it is asked anew");
+    assert_eq!(world.device.bus_mut().memory(0x10), 301);
+}
+
+#[test]
+fn two_clients_that_number_packets_of_one_target_are_told_of_each_other() {
+    let mut found = 0;
+    for seed in 0..50 {
+        let mut world = World::new(seed, Faults::default());
+        let mut sessions = [session(Numbering::Numbered), session(Numbering::Numbered)];
+        sessions[1].transaction = 2000;
+        let mut jobs = [adds(100), adds(100 + seed as usize)];
+        let mut exchanges: Vec<_> = (sessions.iter_mut().zip(&mut jobs))
+            .map(|(session, jobs)| Exchange::new(session, jobs))
+            .collect();
+        world.run(&mut exchanges);
+        for exchange in exchanges {
+            match exchange.end() {
+                Err(Failure::Conflict { .. }) => found += 1,
+                Err(other) => panic!("{other}"),
+                Ok(()) => {}
+            }
+        }
+        let all = || jobs.iter().flatten();
+        let done = all().filter(|job| job.outcome == Outcome::Done).count() as u32;
+        let maybe = all().filter(|job| job.outcome == Outcome::MayHaveHappened).count() as u32;
+        let there = world.device.bus_mut().memory(0x10);
+        assert!((done..=done + maybe).contains(&there), "{done} done, {maybe} perhaps, {there} there");
+    }
+    assert!(found >= 50, "{found}");
+}
+
+#[test]
+fn without_numbers_what_is_read_is_asked_again_and_what_changes_is_not() {
+    let mut world = World::new(3, Faults { lost: 300, ..Faults::default() });
+    let mut session = Session::new(Numbering::Unnumbered, PacketLimits::both(400), TIMEOUT, 100);
+    let mut read = vec![1; 3000];
+    world
+        .dispatch(&mut session, &mut [Job::reading(Operation::Read, 0x1000, Landing::Block(&mut read))])
+        .expect("it comes in the end");
+    assert!(session.counts.requests_repeated > 5, "{:?}", session.counts);
+    assert_eq!(read, [0; 3000]);
+    let mut jobs = adds(2000);
+    assert_eq!(world.dispatch(&mut session, &mut jobs), Err(Failure::NoAnswer(TIMEOUT)));
+    let (done, maybe) = (outcomes(&jobs, Outcome::Done), outcomes(&jobs, Outcome::MayHaveHappened));
+    let there = world.device.bus_mut().memory(0x10);
+    assert!(
+        maybe > 0 && (done..=done + maybe).contains(&there),
+        "{done} done, {maybe} perhaps, {there} there"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the network does, each change is done once, and each word that is read is the one that was there.
+    #[test]
+    fn every_change_is_done_once(seed: u64, lost in 0..200u32, doubled in 0..100u32, delayed in 0..200u32, count in 1..600usize) {
+        let mut world = World::new(seed, Faults { lost, doubled, delayed });
+        let mut session = session(Numbering::Numbered);
+        let mut expected = 0;
+        for _ in 0..3 {
+            let mut jobs = adds(count);
+            jobs.push(Job::reading(Operation::Read, 0x10, Landing::Word(0)));
+            prop_assert_eq!(world.dispatch(&mut session, &mut jobs), Ok(()));
+            for job in &jobs[..count] {
+                prop_assert_eq!(job.word(), Some(expected), "the word as it was");
+                expected += 1;
+            }
+            prop_assert_eq!(jobs[count].word(), Some(expected));
+        }
+        prop_assert_eq!(world.device.bus_mut().memory(0x10), expected);
+    }
+}

@@ -1,0 +1,329 @@
+//! A device as firmware is: packets in, replies out, without a socket or a clock.
+//!
+//! ```text
+//!  datagram ─► Device ─► numbered? in its turn? ─► transactions on the Bus ─► reply, kept for a resend
+//!                 │ status ─► what it has and expects
+//!                 └ resend ─► the reply that is kept, if it still is
+//!  registers ─► Registers: memory, and addresses that behave: counter, FIFO, self-clearing, read-only, refusing
+//! ```
+//! A numbered packet that is not the one expected gets no answer, nor does anything that cannot be: so a client that sends a request again never
+//! has it done twice.
+
+mod registers;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+pub use registers::{Behaviour, Registers};
+pub use server::{DeviceServer, ServeError};
+
+use crate::wire::{
+    Control, Header, Info, Operation, Packet, ReplyPacket, Request, Requests, Status, WORD_BYTES, WireError,
+};
+
+/// A bus access that was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusFault {
+    /// It was refused.
+    Error,
+    /// Nothing answered.
+    Timeout,
+}
+
+/// What a device does its transactions on.
+pub trait Bus {
+    /// A word.
+    ///
+    /// # Errors
+    /// When the bus does not give it.
+    fn read(&mut self, address: u32) -> Result<u32, BusFault>;
+
+    /// Takes a word.
+    ///
+    /// # Errors
+    /// When the bus does not take it.
+    fn write(&mut self, address: u32, word: u32) -> Result<(), BusFault>;
+
+    /// A word of the device's own address space; a device without one refuses.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn read_configuration(&mut self, address: u32) -> Result<u32, BusFault> {
+        let _ = address;
+        Err(BusFault::Error)
+    }
+
+    /// Takes a word of that.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn write_configuration(&mut self, address: u32, word: u32) -> Result<(), BusFault> {
+        let _ = (address, word);
+        Err(BusFault::Error)
+    }
+}
+
+/// What a device has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Replies that it keeps, and packets that it takes before it has answered.
+    pub count: u32,
+    /// Bytes of each: the longest packet, request and reply.
+    pub bytes: u32,
+}
+
+impl Default for Buffers {
+    /// Those of the reference firmware.
+    fn default() -> Buffers {
+        Buffers { count: 4, bytes: 2040 }
+    }
+}
+
+/// What a device has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Control packets that were done.
+    pub done: u64,
+    /// Control packets out of their turn, which got no answer.
+    pub out_of_turn: u64,
+    /// Status packets that were answered.
+    pub statuses: u64,
+    /// Replies that were sent once more.
+    pub resent: u64,
+    /// Replies that were asked for once more and are not kept.
+    pub forgotten: u64,
+    /// Datagrams that are no packets, or too long.
+    pub refused: u64,
+}
+
+/// Low nibbles of the event bytes in a status packet.
+mod event {
+    pub const RESET: u8 = 1;
+    pub const CONTROL: u8 = 2;
+    pub const STATUS: u8 = 3;
+    pub const RESEND: u8 = 4;
+    pub const BAD: u8 = 5;
+}
+
+/// An emulated device.
+#[derive(Clone, Debug)]
+pub struct Device<B> {
+    bus: B,
+    buffers: Buffers,
+    next_id: u16,
+    /// The latest replies to numbered packets, the oldest first.
+    kept: VecDeque<(u16, Vec<u8>)>,
+    history: [u8; 16],
+    received: [u32; 4],
+    sent: [u32; 4],
+    counts: DeviceCounts,
+}
+
+/// Puts an entry behind the others, and the oldest away.
+fn shift<T: Copy, const N: usize>(entries: &mut [T; N], latest: T) {
+    entries.rotate_left(1);
+    entries[N - 1] = latest;
+}
+
+impl<B: Bus> Device<B> {
+    /// A device that was just switched on.
+    pub fn new(bus: B, buffers: Buffers) -> Device<B> {
+        let mut device = Device {
+            bus,
+            buffers,
+            next_id: 1,
+            kept: VecDeque::new(),
+            history: [0; 16],
+            received: [0; 4],
+            sent: [0; 4],
+            counts: DeviceCounts::default(),
+        };
+        device.reboot();
+        device
+    }
+
+    /// Begins anew: replies, sequence and history are forgotten. The bus is another matter.
+    pub fn reboot(&mut self) {
+        self.next_id = 1;
+        self.kept.clear();
+        (self.history, self.received, self.sent) = ([0; 16], [0; 4], [0; 4]);
+        shift(&mut self.history, event::RESET);
+    }
+
+    /// What it does its transactions on.
+    pub fn bus_mut(&mut self) -> &mut B {
+        &mut self.bus
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> DeviceCounts {
+        self.counts
+    }
+
+    /// Does what a packet asks, and puts the answer in the place of what is in `reply`. Returns whether there is one.
+    pub fn answer(&mut self, bytes: &[u8], reply: &mut Vec<u8>) -> bool {
+        reply.clear();
+        let packet = match bytes.len() <= self.buffers.bytes as usize {
+            true => Packet::check(bytes),
+            false => Err(WireError::Length {
+                found: bytes.len(),
+                least: WORD_BYTES,
+                most: self.buffers.bytes as usize,
+            }),
+        };
+        match packet {
+            Ok(Packet::Control(control)) => self.control(control, reply),
+            Ok(Packet::Status(_)) => {
+                shift(&mut self.history, event::STATUS);
+                self.counts.statuses += 1;
+                reply.extend(self.status().bytes());
+            }
+            Ok(Packet::Resend(id)) => {
+                shift(&mut self.history, event::RESEND);
+                self.resend(id, reply);
+            }
+            Err(_) => {
+                shift(&mut self.history, event::BAD);
+                self.counts.refused += 1;
+            }
+        }
+        !reply.is_empty()
+    }
+
+    /// What it says of itself.
+    pub fn status(&self) -> Status {
+        Status {
+            buffer_bytes: self.buffers.bytes,
+            buffers: self.buffers.count,
+            next_id: self.next_id,
+            history: self.history,
+            received: self.received,
+            sent: self.sent,
+        }
+    }
+
+    fn resend(&mut self, id: u16, reply: &mut Vec<u8>) {
+        match self.kept.iter().find(|(kept, _)| *kept == id) {
+            Some((_, kept)) => {
+                reply.extend(kept);
+                self.counts.resent += 1;
+            }
+            None => self.counts.forgotten += 1,
+        }
+    }
+
+    fn control(&mut self, control: Control<'_>, reply: &mut Vec<u8>) {
+        shift(&mut self.history, event::CONTROL);
+        let header = Header::control(control.id).word();
+        shift(&mut self.received, header);
+        if control.id != 0 && control.id != self.next_id {
+            self.counts.out_of_turn += 1;
+            return;
+        }
+        self.counts.done += 1;
+        let most = self.buffers.bytes as usize;
+        let mut packet = ReplyPacket::begin(control.id, control.body.order(), reply);
+        for request in Requests::of(control) {
+            if !transact(&mut self.bus, request, most, &mut packet) {
+                break;
+            }
+        }
+        shift(&mut self.sent, header);
+        if control.id != 0 {
+            self.next_id = Header::id_behind(control.id);
+            if self.kept.len() == self.buffers.count.max(1) as usize {
+                self.kept.pop_front();
+            }
+            self.kept.push_back((control.id, reply.clone()));
+        }
+    }
+}
+
+/// Does one transaction; whether those behind it are to be done.
+fn transact(
+    bus: &mut impl Bus,
+    request: Result<Request<'_>, WireError>,
+    most_bytes: usize,
+    packet: &mut ReplyPacket<'_>,
+) -> bool {
+    let request = match request {
+        Ok(request) => request,
+        Err(WireError::Transaction { header, .. } | WireError::Cut { header, .. }) => {
+            // Its own header, with what is wrong in place of the request's mark.
+            let place = packet.open();
+            packet.end_as(place, header & !0xF | u32::from(Info::BadHeader.code()));
+            return false;
+        }
+        Err(_) => return false,
+    };
+    let room = (most_bytes / WORD_BYTES).saturating_sub(packet.byte_count() / WORD_BYTES);
+    if room < 1 + request.operation.reply_words(request.words.into()) {
+        return false;
+    }
+    let place = packet.open();
+    let (done, info) = execute(bus, &request, packet);
+    packet.end(place, request.replied(done, info));
+    info == Info::Success
+}
+
+/// Does one request word by word; how many were done, and how it ended.
+fn execute(bus: &mut impl Bus, request: &Request<'_>, packet: &mut ReplyPacket<'_>) -> (u8, Info) {
+    let moves = matches!(request.operation, Operation::Read | Operation::Write);
+    let address =
+        |index: u8| if moves { request.address.wrapping_add(index.into()) } else { request.address };
+    let data = |index: u8| request.data.get(index.into()).unwrap_or_default();
+    for index in 0..request.words {
+        let address = address(index);
+        let done = match request.operation {
+            Operation::Read | Operation::ReadFifo => bus.read(address).map(|word| packet.word(word)),
+            Operation::ReadConfiguration => bus.read_configuration(address).map(|word| packet.word(word)),
+            Operation::Write | Operation::WriteFifo => bus.write(address, data(index)),
+            Operation::WriteConfiguration => bus.write_configuration(address, data(index)),
+            Operation::ChangeBits => change(bus, address, packet, |old| old & data(0) | data(1)),
+            Operation::Add => change(bus, address, packet, |old| old.wrapping_add(data(0))),
+        };
+        if let Err(fault) = done {
+            return (index, info_of(fault, request.operation));
+        }
+    }
+    (request.words, Info::Success)
+}
+
+fn change(
+    bus: &mut impl Bus,
+    address: u32,
+    packet: &mut ReplyPacket<'_>,
+    new: impl Fn(u32) -> u32,
+) -> Result<(), BusFault> {
+    let old = bus.read(address)?;
+    bus.write(address, new(old))?;
+    packet.word(old);
+    Ok(())
+}
+
+fn info_of(fault: BusFault, operation: Operation) -> Info {
+    let reads = operation.reply_words(1) > 0;
+    match (fault, reads) {
+        (BusFault::Error, true) => Info::ErrorOnRead,
+        (BusFault::Error, false) => Info::ErrorOnWrite,
+        (BusFault::Timeout, true) => Info::TimeoutOnRead,
+        (BusFault::Timeout, false) => Info::TimeoutOnWrite,
+    }
+}
+
+/// Answers arbitrary bytes, and holds the answer against what an answer can be: for fuzzing.
+///
+/// # Panics
+/// When the device does, answers more than its buffers hold, or with what is no packet.
+pub fn check(bytes: &[u8]) {
+    let buffers = Buffers { count: 2, bytes: 512 };
+    let (mut device, mut reply) = (Device::new(Registers::new(), buffers), Vec::new());
+    for _ in 0..2 {
+        if device.answer(bytes, &mut reply) {
+            assert!(reply.len() <= buffers.bytes as usize, "{} bytes", reply.len());
+            assert!(Packet::check(&reply).is_ok(), "an answer is a packet");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A device on the network: a UDP socket, a TCP port, or both, in front of one bus.
+//!
+//! ```text
+//!  datagrams ──────────────┐
+//!  connections, a thread ──┴─► Device, one packet at a time ─► back to whoever asked
+//! ```
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{Bus, Device};
+use crate::wire::{LENGTH_BYTES, frame_bytes};
+
+/// Longest datagram.
+const MOST_DATAGRAM_BYTES: usize = 65_536;
+/// Connections at the same time; more are closed at once.
+const MOST_CONNECTIONS: usize = 64;
+/// How soon an end is seen.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A device that cannot be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {cause}; choose another port, or end who has it")]
+pub struct ServeError {
+    /// Where.
+    pub place: SocketAddr,
+    /// What the system says.
+    pub cause: io::Error,
+}
+
+/// A device that is being served. Dropping it ends it.
+#[derive(Debug)]
+pub struct DeviceServer<B> {
+    device: Arc<Mutex<Device<B>>>,
+    ending: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    udp: Option<SocketAddr>,
+    tcp: Option<SocketAddr>,
+}
+
+fn lock<B>(device: &Mutex<Device<B>>) -> MutexGuard<'_, Device<B>> {
+    // A packet is done whole or the thread is gone: what is there is in order.
+    device.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<B: Bus + Send + 'static> DeviceServer<B> {
+    /// Serves a device at a UDP address, a TCP address, or both; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// When an address cannot be had.
+    pub fn new(
+        device: Device<B>,
+        udp: Option<SocketAddr>,
+        tcp: Option<SocketAddr>,
+    ) -> Result<DeviceServer<B>, ServeError> {
+        let mut server = DeviceServer {
+            device: Arc::new(Mutex::new(device)),
+            ending: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+            udp: None,
+            tcp: None,
+        };
+        if let Some(place) = udp {
+            let failed = |cause| ServeError { place, cause };
+            let socket = UdpSocket::bind(place).map_err(failed)?;
+            socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
+            server.udp = Some(socket.local_addr().map_err(failed)?);
+            let (device, ending) = (server.device.clone(), server.ending.clone());
+            server.spawn("ipbus device", move || datagrams(&socket, &device, &ending)).map_err(failed)?;
+        }
+        if let Some(place) = tcp {
+            let failed = |cause| ServeError { place, cause };
+            let listener = TcpListener::bind(place).map_err(failed)?;
+            server.tcp = Some(listener.local_addr().map_err(failed)?);
+            listener.set_nonblocking(true).map_err(failed)?;
+            let (device, ending) = (server.device.clone(), server.ending.clone());
+            server
+                .spawn("ipbus listener", move || connections(&listener, &device, &ending))
+                .map_err(failed)?;
+        }
+        Ok(server)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name.to_owned()).spawn(work)?);
+        Ok(())
+    }
+
+    /// Where its datagrams go.
+    pub fn udp_address(&self) -> Option<SocketAddr> {
+        self.udp
+    }
+
+    /// Where it listens.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.tcp
+    }
+
+    /// The device between two packets.
+    pub fn device(&self) -> MutexGuard<'_, Device<B>> {
+        lock(&self.device)
+    }
+}
+
+impl<B> Drop for DeviceServer<B> {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Release);
+        // A thread that has panicked has said so.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn datagrams<B: Bus>(socket: &UdpSocket, device: &Mutex<Device<B>>, ending: &AtomicBool) {
+    let (mut buffer, mut reply) = (vec![0; MOST_DATAGRAM_BYTES], Vec::new());
+    while !ending.load(Ordering::Acquire) {
+        // What an earlier answer has met, a closed port for one, is no reason to end.
+        let Ok((count, from)) = socket.recv_from(&mut buffer) else { continue };
+        if lock(device).answer(&buffer[..count], &mut reply) {
+            // Lost, as any datagram may be.
+            let _ = socket.send_to(&reply, from);
+        }
+    }
+}
+
+fn connections<B: Bus + Send + 'static>(
+    listener: &TcpListener,
+    device: &Arc<Mutex<Device<B>>>,
+    ending: &Arc<AtomicBool>,
+) {
+    let open = Arc::new(AtomicUsize::new(0));
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !ending.load(Ordering::Acquire) {
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::sleep(LOOK / 10);
+            continue;
+        };
+        threads.retain(|thread| !thread.is_finished());
+        if open.load(Ordering::Acquire) >= MOST_CONNECTIONS {
+            continue;
+        }
+        let (device, ending, count) = (device.clone(), ending.clone(), open.clone());
+        count.fetch_add(1, Ordering::AcqRel);
+        let work = move || {
+            // An end, a reset and what is none all close the connection, and no other.
+            let _ = serve(stream, &device, &ending);
+            count.fetch_sub(1, Ordering::AcqRel);
+        };
+        match std::thread::Builder::new().name("ipbus connection".to_owned()).spawn(work) {
+            Ok(thread) => threads.push(thread),
+            Err(_) => drop(open.fetch_sub(1, Ordering::AcqRel)),
+        }
+    }
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+}
+
+fn serve<B: Bus>(mut stream: TcpStream, device: &Mutex<Device<B>>, ending: &AtomicBool) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(Duration::from_secs(10)))?;
+    let most = lock(device).status().buffer_bytes as usize;
+    let (mut length, mut packet, mut reply, mut framed) =
+        ([0; LENGTH_BYTES], Vec::new(), Vec::new(), Vec::new());
+    loop {
+        read_whole(&mut stream, &mut length, ending)?;
+        let bytes =
+            frame_bytes(length, most).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        packet.resize(bytes, 0);
+        read_whole(&mut stream, &mut packet, ending)?;
+        if lock(device).answer(&packet, &mut reply) {
+            framed.clear();
+            framed.extend((reply.len() as u32).to_be_bytes());
+            framed.extend(&reply);
+            stream.write_all(&framed)?;
+        }
+    }
+}
+
+fn read_whole(stream: &mut TcpStream, bytes: &mut [u8], ending: &AtomicBool) -> io::Result<()> {
+    let mut have = 0;
+    while have < bytes.len() {
+        match stream.read(&mut bytes[have..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => have += count,
+            Err(cause) if matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                if ending.load(Ordering::Acquire) {
+                    return Err(cause);
+                }
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! Client and device on real sockets.
+
+mod hub;
+mod loopback;
