@@ -1,5 +1,6 @@
 //! What can be typed. Help, completions and the man page are made from these definitions.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -55,6 +56,11 @@ pub(crate) enum Command {
     /// Draw the spectra of a recording as SVG
     #[command(after_help = "Example:\n  thalweg plot runs/000007 --output spectra.svg")]
     Plot(Plot),
+    /// Registers of IPbus boards: read, write, ask; an emulated board; address tables checked
+    #[command(
+        after_help = "Examples:\n  thalweg ipbus device --udp 127.0.0.1:50001 --table board.xml\n  thalweg ipbus read ipbusudp-2.0://127.0.0.1:50001 CONTROL.ENABLE 0x1000 --table board.xml\n  thalweg ipbus write board0 CONTROL.ENABLE=1 --connections connections.xml"
+    )]
+    Ipbus(Ipbus),
     /// Measure a part of the path against a yardstick
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
@@ -106,6 +112,80 @@ pub(crate) struct Demo {
     /// Serve no page.
     #[arg(long)]
     pub(crate) no_page: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ipbus {
+    #[command(subcommand)]
+    pub(crate) what: IpbusWhat,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IpbusWhat {
+    /// Serve an emulated board until Ctrl-C
+    Device(IpbusDevice),
+    /// Read registers, by name or address
+    Read {
+        #[command(flatten)]
+        target: IpbusTarget,
+        /// Names of the table, or addresses.
+        #[arg(required = true, value_name = "REGISTER")]
+        registers: Vec<String>,
+        /// So many words of each: of a block or from an address on.
+        #[arg(long)]
+        words: Option<usize>,
+    },
+    /// Write registers, by name or address
+    Write {
+        #[command(flatten)]
+        target: IpbusTarget,
+        /// What is written, one behind the other.
+        #[arg(required = true, value_name = "REGISTER=VALUE")]
+        assignments: Vec<String>,
+    },
+    /// What a board says of itself: buffers, the packet that it expects, its latest packets
+    Status {
+        #[command(flatten)]
+        target: IpbusTarget,
+    },
+    /// Check address tables and connection files: what cannot be, with file and line, and what overlaps
+    Check {
+        /// The files.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusTarget {
+    /// A URI (ipbusudp-2.0://, ipbustcp-2.0://, chtcp-2.0://), or an id of the connection file.
+    pub(crate) target: String,
+    /// The connection file that has the id; a list as file://a.xml;file://b.xml.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) connections: Option<String>,
+    /// The address table that has the names, in place of that of the connection file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) table: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusDevice {
+    /// Where it takes datagrams.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) udp: Option<SocketAddr>,
+    /// Where it listens.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) tcp: Option<SocketAddr>,
+    /// Its address table: nodes with `parameters="emulate=counter"` (fifo, self_clearing, read_only, error, timeout) behave, all others are
+    /// memory.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) table: Option<PathBuf>,
+    /// Buffers for replies: so many packets may be on their way to it.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) buffers: u32,
+    /// Bytes of each: the longest packet.
+    #[arg(long, default_value_t = 2040, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    pub(crate) buffer_bytes: u32,
 }
 
 #[derive(Debug, Args)]

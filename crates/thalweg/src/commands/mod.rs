@@ -1,11 +1,13 @@
 //! One function per command: from what was typed to what is printed.
 
+mod ipbus;
 mod look;
 mod page;
 mod take;
 mod tell;
 mod words;
 
+pub(crate) use ipbus::ipbus;
 pub(crate) use look::{inspect, plot, recover, verify};
 pub(crate) use page::serve;
 pub(crate) use take::{demo, emulate, replay, run};

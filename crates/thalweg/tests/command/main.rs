@@ -13,6 +13,7 @@ mod damaged_input;
 mod demo;
 mod detector;
 mod events;
+mod ipbus;
 mod losses;
 mod namespaces;
 mod network;

@@ -1,0 +1,109 @@
+//! `thalweg ipbus`: an emulated board, and registers by name and address.
+
+use serde_json::{Value, json};
+
+use crate::process::{Ended, Folder, Running, free_port, thalweg};
+
+const TABLE: &str = r#"<node>
+  <node id="CONTROL" address="0x10"><node id="ENABLE" mask="0x1"/><node id="GAIN" mask="0xFF0"/></node>
+  <node id="TICKS" address="0x20" permission="r" parameters="emulate=counter;value=7"/>
+  <node id="MEMORY" address="0x1000" mode="block" size="0x100"/>
+  <node id="BROKEN" address="0x30" parameters="emulate=timeout"/>
+</node>"#;
+
+struct Board {
+    folder: Folder,
+    device: Running,
+    uri: String,
+}
+
+fn board() -> Board {
+    let folder = Folder::new();
+    let (table, place) = (folder.file("board.xml", TABLE), format!("127.0.0.1:{}", free_port()));
+    let device =
+        Running::start(&["ipbus", "device", "--udp", &place, "--tcp", &place, "--table", &table, "--json"]);
+    device.wait_for_words(&format!("serving ipbustcp-2.0://{place}"));
+    Board { folder, device, uri: format!("ipbusudp-2.0://{place}") }
+}
+
+impl Board {
+    fn ipbus(&self, what: &str, more: &[&str]) -> Ended {
+        let table = self.folder.at("board.xml");
+        thalweg(&[&["ipbus", what, &self.uri], more, &["--table", &table, "--json"]].concat())
+    }
+
+    fn words(&self, register: &str, more: &[&str]) -> Value {
+        let ended = self.ipbus("read", &[&[register], more].concat()).done();
+        ended.json()[0]["words"].clone()
+    }
+}
+
+#[test]
+fn registers_of_an_emulated_board_are_read_and_written_by_name_and_address() {
+    let board = board();
+    board.ipbus("write", &["CONTROL.GAIN=0xAB", "CONTROL.ENABLE=1", "0x1002=0xCAFE"]).done();
+    assert_eq!(board.words("CONTROL", &[]), json!([0xAB1]));
+    assert_eq!(board.words("CONTROL.GAIN", &[]), json!([0xAB]));
+    assert_eq!(board.words("0x10", &[]), json!([0xAB1]));
+    assert_eq!(board.words("MEMORY", &["--words", "4"]), json!([0, 0, 0xCAFE, 0]));
+    assert_eq!((board.words("TICKS", &[]), board.words("TICKS", &[])), (json!([7]), json!([8])));
+    let status = board.ipbus("status", &[]).done().json();
+    assert_eq!((status["buffers"].as_u64(), status["buffer_bytes"].as_u64()), (Some(4), Some(2040)));
+    assert!(status["next_id"].as_u64() > Some(5), "{status}");
+    board.device.signal("INT");
+    let counts = board.device.wait().done().json();
+    assert!(counts["done"].as_u64() >= Some(8) && counts["refused"] == 0, "{counts}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_before_or_by_whom() {
+    let board = board();
+    for (what, register, code, word) in [
+        ("write", "TICKS=1", 1, "`TICKS` is read-only"),
+        ("write", "CONTROL.GAIN=0x100", 1, "has the bits 0x00000ff0: 0x100 is more than 0xff, the most"),
+        ("read", "CONTROL.GAINS", 1, "there is no node `CONTROL.GAINS`"),
+        ("read", "BROKEN", 1, "nothing on the bus answered to a read"),
+        ("write", "CONTROL", 2, "write REGISTER=VALUE"),
+    ] {
+        let ended = board.ipbus(what, &[register]);
+        assert!(ended.code == Some(code) && ended.error.contains(word), "{ended:#?}");
+    }
+    let ended = thalweg(&["ipbus", "read", "ipbusudp-1.3://127.0.0.1:1", "0"]);
+    assert!(ended.code == Some(2) && ended.error.contains("IPbus 1.3"), "{ended:#?}");
+    let ended =
+        thalweg(&["ipbus", "read", &format!("ipbusudp-2.0://127.0.0.1:{}?timeout_ms=50", free_port()), "0"]);
+    assert!(ended.code == Some(1) && ended.error.contains("no answer within 50ms"), "{ended:#?}");
+    let ended = thalweg(&["ipbus", "device"]);
+    assert!(ended.code == Some(2) && ended.error.contains("--udp ADDRESS:PORT"), "{ended:#?}");
+}
+
+#[test]
+fn tables_are_checked_with_file_and_line() {
+    let folder = Folder::new();
+    let good = folder.file("good.xml", TABLE);
+    let odd = folder.file(
+        "odd.xml",
+        "<node>\n<node id=\"A\" address=\"1\"/>\n<node id=\"B\" address=\"1\" size=\"2\"/>\n</node>",
+    );
+    let bad = folder.file("bad.xml", "<node>\n<node id=\"A\" adress=\"1\"/>\n</node>");
+    let connections = folder.file(
+        "connections.xml",
+        "<connections><connection id=\"a\" uri=\"ipbusudp-2.0://127.0.0.1:1\" address_table=\"file://good.xml\"/></connections>",
+    );
+    let checked = thalweg(&["ipbus", "check", &good, &connections, "--json"]).done().json();
+    assert_eq!((checked["ok"].as_bool(), checked["nodes"].as_u64()), (Some(true), Some(12)));
+    assert_eq!(checked["found"], json!([]));
+    let checked = thalweg(&["ipbus", "check", &odd]).done().out;
+    for word in [
+        "odd.xml:3: `size` has no meaning without `mode`",
+        "odd.xml:3: `B` at 0x00000001 overlaps `A`",
+        "2 nodes, 2 odd",
+    ] {
+        assert!(checked.contains(word), "{checked}");
+    }
+    let checked = thalweg(&["ipbus", "check", &bad]);
+    assert!(
+        checked.code == Some(1) && checked.out.contains("bad.xml:2: `adress` is no attribute of a node"),
+        "{checked:#?}"
+    );
+}
