@@ -248,9 +248,10 @@ fn transact(
     most_bytes: usize,
     packet: &mut ReplyPacket<'_>,
 ) -> bool {
+    let room = (most_bytes / WORD_BYTES).saturating_sub(packet.byte_count() / WORD_BYTES);
     let request = match request {
         Ok(request) => request,
-        Err(WireError::Transaction { header, .. } | WireError::Cut { header, .. }) => {
+        Err(WireError::Transaction { header, .. } | WireError::Cut { header, .. }) if room > 0 => {
             // Its own header, with what is wrong in place of the request's mark.
             let place = packet.open();
             packet.end_as(place, header & !0xF | u32::from(Info::BadHeader.code()));
@@ -258,7 +259,6 @@ fn transact(
         }
         Err(_) => return false,
     };
-    let room = (most_bytes / WORD_BYTES).saturating_sub(packet.byte_count() / WORD_BYTES);
     if room < 1 + request.operation.reply_words(request.words.into()) {
         return false;
     }

@@ -145,6 +145,17 @@ fn asks_bytes(device: &mut Device<Registers>, asked: &[u8], answered: &str) {
     assert_eq!(answer(device, asked), hex(answered));
 }
 
+#[test]
+fn an_error_that_does_not_fit_into_the_buffer_is_not_answered() {
+    // Reads that fill the answer to the last word of 512 bytes, and one that cannot be behind them.
+    check(&hex("f0000020 2f2e002f 2e200000 2f202020 f0000020 2f2e0020 2f2e0020 2f002020"));
+    let mut bytes = Vec::new();
+    let mut packet = RequestPacket::begin(0, ByteOrder::Big, &mut bytes);
+    packet.read(0, Operation::Read, 0, 126);
+    ByteOrder::Big.append(&[0x3000_010F], &mut bytes);
+    check(&bytes);
+}
+
 proptest::proptest! {
     #[test]
     fn arbitrary_requests_are_answered_within_the_buffers(words in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..100), id in 0..3u16) {
