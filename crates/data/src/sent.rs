@@ -18,8 +18,9 @@ const FEWEST_ENTRIES: usize = 1 << 12;
 const REACH_S: f64 = 8.0;
 
 /// In lines of the cache of its own: two threads write side by side.
+#[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart(AtomicU64);
+pub(crate) struct Apart(pub(crate) AtomicU64);
 
 /// A ring of the latest entries, by number from the first on.
 struct Ring {

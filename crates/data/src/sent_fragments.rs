@@ -10,6 +10,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use crate::sent::Apart;
+
 /// Most answers that are remembered.
 const MOST_ENTRIES: usize = 1 << 16;
 /// Fewest.
@@ -22,11 +24,6 @@ const NUMBER: u32 = (1 << 30) - 1;
 const DISCARDED: u32 = 1 << 30;
 /// The board had it, and could not send it.
 const UNSENT: u32 = 1 << 31;
-
-/// In a line of the cache of its own: two threads write side by side.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Apart<T>(T);
 
 /// What became of a board's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,9 +45,9 @@ pub struct FragmentRecord {
     /// The round of the ring in which each place was found.
     found: Box<[AtomicU8]>,
     /// Answers that were ever given.
-    count: Apart<AtomicU64>,
+    count: Apart,
     /// Where the receiver expects the next: behind the last that it found.
-    next: Apart<AtomicU64>,
+    next: Apart,
     /// Of those whose place was needed: found, discarded, unsent, never found.
     left: [AtomicU64; 4],
     is_unknown: AtomicBool,

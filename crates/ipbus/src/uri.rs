@@ -8,7 +8,7 @@
 //! ```
 //! The schemes, `target` and `max_payload_size` are those of the original; the other keys are ours.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -187,22 +187,6 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Uri, UriError> {
         Uri::parse(text).map_err(|message| UriError { uri: text.to_owned(), message })
-    }
-}
-
-impl From<Target> for SocketAddr {
-    fn from(target: Target) -> SocketAddr {
-        SocketAddr::V4(SocketAddrV4::new(target.address, target.port))
-    }
-}
-
-impl Target {
-    /// The target at this address; `None` of one that is none of IPv4.
-    pub fn at(place: SocketAddr) -> Option<Target> {
-        match place.ip() {
-            IpAddr::V4(address) => Some(Target { address, port: place.port() }),
-            IpAddr::V6(_) => None,
-        }
     }
 }
 

@@ -314,7 +314,7 @@ vocabulary! {
         Numbers = "numbers",
         /// Sent, and whoever sent them does not remember how many hits were in them.
         Uncounted = "uncounted",
-        /// Begun, and cut off before they could be told from others: whoever sent them knows which they are.
+        /// Begun, and cut off before they could be distinguished from others: whoever sent them knows which they are.
         CutOff = "cut_off",
     }
 }

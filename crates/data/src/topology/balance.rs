@@ -208,7 +208,7 @@ impl Counted<'_> {
         self.subjects().map(|subject| self.of(books, subject, side)).sum()
     }
 
-    /// What it has told beside, of one subject or of all that it counts.
+    /// What it has noted beside, of one subject or of all that it counts.
     fn noted(&self, books: &Books, of: Option<SourceId>, what: Noted) -> u64 {
         let subjects = self.subjects().filter(|subject| of.is_none_or(|only| only == *subject));
         let accounts = subjects.filter_map(|subject| books.account(self.node.stage, subject));

@@ -362,8 +362,8 @@ impl<'e, 'b> Exchange<'e, 'b> {
 
     /// Nothing more is sent or waited for.
     pub(super) fn fail(&mut self, failure: Failure) {
-        let is_worse = self.failure.as_ref().is_none_or(Failure::is_of_target);
-        if is_worse {
+        let replaces = self.failure.as_ref().is_none_or(Failure::is_of_target);
+        if replaces {
             self.failure = Some(failure);
         }
         // Where the target stands in its sequence is not known any more.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::wire::{HubCode, Info, Operation, WireError};
 
-/// Why not everything of a dispatch was done. What became of each job is told beside it.
+/// Why not everything of a dispatch was done. What became of each job is reported beside it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The target has not done a transaction to its end.

@@ -66,7 +66,7 @@ impl Done {
 
 /// A dispatch of which not everything was done.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{target}: {failure}{}", told(.outcomes))]
+#[error("{target}: {failure}{}", unfinished(.outcomes))]
 pub struct DispatchError {
     /// The target's URI.
     pub target: String,
@@ -77,7 +77,7 @@ pub struct DispatchError {
 }
 
 /// What a person has to know beside the cause: what may have happened all the same.
-fn told(outcomes: &[Outcome]) -> String {
+fn unfinished(outcomes: &[Outcome]) -> String {
     let maybe = outcomes.iter().filter(|outcome| **outcome == Outcome::MayHaveHappened).count();
     let not = outcomes.iter().filter(|outcome| **outcome == Outcome::NotDone).count();
     match (maybe, not) {

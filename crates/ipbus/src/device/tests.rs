@@ -1,11 +1,6 @@
 use super::*;
+use crate::wire::tests::hex;
 use crate::wire::{ByteOrder, RequestPacket, resend, status_request};
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
-}
 
 fn device() -> Device<Registers> {
     let mut registers = Registers::new();

@@ -84,7 +84,7 @@ impl Permission {
     }
 }
 
-/// What firmware tools are told: a type, keys and values.
+/// What is meant for firmware tools: a type, keys and values.
 pub type Firmware = (String, BTreeMap<String, String>);
 
 /// A named register, block, port or group of them.

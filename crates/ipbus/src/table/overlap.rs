@@ -6,7 +6,7 @@
 
 use super::{Mode, Node};
 
-/// Most pairs that are told.
+/// Most pairs that are reported.
 const MOST_PAIRS: usize = 10_000;
 
 /// Two nodes that have a word or a bit in common.

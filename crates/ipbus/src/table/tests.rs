@@ -111,8 +111,8 @@ fn what_two_nodes_have_in_common_is_told() {
         table.overlaps().iter().map(|pair| (pair.first.name.clone(), pair.second.name.clone())).collect();
     let expected = [("A", "B"), ("C.LOW", "C.HIGH"), ("D", "E")].map(|(a, b)| (a.to_owned(), b.to_owned()));
     assert_eq!(pairs, expected);
-    let told = table.overlaps()[2].to_string();
-    assert!(told.contains("board.xml:6: `E` at 0x0000003f overlaps `D` at 0x00000030"), "{told}");
+    let report = table.overlaps()[2].to_string();
+    assert!(report.contains("board.xml:6: `E` at 0x0000003f overlaps `D` at 0x00000030"), "{report}");
 }
 
 #[test]

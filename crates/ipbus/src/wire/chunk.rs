@@ -265,7 +265,7 @@ impl<'a> HubReplies<'a> {
 impl<'a> Iterator for HubReplies<'a> {
     type Item = Result<HubReply<'a>, WireError>;
 
-    /// Behind one that is not whole, nothing can be told from anything else.
+    /// Behind one that is not whole, nothing can be distinguished from anything else.
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;

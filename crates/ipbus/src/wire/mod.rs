@@ -20,7 +20,7 @@ mod transaction;
 mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use chunk::{HubCode, HubItems, HubReplies, HubReply, HubRequest, LENGTH_BYTES, Target, frame_bytes};
 pub use packet::{Control, Header, Kind, Packet, renumber, resend};

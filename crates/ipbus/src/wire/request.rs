@@ -72,7 +72,7 @@ impl<'a> Requests<'a> {
 impl<'a> Iterator for Requests<'a> {
     type Item = Result<Request<'a>, WireError>;
 
-    /// Behind one that cannot be, nothing can be told from anything else.
+    /// Behind one that cannot be, nothing can be distinguished from anything else.
     fn next(&mut self) -> Option<Self::Item> {
         let first = self.rest.get(0)?;
         let request = self.request(first);

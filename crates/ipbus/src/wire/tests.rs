@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Bytes as they are written in groups of words.
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
     (0..digits.len()).step_by(2).map(byte).collect()

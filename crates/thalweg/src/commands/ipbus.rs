@@ -1,4 +1,4 @@
-//! Registers of IPbus targets: read, written, told; an emulated target; tables checked.
+//! Registers of IPbus targets, read and written; their status; an emulated target; tables checked.
 //!
 //! ```text
 //!  TARGET: a URI, or an id of --connections ─► Client ─ with a table ─► Board: registers by name
