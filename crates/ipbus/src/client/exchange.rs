@@ -61,12 +61,23 @@ pub(super) struct Exchange<'e, 'b> {
     probe: Option<Probe>,
     failure: Option<Failure>,
     resend: [u8; WORD_BYTES],
-    /// Statuses in a row that expect a packet which was answered long ago.
-    behind: u32,
+    behind: Option<Behind>,
 }
 
-/// So many statuses in a row say that the target was reset: a single one may have been under way for long.
-const MOST_BEHIND: u32 = 3;
+/// Statuses in a row that expect a packet which was answered long ago.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    since: Instant,
+    statuses: u32,
+}
+
+impl Behind {
+    /// Whether they say that the target was reset. What the network has kept for long comes in bursts, so that a number of them alone
+    /// says nothing: none that is in step has come for a quarter of the whole time-out either.
+    fn is_reset(self, now: Instant, whole: Duration) -> bool {
+        self.statuses >= 3 && now.saturating_duration_since(self.since) >= whole / 4
+    }
+}
 
 /// Steps from one number to another, 0 left out.
 fn steps(from: u16, to: u16) -> u16 {
@@ -84,7 +95,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
             probe: None,
             failure: None,
             resend: [0; WORD_BYTES],
-            behind: 0,
+            behind: None,
         }
     }
 
@@ -165,10 +176,12 @@ impl<'e, 'b> Exchange<'e, 'b> {
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
         match Packet::check(bytes) {
             Ok(Packet::Control(control)) => self.reply(control, now),
-            Ok(Packet::Status(status)) if self.probe.is_some() => match Status::check(status) {
-                Ok(status) => self.status(&status),
-                Err(_) => self.session.counts.strange += 1,
-            },
+            Ok(Packet::Status(status)) if self.probe.is_some() || self.behind.is_some() => {
+                match Status::check(status) {
+                    Ok(status) => self.status(&status, now),
+                    Err(_) => self.session.counts.strange += 1,
+                }
+            }
             Ok(_) => self.stray("a status or resend packet"),
             Err(error) if self.session.numbering == Numbering::InTurn => self.fail(Failure::Broken(error)),
             Err(_) => self.session.counts.strange += 1,
@@ -203,6 +216,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
             };
         }
         let Some(flight) = self.flights.remove(place) else { return };
+        self.behind = None;
         match flight.is_repeated {
             true => self.session.round_trip.answered(),
             false => self.session.round_trip.measure(now.saturating_duration_since(flight.sent)),
@@ -269,7 +283,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
         }
     }
 
-    fn status(&mut self, status: &Status) {
+    fn status(&mut self, status: &Status, now: Instant) {
         self.probe = None;
         self.session.round_trip.answered();
         let Some(next) = self.session.next_id else { return self.session.learn(status) };
@@ -277,25 +291,28 @@ impl<'e, 'b> Exchange<'e, 'b> {
         let had = steps(oldest, status.next_id);
         if had > steps(oldest, next) {
             let sent = self.flights.back().map_or(oldest, |latest| latest.id);
-            return self.out_of_step(status.next_id, (oldest, sent));
+            return self.out_of_step(status.next_id, (oldest, sent), now);
         }
-        self.behind = 0;
+        self.behind = None;
         for flight in &mut self.flights {
             flight.need = if steps(oldest, flight.id) < had { Need::Reply } else { Need::Request };
         }
     }
 
     /// The target expects none of the packets that are on their way.
-    fn out_of_step(&mut self, expected: u16, (oldest, sent): (u16, u16)) {
+    fn out_of_step(&mut self, expected: u16, (oldest, sent): (u16, u16), now: Instant) {
         // What others have sent moves the number ahead; behind is what was true some time ago, and what is true after a reset.
         if steps(oldest, expected) <= u16::MAX / 2 {
             let seen = format!("it expects packet {expected}, and {oldest} to {sent} are on their way");
             return self.fail(Failure::Conflict { seen });
         }
-        self.behind += 1;
-        if self.behind == MOST_BEHIND {
-            self.fail(Failure::Restarted { sent });
+        let behind = self.behind.get_or_insert(Behind { since: now, statuses: 0 });
+        behind.statuses += 1;
+        if behind.is_reset(now, self.session.timeout) {
+            return self.fail(Failure::Restarted { sent });
         }
+        // The next status is asked for when the network has had time to say otherwise.
+        self.flights.iter_mut().for_each(|flight| flight.sent = now);
     }
 
     /// When something has to be done although nothing has come.
