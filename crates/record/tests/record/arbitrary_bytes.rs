@@ -17,8 +17,8 @@ fn examples() -> &'static [Vec<u8>] {
         let mut files = Vec::new();
         for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
             let folder = folder();
-            let settings = Settings { compression, batch_hits: 40, ..Settings::default() };
-            let run = write_run(folder.path(), &settings, 100, 20);
+            let settings = Settings { compression, batch_hits: 20, ..Settings::default() };
+            let run = write_run(folder.path(), &settings, 50, 10);
             for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
                 files.push(std::fs::read(run.table(table)).expect("a file"));
             }
@@ -72,9 +72,11 @@ proptest! {
 
 #[test]
 fn examples_are_whole_and_say_so() {
-    for bytes in examples() {
+    // Every length of the plain ones, which are the first third; of the others what is compressed ends at a length like any other.
+    for (place, bytes) in examples().iter().enumerate() {
+        let step = if place < examples().len() / 3 { 1 } else { 13 };
         assert!(check(bytes).expect("whole").rows > 0);
-        for length in 0..bytes.len() {
+        for length in (0..bytes.len()).step_by(step) {
             assert!(check(&bytes[..length]).is_err(), "{length} of {} bytes", bytes.len());
         }
     }

@@ -63,8 +63,8 @@ fn a_small_file_cut_at_every_byte() {
 fn a_large_file_cut_and_damaged_at_random_bytes() {
     let folder = folder();
     for compression in [Compression::None, Compression::Lz4] {
-        let settings = Settings { compression, batch_hits: 10_000, ..Settings::default() };
-        let run = write_run(folder.path(), &settings, 200_000, 1000);
+        let settings = Settings { compression, batch_hits: 4000, ..Settings::default() };
+        let run = write_run(folder.path(), &settings, 60_000, 1000);
         let ends = batch_ends(&run.table(Table::Hits));
         let length = fs::metadata(run.table(Table::Hits)).expect("a file").len();
         let (copy, mut random) = (folder.path().join("copy"), 0x9E37_79B9_7F4A_7C15_u64);
@@ -78,7 +78,7 @@ fn a_large_file_cut_and_damaged_at_random_bytes() {
             if turn % 2 == 0 {
                 cut(&path, at);
             } else if at >= ends[0].0 {
-                behind = ends.iter().find(|(end, _)| *end > at).map_or(200_000, |(_, rows)| *rows)..200_000;
+                behind = ends.iter().find(|(end, _)| *end > at).map_or(60_000, |(_, rows)| *rows)..60_000;
                 let mut bytes = fs::read(&path).expect("a file");
                 bytes[at as usize] ^= 1 << (random % 8);
                 fs::write(&path, bytes).expect("written");

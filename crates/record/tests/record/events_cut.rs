@@ -55,8 +55,8 @@ fn expect_events(run: &Path, first: Range<usize>, second: Range<usize>, place: &
 
 /// A run of three cuts, and how many events are in the first so many cuts.
 fn small_run(parent: &Path, compression: Compression) -> (RunDirectory, Vec<usize>) {
-    let settings = Settings { batch_bytes: 400, compression, ..Settings::default() };
-    let run = write_run(parent, &settings, &example(18), 3, SOURCES, &mut Blocks::new(false, 1));
+    let settings = Settings { batch_bytes: 200, compression, ..Settings::default() };
+    let run = write_run(parent, &settings, &example(9), 3, SOURCES, &mut Blocks::new(false, 1));
     // Thousands of copies are made; the books are in run.json, too.
     fs::remove_file(run.ledger()).expect("removed");
     let mut rows = vec![0];

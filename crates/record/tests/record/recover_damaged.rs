@@ -100,8 +100,8 @@ fn flip(bytes: &mut [u8], at: usize) {
 fn a_flipped_byte_in_tables_of_hits_costs_at_most_its_batch() {
     let folder = folder();
     for (compression, step) in [(Compression::None, 29), (Compression::Lz4, 53)] {
-        let settings = Settings { batch_hits: 20, compression, ..Settings::default() };
-        let run = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+        let settings = Settings { batch_hits: 12, compression, ..Settings::default() };
+        let run = write_run(folder.path(), &settings, 60, 12).path().to_owned();
         expect_one_batch_at_most(&run, &OF_HITS, flip, step);
         fs::remove_dir_all(run).expect("removed");
     }
