@@ -1,12 +1,16 @@
-"""The reference client of IPbus against the emulated board, over both transports.
+"""The reference client of IPbus against the emulated board: over both transports, through the hub, and through it on a bad network.
 
-    thalweg ipbus device ◄─ UDP, TCP ─ uhal (PyPI), as its users have it: connection file, address table, dispatch
+    thalweg ipbus device ◄─ UDP, TCP ──────────────────── uhal (PyPI), as its users have it: connection file, address table, dispatch
+                         ◄─ UDP ─ thalweg hub ◄─ TCP ────┘
 """
 
+import json
 import random
 import signal
 import socket
 import subprocess
+import sys
+from contextlib import contextmanager
 
 import pytest
 import uhal
@@ -28,31 +32,56 @@ def free_port():
         return probe.getsockname()[1]
 
 
-@pytest.fixture(scope="module", params=["ipbusudp-2.0", "ipbustcp-2.0"])
-def board(request, tmp_path_factory):
-    """The board as the reference client sees it."""
-    folder = tmp_path_factory.mktemp(request.param)
-    (folder / "board.xml").write_text(TABLE)
-    place = f"127.0.0.1:{free_port()}"
-    (folder / "connections.xml").write_text(
-        f'<connections><connection id="board" uri="{request.param}://{place}" '
-        'address_table="file://board.xml"/></connections>'
-    )
-    device = subprocess.Popen(
-        [BINARY, "ipbus", "device", "--udp", place, "--tcp", place, "--table", folder / "board.xml"],
-        stderr=subprocess.PIPE, text=True,
+@contextmanager
+def serving(what, *arguments):
+    """A command that serves until it is left; what it says then is in the list."""
+    said = []
+    process = subprocess.Popen(
+        [BINARY, *arguments, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )
     try:
-        while "ipbustcp" not in device.stderr.readline():
-            assert device.poll() is None
-        uhal.setLogLevelTo(uhal.LogLevel.ERROR)
-        manager = uhal.ConnectionManager(f"file://{folder}/connections.xml")
-        board = manager.getDevice("board")
-        board.setTimeoutPeriod(60_000)
-        yield board
+        while what not in process.stderr.readline():
+            assert process.poll() is None
+        yield said
     finally:
-        device.send_signal(signal.SIGINT)
-        assert device.wait(timeout=60) == 0
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        said.append(json.loads(out))
+
+
+def connected(folder, uri):
+    """The board behind a URI, as the reference client sees it."""
+    (folder / "connections.xml").write_text(
+        f'<connections><connection id="board" uri="{uri}" address_table="file://board.xml"/></connections>'
+    )
+    uhal.setLogLevelTo(uhal.LogLevel.ERROR)
+    board = uhal.ConnectionManager(f"file://{folder}/connections.xml").getDevice("board")
+    board.setTimeoutPeriod(60_000)
+    return board
+
+
+# On the bad network: of the datagrams between hub and board, each way.
+BAD = ["--lost", "5", "--doubled", "2", "--delayed", "5", "--most-delay-us", "1000"]
+WAYS = {"udp": [], "tcp": [], "hub": [], "hub on a bad network": BAD}
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def board(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("peer")
+    (folder / "board.xml").write_text(TABLE)
+    place, table = f"127.0.0.1:{free_port()}", folder / "board.xml"
+    with serving("ipbustcp", "ipbus", "device", "--udp", place, "--tcp", place, "--table", table, *WAYS[request.param]):
+        if "hub" not in request.param:
+            yield connected(folder, f"ipbus{request.param}-2.0://{place}")
+            return
+        hub = f"127.0.0.1:{free_port()}"
+        with serving("chtcp", "hub", "--listen", hub, "--timeout-ms", "10000") as said:
+            yield connected(folder, f"chtcp-2.0://{hub}?target={place}")
+        client, target = said[0]["clients"][0], said[0]["targets"][0]
+        assert client["asked"] == client["answered"] == target["answered"] > 0
+        repeated = target["requests_repeated"] + target["replies_repeated"]
+        assert repeated > 0 or not WAYS[request.param]
 
 
 def test_words_and_parts_of_words(board):
@@ -116,3 +145,49 @@ def test_an_address_that_refuses_is_an_error_and_the_next_dispatch_is_not(board)
     word = board.getNode("WORD").read()
     board.dispatch()
     assert word.valid()
+
+
+ADD = """
+import sys, uhal
+uhal.setLogLevelTo(uhal.LogLevel.ERROR)
+board = uhal.ConnectionManager(f"file://{sys.argv[1]}/connections.xml").getDevice("board")
+board.setTimeoutPeriod(60_000)
+for _ in range(20):
+    for _ in range(100):
+        board.getClient().rmw_sum(0x10, 1)
+    board.dispatch()
+"""
+
+
+def test_eight_clients_add_up_exactly_through_the_hub_on_a_bad_network(tmp_path):
+    (tmp_path / "board.xml").write_text(TABLE)
+    place, hub = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    with (
+        serving("ipbusudp", "ipbus", "device", "--udp", place, *BAD),
+        serving("chtcp", "hub", "--listen", hub, "--timeout-ms", "10000"),
+    ):
+        board = connected(tmp_path, f"chtcp-2.0://{hub}?target={place}")
+        clients = [subprocess.Popen([sys.executable, "-c", ADD, tmp_path]) for _ in range(8)]
+        assert [client.wait(timeout=300) for client in clients] == [0] * 8
+        there = board.getNode("WORD").read()
+        board.dispatch()
+        assert there.value() == 8 * 20 * 100
+
+
+def test_a_board_that_is_not_there_is_an_error_of_the_hub_and_harms_no_other(tmp_path):
+    (tmp_path / "board.xml").write_text(TABLE)
+    place, hub = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    with (
+        serving("ipbusudp", "ipbus", "device", "--udp", place),
+        serving("chtcp", "hub", "--listen", hub, "--timeout-ms", "200") as said,
+    ):
+        absent = connected(tmp_path, f"chtcp-2.0://{hub}?target=127.0.0.1:{free_port()}")
+        present = connected(tmp_path, f"chtcp-2.0://{hub}?target={place}")
+        absent.getNode("WORD").read()
+        with pytest.raises(uhal.exception):
+            absent.dispatch()
+        word = present.getNode("WORD").read()
+        present.dispatch()
+        assert word.valid()
+    # 3: the target has answered no status request.
+    assert [target["refused"] for target in said[0]["targets"] if target["refused"]] == [{"3": 1}]

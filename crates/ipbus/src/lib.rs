@@ -3,9 +3,12 @@
 //! ```text
 //!  wire     packets, transactions, status, chunks of a hub: checked views and their emission
 //!  board    a target with its table: registers by name
-//!  client   jobs into packets, what is lost found and got back
+//!  client   jobs into packets, values and outcomes out of replies
+//!  sequence packets on their way to one target: what is lost is found and got back
 //!  table    address tables and connection files of the original
 //!  uri      where a target is
+//!  hub      clients that share targets
+//!  faults   a bad network, for tests
 //!  device   what firmware does: sequence, replies that are kept, registers that behave
 //! ```
 //! A target is a bus of 32-bit words, each at an address of its own. A client sends a packet of transactions, the target does them in their
@@ -35,6 +38,9 @@
 pub mod board;
 pub mod client;
 pub mod device;
+pub mod faults;
+pub mod hub;
+mod sequence;
 pub mod table;
 pub mod uri;
 pub mod wire;

@@ -61,6 +61,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg ipbus device --udp 127.0.0.1:50001 --table board.xml\n  thalweg ipbus read ipbusudp-2.0://127.0.0.1:50001 CONTROL.ENABLE 0x1000 --table board.xml\n  thalweg ipbus write board0 CONTROL.ENABLE=1 --connections connections.xml"
     )]
     Ipbus(Ipbus),
+    /// A hub: many clients share IPbus boards, and what is lost on the way to these comes back
+    #[command(
+        after_help = "Examples:\n  thalweg hub\n  thalweg hub --listen 192.168.0.1:10203 --rules hub.toml\n  then: chtcp-2.0://192.168.0.1:10203?target=192.168.0.2:50001\n\nSignals: SIGINT (Ctrl-C) and SIGTERM take no more requests and end when those that were read are answered."
+    )]
+    Hub(Hub),
     /// Measure a part of the path against a yardstick
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
@@ -186,6 +191,51 @@ pub(crate) struct IpbusDevice {
     /// Bytes of each: the longest packet.
     #[arg(long, default_value_t = 2040, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub(crate) buffer_bytes: u32,
+    /// Datagrams that are lost, each way.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub(crate) lost: f64,
+    /// Datagrams that come twice.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub(crate) doubled: f64,
+    /// Datagrams that come up to `--most-delay-us` later than others that were sent after them.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub(crate) delayed: f64,
+    /// The longest delay.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) most_delay_us: u64,
+    /// Makes these faults reproducible.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (0.0..=100.0).contains(&percent) {
+        true => Ok(percent),
+        false => Err("must be from 0 to 100".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Hub {
+    /// Where clients come.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10203")]
+    pub(crate) listen: SocketAddr,
+    /// Who may do what on which target at which addresses, as TOML: docs/ipbus.md.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+    /// The targets that are served, a line each as in the original's allow list: `192.168.0.2:50001` or `192.168.0.2`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allow: Option<PathBuf>,
+    /// So long a packet may take, losses included; clients that wait for less give up before it.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    pub(crate) timeout_ms: u64,
+    /// Clients at the same time.
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) most_clients: u32,
+    /// Look for packets all the time instead of sleeping: faster by a wake-up, for a whole core.
+    #[arg(long)]
+    pub(crate) busy_poll: bool,
 }
 
 #[derive(Debug, Args)]

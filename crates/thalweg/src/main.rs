@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Inspect(options) => commands::inspect(&options, json),
         Command::Plot(options) => commands::plot(&options, json),
         Command::Ipbus(options) => commands::ipbus(&options, json),
+        Command::Hub(options) => commands::hub(&options, json),
         Command::Bench(options) => commands::bench(&options, json),
         Command::Node { kind } => commands::node(kind.as_deref()),
         Command::Schema => commands::schema(),

@@ -114,7 +114,8 @@ fn source_line(source: &SourceState, width: usize) -> String {
     )
 }
 
-fn line() -> ProgressBar {
+/// A line that stays in place.
+pub(crate) fn line() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}").expect("the template is a constant");
     ProgressBar::new_spinner().with_style(style)
 }

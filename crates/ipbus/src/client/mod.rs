@@ -3,7 +3,7 @@
 //! ```text
 //!  Queue: read, write, change … ─► jobs ─ dispatch ─► Exchange ⇄ packets ─► values, outcomes
 //!                                                        ▲
-//!                                    Session: numbers, buffers, round trip, from one dispatch to the next
+//!                                    Session: what is known of the target, from one dispatch to the next
 //! ```
 
 mod exchange;
@@ -12,13 +12,12 @@ mod job;
 mod link;
 mod packing;
 mod queue;
-mod round_trip;
 mod session;
 #[cfg(test)]
 mod simulation;
 
+pub use crate::sequence::PacketCounts;
 pub use failure::Failure;
 pub use job::Outcome;
 pub use packing::PacketLimits;
 pub use queue::{Client, DispatchError, Done, OpenError, Queue, Value};
-pub use session::ClientCounts;

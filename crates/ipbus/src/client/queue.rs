@@ -12,7 +12,8 @@ use super::exchange::Exchange;
 use super::failure::Failure;
 use super::job::{Job, Landing, Outcome, Written};
 use super::link::{Came, Link};
-use super::session::{ClientCounts, Numbering, Session};
+use super::session::Session;
+use crate::sequence::{Numbering, PacketCounts};
 use crate::uri::{Reliability, Transport, Uri, UriError};
 use crate::wire::{Operation, Packet, Status, status_request};
 
@@ -176,8 +177,8 @@ impl Client {
     }
 
     /// What was sent and heard.
-    pub fn counts(&self) -> ClientCounts {
-        self.session.counts
+    pub fn counts(&self) -> PacketCounts {
+        self.session.sequence.counts()
     }
 
     fn dispatch(&mut self, jobs: &mut [Job<'_>]) -> Result<(), Failure> {
@@ -190,12 +191,12 @@ impl Client {
         match &result {
             Err(failure) if !failure.is_of_target() => {
                 // A stream in which replies are owed is of no further use.
-                if self.session.numbering == Numbering::InTurn {
+                if self.session.sequence.numbering() == Numbering::InTurn {
                     self.link = None;
                 }
                 let others = matches!(failure, Failure::Conflict { .. });
                 if others && self.uri.reliability == Reliability::Auto {
-                    self.session.numbering = Numbering::Unnumbered;
+                    self.session.sequence.stop_numbering();
                 }
             }
             _ => {}

@@ -14,29 +14,18 @@ use super::exchange::Exchange;
 use super::failure::Failure;
 use super::job::{Job, Landing, Outcome, Written};
 use super::packing::PacketLimits;
-use super::session::{Numbering, Session};
+use super::session::Session;
 use crate::device::{Behaviour, Buffers, BusFault, Device, Registers};
+use crate::faults::{BadNetwork, Faults};
+use crate::sequence::Numbering;
 use crate::wire::{Info, Operation};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const TRAVEL: Duration = Duration::from_micros(100);
 
-/// What happens to datagrams, in thousandths.
-#[derive(Clone, Copy, Debug, Default)]
-struct Faults {
-    lost: u32,
-    doubled: u32,
-    delayed: u32,
-}
-
-/// Steps of Knuth's MMIX generator: good enough for fates.
-struct Chance(u64);
-
-impl Chance {
-    fn thousandths(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % 1000) as u32
-    }
+/// Faults in thousandths; what is delayed takes a thousand times as long at most.
+fn faults(lost: u32, doubled: u32, delayed: u32) -> Faults {
+    Faults { lost, doubled, delayed, most_delay: 1000 * TRAVEL }
 }
 
 /// Who gets a datagram: the device, or one of the clients.
@@ -53,8 +42,7 @@ struct World {
     device: Device<Registers>,
     /// The device answers nothing.
     is_dead: bool,
-    faults: Faults,
-    chance: Chance,
+    network: BadNetwork,
     now: Instant,
     number: u64,
     travelling: BinaryHeap<Reverse<Travelling>>,
@@ -67,8 +55,7 @@ impl World {
         World {
             device: Device::new(registers, Buffers { count: 4, bytes: 400 }),
             is_dead: false,
-            faults,
-            chance: Chance(seed),
+            network: BadNetwork::new(seed, faults),
             now: Instant::now(),
             number: 0,
             travelling: BinaryHeap::new(),
@@ -76,16 +63,11 @@ impl World {
     }
 
     fn send(&mut self, to: To, bytes: &[u8]) {
-        let copies = match self.chance.thousandths() {
-            fate if fate < self.faults.lost => 0,
-            fate if fate < self.faults.lost + self.faults.doubled => 2,
-            _ => 1,
-        };
-        for _ in 0..copies {
-            let delayed = self.chance.thousandths() < self.faults.delayed;
-            let travel = if delayed { TRAVEL * self.chance.thousandths() } else { TRAVEL };
+        let copies: Vec<_> = self.network.copies().collect();
+        for delay in copies {
             self.number += 1;
-            self.travelling.push(Reverse((self.now + travel, self.number, to, bytes.to_vec())));
+            let at = self.now + delay.unwrap_or(TRAVEL);
+            self.travelling.push(Reverse((at, self.number, to, bytes.to_vec())));
         }
     }
 
@@ -162,9 +144,9 @@ fn blocks_come_back_as_they_were_written() {
     world.dispatch(&mut session, &mut jobs).expect("it is done");
     assert_eq!((jobs[1].word(), jobs[2].word()), (Some(3), Some(0x0F)));
     assert_eq!(read, written);
-    let counts = session.counts;
+    let counts = session.sequence.counts();
     assert_eq!((counts.statuses, counts.requests_repeated + counts.replies_repeated), (1, 0), "{counts:?}");
-    assert_eq!(session.limits.request_bytes, 400, "those of the device");
+    assert_eq!(session.limits().request_bytes, 400, "those of the device");
 }
 
 #[test]
@@ -261,13 +243,13 @@ fn two_clients_that_number_packets_of_one_target_are_told_of_each_other() {
 
 #[test]
 fn without_numbers_what_is_read_is_asked_again_and_what_changes_is_not() {
-    let mut world = World::new(3, Faults { lost: 300, ..Faults::default() });
+    let mut world = World::new(3, faults(300, 0, 0));
     let mut session = Session::new(Numbering::Unnumbered, PacketLimits::both(400), TIMEOUT, 100);
     let mut read = vec![1; 3000];
     world
         .dispatch(&mut session, &mut [Job::reading(Operation::Read, 0x1000, Landing::Block(&mut read))])
         .expect("it comes in the end");
-    assert!(session.counts.requests_repeated > 5, "{:?}", session.counts);
+    assert!(session.sequence.counts().requests_repeated > 5, "{:?}", session.sequence.counts());
     assert_eq!(read, [0; 3000]);
     let mut jobs = adds(2000);
     assert_eq!(world.dispatch(&mut session, &mut jobs), Err(Failure::NoAnswer(TIMEOUT)));
@@ -300,8 +282,7 @@ fn does_every_change_once(seed: u64, faults: Faults, count: usize) -> Result<(),
 
 #[test]
 fn statuses_that_come_late_and_together_are_no_reset() {
-    let faults = Faults { lost: 122, doubled: 94, delayed: 182 };
-    does_every_change_once(16_526_471_711_979_707_605, faults, 429).expect("nothing was reset");
+    does_every_change_once(16_526_471_711_979_707_605, faults(122, 94, 182), 429).expect("nothing was reset");
 }
 
 proptest! {
@@ -309,6 +290,6 @@ proptest! {
 
     #[test]
     fn every_change_is_done_once(seed: u64, lost in 0..200u32, doubled in 0..100u32, delayed in 0..200u32, count in 1..600usize) {
-        does_every_change_once(seed, Faults { lost, doubled, delayed }, count)?;
+        does_every_change_once(seed, faults(lost, doubled, delayed), count)?;
     }
 }

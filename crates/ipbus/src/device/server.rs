@@ -10,9 +10,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Bus, Device};
+use crate::faults::{BadNetwork, Faults};
 use crate::wire::{LENGTH_BYTES, frame_bytes};
 
 /// Longest datagram.
@@ -57,6 +58,19 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
         udp: Option<SocketAddr>,
         tcp: Option<SocketAddr>,
     ) -> Result<DeviceServer<B>, ServeError> {
+        DeviceServer::on_bad_network(device, udp, tcp, (0, Faults::default()))
+    }
+
+    /// The same, with datagrams lost, doubled and delayed on their way in and out, by a seed.
+    ///
+    /// # Errors
+    /// When an address cannot be had.
+    pub fn on_bad_network(
+        device: Device<B>,
+        udp: Option<SocketAddr>,
+        tcp: Option<SocketAddr>,
+        (seed, faults): (u64, Faults),
+    ) -> Result<DeviceServer<B>, ServeError> {
         let mut server = DeviceServer {
             device: Arc::new(Mutex::new(device)),
             ending: Arc::new(AtomicBool::new(false)),
@@ -70,7 +84,12 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
             socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
             server.udp = Some(socket.local_addr().map_err(failed)?);
             let (device, ending) = (server.device.clone(), server.ending.clone());
-            server.spawn("ipbus device", move || datagrams(&socket, &device, &ending)).map_err(failed)?;
+            server
+                .spawn("ipbus device", move || match faults == Faults::default() {
+                    true => datagrams(&socket, &device, &ending),
+                    false => bad_datagrams(&socket, &device, &ending, BadNetwork::new(seed, faults)),
+                })
+                .map_err(failed)?;
         }
         if let Some(place) = tcp {
             let failed = |cause| ServeError { place, cause };
@@ -122,6 +141,51 @@ fn datagrams<B: Bus>(socket: &UdpSocket, device: &Mutex<Device<B>>, ending: &Ato
         if lock(device).answer(&buffer[..count], &mut reply) {
             // Lost, as any datagram may be.
             let _ = socket.send_to(&reply, from);
+        }
+    }
+}
+
+/// A datagram that is delayed: when it is due, the bytes, from or to whom, whether it is an answer.
+type Delayed = (Instant, Vec<u8>, SocketAddr, bool);
+
+/// The same, through a bad network.
+fn bad_datagrams<B: Bus>(
+    socket: &UdpSocket,
+    device: &Mutex<Device<B>>,
+    ending: &AtomicBool,
+    mut network: BadNetwork,
+) {
+    let (mut buffer, mut reply) = (vec![0; MOST_DATAGRAM_BYTES], Vec::new());
+    let mut delayed: Vec<Delayed> = Vec::new();
+    // What is due at once: a datagram that came, or the answer to one.
+    let mut at_once: Vec<(Vec<u8>, SocketAddr, bool)> = Vec::new();
+    let mut travel =
+        |bytes: &[u8], who: SocketAddr, is_answer: bool, delayed: &mut Vec<Delayed>, at_once: &mut Vec<_>| {
+            for delay in network.copies() {
+                match delay {
+                    None => at_once.push((bytes.to_vec(), who, is_answer)),
+                    Some(delay) => delayed.push((Instant::now() + delay, bytes.to_vec(), who, is_answer)),
+                }
+            }
+        };
+    while !ending.load(Ordering::Acquire) {
+        let now = Instant::now();
+        for due in delayed.extract_if(.., |(due, ..)| *due <= now) {
+            at_once.push((due.1, due.2, due.3));
+        }
+        while let Some((bytes, who, is_answer)) = at_once.pop() {
+            if is_answer {
+                // Lost, as any datagram may be.
+                let _ = socket.send_to(&bytes, who);
+            } else if lock(device).answer(&bytes, &mut reply) {
+                travel(&reply, who, true, &mut delayed, &mut at_once);
+            }
+        }
+        let next = delayed.iter().map(|(due, ..)| due.saturating_duration_since(now)).min();
+        let _ = socket.set_read_timeout(Some(next.unwrap_or(LOOK).clamp(Duration::from_micros(10), LOOK)));
+        // What an earlier answer has met, a closed port for one, is no reason to end.
+        if let Ok((count, from)) = socket.recv_from(&mut buffer) {
+            travel(&buffer[..count], from, false, &mut delayed, &mut at_once);
         }
     }
 }

@@ -1,77 +1,201 @@
-//! The client through what a hub says, word by word: a listener that passes chunks on to an emulated device.
+//! The hub on real sockets: clients share devices behind a bad network, beside clients that misbehave, and over its end.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
 
-use thalweg_ipbus::client::{Client, Failure, Outcome};
-use thalweg_ipbus::device::{Buffers, Device, Registers};
-use thalweg_ipbus::wire::{HubCode, HubReply, HubRequest, LENGTH_BYTES, frame_bytes};
+use thalweg_ipbus::client::{Client, Failure};
+use thalweg_ipbus::device::{Buffers, Device, DeviceServer, Registers};
+use thalweg_ipbus::faults::Faults;
+use thalweg_ipbus::hub::{HubOptions, HubServer, Rules};
+use thalweg_ipbus::wire::{
+    ByteOrder, HubCode, HubReplies, HubRequest, LENGTH_BYTES, Operation, RequestPacket, Target,
+};
 
-/// Serves one connection after another; the first `refusals` packets are answered with an error.
-fn hub(mut refusals: usize) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let place = listener.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let mut device = Device::new(Registers::new(), Buffers { count: 4, bytes: 2040 });
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let (mut length, mut reply) = ([0; LENGTH_BYTES], Vec::new());
-            while stream.read_exact(&mut length).is_ok() {
-                let mut chunk = vec![0; frame_bytes(length, 1 << 20).expect("a length")];
-                stream.read_exact(&mut chunk).expect("whole");
-                let request = HubRequest::check(&chunk).expect("a chunk");
-                for packet in request.items() {
-                    let code = if refusals > 0 { HubCode::NoStatus } else { HubCode::Fine };
-                    refusals = refusals.saturating_sub(1);
-                    reply.clear();
-                    if code == HubCode::Fine {
-                        assert!(device.answer(packet, &mut reply), "a control packet without a number");
+const COUNTER: u32 = 0x10;
+
+fn device(faults: Faults) -> DeviceServer<Registers> {
+    let device = Device::new(Registers::new(), Buffers { count: 4, bytes: 2040 });
+    DeviceServer::on_bad_network(device, Some("127.0.0.1:0".parse().expect("loopback")), None, (7, faults))
+        .expect("served")
+}
+
+fn options() -> HubOptions {
+    HubOptions::at("127.0.0.1:0".parse().expect("loopback"))
+}
+
+fn hub() -> HubServer {
+    HubServer::start(options()).expect("it runs")
+}
+
+fn through(hub: &HubServer, device: &DeviceServer<Registers>) -> Client {
+    let target = device.udp_address().expect("it has datagrams");
+    Client::open(&format!("chtcp-2.0://{}?target={target}&timeout_ms=20000", hub.address()))
+        .expect("the hub is there")
+}
+
+#[test]
+fn clients_share_targets_on_a_bad_network_and_each_addition_is_done_once() {
+    let faults = Faults { lost: 50, doubled: 20, delayed: 50, most_delay: Duration::from_millis(1) };
+    let hub =
+        HubServer::start(HubOptions { timeout: Duration::from_secs(10), ..options() }).expect("it runs");
+    let devices: Arc<Vec<_>> = Arc::new((0..3).map(|_| device(faults)).collect());
+    std::thread::scope(|scope| {
+        for client in 0..6 {
+            let (devices, hub) = (devices.clone(), &hub);
+            scope.spawn(move || {
+                for turn in 0..3 {
+                    let mut client = through(hub, &devices[(client + turn) % 3]);
+                    let mut queue = client.queue();
+                    for _ in 0..1000 {
+                        queue.add_to(COUNTER, 1);
                     }
-                    let mut bytes = Vec::new();
-                    HubReply::append(
-                        &[HubReply { target: request.target, code, packet: &reply }],
-                        &mut bytes,
-                    );
-                    if stream.write_all(&bytes).is_err() {
-                        break;
-                    }
+                    queue.dispatch().expect("done");
+                }
+            });
+        }
+    });
+    for device in devices.iter() {
+        assert_eq!(device.device().bus_mut().memory(COUNTER), 6000);
+    }
+    let state = hub.end(Duration::from_secs(5));
+    let again: u64 = state
+        .targets
+        .iter()
+        .map(|one| one.counts.packets.requests_repeated + one.counts.packets.replies_repeated)
+        .sum();
+    assert!(again > 0, "{state:?}");
+    for client in &state.clients {
+        assert_eq!(
+            (client.counts.asked, client.counts.refused.total(), client.counts.abandoned),
+            (client.counts.answered, 0, 0)
+        );
+    }
+}
+
+#[test]
+fn a_block_of_a_megabyte_comes_through_beside_single_words() {
+    let (hub, device) = (hub(), device(Faults::default()));
+    let written: Vec<u32> = (0..250_000).collect();
+    std::thread::scope(|scope| {
+        let bulk = scope.spawn(|| {
+            let (mut client, mut block) = (through(&hub, &device), vec![0; written.len()]);
+            let mut queue = client.queue();
+            queue.write_block(0x1000, &written);
+            queue.read_block(0x1000, &mut block);
+            queue.dispatch().expect("done");
+            block
+        });
+        let mut client = through(&hub, &device);
+        let mut words = 0;
+        while !bulk.is_finished() {
+            client.write(COUNTER, words).expect("done");
+            assert_eq!(client.read(COUNTER).expect("done"), words);
+            words += 1;
+        }
+        assert_eq!(bulk.join().expect("it ran"), written);
+        assert!(words > 0);
+    });
+}
+
+#[test]
+fn who_sends_rubbish_or_reads_nothing_harms_nobody() {
+    let (hub, device) = (hub(), device(Faults::default()));
+    let target = device.udp_address().expect("it has datagrams");
+    let idle: Vec<TcpStream> =
+        (0..200).map(|_| TcpStream::connect(hub.address()).expect("it listens")).collect();
+    for rubbish in
+        [&b"\xFF\xFF\xFF\xFFgigabytes"[..], b"\0\0\0\x05abcde", b"\0\0\0\x08\x7f\0\0\x01\xc3\x51\0\x09"]
+    {
+        let mut stream = TcpStream::connect(hub.address()).expect("it listens");
+        stream.write_all(rubbish).expect("sent");
+        assert_eq!(stream.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
+    }
+    // It asks for more than it takes, until nobody takes what it asks.
+    let mut deaf = TcpStream::connect(hub.address()).expect("it listens");
+    deaf.set_nonblocking(true).expect("a socket");
+    let (mut packet, mut chunk) = (Vec::new(), Vec::new());
+    RequestPacket::begin(0, ByteOrder::Little, &mut packet).read(0, Operation::Read, 0x1000, 255);
+    let std::net::SocketAddr::V4(place) = target else { panic!("it is IPv4") };
+    HubRequest::append(Target { address: *place.ip(), port: place.port() }, &[&packet], &mut chunk)
+        .expect("whole");
+    let mut asked = 0;
+    loop {
+        match deaf.write(&chunk) {
+            Ok(count) => asked += count,
+            Err(_) => {
+                // Full now: whether for good is seen when the others have been served.
+                if asked > 8 << 20 {
+                    break;
+                }
+                let mut client = through(&hub, &device);
+                client.write(COUNTER, 5).expect("done");
+                if deaf.write(&chunk).is_err() {
+                    break;
                 }
             }
         }
+    }
+    let mut client = through(&hub, &device);
+    assert_eq!(client.read(COUNTER).expect("done"), 5);
+    drop((idle, deaf));
+    let state = hub.end(Duration::from_secs(5));
+    assert_eq!((state.broken, state.turned_away), (3, 0));
+}
+
+#[test]
+fn a_hub_that_ends_answers_what_it_has_read_and_a_new_one_goes_on() {
+    let (first, device) = (hub(), device(Faults::default()));
+    let address = first.address();
+    let mut client = through(&first, &device);
+    let counted = std::thread::spawn(move || {
+        let mut done = 0;
+        loop {
+            let mut queue = client.queue();
+            for _ in 0..100 {
+                queue.add_to(COUNTER, 1);
+            }
+            match queue.dispatch() {
+                Ok(_) => done += 100,
+                Err(error) => return (done, error),
+            }
+        }
     });
-    place
+    while device.device().counts().done < 50 {
+        std::thread::yield_now();
+    }
+    let state = first.end(Duration::from_secs(5));
+    let (done, error) = counted.join().expect("it ran");
+    assert!(matches!(error.failure, Failure::Link(_)), "{error}");
+    let there = device.device().bus_mut().memory(COUNTER);
+    assert!((done..=done + 100).contains(&there), "{there} there, {done} done: {error}");
+    assert_eq!(state.clients[0].counts.asked, state.clients[0].counts.answered, "what was read was answered");
+    let second = HubServer::start(HubOptions { listen: address, ..options() }).expect("the address is free");
+    let mut client = through(&second, &device);
+    assert_eq!(client.read(COUNTER).expect("done"), there);
 }
 
 #[test]
-fn a_target_behind_a_hub_is_read_and_written() {
-    let uri = format!("chtcp-2.0://{}?target=127.0.0.1:50001", hub(0));
-    let mut client = Client::open(&uri).expect("it is there");
-    let written: Vec<u32> = (0..50_000).collect();
-    let mut block = vec![0; written.len()];
-    let mut queue = client.queue();
-    queue.write_block(0x1000, &written);
-    let old = queue.add_to(0x1001, 5);
-    queue.read_block(0x1000, &mut block);
-    assert_eq!(queue.dispatch().expect("done").word(old), 1);
-    assert_eq!((block[1], &block[2..]), (6, &written[2..]));
-    let refused = client.status().expect_err("the hub asks it itself").to_string();
-    assert!(refused.contains("ipbusudp-2.0://"), "{refused}");
-}
-
-#[test]
-fn what_a_hub_cannot_do_is_said_in_its_words_and_the_next_dispatch_connects_again() {
-    let uri = format!("chtcp-2.0://{}?target=127.0.0.1:50001", hub(1));
-    let mut client = Client::open(&uri).expect("it is there");
-    let error = {
-        let mut queue = client.queue();
-        queue.write(0x10, 1);
-        queue.dispatch().expect_err("the target is not there")
-    };
-    assert_eq!(
-        (&error.failure, &error.outcomes[..]),
-        (&Failure::Hub(HubCode::NoStatus), &[Outcome::MayHaveHappened][..])
-    );
-    assert!(error.to_string().contains("has it power"), "{error}");
-    client.write(0x10, 2).expect("it is there now");
-    assert_eq!(client.read(0x10).expect("done"), 2);
+fn what_is_not_served_is_said_by_its_code() {
+    let device = device(Faults::default());
+    let rules = Rules { targets: vec!["10.0.0.0/8".parse().expect("a network")], rules: Vec::new() };
+    let hub = HubServer::start(HubOptions { rules, ..options() }).expect("it runs");
+    let error = through(&hub, &device).read(COUNTER).expect_err("it is not served");
+    assert_eq!(error.failure, Failure::Hub(HubCode::NotAllowed));
+    let other = HubServer::start(HubOptions { listen: hub.address(), ..options() }).expect_err("it is taken");
+    assert!(other.to_string().contains("choose another port"), "{other}");
+    // A chunk of two packets is answered by a chunk of two replies.
+    let mut stream = TcpStream::connect(hub.address()).expect("it listens");
+    let (mut packet, mut chunk) = (Vec::new(), Vec::new());
+    RequestPacket::begin(0, ByteOrder::Little, &mut packet).read(0, Operation::Read, 0, 1);
+    let target = Target { address: [127, 0, 0, 1].into(), port: 5 };
+    HubRequest::append(target, &[&packet, &packet], &mut chunk).expect("whole");
+    stream.write_all(&chunk).expect("sent");
+    let mut length = [0; LENGTH_BYTES];
+    stream.read_exact(&mut length).expect("a length");
+    let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut bytes).expect("as long as it says");
+    let codes: Vec<_> = HubReplies::of(&bytes).map(|reply| reply.expect("whole").code).collect();
+    assert_eq!(codes, [HubCode::NotAllowed; 2]);
 }

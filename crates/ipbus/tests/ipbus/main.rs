@@ -1,4 +1,5 @@
-//! Client and device on real sockets.
+//! Client, hub and device on real sockets.
 
 mod hub;
 mod loopback;
+mod scripted_hub;

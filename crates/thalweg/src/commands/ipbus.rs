@@ -11,6 +11,7 @@ use serde::Serialize;
 use thalweg_ipbus::board::Board;
 use thalweg_ipbus::client::Client;
 use thalweg_ipbus::device::{Buffers, Device, DeviceServer, Registers};
+use thalweg_ipbus::faults::Faults;
 use thalweg_ipbus::table::{Connections, Mode, Node, Table, number};
 
 use super::Ended;
@@ -193,7 +194,15 @@ fn serve(options: &IpbusDevice, json: bool) -> Ended {
     };
     let buffers = Buffers { count: options.buffers, bytes: options.buffer_bytes };
     let signals = Signals::install().context("signals")?;
-    let server = DeviceServer::new(Device::new(registers, buffers), options.udp, options.tcp)?;
+    let thousandths = |percent: f64| (10.0 * percent).round() as u32;
+    let faults = Faults {
+        lost: thousandths(options.lost),
+        doubled: thousandths(options.doubled),
+        delayed: thousandths(options.delayed),
+        most_delay: std::time::Duration::from_micros(options.most_delay_us),
+    };
+    let device = Device::new(registers, buffers);
+    let server = DeviceServer::on_bad_network(device, options.udp, options.tcp, (options.seed, faults))?;
     let udp = server.udp_address().map(|place| format!("ipbusudp-2.0://{place}"));
     let tcp = server.tcp_address().map(|place| format!("ipbustcp-2.0://{place}"));
     for place in [&udp, &tcp].into_iter().flatten() {

@@ -1,5 +1,6 @@
 //! One function per command: from what was typed to what is printed.
 
+mod hub;
 mod ipbus;
 mod look;
 mod page;
@@ -7,6 +8,7 @@ mod take;
 mod tell;
 mod words;
 
+pub(crate) use hub::hub;
 pub(crate) use ipbus::ipbus;
 pub(crate) use look::{inspect, plot, recover, verify};
 pub(crate) use page::serve;

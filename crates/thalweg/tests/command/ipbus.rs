@@ -107,3 +107,61 @@ fn tables_are_checked_with_file_and_line() {
         "{checked:#?}"
     );
 }
+
+#[test]
+fn a_hub_serves_what_its_rules_allow_and_says_what_it_has_done() {
+    let board = board();
+    let (listen, target) =
+        (format!("127.0.0.1:{}", free_port()), board.uri.split("//").nth(1).expect("a place"));
+    let rules = board.folder.file(
+        "hub.toml",
+        "targets = [\"127.0.0.0/8\"]\n[[rule]]\naddresses = \"0x1000..=0x10FF\"\naccess = \"read\"\n",
+    );
+    let hub = Running::start(&["hub", "--listen", &listen, "--rules", &rules, "--json"]);
+    hub.wait_for_words(&format!("serving chtcp-2.0://{listen}"));
+    let uri = format!("chtcp-2.0://{listen}?target={target}");
+    thalweg(&["ipbus", "write", &uri, "0x10=0xCAFE"]).done();
+    let read = thalweg(&["ipbus", "read", &uri, "0x10", "0x1000", "--json"]).done().json();
+    assert_eq!((&read[0]["words"], &read[1]["words"]), (&json!([0xCAFE]), &json!([0])));
+    let ended = thalweg(&["ipbus", "write", &uri, "0x1000=1"]);
+    assert!(ended.code == Some(1) && ended.error.contains("the hub does not serve this"), "{ended:#?}");
+    hub.signal("INT");
+    let state = hub.wait().done().json();
+    let (client, board) = (&state["clients"][0], &state["targets"][0]);
+    assert_eq!(
+        (&client["asked"], &client["answered"], &client["refused"]),
+        (&json!(4), &json!(3), &json!({ "7": 1 }))
+    );
+    assert_eq!((board["target"].as_str(), &board["answered"]), (Some(target), &json!(3)), "{state}");
+}
+
+#[test]
+fn what_a_hub_cannot_be_asked_is_said_with_file_and_place() {
+    let folder = Folder::new();
+    for (option, text, word) in [
+        (
+            "--rules",
+            "[[rule]]\naccess = \"all\"",
+            "unknown variant `all`, expected one of `none`, `read`, `write`",
+        ),
+        (
+            "--rules",
+            "[[rule]]\naccess = \"read\"\n[[rule]]\naccess = \"read\"\naddresses = \"9..=5\"",
+            "rule 2: `9..=5` are no addresses",
+        ),
+        ("--rules", "targets = [\"board\"]", "`board` is no address and no network; write 192.168.0.2"),
+        ("--rules", "target = []", "unknown field `target`"),
+        ("--allow", "10.0.0.1 # a board\n10.0.0.1:x\n", "line 2: `10.0.0.1:x` is a target without a port"),
+        ("--allow", "# nobody\n", "it has no target"),
+    ] {
+        let file = folder.file("hub.txt", text);
+        let ended = thalweg(&["hub", "--listen", "127.0.0.1:0", option, &file]);
+        assert!(
+            ended.code == Some(2) && ended.error.contains(word) && ended.error.contains("hub.txt"),
+            "{text}: {ended:#?}"
+        );
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let ended = thalweg(&["hub", "--listen", &taken.local_addr().expect("bound").to_string()]);
+    assert!(ended.code == Some(1) && ended.error.contains("choose another port"), "{ended:#?}");
+}

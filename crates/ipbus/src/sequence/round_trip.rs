@@ -12,16 +12,21 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(20);
 /// A busy machine wakes a thread this late without anything being lost.
 const SHORTEST: Duration = Duration::from_millis(2);
-const LONGEST: Duration = Duration::from_millis(250);
 
 /// The round trip to one target.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrip {
+    longest: Duration,
     measured: Option<(Duration, Duration)>,
     passed: u32,
 }
 
 impl RoundTrip {
+    /// The time-out grows no longer than `longest`, so that what is missing is looked for several times before it is given up.
+    pub(super) fn new(longest: Duration) -> RoundTrip {
+        RoundTrip { longest: longest.max(SHORTEST), measured: None, passed: 0 }
+    }
+
     /// An answer took so long.
     pub(super) fn measure(&mut self, took: Duration) {
         self.passed = 0;
@@ -44,7 +49,7 @@ impl RoundTrip {
     /// After so long an answer is missing.
     pub(super) fn timeout(&self) -> Duration {
         let usual = self.measured.map_or(FIRST, |(mean, deviation)| mean + 4 * deviation);
-        usual.clamp(SHORTEST, LONGEST).saturating_mul(1 << self.passed.min(8)).min(LONGEST)
+        usual.clamp(SHORTEST, self.longest).saturating_mul(1 << self.passed.min(8)).min(self.longest)
     }
 }
 
@@ -54,7 +59,8 @@ mod tests {
 
     #[test]
     fn the_time_out_follows_what_is_measured_and_backs_off() {
-        let mut trip = RoundTrip::default();
+        let longest = Duration::from_millis(250);
+        let mut trip = RoundTrip::new(longest);
         assert_eq!(trip.timeout(), FIRST);
         (0..100).for_each(|_| trip.measure(Duration::from_micros(80)));
         assert_eq!(trip.timeout(), SHORTEST);
@@ -62,7 +68,7 @@ mod tests {
         trip.pass();
         assert_eq!(trip.timeout(), 4 * SHORTEST);
         (0..20).for_each(|_| trip.pass());
-        assert_eq!(trip.timeout(), LONGEST);
+        assert_eq!(trip.timeout(), longest);
         trip.answered();
         assert_eq!(trip.timeout(), SHORTEST);
         trip.measure(Duration::from_millis(10));

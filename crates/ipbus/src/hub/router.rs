@@ -1,0 +1,271 @@
+//! The hub without its sockets and its clock.
+//!
+//! ```text
+//!  bytes of clients ─► ClientSide ─ chunks, rules ─► TargetSide ─► datagrams
+//!  datagrams ─► TargetSide ─ replies ─► ClientSide, in the order of its requests ─► bytes
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use super::client::{ClientKey, ClientSide, Ticket};
+use super::counts::{ClientCounts, ClientState, HubState, MOST_ADDRESSES};
+use super::rules::Rules;
+use super::target::TargetSide;
+use crate::wire::{HubCode, HubRequest, Packet, Requests, Target, WireError};
+
+/// Targets that are served at the same time.
+const MOST_TARGETS: usize = 1024;
+/// A target that nobody has asked for so long gives its place away.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// All clients and all targets.
+#[derive(Debug)]
+pub(super) struct Router {
+    rules: Rules,
+    timeout: Duration,
+    clients: Vec<(u32, Option<ClientSide>)>,
+    targets: Vec<Option<TargetSide>>,
+    by_target: HashMap<Target, usize>,
+    /// What those had that are gone, by address.
+    gone: BTreeMap<Option<IpAddr>, ClientCounts>,
+    pub(super) broken: u64,
+    pub(super) turned_away: u64,
+}
+
+impl Router {
+    pub(super) fn new(rules: Rules, timeout: Duration) -> Router {
+        Router {
+            rules,
+            timeout,
+            clients: Vec::new(),
+            targets: Vec::new(),
+            by_target: HashMap::new(),
+            gone: BTreeMap::new(),
+            broken: 0,
+            turned_away: 0,
+        }
+    }
+
+    /// A client is there; its place.
+    pub(super) fn open(&mut self, peer: SocketAddr) -> usize {
+        let free = self.clients.iter().position(|(_, side)| side.is_none());
+        let place = free.unwrap_or_else(|| {
+            self.clients.push((0, None));
+            self.clients.len() - 1
+        });
+        self.clients[place].1 = Some(ClientSide::new(peer));
+        place
+    }
+
+    pub(super) fn client(&mut self, place: usize) -> Option<&mut ClientSide> {
+        self.clients.get_mut(place)?.1.as_mut()
+    }
+
+    pub(super) fn clients(&self) -> impl Iterator<Item = &ClientSide> {
+        self.clients.iter().filter_map(|(_, side)| side.as_ref())
+    }
+
+    pub(super) fn target(&mut self, place: usize) -> Option<&mut TargetSide> {
+        self.targets.get_mut(place)?.as_mut()
+    }
+
+    /// A client is gone.
+    pub(super) fn close(&mut self, place: usize) {
+        let Some((turn, side)) = self.clients.get_mut(place) else { return };
+        let key = ClientKey { place: place as u32, turn: *turn };
+        *turn = turn.wrapping_add(1);
+        let Some(side) = side.take() else { return };
+        self.targets.iter_mut().flatten().for_each(|target| target.forget(key));
+        let mut counts = side.counts;
+        counts.abandoned += side.owed() as u64;
+        let address = Some(side.peer.ip());
+        let is_known = self.gone.len() < MOST_ADDRESSES || self.gone.contains_key(&address);
+        self.gone.entry(address.filter(|_| is_known)).or_default().add(&counts);
+    }
+
+    /// Takes the next chunk that a client has sent. Whether there was one; `touched` is given the target that has more to do.
+    ///
+    /// # Errors
+    /// When the client sends what is none: it is to be closed.
+    pub(super) fn take_chunk(
+        &mut self,
+        place: usize,
+        now: Instant,
+        touched: &mut Vec<usize>,
+    ) -> Result<bool, WireError> {
+        let Some((turn, Some(side))) = self.clients.get_mut(place) else { return Ok(false) };
+        if !side.is_ready() {
+            return Ok(false);
+        }
+        let key = ClientKey { place: place as u32, turn: *turn };
+        let Some(range) = side.chunk()? else { return Ok(false) };
+        let request = HubRequest::check(side.bytes(range.clone()))?;
+        let target = request.target;
+        let mut ticket = side.owe(key, target, request.items().count());
+        let found = match self.rules.serves(target) {
+            false => Err(HubCode::NotAllowed),
+            true => place_of(&mut self.targets, &mut self.by_target, target, self.timeout, now),
+        };
+        // The bytes are the client's, who is also asked to take refusals: they are collected first.
+        let mut refused: Vec<(Ticket, HubCode)> = Vec::new();
+        let request = HubRequest::check(side.bytes(range))?;
+        for packet in request.items() {
+            let allowed = found.and_then(|at| {
+                judge(&self.rules, side.peer.ip(), target, packet).map(|is_safe| (at, is_safe))
+            });
+            match allowed {
+                Ok((at, is_safe)) => {
+                    if let Some(target) = &mut self.targets[at] {
+                        target.push(ticket, packet, is_safe, now);
+                    }
+                }
+                Err(code) => refused.push((ticket, code)),
+            }
+            ticket = ticket.next();
+        }
+        for (ticket, code) in refused {
+            if let Some(target) = found.ok().and_then(|at| self.targets[at].as_mut()) {
+                target.refuse(code);
+            }
+            side.reply(ticket, code, &[]);
+        }
+        touched.extend(found.ok());
+        Ok(true)
+    }
+
+    /// The next datagram for a target.
+    pub(super) fn transmit(&mut self, place: usize, now: Instant) -> Option<&[u8]> {
+        self.targets.get_mut(place)?.as_mut()?.transmit(now)
+    }
+
+    /// A datagram of a target; `touched` is given the clients that it has something for.
+    pub(super) fn receive(&mut self, place: usize, bytes: &mut [u8], now: Instant, touched: &mut Vec<usize>) {
+        let Router { clients, targets, .. } = self;
+        if let Some(Some(target)) = targets.get_mut(place) {
+            target.receive(bytes, now, &mut |ticket, code, packet| {
+                hand(clients, ticket, code, packet, touched)
+            });
+        }
+    }
+
+    /// When something has to be done although nothing has come.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.targets.iter().flatten().filter_map(TargetSide::deadline).min()
+    }
+
+    /// Time has passed: `targets` is given those that have more to do, `touched` the clients that something is for.
+    pub(super) fn expire(&mut self, now: Instant, due: &mut Vec<usize>, touched: &mut Vec<usize>) {
+        let Router { clients, targets, .. } = self;
+        for (place, target) in targets.iter_mut().enumerate() {
+            let Some(target) = target else { continue };
+            if target.deadline().is_some_and(|deadline| deadline <= now) {
+                target.expire(now, &mut |ticket, code, packet| hand(clients, ticket, code, packet, touched));
+                due.push(place);
+            }
+        }
+    }
+
+    /// Gives up targets that nobody uses; their places.
+    pub(super) fn sweep(&mut self, now: Instant) -> Vec<usize> {
+        let idle =
+            |target: &Option<TargetSide>| target.as_ref().is_some_and(|target| target.is_idle(now, IDLE));
+        let places: Vec<usize> =
+            (0..self.targets.len()).filter(|place| idle(&self.targets[*place])).collect();
+        for place in &places {
+            if let Some(target) = self.targets[*place].take() {
+                self.by_target.remove(&target.target);
+            }
+        }
+        places
+    }
+
+    /// Whether everything that was asked is answered.
+    pub(super) fn is_served(&self) -> bool {
+        self.clients().all(ClientSide::is_served)
+    }
+
+    pub(super) fn state(&self, is_ending: bool) -> HubState {
+        let mut clients: BTreeMap<Option<IpAddr>, (usize, ClientCounts)> =
+            self.gone.iter().map(|(address, counts)| (*address, (0, *counts))).collect();
+        for side in self.clients() {
+            let address = Some(side.peer.ip());
+            let is_known = clients.len() < MOST_ADDRESSES || clients.contains_key(&address);
+            let (connections, counts) = clients.entry(address.filter(|_| is_known)).or_default();
+            *connections += 1;
+            counts.add(&side.counts);
+        }
+        let mut targets: Vec<_> = self.targets.iter().flatten().map(TargetSide::state).collect();
+        targets.sort_by_key(|state| state.target);
+        let clients = clients.into_iter().map(|(address, (connections, counts))| ClientState {
+            address,
+            connections,
+            counts,
+        });
+        HubState {
+            clients: clients.collect(),
+            targets,
+            broken: self.broken,
+            turned_away: self.turned_away,
+            is_ending,
+        }
+    }
+}
+
+/// A reply, or why there is none, for the client that waits for it, if it is still there.
+fn hand(
+    clients: &mut [(u32, Option<ClientSide>)],
+    ticket: Ticket,
+    code: HubCode,
+    packet: &[u8],
+    touched: &mut Vec<usize>,
+) {
+    let place = ticket.client.place as usize;
+    if let Some((turn, Some(side))) = clients.get_mut(place)
+        && *turn == ticket.client.turn
+    {
+        side.reply(ticket, code, packet);
+        touched.push(place);
+    }
+}
+
+/// Where a target is served, from now on if it was not.
+fn place_of(
+    targets: &mut Vec<Option<TargetSide>>,
+    by_target: &mut HashMap<Target, usize>,
+    target: Target,
+    timeout: Duration,
+    now: Instant,
+) -> Result<usize, HubCode> {
+    if let Some(place) = by_target.get(&target) {
+        return Ok(*place);
+    }
+    let free = targets.iter().position(Option::is_none);
+    let place = match free {
+        Some(place) => place,
+        None if targets.len() < MOST_TARGETS => {
+            targets.push(None);
+            targets.len() - 1
+        }
+        None => return Err(HubCode::HubTimeout),
+    };
+    targets[place] = Some(TargetSide::new(target, timeout, now));
+    by_target.insert(target, place);
+    Ok(place)
+}
+
+/// Whether a packet may be sent to its target, and whether it changes nothing there.
+fn judge(rules: &Rules, client: IpAddr, target: Target, packet: &[u8]) -> Result<bool, HubCode> {
+    let control = Packet::check(packet).and_then(Packet::control).map_err(|_| HubCode::WrongVersion)?;
+    let mut is_safe = true;
+    for request in Requests::of(control) {
+        // The target says itself what it thinks of one that is none, and does nothing behind it.
+        let Ok(request) = request else { break };
+        is_safe &= !request.operation.changes();
+        if !rules.rules.is_empty() && !rules.allows(client, target, &request) {
+            return Err(HubCode::NotAllowed);
+        }
+    }
+    Ok(is_safe)
+}
