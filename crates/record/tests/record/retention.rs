@@ -30,8 +30,19 @@ fn at_most(runs: u64) -> Retention {
     Retention { most_runs: Some(runs), ..Retention::default() }
 }
 
+/// Looks until nothing more goes: a look that has taken long leaves the rest to the next.
 fn look(old_runs: &mut OldRuns) -> Retained {
-    old_runs.look(Instant::now(), false).expect("the runs can be listed")
+    let (mut all, mut now) = (Retained::default(), Instant::now());
+    loop {
+        let Retained { removed, warnings, .. } = old_runs.look(now, false).expect("the runs can be listed");
+        let is_end = removed.is_empty();
+        all.removed.extend(removed);
+        all.warnings.extend(warnings);
+        if is_end {
+            return all;
+        }
+        now += Duration::from_secs(3600);
+    }
 }
 
 fn tables(run: &Path) -> Vec<String> {
