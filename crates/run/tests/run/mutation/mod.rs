@@ -55,7 +55,7 @@ struct Found {
 fn in_a_child(run: &str, left_out: Option<&Place>) -> Found {
     let word = left_out.map_or(run.to_owned(), |place| format!("{run} {}:{}", place.file, place.line));
     let mut command = Command::new(std::env::current_exe().expect("a program has a file"));
-    command.args(["--exact", "mutation::child", "--nocapture"]).env(CHILD, word);
+    command.args(["--exact", "mutation::child", "--nocapture"]).env(CHILD, word).env("RUST_BACKTRACE", "0");
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
