@@ -153,6 +153,8 @@ pub(crate) enum IpbusWhat {
         #[command(flatten)]
         target: IpbusTarget,
     },
+    /// Measure how fast a board answers, and whether it gives back what was written
+    Perf(IpbusPerf),
     /// Check address tables and connection files: what cannot be, with file and line, and what overlaps
     Check {
         /// The files.
@@ -171,6 +173,42 @@ pub(crate) struct IpbusTarget {
     /// The address table that has the names, in place of that of the connection file.
     #[arg(long, value_name = "FILE")]
     pub(crate) table: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusPerf {
+    #[command(flatten)]
+    pub(crate) target: IpbusTarget,
+    /// Where, by name or address.
+    #[arg(long, value_name = "REGISTER", default_value = "0x1000")]
+    pub(crate) register: String,
+    /// Words of each transaction that is queued; more than 255 are as many transactions as they need.
+    #[arg(long, default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) words: usize,
+    /// How many are queued before each dispatch, at addresses one behind the other.
+    #[arg(long, default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) transactions: usize,
+    /// How long, in seconds.
+    #[arg(long, default_value_t = 2.0, value_parser = above_zero)]
+    pub(crate) seconds: f64,
+    /// Write instead of read.
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Write random words and read them back in the same dispatch.
+    #[arg(long, conflicts_with = "write")]
+    pub(crate) validate: bool,
+    /// Of the random words.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let count: usize = text.parse().map_err(|error| format!("{error}"))?;
+    // A block of this many words is a gigabyte.
+    match (1..=1 << 28).contains(&count) {
+        true => Ok(count),
+        false => Err("must be from 1 to 268435456".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -250,7 +288,7 @@ pub(crate) struct Serve {
     pub(crate) start: bool,
 }
 
-/// How long a run takes.
+/// How long something takes.
 fn above_zero(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
     match seconds > 0.0 && seconds.is_finite() {

@@ -9,6 +9,7 @@ mod build_record;
 mod building;
 mod evb;
 mod evb_node;
+mod ipbus;
 mod live;
 mod n2n;
 mod page;
@@ -145,6 +146,11 @@ pub fn names() -> Vec<Bench> {
     ];
     all.extend(live_benches());
     all.extend(event_benches());
+    all.push(bench(
+        "ipbus",
+        "blocks of registers of an emulated IPbus board, directly and through a hub, against a bare request and reply",
+        ipbus::ipbus,
+    ));
     all
 }
 

@@ -14,8 +14,8 @@ use thalweg_ipbus::device::{Buffers, Device, DeviceServer, Registers};
 use thalweg_ipbus::faults::Faults;
 use thalweg_ipbus::table::{Connections, Mode, Node, Table, number};
 
-use super::Ended;
-use crate::arguments::{Ipbus, IpbusDevice, IpbusTarget, IpbusWhat};
+use super::{Ended, ipbus_perf};
+use crate::arguments::{Ipbus, IpbusDevice, IpbusPerf, IpbusTarget, IpbusWhat};
 use crate::report::{Failure, Outcome, print};
 use crate::signals::Signals;
 use crate::terminal;
@@ -31,6 +31,7 @@ pub(crate) fn ipbus(options: &Ipbus, json: bool) -> Ended {
         IpbusWhat::Read { target, registers, words } => read(target, registers, *words, json),
         IpbusWhat::Write { target, assignments } => write(target, assignments, json),
         IpbusWhat::Status { target } => status(target, json),
+        IpbusWhat::Perf(perf) => measure(perf, json),
         IpbusWhat::Check { files } => check(files, json),
     }
 }
@@ -143,6 +144,18 @@ fn status(target: &IpbusTarget, json: bool) -> Ended {
         )
     })?;
     Ok(Outcome::Done)
+}
+
+fn measure(options: &IpbusPerf, json: bool) -> Ended {
+    let mut board = open(&options.target)?;
+    let address = match number(&options.register) {
+        Some(address) => address,
+        None => match board.table().node(&options.register) {
+            Some(node) => node.address,
+            None => return Err(usage(anyhow!("there is no node `{}`", options.register))),
+        },
+    };
+    ipbus_perf::perf(board.client_mut(), address, options, json)
 }
 
 fn check(files: &[std::path::PathBuf], json: bool) -> Ended {

@@ -2,6 +2,7 @@
 
 mod hub;
 mod ipbus;
+mod ipbus_perf;
 mod look;
 mod page;
 mod take;

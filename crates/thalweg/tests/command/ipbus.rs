@@ -165,3 +165,35 @@ fn what_a_hub_cannot_be_asked_is_said_with_file_and_place() {
     let ended = thalweg(&["hub", "--listen", &taken.local_addr().expect("bound").to_string()]);
     assert!(ended.code == Some(1) && ended.error.contains("choose another port"), "{ended:#?}");
 }
+
+#[test]
+fn a_board_is_measured_and_gives_back_what_was_written() {
+    let board = board();
+    let measured = |more: &[&str]| board.ipbus("perf", &[&["--seconds", "0.2"], more].concat()).done().json();
+    let single = measured(&["--register", "MEMORY"]);
+    assert_eq!(single["words"], single["dispatches"]);
+    assert!(single["round_trip_us"]["half_within"].as_f64() > Some(0.0), "{single}");
+    let validated = measured(&["--register", "MEMORY", "--words", "20", "--transactions", "5", "--validate"]);
+    let dispatches = validated["dispatches"].as_u64().expect("a count");
+    assert_eq!(validated["words"].as_u64(), Some(dispatches * 20 * 5 * 2), "each is written and read");
+    assert_eq!(validated["words_that_came_back_other"], 0);
+    let ended = board.ipbus("perf", &["--register", "BROKEN", "--seconds", "0.1"]);
+    assert!(ended.code == Some(1) && ended.error.contains("nothing on the bus answered"), "{ended:#?}");
+    let ended = board.ipbus("perf", &["--register", "NOBODY"]);
+    assert!(ended.code == Some(2) && ended.error.contains("there is no node `NOBODY`"), "{ended:#?}");
+}
+
+#[test]
+fn words_that_come_back_other_than_they_were_written_fail_the_measurement() {
+    let folder = Folder::new();
+    let table = folder.file(
+        "board.xml",
+        r#"<node><node id="PULSE" address="0x10" parameters="emulate=self_clearing"/></node>"#,
+    );
+    let place = format!("127.0.0.1:{}", free_port());
+    let device = Running::start(&["ipbus", "device", "--udp", &place, "--table", &table]);
+    device.wait_for_words("serving ipbusudp");
+    let uri = format!("ipbusudp-2.0://{place}");
+    let ended = thalweg(&["ipbus", "perf", &uri, "--register", "0x10", "--validate", "--seconds", "0.1"]);
+    assert!(ended.code == Some(1) && ended.out.contains("words came back OTHER"), "{ended:#?}");
+}
