@@ -27,13 +27,16 @@ mod server;
 mod settings;
 mod stall;
 pub mod state;
+mod texts;
 mod tls;
 mod token;
 mod traffic;
 
 pub use error::MonitorError;
 pub use experiment::{Command, Experiment, Message, PulseChannel, PulseTrace, Refused, StartRun};
+pub use metrics::{CONTENT_TYPE as METRICS_TYPE, exposition};
 pub use recorded_run::{RecordedRun, RemovedData, RunFile, RunNote};
 pub use server::Monitor;
 pub use settings::Settings;
+pub use texts::{Text, TextServer, Texts};
 pub use token::Token;

@@ -53,6 +53,12 @@ const THREADS: usize = 16;
 pub struct Monitor {
     address: SocketAddr,
     is_secure: bool,
+    _serving: Serving,
+}
+
+/// A server's thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Serving {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -85,26 +91,17 @@ impl Monitor {
         };
         let is_secure = tls.is_some();
         let shared = Shared::new(experiment, guard, settings);
+        let counting = shared.clone();
         let server = Server {
-            shared,
+            router: router(shared.clone()),
+            on_refused: Box::new(move || counting.traffic.refused_connection()),
             tls,
             stall: Duration::from_secs_f64(settings.stall_s),
             connections: Connections::new(settings.connections),
             told: Arc::new(Semaphore::new(TOLD)),
         };
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(THREADS)
-            .thread_keep_alive(Duration::from_secs(10))
-            .thread_name("monitor-asks")
-            .build()
-            .map_err(MonitorError::Thread)?;
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new()
-            .name("monitor".to_owned())
-            .spawn(move || serve(runtime, server, listener, stopped))
-            .map_err(MonitorError::Thread)?;
-        Ok(Monitor { address, is_secure, stop: Some(stop), thread: Some(thread) })
+        let serving = server.start(listener, async move { shared.hub.tick().await })?;
+        Ok(Monitor { address, is_secure, _serving: serving })
     }
 
     /// Where it is: to be shown, and opened in a browser on this host.
@@ -122,7 +119,7 @@ impl Monitor {
     }
 }
 
-impl Drop for Monitor {
+impl Drop for Serving {
     fn drop(&mut self) {
         // The thread is gone if it does not hear this.
         let _ = self.stop.take().map(|stop| stop.send(()));
@@ -132,7 +129,7 @@ impl Drop for Monitor {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
+pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
     let open = || {
         let domain = socket2::Domain::for_address(address);
         let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
@@ -150,33 +147,77 @@ fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
     })
 }
 
+/// What is served, to how many, and how slow they may be.
 struct Server {
-    shared: Arc<Shared>,
+    router: Router,
+    /// Counts a connection for which there was no place.
+    on_refused: Box<dyn Fn() + Send + Sync>,
     tls: Option<TlsAcceptor>,
     stall: Duration,
     connections: Arc<Connections>,
     told: Arc<Semaphore>,
 }
 
-fn serve(runtime: Runtime, server: Server, listener: TcpListener, stopped: oneshot::Receiver<()>) {
+/// Serves a router over plain HTTP, with the usual limits, until what is returned is dropped.
+pub(crate) fn serve_plainly(listener: TcpListener, router: Router) -> Result<Serving, MonitorError> {
+    let settings = Settings::default();
+    let server = Server {
+        router,
+        on_refused: Box::new(|| {}),
+        tls: None,
+        stall: Duration::from_secs_f64(settings.stall_s),
+        connections: Connections::new(settings.connections),
+        told: Arc::new(Semaphore::new(TOLD)),
+    };
+    server.start(listener, std::future::ready(()))
+}
+
+impl Server {
+    /// Serves on a thread of its own, with something else going on beside.
+    fn start(
+        self,
+        listener: TcpListener,
+        beside: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Serving, MonitorError> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(THREADS)
+            .thread_keep_alive(Duration::from_secs(10))
+            .thread_name("monitor-asks")
+            .build()
+            .map_err(MonitorError::Thread)?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || serve(runtime, self, listener, beside, stopped))
+            .map_err(MonitorError::Thread)?;
+        Ok(Serving { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+fn serve(
+    runtime: Runtime,
+    server: Server,
+    listener: TcpListener,
+    beside: impl Future<Output = ()> + Send + 'static,
+    stopped: oneshot::Receiver<()>,
+) {
     runtime.block_on(async move {
         let listener = match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(cause) => return tracing::error!("the page's socket is not usable: {cause}"),
         };
-        let shared = server.shared.clone();
-        let ticking = tokio::spawn(async move { shared.hub.tick().await });
+        let beside = tokio::spawn(beside);
         let accepting = std::pin::pin!(accept(server, listener));
         // Either the word to stop, or the end of the one who would say it.
         select(accepting, stopped).await;
-        ticking.abort();
+        beside.abort();
     });
     // What still asks a disk or the experiment is not waited for.
     runtime.shutdown_background();
 }
 
 async fn accept(server: Server, listener: tokio::net::TcpListener) {
-    let router = router(server.shared.clone());
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -189,7 +230,7 @@ async fn accept(server: Server, listener: tokio::net::TcpListener) {
         };
         let is_crowded = server.connections.is_crowded();
         let Some(place) = server.connections.admit(from.ip()) else {
-            server.shared.traffic.refused_connection();
+            (server.on_refused)();
             if let (Ok(place), None) = (server.told.clone().try_acquire_owned(), &server.tls) {
                 tokio::spawn(async move {
                     let _ = tokio::time::timeout(Duration::from_millis(500), tell_full(stream)).await;
@@ -199,7 +240,7 @@ async fn accept(server: Server, listener: tokio::net::TcpListener) {
             continue;
         };
         let head_within = if is_crowded { HEAD_WITHIN_CROWD } else { HEAD_WITHIN };
-        let speaker = Speaker { router: router.clone(), stall: server.stall, head_within, place };
+        let speaker = Speaker { router: server.router.clone(), stall: server.stall, head_within, place };
         let tls = server.tls.clone();
         tokio::spawn(async move {
             let speaking = std::pin::pin!(speaker.connection(stream, tls));

@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Ipbus(Ipbus),
     /// A hub: many clients share IPbus boards, and what is lost on the way to these comes back
     #[command(
-        after_help = "Examples:\n  thalweg hub\n  thalweg hub --listen 192.168.0.1:10203 --rules hub.toml\n  then: chtcp-2.0://192.168.0.1:10203?target=192.168.0.2:50001\n\nSignals: SIGINT (Ctrl-C) and SIGTERM take no more requests and end when those that were read are answered."
+        after_help = "Examples:\n  thalweg hub\n  thalweg hub --listen 192.168.0.1:10203 --rules hub.toml --page 127.0.0.1:8091\n  then: chtcp-2.0://192.168.0.1:10203?target=192.168.0.2:50001\n\nSignals: SIGINT (Ctrl-C) and SIGTERM take no more requests and end when those that were read are answered."
     )]
     Hub(Hub),
     /// Measure a part of the path against a yardstick
@@ -265,6 +265,9 @@ pub(crate) struct Hub {
     /// The targets that are served, a line each as in the original's allow list: `192.168.0.2:50001` or `192.168.0.2`.
     #[arg(long, value_name = "FILE")]
     pub(crate) allow: Option<PathBuf>,
+    /// Where its page, `/state` as JSON and `/metrics` are served; 127.0.0.1:8091 is free as a rule.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) page: Option<SocketAddr>,
     /// So long a packet may take, losses included; clients that wait for less give up before it.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub(crate) timeout_ms: u64,

@@ -23,4 +23,4 @@ pub use counts::{
     TargetState,
 };
 pub use rules::{Access, Network, PatternError, Rule, Rules, TargetPattern};
-pub use server::{HubOptions, HubServer};
+pub use server::{HubOptions, HubServer, HubView};

@@ -113,7 +113,12 @@ impl HubServer {
 
     /// What it has done, as of a quarter of a second ago at most.
     pub fn state(&self) -> HubState {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.view().state()
+    }
+
+    /// Its state for others, as long as they want it.
+    pub fn view(&self) -> HubView {
+        HubView(self.shared.clone())
     }
 
     /// Takes no more requests, and ends when those that it has read are answered, or `within` has passed. What it has done.
@@ -131,6 +136,17 @@ impl HubServer {
         self.shared.go_to(STOPS);
         // A thread that has panicked has said so.
         drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+/// The state of a hub, for those who show it; of one that has ended, its last.
+#[derive(Clone, Debug)]
+pub struct HubView(Arc<Shared>);
+
+impl HubView {
+    /// What it has done, as of a quarter of a second ago at most.
+    pub fn state(&self) -> HubState {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -190,7 +190,8 @@ fn lead_to(place: &str) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
-fn secure(response: &mut Response) {
+/// The headers of every answer.
+pub(crate) fn secure(response: &mut Response) {
     const ALWAYS: [(HeaderName, &str); 6] = [
         (
             header::CONTENT_SECURITY_POLICY,

@@ -12,24 +12,26 @@ use std::fmt::Write as _;
 
 /// What kind of numbers a family has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Only grows, but for a new run.
     Counter,
     /// Any number.
     Gauge,
     /// Words, with the number 1.
     Info,
+    /// Numbers by size: how many are no larger than each edge.
+    Histogram,
 }
 
 /// A text in the making.
 #[derive(Debug, Default)]
-pub(super) struct Exposition {
+pub struct Exposition {
     text: String,
 }
 
 /// One family in the making: its head is written with its first sample.
 #[derive(Debug)]
-pub(super) struct Family<'e> {
+pub struct Family<'e> {
     text: &'e mut String,
     name: &'static str,
     kind: Kind,
@@ -48,6 +50,7 @@ impl Exposition {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Info => "info",
+            Kind::Histogram => "histogram",
         };
         let unit = if unit.is_empty() { String::new() } else { format!("# UNIT {name} {unit}\n") };
         let head = format!("# TYPE {name} {word}\n{unit}# HELP {name} {help}\n");
@@ -71,7 +74,7 @@ impl Family<'_> {
         self.text.extend(self.head.take());
         let suffix = match self.kind {
             Kind::Counter => "_total",
-            Kind::Gauge => "",
+            Kind::Gauge | Kind::Histogram => "",
             Kind::Info => "_info",
         };
         let number = match value {
@@ -80,6 +83,24 @@ impl Family<'_> {
             value => value.to_string(),
         };
         writeln!(self.text, "{}{suffix}{labels} {number}", self.name).expect("a string takes everything");
+    }
+
+    /// Adds what a histogram has: the numbers in each bin, of which the last is beyond the last edge, and their sum.
+    pub fn bins(&mut self, labels: &[(&str, &str)], edges: &[f64], counts: &[u64], sum: f64) {
+        if !self.seen.insert(written(labels)) {
+            return;
+        }
+        self.text.extend(self.head.take());
+        let mut count = 0;
+        for (bin, more) in counts.iter().enumerate() {
+            count += more;
+            let edge = edges.get(bin).map_or("+Inf".to_owned(), f64::to_string);
+            let labels = written(&[labels, &[("le", &edge)]].concat());
+            writeln!(self.text, "{}_bucket{labels} {count}", self.name).expect("a string takes everything");
+        }
+        let labels = written(labels);
+        writeln!(self.text, "{}_count{labels} {count}", self.name).expect("a string takes everything");
+        writeln!(self.text, "{}_sum{labels} {sum}", self.name).expect("a string takes everything");
     }
 
     /// Adds a number, if there is one.
@@ -112,8 +133,14 @@ mod tests {
         family.sample(&[("a", "1\"\\\n")], 4.0);
         family.maybe(&[], Some(f64::INFINITY));
         family.maybe(&[("b", "")], None);
+        exposition.family("y_seconds", Kind::Histogram, "seconds", "Times.").bins(
+            &[("a", "b")],
+            &[0.5, 1.0],
+            &[1, 0, 2],
+            7.5,
+        );
         exposition.family("nothing", Kind::Gauge, "", "Nothing.");
-        let expected = "# TYPE x_hits counter\n# UNIT x_hits hits\n# HELP x_hits Hits.\nx_hits_total{a=\"1\\\"\\\\\\n\"} 3\nx_hits_total +Inf\n# EOF\n";
+        let expected = "# TYPE x_hits counter\n# UNIT x_hits hits\n# HELP x_hits Hits.\nx_hits_total{a=\"1\\\"\\\\\\n\"} 3\nx_hits_total +Inf\n# TYPE y_seconds histogram\n# UNIT y_seconds seconds\n# HELP y_seconds Times.\ny_seconds_bucket{a=\"b\",le=\"0.5\"} 1\ny_seconds_bucket{a=\"b\",le=\"1\"} 1\ny_seconds_bucket{a=\"b\",le=\"+Inf\"} 3\ny_seconds_count{a=\"b\"} 3\ny_seconds_sum{a=\"b\"} 7.5\n# EOF\n";
         assert_eq!(exposition.finish(), expected);
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //! The names are a contract: `docs/monitor.md` lists them, the dashboard in `examples/grafana` uses them.
 
-mod exposition;
+pub mod exposition;
 mod ledger;
 mod state;
 
@@ -18,7 +18,7 @@ use exposition::{Exposition, Kind};
 use crate::state::LiveState;
 
 /// The content type of the text.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the server says of itself.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Ended, Folder, Running, free_port, thalweg};
+use crate::process::{Ended, Folder, Running, free_port, thalweg, wait_until};
+use crate::retention::{get, get_as};
 
 const TABLE: &str = r#"<node>
   <node id="CONTROL" address="0x10"><node id="ENABLE" mask="0x1"/><node id="GAIN" mask="0xFF0"/></node>
@@ -117,16 +118,34 @@ fn a_hub_serves_what_its_rules_allow_and_says_what_it_has_done() {
         "hub.toml",
         "targets = [\"127.0.0.0/8\"]\n[[rule]]\naddresses = \"0x1000..=0x10FF\"\naccess = \"read\"\n",
     );
-    let hub = Running::start(&["hub", "--listen", &listen, "--rules", &rules, "--json"]);
-    hub.wait_for_words(&format!("serving chtcp-2.0://{listen}"));
+    let page = format!("127.0.0.1:{}", free_port());
+    let hub = Running::start(&["hub", "--listen", &listen, "--rules", &rules, "--page", &page, "--json"]);
+    hub.wait_for_words(&format!("page at http://{page}/"));
     let uri = format!("chtcp-2.0://{listen}?target={target}");
     thalweg(&["ipbus", "write", &uri, "0x10=0xCAFE"]).done();
     let read = thalweg(&["ipbus", "read", &uri, "0x10", "0x1000", "--json"]).done().json();
     assert_eq!((&read[0]["words"], &read[1]["words"]), (&json!([0xCAFE]), &json!([0])));
     let ended = thalweg(&["ipbus", "write", &uri, "0x1000=1"]);
     assert!(ended.code == Some(1) && ended.error.contains("the hub does not serve this"), "{ended:#?}");
+    // The page has it a quarter of a second later.
+    let shown = || get(&page, "/state");
+    wait_until("the page shows what was asked", || shown()["clients"][0]["asked"] == 4);
+    let shown = shown();
+    let metrics = get_as("localhost", &page, "/metrics").1;
+    for line in [
+        format!("thalweg_hub_packets_total{{target=\"{target}\"}} 3"),
+        format!("thalweg_hub_latency_seconds_count{{target=\"{target}\"}} 3"),
+        "thalweg_hub_client_refused_total{client=\"127.0.0.1\",code=\"7\"} 1".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}: {metrics}");
+    }
+    let (head, body) = get_as("localhost", &page, "/");
+    assert!(head.starts_with("HTTP/1.1 200") && body.contains("<title>thalweg hub</title>"), "{head}");
+    assert!(get_as("localhost", &page, "/elsewhere").0.starts_with("HTTP/1.1 404"));
+    assert!(get_as("evil.example", &page, "/state").0.starts_with("HTTP/1.1 421"), "a rebound name");
     hub.signal("INT");
     let state = hub.wait().done().json();
+    assert_eq!(state["targets"], shown["targets"], "one truth");
     let (client, board) = (&state["clients"][0], &state["targets"][0]);
     assert_eq!(
         (&client["asked"], &client["answered"], &client["refused"]),

@@ -74,14 +74,20 @@ fn record(run: &Path) -> Value {
     serde_json::from_str(&text).expect("whole")
 }
 
-/// Asks a page's service for JSON.
-pub fn get(address: &str, path: &str) -> Value {
+/// Asks a page's service by a host's name: the head and the body of its answer.
+pub fn get_as(host: &str, address: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("it is served");
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("answered");
-    let body = answer.split_once("\r\n\r\n").expect("a head and a body").1;
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    (head.to_owned(), body.to_owned())
+}
+
+/// Asks a page's service for JSON.
+pub fn get(address: &str, path: &str) -> Value {
+    let (_, body) = get_as("localhost", address, path);
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
 
 #[track_caller]

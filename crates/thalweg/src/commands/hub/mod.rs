@@ -1,8 +1,11 @@
 //! A hub for IPbus boards: its rules from a file, its state while it goes on, its counts at the end.
 //!
 //! ```text
-//!  --rules, --allow ─► Rules ─► HubServer ─ twice a second ─► a line for each target
+//!  --rules, --allow ─► Rules ─► HubServer ─┬ twice a second ─► a line for each target
+//!                                          └ --page ─► a page, its state, metrics
 //! ```
+
+mod page;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -148,6 +151,10 @@ pub(crate) fn hub(options: &Hub, json: bool) -> Ended {
     let signals = Signals::install().context("signals")?;
     let server = HubServer::start(hub_options)?;
     terminal::notice(&format!("serving chtcp-2.0://{}?target=HOST:PORT", server.address()));
+    let page = options.page.map(|address| page::serve(address, server.view())).transpose()?;
+    if let Some(page) = &page {
+        terminal::notice(&format!("page at http://{}/", page.address()));
+    }
     let mut table = Table::new(json);
     while !signals.stop_requested() {
         signals.report_hangup();
@@ -206,6 +213,7 @@ fn value_of(state: &HubState) -> serde_json::Value {
     serde_json::json!({
         "clients": state.clients.iter().map(client_value).collect::<Vec<_>>(),
         "targets": state.targets.iter().map(target_value).collect::<Vec<_>>(),
+        "is_ending": state.is_ending,
         "broken": state.broken,
         "turned_away": state.turned_away,
     })
