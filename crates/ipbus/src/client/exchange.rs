@@ -12,7 +12,7 @@ use super::job::{Job, Landing, Outcome};
 use super::packing::{Packing, Part};
 use super::session::Session;
 use crate::sequence::{Lost, Numbering};
-use crate::wire::{Control, Info, Packet, Replies, Reply, Status};
+use crate::wire::{Control, HubCode, Info, Packet, Replies, Reply, Status};
 
 /// A dispatch on its way.
 #[derive(Debug)]
@@ -198,6 +198,20 @@ impl<'e, 'b> Exchange<'e, 'b> {
             Lost::Restarted { sent } => Failure::Restarted { sent },
             Lost::Conflict { seen } => Failure::Conflict { seen },
         });
+    }
+
+    /// The hub has no reply to the packet that is the next to be answered.
+    pub(super) fn refuse(&mut self, code: HubCode) {
+        // What it has not even sent was not done.
+        let was_sent = !matches!(code, HubCode::WrongVersion | HubCode::NotAllowed);
+        let refused = self.session.sequence.flights().next().filter(|_| !was_sent);
+        for part in refused.into_iter().flat_map(|flight| &flight.kept) {
+            let job = &mut self.jobs[part.job];
+            if job.outcome == Outcome::Pending && job.done == 0 {
+                job.outcome = Outcome::NotDone;
+            }
+        }
+        self.fail(Failure::Hub(code));
     }
 
     /// Nothing more is sent or waited for.

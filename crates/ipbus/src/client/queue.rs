@@ -220,7 +220,7 @@ fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>, spins: bool) -> Result
         let deadline = exchange.deadline();
         match link.receive(deadline, spins) {
             Ok(Came::Packet(packet)) => exchange.receive(packet, Instant::now()),
-            Ok(Came::Refused(code)) => exchange.fail(Failure::Hub(code)),
+            Ok(Came::Refused(code)) => exchange.refuse(code),
             Ok(Came::Broken(error)) => exchange.fail(Failure::Broken(error)),
             Ok(Came::Nothing) => exchange.expire(Instant::now()),
             Err(cause) => exchange.fail(Failure::Link(cause.to_string())),

@@ -20,7 +20,8 @@ pub use registers::{Behaviour, Registers};
 pub use server::{DeviceServer, ServeError};
 
 use crate::wire::{
-    Control, Header, Info, Operation, Packet, ReplyPacket, Request, Requests, Status, WORD_BYTES, WireError,
+    Control, Header, Info, MOST_WORDS, Operation, Packet, ReplyPacket, Request, Requests, Status, WORD_BYTES,
+    WireError,
 };
 
 /// A bus access that was not done.
@@ -46,6 +47,25 @@ pub trait Bus {
     /// When the bus does not take it.
     fn write(&mut self, address: u32, word: u32) -> Result<(), BusFault>;
 
+    /// Words from an address on, as [`Bus::read`] gives them one by one.
+    ///
+    /// # Errors
+    /// When the bus does not give one: how many it gave before.
+    fn read_block(&mut self, address: u32, words: &mut [u32]) -> Result<(), (usize, BusFault)> {
+        each(words, |index, word| {
+            *word = self.read(address.wrapping_add(index))?;
+            Ok(())
+        })
+    }
+
+    /// Takes words for an address and those behind it, as [`Bus::write`] takes them one by one.
+    ///
+    /// # Errors
+    /// When the bus does not take one: how many it took before.
+    fn write_block(&mut self, address: u32, words: &[u32]) -> Result<(), (usize, BusFault)> {
+        each(words, |index, word| self.write(address.wrapping_add(index), *word))
+    }
+
     /// A word of the device's own address space; a device without one refuses.
     ///
     /// # Errors
@@ -63,6 +83,17 @@ pub trait Bus {
         let _ = (address, word);
         Err(BusFault::Error)
     }
+}
+
+/// Does one word after the other; how many were done before one was not.
+fn each<T>(
+    words: impl IntoIterator<Item = T>,
+    mut one: impl FnMut(u32, T) -> Result<(), BusFault>,
+) -> Result<(), (usize, BusFault)> {
+    for (index, word) in words.into_iter().enumerate() {
+        one(index as u32, word).map_err(|fault| (index, fault))?;
+    }
+    Ok(())
 }
 
 /// What a device has room for.
@@ -268,14 +299,38 @@ fn transact(
     info == Info::Success
 }
 
-/// Does one request word by word; how many were done, and how it ended.
+/// Does one request; how many of its words were done, and how it ended.
 fn execute(bus: &mut impl Bus, request: &Request<'_>, packet: &mut ReplyPacket<'_>) -> (u8, Info) {
-    let moves = matches!(request.operation, Operation::Read | Operation::Write);
-    let address =
-        |index: u8| if moves { request.address.wrapping_add(index.into()) } else { request.address };
-    let data = |index: u8| request.data.get(index.into()).unwrap_or_default();
-    for index in 0..request.words {
-        let address = address(index);
+    let (address, mut block) = (request.address, [0; MOST_WORDS]);
+    let words = &mut block[..usize::from(request.words)];
+    let result = match request.operation {
+        Operation::Read => {
+            let result = bus.read_block(address, words);
+            let read = result.map_or_else(|(read, _)| read, |()| words.len());
+            packet.words(&words[..read]);
+            result
+        }
+        Operation::Write => {
+            request.data.copy_to(words);
+            bus.write_block(address, words)
+        }
+        _ => execute_each(bus, request, packet),
+    };
+    match result {
+        Ok(()) => (request.words, Info::Success),
+        Err((done, fault)) => (done as u8, info_of(fault, request.operation)),
+    }
+}
+
+/// Does one request word by word, all at one address.
+fn execute_each(
+    bus: &mut impl Bus,
+    request: &Request<'_>,
+    packet: &mut ReplyPacket<'_>,
+) -> Result<(), (usize, BusFault)> {
+    let address = request.address;
+    let data = |index: usize| request.data.get(index).unwrap_or_default();
+    for index in 0..usize::from(request.words) {
         let done = match request.operation {
             Operation::Read | Operation::ReadFifo => bus.read(address).map(|word| packet.word(word)),
             Operation::ReadConfiguration => bus.read_configuration(address).map(|word| packet.word(word)),
@@ -284,11 +339,9 @@ fn execute(bus: &mut impl Bus, request: &Request<'_>, packet: &mut ReplyPacket<'
             Operation::ChangeBits => change(bus, address, packet, |old| old & data(0) | data(1)),
             Operation::Add => change(bus, address, packet, |old| old.wrapping_add(data(0))),
         };
-        if let Err(fault) = done {
-            return (index, info_of(fault, request.operation));
-        }
+        done.map_err(|fault| (index, fault))?;
     }
-    (request.words, Info::Success)
+    Ok(())
 }
 
 fn change(

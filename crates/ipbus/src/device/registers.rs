@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Bus, BusFault};
+use super::{Bus, BusFault, each};
 use crate::table::{Mode, Table, TableError, number};
 
 /// Words of a page of memory.
@@ -112,6 +112,15 @@ impl Registers {
         page[address as usize % PAGE_WORDS] = word;
     }
 
+    /// Whether words from an address on are memory, all of them.
+    fn is_memory(&self, address: u32, words: usize) -> bool {
+        let last = address.checked_add(words.saturating_sub(1) as u32);
+        last.is_some_and(|last| {
+            // No two that behave overlap: of those that begin up to there, the last ends last.
+            self.behaving.range(..=last).next_back().is_none_or(|(_, (end, _))| *end < address)
+        })
+    }
+
     fn behaviour(&mut self, address: u32) -> Option<&mut Behaviour> {
         let (_, (last, behaviour)) = self.behaving.range_mut(..=address).next_back()?;
         (address <= *last).then_some(behaviour)
@@ -142,6 +151,40 @@ impl Bus for Registers {
             Some(Behaviour::SelfClearing) => {}
             Some(Behaviour::Fifo { .. } | Behaviour::ReadOnly(_)) => return Err(BusFault::Error),
             Some(Behaviour::Refusing(fault)) => return Err(*fault),
+        }
+        Ok(())
+    }
+
+    fn read_block(&mut self, address: u32, words: &mut [u32]) -> Result<(), (usize, BusFault)> {
+        if !self.is_memory(address, words.len()) {
+            return each(words, |index, word| {
+                *word = self.read(address.wrapping_add(index))?;
+                Ok(())
+            });
+        }
+        let mut at = address as usize;
+        let mut rest = words;
+        while !rest.is_empty() {
+            let start = at % PAGE_WORDS;
+            let (part, behind) = rest.split_at_mut((PAGE_WORDS - start).min(rest.len()));
+            match self.pages.get(&((at / PAGE_WORDS) as u32)) {
+                Some(page) => part.copy_from_slice(&page[start..start + part.len()]),
+                None => part.fill(0),
+            }
+            (at, rest) = (at + part.len(), behind);
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self, address: u32, words: &[u32]) -> Result<(), (usize, BusFault)> {
+        let is_one_page = (address as usize % PAGE_WORDS) + words.len() <= PAGE_WORDS;
+        if words.is_empty() || !is_one_page || !self.is_memory(address, words.len()) {
+            return each(words, |index, word| self.write(address.wrapping_add(index), *word));
+        }
+        self.set_memory(address, words[0]);
+        if let Some(page) = self.pages.get_mut(&(address / PAGE_WORDS as u32)) {
+            let start = address as usize % PAGE_WORDS;
+            page[start..start + words.len()].copy_from_slice(words);
         }
         Ok(())
     }

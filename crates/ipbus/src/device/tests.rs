@@ -159,3 +159,37 @@ proptest::proptest! {
         check(&bytes);
     }
 }
+
+/// Blocks are copied where they are memory alone; words that behave, and the ends of pages, must not be seen in that.
+#[test]
+fn blocks_are_what_their_words_are_one_by_one() {
+    struct Each(Registers);
+    impl Bus for Each {
+        fn read(&mut self, address: u32) -> Result<u32, BusFault> {
+            self.0.read(address)
+        }
+        fn write(&mut self, address: u32, word: u32) -> Result<(), BusFault> {
+            self.0.write(address, word)
+        }
+    }
+    let (mut whole, mut each) = (device(), device().bus_mut().clone());
+    let each = &mut Each(std::mem::take(&mut each));
+    let whole = whole.bus_mut();
+    for (turn, address) in
+        [0x1000, 0xFE0, 0x0F, 0x3E, 0x50, 0x100, 0x104, 0xFF0, 0xFFFF_FFF0, 0x1FFF].into_iter().enumerate()
+    {
+        for words in [0, 1, 5, 0x20, 255] {
+            let written: Vec<u32> = (0..words).map(|word| word + 1000 * turn as u32).collect();
+            assert_eq!(
+                whole.write_block(address, &written),
+                each.write_block(address, &written),
+                "{address:#x}"
+            );
+            let (mut one, mut other) = (written.clone(), written);
+            let results = (whole.read_block(address, &mut one), each.read_block(address, &mut other));
+            assert_eq!(results.0, results.1, "{address:#x}, {words}");
+            let read = results.0.map_or_else(|(read, _)| read, |()| one.len());
+            assert_eq!(one[..read], other[..read], "{address:#x}, {words}");
+        }
+    }
+}

@@ -123,7 +123,7 @@ impl std::fmt::Display for HubCode {
             HubCode::NoResend => "the target gives no lost reply once more",
             HubCode::BadStatus => "the target's status packet is none",
             HubCode::WrongVersion => "the target speaks another version of IPbus",
-            HubCode::NotAllowed => "the hub does not serve this target",
+            HubCode::NotAllowed => "the hub does not serve this target, or its rules forbid what was asked",
             HubCode::Unassigned(code) => return write!(f, "hub error {code}, which has no meaning"),
         })
     }

@@ -95,6 +95,11 @@ impl<'v> ReplyPacket<'v> {
         self.bytes.extend(self.order.bytes(word));
     }
 
+    /// Appends words that were read.
+    pub fn words(&mut self, words: &[u32]) {
+        self.order.append(words, self.bytes);
+    }
+
     /// Says how the transaction that was opened at `place` ended.
     pub fn end(&mut self, place: usize, header: TransactionHeader) {
         self.end_as(place, header.word());

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_ipbus::client::{Client, Failure};
+use thalweg_ipbus::client::{Client, Failure, Outcome};
 use thalweg_ipbus::device::{Buffers, Device, DeviceServer, Registers};
 use thalweg_ipbus::faults::Faults;
 use thalweg_ipbus::hub::{HubOptions, HubServer, Rules};
@@ -182,7 +182,10 @@ fn what_is_not_served_is_said_by_its_code() {
     let rules = Rules { targets: vec!["10.0.0.0/8".parse().expect("a network")], rules: Vec::new() };
     let hub = HubServer::start(HubOptions { rules, ..options() }).expect("it runs");
     let error = through(&hub, &device).read(COUNTER).expect_err("it is not served");
-    assert_eq!(error.failure, Failure::Hub(HubCode::NotAllowed));
+    assert_eq!(
+        (error.failure, &error.outcomes[..]),
+        (Failure::Hub(HubCode::NotAllowed), &[Outcome::NotDone][..])
+    );
     let other = HubServer::start(HubOptions { listen: hub.address(), ..options() }).expect_err("it is taken");
     assert!(other.to_string().contains("choose another port"), "{other}");
     // A chunk of two packets is answered by a chunk of two replies.

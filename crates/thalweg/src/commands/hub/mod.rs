@@ -325,8 +325,12 @@ impl Table {
     }
 
     fn finish(self) {
-        if let Some((_, bars)) = self.lines {
-            terminal::draw(move || bars.iter().for_each(ProgressBar::finish_and_clear));
+        if let Some((all, bars)) = self.lines {
+            terminal::draw(move || {
+                bars.iter().for_each(ProgressBar::finish_and_clear);
+                // A terminal that is gone shows nothing more.
+                let _ = all.clear();
+            });
         }
     }
 }
