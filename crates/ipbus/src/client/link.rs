@@ -74,7 +74,7 @@ impl Link {
         Ok(Link::Stream(Stream { socket, target, most_bytes, received, taken: 0, outgoing, gone: 0 }))
     }
 
-    /// Sends a packet, or keeps it until there is room.
+    /// Sends a packet; over a stream it waits for those behind it, which go with it at the next [`Link::receive`].
     pub(super) fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         match self {
             Link::Datagrams { socket, .. } => match socket.send(packet) {
@@ -82,7 +82,7 @@ impl Link {
                 Err(cause) if is_passing(&cause) => Ok(()),
                 other => other.map(drop),
             },
-            Link::Stream(stream) => stream.send(packet),
+            Link::Stream(stream) => stream.append(packet),
         }
     }
 
@@ -138,7 +138,7 @@ fn wait(
 }
 
 impl Stream {
-    fn send(&mut self, packet: &[u8]) -> io::Result<()> {
+    fn append(&mut self, packet: &[u8]) -> io::Result<()> {
         match self.target {
             None => {
                 self.outgoing.extend((packet.len() as u32).to_be_bytes());
@@ -147,7 +147,7 @@ impl Stream {
             Some(target) => HubRequest::append(target, &[packet], &mut self.outgoing)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?,
         }
-        self.flush().map(drop)
+        Ok(())
     }
 
     /// Writes what the socket takes; whether that is everything.

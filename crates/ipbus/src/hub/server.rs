@@ -4,7 +4,7 @@
 //!  listener, clients, targets ─ ready ─► Router ─► datagrams and replies, as many as the sockets take
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,6 +27,11 @@ const SHOWN: Duration = Duration::from_millis(250);
 const SWEPT: Duration = Duration::from_secs(10);
 /// A client that takes none of its replies for so long is closed.
 const STUCK: Duration = Duration::from_secs(60);
+/// Replies of a client that waits for as many as `MANY` are held until so many bytes of them are there, or so much time has passed.
+const HELD_BYTES: usize = 16 << 10;
+const HELD_FOR: Duration = Duration::from_micros(100);
+/// A client that waits for fewer replies than this is not reading a block, and gets each at once.
+const MANY: usize = 8;
 /// Bytes that are read from a client at once, and the longest datagram.
 const READ_BYTES: usize = 64 << 10;
 /// Datagrams that are read from one target before others have their turn.
@@ -196,6 +201,10 @@ struct Connection {
     took: Instant,
     /// It sends no more, and is closed when it has its replies.
     is_over: bool,
+    /// It takes nothing more for now.
+    is_blocked: bool,
+    /// Its replies are held until then.
+    held_until: Option<Instant>,
 }
 
 /// What the thread has.
@@ -213,6 +222,8 @@ struct Serving {
     due: Vec<usize>,
     /// Clients that something has changed for.
     touched: Vec<usize>,
+    /// Clients whose replies are held, and until when; the oldest first.
+    held: VecDeque<(usize, Instant)>,
     shown: Instant,
     swept: Instant,
     has_changed: bool,
@@ -237,6 +248,7 @@ impl Serving {
             buffer: vec![0; READ_BYTES],
             due: Vec::new(),
             touched: Vec::new(),
+            held: VecDeque::new(),
             shown: now,
             swept: now,
             has_changed: true,
@@ -272,6 +284,7 @@ impl Serving {
                 self.router.expire(now, &mut self.due, &mut self.touched);
                 self.has_changed = true;
             }
+            self.release(now);
             self.settle(now);
             self.show(now);
         }
@@ -287,7 +300,9 @@ impl Serving {
     fn timeout(&self) -> Option<Timespec> {
         let now = Instant::now();
         let shown = self.has_changed.then_some(self.shown + SHOWN);
-        let until = [self.router.deadline(), shown, Some(self.swept + SWEPT)].into_iter().flatten().min();
+        let held = self.held.front().map(|(_, until)| *until);
+        let until =
+            [self.router.deadline(), shown, held, Some(self.swept + SWEPT)].into_iter().flatten().min();
         let left = until.map(|until| until.saturating_duration_since(now)).unwrap_or(SWEPT);
         Timespec::try_from(if self.busy_poll { Duration::ZERO } else { left }).ok()
     }
@@ -327,9 +342,17 @@ impl Serving {
         let place = self.router.open(peer);
         let interest = EventFlags::IN;
         match epoll::add(&self.epoll, &socket, Whose::Client(place).data(), interest) {
-            Ok(()) => drop(
-                self.connections.insert(place, Connection { socket, interest, took: now, is_over: false }),
-            ),
+            Ok(()) => drop(self.connections.insert(
+                place,
+                Connection {
+                    socket,
+                    interest,
+                    took: now,
+                    is_over: false,
+                    is_blocked: false,
+                    held_until: None,
+                },
+            )),
             Err(_) => self.router.close(place),
         }
     }
@@ -386,6 +409,14 @@ impl Serving {
         }
     }
 
+    /// Replies that have been held for long enough go.
+    fn release(&mut self, now: Instant) {
+        while let Some((place, _)) = self.held.front().copied().filter(|(_, until)| *until <= now) {
+            self.held.pop_front();
+            self.touched.push(place);
+        }
+    }
+
     /// Writes a client's replies, and takes what it asks.
     fn serve(&mut self, place: usize, now: Instant) {
         if !self.write(place, now) {
@@ -415,7 +446,7 @@ impl Serving {
         }
         let mut interest = EventFlags::empty();
         interest.set(EventFlags::IN, side.is_ready() && !is_ending && !connection.is_over);
-        interest.set(EventFlags::OUT, !side.unsent().is_empty());
+        interest.set(EventFlags::OUT, connection.is_blocked);
         if interest != connection.interest {
             connection.interest = interest;
             if epoll::modify(&self.epoll, &connection.socket, Whose::Client(place).data(), interest).is_err()
@@ -425,12 +456,23 @@ impl Serving {
         }
     }
 
-    /// Writes what a client takes; whether it is still there.
+    /// Writes what a client takes, or waits for more replies of a block; whether the client is still there.
     fn write(&mut self, place: usize, now: Instant) -> bool {
         let (Some(connection), Some(side)) = (self.connections.get_mut(&place), self.router.client(place))
         else {
             return true;
         };
+        let may_wait = side.owed() >= MANY && (1..HELD_BYTES).contains(&side.unsent().len());
+        match connection.held_until {
+            Some(until) if may_wait && now < until => return true,
+            None if may_wait && !connection.is_blocked => {
+                connection.held_until = Some(now + HELD_FOR);
+                self.held.push_back((place, now + HELD_FOR));
+                return true;
+            }
+            _ => connection.held_until = None,
+        }
+        connection.is_blocked = false;
         while !side.unsent().is_empty() {
             match connection.socket.write(side.unsent()) {
                 Ok(0) => return false,
@@ -438,7 +480,10 @@ impl Serving {
                     side.has_gone(count);
                     connection.took = now;
                 }
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                    connection.is_blocked = true;
+                    return true;
+                }
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }

@@ -26,6 +26,9 @@ const STATUS_REQUEST: [u8; STATUS_BYTES] = status_request();
 /// Packets on their way at the same time, where the target does not say how many it takes.
 const WINDOW: usize = 16;
 
+/// The same over a stream, in whose buffers they wait.
+const STREAM_WINDOW: usize = 48;
+
 /// How replies find their packets, and whether lost ones come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbering {
@@ -104,6 +107,8 @@ pub(crate) struct Sequence<T> {
     /// So long a packet may take in all.
     timeout: Duration,
     flights: VecDeque<Flight<T>>,
+    /// Over a stream: packets are being added until the window is full.
+    is_filling: bool,
     probe: Option<Probe>,
     behind: Option<Behind>,
     resend: [u8; WORD_BYTES],
@@ -122,6 +127,7 @@ impl<T> Sequence<T> {
             round_trip: RoundTrip::new(timeout / 8),
             timeout,
             flights: VecDeque::new(),
+            is_filling: false,
             probe: None,
             behind: None,
             resend: [0; WORD_BYTES],
@@ -219,6 +225,10 @@ impl<T> Sequence<T> {
             (Some(oldest), Some(next)) if self.numbering == Numbering::Numbered => {
                 usize::from(steps(oldest.id, next)) < self.window
             }
+            // Over a stream many go in one write, and the next when half of their replies have come.
+            _ if self.numbering == Numbering::InTurn => {
+                self.is_filling || self.flights.len() <= STREAM_WINDOW / 2
+            }
             _ => self.flights.len() < self.window,
         }
     }
@@ -252,6 +262,7 @@ impl<T> Sequence<T> {
     pub(crate) fn begin(&mut self, now: Instant, id: u16, bytes: Vec<u8>, is_safe: bool, kept: T) -> &[u8] {
         self.counts.sent += 1;
         self.flights.push_back(Flight::new(now, id, bytes, is_safe, kept));
+        self.is_filling = self.flights.len() < STREAM_WINDOW;
         self.flights.back().map_or(&[], |flight| &flight.bytes)
     }
 
@@ -269,6 +280,7 @@ impl<T> Sequence<T> {
     pub(crate) fn take(&mut self, place: usize, now: Instant) -> Option<Flight<T>> {
         let flight = self.flights.remove(place)?;
         self.behind = None;
+        self.is_filling = false;
         match flight.is_repeated {
             true => self.round_trip.answered(),
             false => self.round_trip.measure(now.saturating_duration_since(flight.sent)),
