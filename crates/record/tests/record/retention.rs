@@ -136,10 +136,11 @@ fn a_run_that_has_not_ended_or_is_held_is_left_alone() {
     for run in [&runs[0], &runs[1], &runs[2], &runs[4]] {
         assert!(!tables(run).is_empty(), "{}", run.display());
     }
-    let later = Instant::now() + Duration::from_secs(60);
+    let hour = Duration::from_secs(3600);
+    let later = Instant::now() + 2 * hour;
     assert_eq!(old_runs.look(later, false).expect("listed"), Retained::default(), "it is said once");
     drop(reader);
-    let later = old_runs.look(later + Duration::from_secs(60), false).expect("listed");
+    let later = old_runs.look(later + hour, false).expect("listed");
     assert_eq!(later.removed.len(), 1, "nobody reads it any more");
     assert!(tables(&runs[2]).is_empty() && !tables(&runs[4]).is_empty());
 }
