@@ -7,6 +7,12 @@ import { createRequire } from "node:module";
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
 
+/**
+ * For what comes at all: it comes at once on a quiet machine, and no result depends on how soon it comes on a busy one, whose kernel may
+ * let a process wait for a minute.
+ */
+export const WAIT_MS = 240_000;
+
 const FLAGS = [
   "--headless",
   "--no-sandbox",
@@ -39,7 +45,7 @@ export async function open_page(browser, address, { theme = "light", width = 144
     reducedMotion: "reduce",
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(WAIT_MS);
   const complaints = [];
   page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
   page.on("pageerror", (error) => complaints.push(String(error)));

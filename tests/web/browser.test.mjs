@@ -6,15 +6,13 @@ import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { open_browser, open_page } from "./browser.mjs";
+import { open_browser, open_page, WAIT_MS } from "./browser.mjs";
 import { serve } from "./mock-server.mjs";
 import { live_state } from "./mock-states.mjs";
 import { skip_without_chromium } from "./prerequisite.mjs";
 import { has_binary, start_server } from "./server.mjs";
 
 const PICTURES = process.env.THALWEG_PAGE_PICTURES;
-// For what comes at all: it comes at once on a quiet machine, and no result depends on how soon it comes on a busy one.
-const WAIT_MS = 60_000;
 const skip = skip_without_chromium("the page in a browser");
 
 /** Waits until an element's text is as it should be, and gives it. */
@@ -45,7 +43,7 @@ function value_beside(page, name) {
 }
 
 async function number_beside(page, name) {
-  const text = (await value_beside(page, name).textContent({ timeout: WAIT_MS })) ?? "";
+  const text = (await value_beside(page, name).textContent()) ?? "";
   return Number(text.replace(/[^\d.-]/g, ""));
 }
 
@@ -80,8 +78,6 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
   it("draws its first picture", async () => {
     const painted = await page.waitForFunction(
       () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
-      null,
-      { timeout: WAIT_MS },
     );
     // Printed and not judged: it depends on what else the machine does.
     console.log(`first picture after ${Math.round(await painted.jsonValue())} ms`);
@@ -113,13 +109,13 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await text_when(page, ".flow", (text) => text.includes("recorded") && text.includes("disk"));
     assert.ok((await page.locator(".flow .band.pass").count()) > 2);
     assert.match((await page.locator(".flow").getAttribute("aria-label")) ?? "", /from the boards to the disk/);
-    await page.locator(".cell:not(.silent)").first().waitFor({ timeout: WAIT_MS });
+    await page.locator(".cell:not(.silent)").first().waitFor();
   });
 
   it("goes from a channel to its spectrum, whose counts move", async () => {
     await page.locator(".cell:not(.silent)").first().click();
-    await page.waitForFunction(() => location.hash.startsWith("#/spectra?channel="), null, { timeout: WAIT_MS });
-    await page.locator(".large-plot .u-over").waitFor({ timeout: WAIT_MS });
+    await page.waitForFunction(() => location.hash.startsWith("#/spectra?channel="));
+    await page.locator(".large-plot .u-over").waitFor();
     const counts = await number_beside(page, "counts");
     const end = Date.now() + WAIT_MS;
     while ((await number_beside(page, "counts")) <= counts) {
@@ -134,17 +130,17 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.4, box.y + 120, { steps: 5 });
     await page.mouse.up();
-    await page.waitForFunction(() => /[?&]x=[\d.]+~[\d.]+/.test(location.hash), null, { timeout: WAIT_MS });
+    await page.waitForFunction(() => /[?&]x=[\d.]+~[\d.]+/.test(location.hash));
     const address = page.url();
     const again = await open_page(browser, address);
     try {
-      await again.page.locator(".large-plot .u-over").waitFor({ timeout: WAIT_MS });
+      await again.page.locator(".large-plot .u-over").waitFor();
       assert.equal(again.page.url(), address);
     } finally {
       await again.close();
     }
     await page.keyboard.press("z");
-    await page.waitForFunction(() => !location.hash.includes("x="), null, { timeout: WAIT_MS });
+    await page.waitForFunction(() => !location.hash.includes("x="));
   });
 
   it("marks a region and tells what is in it", async () => {
@@ -154,7 +150,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.3, box.y + 90, { steps: 5 });
     await page.mouse.up();
-    await page.waitForFunction(() => location.hash.includes("region="), null, { timeout: WAIT_MS });
+    await page.waitForFunction(() => location.hash.includes("region="));
     assert.ok((await number_beside(page, "gross counts")) >= 0);
     await page.keyboard.press("m");
   });
@@ -165,18 +161,17 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     const region = server.is_real ? "4500~5900" : "18000~19500";
     await go(page, `${shown}&raw=1&region=${region}&peaks=1000:300`);
     await text_when(page, "pre.configuration", (text) => text.includes("one more peak"));
-    await value_beside(page, "centroid").waitFor({ timeout: WAIT_MS });
+    await value_beside(page, "centroid").waitFor();
     await page.locator(".calibrating input").fill("1500");
     await page.locator(".calibrating button[type=submit]").click();
     await text_when(page, "pre.configuration", (text) => /\nenergy_kev = \[-?[\d.e-]+, [\d.e-]+\]/.test(text));
     await apply_it("a calibrated energy", /calibration of .*applied at \d+:\d\d:\d\d, not in the configuration file/);
-    await page.locator(".segments[aria-label=Energy] button", { hasText: "keV" }).waitFor({ timeout: WAIT_MS });
+    await page.locator(".segments[aria-label=Energy] button", { hasText: "keV" }).waitFor();
     await revert_all();
     await page.keyboard.press("ArrowRight");
     await page.waitForFunction(
       (region) => location.hash.includes(`region=${region}`) && !location.hash.includes("peaks="),
       region,
-      { timeout: WAIT_MS },
     );
   });
 
@@ -185,22 +180,22 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     const box = await over.boundingBox();
     await page.mouse.move(box.x + box.width * 0.5, box.y + 100);
     await page.mouse.wheel(0, -100);
-    await page.waitForFunction(() => /[?&]x=[\d.]+~[\d.]+/.test(location.hash), null, { timeout: WAIT_MS });
+    await page.waitForFunction(() => /[?&]x=[\d.]+~[\d.]+/.test(location.hash));
     await page.keyboard.down("Shift");
     await page.mouse.wheel(0, -100);
     await page.keyboard.up("Shift");
     await page.keyboard.press("z");
-    await page.waitForFunction(() => !location.hash.includes("x="), null, { timeout: WAIT_MS });
+    await page.waitForFunction(() => !location.hash.includes("x="));
   });
 
   it("draws a cut on the plane, counts in it, and writes the lines for it", async () => {
     await page.keyboard.press("Escape");
     await page.locator(".tabs button", { hasText: "Pulse shape" }).click();
-    await page.locator("a.stamp").first().waitFor({ timeout: WAIT_MS });
+    await page.locator("a.stamp").first().waitFor();
     const let_go = await hold_back(page, "**/api/spectra/counts?*");
     await page.locator("a.stamp").first().click();
     const canvas = page.locator(".large-plot canvas");
-    await canvas.waitFor({ timeout: WAIT_MS });
+    await canvas.waitFor();
     await page.keyboard.press("p");
     const box = await canvas.boundingBox();
     // Where nothing is drawn yet, nobody points at anything.
@@ -217,7 +212,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
       await page.mouse.click(box.x + box.width * x, box.y + box.height * y);
     }
     await page.keyboard.press("Enter");
-    await page.waitForFunction(() => location.hash.includes("shape="), null, { timeout: WAIT_MS });
+    await page.waitForFunction(() => location.hash.includes("shape="));
     await page.locator("input[aria-label='Name of the region']").fill("drawn here");
     const lines = await text_when(page, "pre.configuration", (text) => text.includes("drawn_here"));
     assert.match(
@@ -248,9 +243,9 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
   it("lists the run that is being taken with what is known of it, and checks the host", async () => {
     await go(page, "#/runs");
     const row = page.locator("table.runs tbody tr").first();
-    await row.waitFor({ timeout: WAIT_MS });
+    await row.waitFor();
     await text_when(page, "table.runs tbody tr td:nth-child(6)", (text) => /[1-9]/.test(text));
-    if (server.is_real) await row.locator("canvas").waitFor({ state: "visible", timeout: WAIT_MS });
+    if (server.is_real) await row.locator("canvas").waitFor({ state: "visible" });
     await go(page, "#/system");
     await text_when(
       page,
@@ -264,7 +259,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     const [first] = answer.sources;
     assert.ok(first.rates_hz.filter((rate) => rate > 0).length > 2, JSON.stringify(answer).slice(0, 300));
     const again = await open_page(browser, server.address);
-    await again.page.locator(".left .plot .u-over").waitFor({ timeout: WAIT_MS });
+    await again.page.locator(".left .plot .u-over").waitFor();
     await again.close();
   });
 
@@ -279,10 +274,10 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
       ["1", "run"],
     ]) {
       await page.locator("body").press(key);
-      await page.waitForFunction((name) => location.hash.startsWith(`#/${name}`), screen, { timeout: WAIT_MS });
+      await page.waitForFunction((name) => location.hash.startsWith(`#/${name}`), screen);
     }
     await page.locator("body").press("?");
-    await page.locator("dialog[open] kbd").first().waitFor({ timeout: WAIT_MS });
+    await page.locator("dialog[open] kbd").first().waitFor();
     await page.keyboard.press("Escape");
     const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.locator("body").press("t");
@@ -299,7 +294,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     assert.ok(await page.evaluate(() => document.body.classList.contains("stale")));
     await page.unroute("**/api/events");
     await page.unroute("**/api/state");
-    await page.waitForFunction(() => !document.body.classList.contains("stale"), null, { timeout: WAIT_MS });
+    await page.waitForFunction(() => !document.body.classList.contains("stale"));
     opened.complaints.length = 0;
   });
 
@@ -311,10 +306,10 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await stop();
     await go(page, "#/runs?search=browser+test");
     const row = page.locator("table.runs tbody tr").first();
-    await row.waitFor({ timeout: WAIT_MS });
+    await row.waitFor();
     assert.match((await row.textContent()) ?? "", /browser test/);
     await row.locator("button").click();
-    await page.locator(".run-panels textarea").waitFor({ timeout: WAIT_MS });
+    await page.locator(".run-panels textarea").waitFor();
     await page.locator(".run-panels textarea").fill("looked at");
     await page.locator("button", { hasText: "save comment" }).click();
     await text_when(page, ".notice", (text) => text.includes("saved"));
@@ -328,7 +323,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
 
   async function text_of_fact(name) {
     const fact = value_beside(page, name);
-    await fact.waitFor({ timeout: WAIT_MS });
+    await fact.waitFor();
     return (await fact.textContent()) ?? "";
   }
 
@@ -343,7 +338,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
 
   async function revert_all() {
     await page.locator(".applied .revert").first().click();
-    await page.locator(".applied").waitFor({ state: "hidden", timeout: WAIT_MS });
+    await page.locator(".applied").waitFor({ state: "hidden" });
   }
 
   async function stop() {
@@ -386,7 +381,7 @@ describe("the demonstration, whose network loses 2 %", { skip: no_binary, concur
       const { losses } = await (await fetch(new URL("/api/state", server.address))).json();
       return losses.filter(({ unit }) => unit === "datagrams").reduce((sum, { count }) => sum + count, 0);
     };
-    const end = Date.now() + 4 * WAIT_MS;
+    const end = Date.now() + WAIT_MS;
     // So many that their share is 2 % within what is held against it below; of three it may be 4 %.
     while ((await lost_datagrams()) <= 100) {
       assert.ok(Date.now() < end, "hardly anything is lost");
@@ -408,13 +403,10 @@ describe("the demonstration, whose network loses 2 %", { skip: no_binary, concur
       const { page, complaints, close } = await open_page(browser, server.address, { width, height });
       const lost = await text_when(page, ".value.losses b", (text) => /^[\d.]+ [kM]? ?hits$/.test(text));
       // The bar and the picture are drawn from one state.
-      await page.waitForFunction(
-        () =>
-          [...document.querySelectorAll(".flow text.lost")].some(
-            ({ textContent }) => textContent === `${document.querySelector(".value.losses b").textContent} lost`,
-          ),
-        null,
-        { timeout: WAIT_MS },
+      await page.waitForFunction(() =>
+        [...document.querySelectorAll(".flow text.lost")].some(
+          ({ textContent }) => textContent === `${document.querySelector(".value.losses b").textContent} lost`,
+        ),
       );
       const part = await page.locator(".flow text.lost", { hasText: "of them" }).first().textContent();
       assert.ok(Math.abs(Number.parseFloat(part) - 2) < 1.5, `${lost}: ${part} of 2 %`);
@@ -472,10 +464,7 @@ describe("105 boards", { skip: no_binary, concurrency: 1 }, () => {
 
   it("have small cells that tell their numbers, and leave the messages on the screen", async () => {
     const { page, complaints, close } = await open_page(browser, server.address, { width: 1440, height: 900 });
-    await page
-      .locator(".board-cell:not(.unknown)")
-      .first()
-      .waitFor({ timeout: 4 * WAIT_MS });
+    await page.locator(".board-cell:not(.unknown)").first().waitFor();
     assert.equal(await page.locator(".board-cell").count(), 105);
     const box = await page.locator(".board-cell").first().boundingBox();
     assert.ok(box.width <= 20 && box.height <= 20, "a cell is small");
@@ -601,10 +590,7 @@ for (const [kind, screens] of Object.entries(SCREENS)) {
         for (const [name, hash] of Object.entries(screens)) {
           const shown = (server.is_real ? null : OF_THE_MOCK[name]) ?? hash;
           await go(page, shown.replace("{channel}", channel).replace("{run}", run));
-          await page
-            .locator(":is(.screen .panel, .screen .stamp, .screen .empty):visible")
-            .first()
-            .waitFor({ timeout: WAIT_MS });
+          await page.locator(":is(.screen .panel, .screen .stamp, .screen .empty):visible").first().waitFor();
           // Time to complain in: a screen that is right stays so however long it is.
           await page.waitForTimeout(PICTURES ? 4000 : 300);
           assert.deepEqual(await page.evaluate(wider_than_the_window), [], `${name} is wider than the window`);

@@ -6,12 +6,11 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { after, before, describe, it } from "node:test";
-import { open_browser } from "./browser.mjs";
+import { open_browser, WAIT_MS } from "./browser.mjs";
 import { skip_without, skip_without_chromium } from "./prerequisite.mjs";
 import { start_server } from "./server.mjs";
 
 const JSROOT = fileURLToPath(new URL("../../web/node_modules/jsroot/build/jsroot.js", import.meta.url));
-const WAIT_MS = 60_000;
 const TESTS = "spectra in JSROOT";
 const skip =
   skip_without(process.env.THALWEG_BINARY, TESTS, "no THALWEG_BINARY: the mock exports nothing") ||

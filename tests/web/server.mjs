@@ -13,7 +13,8 @@ import { serve } from "./mock-server.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ADDRESS = /https?:\/\/(?:127\.0\.0\.1|\[::1\]|localhost):\d+/;
-const LONGEST_START_MS = 60_000;
+const LONGEST_END_MS = 60_000;
+const LONGEST_START_MS = 240_000;
 
 /** What the binary is started with: a configuration, or words of its own. */
 const KINDS = {
@@ -55,7 +56,7 @@ async function start_binary(binary, kind) {
   const ended = new Promise((resolve) => child.once("exit", resolve));
   const close = async () => {
     child.kill("SIGINT");
-    const timer = setTimeout(() => child.kill("SIGKILL"), 60_000);
+    const timer = setTimeout(() => child.kill("SIGKILL"), LONGEST_END_MS);
     await ended;
     clearTimeout(timer);
     rmSync(directory, { recursive: true, force: true });
