@@ -52,59 +52,36 @@ struct Owed {
 #[derive(Debug)]
 pub(super) struct ClientSide {
     pub(super) peer: SocketAddr,
-    pub(super) counts: ClientCounts,
-    received: Vec<u8>,
-    /// How much of it was taken.
-    taken: usize,
-    owed: VecDeque<Owed>,
-    /// The number of the first of them.
-    first_owed: u64,
-    packets_owed: usize,
-    unsent: Vec<u8>,
-    /// How much of it has gone.
-    gone: usize,
-    /// Bytes of replies that wait for others.
-    kept_bytes: usize,
+    pub(super) chunks: Chunks,
+    pub(super) replies: ReplyQueue,
 }
 
 impl ClientSide {
     pub(super) fn new(peer: SocketAddr) -> ClientSide {
-        ClientSide {
-            peer,
-            counts: ClientCounts::default(),
-            received: Vec::new(),
-            taken: 0,
-            owed: VecDeque::new(),
-            first_owed: 0,
-            packets_owed: 0,
-            unsent: Vec::new(),
-            gone: 0,
-            kept_bytes: 0,
-        }
-    }
-
-    /// Whether more is read from it: it waits for few replies, and takes those that there are.
-    pub(super) fn is_ready(&self) -> bool {
-        self.packets_owed < MOST_OWED && self.unsent.len() - self.gone + self.kept_bytes < MOST_UNSENT_BYTES
-    }
-
-    /// Whether it waits for nothing.
-    pub(super) fn is_served(&self) -> bool {
-        self.packets_owed == 0 && self.unsent.is_empty()
-    }
-
-    /// Packets that it waits for.
-    pub(super) fn owed(&self) -> usize {
-        self.packets_owed
+        ClientSide { peer, chunks: Chunks::default(), replies: ReplyQueue::default() }
     }
 
     /// Takes what has come.
     pub(super) fn receive(&mut self, bytes: &[u8]) {
+        self.replies.counts.bytes_received += bytes.len() as u64;
+        self.chunks.receive(bytes);
+    }
+}
+
+/// What came from a client, in chunks.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    received: Vec<u8>,
+    /// How much of it was taken.
+    taken: usize,
+}
+
+impl Chunks {
+    fn receive(&mut self, bytes: &[u8]) {
         if self.taken == self.received.len() {
             self.received.clear();
             self.taken = 0;
         }
-        self.counts.bytes_received += bytes.len() as u64;
         self.received.extend_from_slice(bytes);
     }
 
@@ -112,7 +89,7 @@ impl ClientSide {
     ///
     /// # Errors
     /// When the stream holds what is no length: it is of no further use.
-    pub(super) fn chunk(&mut self) -> Result<Option<std::ops::Range<usize>>, WireError> {
+    pub(super) fn take(&mut self) -> Result<Option<&[u8]>, WireError> {
         let Some(length) = self.received[self.taken..].first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let start = self.taken + LENGTH_BYTES;
         let end = start + frame_bytes(*length, MOST_CHUNK_BYTES)?;
@@ -123,34 +100,66 @@ impl ClientSide {
             return Ok(None);
         }
         self.taken = end;
-        Ok(Some(start..end))
+        Ok(Some(&self.received[start..end]))
+    }
+}
+
+/// What a client waits for, in the order in which it is sent.
+#[derive(Debug, Default)]
+pub(super) struct ReplyQueue {
+    pub(super) counts: ClientCounts,
+    owed: VecDeque<Owed>,
+    /// The number of the first of them.
+    first_owed: u64,
+    packets_owed: usize,
+    /// The room of those that were sent.
+    spare: Vec<Owed>,
+    unsent: Vec<u8>,
+    /// How much of it has gone.
+    gone: usize,
+    /// Bytes of replies that wait for others.
+    kept_bytes: usize,
+}
+
+impl ReplyQueue {
+    /// Whether more is read from the client: it waits for few replies, and takes those that there are.
+    pub(super) fn has_room(&self) -> bool {
+        self.packets_owed < MOST_OWED && self.unsent.len() - self.gone + self.kept_bytes < MOST_UNSENT_BYTES
     }
 
-    /// The bytes of a chunk that was just taken.
-    pub(super) fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
-        &self.received[range]
+    /// Whether the client waits for nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets_owed == 0 && self.unsent.is_empty()
+    }
+
+    /// Packets that the client waits for.
+    pub(super) fn owed(&self) -> usize {
+        self.packets_owed
     }
 
     /// A chunk of so many packets waits for its replies: the ticket of the first, and the others by [`Ticket::next`].
-    pub(super) fn owe(&mut self, key: ClientKey, target: Target, packets: usize) -> Ticket {
+    pub(super) fn owe(&mut self, client: ClientKey, target: Target, packets: usize) -> Ticket {
         let chunk = self.first_owed + self.owed.len() as u64;
-        let replies = (0..packets).map(|_| (HubCode::HubTimeout, Vec::new())).collect();
+        let mut replies = self.spare.pop().map_or(Vec::new(), |owed| owed.replies);
+        replies.resize_with(packets, || (HubCode::HubTimeout, Vec::new()));
         self.owed.push_back(Owed { target, replies, missing: packets });
         self.packets_owed += packets;
         self.counts.asked += packets as u64;
-        Ticket { client: key, chunk, item: 0 }
+        Ticket { client, chunk, item: 0 }
     }
 
     /// A reply has come, or why there is none; replies go out when all before them have.
     pub(super) fn reply(&mut self, ticket: Ticket, code: HubCode, packet: &[u8]) {
         let place = ticket.chunk.wrapping_sub(self.first_owed) as usize;
         let Some(owed) = self.owed.get_mut(place) else { return };
-        let Some(reply) = owed.replies.get_mut(usize::from(ticket.item)) else { return };
+        let Some((kept_code, kept)) = owed.replies.get_mut(usize::from(ticket.item)) else { return };
         match code {
             HubCode::Fine => self.counts.answered += 1,
             code => self.counts.refused.add(code),
         }
-        *reply = (code, packet.to_vec());
+        *kept_code = code;
+        kept.clear();
+        kept.extend_from_slice(packet);
         owed.missing -= 1;
         self.packets_owed -= 1;
         self.kept_bytes += packet.len();
@@ -160,7 +169,8 @@ impl ClientSide {
             self.kept_bytes -= owed.replies.iter().map(|(_, packet)| packet.len()).sum::<usize>();
             let target = owed.target;
             let replies = owed.replies.iter().map(|(code, packet)| HubReply { target, code: *code, packet });
-            HubReply::append(&replies.collect::<Vec<_>>(), &mut self.unsent);
+            HubReply::append(replies, &mut self.unsent);
+            self.spare.push(owed);
         }
     }
 

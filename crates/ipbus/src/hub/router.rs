@@ -78,8 +78,8 @@ impl Router {
         *turn = turn.wrapping_add(1);
         let Some(side) = side.take() else { return };
         self.targets.iter_mut().flatten().for_each(|target| target.forget(key));
-        let mut counts = side.counts;
-        counts.abandoned += side.owed() as u64;
+        let mut counts = side.replies.counts;
+        counts.abandoned += side.replies.owed() as u64;
         let address = Some(side.peer.ip());
         let is_known = self.gone.len() < MOST_ADDRESSES || self.gone.contains_key(&address);
         self.gone.entry(address.filter(|_| is_known)).or_default().add(&counts);
@@ -96,40 +96,37 @@ impl Router {
         touched: &mut Vec<usize>,
     ) -> Result<bool, WireError> {
         let Some((turn, Some(side))) = self.clients.get_mut(place) else { return Ok(false) };
-        if !side.is_ready() {
+        if !side.replies.has_room() {
             return Ok(false);
         }
         let key = ClientKey { place: place as u32, turn: *turn };
-        let Some(range) = side.chunk()? else { return Ok(false) };
-        let request = HubRequest::check(side.bytes(range.clone()))?;
+        let Some(chunk) = side.chunks.take()? else { return Ok(false) };
+        let request = HubRequest::check(chunk)?;
         let target = request.target;
-        let mut ticket = side.owe(key, target, request.items().count());
+        let mut ticket = side.replies.owe(key, target, request.items().count());
         let found = match self.rules.serves(target) {
             false => Err(HubCode::NotAllowed),
             true => place_of(&mut self.targets, &mut self.by_target, target, self.timeout, now),
         };
-        // The bytes are the client's, who is also asked to take refusals: they are collected first.
-        let mut refused: Vec<(Ticket, HubCode)> = Vec::new();
-        let request = HubRequest::check(side.bytes(range))?;
+        let mut served = found.and_then(|at| self.targets[at].as_mut().ok_or(HubCode::HubTimeout));
         for packet in request.items() {
-            let allowed = found.and_then(|at| {
-                judge(&self.rules, side.peer.ip(), target, packet).map(|is_safe| (at, is_safe))
-            });
-            match allowed {
-                Ok((at, is_safe)) => {
-                    if let Some(target) = &mut self.targets[at] {
-                        target.push(ticket, packet, is_safe, now);
+            let refused = match &mut served {
+                Err(code) => Some(*code),
+                Ok(served) => match judge(&self.rules, side.peer.ip(), target, packet) {
+                    Ok(is_safe) => {
+                        served.push(ticket, packet, is_safe, now);
+                        None
                     }
-                }
-                Err(code) => refused.push((ticket, code)),
+                    Err(code) => {
+                        served.refuse(code);
+                        Some(code)
+                    }
+                },
+            };
+            if let Some(code) = refused {
+                side.replies.reply(ticket, code, &[]);
             }
             ticket = ticket.next();
-        }
-        for (ticket, code) in refused {
-            if let Some(target) = found.ok().and_then(|at| self.targets[at].as_mut()) {
-                target.refuse(code);
-            }
-            side.reply(ticket, code, &[]);
         }
         touched.extend(found.ok());
         Ok(true)
@@ -183,7 +180,7 @@ impl Router {
 
     /// Whether everything that was asked is answered.
     pub(super) fn is_served(&self) -> bool {
-        self.clients().all(ClientSide::is_served)
+        self.clients().all(|side| side.replies.is_empty())
     }
 
     pub(super) fn state(&self, is_ending: bool) -> HubState {
@@ -194,7 +191,7 @@ impl Router {
             let is_known = clients.len() < MOST_ADDRESSES || clients.contains_key(&address);
             let (connections, counts) = clients.entry(address.filter(|_| is_known)).or_default();
             *connections += 1;
-            counts.add(&side.counts);
+            counts.add(&side.replies.counts);
         }
         let mut targets: Vec<_> = self.targets.iter().flatten().map(TargetSide::state).collect();
         targets.sort_by_key(|state| state.target);
@@ -225,7 +222,7 @@ fn hand(
     if let Some((turn, Some(side))) = clients.get_mut(place)
         && *turn == ticket.client.turn
     {
-        side.reply(ticket, code, packet);
+        side.replies.reply(ticket, code, packet);
         touched.push(place);
     }
 }

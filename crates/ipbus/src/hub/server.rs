@@ -441,11 +441,11 @@ impl Serving {
         else {
             return;
         };
-        if connection.is_over && side.is_served() {
+        if connection.is_over && side.replies.is_empty() {
             return self.close(place);
         }
         let mut interest = EventFlags::empty();
-        interest.set(EventFlags::IN, side.is_ready() && !is_ending && !connection.is_over);
+        interest.set(EventFlags::IN, side.replies.has_room() && !is_ending && !connection.is_over);
         interest.set(EventFlags::OUT, connection.is_blocked);
         if interest != connection.interest {
             connection.interest = interest;
@@ -462,7 +462,7 @@ impl Serving {
         else {
             return true;
         };
-        let may_wait = side.owed() >= MANY && (1..HELD_BYTES).contains(&side.unsent().len());
+        let may_wait = side.replies.owed() >= MANY && (1..HELD_BYTES).contains(&side.replies.unsent().len());
         match connection.held_until {
             Some(until) if may_wait && now < until => return true,
             None if may_wait && !connection.is_blocked => {
@@ -473,11 +473,11 @@ impl Serving {
             _ => connection.held_until = None,
         }
         connection.is_blocked = false;
-        while !side.unsent().is_empty() {
-            match connection.socket.write(side.unsent()) {
+        while !side.replies.unsent().is_empty() {
+            match connection.socket.write(side.replies.unsent()) {
                 Ok(0) => return false,
                 Ok(count) => {
-                    side.has_gone(count);
+                    side.replies.has_gone(count);
                     connection.took = now;
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {

@@ -124,7 +124,7 @@ impl<T> Sequence<T> {
             next_id: None,
             window: WINDOW,
             buffer_bytes: usize::MAX,
-            round_trip: RoundTrip::new(timeout / 8),
+            round_trip: RoundTrip::new(timeout),
             timeout,
             flights: VecDeque::new(),
             is_filling: false,

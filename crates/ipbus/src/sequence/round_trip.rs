@@ -1,10 +1,11 @@
 //! How long an answer takes, measured, and after how long it is given up for lost.
 //!
 //! ```text
-//!  answers ─► mean and deviation ─► time-out = mean + 4 × deviation, within bounds; doubled for each one that passed
+//!  answers ─► mean and deviation ─► time-out = mean + 4 × deviation, within bounds; doubled for each one that passed, up to a bound
 //! ```
 //! Source: RFC 6298, with bounds for networks of one building. What was sent twice is not measured, for nobody knows which of the two was
-//! answered (Karn).
+//! answered (Karn). Doubling is for a network that is full; a network that loses is asked often enough that a packet is found before it is
+//! given up.
 
 use std::time::Duration;
 
@@ -12,19 +13,23 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(20);
 /// A busy machine wakes a thread this late without anything being lost.
 const SHORTEST: Duration = Duration::from_millis(2);
+/// A packet is looked for at least as often before it is given up, whatever was measured, ...
+const LEAST_LOOKS: u32 = 8;
+/// ... and as often where answers come as quickly as that.
+const USUAL_LOOKS: u32 = 32;
 
 /// The round trip to one target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrip {
-    longest: Duration,
+    /// So long a packet may take in all.
+    whole: Duration,
     measured: Option<(Duration, Duration)>,
     passed: u32,
 }
 
 impl RoundTrip {
-    /// The time-out grows no longer than `longest`, so that what is missing is looked for several times before it is given up.
-    pub(super) fn new(longest: Duration) -> RoundTrip {
-        RoundTrip { longest: longest.max(SHORTEST), measured: None, passed: 0 }
+    pub(super) fn new(whole: Duration) -> RoundTrip {
+        RoundTrip { whole, measured: None, passed: 0 }
     }
 
     /// An answer took so long.
@@ -49,7 +54,8 @@ impl RoundTrip {
     /// After so long an answer is missing.
     pub(super) fn timeout(&self) -> Duration {
         let usual = self.measured.map_or(FIRST, |(mean, deviation)| mean + 4 * deviation);
-        usual.clamp(SHORTEST, self.longest).saturating_mul(1 << self.passed.min(8)).min(self.longest)
+        let usual = usual.max(SHORTEST).min((self.whole / LEAST_LOOKS).max(SHORTEST));
+        usual.saturating_mul(1 << self.passed.min(8)).min(usual.max(self.whole / USUAL_LOOKS))
     }
 }
 
@@ -59,8 +65,7 @@ mod tests {
 
     #[test]
     fn the_time_out_follows_what_is_measured_and_backs_off() {
-        let longest = Duration::from_millis(250);
-        let mut trip = RoundTrip::new(longest);
+        let mut trip = RoundTrip::new(Duration::from_millis(800));
         assert_eq!(trip.timeout(), FIRST);
         (0..100).for_each(|_| trip.measure(Duration::from_micros(80)));
         assert_eq!(trip.timeout(), SHORTEST);
@@ -68,10 +73,15 @@ mod tests {
         trip.pass();
         assert_eq!(trip.timeout(), 4 * SHORTEST);
         (0..20).for_each(|_| trip.pass());
-        assert_eq!(trip.timeout(), longest);
+        assert_eq!(trip.timeout(), Duration::from_millis(25), "a 32nd of the whole");
         trip.answered();
         assert_eq!(trip.timeout(), SHORTEST);
         trip.measure(Duration::from_millis(10));
         assert!(trip.timeout() > Duration::from_millis(8), "{:?}", trip.timeout());
+        (0..100).for_each(|_| trip.measure(Duration::from_millis(60)));
+        trip.pass();
+        assert!((60..=100).contains(&trip.timeout().as_millis()), "{:?}", trip.timeout());
+        (0..100).for_each(|_| trip.measure(Duration::from_millis(300)));
+        assert_eq!(trip.timeout(), Duration::from_millis(100), "an 8th of the whole");
     }
 }

@@ -222,13 +222,13 @@ pub struct HubReply<'a> {
 
 impl HubReply<'_> {
     /// Bytes that it takes in a chunk.
-    const fn byte_count(&self) -> usize {
+    const fn byte_count(self) -> usize {
         LENGTH_BYTES + REPLY_HEADER + self.packet.len()
     }
 
     /// Appends a whole chunk, its length first.
-    pub fn append(replies: &[HubReply<'_>], bytes: &mut Vec<u8>) {
-        let length: usize = replies.iter().map(HubReply::byte_count).sum();
+    pub fn append<'a>(replies: impl Iterator<Item = HubReply<'a>> + Clone, bytes: &mut Vec<u8>) {
+        let length: usize = replies.clone().map(|reply| reply.byte_count()).sum();
         bytes.extend((length as u32).to_be_bytes());
         for reply in replies {
             bytes.extend(((REPLY_HEADER + reply.packet.len()) as u32).to_be_bytes());

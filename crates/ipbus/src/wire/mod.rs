@@ -127,7 +127,7 @@ pub fn check(bytes: &[u8]) {
     }
     if let Ok(replies) = HubReplies::of(bytes).collect::<Result<Vec<_>, _>>() {
         let mut again = Vec::new();
-        HubReply::append(&replies, &mut again);
+        HubReply::append(replies.iter().copied(), &mut again);
         assert_eq!(&again[LENGTH_BYTES..], bytes, "replies come back");
     }
     if let Some(length) = bytes.first_chunk() {

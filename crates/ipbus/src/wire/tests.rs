@@ -240,7 +240,7 @@ fn captured_chunks_of_a_hub_are_read_and_made() {
     let chunk = hex("00000014 00000010 7f000001 eb1f0000 f0000020 10010020");
     let reply = HubReply { target, code: HubCode::Fine, packet: &hex("f0000020 10010020") };
     let mut bytes = Vec::new();
-    HubReply::append(&[reply], &mut bytes);
+    HubReply::append([reply].into_iter(), &mut bytes);
     assert_eq!(bytes, chunk);
     assert_eq!(HubReplies::of(&chunk[LENGTH_BYTES..]).collect::<Vec<_>>(), [Ok(reply)]);
 

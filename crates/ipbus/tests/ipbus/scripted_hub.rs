@@ -29,7 +29,7 @@ fn hub(mut refusals: usize) -> SocketAddr {
                     }
                     let mut bytes = Vec::new();
                     HubReply::append(
-                        &[HubReply { target: request.target, code, packet: &reply }],
+                        [HubReply { target: request.target, code, packet: &reply }].into_iter(),
                         &mut bytes,
                     );
                     if stream.write_all(&bytes).is_err() {

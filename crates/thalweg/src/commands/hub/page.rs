@@ -8,8 +8,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_ipbus::hub::{HubState, HubView, LATENCY_EDGES_US, Refusals};
-use thalweg_monitor::exposition::{Exposition, Kind};
+use thalweg_ipbus::hub::{ClientState, HubState, HubView, LATENCY_EDGES_US, Refusals, TargetState};
+use thalweg_monitor::exposition::{Exposition, Family, Kind};
 use thalweg_monitor::{METRICS_TYPE, MonitorError, Text, TextServer};
 
 use super::value_of;
@@ -34,92 +34,85 @@ fn text(path: &str, hub: &HubView) -> Option<Text> {
     Some(Text { content_type, text })
 }
 
-/// A counter of each board or each client.
-fn counters<T>(
-    exposition: &mut Exposition,
-    (name, help): (&'static str, &str),
-    label: &str,
-    all: &[T],
-    of: impl Fn(&T) -> (String, u64),
-) {
-    let mut family = exposition.family(name, Kind::Counter, "", help);
-    for one in all {
-        let (who, count) = of(one);
-        family.sample(&[(label, &who)], count as f64);
-    }
-}
-
-fn refusals<T>(
-    exposition: &mut Exposition,
-    (name, help): (&'static str, &str),
-    label: &str,
-    all: &[T],
-    of: impl Fn(&T) -> (String, Refusals),
-) {
-    let mut family = exposition.family(name, Kind::Counter, "", help);
-    for one in all {
-        let (who, refused) = of(one);
-        for (code, count) in refused.iter() {
-            family.sample(&[(label, &who), ("code", &code.code().to_string())], count as f64);
-        }
-    }
-}
-
 /// All counts of a hub as OpenMetrics.
 fn metrics(state: &HubState) -> String {
     let mut text = Exposition::default();
-    let targets = &state.targets;
-    let packets = |help| ("thalweg_hub_packets", help);
-    counters(&mut text, packets("Packets to a board, each once."), "target", targets, |one| {
-        (one.target.to_string(), one.counts.packets.sent)
-    });
-    let mut again =
-        text.family("thalweg_hub_packets_again", Kind::Counter, "", "What was lost, by what was.");
-    for one in targets {
-        let (target, counts) = (one.target.to_string(), &one.counts.packets);
-        again.sample(&[("target", &target), ("lost", "request")], counts.requests_repeated as f64);
-        again.sample(&[("target", &target), ("lost", "reply")], counts.replies_repeated as f64);
+    boards(&mut text, &state.targets);
+    clients(&mut text, &state.clients);
+    let help = "Connections that were not kept, by why.";
+    let mut closed = text.family("thalweg_hub_connections_closed", Kind::Counter, "", help);
+    closed.sample(&[("why", "broken")], state.broken as f64);
+    closed.sample(&[("why", "no_room")], state.turned_away as f64);
+    text.finish()
+}
+
+fn boards(text: &mut Exposition, targets: &[TargetState]) {
+    let names: Vec<String> = targets.iter().map(|one| one.target.to_string()).collect();
+    let named = || names.iter().map(String::as_str).zip(targets.iter().map(|one| &one.counts));
+    let mut packets = text.family("thalweg_hub_packets", Kind::Counter, "", "Packets to a board, each once.");
+    for (target, counts) in named() {
+        packets.sample(&[("target", target)], counts.packets.sent as f64);
+    }
+    let help = "What was lost, by what was.";
+    let mut again = text.family("thalweg_hub_packets_again", Kind::Counter, "", help);
+    for (target, counts) in named() {
+        let counts = &counts.packets;
+        again.sample(&[("target", target), ("lost", "request")], counts.requests_repeated as f64);
+        again.sample(&[("target", target), ("lost", "reply")], counts.replies_repeated as f64);
     }
     let edges: Vec<f64> = LATENCY_EDGES_US.iter().map(|us| *us as f64 / 1e6).collect();
     let help = "From the first sending of a packet to its reply.";
     let mut latencies = text.family("thalweg_hub_latency_seconds", Kind::Histogram, "seconds", help);
-    for one in targets {
-        let counted = &one.counts.latencies;
-        latencies.bins(
-            &[("target", &one.target.to_string())],
-            &edges,
-            &counted.counts,
-            counted.sum.as_secs_f64(),
-        );
+    for (target, counts) in named() {
+        let counted = &counts.latencies;
+        latencies.bins(&[("target", target)], &edges, &counted.counts, counted.sum.as_secs_f64());
     }
     let help = "Packets to a board that got a code in place of a reply.";
-    refusals(&mut text, ("thalweg_hub_refused", help), "target", targets, |one| {
-        (one.target.to_string(), one.counts.refused)
-    });
-    for (name, help, of) in [
-        ("thalweg_hub_restarts", "How often a board was found to have been reset.", 0),
-        ("thalweg_hub_conflicts", "How often somebody else was found to number packets on a board.", 1),
-    ] {
-        counters(&mut text, (name, help), "target", targets, |one| {
-            (one.target.to_string(), [one.counts.restarts, one.counts.conflicts][of])
-        });
+    let mut refused = text.family("thalweg_hub_refused", Kind::Counter, "", help);
+    for (target, counts) in named() {
+        by_code(&mut refused, ("target", target), &counts.refused);
     }
-    let who = |address: Option<std::net::IpAddr>| address.map_or("others".to_owned(), |one| one.to_string());
-    let clients = &state.clients;
+    let help = "How often a board was found to have been reset.";
+    let mut restarts = text.family("thalweg_hub_restarts", Kind::Counter, "", help);
+    for (target, counts) in named() {
+        restarts.sample(&[("target", target)], counts.restarts as f64);
+    }
+    let help = "How often somebody else was found to number packets on a board.";
+    let mut conflicts = text.family("thalweg_hub_conflicts", Kind::Counter, "", help);
+    for (target, counts) in named() {
+        conflicts.sample(&[("target", target)], counts.conflicts as f64);
+    }
+}
+
+fn clients(text: &mut Exposition, clients: &[ClientState]) {
+    let name = |one: &ClientState| one.address.map_or("others".to_owned(), |address| address.to_string());
+    let names: Vec<String> = clients.iter().map(name).collect();
+    let named = || names.iter().map(String::as_str).zip(clients);
     let help = "Connections that are open.";
     let mut open = text.family("thalweg_hub_client_connections", Kind::Gauge, "", help);
-    clients.iter().for_each(|one| open.sample(&[("client", &who(one.address))], one.connections as f64));
-    let asked = ("thalweg_hub_client_packets", "Packets that clients sent.");
-    counters(&mut text, asked, "client", clients, |one| (who(one.address), one.counts.asked));
-    let answered = ("thalweg_hub_client_answered", "Packets of clients that a board answered.");
-    counters(&mut text, answered, "client", clients, |one| (who(one.address), one.counts.answered));
+    for (client, one) in named() {
+        open.sample(&[("client", client)], one.connections as f64);
+    }
+    let help = "Packets that clients sent.";
+    let mut asked = text.family("thalweg_hub_client_packets", Kind::Counter, "", help);
+    for (client, one) in named() {
+        asked.sample(&[("client", client)], one.counts.asked as f64);
+    }
+    let help = "Packets of clients that a board answered.";
+    let mut answered = text.family("thalweg_hub_client_answered", Kind::Counter, "", help);
+    for (client, one) in named() {
+        answered.sample(&[("client", client)], one.counts.answered as f64);
+    }
     let help = "Packets of clients that got a code in place of a reply.";
-    refusals(&mut text, ("thalweg_hub_client_refused", help), "client", clients, |one| {
-        (who(one.address), one.counts.refused)
-    });
-    let connections = "Connections that were not kept, by why.";
-    let mut closed = text.family("thalweg_hub_connections_closed", Kind::Counter, "", connections);
-    closed.sample(&[("why", "broken")], state.broken as f64);
-    closed.sample(&[("why", "no_room")], state.turned_away as f64);
-    text.finish()
+    let mut refused = text.family("thalweg_hub_client_refused", Kind::Counter, "", help);
+    for (client, one) in named() {
+        by_code(&mut refused, ("client", client), &one.counts.refused);
+    }
+}
+
+/// What was refused, a sample of each code.
+fn by_code(family: &mut Family<'_>, whose: (&str, &str), refused: &Refusals) {
+    for (code, count) in refused.iter() {
+        family.sample(&[whose, ("code", &code.code().to_string())], count as f64);
+    }
 }
