@@ -30,8 +30,7 @@ demo: ## Emulated boards → UDP → ordered hits, coincidences → a recording,
 	$(TARGET)/release/thalweg demo --seconds $(DEMO_SECONDS)
 
 # What is built is built once: one profile (dev, which is optimised) and one set of features serve all tests, and the program that
-# Python and the browser drive is the one that the Rust tests were built with. Clippy's compiler builds them, so that lints cost no pass
-# of their own. Then the stages run beside each other. Every parser is
+# Python and the browser drive is the one that the Rust tests were built with. Then the stages run beside each other. Every parser is
 # fuzzed for a few seconds among the Rust tests, on the stable toolchain; `make fuzz` is the long run. With THALWEG_STRICT a test that
 # cannot run here fails; without, it is counted and listed at the end.
 STAGES := run-rust test-browser test-python test-page test-doc format
@@ -40,7 +39,7 @@ PROGRAMS := $(NOTES)/programs.json
 STAGE  := tests/stage.sh $(NOTES)/times
 export THALWEG_SKIPPED := $(NOTES)/skipped
 # What `cargo clippy` sets for `cargo check`, with the arguments in the form that it gives them.
-LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+LINTED := RUSTC_WORKSPACE_WRAPPER=$(abspath tests/compiler.sh) CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 
 .PHONY: test
 test: ## Everything that must hold before a change lands

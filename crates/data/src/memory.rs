@@ -97,7 +97,11 @@ pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, Refused>
     match memory.huge_pages {
         // Where a node has no reserved page left, to touch the memory would end the process; to ask for it is refused.
         HugePages::Require => map.advise(Advice::PopulateWrite).map_err(Refused::Bytes)?,
-        HugePages::Off | HugePages::Try => map.iter_mut().step_by(4096).for_each(|byte| *byte = 0),
+        // Kernels before 5.14 do not know the advice.
+        HugePages::Off | HugePages::Try if map.advise(Advice::PopulateWrite).is_err() => {
+            map.iter_mut().step_by(4096).for_each(|byte| *byte = 0);
+        }
+        HugePages::Off | HugePages::Try => {}
     }
     Ok(map.into())
 }

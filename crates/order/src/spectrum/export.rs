@@ -77,9 +77,12 @@ impl SpectrumSet {
         })
     }
 
-    /// Spectra that anything was filled into, by name, as UHI says it: those of one axis first, and no more than `most_bins` bins together,
-    /// since every bin is a number in words.
-    pub fn all_uhi(&self, most_bins: usize) -> BTreeMap<String, UhiHistogram> {
+    /// Spectra that anything was filled into, by name, as UHI says it, as JSON text: those of one axis first, and no more than `most_bins`
+    /// bins together, since every bin is a number in words.
+    ///
+    /// # Errors
+    /// When JSON has no way to say one.
+    pub fn all_uhi(&self, most_bins: usize) -> serde_json::Result<Vec<u8>> {
         let filled = |info: &&Info| self.totals(info.id).is_ok_and(|totals| totals.entries > 0);
         let mut spectra: Vec<&Info> = self.spectra().iter().filter(filled).collect();
         spectra.sort_by_key(|info| info.axes.len());
@@ -92,7 +95,8 @@ impl SpectrumSet {
             let place = serde_json::to_value(info.at).ok()?.as_str()?.to_owned();
             Some((format!("{} ({place})", info.name), self.uhi(info.id).ok()?))
         };
-        fitting.filter_map(named).collect()
+        let all: BTreeMap<String, UhiHistogram> = fitting.filter_map(named).collect();
+        serde_json::to_vec(&all)
     }
 
     /// One spectrum as ROOT says it.

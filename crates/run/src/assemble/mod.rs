@@ -274,7 +274,7 @@ impl Files {
             cut_short: made.cut_short,
             multiplicity: made.multiplicity.to_vec(),
         });
-        let spectra = serde_json::to_vec(&observed.spectra.all_uhi(MOST_BINS_SAVED)).unwrap_or_default();
+        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).unwrap_or_default();
         self.record.documents.push(self.directory.write_spectra(&spectra)?);
         Ok(())
     }
