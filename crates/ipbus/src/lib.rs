@@ -7,6 +7,7 @@
 //!  sequence packets on their way to one target: what is lost is found and got back
 //!  table    address tables and connection files of the original
 //!  uri      where a target is
+//!  scan     which addresses have a target
 //!  hub      clients that share targets
 //!  faults   a bad network, for tests
 //!  device   what firmware does: sequence, replies that are kept, registers that behave
@@ -40,6 +41,7 @@ pub mod client;
 pub mod device;
 pub mod faults;
 pub mod hub;
+pub mod scan;
 mod sequence;
 pub mod table;
 pub mod uri;

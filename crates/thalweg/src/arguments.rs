@@ -148,6 +148,29 @@ pub(crate) enum IpbusWhat {
         #[arg(required = true, value_name = "REGISTER=VALUE")]
         assignments: Vec<String>,
     },
+    /// Change a register in one step of the board: bits, or a sum
+    Rmw(IpbusChange),
+    /// Read a block into a file, or write one from a file
+    Block(IpbusBlock),
+    /// Read every register of the table that can be read; blocks and ports are left out
+    Dump {
+        #[command(flatten)]
+        target: IpbusTarget,
+        /// Names, also with * and ?.
+        #[arg(value_name = "PATTERN", default_value = "*")]
+        patterns: Vec<String>,
+    },
+    /// Read registers again and again: values, how fast they change, a plot of the latest
+    Watch(IpbusWatch),
+    /// Ask addresses whether a board is there
+    Scan {
+        /// Where: 192.168.0.0/24, also with a port behind a colon.
+        #[arg(required = true, value_name = "NETWORK")]
+        networks: Vec<String>,
+        /// How long answers are waited for, twice.
+        #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+        wait_ms: u64,
+    },
     /// What a board says of itself: buffers, the packet that it expects, its latest packets
     Status {
         #[command(flatten)]
@@ -173,6 +196,59 @@ pub(crate) struct IpbusTarget {
     /// The address table that has the names, in place of that of the connection file.
     #[arg(long, value_name = "FILE")]
     pub(crate) table: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusChange {
+    #[command(flatten)]
+    pub(crate) target: IpbusTarget,
+    /// A name of the table, or an address.
+    pub(crate) register: String,
+    /// Bits that become 1; of a part of a word, counted from its own lowest bit.
+    #[arg(long, value_name = "BITS", value_parser = word, required_unless_present_any = ["clear", "add"])]
+    pub(crate) set: Option<u32>,
+    /// Bits that become 0.
+    #[arg(long, value_name = "BITS", value_parser = word)]
+    pub(crate) clear: Option<u32>,
+    /// What is added, modulo 2^32.
+    #[arg(long, value_name = "ADDEND", value_parser = word, conflicts_with_all = ["set", "clear"])]
+    pub(crate) add: Option<u32>,
+}
+
+fn word(text: &str) -> Result<u32, String> {
+    thalweg_ipbus::table::number(text).ok_or_else(|| "write a number of 32 bits, as 12 or 0xFF".to_owned())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusBlock {
+    #[command(flatten)]
+    pub(crate) target: IpbusTarget,
+    /// A name of the table, or an address.
+    pub(crate) register: String,
+    /// Write the words of this file, of four bytes each, the lowest first.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "words"], required_unless_present = "to")]
+    pub(crate) from: Option<PathBuf>,
+    /// Read into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: Option<PathBuf>,
+    /// So many words; those of the node unless said otherwise.
+    #[arg(long, value_parser = at_least_one)]
+    pub(crate) words: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusWatch {
+    #[command(flatten)]
+    pub(crate) target: IpbusTarget,
+    /// Names of the table, or addresses.
+    #[arg(required = true, value_name = "REGISTER")]
+    pub(crate) registers: Vec<String>,
+    /// The time between two readings.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    pub(crate) every_ms: u64,
+    /// How often they are read; without it, until Ctrl-C.
+    #[arg(long)]
+    pub(crate) count: Option<u64>,
 }
 
 #[derive(Debug, Args)]

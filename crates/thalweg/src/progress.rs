@@ -114,8 +114,43 @@ fn source_line(source: &SourceState, width: usize) -> String {
     )
 }
 
+/// Any lines on a terminal that stay in place.
+pub(crate) struct StandingLines {
+    all: MultiProgress,
+    bars: Vec<ProgressBar>,
+}
+
+impl StandingLines {
+    /// None where standard error is no terminal, or JSON is all that is wanted.
+    pub(crate) fn on_terminal(json: bool) -> Option<StandingLines> {
+        let is_shown = !json && std::io::stderr().is_terminal();
+        is_shown.then(|| StandingLines { all: MultiProgress::new(), bars: Vec::new() })
+    }
+
+    /// Has these shown in place of those before.
+    pub(crate) fn show(&mut self, texts: Vec<String>) {
+        while self.bars.len() < texts.len() {
+            self.bars.push(self.all.add(line()));
+        }
+        let drawn = self.bars.clone();
+        terminal::draw(move || {
+            let texts = texts.into_iter().chain(std::iter::repeat(String::new()));
+            drawn.iter().zip(texts).for_each(|(bar, text)| bar.set_message(text));
+        });
+    }
+
+    /// Has them taken away.
+    pub(crate) fn finish(self) {
+        terminal::draw(move || {
+            self.bars.iter().for_each(ProgressBar::finish_and_clear);
+            // A terminal that is gone shows nothing more.
+            let _ = self.all.clear();
+        });
+    }
+}
+
 /// A line that stays in place.
-pub(crate) fn line() -> ProgressBar {
+fn line() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}").expect("the template is a constant");
     ProgressBar::new_spinner().with_style(style)
 }

@@ -30,9 +30,23 @@ impl Network {
     /// Everybody.
     pub const ALL: Network = Network { first: Ipv4Addr::UNSPECIFIED, bits: 0 };
 
+    /// How many addresses it has.
+    pub fn count(self) -> usize {
+        1 << (32 - self.bits)
+    }
+
+    /// All of them, the lowest first.
+    pub fn addresses(self) -> impl Iterator<Item = Ipv4Addr> {
+        let first = u32::from(self.first) & self.mask();
+        (first..=first | !self.mask()).map(Ipv4Addr::from)
+    }
+
+    fn mask(self) -> u32 {
+        u32::MAX.checked_shl(u32::from(32 - self.bits)).unwrap_or(0)
+    }
+
     fn has(self, address: Ipv4Addr) -> bool {
-        let mask = u32::MAX.checked_shl(u32::from(32 - self.bits)).unwrap_or(0);
-        (u32::from(address) ^ u32::from(self.first)) & mask == 0
+        (u32::from(address) ^ u32::from(self.first)) & self.mask() == 0
     }
 }
 
@@ -64,6 +78,11 @@ pub struct TargetPattern {
 impl TargetPattern {
     /// Every target.
     pub const ALL: TargetPattern = TargetPattern { network: Network::ALL, port: None };
+
+    /// The network, and the port where there is one.
+    pub fn parts(self) -> (Network, Option<u16>) {
+        (self.network, self.port)
+    }
 
     /// Whether a target is one of these.
     pub fn has(self, target: Target) -> bool {
@@ -231,6 +250,13 @@ mod tests {
             let error = text.parse::<TargetPattern>().expect_err(text);
             assert!(error.to_string().contains("192.168.0.2"), "{error}");
         }
+        let network: Network = "192.168.0.7/30".parse().expect("a network");
+        let addresses: Vec<u8> = network.addresses().map(|address| address.octets()[3]).collect();
+        assert_eq!((network.count(), addresses), (4, vec![4, 5, 6, 7]));
+        assert_eq!(
+            (Network::ALL.count(), Network::ALL.addresses().next()),
+            (1 << 32, Some(Ipv4Addr::UNSPECIFIED))
+        );
         assert!("*".parse::<TargetPattern>().expect("everything").has(TARGET));
         assert!("192.168.0.2:50001".parse::<TargetPattern>().expect("one").has(TARGET));
     }

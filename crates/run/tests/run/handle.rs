@@ -205,9 +205,10 @@ fn rates_do_not_beat_with_the_batches_of_the_recorder_and_end_with_the_run() {
         if state.rate_window_seconds >= 2.4 {
             rates.push((state.sources[0].hit_rate_hz, state.ordered_rate_hz, state.recorded_rate_hz));
         }
-        state.elapsed_seconds > 6.0
+        // Three batches long, however seldom a busy machine says what it sees.
+        state.elapsed_seconds > 6.0 && rates.len() > 10
     });
-    assert!(rates.len() > 10 && rates.iter().all(|rate| rate.0 > 0.0), "{rates:?}");
+    assert!(rates.iter().all(|rate| rate.0 > 0.0), "{rates:?}");
     // Of one moment: on a busy machine the board itself is slow for a while.
     for (decoded, ordered, recorded) in &rates {
         for rate in [ordered, recorded] {

@@ -2,7 +2,6 @@
 
 mod hub;
 mod ipbus;
-mod ipbus_perf;
 mod look;
 mod page;
 mod take;

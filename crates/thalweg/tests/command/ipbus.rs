@@ -57,6 +57,114 @@ fn registers_of_an_emulated_board_are_read_and_written_by_name_and_address() {
 }
 
 #[test]
+fn a_register_is_changed_in_one_step_and_says_what_it_was() {
+    let board = board();
+    let change = |register: &str, more: &[&str]| {
+        board.ipbus("rmw", &[&[register], more].concat()).done().json()["before"].clone()
+    };
+    board.ipbus("write", &["CONTROL=0xAB1"]).done();
+    assert_eq!(change("CONTROL.GAIN", &["--set", "0x04", "--clear", "0x80"]), json!(0xAB));
+    assert_eq!(change("CONTROL", &["--add", "1"]), json!(0x2F1));
+    assert_eq!(change("0x10", &["--clear", "0xF"]), json!(0x2F2));
+    assert_eq!(board.words("CONTROL", &[]), json!([0x2F0]));
+    for (register, more, word) in [
+        ("CONTROL.GAIN", ["--add", "1"], "a sum would run over into the bits above it"),
+        ("CONTROL.GAIN", ["--set", "0x100"], "0x100 is more than 0xff"),
+        ("TICKS", ["--set", "1"], "`TICKS` is read-only"),
+    ] {
+        let ended = board.ipbus("rmw", &[&[register], &more[..]].concat());
+        assert!(ended.code == Some(1) && ended.error.contains(word), "{ended:#?}");
+    }
+    assert_eq!(board.ipbus("rmw", &["CONTROL"]).code, Some(2), "nothing is to be changed");
+}
+
+#[test]
+fn a_block_goes_to_a_file_and_comes_back_from_it() {
+    let board = board();
+    let words: Vec<u8> = (0..0x100u32).flat_map(|word| (word * 0x0101_0101).to_le_bytes()).collect();
+    let (written, read) = (board.folder.at("written.bin"), board.folder.at("read.bin"));
+    std::fs::write(&written, &words).expect("a file");
+    board.ipbus("block", &["MEMORY", "--from", &written]).done();
+    let ended = board.ipbus("block", &["MEMORY", "--to", &read]).done().json();
+    assert_eq!(ended["words"], 0x100, "those of the node");
+    assert_eq!(std::fs::read(&read).expect("it was written"), words);
+    board.ipbus("block", &["0x1001", "--to", &read, "--words", "2"]).done();
+    assert_eq!(std::fs::read(&read).expect("it was written"), words[4..12]);
+    std::fs::write(&written, &words[..7]).expect("a file");
+    for (more, code, word) in [
+        (&["MEMORY", "--from", &written][..], 2, "7 bytes are no whole words, 3 are left"),
+        (&["0x1000", "--to", &read], 2, "say --words"),
+        (&["MEMORY", "--to", &read, "--words", "257"], 1, "has 256 word(s); 257 from 0 on were asked for"),
+        (&["MEMORY"], 2, "--from"),
+        (&["MEMORY", "--to", "/no/such/folder"], 1, "/no/such/folder"),
+    ] {
+        let ended = board.ipbus("block", more);
+        assert!(ended.code == Some(code) && ended.error.contains(word), "{ended:#?}");
+    }
+}
+
+#[test]
+fn a_dump_has_every_word_that_can_be_read_and_says_which_did_not_come() {
+    let board = board();
+    board.ipbus("write", &["CONTROL=0xAB1"]).done();
+    let values = |dumped: &Value| -> Vec<(String, Value)> {
+        let one = |one: &Value| (one["register"].as_str().expect("a name").to_owned(), one["value"].clone());
+        dumped.as_array().expect("a list").iter().map(one).collect()
+    };
+    let expected = |all: &[(&str, Value)]| -> Vec<(String, Value)> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    };
+    let dumped = board.ipbus("dump", &["CONTROL*"]).done().json();
+    let control = [("CONTROL", json!(0xAB1)), ("CONTROL.ENABLE", json!(1)), ("CONTROL.GAIN", json!(0xAB))];
+    assert_eq!(values(&dumped), expected(&control));
+    let all = board.ipbus("dump", &[]);
+    assert_eq!(all.code, Some(1), "one of them has refused");
+    let rest = [("TICKS", json!(7)), ("BROKEN", Value::Null)];
+    assert_eq!(values(&all.json()), expected(&[&control[..], &rest].concat()));
+    let broken = all.json()[4]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(broken.contains("nothing on the bus answered to a read"), "{broken}");
+    let none = board.ipbus("dump", &["MEM*"]);
+    assert!(none.code == Some(2) && none.error.contains("no register to be read"), "{none:#?}");
+}
+
+#[test]
+fn watched_registers_come_one_look_after_the_other_and_are_summed_up() {
+    let board = board();
+    let ended = board.ipbus("watch", &["TICKS", "0x10", "--every-ms", "1", "--count", "5"]).done();
+    let looks: Vec<Value> =
+        ended.out.lines().map(|line| serde_json::from_str(line).expect("JSON in every line")).collect();
+    let ticks: Vec<&Value> = looks[..5].iter().map(|look| &look["values"]["TICKS"]).collect();
+    assert_eq!(ticks, [7, 8, 9, 10, 11]);
+    let watched = &looks[5]["registers"];
+    assert_eq!(
+        watched[0],
+        json!({ "register": "TICKS", "read": 5, "missing": 0, "smallest": 7, "largest": 11, "last": 11 })
+    );
+    assert_eq!(watched[1]["last"], 0);
+    let broken = board.ipbus("watch", &["BROKEN", "0x10", "--every-ms", "1", "--count", "2"]);
+    assert_eq!(broken.code, Some(1), "nothing ever came of one: {broken:#?}");
+    let first: Value = serde_json::from_str(broken.out.lines().next().unwrap_or_default()).expect("JSON");
+    assert_eq!((&first["values"]["BROKEN"], &first["values"]["0x10"]), (&Value::Null, &json!(0)));
+    let unknown = board.ipbus("watch", &["TOCKS"]);
+    assert!(unknown.code == Some(2) && unknown.error.contains("there is no node `TOCKS`"), "{unknown:#?}");
+}
+
+#[test]
+fn boards_of_a_network_are_found() {
+    let board = board();
+    let place = board.uri.split("//").nth(1).expect("a place");
+    let port = place.split(':').nth(1).expect("a port");
+    let network = format!("127.0.0.0/30:{port}");
+    let found = thalweg(&["ipbus", "scan", &network, "--wait-ms", "50", "--json"]).done().json();
+    assert_eq!((&found["asked"], &found["targets"][0]["target"]), (&json!(4), &json!(place)));
+    assert_eq!(found["targets"].as_array().map(Vec::len), Some(1));
+    let silent = thalweg(&["ipbus", "scan", &format!("127.0.0.1:{}", free_port()), "--wait-ms", "1"]);
+    assert!(silent.code == Some(1) && silent.out.contains("0 of 1 addresses answered"), "{silent:#?}");
+    let wide = thalweg(&["ipbus", "scan", "10.0.0.0/8"]);
+    assert!(wide.code == Some(2) && wide.error.contains("65536 are asked at most"), "{wide:#?}");
+}
+
+#[test]
 fn what_cannot_be_done_is_said_before_or_by_whom() {
     let board = board();
     for (what, register, code, word) in [

@@ -7,12 +7,10 @@
 
 mod page;
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use indicatif::{MultiProgress, ProgressBar};
 use serde::Deserialize;
 use thalweg_ipbus::hub::{
     Access, ClientState, HubOptions, HubServer, HubState, Network, Refusals, Rule, Rules, TargetPattern,
@@ -22,7 +20,7 @@ use thalweg_ipbus::table::number;
 
 use super::Ended;
 use crate::arguments::Hub;
-use crate::progress::line;
+use crate::progress::StandingLines;
 use crate::report::{Failure, Outcome, print, si};
 use crate::signals::Signals;
 use crate::terminal;
@@ -275,7 +273,7 @@ fn target_line(state: &TargetState, rate_hz: Option<f64>) -> String {
 
 /// Lines on a terminal that stay in place; elsewhere a line now and then.
 struct Table {
-    lines: Option<(MultiProgress, Vec<ProgressBar>)>,
+    lines: Option<StandingLines>,
     is_silent: bool,
     shown: Instant,
     plain: Instant,
@@ -284,9 +282,14 @@ struct Table {
 
 impl Table {
     fn new(json: bool) -> Table {
-        let lines = (!json && std::io::stderr().is_terminal()).then(|| (MultiProgress::new(), Vec::new()));
         let now = Instant::now();
-        Table { lines, is_silent: json, shown: now, plain: now, last: HubState::default() }
+        Table {
+            lines: StandingLines::on_terminal(json),
+            is_silent: json,
+            shown: now,
+            plain: now,
+            last: HubState::default(),
+        }
     }
 
     fn show(&mut self, server: &HubServer) {
@@ -308,15 +311,8 @@ impl Table {
         }
         let connections: usize = state.clients.iter().map(|client| client.connections).sum();
         texts.push(format!("● {connections} clients, {} targets", state.targets.len()));
-        if let Some((all, bars)) = &mut self.lines {
-            while bars.len() < texts.len() {
-                bars.push(all.add(line()));
-            }
-            let drawn = bars.clone();
-            terminal::draw(move || {
-                let texts = texts.into_iter().chain(std::iter::repeat(String::new()));
-                drawn.iter().zip(texts).for_each(|(bar, text)| bar.set_message(text));
-            });
+        if let Some(lines) = &mut self.lines {
+            lines.show(texts);
         } else if self.plain.elapsed() >= PLAIN_EVERY && state != self.last {
             texts.iter().for_each(|text| terminal::notice(text));
             self.plain = Instant::now();
@@ -325,12 +321,8 @@ impl Table {
     }
 
     fn finish(self) {
-        if let Some((all, bars)) = self.lines {
-            terminal::draw(move || {
-                bars.iter().for_each(ProgressBar::finish_and_clear);
-                // A terminal that is gone shows nothing more.
-                let _ = all.clear();
-            });
+        if let Some(lines) = self.lines {
+            lines.finish();
         }
     }
 }

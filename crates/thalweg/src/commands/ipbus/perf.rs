@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_ipbus::client::{Client, DispatchError};
 
-use super::Ended;
 use crate::arguments::IpbusPerf;
+use crate::commands::Ended;
 use crate::report::{Outcome, print, si};
 
 /// Round trips whose times are kept; beyond, every second one is, and so on.

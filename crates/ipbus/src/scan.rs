@@ -1,0 +1,135 @@
+//! Which addresses have a target: each is asked for its status.
+//!
+//! ```text
+//!  addresses ─► a status request each, some at a time ─► answers for so long ─► once more to those that were silent ─► Found
+//! ```
+//! A status request disturbs no sequence of packets, and a target with clients answers it, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::wire::{STATUS_BYTES, Status, status_request};
+
+/// Requests before the answers are looked at, so that no buffer of the kernel runs over.
+const AT_ONCE: usize = 64;
+/// How often each is asked: a datagram is lost easily where a network first has to find an address.
+const ROUNDS: usize = 2;
+
+/// What answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Targets, by address.
+    pub targets: BTreeMap<SocketAddrV4, Status>,
+    /// Addresses that answered with what is no status of IPbus 2.0.
+    pub others: BTreeSet<SocketAddrV4>,
+    /// Addresses that no request could be sent to, as those of a broadcast.
+    pub unsent: BTreeSet<SocketAddrV4>,
+}
+
+/// Asks addresses, and waits so long for answers behind each of two rounds.
+///
+/// # Errors
+/// When there is no socket.
+pub fn scan(addresses: &[SocketAddrV4], wait: Duration) -> io::Result<Found> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let mut asked = Asked { socket, all: addresses.iter().copied().collect(), found: Found::default() };
+    for _ in 0..ROUNDS {
+        for part in addresses.chunks(AT_ONCE) {
+            part.iter().for_each(|address| asked.ask(*address));
+            asked.receive(Duration::ZERO)?;
+        }
+        asked.receive(wait)?;
+    }
+    Ok(asked.found)
+}
+
+struct Asked {
+    socket: UdpSocket,
+    all: BTreeSet<SocketAddrV4>,
+    found: Found,
+}
+
+impl Asked {
+    fn ask(&mut self, address: SocketAddrV4) {
+        if self.found.targets.contains_key(&address) {
+            return;
+        }
+        match self.socket.send_to(&status_request(), address) {
+            Ok(_) => _ = self.found.unsent.remove(&address),
+            Err(_) => _ = self.found.unsent.insert(address),
+        }
+    }
+
+    /// Takes answers for so long, or until all have answered.
+    fn receive(&mut self, wait: Duration) -> io::Result<()> {
+        let end = Instant::now() + wait;
+        let mut bytes = [0; STATUS_BYTES + 1];
+        while self.found.targets.len() < self.all.len() {
+            let left = end.saturating_duration_since(Instant::now());
+            // A time-out of nothing would be none.
+            self.socket.set_nonblocking(left.is_zero())?;
+            if !left.is_zero() {
+                self.socket.set_read_timeout(Some(left))?;
+            }
+            let (count, from) = match self.socket.recv_from(&mut bytes) {
+                Ok(came) => came,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => return Ok(()),
+                    // What an address has refused, and what a signal has cut short.
+                    _ => continue,
+                },
+            };
+            let SocketAddr::V4(from) = from else { continue };
+            if !self.all.contains(&from) {
+                continue;
+            }
+            match Status::check(&bytes[..count]) {
+                Ok(status) => {
+                    self.found.others.remove(&from);
+                    self.found.targets.insert(from, status);
+                }
+                Err(_) => _ = self.found.others.insert(from),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Buffers, Device, DeviceServer, Registers};
+
+    #[test]
+    fn targets_are_told_from_others_and_from_silence() {
+        let place = SocketAddr::from(([127, 0, 0, 1], 0));
+        let start = || {
+            let device = Device::new(Registers::new(), Buffers { count: 3, bytes: 400 });
+            DeviceServer::new(device, Some(place), None).expect("a device")
+        };
+        let devices = [start(), start()];
+        let v4 = |address: Option<SocketAddr>| match address {
+            Some(SocketAddr::V4(address)) => address,
+            other => panic!("{other:?}"),
+        };
+        let other = UdpSocket::bind(place).expect("a socket");
+        let other_address = v4(other.local_addr().ok());
+        let answering = std::thread::spawn(move || {
+            let (_, from) = other.recv_from(&mut [0; 64]).expect("it is asked");
+            other.send_to(b"who is there?", from).expect("sent");
+        });
+        let closed = v4(UdpSocket::bind(place).and_then(|socket| socket.local_addr()).ok());
+        let targets = [v4(devices[0].udp_address()), v4(devices[1].udp_address())];
+        let found = scan(&[targets[0], closed, other_address, targets[1]], Duration::from_millis(300));
+        let found = found.expect("a socket");
+        answering.join().expect("it answered");
+        let statuses: Vec<_> =
+            found.targets.iter().map(|(at, status)| (*at, status.buffers, status.buffer_bytes)).collect();
+        let mut expected = targets.map(|at| (at, 3, 400));
+        expected.sort_unstable();
+        assert_eq!(statuses, expected);
+        assert_eq!(found.others, BTreeSet::from([other_address]));
+    }
+}
