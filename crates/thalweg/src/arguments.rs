@@ -178,6 +178,8 @@ pub(crate) enum IpbusWhat {
     },
     /// Measure how fast a board answers, and whether it gives back what was written
     Perf(IpbusPerf),
+    /// Hold a board's firmware against what IPbus 2.0 asks of it; nobody else may use the board meanwhile
+    Conformance(IpbusConformance),
     /// Check address tables and connection files: what cannot be, with file and line, and what overlaps
     Check {
         /// The files.
@@ -249,6 +251,18 @@ pub(crate) struct IpbusWatch {
     /// How often they are read; without it, until Ctrl-C.
     #[arg(long)]
     pub(crate) count: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusConformance {
+    #[command(flatten)]
+    pub(crate) target: IpbusTarget,
+    /// A register that may be overwritten, by name or address; without it nothing is written, and some rules stay open.
+    #[arg(long)]
+    pub(crate) register: Option<String>,
+    /// How long an answer may take, and how long silence is listened to.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) wait_ms: u64,
 }
 
 #[derive(Debug, Args)]

@@ -198,6 +198,19 @@ fn a_filter_and_a_sink_of_ones_own_are_counted_drawn_exported_and_drained() {
     assert!(table(&recorded) == table(&again.run_directory.expect("recorded")), "the same hits");
 }
 
+/// A starved machine made hits late in a run that left every second one out, and its recording did not verify.
+#[test]
+fn late_hits_that_a_stage_leaves_out_are_not_missed_on_file() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let late = "[[stage]]\nkind = \"prescale\"\nkeep_one_in = 2\n[order]\ndisorder_ps = 0\nstall_ms = 1\n";
+    let (summary, ..) = run(&configuration(folder.path(), late).expect("valid"), 20_000);
+    assert!(summary.is_good(), "{:?} {:?}", summary.discrepancies, summary.failures);
+    let report = thalweg_record::verify(&summary.run_directory.expect("recorded")).expect("readable");
+    assert!(report.ok, "{:?}", report.problems);
+    let late = summary.hits_late.expect("they are counted");
+    assert!(late > report.hits_late && report.hits_late > 0, "{late} {}", report.hits_late);
+}
+
 #[test]
 fn a_sink_that_fails_ends_the_run_and_what_it_did_not_take_is_counted() {
     add_both();

@@ -150,6 +150,24 @@ fn watched_registers_come_one_look_after_the_other_and_are_summed_up() {
 }
 
 #[test]
+fn firmware_is_held_against_every_rule_as_far_as_it_may_be() {
+    let board = board();
+    let report = board.ipbus("conformance", &["--register", "CONTROL"]).done().json();
+    assert_eq!((&report["failing"], &report["open"]), (&json!(0), &json!(0)), "{report:#}");
+    let careful = board.ipbus("conformance", &[]);
+    let open = &careful.json()["open"];
+    assert!(careful.code == Some(1) && *open == 3, "nothing may be written: {careful:#?}");
+    for (uri, register, word) in [
+        (board.uri.replace("udp", "tcp"), "CONTROL", "give ipbusudp-2.0://HOST:PORT"),
+        (board.uri.clone(), "CONTRO", "there is no node `CONTRO`"),
+    ] {
+        let table = board.folder.at("board.xml");
+        let ended = thalweg(&["ipbus", "conformance", &uri, "--register", register, "--table", &table]);
+        assert!(ended.code == Some(2) && ended.error.contains(word), "{ended:#?}");
+    }
+}
+
+#[test]
 fn boards_of_a_network_are_found() {
     let board = board();
     let place = board.uri.split("//").nth(1).expect("a place");

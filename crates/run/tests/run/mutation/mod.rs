@@ -97,7 +97,10 @@ fn child() {
     for ((file, line), count) in site::counted() {
         println!("\ncounted {file}:{line} {count}");
     }
-    result.unwrap_or_else(|why| panic!("{name}: {why}"));
+    if let Err(why) = &result {
+        println!("{name}: {why}");
+    }
+    assert!(result.is_ok(), "{name} does not balance");
 }
 
 /// Works on all items, some at a time, in their order.

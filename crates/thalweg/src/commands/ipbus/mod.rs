@@ -4,6 +4,7 @@
 //!  TARGET: a URI, or an id of --connections ─► Client ─ with a table ─► Board: registers by name
 //! ```
 
+mod conformance;
 mod device;
 mod files;
 mod perf;
@@ -37,15 +38,16 @@ pub(crate) fn ipbus(options: &Ipbus, json: bool) -> Ended {
         IpbusWhat::Status { target } => presence::status(target, json),
         IpbusWhat::Scan { networks, wait_ms } => presence::scan(networks, *wait_ms, json),
         IpbusWhat::Perf(perf) => measure(perf, json),
+        IpbusWhat::Conformance(options) => conformance::conformance(options, json),
         IpbusWhat::Check { files } => files::check(files, json),
     }
 }
 
-/// A target with the table that was given, or that its connection names; without one, an empty table.
-fn open(target: &IpbusTarget) -> Result<Board, Failure> {
+/// The URI of a target, and the table that was given or that its connection names; without one, an empty table.
+fn connection(target: &IpbusTarget) -> Result<(String, Table), Failure> {
     let table = target.table.as_deref().map(Table::open).transpose().map_err(usage)?;
-    let (uri, table) = match &target.connections {
-        None => (target.target.clone(), table.unwrap_or_default()),
+    match &target.connections {
+        None => Ok((target.target.clone(), table.unwrap_or_default())),
         Some(list) => {
             let connections = Connections::open(list).map_err(usage)?;
             let Some(connection) = connections.find(&target.target) else {
@@ -57,9 +59,13 @@ fn open(target: &IpbusTarget) -> Result<Board, Failure> {
                 )));
             };
             let table = table.map_or_else(|| connection.open_table(), Ok).map_err(usage)?;
-            (connection.uri.clone(), table)
+            Ok((connection.uri.clone(), table))
         }
-    };
+    }
+}
+
+fn open(target: &IpbusTarget) -> Result<Board, Failure> {
+    let (uri, table) = connection(target)?;
     let client = Client::open(&uri).map_err(|error| match error {
         thalweg_ipbus::client::OpenError::Uri(error) => usage(error),
         other => Failure::Other(other.into()),
