@@ -7,10 +7,11 @@
 //! Nobody else may use the target meanwhile. Registers are read; one is written only where its address was given for that. Source: IPbus
 //! 2.0 protocol, Frazier et al. 2013, and what firmware and the original's hub do.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::scan::receive_within;
 use crate::wire::{
     ByteOrder, Control, Header, Info, Operation, Packet, Replies, RequestPacket, Status, WORD_BYTES, resend,
     status_request,
@@ -101,27 +102,13 @@ impl Probe {
     }
 
     fn receive(&self, wait: Duration) -> Result<Option<Vec<u8>>, Verdict> {
-        let broken = |error: io::Error| Verdict::Open(format!("the socket failed: {error}"));
-        let (end, mut bytes) = (Instant::now() + wait, vec![0; 1 << 16]);
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            self.socket.set_nonblocking(left.is_zero()).map_err(broken)?;
-            if !left.is_zero() {
-                self.socket.set_read_timeout(Some(left)).map_err(broken)?;
-            }
-            match self.socket.recv(&mut bytes) {
-                Ok(count) => {
-                    bytes.truncate(count);
-                    return Ok(Some(bytes));
-                }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    return Ok(None);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Nobody listens there.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(None),
-                Err(error) => return Err(broken(error)),
-            }
+        let mut bytes = vec![0; 1 << 16];
+        match receive_within(&self.socket, &mut bytes, wait) {
+            Ok(came) => Ok(came.map(|(count, _)| {
+                bytes.truncate(count);
+                bytes
+            })),
+            Err(error) => Err(Verdict::Open(format!("the socket failed: {error}"))),
         }
     }
 

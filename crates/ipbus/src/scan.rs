@@ -45,6 +45,34 @@ pub fn scan(addresses: &[SocketAddrV4], wait: Duration) -> io::Result<Found> {
     Ok(asked.found)
 }
 
+/// The next datagram within a time; none when it has passed. What an address has refused, and what a signal has cut short, is waited through.
+pub(crate) fn receive_within(
+    socket: &UdpSocket,
+    bytes: &mut [u8],
+    wait: Duration,
+) -> io::Result<Option<(usize, SocketAddr)>> {
+    let end = Instant::now() + wait;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        // A time-out of nothing would be none.
+        socket.set_nonblocking(left.is_zero())?;
+        if !left.is_zero() {
+            socket.set_read_timeout(Some(left))?;
+        }
+        match socket.recv_from(bytes) {
+            Ok(came) => return Ok(Some(came)),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => return Ok(None),
+                ErrorKind::ConnectionRefused
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
 struct Asked {
     socket: UdpSocket,
     all: BTreeSet<SocketAddrV4>,
@@ -68,19 +96,7 @@ impl Asked {
         let mut bytes = [0; STATUS_BYTES + 1];
         while self.found.targets.len() < self.all.len() {
             let left = end.saturating_duration_since(Instant::now());
-            // A time-out of nothing would be none.
-            self.socket.set_nonblocking(left.is_zero())?;
-            if !left.is_zero() {
-                self.socket.set_read_timeout(Some(left))?;
-            }
-            let (count, from) = match self.socket.recv_from(&mut bytes) {
-                Ok(came) => came,
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut => return Ok(()),
-                    // What an address has refused, and what a signal has cut short.
-                    _ => continue,
-                },
-            };
+            let Some((count, from)) = receive_within(&self.socket, &mut bytes, left)? else { return Ok(()) };
             let SocketAddr::V4(from) = from else { continue };
             if !self.all.contains(&from) {
                 continue;

@@ -525,7 +525,7 @@ fn compare_ledger(report: &mut VerifyReport, books: Option<&Books>, record: &Run
     compare_sources(report, ledger, &record.sources);
 }
 
-/// Hits on file that are flagged late against those that the run has told of. Of these, some are not on file where hits were left out or
+/// Hits on file that are flagged late against those that run.json counts. Of these, some are not on file where hits were left out or
 /// lost behind the time order: by an added stage, a cut, the disk.
 fn compare_late(report: &mut VerifyReport, ledger: &LedgerRecord, record: &RunRecord) {
     let is_whole = report.tables.iter().any(|found| found.table == Table::Hits) && report.removed.is_none();
