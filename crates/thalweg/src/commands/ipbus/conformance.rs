@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use thalweg_ipbus::conformance::{Check, Verdict, conformance as hold};
-use thalweg_ipbus::table::number;
 use thalweg_ipbus::uri::{Transport, Uri};
 
-use super::{connection, usage};
+use super::{address_of, connection, usage};
 use crate::arguments::IpbusConformance;
 use crate::commands::Ended;
 use crate::report::{Outcome, print};
@@ -20,14 +19,7 @@ pub(super) fn conformance(options: &IpbusConformance, json: bool) -> Ended {
         let message = "numbers and lost replies are of datagrams; give ipbusudp-2.0://HOST:PORT";
         return Err(usage(anyhow!("`{}`: {message}", uri.text)));
     }
-    let address = |register: &String| match number(register) {
-        Some(address) => Ok(address),
-        None => table
-            .node(register)
-            .map(|node| node.address)
-            .ok_or_else(|| usage(anyhow!(table.no_such(register)))),
-    };
-    let register = options.register.as_ref().map(address).transpose()?;
+    let register = options.register.as_deref().map(|register| address_of(&table, register)).transpose()?;
     let checks = hold(uri.place, register, Duration::from_millis(options.wait_ms))?;
     let count = |wanted: fn(&Verdict) -> bool| checks.iter().filter(|check| wanted(&check.verdict)).count();
     let failing = count(|verdict| matches!(verdict, Verdict::Fails(_)));

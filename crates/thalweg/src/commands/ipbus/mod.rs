@@ -73,14 +73,14 @@ fn open(target: &IpbusTarget) -> Result<Board, Failure> {
     Ok(Board::new(client, table))
 }
 
+/// Where a register is, by its name or its address.
+fn address_of(table: &Table, register: &str) -> Result<u32, Failure> {
+    let named = || table.node(register).map(|node| node.address);
+    number(register).or_else(named).ok_or_else(|| usage(anyhow!(table.no_such(register))))
+}
+
 fn measure(options: &IpbusPerf, json: bool) -> Ended {
     let mut board = open(&options.target)?;
-    let address = match number(&options.register) {
-        Some(address) => address,
-        None => match board.table().node(&options.register) {
-            Some(node) => node.address,
-            None => return Err(usage(anyhow!("there is no node `{}`", options.register))),
-        },
-    };
+    let address = address_of(board.table(), &options.register)?;
     perf::perf(board.client_mut(), address, options, json)
 }
