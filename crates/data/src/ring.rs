@@ -11,7 +11,9 @@
 //! check the very code that runs.
 
 use std::mem::MaybeUninit;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
+use std::task::Waker;
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence};
@@ -156,6 +158,15 @@ impl<T> Consumer<T> {
         }
     }
 
+    /// Has `waker` woken once, when something is put or the other end goes; for a thread that waits for more than this ring.
+    /// `false`, and nothing is promised, when that is so already.
+    pub fn register(&self, waker: &Waker) -> bool {
+        let shared = &*self.shared;
+        shared.sleeper.register(waker, || {
+            shared.tail.0.load(Ordering::Acquire) != self.head || shared.closed.load(Ordering::Acquire)
+        })
+    }
+
     /// Whether the other end is gone. Items may still be in the ring.
     pub fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
@@ -208,32 +219,61 @@ impl<T> Drop for Shared<T> {
 /// Lets one thread sleep until another has put something. The lock is taken only to go to sleep and to wake.
 struct Sleeper {
     asleep: AtomicBool,
-    thread: Mutex<Option<std::thread::Thread>>,
+    who: Mutex<Who>,
+}
+
+/// Who sleeps.
+enum Who {
+    Nobody,
+    /// On this ring alone.
+    Thread(Thread),
+    /// On several things at once.
+    Waker(Waker),
 }
 
 impl Sleeper {
     fn new() -> Sleeper {
-        Sleeper { asleep: AtomicBool::new(false), thread: Mutex::new(None) }
+        Sleeper { asleep: AtomicBool::new(false), who: Mutex::new(Who::Nobody) }
+    }
+
+    fn who(&self) -> MutexGuard<'_, Who> {
+        self.who.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn sleep(&self, at_most: Duration, ready: impl Fn() -> bool) {
-        *self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(std::thread::current());
-        self.asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either we see the item, or the waker sees us asleep.
-        fence(Ordering::SeqCst);
-        if !ready() {
+        *self.who() = Who::Thread(std::thread::current());
+        if self.falls_asleep(ready) {
             std::thread::park_timeout(at_most);
         }
         self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    fn register(&self, waker: &Waker, ready: impl Fn() -> bool) -> bool {
+        {
+            let mut who = self.who();
+            if !matches!(&*who, Who::Waker(known) if known.will_wake(waker)) {
+                *who = Who::Waker(waker.clone());
+            }
+        }
+        self.falls_asleep(ready)
+    }
+
+    /// Whether there is nothing to stay awake for; then a wake will come.
+    fn falls_asleep(&self, ready: impl Fn() -> bool) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `wake`: either we see the item, or the waker sees us asleep.
+        fence(Ordering::SeqCst);
+        !ready()
     }
 
     fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
             self.asleep.store(false, Ordering::Relaxed);
-            if let Some(thread) = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_ref()
-            {
-                thread.unpark();
+            match &*self.who() {
+                Who::Nobody => {}
+                Who::Thread(thread) => thread.unpark(),
+                Who::Waker(waker) => waker.wake_by_ref(),
             }
         }
     }
@@ -327,6 +367,11 @@ impl<T> Downstream<T> {
     /// The oldest batch, waiting at most `wait` for it.
     pub fn receive_wait(&mut self, wait: Duration) -> Option<T> {
         self.fulls.pop_wait(wait)
+    }
+
+    /// Has `waker` woken when a batch comes or the other end goes; `false` when that is so already. See [`Consumer::register`].
+    pub fn register(&self, waker: &Waker) -> bool {
+        self.fulls.register(waker)
     }
 
     /// Gives a batch back to be filled again. The caller has cleared it.

@@ -53,6 +53,14 @@ impl RecordError {
         if is_full(&cause) { RecordError::Full { path } } else { RecordError::Io { path, action, cause } }
     }
 
+    /// The error for whoever reads a recording: of damaged bytes also what to do. Not for `recover`, which does it.
+    pub fn with_advice(&self) -> String {
+        match self {
+            RecordError::Damaged { .. } => format!("{self}; `thalweg recover` keeps what is whole"),
+            _ => self.to_string(),
+        }
+    }
+
     /// Whether freeing disk space would help.
     pub fn is_full(&self) -> bool {
         matches!(self, RecordError::Full { .. })

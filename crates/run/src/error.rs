@@ -15,7 +15,7 @@ pub enum RunError {
     #[error(transparent)]
     Control(#[from] thalweg_data::ControlError),
     /// The recording could not be started or closed.
-    #[error(transparent)]
+    #[error("{}", .0.with_advice())]
     Record(#[from] thalweg_record::RecordError),
     /// Time cannot be cut like that.
     #[error(transparent)]

@@ -5,6 +5,7 @@
 //!          ─► TcpReceiver ─► blocks of the pool, one slice per call
 //!
 //!  many of them ─► ReadySet ─► which have something to read              one thread, many boards
+//!  rings, other threads ─► Bell ─► the same
 //!
 //!  datagrams ─► UdpSender ─► network                                       send (emulated boards, benches)
 //!  bytes     ─► TcpSender ─► network        paced by a Pacer
@@ -22,6 +23,7 @@ compile_error!(
     "thalweg-transport uses recvmmsg, UDP_GRO and SO_RXQ_OVFL, which are Linux's; build it on Linux"
 );
 
+mod bell;
 pub mod bench;
 mod control_message;
 mod error;
@@ -37,6 +39,7 @@ mod tcp;
 pub mod udp;
 mod witness;
 
+pub use bell::Bell;
 pub use error::TransportError;
 pub use open_files::raise_open_files;
 pub use pace::Pacer;

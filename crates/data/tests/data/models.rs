@@ -88,6 +88,31 @@ fn every_item_is_handed_over_whole_and_once() {
     });
 }
 
+/// Says whether it was woken.
+#[derive(Default)]
+struct Woken(std::sync::atomic::AtomicBool);
+
+impl std::task::Wake for Woken {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn whoever_registers_sees_the_item_or_is_woken_for_it() {
+    model(|| {
+        let (mut producer, consumer) = ring(1);
+        let thread = loom::thread::spawn(move || {
+            producer.push(()).expect("room");
+            producer
+        });
+        let woken = std::sync::Arc::new(Woken::default());
+        let sleeps = consumer.register(&woken.clone().into());
+        let _open = thread.join().expect("no panic");
+        assert!(!sleeps || woken.0.load(std::sync::atomic::Ordering::Relaxed));
+    });
+}
+
 #[test]
 fn an_item_put_while_the_consumer_leaves_is_dropped_once() {
     model(|| {

@@ -207,15 +207,15 @@ proptest! {
         let hits: Vec<Hit> = rows.iter().map(|(channel, energy, short, flags)| hit(*channel, *energy, *short, Flags(*flags))).collect();
         let text = "psd > 0.12 && energy > 200 && !pile_up || keV in [10, 300] && inside(neutrons)";
         let mut expression = Expression::parse(text, Scope::Hit, &[region()]).expect("valid");
-        let mut pass = vec![0; hits.len()];
-        expression.evaluate_hits(&hits, &map(), &mut pass);
+        let (map, mut pass) = (map(), vec![0; hits.len()]);
+        expression.evaluate_hits(&hits, &map, &mut pass);
         for (hit, pass) in hits.iter().zip(pass) {
             let absent = hit.flags.has(Flags::NO_ENERGY);
             let psd = psd(hit);
             let energy = f64::from(hit.energy);
             let first = psd > 0.12 && !absent && energy > 200.0 && !hit.flags.has(Flags::PILE_UP);
             let inside = !absent && (100.0..1000.0).contains(&energy) && (0.2..0.6).contains(&f64::from(psd));
-            let kev = if absent { f64::NAN } else { f64::from(map().kev(hit.channel, hit.energy)) };
+            let kev = if absent { f64::NAN } else { f64::from(map.kev(hit.channel, hit.energy)) };
             prop_assert_eq!(pass == 1, first || (10.0..=300.0).contains(&kev) && inside, "{:?}", hit);
         }
     }

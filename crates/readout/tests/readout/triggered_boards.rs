@@ -22,16 +22,23 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A board that says its number, the trigger's, and as many bytes as it was told: the simplest there is.
 struct Plain {
     board: u16,
-    bytes: usize,
+    payload: Vec<u8>,
     datagrams: bool,
+}
+
+impl Plain {
+    /// One whose answers have `bytes`, head included.
+    fn new(board: u16, bytes: usize, datagrams: bool) -> Plain {
+        Plain { board, payload: vec![board as u8; bytes - 10], datagrams }
+    }
 }
 
 impl Answer for Plain {
     fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>) {
-        bytes.extend((self.bytes as u32).to_le_bytes());
+        bytes.extend((10 + self.payload.len() as u32).to_le_bytes());
         bytes.extend(self.board.to_le_bytes());
         bytes.extend((trigger.number as u32).to_le_bytes());
-        bytes.resize(bytes.len() + self.bytes - 10, self.board as u8);
+        bytes.extend_from_slice(&self.payload);
         if self.datagrams {
             ends.push(bytes.len());
         }
@@ -111,7 +118,7 @@ fn tcp_boards(boards: u16, bytes: usize, clock: RunClock) -> (Vec<HostedLink>, V
                 split: Box::new(PlainSplit::default()),
                 reopen: Some(Box::new(move || Ok(connect()))),
             };
-            (HostedLink::new(outlet, vec![Box::new(Plain { board, bytes, datagrams: false })]), link)
+            (HostedLink::new(outlet, vec![Box::new(Plain::new(board, bytes, false))]), link)
         })
         .unzip()
 }
@@ -217,9 +224,7 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
     let live = Box::new(UdpSource::new(receiver, clock, None, "udp://boards"));
     let split = Box::new(PlainSplit::default());
     let link = Link { source: SourceId(0), live, split, reopen: None };
-    let boards = (0..320)
-        .map(|board| Box::new(Plain { board, bytes: 1000, datagrams: true }) as Box<dyn Hosted>)
-        .collect();
+    let boards = (0..320).map(|board| Box::new(Plain::new(board, 1000, true)) as Box<dyn Hosted>).collect();
     let hosted = vec![HostedLink::new(Outlet::Datagrams(to), boards)];
     let rate_hz = if short { 100.0 } else { 1000.0 };
     let settings = TriggeredSettings::new(hosted, constant(rate_hz, 1000));

@@ -306,7 +306,7 @@ impl Source for RawReplay {
     fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
         let received = self.give(frames).map_err(|error| {
             self.lose_the_rest();
-            SourceError { place: self.path.display().to_string(), message: error.to_string() }
+            SourceError { place: self.path.display().to_string(), message: error.with_advice() }
         })?;
         if received == Received::Full {
             std::thread::sleep(wait.min(BLOCK_WAIT));

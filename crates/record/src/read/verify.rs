@@ -284,12 +284,12 @@ fn verify_file(report: &mut VerifyReport, path: &Path, owners: &mut Owners) {
             Ok(None) => break,
             Ok(Some(head)) => {
                 if let Err(error) = check.batch(report, &mut found, &reader, &head, owners) {
-                    report.problem(error.to_string());
+                    report.problem(error.with_advice());
                     break;
                 }
             }
             Err(error) => {
-                report.problem(format!("{error}; `thalweg recover` keeps what is whole"));
+                report.problem(error.with_advice());
                 break;
             }
         }

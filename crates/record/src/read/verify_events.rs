@@ -143,7 +143,7 @@ pub(super) fn verify_pair(
         fragments.flatten().map(|walk| FragmentWalk { walk, rows: Vec::new(), next: 0, taken: 0 });
     let mut onward = Onward { triggers, builder: ranges.builder_of(files), ranges };
     if let Err(error) = compare(report, events.as_mut(), fragments.as_mut(), &mut onward) {
-        report.problem(format!("{error}; `thalweg recover` keeps what is whole"));
+        report.problem(error.with_advice());
     }
     for walk in events.into_iter().chain(fragments.map(|fragments| fragments.walk)) {
         let Walk { reader, mut found } = walk;

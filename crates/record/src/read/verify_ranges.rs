@@ -449,7 +449,7 @@ fn verify_file(report: &mut VerifyReport, path: &Path) -> Option<(String, UnitNa
         Ok(())
     };
     if let Err(error) = read() {
-        report.problem(format!("{error}; `thalweg recover` keeps what is whole"));
+        report.problem(error.with_advice());
     }
     let (unit, names) = units_of(&walk.reader);
     let Walk { reader, mut found } = walk;

@@ -8,14 +8,16 @@
 //! under the name of a unit whose connection stands waits until that one is lost: a newcomer takes nobody's place. With nothing to do the thread sleeps until a peer has something, or for [`Work::rest`].
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use thalweg_build::unit::{Address, Outbox};
 use thalweg_data::{Mark, Message, Received};
 use thalweg_readout::RunClock;
-use thalweg_transport::ReadySet;
 use thalweg_transport::peer::{self, Connector, Listener, Peer, PeerError, Sent};
+use thalweg_transport::{Bell, ReadySet};
 
 use super::{UnitPlan, Work};
 use crate::pipeline::Signals;
@@ -80,6 +82,9 @@ pub(crate) struct UnitHost<W> {
     clock: RunClock,
     /// Peers that may have something to read or take something more.
     ready: ReadySet,
+    /// Rung when something comes of which no descriptor of theirs tells.
+    bell: Arc<Bell>,
+    waker: Waker,
     /// Whether something waits of which no descriptor tells.
     holds: bool,
     met: Option<Mark>,
@@ -109,6 +114,8 @@ impl<W: Work> UnitHost<W> {
         if let Some(listener) = &door.listener {
             ready.add(listener, 0).map_err(failed("epoll_ctl"))?;
         }
+        let bell = Bell::new().map_err(failed("eventfd"))?;
+        ready.add(bell.as_fd(), 0).map_err(failed("epoll_ctl"))?;
         Ok(UnitHost {
             work,
             name: name.to_owned(),
@@ -120,6 +127,8 @@ impl<W: Work> UnitHost<W> {
             message: Message::default(),
             clock,
             ready,
+            waker: bell.clone().into(),
+            bell,
             holds: false,
             met: None,
             refused_to_say: 1,
@@ -164,9 +173,13 @@ impl<W: Work> UnitHost<W> {
         busy | self.speak(now)
     }
 
-    /// Sleeps until a peer has something to say or takes more, at most for a moment.
+    /// Sleeps until a peer has something to say or takes more, or something else comes, at most for a moment.
     pub(crate) fn rest(&mut self) {
         let wait = self.work.rest();
+        self.bell.arm();
+        if !self.work.register(&self.waker) {
+            return;
+        }
         // A peer that is held back stays ready, and would be found so again and again.
         if self.holds || self.ready.wait(wait).is_err() {
             std::thread::sleep(wait.min(HOLD_STEP));

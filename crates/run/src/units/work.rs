@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use thalweg_build::Histogram;
@@ -26,9 +27,13 @@ pub(crate) trait Work: Send {
     fn is_over(&self, signals: &Signals) -> bool;
     /// The last thing it does.
     fn finish(&mut self, signals: &Signals);
-    /// How long it may be left alone when no peer says anything.
+    /// How long it may be left alone when nobody says anything: its own clocks go by tens of milliseconds.
     fn rest(&self) -> Duration {
-        Duration::from_millis(1)
+        Duration::from_millis(5)
+    }
+    /// Has `waker` woken when something comes of which no descriptor tells; `false` when that has come.
+    fn register(&self, _waker: &Waker) -> bool {
+        true
     }
 }
 
@@ -86,9 +91,9 @@ impl Work for ReadoutWork {
         any
     }
 
-    fn rest(&self) -> Duration {
-        // The ring of events has no descriptor.
-        Duration::from_micros(100)
+    fn register(&self, waker: &Waker) -> bool {
+        // What it has no room for is let in by what its peers say.
+        self.waiting.is_some() || self.ended || self.inlet.register(waker)
     }
 
     fn is_over(&self, signals: &Signals) -> bool {
@@ -179,6 +184,11 @@ impl Work for BuilderWork {
             self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         }
         any
+    }
+
+    fn rest(&self) -> Duration {
+        // The thread of its files says what is written by a number, and readout units wait for that.
+        Duration::from_millis(1)
     }
 
     fn is_over(&self, signals: &Signals) -> bool {

@@ -27,10 +27,10 @@ const ANY: &str = "*";
 
 /// A file of data for formats of files: the header of a CoMPASS file, or some ABCD records.
 const FILE: &[u8] = &[0xE1, 0xCA, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-const HITS: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n[source.emulate]\nchannels = 2\nrate_hz = 2e3\n\
+const HITS: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16777216\n[source.emulate]\nchannels = 2\nrate_hz = 2e3\n\
                     [coincidence]\nwindow_ps = 100000\n[monitor]\n";
-const EVENTS: &str = "[[source]]\nname = \"left\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 2\n[trigger]\nrate_hz = 2e3\n";
-const SLICES: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n[source.emulate]\nchannels = 2\nrate_hz = 2e3\n\
+const EVENTS: &str = "[[source]]\nname = \"left\"\nformat = \"fragment\"\nurl = \"emulate://\"\nmemory_bytes = 16777216\nboards = 2\n[trigger]\nrate_hz = 2e3\n";
+const SLICES: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16777216\n[source.emulate]\nchannels = 2\nrate_hz = 2e3\n\
                       [slices]\nslice_ps = 1000000000\n";
 
 const GENERIC: &str = "[[source]]\nname = \"left\"\nformat = \"generic\"\nurl = \"udp://127.0.0.1:0\"\nbyte_order = \"big\"\nheader_bytes = 16\n\
@@ -45,8 +45,8 @@ const GENERIC: &str = "[[source]]\nname = \"left\"\nformat = \"generic\"\nurl = 
                        [source.hits]\nper = \"packet\"\n";
 const COMPASS: &str = "[[source]]\nname = \"left\"\nformat = \"compass\"\nurl = \"file://FILE\"\n";
 const ABCD: &str = "[[source]]\nname = \"left\"\nformat = \"abcd\"\nurl = \"file://FILE\"\ntick_ps = 2.0\n";
-const SITCP: &str = "[[source]]\nname = \"left\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 2\nprofile = \"recbe\"\n[trigger]\nrate_hz = 2e3\n";
-const UNITS: &str = "[[source]]\nname = \"left\"\nformat = \"fragment\"\nurl = \"emulate://\"\n[trigger]\nrate_hz = 2e3\n[record]\ntables = [\"events\", \"fragments\"]\n\
+const SITCP: &str = "[[source]]\nname = \"left\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nmemory_bytes = 16777216\nboards = 2\nprofile = \"recbe\"\n[trigger]\nrate_hz = 2e3\n";
+const UNITS: &str = "[[source]]\nname = \"left\"\nformat = \"fragment\"\nurl = \"emulate://\"\nmemory_bytes = 16777216\n[trigger]\nrate_hz = 2e3\n[record]\ntables = [\"events\", \"fragments\"]\n\
                      [[unit]]\nname = \"builder\"\nkind = \"builder\"\n[[unit]]\nname = \"readout\"\nkind = \"readout\"\nsources = [\"left\"]\n\
                      [[unit]]\nname = \"manager\"\nkind = \"manager\"\n";
 
@@ -238,8 +238,8 @@ fn extreme_numbers_of_units_are_refused_with_their_line_or_start() {
 #[test]
 fn memory_beyond_the_machine_is_refused_with_the_line_that_asks_for_it() {
     for (text, line, key) in [
-        (format!("{HITS}[order]\nmemory_bytes = 9000000000000000\n"), "line 12", "[order] memory_bytes"),
-        (format!("{EVENTS}[build]\nchained_slices = 2147483648\n"), "line 9", "chained_slices"),
+        (format!("{HITS}[order]\nmemory_bytes = 9000000000000000\n"), "line 13", "[order] memory_bytes"),
+        (format!("{EVENTS}[build]\nchained_slices = 2147483648\n"), "line 10", "chained_slices"),
     ] {
         let configuration = Configuration::parse(Path::new("run.toml"), text).expect("each value is allowed");
         let message = Plan::of(&configuration).expect_err("too much").to_string();

@@ -11,7 +11,7 @@ use crate::serve::{post, wait_for};
 /// A cut of the configuration, and everything that a replay needs.
 fn configuration(folder: &Folder) -> String {
     let text = format!(
-        "[run]\ntitle = \"applied\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 4\n\
+        "[run]\ntitle = \"applied\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 4\n\
          [source.emulate]\nchannels = 4\nrate_hz = 20000\nwaveform_samples = 0\n\
          [[cut]]\nname = \"bright\"\nkeep = \"energy > 1000\"\n[record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n",
         folder.at("runs")

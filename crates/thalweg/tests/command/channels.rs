@@ -5,7 +5,7 @@ use crate::process::{Folder, assert_books_close, number, run_directory, thalweg}
 fn configuration(folder: &Folder) -> String {
     let text = format!(
         "[channels]\nfile = \"channels.csv\"\n\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\n\
-         url = \"emulate://\"\nchannels = 4\n[source.emulate]\nchannels = 4\nrate_hz = 2e3\nseed = 5\n\n\
+         url = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 4\n[source.emulate]\nchannels = 4\nrate_hz = 2e3\nseed = 5\n\n\
          [record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n",
         folder.at("runs")
     );
@@ -61,7 +61,7 @@ fn a_table_with_holes_is_refused_with_file_line_and_what_to_write() {
 fn two_boards(folder: &Folder, second: &str) -> String {
     let board = |name: &str, more: &str| {
         format!(
-            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 4\n{more}\n\
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 4\n{more}\n\
              [source.emulate]\nchannels = 4\nrate_hz = 2e3\n\n"
         )
     };

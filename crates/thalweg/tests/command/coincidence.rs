@@ -12,7 +12,7 @@ use crate::process::{Folder, Running, assert_books_close, number, run_directory,
 fn configuration(folder: &Folder, more: &str) -> String {
     let source = |name: &str, board: u16, first: u16| {
         format!(
-            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 8\n\
              first_channel = {first}\n[source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 5e3\nseed = 3\n"
         )
     };

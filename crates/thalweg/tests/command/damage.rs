@@ -21,7 +21,8 @@ fn one_flipped_bit_is_found() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert_eq!(ended.json()["ok"], false);
     let people = thalweg(&["verify", &run]);
-    assert!((people.out + &people.error).contains("hits"), "the damaged table is named");
+    let said = people.out + &people.error;
+    assert!(said.contains("hits") && said.contains("`thalweg recover`"), "the table and what to do: {said}");
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn a_run_that_is_asked_to_stop_ends_in_good_order() {
 fn a_run_whose_directory_vanishes_says_so_and_the_next_one_is_none_the_worse() {
     let folder = Folder::new();
     let text = format!(
-        "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n[source.emulate]\nchannels = 8\n\
+        "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n[source.emulate]\nchannels = 8\n\
          rate_hz = 1000.0\n[record]\ndirectory = \"{}\"\n",
         folder.at("runs")
     );

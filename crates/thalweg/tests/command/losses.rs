@@ -103,9 +103,9 @@ fn incomplete(directory: &str) -> Vec<u64> {
 fn the_list_of_losses_of_triggered_boards_with_faults_adds_up_to_the_ledger() {
     let folder = Folder::new();
     let text = format!(
-        "[[source]]\nname = \"lab\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 3\n\
+        "[[source]]\nname = \"lab\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nboards = 3\n\
          [source.emulate.faults]\ndouble_every = 70\n\
-         [[source]]\nname = \"weak\"\nformat = \"sitcp\"\nurl = \"emulate://\"\n\
+         [[source]]\nname = \"weak\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
          [source.emulate.faults]\nlose_every = 1000\n\
          [trigger]\nprogram = \"constant\"\nrate_hz = 2000.0\ntriggers = 4000\n[build]\nage_ms = 100\n\
          [record]\ndirectory = \"{}\"\n",

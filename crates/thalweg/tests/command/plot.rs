@@ -15,9 +15,9 @@ fn recorded(folder: &Folder, source: &str, tables: &str) -> String {
     run_directory(&thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json())
 }
 
-const TRIGGERED: &str = "[[source]]\nname = \"tracker\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 4\n\
+const TRIGGERED: &str = "[[source]]\nname = \"tracker\"\nformat = \"fragment\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nboards = 4\n\
      [source.emulate]\npayload_bytes = 500\n[trigger]\nprogram = \"constant\"\nrate_hz = 500.0\n";
-const HITS: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
+const HITS: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 8\n\
      [source.emulate]\nchannels = 8\nrate_hz = 20000.0\n";
 
 /// The picture, which is without bad numbers.

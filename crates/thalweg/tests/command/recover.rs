@@ -5,7 +5,7 @@ use crate::process::{Folder, Running, assert_books_close, number, run_directory,
 /// A configuration of one emulated board that records into `runs` of the folder, with more lines of `[record]`.
 pub fn configuration(folder: &Folder, record: &str) -> String {
     let text = format!(
-        "[run]\ntitle = \"one board\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+        "[run]\ntitle = \"one board\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
          [source.emulate]\nchannels = 8\nrate_hz = 20000.0\n[record]\ndirectory = \"{}\"\n{record}",
         folder.at("runs")
     );

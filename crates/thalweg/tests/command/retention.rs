@@ -47,7 +47,7 @@ fn configuration(folder: &Folder, keys: &Keys<'_>) -> String {
         false => format!("[record.retention]\n{retention}\n"),
     };
     let text = format!(
-        "[run]\n{run}\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+        "[run]\n{run}\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
          [source.emulate]\nchannels = 8\nrate_hz = {rate_hz}\nwaveform_samples = 0\n[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n\
          tables = [{tables}]\n{record}\n{retention}[unattended]\nrotate = true\n{sections}",
         folder.at("runs")

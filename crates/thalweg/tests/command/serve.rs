@@ -13,7 +13,7 @@ const LIMIT: &str = "hits = 2000";
 
 fn text(folder: &Folder, title: &str, more: &str) -> String {
     format!(
-        "[run]\ntitle = \"{title}\"\n{LIMIT}\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+        "[run]\ntitle = \"{title}\"\n{LIMIT}\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
          [source.emulate]\nchannels = 4\nrate_hz = 20000\nwaveform_samples = 0\n[record]\ndirectory = \"{}\"\n{more}",
         folder.at("runs")
     )

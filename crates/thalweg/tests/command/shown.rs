@@ -5,7 +5,7 @@ use crate::process::{Folder, assert_books_close, number, run_directory, thalweg}
 /// Emulated boards that lose 2 % of their datagrams, recorded with their raw bytes.
 fn lossy(folder: &Folder) -> String {
     let text = format!(
-        "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nloss = 0.02\n\
+        "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nloss = 0.02\n\
          [source.emulate]\nchannels = 4\nrate_hz = 50000\n\
          [record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n",
         folder.at("runs")
@@ -57,7 +57,7 @@ fn the_summary_gives_each_loss_a_unit_and_a_percentage() {
 fn the_summary_names_dead_time_of_triggers_and_of_time_and_its_percentiles() {
     let folder = Folder::new();
     let text = format!(
-        "[[source]]\nname = \"boards\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 2\n\
+        "[[source]]\nname = \"boards\"\nformat = \"fragment\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nboards = 2\n\
          [source.emulate]\npayload_bytes = 4500\n\
          [trigger]\nprogram = \"constant\"\nrate_hz = 2000.0\ntriggers = 1000\n\
          [record]\ndirectory = \"{}\"\n",

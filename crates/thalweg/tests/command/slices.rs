@@ -20,7 +20,7 @@ const HIT_BYTES: usize = 16;
 fn two_boards(folder: &Folder, tables: &str, more: &str) -> String {
     let source = |name: &str, board: u16, keys: &str| {
         format!(
-            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n{keys}\
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n{keys}\
              channels = 8\nfirst_channel = {}\n[source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000\n",
             8 * board
         )
@@ -176,7 +176,7 @@ fn hits_that_come_too_late_for_their_slice_are_counted() {
 fn fragments_of_boards_without_a_trigger_are_built_by_their_time() {
     let folder = Folder::new();
     let text = format!(
-        "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 20\ntick_ps = 1000\n\
+        "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nboards = 20\ntick_ps = 1000\n\
          [source.emulate]\npayload_bytes = 200\ntick_ps = 1000\nstream = true\n\
          [trigger]\nprogram = \"poisson\"\nrate_hz = 2000.0\n\
          [slices]\nslice_ps = {SLICE_PS}\nsilence_ms = 20_000\n\

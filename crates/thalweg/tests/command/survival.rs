@@ -12,7 +12,7 @@ use crate::process::{Ended, Folder, Running, free_port, thalweg, wait_until};
 /// An emulated board whose run ends by count.
 fn configuration(folder: &Folder, end: &str) -> String {
     let text = format!(
-        "[run]\n{end}\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+        "[run]\n{end}\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
          [source.emulate]\nchannels = 4\nrate_hz = 5000.0\n[record]\ndirectory = \"{}\"\n",
         folder.at("runs")
     );

@@ -21,7 +21,7 @@ const TRIGGERS: u64 = 6000;
 fn configuration(folder: &Folder) -> String {
     let hits = |name: &str, board: u16, more: &str| {
         format!(
-            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 4\n\
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 4\n\
              first_channel = {}\nloss = 0.02\n\
              [source.emulate]\nboard = {board}\nboards = 2\nchannels = 4\nrate_hz = 10000\n{more}\n",
             4 * board
@@ -29,7 +29,7 @@ fn configuration(folder: &Folder) -> String {
     };
     let triggered = |name: &str, boards: u16, faults: &str| {
         format!(
-            "[[source]]\nname = \"{name}\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = {boards}\n\
+            "[[source]]\nname = \"{name}\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nboards = {boards}\n\
              [source.emulate.faults]\n{faults}\n"
         )
     };

@@ -6,10 +6,8 @@
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +17,7 @@ use thalweg_data::{Message, Received};
 use super::error::PeerError;
 use super::settings::Settings;
 use super::{Counts, Peer, Sent};
-use crate::system::shared_memory::event;
+use crate::Bell;
 
 /// Most connections that wait at a door.
 const MOST_WAITING: usize = 64;
@@ -35,53 +33,8 @@ fn doors() -> MutexGuard<'static, BTreeMap<String, Arc<Door>>> {
     DOORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A descriptor that is readable while something happened that its owner has not looked at.
-struct Bell {
-    event: File,
-    /// Whether anybody waits on the descriptor at all.
-    watched: AtomicBool,
-    /// Whether the owner has seen everything and is to be told of more.
-    armed: AtomicBool,
-}
-
-impl Bell {
-    fn new(place: &str) -> Result<Arc<Bell>, PeerError> {
-        let failed = |cause| PeerError::System { place: place.to_owned(), call: "eventfd", cause };
-        let event = event().map_err(failed)?;
-        Ok(Arc::new(Bell { event, watched: AtomicBool::new(false), armed: AtomicBool::new(true) }))
-    }
-
-    /// Something happened.
-    fn ring(&self) {
-        // Pairs with the fence in `arm`: either the owner sees what happened, or we see that it is to be told.
-        fence(Ordering::SeqCst);
-        if self.watched.load(Ordering::Relaxed) && self.armed.swap(false, Ordering::Relaxed) {
-            self.strike();
-        }
-    }
-
-    fn strike(&self) {
-        // A full counter is readable all the same.
-        let _ = (&self.event).write(&1u64.to_ne_bytes());
-    }
-
-    /// The owner has seen everything; it looks once more behind this.
-    fn arm(&self) {
-        if self.watched.load(Ordering::Relaxed) && !self.armed.load(Ordering::Relaxed) {
-            let _ = (&self.event).read(&mut [0; 8]);
-            self.armed.store(true, Ordering::Relaxed);
-        }
-        fence(Ordering::SeqCst);
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        if !self.watched.swap(true, Ordering::SeqCst) {
-            // What happened before was not told.
-            self.armed.store(false, Ordering::Relaxed);
-            self.strike();
-        }
-        self.event.as_fd()
-    }
+fn bell(place: &str) -> Result<Arc<Bell>, PeerError> {
+    Bell::new().map_err(|cause| PeerError::System { place: place.to_owned(), call: "eventfd", cause })
 }
 
 /// Where connections wait for a listener.
@@ -96,7 +49,7 @@ impl Door {
     /// Opens a door under a name.
     pub(super) fn open(name: &str, settings: Settings) -> Result<Arc<Door>, PeerError> {
         let place = format!("inproc://{name}");
-        let bell = Bell::new(&place)?;
+        let bell = bell(&place)?;
         let mut doors = doors();
         if doors.contains_key(name) {
             return Err(PeerError::Taken { place });
@@ -122,7 +75,7 @@ impl Door {
 
     /// Readable when a connection waits.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.bell.descriptor()
+        self.bell.as_fd()
     }
 
     /// Closes it: nobody finds the name any more, and who waits is let go.
@@ -182,7 +135,7 @@ struct End {
 
 impl End {
     fn new(place: &str) -> Result<Arc<End>, PeerError> {
-        Ok(Arc::new(End { bell: Bell::new(place)?, said_bye: AtomicBool::new(false) }))
+        Ok(Arc::new(End { bell: bell(place)?, said_bye: AtomicBool::new(false) }))
     }
 }
 
@@ -300,7 +253,7 @@ impl Peer for InprocPeer {
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.mine.bell.descriptor()
+        self.mine.bell.as_fd()
     }
 
     fn name(&self) -> &str {

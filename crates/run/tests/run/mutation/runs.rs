@@ -9,6 +9,7 @@ use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::seeds;
 use thalweg_order::view::NewCut;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
+use thalweg_record::read::TableReader;
 use thalweg_run::config::Configuration;
 use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
 
@@ -118,7 +119,7 @@ const FRAGMENT_TABLES: &str = "\"events\", \"fragments\", \"raw\"";
 
 fn source(name: &str, keys: &str, emulate: &str, faults: &str) -> String {
     format!(
-        "[[source]]\nname = \"{name}\"\nurl = \"emulate://\"\nmemory_bytes = 33_554_432\n{keys}{faults}[source.emulate]\n{emulate}"
+        "[[source]]\nname = \"{name}\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n{keys}{faults}[source.emulate]\n{emulate}"
     )
 }
 
@@ -195,11 +196,18 @@ fn damaged(sections: &str, end: EndWhen) -> Result<(), String> {
     if summary.ledger_closed { Ok(()) } else { Err(format!("its replay: {:?}", summary.discrepancies)) }
 }
 
+/// Damages what the batch in the middle of a table holds: what stands in front of it decides whether a replay begins at all.
 fn flip_a_byte(file: &Path) -> Result<(), String> {
     let mut bytes = std::fs::read(file).map_err(|error| error.to_string())?;
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0x10;
-    std::fs::write(file, bytes).map_err(|error| error.to_string())
+    let mut table = TableReader::open(file).map_err(|error| error.to_string())?;
+    let middle = bytes.len() as u64 / 2;
+    while let Some(batch) = table.next_batch().map_err(|error| error.to_string())? {
+        if batch.end() > middle {
+            bytes[(batch.offset().midpoint(batch.end())) as usize] ^= 0x10;
+            return std::fs::write(file, bytes).map_err(|error| error.to_string());
+        }
+    }
+    Err(format!("no batch in the middle of {}", file.display()))
 }
 
 fn hits_recorded(least: u64) -> impl Fn(&LiveState) -> bool {
