@@ -94,7 +94,7 @@ fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_
     });
     let words = refusal.to_string();
     assert_eq!(status, 409, "{words}");
-    assert!(words.contains("line 15") && words.contains("mend the file"), "{words}");
+    assert!(words.contains("line 16") && words.contains("mend the file"), "{words}");
 
     folder.file("run.toml", &text(&folder, "third", "").replace("runs", "elsewhere"));
     assert!(
