@@ -55,7 +55,8 @@ pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
 pub use range::{EventSum, RangeFate, RangeRecord};
 pub use refused::{FirstRefused, Refused};
 pub use room::{
-    Control, ControlError, Decode, EventSink, Received, Sink, SinkError, Source, SourceError, Split, Unpack,
+    Control, ControlError, Decode, EventSink, Parameter, Received, Sink, SinkError, Source, SourceError,
+    Split, Unpack,
 };
 pub use sent::SentRecord;
 pub use sent_fragments::{AnswerFates, FragmentRecord};

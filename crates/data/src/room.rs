@@ -263,6 +263,17 @@ pub struct ControlError {
     pub message: String,
 }
 
+/// A parameter or register that a board lists.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Parameter {
+    /// The board's own path.
+    pub path: String,
+    /// What it reads; `None` where it did not come.
+    pub value: Option<String>,
+    /// Whether it can be written.
+    pub is_settable: bool,
+}
+
 /// Drives a board: parameters and the run. Blocking; never called from the data path.
 pub trait Control: Send {
     /// Reads one parameter by the board's own path.
@@ -276,6 +287,19 @@ pub trait Control: Send {
     /// # Errors
     /// As for `get`.
     fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError>;
+
+    /// Whether a parameter can be read: some can only be written.
+    fn is_readable(&mut self, _path: &str) -> bool {
+        true
+    }
+
+    /// Every parameter that the board lists by itself, or by its address table, with its value; none of a board that lists none.
+    ///
+    /// # Errors
+    /// As for `get`.
+    fn list(&mut self) -> Result<Vec<Parameter>, ControlError> {
+        Ok(Vec::new())
+    }
 
     /// Makes the board ready to start.
     ///

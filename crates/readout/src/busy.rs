@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  Busy ─ looked at each 500 µs ─► change ─► datagram, repeated          to the trigger electronics
-//!                                        └─► POST {"busy": …}            to whatever speaks HTTP
+//!                                        ├─► POST {"busy": …}            to whatever speaks HTTP
+//!                                        └─► a register, on or off        to whatever has one
 //! ```
 //! With a run that ends BUSY is raised and stays so: nobody reads what a trigger would bring.
 //!
-//! Neither is on the data path: each has a thread of its own. A state counts as reported when the other end has taken it; until then it is
+//! None is on the data path: each has a thread of its own. A state counts as reported when the other end has taken it; until then it is
 //! sent again, after 20 ms and then less and less often, at least every two seconds. An outage is a message of the run, at its
 //! beginning, while it lasts, and when it is over.
 //!
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thalweg_data::Busy;
+
+use crate::device::Switch;
 
 /// Between two looks at BUSY: a shorter pulse may go unseen.
 const LOOK: Duration = Duration::from_micros(500);
@@ -56,6 +59,8 @@ pub struct BusySettings {
     pub repeat_ms: u32,
     /// How long connecting and answering may take, milliseconds each.
     pub http_timeout_ms: u32,
+    /// A register that is switched on while busy, as in `{ of = "crate", path = "ctrl.busy" }` with a `[[control]]` called "crate".
+    pub register: Option<Switch>,
 }
 
 impl BusySettings {
@@ -76,7 +81,7 @@ impl BusySettings {
 
 impl Default for BusySettings {
     fn default() -> BusySettings {
-        BusySettings { udp: None, http: None, repeat_ms: 10, http_timeout_ms: 500 }
+        BusySettings { udp: None, http: None, repeat_ms: 10, http_timeout_ms: 500, register: None }
     }
 }
 
@@ -108,7 +113,7 @@ pub enum BusyError {
 pub struct BusyCounts {
     /// Datagrams sent.
     pub datagrams: u64,
-    /// Changes that were posted and answered with 2xx.
+    /// Changes that were posted and answered with 2xx, or that a register took.
     pub posts: u64,
     /// Attempts that did not go, or were answered with something else; each was followed by another.
     pub failures: u64,
@@ -122,6 +127,9 @@ struct Shared {
     failures: AtomicU64,
 }
 
+/// Switches a register on or off.
+pub type SetRegister = Box<dyn FnMut(bool) -> Result<(), String> + Send>;
+
 /// Tells a trigger of BUSY. Dropping it tells "busy" and ends: nobody reads any more, until another run says otherwise.
 pub struct BusyOutput {
     shared: Arc<Shared>,
@@ -129,11 +137,15 @@ pub struct BusyOutput {
 }
 
 impl BusyOutput {
-    /// Opens what is configured; with nothing configured it does nothing.
+    /// Opens what is configured; with nothing configured it does nothing. `set` switches the register, where there is one.
     ///
     /// # Errors
     /// When an address cannot be used. That nobody answers there is no error.
-    pub fn open(settings: &BusySettings, busy: &Arc<Busy>) -> Result<BusyOutput, BusyError> {
+    pub fn open(
+        settings: &BusySettings,
+        busy: &Arc<Busy>,
+        set: Option<SetRegister>,
+    ) -> Result<BusyOutput, BusyError> {
         settings.check()?;
         let mut output = BusyOutput { shared: Arc::default(), threads: Vec::new() };
         if let Some(to) = &settings.udp {
@@ -143,8 +155,17 @@ impl BusyOutput {
         }
         if let Some(url) = &settings.http {
             let timeout = Duration::from_millis(settings.http_timeout_ms.into());
-            let mut hook = Hook::parse(url, timeout, output.shared.clone())?;
-            output.spawn("busy hook", busy, move |watch| hook.run(watch))?;
+            let hook = Hook::parse(url, timeout)?;
+            let post = Box::new(move |busy, change| hook.post(busy, change));
+            let mut reports =
+                Reports { to: post, shared: output.shared.clone(), outage: Outage::new(url.clone()) };
+            output.spawn("busy hook", busy, move |watch| reports.run(watch))?;
+        }
+        if let (Some(register), Some(mut set)) = (&settings.register, set) {
+            let to = Box::new(move |busy, _change| set(busy));
+            let mut reports =
+                Reports { to, shared: output.shared.clone(), outage: Outage::new(register.to_string()) };
+            output.spawn("busy register", busy, move |watch| reports.run(watch))?;
         }
         Ok(output)
     }
@@ -375,19 +396,18 @@ struct Hook {
     host: String,
     path: String,
     timeout: Duration,
+}
+
+/// The other end takes a state and says so: a server, a register.
+struct Reports {
+    to: Box<dyn FnMut(bool, u32) -> Result<(), String> + Send>,
     shared: Arc<Shared>,
     outage: Outage,
 }
 
-impl Hook {
-    fn parse(url: &str, timeout: Duration, shared: Arc<Shared>) -> Result<Hook, BusyError> {
-        let (address, host, path) = hook_parts(url)?;
-        let outage = Outage::new(url.to_owned());
-        Ok(Hook { address, host: host.to_owned(), path: format!("/{path}"), timeout, shared, outage })
-    }
-
-    /// Posts the newest state, which an earlier run may have left otherwise, until the server has taken it; what changed twice while a
-    /// post was under way is not posted.
+impl Reports {
+    /// Reports the newest state, which an earlier run may have left otherwise, until the other end has taken it; what changed twice while a
+    /// report was under way is not reported.
     fn run(&mut self, watch: &Watch) {
         // Of a post that failed, nobody knows whether it was heard: then no state counts as reported.
         let (mut reported, mut last, mut change) = (None, None, 0u32);
@@ -415,17 +435,29 @@ impl Hook {
         }
     }
 
-    /// Posts a state, and counts how that went.
-    fn post(&self, busy: bool, change: u32) -> Result<(), String> {
-        let posted = self.exchange(busy, change).map_err(|cause| cause.to_string());
-        let accepted = posted.and_then(|status| match status.as_bytes() {
-            [b'2', ..] => Ok(()),
-            [] => Err("it closed the connection without an answer".to_owned()),
-            _ => Err(format!("it answered with status {}", status.escape_default())),
-        });
+    /// Reports a state, and counts how that went.
+    fn post(&mut self, busy: bool, change: u32) -> Result<(), String> {
+        let accepted = (self.to)(busy, change);
         let counter = if accepted.is_ok() { &self.shared.posts } else { &self.shared.failures };
         counter.fetch_add(1, Ordering::Relaxed);
         accepted
+    }
+}
+
+impl Hook {
+    fn parse(url: &str, timeout: Duration) -> Result<Hook, BusyError> {
+        let (address, host, path) = hook_parts(url)?;
+        Ok(Hook { address, host: host.to_owned(), path: format!("/{path}"), timeout })
+    }
+
+    /// Posts a state; whether the server has taken it.
+    fn post(&self, busy: bool, change: u32) -> Result<(), String> {
+        let posted = self.exchange(busy, change).map_err(|cause| cause.to_string());
+        posted.and_then(|status| match status.as_bytes() {
+            [b'2', ..] => Ok(()),
+            [] => Err("it closed the connection without an answer".to_owned()),
+            _ => Err(format!("it answered with status {}", status.escape_default())),
+        })
     }
 
     /// The status of the server's answer; empty where it is none of HTTP.
@@ -475,7 +507,7 @@ mod tests {
         let to = trigger.local_addr().expect("bound").to_string();
         let busy = Arc::new(Busy::default());
         let settings = BusySettings { udp: Some(to), repeat_ms: 2, ..BusySettings::default() };
-        let output = BusyOutput::open(&settings, &busy).expect("loopback");
+        let output = BusyOutput::open(&settings, &busy, None).expect("loopback");
         let mut message = [0; 32];
         let mut next = |wanted: [u8; 8]| loop {
             let length = trigger.recv(&mut message).expect("a message");
@@ -525,7 +557,7 @@ mod tests {
     fn a_hook_is_posted_each_change() {
         let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let busy = Arc::new(Busy::default());
-        let output = BusyOutput::open(&hook_to(&server), &busy).expect("loopback");
+        let output = BusyOutput::open(&hook_to(&server), &busy, None).expect("loopback");
         assert!(answer(&server, "204 No Content").ends_with("{\"busy\": false, \"change\": 0}"));
         busy.raise();
         let request = answer(&server, "204 No Content");
@@ -540,7 +572,7 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let busy = Arc::new(Busy::default());
         busy.raise();
-        let output = BusyOutput::open(&hook_to(&server), &busy).expect("loopback");
+        let output = BusyOutput::open(&hook_to(&server), &busy, None).expect("loopback");
         let raised = "{\"busy\": true, \"change\": 1}";
         assert!(answer(&server, "500 Oops").ends_with(raised));
         // A connection that is closed without an answer is a failure, too.
@@ -565,7 +597,7 @@ mod tests {
     fn a_run_that_ends_tells_busy_to_a_hook_that_fails_first() {
         let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let busy = Arc::new(Busy::default());
-        let output = BusyOutput::open(&hook_to(&server), &busy).expect("loopback");
+        let output = BusyOutput::open(&hook_to(&server), &busy, None).expect("loopback");
         answer(&server, "200 OK");
         until("it counts as told", || output.counts().posts == 1);
         let ending = std::thread::spawn(move || drop(output));
@@ -576,12 +608,39 @@ mod tests {
     }
 
     #[test]
+    fn a_register_is_switched_until_it_takes_the_state_and_stays_on_at_the_end() {
+        let busy = Arc::new(Busy::default());
+        let (told, hears) = std::sync::mpsc::channel();
+        let mut refuses = 2;
+        let set: SetRegister = Box::new(move |on| {
+            refuses -= i32::from(refuses > 0 && on);
+            if on && refuses > 0 {
+                return Err("no answer".to_owned());
+            }
+            told.send(on).map_err(|gone| gone.to_string())
+        });
+        let register = Some(Switch::new("crate", "ctrl.busy"));
+        let settings = BusySettings { register, ..BusySettings::default() };
+        let output = BusyOutput::open(&settings, &busy, Some(set)).expect("a thread");
+        let next = || hears.recv_timeout(Duration::from_secs(10)).expect("told");
+        assert!(!next());
+        busy.raise();
+        assert!(next(), "at the second attempt");
+        busy.lower();
+        assert!(!next());
+        until("its count", || output.counts().posts >= 3);
+        assert_eq!(output.counts().failures, 1);
+        drop(output);
+        assert!(next(), "nobody reads any more");
+    }
+
+    #[test]
     fn datagrams_go_on_when_the_trigger_comes_late() {
         let place = UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
         let busy = Arc::new(Busy::default());
         busy.raise();
         let settings = BusySettings { udp: Some(place.to_string()), repeat_ms: 2, ..BusySettings::default() };
-        let output = BusyOutput::open(&settings, &busy).expect("loopback");
+        let output = BusyOutput::open(&settings, &busy, None).expect("loopback");
         until("a host that refuses is a failure", || output.counts().failures >= 3);
         let trigger = UdpSocket::bind(place).expect("still free");
         trigger.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
@@ -595,7 +654,7 @@ mod tests {
         let gone = TcpListener::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
         let busy = Arc::new(Busy::default());
         let settings = BusySettings { http: Some(format!("http://{gone}")), ..BusySettings::default() };
-        let output = BusyOutput::open(&settings, &busy).expect("an address");
+        let output = BusyOutput::open(&settings, &busy, None).expect("an address");
         busy.raise();
         until("a failure", || output.counts().failures >= 1);
         busy.lower();
@@ -604,7 +663,7 @@ mod tests {
     #[test]
     fn addresses_are_checked_when_opened() {
         let refused = |settings: BusySettings| {
-            let opened = BusyOutput::open(&settings, &Arc::default());
+            let opened = BusyOutput::open(&settings, &Arc::default(), None);
             opened.err().expect("cannot work").to_string()
         };
         let udp = |text: &str| refused(BusySettings { udp: Some(text.into()), ..BusySettings::default() });

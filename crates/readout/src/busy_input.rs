@@ -252,7 +252,7 @@ mod tests {
         let (told, heard) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
         let input = BusyInput::open(&settings, &heard).expect("free a moment ago");
         assert!(!input.was_freed() && !heard.is_raised());
-        let output = BusyOutput::open(&settings, &told).expect("loopback");
+        let output = BusyOutput::open(&settings, &told, None).expect("loopback");
         until("a first word", || input.was_freed());
         told.raise();
         until("busy", || heard.is_raised());
@@ -275,7 +275,7 @@ mod tests {
         let (told, heard) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
         let input = BusyInput::open(&settings, &heard).expect("free a moment ago");
         assert!(input.was_freed(), "who is told by posts waits for none");
-        let output = BusyOutput::open(&settings, &told).expect("an address");
+        let output = BusyOutput::open(&settings, &told, None).expect("an address");
         until("a first post", || output.counts().posts == 1);
         told.raise();
         until("busy", || heard.is_raised());

@@ -10,9 +10,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Control, ControlError};
+use thalweg_data::{Control, ControlError, Parameter};
 use thalweg_frontend::digitizer2::BoardFacts;
-use thalweg_frontend::digitizer2::control::{BoardInfo, Client, Opening, Reply, Request, UDP_READY_REGISTER};
+use thalweg_frontend::digitizer2::control::{
+    BoardInfo, Client, Opening, Reply, Request, UDP_READY_REGISTER, Verb, parameters_of,
+};
 
 /// A board that does not answer a request within this is gone.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
@@ -191,6 +193,12 @@ impl Control for Board {
 
     fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
         self.connection.ask(&Request::set(self.info.root, path, value)).map(drop)
+    }
+
+    fn list(&mut self) -> Result<Vec<Parameter>, ControlError> {
+        let reply = self.connection.ask(&Request::new(Verb::GetDeviceTree, self.info.root, "", ""))?;
+        let tree = reply.value.first().map_or("", String::as_str);
+        parameters_of(tree).map_err(|message| self.connection.failed(message))
     }
 
     fn arm(&mut self) -> Result<(), ControlError> {

@@ -10,7 +10,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Control, ControlError};
+use thalweg_data::{Control, ControlError, Parameter};
 pub use thalweg_frontend::sitcp::rbcp::Settings as RegisterSettings;
 use thalweg_frontend::sitcp::rbcp::map::{recbe, sitcp};
 use thalweg_frontend::sitcp::rbcp::{Client, Counts, Done, Operation};
@@ -36,6 +36,9 @@ const NAMES: [(&str, u32, u8); 13] = [
     ("busy_width", recbe::BUSY_WIDTH, 1),
     ("control", sitcp::CONTROL, 1),
 ];
+
+/// Those of them that cannot be written.
+const READ_ONLY: [u32; 2] = [recbe::SYNTHESIS_DATE, recbe::FIRMWARE_VERSION];
 
 /// The register port of one board.
 pub struct RegisterControl {
@@ -94,7 +97,8 @@ impl Register {
     }
 }
 
-fn number(text: &str) -> Option<u64> {
+/// A number, decimal or after 0x.
+pub(crate) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -216,6 +220,16 @@ impl Control for RegisterControl {
         let bytes =
             register.bytes_of(value).map_err(|message| self.failed(format!("`{path}`: {message}")))?;
         self.write(register.address, &bytes, register.is_idempotent()).map(drop)
+    }
+
+    fn list(&mut self) -> Result<Vec<Parameter>, ControlError> {
+        let each = |(name, address, _): &(&str, u32, u8)| Parameter {
+            path: (*name).to_owned(),
+            // A board of another kind has not all of them.
+            value: self.get(name).ok(),
+            is_settable: !READ_ONLY.contains(address),
+        };
+        Ok(NAMES.iter().map(each).collect())
     }
 
     /// Sets the parameters, in their order.

@@ -78,7 +78,12 @@ impl WrittenLog {
 fn counts(table: Table) -> bool {
     match table {
         Table::Hits | Table::Raw | Table::Events | Table::Fragments | Table::Coincidences => true,
-        Table::Extras | Table::Waveforms | Table::Statistics | Table::Losses | Table::Ranges => false,
+        Table::Extras
+        | Table::Waveforms
+        | Table::Statistics
+        | Table::Losses
+        | Table::Ranges
+        | Table::Series => false,
     }
 }
 

@@ -211,7 +211,8 @@ impl Cut for HitCut {
             | Table::Fragments
             | Table::Coincidences
             | Table::Losses
-            | Table::Ranges => return None,
+            | Table::Ranges
+            | Table::Series => return None,
         };
         extra.as_ref().filter(|columns| columns.rows() > 0).map(|columns| columns as &dyn Batch)
     }

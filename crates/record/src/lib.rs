@@ -4,6 +4,7 @@
 //!  Hits ──────► HitWriter ─────────► columns ──► Cut ──► hits · extras · waveforms · statistics
 //!  HitEvents ─► CoincidenceWriter ─► columns ──► Cut ──► coincidences       │
 //!  Books ─────► LossList ──────────► columns ────────► losses              │
+//!  Reading ───► SeriesList ────────► columns ────────► series              │
 //!  Events ────► EventWriter ──► extents of blocks ──► events · fragments    │
 //!  Frames ────► RawWriter ───► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin
 //!                                                                           ▼
@@ -42,6 +43,7 @@ pub mod read;
 mod removed;
 mod retention;
 pub mod run_record;
+mod series_list;
 pub mod settings;
 mod system;
 pub mod table;
@@ -67,5 +69,6 @@ pub use retention::{OldRuns, RemovedRun, Retained};
 pub use run_record::{
     ChannelsRecord, CoincidenceRecord, CutRecord, IdentityRecord, RunRecord, RunRecordState, utc_text,
 };
+pub use series_list::{Reading, SeriesList, SeriesName};
 pub use settings::{Compression, OnFull, RecordedHits, Retention, Settings, Sync};
 pub use table::Table;

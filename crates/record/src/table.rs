@@ -35,6 +35,8 @@ pub enum Table {
     Losses,
     /// What became of each range of triggers at a readout or builder unit. Every unit has its own.
     Ranges,
+    /// Values of slow control over time. Every run with `[[series]]` has it.
+    Series,
 }
 
 /// What one column holds.
@@ -50,6 +52,8 @@ pub enum Kind {
     U16,
     /// Unsigned bytes.
     U8,
+    /// Floating-point numbers of 64 bits.
+    F64,
     /// Bits.
     Bool,
     /// Lists of signed 32-bit numbers.
@@ -194,9 +198,16 @@ const RANGES: [Column; 12] = [
     column("digest", Kind::U64),
 ];
 
+/// When it was read, of which series; no value where it could not be read.
+const SERIES: [Column; 3] = [
+    column("time_ns", Kind::U64),
+    column("series", Kind::Text),
+    Column { name: "value", kind: Kind::F64, nullable: true },
+];
+
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 11] = [
         Table::Hits,
         Table::Extras,
         Table::Waveforms,
@@ -207,9 +218,13 @@ impl Table {
         Table::Coincidences,
         Table::Losses,
         Table::Ranges,
+        Table::Series,
     ];
     /// Those that a run of hits may have beside raw bytes, hits before what belongs to them.
     pub const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
+
+    /// Those that tell of a run and hold no data.
+    pub(crate) const LISTS: [Table; 3] = [Table::Losses, Table::Ranges, Table::Series];
 
     /// The word in files and on the page.
     pub const fn word(self) -> &'static str {
@@ -224,6 +239,7 @@ impl Table {
             Table::Coincidences => "coincidences",
             Table::Losses => "losses",
             Table::Ranges => "ranges",
+            Table::Series => "series",
         }
     }
 
@@ -262,6 +278,7 @@ impl Table {
             Table::Coincidences => &COINCIDENCES,
             Table::Losses => &LOSSES,
             Table::Ranges => &RANGES,
+            Table::Series => &SERIES,
         }
     }
 
@@ -299,6 +316,7 @@ impl Kind {
             Kind::U32 => DataType::UInt32,
             Kind::U16 => DataType::UInt16,
             Kind::U8 => DataType::UInt8,
+            Kind::F64 => DataType::Float64,
             Kind::Bool => DataType::Boolean,
             Kind::ListI32 => list(DataType::Int32),
             Kind::ListU8 => list(DataType::UInt8),
@@ -313,7 +331,7 @@ impl Kind {
     /// Bytes of one value, or of one item of a list; 0 for bits.
     pub(crate) const fn item_bytes(self) -> usize {
         match self {
-            Kind::I64 | Kind::U64 | Kind::ListU64 => 8,
+            Kind::I64 | Kind::U64 | Kind::F64 | Kind::ListU64 => 8,
             Kind::U32 | Kind::ListI32 => 4,
             Kind::U16 | Kind::ListU16 => 2,
             Kind::U8 | Kind::ListU8 | Kind::Closing | Kind::Text => 1,

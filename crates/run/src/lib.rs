@@ -31,11 +31,14 @@ mod placement;
 mod preview;
 mod processing;
 mod roster;
+mod slow_control;
 mod units;
 
 pub use assemble::{replay, run, run_planned};
 pub use error::RunError;
 pub use placement::{PlaceSettings, PlacedSettings, ThreadSettings};
-pub use thalweg_data::RunState;
+pub use slow_control::SeriesSettings;
+pub use thalweg_data::{Control, Parameter, RunState};
+pub use thalweg_readout::{Applied, DeviceSettings};
 pub use thalweg_transport::raise_open_files;
 pub use units::{UnitKind, UnitSettings};

@@ -56,6 +56,11 @@ pub(crate) enum Command {
     /// Draw the spectra of a recording as SVG
     #[command(after_help = "Example:\n  thalweg plot runs/000007 --output spectra.svg")]
     Plot(Plot),
+    /// Parameters and registers of a board of any family: read, set, all of them to a file and back
+    #[command(
+        after_help = "Examples:\n  thalweg board get dig2://192.168.1.11 /par/modelname /ch/0/par/chenable\n  thalweg board set rbcp://192.168.10.16 mode=suppressed\n  thalweg board dump ipbusudp-2.0://192.168.0.10:50001 --table crate.xml --output crate.toml\n  thalweg board load ipbusudp-2.0://192.168.0.10:50001 crate.toml --table crate.xml"
+    )]
+    Board(Board),
     /// Registers of IPbus boards: read, write, ask; an emulated board; address tables checked
     #[command(
         after_help = "Examples:\n  thalweg ipbus device --udp 127.0.0.1:50001 --table board.xml\n  thalweg ipbus read ipbusudp-2.0://127.0.0.1:50001 CONTROL.ENABLE 0x1000 --table board.xml\n  thalweg ipbus write board0 CONTROL.ENABLE=1 --connections connections.xml"
@@ -117,6 +122,60 @@ pub(crate) struct Demo {
     /// Serve no page.
     #[arg(long)]
     pub(crate) no_page: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Board {
+    #[command(subcommand)]
+    pub(crate) what: BoardWhat,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BoardWhat {
+    /// Read parameters
+    Get {
+        #[command(flatten)]
+        target: BoardTarget,
+        /// A register by name or address, or /par/…
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+    },
+    /// Set parameters, one behind the other, and read them back
+    Set {
+        #[command(flatten)]
+        target: BoardTarget,
+        #[arg(required = true, value_name = "PATH=VALUE")]
+        assignments: Vec<String>,
+        /// One that need not read as it was set; may be given again.
+        #[arg(long, value_name = "PATH")]
+        unchecked: Vec<String>,
+    },
+    /// Write all that the board, or its address table, lists: as `load` and the `parameters` of a configuration take it
+    Dump {
+        #[command(flatten)]
+        target: BoardTarget,
+        /// The file; standard output without.
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Set what a file of `dump` has, and read it back
+    Load {
+        #[command(flatten)]
+        target: BoardTarget,
+        file: PathBuf,
+        /// One that need not read as it was set; may be given again.
+        #[arg(long, value_name = "PATH")]
+        unchecked: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BoardTarget {
+    /// ipbusudp-2.0://, ipbustcp-2.0://, chtcp-2.0://, rbcp:// or dig2:// with HOST[:PORT].
+    pub(crate) url: String,
+    /// Of an IPbus target: its address table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) table: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

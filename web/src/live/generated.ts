@@ -647,8 +647,10 @@ export type Scope = "hit" | "event";
 
 /** A value of slow control. */
 export interface SeriesValue {
-  /** The latest value. */
-  value: number;
+  /** Its unit; empty where it has none. */
+  unit: string;
+  /** The latest value; null before the first one, and where the last reading failed. */
+  value: number | null;
 }
 
 /** What a source gives. */

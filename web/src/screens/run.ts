@@ -3,10 +3,10 @@
 import { ChannelCells, RateBar } from "../draw/cells.js";
 import { FlowDrawing } from "../draw/flow.js";
 import { Plot } from "../draw/plot.js";
-import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
+import { count, measured_as, plain, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { written } from "../figures/address.js";
-import type { ClockState, LiveState, Past } from "../live/generated.js";
+import type { ClockState, LiveState, Past, SeriesValue } from "../live/generated.js";
 import { History } from "../live/history.js";
 import { flow_of, source_rate } from "../live/lanes.js";
 import { in_words, LossHistory } from "../live/loss_history.js";
@@ -71,6 +71,8 @@ export const run_screen: MakeScreen = () => {
   const facts = new Facts();
   const clocks = new Facts();
   const clocks_panel = panel("Clocks", "one-column", [], clocks.root);
+  const series = new Facts();
+  const series_panel = panel("Slow control", "", [], series.root);
   const root = h(
     "div",
     { class: "screen run-screen" },
@@ -87,6 +89,7 @@ export const run_screen: MakeScreen = () => {
       { class: "right column" },
       panel("Messages", "messages-panel", [], new_note.root, messages.root),
       panel("Now", "", [], facts.root),
+      series_panel,
       clocks_panel,
     ),
   );
@@ -105,6 +108,9 @@ export const run_screen: MakeScreen = () => {
       boards.show(completeness);
       clocks.show(state.clocks.map(clock_fact));
       show(clocks_panel, state.clocks.length > 0);
+      const values = Object.entries(state.series);
+      series.show(values.map(series_fact));
+      show(series_panel, values.length > 0);
       if (now - last_drawn < 480) return;
       last_drawn = now;
       const has_channels = state.sources.some(({ channels }) => channels.length > 0);
@@ -170,6 +176,11 @@ function now_facts(state: LiveState): (readonly [string, string])[] {
   const applied = state.applied.length;
   if (applied > 0) facts.push(["applied to spectra", applied === 1 ? "1 change" : `${applied} changes`]);
   return facts;
+}
+
+/** A value of slow control: without an SI prefix, which no degree and no per cent takes. */
+function series_fact([name, { value, unit }]: [string, SeriesValue]): readonly [string, string] {
+  return [name, value === null ? UNKNOWN : `${plain(Number(value.toPrecision(5)))} ${unit}`.trimEnd()];
 }
 
 function clock_fact({

@@ -184,7 +184,7 @@ pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>
         Read::Run(of) => return of_the_whole(of(state)),
         Read::Series => {
             let name = rule.series.as_deref().unwrap_or_default();
-            return of_the_whole(state.series.get(name).map(|series| series.value));
+            return of_the_whole(state.series.get(name).and_then(|series| series.value));
         }
         Read::Sources(of) => {
             state.sources.iter().map(|source| (source.name.as_str(), Some(of(source)))).collect()

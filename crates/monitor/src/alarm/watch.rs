@@ -290,7 +290,10 @@ mod tests {
         let state = |state, value| LiveState {
             state,
             disk_left_seconds: Some(5.0),
-            series: BTreeMap::from([("temperature".to_owned(), SeriesValue { value })]),
+            series: BTreeMap::from([(
+                "temperature".to_owned(),
+                SeriesValue { value: Some(value), unit: String::new() },
+            )]),
             ..running([SourceState { hit_rate_hz: 1.0, ..source("a") }])
         };
         let (running, stopped) = (RunState::Running, RunState::Stopped);

@@ -180,7 +180,9 @@ pub(super) fn write(exposition: &mut Exposition, state: &LiveState) {
     write_boards(exposition, state);
     let mut series = exposition.family("thalweg_series", Kind::Gauge, "", "Values of slow control.");
     for (name, series_value) in &state.series {
-        series.sample(&[("series", name)], series_value.value);
+        if let Some(value) = series_value.value {
+            series.sample(&[("series", name), ("unit", &series_value.unit)], value);
+        }
     }
 }
 

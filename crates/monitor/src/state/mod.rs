@@ -104,10 +104,12 @@ impl RateWindow {
 }
 
 /// A value of slow control.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SeriesValue {
-    /// The latest value.
-    pub value: f64,
+    /// The latest value; null before the first one, and where the last reading failed.
+    pub value: Option<f64>,
+    /// Its unit; empty where it has none.
+    pub unit: String,
 }
 
 /// Everything that is said of a run while it goes on, and after its end.

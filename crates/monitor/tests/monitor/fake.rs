@@ -210,7 +210,10 @@ fn state(comment_bytes: usize) -> LiveState {
             text: "look".into(),
             acknowledged: None,
         }],
-        series: BTreeMap::from([("temperature".into(), SeriesValue { value: 31.5 })]),
+        series: BTreeMap::from([(
+            "temperature".into(),
+            SeriesValue { value: Some(31.5), unit: "degC".into() },
+        )]),
         ..LiveState::default()
     }
 }

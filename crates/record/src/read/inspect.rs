@@ -165,7 +165,7 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
     }
     let of_hits = Table::OF_HITS
         .iter()
-        .chain(&[Table::Coincidences, Table::Losses])
+        .chain(&[Table::Coincidences, Table::Losses, Table::Series])
         .map(|table| directory.table(*table));
     let of_events = directory.event_files()?.into_iter().flat_map(|files| [files.events, files.fragments]);
     let files = of_hits.chain(of_events).filter(|file| file.exists());

@@ -129,7 +129,7 @@ fn damaged_tables(directory: &RunDirectory) -> Result<Vec<DamagedTable>, RecordE
     for file in directory.raw_files()? {
         tables.push(DamagedTable::of(&file, Table::Raw)?);
     }
-    for table in [Table::Coincidences, Table::Losses] {
+    for table in [Table::Coincidences, Table::Losses, Table::Series] {
         let file = directory.table(table);
         if file.exists() {
             tables.push(DamagedTable::of(&file, table)?);
@@ -276,9 +276,8 @@ impl RecoverReport {
 }
 
 fn remark(report: &RecoverReport) -> String {
-    let is_of_data = |found: &RecoveredTable| {
-        ![Table::Losses, Table::Ranges].iter().any(|table| found.summary.table == table.word())
-    };
+    let is_of_data =
+        |found: &RecoveredTable| !Table::LISTS.iter().any(|table| found.summary.table == table.word());
     if !report.tables.iter().any(is_of_data) && report.removed.is_none() {
         return "recovered: the run ended before its first table".to_owned();
     }

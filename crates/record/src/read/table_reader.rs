@@ -563,6 +563,9 @@ fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
         Kind::U32 => integer(field, 32, false),
         Kind::U16 => integer(field, 16, false),
         Kind::U8 => integer(field, 8, false),
+        Kind::F64 => field
+            .type_as_floating_point()
+            .is_some_and(|number| number.precision() == arrow_ipc::Precision::DOUBLE),
         Kind::Bool => field.type_type() == Type::Bool,
         Kind::ListI32 => list_of(32, true),
         Kind::ListU8 => list_of(8, false),

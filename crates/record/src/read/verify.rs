@@ -227,7 +227,7 @@ fn check_tables(
     };
     let extras_are_told = is_told(Table::Extras);
     let mut owners = Owners { rows: Vec::new(), complete: true, may_miss_extras: extras_are_told };
-    for table in Table::OF_HITS.into_iter().chain([Table::Coincidences, Table::Losses]) {
+    for table in Table::OF_HITS.into_iter().chain([Table::Coincidences, Table::Losses, Table::Series]) {
         let file = directory.table(table);
         if file.exists() {
             verify_file(report, &file, &mut owners);
@@ -245,7 +245,7 @@ fn check_tables(
 
 /// Whether there is a table, where one must be.
 fn check_presence(report: &mut VerifyReport, record: Option<&RunRecord>) {
-    let is_list = |table: &str| [Table::Losses, Table::Ranges].iter().any(|list| list.word() == table);
+    let is_list = |table: &str| Table::LISTS.iter().any(|list| list.word() == table);
     // A node that reads and ships has books and no table.
     let none_promised = record.is_some_and(|record| {
         matches!(record.state, RunRecordState::Stopped | RunRecordState::Recovered)
@@ -357,7 +357,7 @@ impl TableCheck {
                 super::read_every_column(reader, head)?;
                 self.extras(report, found, reader, head, owners)?;
             }
-            Table::Statistics | Table::Events | Table::Fragments | Table::Ranges => {
+            Table::Statistics | Table::Events | Table::Fragments | Table::Ranges | Table::Series => {
                 super::read_every_column(reader, head)?;
             }
             Table::Coincidences => self.coincidences.batch(report, &found.file, reader, head)?,

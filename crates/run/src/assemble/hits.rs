@@ -6,16 +6,14 @@
 //!                        ╚══frames══► raw recorder, if received bytes are kept
 //! ```
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
 use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
 use thalweg_data::sent::SentAccount;
-use thalweg_data::{Control, Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
 use thalweg_order::process::Stages;
@@ -33,16 +31,17 @@ use crate::pipeline::{
     AddedStages, Collector, Cut, EventBooks, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS,
     Process, Reader, ReaderAccounts, Selection, Signals, Slicer, lanes,
 };
-use crate::placement::Placement;
 use crate::plan::{HITS_PER_BATCH, SLICES};
 use crate::processing::Processing;
+use crate::slow_control::{KEEPER, Keeper, Shared, lock};
 use crate::supervise::{BuildGauges, Gauges};
 
 /// The hits' sources and threads while a run is under way.
 pub(super) struct HitPath {
     pub(super) descriptions: Vec<String>,
     pub(super) gauges: Vec<Arc<Gauges>>,
-    controls: Vec<Box<dyn Control>>,
+    /// By the name of their source.
+    controls: Vec<(String, Shared)>,
     keepers: Vec<Keeper>,
     boards: Vec<Option<HostedBoard>>,
     truth: Option<TruthFile>,
@@ -52,42 +51,6 @@ pub(super) struct HitPath {
     slices: Option<SliceRecorder>,
     /// What can be looked at while hits flow.
     pub(super) observed: Option<Observed>,
-}
-
-/// The thread that sees once a second whether a board is there.
-struct Keeper {
-    ends: Arc<AtomicBool>,
-    thread: JoinHandle<Box<dyn Control>>,
-}
-
-impl Keeper {
-    const EVERY: Duration = Duration::from_secs(1);
-
-    fn start(mut control: Box<dyn Control>, placement: &Placement) -> Result<Keeper, RunError> {
-        let ends = Arc::new(AtomicBool::new(false));
-        let ending = ends.clone();
-        let work = move || {
-            while !ending.load(Ordering::Acquire) {
-                std::thread::park_timeout(Keeper::EVERY);
-                let news = if ending.load(Ordering::Acquire) { None } else { control.service() };
-                if let Some(news) = news {
-                    tracing::warn!("{news}");
-                }
-            }
-            control
-        };
-        let thread = std::thread::Builder::new().name("keeper".to_owned());
-        let started = placement.at("keeper", || thread.spawn(work))?;
-        let thread = started.map_err(|cause| RunError::Thread { name: "keeper".to_owned(), cause })?;
-        Ok(Keeper { ends, thread })
-    }
-
-    /// Gives the board back, to be stopped.
-    fn end(self, signals: &Signals) -> Option<Box<dyn Control>> {
-        self.ends.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        joined(self.thread, signals)
-    }
 }
 
 /// Where the time slices of a run go.
@@ -123,10 +86,14 @@ impl HitPath {
         let descriptions = opened.iter().map(|source| source.source.description()).collect();
         let gauges: Vec<Arc<Gauges>> =
             opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
-        let controls: Vec<Box<dyn Control>> =
-            opened.iter_mut().filter_map(|source| source.control.take()).collect();
+        let names = site.configuration.hit_sources().map(|(source, _)| source.head.name.clone());
+        let controls = opened.iter_mut().zip(names).filter_map(|(source, name)| {
+            let control = source.control.take()?;
+            Some((name, Arc::new(Mutex::new(control))))
+        });
+        let controls: Vec<(String, Shared)> = controls.collect();
         if !controls.is_empty() {
-            site.claims.threads("keeper", controls.len());
+            site.claims.threads(KEEPER, controls.len());
         }
         let boards: Vec<Option<HostedBoard>> = opened.iter_mut().map(|source| source.board.take()).collect();
         if boards.iter().any(Option::is_some) {
@@ -161,13 +128,15 @@ impl HitPath {
     /// Lets hits flow.
     pub(super) fn start(&mut self, site: &Site<'_>) {
         let signals = site.signals;
-        let started =
-            self.controls.iter_mut().try_for_each(|control| control.arm().and_then(|()| control.start()));
-        if let Err(error) = started {
+        let arm_and_start = |control: &Shared| {
+            let mut control = lock(control);
+            control.arm().and_then(|()| control.start())
+        };
+        if let Err(error) = self.controls.iter().try_for_each(|(_, control)| arm_and_start(control)) {
             signals.fail(error.to_string());
         }
-        for control in self.controls.drain(..) {
-            match Keeper::start(control, site.placement) {
+        for (name, control) in &self.controls {
+            match site.keeper(name, control) {
                 Ok(keeper) => self.keepers.push(keeper),
                 Err(error) => signals.fail(error.to_string()),
             }
@@ -177,10 +146,10 @@ impl HitPath {
 
     /// Stops the boards; what they have sent is still on its way.
     pub(super) fn stop(&mut self, signals: &Signals) {
-        self.controls.extend(self.keepers.drain(..).filter_map(|keeper| keeper.end(signals)));
-        for control in &mut self.controls {
+        self.keepers.clear();
+        for (_, control) in &self.controls {
             // It is disarmed when what it has measured is here: that would clear what it still holds.
-            if let Err(error) = control.stop() {
+            if let Err(error) = lock(control).stop() {
                 signals.fail(error.to_string());
             }
         }
@@ -196,12 +165,12 @@ impl HitPath {
     ///
     /// # Errors
     /// When the truth cannot be written to its end.
-    pub(super) fn finish(mut self, site: &Site<'_>) -> Result<HitsTaken, RunError> {
+    pub(super) fn finish(self, site: &Site<'_>) -> Result<HitsTaken, RunError> {
         for reader in self.readers {
             joined(reader, site.signals);
         }
-        for control in &mut self.controls {
-            if let Err(error) = control.disarm() {
+        for (_, control) in &self.controls {
+            if let Err(error) = lock(control).disarm() {
                 site.signals.note_failure(error.to_string());
             }
         }

@@ -43,11 +43,12 @@ use crate::placement::Placement;
 use crate::plan::{self, Plan};
 use crate::preview::preview;
 use crate::roster::{Entry, Roster};
+use crate::slow_control::{self, Devices, Enable, Keeper, Recorder, SeriesTaken, Shared, Values};
 use crate::supervise::{
     BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, RunHandle,
     SnapshotAudit, SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
 };
-use crate::units::{busy_told, identity_record};
+use crate::units::{UnitPlan, busy_told, drives_devices, identity_record};
 use claims::Claims;
 pub(crate) use events::spread_us;
 pub(crate) use loss_list::NAME as LOSSES;
@@ -140,6 +141,8 @@ struct Site<'c> {
     /// When this process began the run, nanoseconds since 1970.
     started_ns: u64,
     placement: &'c Placement,
+    /// What slow control reads.
+    values: &'c Arc<Values>,
     /// What is taken of what the topology declares.
     claims: Claims,
 }
@@ -168,6 +171,12 @@ impl Site<'_> {
     fn waits_in_a_pause(&self, settings: &SourceSettings) -> bool {
         let is_file = matches!(settings.endpoint.url.scheme(), "file" | "pcap");
         is_file || matches!(self.origin, Origin::Recorded(_))
+    }
+
+    /// Starts the keeper of a device.
+    fn keeper(&self, name: &str, control: &Shared) -> Result<Keeper, RunError> {
+        let series = &self.configuration.series;
+        Keeper::start((name, control.clone()), series, self.values, self.clock, self.placement)
     }
 
     /// Starts a thread where `[threads]` has one of this name.
@@ -249,6 +258,16 @@ impl Files {
             self.directory.reserve_spectra(RECORD_BYTES + bins.min(MOST_BINS_SAVED) * BYTES_OF_BIN);
         }
         LossKeeper::start(site, &self.record.sources, build)
+    }
+
+    /// Slow control begins: its devices are read, and what was set at them is noted.
+    fn begin_slow_control(&mut self, site: &Site<'_>, devices: Devices) -> Result<SlowControl, RunError> {
+        if !devices.records.is_empty() {
+            let records = serde_json::to_value(&devices.records).unwrap_or_default();
+            self.record.details.insert(slow_control::DETAIL.to_owned(), records);
+            self.record.write(&self.directory)?;
+        }
+        SlowControl::start(site, &devices)
     }
 
     /// Notes the event managers that were heard.
@@ -414,9 +433,13 @@ fn take_data_into(
 ) -> Result<Summary, RunError> {
     let (ledger, roster) = (ledger(&files.directory, topology)?, Arc::new(roster));
     let (signals, busy, refused): (Arc<Signals>, Arc<Busy>, Arc<RefusedGauges>) = Default::default();
+    let devices = devices(configuration, origin, &roster)?;
+    let values = Arc::new(Values::of(&configuration.series));
     // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
     busy.raise();
-    let _busy_output = BusyOutput::open(&busy_told(configuration, &roster)?, &busy)?;
+    let busy_settings = busy_told(configuration, &roster)?;
+    let busy_register = devices.as_ref().and_then(|devices| devices.switch(busy_settings.register.as_ref()));
+    let _busy_output = BusyOutput::open(&busy_settings, &busy, busy_register)?;
     let (directory, clock) = (files.directory.clone(), RunClock::start());
     let site = Site {
         configuration,
@@ -430,14 +453,17 @@ fn take_data_into(
         clock,
         started_ns,
         placement: &placement,
+        values: &values,
         claims: Claims::of(ledger.topology().cloned().unwrap_or_default()),
     };
-    let paths = Paths::open(&site)?;
+    let enable = devices.as_ref().and_then(|devices| Enable::of(configuration, devices));
+    let paths = Paths::open(&site, enable)?;
     busy.lower();
     let descriptions = paths.descriptions(configuration);
     paths.observed().into_iter().for_each(|observed| watch.handle.set_observed(observed));
     let started = Instant::now();
     let loss_list = files.begin(&site, watch.handle.observed(), paths.build_gauges())?;
+    let slow_control = devices.map(|devices| files.begin_slow_control(&site, devices)).transpose()?;
     let paths = start_as_declared(&site, paths)?;
     let watched = as_watched(&site, &roster, &paths, started, watch.handle.clone());
     let audit = watched.until_end(end, &paths, watch);
@@ -455,10 +481,16 @@ fn take_data_into(
         observed: watch.handle.observed().cloned(),
     };
     files.heard(taken.managers());
+    let series = slow_control.and_then(|slow_control| slow_control.finish(&signals));
     let listed = loss_list.finish(&outcome.books, &signals);
     let mut summary =
         outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
-    files.close(&mut summary, (taken.tables(), listed), &outcome.books, watch.handle.observed());
+    files.close(
+        &mut summary,
+        (taken.tables().into_iter().chain(series).collect(), listed),
+        &outcome.books,
+        watch.handle.observed(),
+    );
     watched.tell_last(&summary, end, taken.trigger());
     Ok(summary)
 }
@@ -484,7 +516,47 @@ fn as_watched(
         keeps_data: !site.configuration.record.tables.is_empty(),
         started,
         handle,
+        values: site.values.clone(),
         rates: Mutex::new(Rates::default()),
+    }
+}
+
+/// The devices of a run that takes data, where this process drives them.
+fn devices(
+    configuration: &Configuration,
+    origin: &Origin,
+    roster: &Roster,
+) -> Result<Option<Devices>, RunError> {
+    let plan = UnitPlan::of(configuration, roster)?;
+    let drives = matches!(origin, Origin::Configured) && drives_devices(configuration, plan.as_ref());
+    drives.then(|| Devices::open(configuration)).transpose()
+}
+
+/// Slow control while a run goes on.
+struct SlowControl {
+    keepers: Vec<Keeper>,
+    recorder: Option<Recorder>,
+}
+
+impl SlowControl {
+    fn start(site: &Site<'_>, devices: &Devices) -> Result<SlowControl, RunError> {
+        let Site { configuration, directory, values, clock, placement, .. } = *site;
+        let keepers = devices.all().iter().map(|(name, control)| site.keeper(name, control));
+        let keepers = keepers.collect::<Result<Vec<_>, _>>()?;
+        if !keepers.is_empty() {
+            site.claims.threads(slow_control::KEEPER, keepers.len());
+        }
+        let start = || Recorder::start(configuration, directory, values, (clock, placement));
+        let recorder = (!configuration.series.is_empty()).then(start).transpose()?;
+        if recorder.is_some() {
+            site.claims.threads(slow_control::SERIES, 1);
+        }
+        Ok(SlowControl { keepers, recorder })
+    }
+
+    fn finish(self, signals: &Signals) -> SeriesTaken {
+        drop(self.keepers);
+        self.recorder.and_then(|recorder| recorder.finish(signals))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Both paths of a run and the raw recording beside them, as one thing that opens, starts, stops and finishes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -12,7 +12,8 @@ use super::{RawLinks, Site, joined};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::observed::Observed;
-use crate::pipeline::{Collector, Process, RawRecorder};
+use crate::pipeline::{Collector, Process, RawRecorder, Signals};
+use crate::slow_control::Enable;
 use crate::supervise::{BuildGauges, EventSummary, GaugesOf, TriggerCounts, WatchedPaths};
 
 /// The paths that a run has.
@@ -20,6 +21,9 @@ pub(super) struct Paths {
     hits: Option<HitPath>,
     events: Option<EventPath>,
     raw: Option<JoinHandle<RawRecorder>>,
+    /// The register that lets a real trigger through.
+    enable: Option<Mutex<Enable>>,
+    signals: Arc<Signals>,
 }
 
 /// What is left of them.
@@ -34,13 +38,13 @@ impl Paths {
     ///
     /// # Errors
     /// When a source cannot be opened, or a file or thread cannot be made.
-    pub(super) fn open(site: &Site<'_>) -> Result<Paths, RunError> {
+    pub(super) fn open(site: &Site<'_>, enable: Option<Enable>) -> Result<Paths, RunError> {
         let mut raw = RawLinks::new(site.configuration.record.keeps(Table::Raw));
         let hits = HitPath::open(site, &mut raw)?;
         let events = EventPath::open(site, &mut raw)?;
         let raw = raw.recorder(site)?;
         let raw = raw.map(|recorder| site.spawn("raw", move |signals| recorder.run(signals))).transpose()?;
-        Ok(Paths { hits, events, raw })
+        Ok(Paths { hits, events, raw, enable: enable.map(Mutex::new), signals: site.signals.clone() })
     }
 
     /// Of sources of hits and of links, by their numbers.
@@ -82,10 +86,19 @@ impl Paths {
         if let Some(events) = &mut self.events {
             events.start(site);
         }
+        self.enable(true);
+    }
+
+    /// Lets a real trigger through, or holds it back.
+    fn enable(&self, on: bool) {
+        if let Some(enable) = &self.enable {
+            enable.lock().unwrap_or_else(PoisonError::into_inner).set(on, &self.signals);
+        }
     }
 
     /// Stops boards and triggers, then asks the threads to take what is still on its way and end.
     fn stop(&mut self, site: &Site<'_>) {
+        self.enable(false);
         if let Some(hits) = &mut self.hits {
             hits.stop(site.signals);
         }
@@ -120,6 +133,7 @@ impl WatchedPaths for Paths {
     }
 
     fn inhibit(&self, inhibited: bool) {
+        self.enable(!inhibited);
         self.hits.iter().for_each(|hits| hits.inhibit(inhibited));
     }
 }

@@ -214,6 +214,8 @@ pub struct Configuration {
     pub trigger: thalweg_frontend::trigger::Settings,
     /// `[trigger.follow]`.
     pub follow: Option<FollowTrigger>,
+    /// `[trigger.enable]`: the register that lets a real trigger through while data are taken.
+    pub enable: Option<thalweg_readout::Switch>,
     /// `[busy]`: how a real trigger is told to wait.
     pub busy: thalweg_readout::busy::BusySettings,
     /// `[build]`.
@@ -230,6 +232,10 @@ pub struct Configuration {
     pub threads: ThreadSettings,
     /// `[record]`.
     pub record: thalweg_record::Settings,
+    /// `[[control]]`: devices that are set for a run, and read in it, …
+    pub controls: Vec<thalweg_readout::DeviceSettings>,
+    /// `[[series]]`: … and what is read of them.
+    pub series: Vec<crate::slow_control::SeriesSettings>,
     /// `[monitor]`: where the page is served, if it is.
     pub monitor: Option<thalweg_monitor::Settings>,
     /// `[[alarm]]`: what is told when something goes wrong, …
@@ -362,13 +368,15 @@ impl Configuration {
         let channels = reader.section(top.take("channels"))?;
         let channel = reader.tables("channel", top.take("channel"))?;
         let process = reader.process(&mut top)?;
-        let (trigger, follow) = reader.trigger(top.take("trigger"))?;
+        let (trigger, follow, enable) = reader.trigger(top.take("trigger"))?;
         let busy = reader.section(top.take("busy"))?;
         let (build, unit_rules) = reader.build(top.take("build"))?;
         let slices = top.take("slices").map(|value| reader.value(value)).transpose()?;
         let units = reader.tables("unit", top.take("unit"))?;
         let threads = reader.section(top.take("threads"))?;
         let record = reader.section(top.take("record"))?;
+        let controls = reader.tables("control", top.take("control"))?;
+        let series = reader.tables("series", top.take("series"))?;
         let monitor = top.take("monitor").map(|value| reader.value(value)).transpose()?;
         let alarms = reader.tables("alarm", top.take("alarm"))?;
         let notify = reader.section(top.take("notify"))?;
@@ -378,7 +386,7 @@ impl Configuration {
             let allowed =
                 "allowed here: [run], [[source]], [order], [channels], [[channel]], [clocks], [[stage]], [[cut]], [[polygon]], \
                            [coincidence], [spectra], [[spectrum]], [trigger], [busy], [slices], [build], [[unit]], \
-                           [threads], [record], [monitor], [[alarm]], [notify], [unattended]"
+                           [threads], [record], [[control]], [[series]], [monitor], [[alarm]], [notify], [unattended]"
                     .to_owned();
             return Err(
                 reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref()))
@@ -394,6 +402,7 @@ impl Configuration {
             process,
             trigger,
             follow,
+            enable,
             busy,
             build,
             unit_rules,
@@ -402,6 +411,8 @@ impl Configuration {
             node: None,
             threads,
             record,
+            controls,
+            series,
             monitor,
             alarms,
             notify,
@@ -413,11 +424,18 @@ impl Configuration {
     }
 }
 
+/// `[trigger]` and the sections inside it.
+type TriggerSections =
+    (thalweg_frontend::trigger::Settings, Option<FollowTrigger>, Option<thalweg_readout::Switch>);
+
+/// The value of a key, with its place in the text; `None` where the key is not there.
+type Given<'t> = Option<Spanned<DeValue<'t>>>;
+
 /// The entries of one table, with their places in the text.
 struct Entries<'t>(Vec<(Spanned<std::borrow::Cow<'t, str>>, Spanned<DeValue<'t>>)>);
 
 impl<'t> Entries<'t> {
-    fn take(&mut self, name: &str) -> Option<Spanned<DeValue<'t>>> {
+    fn take(&mut self, name: &str) -> Given<'t> {
         let place = self.0.iter().position(|(key, _)| key.get_ref() == name)?;
         Some(self.0.remove(place).1)
     }
@@ -457,44 +475,39 @@ impl<'t> Reader<'t> {
         T::deserialize(toml::de::ValueDeserializer::from(value)).map_err(|error| self.error(error))
     }
 
-    fn section<T: DeserializeOwned + Default>(
-        &self,
-        value: Option<Spanned<DeValue<'t>>>,
-    ) -> Result<T, ConfigError> {
+    fn section<T: DeserializeOwned + Default>(&self, value: Given<'t>) -> Result<T, ConfigError> {
         value.map_or_else(|| Ok(T::default()), |value| self.value(value))
     }
 
     /// `[build]` and, inside it, `[build.units]`.
     fn build(
         &self,
-        value: Option<Spanned<DeValue<'t>>>,
+        value: Given<'t>,
     ) -> Result<(thalweg_build::Settings, thalweg_build::unit::Settings), ConfigError> {
-        let (build, units) = self.section_with(value, "units")?;
+        let (build, [units]) = self.section_with(value, ["units"])?;
         Ok((build, self.section(units)?))
     }
 
-    /// `[trigger]` and, inside it, `[trigger.follow]`.
-    fn trigger(
-        &self,
-        value: Option<Spanned<DeValue<'t>>>,
-    ) -> Result<(thalweg_frontend::trigger::Settings, Option<FollowTrigger>), ConfigError> {
-        let (trigger, follow) = self.section_with(value, "follow")?;
-        Ok((trigger, follow.map(|value| self.value(value)).transpose()?))
+    /// `[trigger]` and, inside it, `[trigger.follow]` and `[trigger.enable]`.
+    fn trigger(&self, value: Given<'t>) -> Result<TriggerSections, ConfigError> {
+        let (trigger, [follow, enable]) = self.section_with(value, ["follow", "enable"])?;
+        let follow = follow.map(|value| self.value(value)).transpose()?;
+        Ok((trigger, follow, enable.map(|value| self.value(value)).transpose()?))
     }
 
-    /// A section whose key `inner` belongs to somebody else.
-    fn section_with<T: DeserializeOwned + Default>(
+    /// A section of which the keys `inner` belong to others.
+    fn section_with<T: DeserializeOwned + Default, const N: usize>(
         &self,
-        value: Option<Spanned<DeValue<'t>>>,
-        inner: &str,
-    ) -> Result<(T, Option<Spanned<DeValue<'t>>>), ConfigError> {
-        let Some(value) = value else { return Ok((T::default(), None)) };
+        value: Given<'t>,
+        inner: [&str; N],
+    ) -> Result<(T, [Given<'t>; N]), ConfigError> {
+        let Some(value) = value else { return Ok((T::default(), inner.map(|_| None))) };
         let span = value.span();
         let DeValue::Table(table) = value.into_inner() else {
             return Err(self.at(span.start, "this section is a table of keys".to_owned()));
         };
         let mut entries = Entries(table.into_iter().collect());
-        let inner = entries.take(inner);
+        let inner = inner.map(|name| entries.take(name));
         Ok((self.entries(entries, span)?, inner))
     }
 
@@ -513,11 +526,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Tables of which there may be several.
-    fn tables<T: DeserializeOwned>(
-        &self,
-        name: &str,
-        value: Option<Spanned<DeValue<'t>>>,
-    ) -> Result<Vec<T>, ConfigError> {
+    fn tables<T: DeserializeOwned>(&self, name: &str, value: Given<'t>) -> Result<Vec<T>, ConfigError> {
         let Some(value) = value else { return Ok(Vec::new()) };
         let span = value.span();
         let DeValue::Array(tables) = value.into_inner() else {
@@ -536,7 +545,7 @@ impl<'t> Reader<'t> {
         self.value(Spanned::new(span, DeValue::Table(table)))
     }
 
-    fn sources(&self, value: Option<Spanned<DeValue<'t>>>) -> Result<Vec<SourceSettings>, ConfigError> {
+    fn sources(&self, value: Given<'t>) -> Result<Vec<SourceSettings>, ConfigError> {
         let missing = || {
             self.at(0, "no [[source]]: say where hits come from, as in\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:51940\"".to_owned())
         };

@@ -15,8 +15,10 @@ pub fn json_schema() -> Value {
     let processing = processing(&mut generator);
     let mut trigger = thalweg_frontend::trigger::Settings::json_schema(&mut generator).to_value();
     let follow = section(generator.subschema_for::<super::FollowTrigger>());
+    let enable = section(generator.subschema_for::<thalweg_readout::Switch>());
     if let Some(properties) = trigger.get_mut("properties").and_then(Value::as_object_mut) {
         properties.insert("follow".to_owned(), follow);
+        properties.insert("enable".to_owned(), enable);
     }
     let busy = section(generator.subschema_for::<thalweg_readout::busy::BusySettings>());
     let mut build = thalweg_build::Settings::json_schema(&mut generator).to_value();
@@ -73,6 +75,8 @@ fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
         ("spectra", one(generator.subschema_for::<spectrum::Settings>())),
         ("pulses", one(generator.subschema_for::<pulse::Settings>())),
         ("spectrum", many(generator.subschema_for::<spectrum::SpectrumSettings>())),
+        ("control", many(generator.subschema_for::<thalweg_readout::DeviceSettings>())),
+        ("series", many(generator.subschema_for::<crate::slow_control::SeriesSettings>())),
         ("monitor", one(generator.subschema_for::<thalweg_monitor::Settings>())),
         ("alarm", many(generator.subschema_for::<thalweg_monitor::alarm::Rule>())),
         ("notify", one(generator.subschema_for::<thalweg_monitor::alarm::NotifySettings>())),

@@ -54,6 +54,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     Leading::of(configuration, &resolved.roster)?;
     let busy = busy_told(configuration, &resolved.roster).map_err(|error| not_allowed(error.to_string()))?;
     busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
+    crate::slow_control::check(configuration).map_err(not_allowed)?;
     configuration.unit_rules.check().map_err(|error| not_allowed(error.to_string()))?;
     configuration.check_end(&configuration.run.end())?;
     configuration.run.check().map_err(|error| not_allowed(format!("[run]: {error}")))?;

@@ -26,7 +26,7 @@ use crate::pipeline::BATCH_BYTES;
 use crate::placement::Placement;
 use crate::processing::Processing;
 use crate::roster::Roster;
-use crate::units::{UnitPlan, gate, shared_key};
+use crate::units::{UnitPlan, drives_devices, gate, shared_key};
 
 pub(crate) use memory::SLICES;
 pub(crate) use page::spelled;
@@ -223,6 +223,16 @@ impl<'c> Resolved<'c> {
         }
     }
 
+    /// Whether the devices of slow control are driven from here: by one of all nodes, that which tells the trigger of BUSY.
+    fn has_devices(&self) -> bool {
+        !self.is_replay && drives_devices(self.configuration, self.units.as_ref())
+    }
+
+    /// Whether values of slow control are recorded.
+    fn records_series(&self) -> bool {
+        self.has_devices() && !self.configuration.series.is_empty()
+    }
+
     /// Whether emulated boards run beside it.
     fn emulates(&self) -> bool {
         if self.is_replay {
@@ -291,6 +301,9 @@ impl<'c> Resolved<'c> {
                 files.push(table.file_name());
             }
             files.extend(self.builders().map(|unit| format!("{}-{}.arrows", table.word(), unit.name)));
+        }
+        if self.records_series() {
+            files.push(Table::Series.file_name());
         }
         if self.keeps(Table::Raw) && (self.has_hits() || self.triggered().next().is_some()) {
             files.push(Table::Raw.file_name());

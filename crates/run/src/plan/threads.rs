@@ -13,6 +13,7 @@ use super::{Resolved, Ring, Thread};
 use crate::assemble::{LOSSES, RANGES, RAW_BATCHES};
 use crate::config::SourceSettings;
 use crate::pipeline::{BATCHES, EVENT_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
+use crate::slow_control::{KEEPER, SERIES, read_by_keepers};
 use crate::units::{UnitPlan, files_of};
 
 /// All threads, in path order.
@@ -62,10 +63,14 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
         let count = record.compression_workers * resolved.writers();
         threads.push(Thread { count, ..Thread::new("compress", "compresses what is recorded") });
     }
-    let boards =
-        configuration.hit_sources().filter(|(source, _)| source.endpoint.url.scheme() == "dig2").count();
-    if boards > 0 && !resolved.is_replay {
-        threads.push(Thread { count: boards, ..Thread::new("keeper", "sees whether its board is there") });
+    let keepers = read_by_keepers(configuration).count()
+        + if resolved.has_devices() { configuration.controls.len() } else { 0 };
+    if keepers > 0 && !resolved.is_replay {
+        let does = "sees whether its board or device is there, reads its series";
+        threads.push(Thread { count: keepers, ..Thread::new(KEEPER, does) });
+    }
+    if resolved.records_series() {
+        threads.push(Thread::new(SERIES, "records the values of slow control"));
     }
     if resolved.emulates() {
         threads.push(Thread::new("emulate", "the emulated boards, and what triggers them"));

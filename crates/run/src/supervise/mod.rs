@@ -40,6 +40,7 @@ use crate::observed::Observed;
 use crate::pipeline::Signals;
 use crate::recording::bytes_in;
 use crate::roster::Roster;
+use crate::slow_control::Values;
 use progress::LookedAt;
 pub(crate) use rates::{Beside, Rates};
 
@@ -76,6 +77,8 @@ pub(crate) struct Watched {
     pub(crate) keeps_data: bool,
     pub(crate) started: Instant,
     pub(crate) handle: RunHandle,
+    /// What slow control reads.
+    pub(crate) values: Arc<Values>,
     pub(crate) rates: Mutex<Rates>,
 }
 
@@ -305,6 +308,7 @@ impl Watched {
             snapshots: audit.taken,
             discrepancies: audit.open.clone(),
             failures: self.signals.failures(),
+            series: self.values.latest(),
             disk_free_bytes: self.directory.bytes_left().unwrap_or(0),
             ..LiveState::default()
         };

@@ -21,7 +21,9 @@ pub(crate) use host::{Door, UnitHost};
 pub(crate) use identity::{identity, identity_record, run_number};
 pub(crate) use key::{has_key, shared_key};
 pub use plan::UnitPlanError;
-pub(crate) use plan::{BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, busy_told, gate, has_emulated};
+pub(crate) use plan::{
+    BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, busy_told, drives_devices, gate, has_emulated,
+};
 pub(crate) use ranges::{HeardManager, Managers, RANGES_BYTES, RangeInbox, RangeNotes};
 pub(crate) use recall::recall;
 pub(crate) use work::{BuilderWork, FirstWord, GateWork, ManagerWork, ReadoutWork, Work};

@@ -129,7 +129,8 @@ impl UnitPlan {
 /// The place of the readout unit whose node tells the trigger to wait: emulated boards have theirs with them, and of real ones the first
 /// node tells it, so that no two contradict each other. `None` where nobody is to be told.
 pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<usize> {
-    let tells = configuration.busy.udp.is_some() || configuration.busy.http.is_some();
+    let busy = &configuration.busy;
+    let tells = busy.udp.is_some() || busy.http.is_some() || busy.register.is_some();
     let emulated = readouts.iter().position(|readout| is_emulated(readout, configuration));
     emulated.or(tells.then_some(0))
 }
@@ -148,6 +149,15 @@ pub(crate) fn busy_told(
     };
     let tells = UnitPlan::of(configuration, roster)?.is_none_or(hosts);
     Ok(if tells { configuration.busy.clone() } else { BusySettings::default() })
+}
+
+/// Whether this process drives the devices of slow control: it is alone, or the node that tells the trigger to wait, and where none does,
+/// that of the first readout unit.
+pub(crate) fn drives_devices(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
+    plan.is_none_or(|plan| {
+        let place = gate(&plan.readouts, configuration).unwrap_or(0);
+        plan.readouts.get(place).is_some_and(|readout| configuration.hosts(&readout.settings))
+    })
 }
 
 /// Whether any of these has emulated boards.

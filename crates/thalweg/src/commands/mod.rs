@@ -1,5 +1,6 @@
 //! One function per command: from what was typed to what is printed.
 
+mod board;
 mod hub;
 mod ipbus;
 mod look;
@@ -8,6 +9,7 @@ mod take;
 mod tell;
 mod words;
 
+pub(crate) use board::board;
 pub(crate) use hub::hub;
 pub(crate) use ipbus::ipbus;
 pub(crate) use look::{inspect, plot, recover, verify};

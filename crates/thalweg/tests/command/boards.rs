@@ -64,7 +64,7 @@ pub fn boards_at(address: &str, settings: &str) -> Running {
 
 /// Waits until a board can be asked.
 #[track_caller]
-fn wait_for_control_port(address: &str) {
+pub fn wait_for_control_port(address: &str) {
     wait_until(&format!("a board at {address}"), || TcpStream::connect((address, 51_936)).is_ok());
 }
 

@@ -30,6 +30,7 @@ mod serve;
 mod settings;
 mod shown;
 mod slices;
+mod slow_control;
 mod slow_disk;
 mod stop;
 mod strangers;

@@ -8,11 +8,13 @@
 //! the TCP data connection is a value of the tree, UDP data use [`UDP_DATA_PORT`].
 
 pub mod client;
+mod listing;
 pub mod message;
 pub mod server;
 pub mod tree;
 
 pub use client::{BoardInfo, Client, ClientError, DataPort, Opening};
+pub use listing::parameters_of;
 pub use message::{Assembler, Flag, MessageError, Reply, Request, Verb};
 pub use server::{Action, Server, Session};
 pub use tree::{NodeType, Tree, TreeError};

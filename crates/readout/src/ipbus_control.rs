@@ -1,0 +1,122 @@
+//! An IPbus target driven through its registers: by the names of its address table, or by address.
+//!
+//! ```text
+//!  IpbusControl: get, set ─ name ─► Board (address table: masks, permissions) ─┐
+//!                         └ 0x1000 ─► one whole word ──────────────────────────┴─► Client ─► UDP, TCP or hub
+//! ```
+
+use std::path::Path;
+
+use thalweg_data::{Control, ControlError, Parameter};
+use thalweg_ipbus::board::Board;
+use thalweg_ipbus::client::Client;
+use thalweg_ipbus::table::{Mode, Permission, Table};
+
+use crate::register_control::number;
+
+/// The registers of one IPbus target.
+pub struct IpbusControl {
+    uri: String,
+    board: Board,
+}
+
+/// What a path names.
+enum Register {
+    Node(String),
+    Word(u32),
+}
+
+impl IpbusControl {
+    /// The target of a URI (`ipbusudp-2.0://…`, `ipbustcp-2.0://…`, `chtcp-2.0://…`), with its address table. Of a stream the
+    /// connection is made now.
+    ///
+    /// # Errors
+    /// When the table cannot be read, the URI says nothing, or nobody is there.
+    pub fn open(uri: &str, address_table: Option<&Path>) -> Result<IpbusControl, ControlError> {
+        let failed = |message: String| ControlError { board: uri.to_owned(), message };
+        let table = match address_table {
+            Some(file) => Table::open(file).map_err(|error| failed(error.to_string()))?,
+            None => Table::default(),
+        };
+        let client = Client::open(uri).map_err(|error| failed(error.to_string()))?;
+        Ok(IpbusControl { uri: uri.to_owned(), board: Board::new(client, table) })
+    }
+
+    fn failed(&self, message: impl ToString) -> ControlError {
+        ControlError { board: self.uri.clone(), message: message.to_string() }
+    }
+
+    fn register(&self, path: &str) -> Result<Register, ControlError> {
+        let table = self.board.table();
+        if table.node(path).is_some() {
+            return Ok(Register::Node(path.to_owned()));
+        }
+        match number(path).map(u32::try_from) {
+            Some(Ok(address)) => Ok(Register::Word(address)),
+            _ if table.nodes().is_empty() => Err(self.failed(format!(
+                "`{path}` is no address; write a number such as 0x1000, or give an `address_table` with names"
+            ))),
+            _ => Err(self.failed(table.no_such(path))),
+        }
+    }
+}
+
+impl Control for IpbusControl {
+    fn get(&mut self, path: &str) -> Result<String, ControlError> {
+        let value = match self.register(path)? {
+            Register::Node(name) => self.board.read(&name).map_err(|error| error.to_string()),
+            Register::Word(address) => {
+                self.board.client_mut().read(address).map_err(|error| error.to_string())
+            }
+        };
+        value.map(|value| value.to_string()).map_err(|message| self.failed(message))
+    }
+
+    fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
+        let word = number(value).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| {
+            self.failed(format!("`{path}`: `{value}` is no word; write 0 to 4294967295, decimal or after 0x"))
+        })?;
+        let written = match self.register(path)? {
+            Register::Node(name) => self.board.write(&name, word).map_err(|error| error.to_string()),
+            Register::Word(address) => {
+                self.board.client_mut().write(address, word).map_err(|error| error.to_string())
+            }
+        };
+        written.map_err(|message| self.failed(message))
+    }
+
+    fn is_readable(&mut self, path: &str) -> bool {
+        self.board.table().node(path).is_none_or(|node| node.permission.reads())
+    }
+
+    fn list(&mut self) -> Result<Vec<Parameter>, ControlError> {
+        let nodes = self.board.table().nodes().iter().filter(|node| node.mode == Mode::Single);
+        let nodes: Vec<_> = nodes.map(|node| (node.name.clone(), node.permission)).collect();
+        let readable = nodes.iter().filter(|(_, permission)| permission.reads());
+        let names: Vec<&str> = readable.map(|(name, _)| name.as_str()).collect();
+        let mut values = self.board.read_all(&names).into_iter();
+        let each = |(name, permission): &(String, Permission)| Parameter {
+            path: name.clone(),
+            value: permission.reads().then(|| values.next()?.ok()).flatten().map(|value| value.to_string()),
+            is_settable: permission.writes(),
+        };
+        Ok(nodes.iter().map(each).collect())
+    }
+
+    /// What is to be set is set by whoever drives it; a trigger or a register starts such boards.
+    fn arm(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn disarm(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+}

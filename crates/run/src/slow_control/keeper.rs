@@ -1,0 +1,112 @@
+//! The thread that looks after one device: whether it is there, and what its registers read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use thalweg_readout::RunClock;
+use thalweg_record::Reading;
+
+use super::{SeriesSettings, Shared, Values, lock};
+use crate::error::RunError;
+use crate::placement::Placement;
+
+/// Its name.
+pub(crate) const KEEPER: &str = "keeper";
+/// How often it looks whether its device is there.
+const SERVICE_EVERY: Duration = Duration::from_secs(1);
+
+/// A thread that keeps a device; dropping it ends the thread.
+pub(crate) struct Keeper {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is read of the device, and when next.
+struct Due {
+    settings: SeriesSettings,
+    at: Instant,
+    /// It could not be read the last time, which was said.
+    is_missed: bool,
+}
+
+impl Keeper {
+    /// Keeps a device, reading those of `series` that are `of` it.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn start(
+        (of, control): (&str, Shared),
+        series: &[SeriesSettings],
+        values: &Arc<Values>,
+        clock: RunClock,
+        placement: &Placement,
+    ) -> Result<Keeper, RunError> {
+        let (ends, values) = (Arc::new(AtomicBool::new(false)), values.clone());
+        let ending = ends.clone();
+        let now = Instant::now();
+        let own = series.iter().filter(|each| each.of == of);
+        let due: Vec<Due> =
+            own.map(|each| Due { settings: each.clone(), at: now, is_missed: false }).collect();
+        let work = move || keep(&control, due, &values, clock, &ending);
+        let thread = std::thread::Builder::new().name(KEEPER.to_owned());
+        let started = placement.at(KEEPER, || thread.spawn(work))?;
+        let thread = started.map_err(|cause| RunError::Thread { name: KEEPER.to_owned(), cause })?;
+        Ok(Keeper { ends, thread: Some(thread) })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A keeper that panicked reads nothing more; the values that it left unknown say so.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+fn keep(control: &Shared, mut due: Vec<Due>, values: &Values, clock: RunClock, ending: &AtomicBool) {
+    let mut service_at = Instant::now() + SERVICE_EVERY;
+    while !ending.load(Ordering::Acquire) {
+        let now = Instant::now();
+        if now >= service_at {
+            service_at = now + SERVICE_EVERY;
+            if let Some(news) = lock(control).service() {
+                tracing::warn!("{news}");
+            }
+        }
+        for each in &mut due {
+            if now >= each.at && !ending.load(Ordering::Acquire) {
+                values.add(each.read(control, clock));
+                // Readings that were missed are not made up for.
+                let every = Duration::from_secs_f64(each.settings.every_s);
+                each.at = (each.at + every).max(Instant::now());
+            }
+        }
+        let next = due.iter().map(|each| each.at).fold(service_at, Instant::min);
+        std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+impl Due {
+    fn read(&mut self, control: &Shared, clock: RunClock) -> Reading {
+        let SeriesSettings { name, path, .. } = &self.settings;
+        let text = lock(control).get(path).map_err(|error| error.to_string());
+        let value = text.and_then(|text| {
+            let number = self.settings.value_of(&text);
+            number.ok_or_else(|| format!("`{path}` reads \"{text}\", which is no number"))
+        });
+        match &value {
+            Err(words) if !self.is_missed => {
+                tracing::warn!("series \"{name}\" is unknown: {words}; it is tried again");
+            }
+            Ok(value) if self.is_missed => tracing::info!("series \"{name}\" is read again: {value}"),
+            _ => {}
+        }
+        self.is_missed = value.is_err();
+        Reading { time_ns: clock.mark().0, series: name.clone(), value: value.ok() }
+    }
+}

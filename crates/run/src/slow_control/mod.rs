@@ -1,0 +1,122 @@
+//! Slow control of a run: devices are set before it, read while it goes on, and switched with its trigger and BUSY.
+//!
+//! ```text
+//!  [[control]] ─► device ─ parameters: set, read back, compared ─► run.json
+//!                   │ ◄─ keeper: one thread per device ─ each `every_s` ─► Values ─┬─► live state: page, alarms, metrics
+//!                   │                                                             └─► thread "series" ─► series.arrows
+//!                   └ ◄─ [busy] register, [trigger] enable: switched
+//! ```
+//! None of it is on the data path. A device that does not answer costs its series values, which are shown as unknown, and nothing else.
+
+mod keeper;
+mod recorder;
+mod settings;
+mod values;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use thalweg_data::{Control, ControlError};
+use thalweg_readout::{Applied, SetRegister, Switch};
+use thalweg_record::ipc::file::TableSummary;
+
+use crate::config::Configuration;
+use crate::error::RunError;
+use crate::pipeline::Signals;
+
+pub(crate) use keeper::{KEEPER, Keeper};
+pub(crate) use recorder::{Recorder, SERIES};
+pub use settings::SeriesSettings;
+pub(crate) use settings::{check, read_by_keepers};
+pub(crate) use values::Values;
+
+/// A device that several threads drive, one at a time: its keeper, BUSY, the trigger.
+pub(crate) type Shared = Arc<Mutex<Box<dyn Control>>>;
+
+/// Takes a device for one command.
+pub(crate) fn lock(control: &Shared) -> MutexGuard<'_, Box<dyn Control>> {
+    control.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Where the parameters of devices stand among the details of a run's record.
+pub(crate) const DETAIL: &str = "controls";
+
+/// What was set at a device, and what it read then; for `run.json`.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct DeviceRecord {
+    url: String,
+    parameters: Vec<Applied>,
+}
+
+/// The devices of a run.
+#[derive(Default)]
+pub(crate) struct Devices {
+    all: Vec<(String, Shared)>,
+    /// By the name of the device.
+    pub(crate) records: BTreeMap<String, DeviceRecord>,
+}
+
+impl Devices {
+    /// Opens every `[[control]]` and sets its parameters.
+    ///
+    /// # Errors
+    /// When one does not answer, refuses a parameter, or does not read as it was set.
+    pub(crate) fn open(configuration: &Configuration) -> Result<Devices, RunError> {
+        let folder = configuration.file.parent().unwrap_or(Path::new("."));
+        let mut devices = Devices::default();
+        for settings in &configuration.controls {
+            let name = &settings.name;
+            let named = |error: ControlError| {
+                RunError::Configuration(configuration.invalid(format!("[[control]] \"{name}\": {error}")))
+            };
+            let mut control = settings.open(folder).map_err(named)?;
+            let parameters = settings.apply(&mut *control).map_err(named)?;
+            let record = DeviceRecord { url: settings.url.clone(), parameters };
+            devices.records.insert(name.clone(), record);
+            devices.all.push((name.clone(), Arc::new(Mutex::new(control))));
+        }
+        Ok(devices)
+    }
+
+    /// The devices with their names.
+    pub(crate) fn all(&self) -> &[(String, Shared)] {
+        &self.all
+    }
+
+    /// What switches a register of one of them, where there is such a device.
+    pub(crate) fn switch(&self, switch: Option<&Switch>) -> Option<SetRegister> {
+        let switch = switch?.clone();
+        let (_, control) = self.all.iter().find(|(name, _)| *name == switch.of)?;
+        let control = control.clone();
+        Some(Box::new(move |on| {
+            lock(&control).set(&switch.path, switch.value(on)).map_err(|error| error.to_string())
+        }))
+    }
+}
+
+/// The trigger that a register lets through.
+pub(crate) struct Enable {
+    words: String,
+    set: SetRegister,
+}
+
+impl Enable {
+    /// Of a run that has one.
+    pub(crate) fn of(configuration: &Configuration, devices: &Devices) -> Option<Enable> {
+        let switch = configuration.enable.as_ref();
+        let set = devices.switch(switch)?;
+        Some(Enable { words: switch.map(ToString::to_string).unwrap_or_default(), set })
+    }
+
+    /// Lets triggers through, or holds them back. A register that does not take it ends the run: nobody would know what it measured.
+    pub(crate) fn set(&mut self, on: bool, signals: &Signals) {
+        if let Err(error) = (self.set)(on) {
+            let what = if on { "enabled" } else { "disabled" };
+            signals.fail(format!("the trigger could not be {what}, {}: {error}", self.words));
+        }
+    }
+}
+
+/// What is left of slow control at the end of a run: the table of its values, where it has one.
+pub(crate) type SeriesTaken = Option<TableSummary>;

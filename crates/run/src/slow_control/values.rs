@@ -1,0 +1,64 @@
+//! The values of slow control: the latest for whoever looks, all of them for the recording.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use thalweg_monitor::state::SeriesValue;
+use thalweg_record::Reading;
+
+use super::SeriesSettings;
+
+/// Readings that wait for the recorder at most: it comes several times a second.
+const MOST_WAITING: usize = 65_536;
+
+/// What keepers read. The lock is taken once per reading, and by those who look.
+#[derive(Debug, Default)]
+pub(crate) struct Values(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    latest: BTreeMap<String, SeriesValue>,
+    waiting: Vec<Reading>,
+    /// Readings for which there was no room.
+    not_kept: u64,
+}
+
+impl Values {
+    /// Nothing is known yet of these series.
+    pub(crate) fn of(series: &[SeriesSettings]) -> Values {
+        let unknown = |each: &SeriesSettings| SeriesValue { value: None, unit: each.unit.clone() };
+        let latest = series.iter().map(|each| (each.name.clone(), unknown(each))).collect();
+        Values(Mutex::new(Inner { latest, ..Inner::default() }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes a reading.
+    pub(crate) fn add(&self, reading: Reading) {
+        let mut inner = self.inner();
+        if let Some(latest) = inner.latest.get_mut(&reading.series) {
+            latest.value = reading.value;
+        }
+        match inner.waiting.len() < MOST_WAITING {
+            true => inner.waiting.push(reading),
+            false => inner.not_kept += 1,
+        }
+    }
+
+    /// The latest value of each series.
+    pub(crate) fn latest(&self) -> BTreeMap<String, SeriesValue> {
+        self.inner().latest.clone()
+    }
+
+    /// Gives what was read since the last time into `readings`.
+    pub(crate) fn take(&self, readings: &mut Vec<Reading>) {
+        readings.append(&mut self.inner().waiting);
+    }
+
+    /// Readings that the recorder never got.
+    pub(crate) fn not_kept(&self) -> u64 {
+        self.inner().not_kept
+    }
+}

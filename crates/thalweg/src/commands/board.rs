@@ -1,0 +1,127 @@
+//! Parameters and registers of a board or device of any family, read and set outside a run.
+//!
+//! ```text
+//!  URL ─► DeviceSettings ─► dyn Control ─ get, set, list ─► values
+//!                                                 dump ─► TOML that `load` and `parameters` of a configuration take
+//! ```
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use thalweg_run::{Applied, Control, DeviceSettings, Parameter};
+
+use super::Ended;
+use crate::arguments::{Board, BoardTarget, BoardWhat};
+use crate::report::{Failure, Outcome, print};
+
+/// Does what was asked with a board.
+pub(crate) fn board(options: &Board, json: bool) -> Ended {
+    match &options.what {
+        BoardWhat::Get { target, paths } => get(target, paths, json),
+        BoardWhat::Set { target, assignments, unchecked } => set(target, assignments, unchecked, json),
+        BoardWhat::Dump { target, output } => dump(target, output.as_deref(), json),
+        BoardWhat::Load { target, file, unchecked } => load(target, file, unchecked, json),
+    }
+}
+
+fn usage(message: String) -> Failure {
+    Failure::Usage(anyhow!(message))
+}
+
+fn device(target: &BoardTarget) -> Result<DeviceSettings, Failure> {
+    let device = DeviceSettings::at(&target.url, target.table.as_deref());
+    device.check().map_err(usage)?;
+    Ok(device)
+}
+
+fn opened(target: &BoardTarget) -> Result<Box<dyn Control>, Failure> {
+    Ok(device(target)?.open(Path::new(""))?)
+}
+
+#[derive(Serialize)]
+struct Read<'p> {
+    path: &'p str,
+    value: String,
+}
+
+fn get(target: &BoardTarget, paths: &[String], json: bool) -> Ended {
+    let mut control = opened(target)?;
+    let mut all = Vec::new();
+    for path in paths {
+        all.push(Read { path, value: control.get(path)? });
+    }
+    let line = |one: &Read<'_>| format!("{} = {}\n", one.path, one.value);
+    print(&all, json, |all| all.iter().map(line).collect())?;
+    Ok(Outcome::Done)
+}
+
+/// Sets parameters, reads them back and compares, as a run does.
+fn apply(target: &BoardTarget, parameters: Vec<(String, String)>, unchecked: &[String], json: bool) -> Ended {
+    let device = DeviceSettings { parameters, unchecked: unchecked.to_vec(), ..device(target)? };
+    device.check().map_err(usage)?;
+    let applied = device.apply(&mut *device.open(Path::new(""))?)?;
+    let line = |one: &Applied| match &one.read {
+        Some(read) => format!("{} = {}, reads {read}\n", one.path, one.set),
+        None => format!("{} = {}, cannot be read\n", one.path, one.set),
+    };
+    print(&applied, json, |applied| applied.iter().map(line).collect())?;
+    Ok(Outcome::Done)
+}
+
+fn set(target: &BoardTarget, assignments: &[String], unchecked: &[String], json: bool) -> Ended {
+    let pair = |assignment: &String| {
+        let pair = assignment.split_once('=').map(|(path, value)| (path.to_owned(), value.to_owned()));
+        pair.ok_or_else(|| {
+            usage(format!("`{assignment}`: write PATH=VALUE, as in CTRL.MODE=3 or /ch/0/par/chenable=true"))
+        })
+    };
+    apply(target, assignments.iter().map(pair).collect::<Result<_, _>>()?, unchecked, json)
+}
+
+/// What `dump` writes and `load` takes.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    parameters: Vec<(String, String)>,
+}
+
+fn dump(target: &BoardTarget, output: Option<&Path>, json: bool) -> Ended {
+    let listed = opened(target)?.list()?;
+    if listed.is_empty() {
+        return Err(usage(format!("{} lists no registers; give its address table with --table", target.url)));
+    }
+    if let Some(file) = output {
+        std::fs::write(file, text_of(&target.url, &listed)).with_context(|| file.display().to_string())?;
+        print(&listed.len(), json, |count| format!("{count} parameters in {}", file.display()))?;
+        return Ok(Outcome::Done);
+    }
+    print(&listed, json, |listed| text_of(&target.url, listed))?;
+    Ok(Outcome::Done)
+}
+
+/// Those that can be set as a configuration has them; the others as comments, for people.
+fn text_of(url: &str, listed: &[Parameter]) -> String {
+    let mut text = format!("# {url}\n");
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    for Parameter { path, value, .. } in listed.iter().filter(|one| !one.is_settable) {
+        let value = value.as_deref().unwrap_or("did not come");
+        let _ = writeln!(text, "# {path} = {value}");
+    }
+    text.push_str("parameters = [\n");
+    for Parameter { path, value, .. } in listed.iter().filter(|one| one.is_settable) {
+        let _ = match value {
+            Some(value) => writeln!(text, "    [{}, {}],", quoted(path), quoted(value)),
+            None => writeln!(text, "    # {path} did not come"),
+        };
+    }
+    text + "]\n"
+}
+
+fn load(target: &BoardTarget, file: &Path, unchecked: &[String], json: bool) -> Ended {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let parameters: Parameters = toml::from_str(&text)
+        .map_err(|error| usage(format!("{}: {}", file.display(), error.to_string().trim_end())))?;
+    apply(target, parameters.parameters, unchecked, json)
+}
