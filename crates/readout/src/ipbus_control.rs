@@ -1,8 +1,7 @@
 //! An IPbus target driven through its registers: by the names of its address table, or by address.
 //!
 //! ```text
-//!  IpbusControl: get, set ─ name ─► Board (address table: masks, permissions) ─┐
-//!                         └ 0x1000 ─► one whole word ──────────────────────────┴─► Client ─► UDP, TCP or hub
+//!  IpbusControl: get, set ─ name, 0x1000 ─► Board (address table: masks, permissions) ─► Client ─► UDP, TCP or hub
 //! ```
 
 use std::path::Path;
@@ -18,12 +17,6 @@ use crate::register_control::number;
 pub struct IpbusControl {
     uri: String,
     board: Board,
-}
-
-/// What a path names.
-enum Register {
-    Node(String),
-    Word(u32),
 }
 
 impl IpbusControl {
@@ -45,44 +38,19 @@ impl IpbusControl {
     fn failed(&self, message: impl ToString) -> ControlError {
         ControlError { board: self.uri.clone(), message: message.to_string() }
     }
-
-    fn register(&self, path: &str) -> Result<Register, ControlError> {
-        let table = self.board.table();
-        if table.node(path).is_some() {
-            return Ok(Register::Node(path.to_owned()));
-        }
-        match number(path).map(u32::try_from) {
-            Some(Ok(address)) => Ok(Register::Word(address)),
-            _ if table.nodes().is_empty() => Err(self.failed(format!(
-                "`{path}` is no address; write a number such as 0x1000, or give an `address_table` with names"
-            ))),
-            _ => Err(self.failed(table.no_such(path))),
-        }
-    }
 }
 
 impl Control for IpbusControl {
     fn get(&mut self, path: &str) -> Result<String, ControlError> {
-        let value = match self.register(path)? {
-            Register::Node(name) => self.board.read(&name).map_err(|error| error.to_string()),
-            Register::Word(address) => {
-                self.board.client_mut().read(address).map_err(|error| error.to_string())
-            }
-        };
-        value.map(|value| value.to_string()).map_err(|message| self.failed(message))
+        let value = self.board.read(path);
+        value.map(|value| value.to_string()).map_err(|error| self.failed(error))
     }
 
     fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
         let word = number(value).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| {
             self.failed(format!("`{path}`: `{value}` is no word; write 0 to 4294967295, decimal or after 0x"))
         })?;
-        let written = match self.register(path)? {
-            Register::Node(name) => self.board.write(&name, word).map_err(|error| error.to_string()),
-            Register::Word(address) => {
-                self.board.client_mut().write(address, word).map_err(|error| error.to_string())
-            }
-        };
-        written.map_err(|message| self.failed(message))
+        self.board.write(path, word).map_err(|error| self.failed(error))
     }
 
     fn is_readable(&mut self, path: &str) -> bool {

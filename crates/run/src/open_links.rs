@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use thalweg_data::{Busy, Control, FragmentRecord, Pool, Source as _, SourceError, SourceId};
 use thalweg_frontend::trigger::Program;
@@ -17,11 +17,12 @@ use thalweg_readout::links::{self, LinkSettings};
 use thalweg_readout::{Group, GroupSettings, Link, Policy, RunClock};
 use thalweg_record::RawReplay;
 
-use crate::config::{ConfigError, Configuration};
+use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::open::{Origin, located_endpoint, refused};
 use crate::pipeline::{Links, RecordedLink, ReplayedLinks};
 use crate::roster::Roster;
+use crate::slow_control::BoardControl;
 
 /// One link's place among the accounts, and how it is treated.
 pub(crate) struct OpenedPlace {
@@ -55,7 +56,7 @@ pub(crate) struct OpenedLinks {
     /// The other ends of emulated links, and the boards they stand for.
     pub(crate) hosted: Vec<HostedLink>,
     pub(crate) emulated: Vec<EmulatedBoard>,
-    pub(crate) controls: Vec<Box<dyn Control>>,
+    pub(crate) controls: Vec<BoardControl>,
     /// By the source's place in the configuration.
     pub(crate) descriptions: Vec<(usize, String)>,
 }
@@ -116,11 +117,25 @@ fn open_live(
         emulated.extend(boards.zip(records).map(|(source, record)| EmulatedBoard { source, record }));
         hosted.extend(own.hosted);
         all.extend(own.links);
-        controls.extend(own.controls);
+        controls.extend(board_controls(source, own.controls));
     }
     let group = Group::new(all, GroupSettings::default(), clock)?;
     let links = Links::Live(Box::new(group));
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
+}
+
+/// What drives the boards of a source, numbered where there are several.
+fn board_controls(
+    source: &SourceSettings,
+    controls: Vec<Box<dyn Control>>,
+) -> impl Iterator<Item = BoardControl> {
+    let is_alone = controls.len() == 1;
+    controls.into_iter().enumerate().map(move |(number, control)| BoardControl {
+        name: if is_alone { source.head.name.clone() } else { format!("{}-{number}", source.head.name) },
+        url: source.endpoint.url.to_string(),
+        parameters: source.endpoint.parameters.clone(),
+        control: Arc::new(Mutex::new(control)),
+    })
 }
 
 /// The emulated boards of all sources, triggered together once `may_begin` is set, where there is one. What numbers the trigger has given

@@ -127,6 +127,7 @@ fn tcp_boards(boards: u16, bytes: usize, clock: RunClock) -> (Vec<HostedLink>, V
 #[derive(Default)]
 struct Seen {
     next: BTreeMap<SourceId, u64>,
+    by_board: BTreeMap<SourceId, u64>,
     fragments: u64,
     steps: u64,
 }
@@ -137,6 +138,7 @@ impl Seen {
             let next = self.next.entry(fragment.source).or_default();
             self.steps += u64::from(*next != fragment.trigger);
             *next = fragment.trigger + 1;
+            *self.by_board.entry(fragment.source).or_default() += 1;
             self.fragments += 1;
         }
     }
@@ -232,15 +234,15 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
     let settings = TriggeredSettings::new(hosted, constant(rate_hz, 1000));
     let (mut hosted, mut group, mut seen) = opened(settings, vec![link], clock);
     hosted.start();
-    // Of datagrams that it had no room for the kernel speaks with the next one: at the end there is none but these.
-    let nudge = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-    read_until(&mut group, &hosted, &mut seen, |group, seen| {
-        let is_silent = hosted.is_silent();
-        let is_all = seen.fragments + dropped(group) == sent_by(&hosted);
-        if is_silent && !is_all {
-            nudge.send_to(&[], to).expect("loopback");
+    // What was dropped nobody tells before the next datagram comes: a stranger's, behind all of them.
+    let (stranger, last) = (UdpSocket::bind("127.0.0.1:0").expect("loopback"), SourceId(320));
+    let mut words = Vec::new();
+    Plain::new(last.0, 10, true).answer(Trigger { number: 0, time_ns: 0 }, &mut words, &mut Vec::new());
+    read_until(&mut group, &hosted, &mut seen, |_, seen| {
+        if hosted.is_silent() {
+            stranger.send_to(&words, to).expect("loopback");
         }
-        is_silent && is_all
+        seen.by_board.contains_key(&last)
     });
     hosted.end();
     let totals = hosted.totals();
@@ -248,8 +250,13 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
     // Of a machine that is busy with other things, some triggers are refused.
     assert_eq!((totals.offered(), totals.accepted() + totals.refused()), (1000, 1000));
     assert!(totals.accepted() > 0 && sent == 320 * totals.accepted(), "{totals:?}");
-    // On a machine that is busy with other things the kernel's buffer may overflow; it says so.
-    assert_eq!(seen.fragments + dropped(&group), sent);
+    // On a machine that is busy with other things the kernel's buffer may overflow; it says so, in packets of up to 64 datagrams.
+    let came = seen.fragments - seen.by_board[&last];
+    assert!(
+        came == sent || came < sent && dropped(&group) > 0,
+        "{came} of {sent}, {} dropped",
+        dropped(&group)
+    );
     books_close(&group);
     assert_eq!(hosted.failures(), [] as [String; 0]);
 }

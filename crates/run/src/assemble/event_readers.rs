@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::{Downstream, circuit};
-use thalweg_data::{Control, Events, SourceId, Tick, Unit};
+use thalweg_data::{Events, SourceId, Tick, Unit};
 use thalweg_readout::Boards;
 use thalweg_readout::host::triggered::{AcceptedNumbers, HostedLink};
 use thalweg_record::RawSource;
@@ -19,6 +19,7 @@ use crate::open_links::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
     BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
 };
+use crate::slow_control::BoardControl;
 use crate::supervise::{BuildGauges, Gauges};
 
 /// What one reader is to read.
@@ -48,7 +49,7 @@ pub(super) struct StartedReader {
     /// The other ends of emulated links, and the boards they stand for.
     pub(super) hosted: Vec<HostedLink>,
     pub(super) emulated: Vec<EmulatedBoard>,
-    pub(super) controls: Vec<Box<dyn Control>>,
+    pub(super) controls: Vec<BoardControl>,
     pub(super) descriptions: Vec<(usize, String)>,
     /// By the number of the link.
     pub(super) gauges: Vec<(SourceId, Arc<Gauges>)>,

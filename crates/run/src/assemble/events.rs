@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Control, Events, LossReason, SourceId, Stage, StageRole, Tally, Unit};
+use thalweg_data::{Events, LossReason, SourceId, Stage, StageRole, Tally, Unit};
 use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
 use thalweg_record::EventWriter;
 use thalweg_record::ipc::file::TableSummary;
@@ -24,6 +24,7 @@ use crate::error::RunError;
 use crate::open::Origin;
 use crate::open_links::{EmulatedBoard, host};
 use crate::pipeline::EventRecorder;
+use crate::slow_control::{BoardControl, lock};
 use crate::supervise::{
     BuildGauges, BuildLook, EventSummary, Gauges, TriggerCounts, TriggerState, busy_time,
 };
@@ -45,7 +46,7 @@ pub(super) struct EventPath {
     boards: Option<(HostedBoards, Vec<EmulatedBoard>)>,
     /// How long their trigger was held back until it was stopped, nanoseconds.
     busy_ns: u64,
-    controls: Vec<Box<dyn Control>>,
+    controls: Vec<BoardControl>,
     readers: Vec<JoinHandle<()>>,
     recording: Recording,
 }
@@ -149,8 +150,7 @@ impl EventPath {
 
     /// Lets triggers come; those of emulated boards of a run with units when the event manager lets them.
     pub(super) fn start(&mut self, site: &Site<'_>) {
-        let start = |control: &mut Box<dyn Control>| control.arm().and_then(|()| control.start());
-        if let Err(error) = self.controls.iter_mut().try_for_each(start) {
+        if let Err(error) = self.controls.iter().try_for_each(|board| board.start(site.values)) {
             site.signals.fail(error.to_string());
         }
         if let Some((boards, _)) = &self.boards {
@@ -173,7 +173,8 @@ impl EventPath {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        for control in &mut self.controls {
+        for BoardControl { control, .. } in &self.controls {
+            let mut control = lock(control);
             if let Err(error) = control.stop().and_then(|()| control.disarm()) {
                 signals.fail(error.to_string());
             }

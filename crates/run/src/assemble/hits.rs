@@ -33,15 +33,14 @@ use crate::pipeline::{
 };
 use crate::plan::{HITS_PER_BATCH, SLICES};
 use crate::processing::Processing;
-use crate::slow_control::{KEEPER, Keeper, Shared, lock};
+use crate::slow_control::{BoardControl, KEEPER, Keeper, lock};
 use crate::supervise::{BuildGauges, Gauges};
 
 /// The hits' sources and threads while a run is under way.
 pub(super) struct HitPath {
     pub(super) descriptions: Vec<String>,
     pub(super) gauges: Vec<Arc<Gauges>>,
-    /// By the name of their source.
-    controls: Vec<(String, Shared)>,
+    controls: Vec<BoardControl>,
     keepers: Vec<Keeper>,
     boards: Vec<Option<HostedBoard>>,
     truth: Option<TruthFile>,
@@ -86,12 +85,16 @@ impl HitPath {
         let descriptions = opened.iter().map(|source| source.source.description()).collect();
         let gauges: Vec<Arc<Gauges>> =
             opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
-        let names = site.configuration.hit_sources().map(|(source, _)| source.head.name.clone());
-        let controls = opened.iter_mut().zip(names).filter_map(|(source, name)| {
-            let control = source.control.take()?;
-            Some((name, Arc::new(Mutex::new(control))))
+        let sources = site.configuration.hit_sources().map(|(source, _)| source);
+        let controls = opened.iter_mut().zip(sources).filter_map(|(opened, source)| {
+            Some(BoardControl {
+                name: source.head.name.clone(),
+                url: source.endpoint.url.to_string(),
+                parameters: source.endpoint.parameters.clone(),
+                control: Arc::new(Mutex::new(opened.control.take()?)),
+            })
         });
-        let controls: Vec<(String, Shared)> = controls.collect();
+        let controls: Vec<BoardControl> = controls.collect();
         if !controls.is_empty() {
             site.claims.threads(KEEPER, controls.len());
         }
@@ -128,15 +131,11 @@ impl HitPath {
     /// Lets hits flow.
     pub(super) fn start(&mut self, site: &Site<'_>) {
         let signals = site.signals;
-        let arm_and_start = |control: &Shared| {
-            let mut control = lock(control);
-            control.arm().and_then(|()| control.start())
-        };
-        if let Err(error) = self.controls.iter().try_for_each(|(_, control)| arm_and_start(control)) {
+        if let Err(error) = self.controls.iter().try_for_each(|board| board.start(site.values)) {
             signals.fail(error.to_string());
         }
-        for (name, control) in &self.controls {
-            match site.keeper(name, control) {
+        for board in &self.controls {
+            match site.keeper(&board.name, &board.control) {
                 Ok(keeper) => self.keepers.push(keeper),
                 Err(error) => signals.fail(error.to_string()),
             }
@@ -147,7 +146,7 @@ impl HitPath {
     /// Stops the boards; what they have sent is still on its way.
     pub(super) fn stop(&mut self, signals: &Signals) {
         self.keepers.clear();
-        for (_, control) in &self.controls {
+        for BoardControl { control, .. } in &self.controls {
             // It is disarmed when what it has measured is here: that would clear what it still holds.
             if let Err(error) = lock(control).stop() {
                 signals.fail(error.to_string());
@@ -169,7 +168,7 @@ impl HitPath {
         for reader in self.readers {
             joined(reader, site.signals);
         }
-        for (_, control) in &self.controls {
+        for BoardControl { control, .. } in &self.controls {
             if let Err(error) = lock(control).disarm() {
                 site.signals.note_failure(error.to_string());
             }

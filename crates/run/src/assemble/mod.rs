@@ -5,6 +5,7 @@
 //! ```
 
 mod claims;
+mod devices;
 mod event_readers;
 mod events;
 mod hits;
@@ -26,7 +27,6 @@ use thalweg_data::topology::{Marker, Topology};
 use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
 use thalweg_readout::RunClock;
-use thalweg_readout::busy::BusyOutput;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{
     ChannelsRecord, CoincidenceRecord, Compression, CutRecord, RecordError, RunDirectory, RunRecord,
@@ -43,13 +43,14 @@ use crate::placement::Placement;
 use crate::plan::{self, Plan};
 use crate::preview::preview;
 use crate::roster::{Entry, Roster};
-use crate::slow_control::{self, Devices, Enable, Keeper, Recorder, SeriesTaken, Shared, Values};
+use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
 use crate::supervise::{
     BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, RunHandle,
     SnapshotAudit, SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
 };
-use crate::units::{UnitPlan, busy_told, drives_devices, identity_record};
+use crate::units::identity_record;
 use claims::Claims;
+use devices::{SlowControl, busy_output, devices};
 pub(crate) use events::spread_us;
 pub(crate) use loss_list::NAME as LOSSES;
 use loss_list::{ListedLosses, LossKeeper};
@@ -262,12 +263,16 @@ impl Files {
 
     /// Slow control begins: its devices are read, and what was set at them is noted.
     fn begin_slow_control(&mut self, site: &Site<'_>, devices: Devices) -> Result<SlowControl, RunError> {
-        if !devices.records.is_empty() {
-            let records = serde_json::to_value(&devices.records).unwrap_or_default();
-            self.record.details.insert(slow_control::DETAIL.to_owned(), records);
-            self.record.write(&self.directory)?;
-        }
+        self.note_controls(site.values);
+        self.record.write(&self.directory)?;
         SlowControl::start(site, &devices)
+    }
+
+    /// Notes what was set at devices and boards.
+    fn note_controls(&mut self, values: &Values) {
+        if let Some(records) = values.records() {
+            self.record.details.insert(slow_control::DETAIL.to_owned(), records);
+        }
     }
 
     /// Notes the event managers that were heard.
@@ -433,13 +438,11 @@ fn take_data_into(
 ) -> Result<Summary, RunError> {
     let (ledger, roster) = (ledger(&files.directory, topology)?, Arc::new(roster));
     let (signals, busy, refused): (Arc<Signals>, Arc<Busy>, Arc<RefusedGauges>) = Default::default();
-    let devices = devices(configuration, origin, &roster)?;
     let values = Arc::new(Values::of(&configuration.series));
+    let devices = devices(configuration, origin, &roster, &values)?;
     // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
     busy.raise();
-    let busy_settings = busy_told(configuration, &roster)?;
-    let busy_register = devices.as_ref().and_then(|devices| devices.switch(busy_settings.register.as_ref()));
-    let _busy_output = BusyOutput::open(&busy_settings, &busy, busy_register)?;
+    let _busy_output = busy_output(configuration, &roster, devices.as_ref(), &busy)?;
     let (directory, clock) = (files.directory.clone(), RunClock::start());
     let site = Site {
         configuration,
@@ -481,6 +484,7 @@ fn take_data_into(
         observed: watch.handle.observed().cloned(),
     };
     files.heard(taken.managers());
+    files.note_controls(&values);
     let series = slow_control.and_then(|slow_control| slow_control.finish(&signals));
     let listed = loss_list.finish(&outcome.books, &signals);
     let mut summary =
@@ -518,45 +522,6 @@ fn as_watched(
         handle,
         values: site.values.clone(),
         rates: Mutex::new(Rates::default()),
-    }
-}
-
-/// The devices of a run that takes data, where this process drives them.
-fn devices(
-    configuration: &Configuration,
-    origin: &Origin,
-    roster: &Roster,
-) -> Result<Option<Devices>, RunError> {
-    let plan = UnitPlan::of(configuration, roster)?;
-    let drives = matches!(origin, Origin::Configured) && drives_devices(configuration, plan.as_ref());
-    drives.then(|| Devices::open(configuration)).transpose()
-}
-
-/// Slow control while a run goes on.
-struct SlowControl {
-    keepers: Vec<Keeper>,
-    recorder: Option<Recorder>,
-}
-
-impl SlowControl {
-    fn start(site: &Site<'_>, devices: &Devices) -> Result<SlowControl, RunError> {
-        let Site { configuration, directory, values, clock, placement, .. } = *site;
-        let keepers = devices.all().iter().map(|(name, control)| site.keeper(name, control));
-        let keepers = keepers.collect::<Result<Vec<_>, _>>()?;
-        if !keepers.is_empty() {
-            site.claims.threads(slow_control::KEEPER, keepers.len());
-        }
-        let start = || Recorder::start(configuration, directory, values, (clock, placement));
-        let recorder = (!configuration.series.is_empty()).then(start).transpose()?;
-        if recorder.is_some() {
-            site.claims.threads(slow_control::SERIES, 1);
-        }
-        Ok(SlowControl { keepers, recorder })
-    }
-
-    fn finish(self, signals: &Signals) -> SeriesTaken {
-        drop(self.keepers);
-        self.recorder.and_then(|recorder| recorder.finish(signals))
     }
 }
 

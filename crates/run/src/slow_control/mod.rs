@@ -13,7 +13,6 @@ mod recorder;
 mod settings;
 mod values;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -42,27 +41,54 @@ pub(crate) fn lock(control: &Shared) -> MutexGuard<'_, Box<dyn Control>> {
 /// Where the parameters of devices stand among the details of a run's record.
 pub(crate) const DETAIL: &str = "controls";
 
-/// What was set at a device, and what it read then; for `run.json`.
-#[derive(Debug, serde::Serialize)]
+/// What was set at a device or board, and what it read then; for `run.json`.
+#[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct DeviceRecord {
     url: String,
     parameters: Vec<Applied>,
 }
 
-/// The devices of a run.
-#[derive(Default)]
-pub(crate) struct Devices {
-    all: Vec<(String, Shared)>,
-    /// By the name of the device.
-    pub(crate) records: BTreeMap<String, DeviceRecord>,
+/// What drives a board of a `[[source]]`.
+pub(crate) struct BoardControl {
+    /// The name of the source; with a number behind it where it has several boards.
+    pub(crate) name: String,
+    /// Where it is, for people.
+    pub(crate) url: String,
+    /// What is set when it is armed.
+    pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) control: Shared,
 }
 
+impl BoardControl {
+    /// Arms the board, notes what it was set to and reads then, and starts it. What cannot be read, or is rounded, is no error here.
+    ///
+    /// # Errors
+    /// When it does not take a parameter or a command.
+    pub(crate) fn start(&self, values: &Values) -> Result<(), ControlError> {
+        let mut control = lock(&self.control);
+        control.arm()?;
+        let mut read = |(path, set): &(String, String)| {
+            let read = control.is_readable(path).then(|| control.get(path).ok()).flatten();
+            Applied { path: path.clone(), set: set.clone(), read }
+        };
+        let parameters: Vec<Applied> = self.parameters.iter().map(&mut read).collect();
+        if !parameters.is_empty() {
+            values.note(&self.name, DeviceRecord { url: self.url.clone(), parameters });
+        }
+        control.start()
+    }
+}
+
+/// The devices of a run.
+#[derive(Default)]
+pub(crate) struct Devices(Vec<(String, Shared)>);
+
 impl Devices {
-    /// Opens every `[[control]]` and sets its parameters.
+    /// Opens every `[[control]]`, sets its parameters, and notes them.
     ///
     /// # Errors
     /// When one does not answer, refuses a parameter, or does not read as it was set.
-    pub(crate) fn open(configuration: &Configuration) -> Result<Devices, RunError> {
+    pub(crate) fn open(configuration: &Configuration, values: &Values) -> Result<Devices, RunError> {
         let folder = configuration.file.parent().unwrap_or(Path::new("."));
         let mut devices = Devices::default();
         for settings in &configuration.controls {
@@ -72,22 +98,21 @@ impl Devices {
             };
             let mut control = settings.open(folder).map_err(named)?;
             let parameters = settings.apply(&mut *control).map_err(named)?;
-            let record = DeviceRecord { url: settings.url.clone(), parameters };
-            devices.records.insert(name.clone(), record);
-            devices.all.push((name.clone(), Arc::new(Mutex::new(control))));
+            values.note(name, DeviceRecord { url: settings.url.clone(), parameters });
+            devices.0.push((name.clone(), Arc::new(Mutex::new(control))));
         }
         Ok(devices)
     }
 
     /// The devices with their names.
     pub(crate) fn all(&self) -> &[(String, Shared)] {
-        &self.all
+        &self.0
     }
 
     /// What switches a register of one of them, where there is such a device.
     pub(crate) fn switch(&self, switch: Option<&Switch>) -> Option<SetRegister> {
         let switch = switch?.clone();
-        let (_, control) = self.all.iter().find(|(name, _)| *name == switch.of)?;
+        let (_, control) = self.0.iter().find(|(name, _)| *name == switch.of)?;
         let control = control.clone();
         Some(Box::new(move |on| {
             lock(&control).set(&switch.path, switch.value(on)).map_err(|error| error.to_string())

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use thalweg_monitor::state::SeriesValue;
 use thalweg_record::Reading;
 
-use super::SeriesSettings;
+use super::{DeviceRecord, SeriesSettings};
 
 /// Readings that wait for the recorder at most: it comes several times a second.
 const MOST_WAITING: usize = 65_536;
@@ -21,6 +21,8 @@ struct Inner {
     waiting: Vec<Reading>,
     /// Readings for which there was no room.
     not_kept: u64,
+    /// What was set at which device or board.
+    records: BTreeMap<String, DeviceRecord>,
 }
 
 impl Values {
@@ -45,6 +47,17 @@ impl Values {
             true => inner.waiting.push(reading),
             false => inner.not_kept += 1,
         }
+    }
+
+    /// Notes what was set at a device or board.
+    pub(crate) fn note(&self, name: &str, record: DeviceRecord) {
+        self.inner().records.insert(name.to_owned(), record);
+    }
+
+    /// What was set at which device or board; `None` where nothing was.
+    pub(crate) fn records(&self) -> Option<serde_json::Value> {
+        let inner = self.inner();
+        (!inner.records.is_empty()).then(|| serde_json::to_value(&inner.records).unwrap_or_default())
     }
 
     /// The latest value of each series.

@@ -200,21 +200,19 @@ const HITS: &str = "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl =
 #[test]
 fn rates_do_not_beat_with_the_batches_of_the_recorder_and_end_with_the_run() {
     let run = start(HITS);
-    let mut rates: Vec<(f64, f64, f64)> = Vec::new();
-    run.until("old enough", |state| {
-        if state.rate_window_seconds >= 2.4 {
-            rates.push((state.sources[0].hit_rate_hz, state.ordered_rate_hz, state.recorded_rate_hz));
+    // Rates that beat differ by a fifth, one window this way and the next that way: three in a row that agree are never seen then. On a
+    // busy machine threads make up for what they have missed for a while, and rates differ, too.
+    let (mut last, mut agree) = (0.0, 0);
+    run.until("three windows in a row agree", |state| {
+        let decoded = state.sources[0].hit_rate_hz;
+        if state.rate_window_seconds >= 2.4 && state.ordered_rate_hz != last {
+            last = state.ordered_rate_hz;
+            let is_near = |rate: f64| decoded > 0.0 && (rate / decoded - 1.0).abs() < 0.1;
+            let is_alike = is_near(state.ordered_rate_hz) && is_near(state.recorded_rate_hz);
+            agree = if is_alike { agree + 1 } else { 0 };
         }
-        // Three batches long, however seldom a busy machine says what it sees.
-        state.elapsed_seconds > 6.0 && rates.len() > 10
+        agree == 3
     });
-    assert!(rates.iter().all(|rate| rate.0 > 0.0), "{rates:?}");
-    // Of one moment: on a busy machine the board itself is slow for a while.
-    for (decoded, ordered, recorded) in &rates {
-        for rate in [ordered, recorded] {
-            assert!((rate / decoded - 1.0).abs() < 0.1, "{rate} of {decoded}: {rates:?}");
-        }
-    }
     run.command(Command::Stop);
     let last = run.until("over", |state| state.state == RunState::Stopped);
     let ended = [last.sources[0].hit_rate_hz, last.ordered_rate_hz, last.recorded_rate_hz];

@@ -6,7 +6,7 @@ use crate::process::{Folder, assert_books_close, number, run_directory, thalweg}
 fn configuration(folder: &Folder, order: &str) -> String {
     let source = |name: &str, board: u16| {
         format!(
-            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
              channels = 8\nfirst_channel = {}\n\
              [source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000\n\
              waveform_samples = 16\nstatistics_interval_ms = 100\n",
@@ -59,7 +59,7 @@ fn a_run_without_raw_bytes_says_so_when_it_is_replayed() {
 fn several_boards_behind_one_port_are_replayed_into_the_same_events() {
     let folder = Folder::new();
     let text = format!(
-        "[[source]]\nname = \"lab\"\nformat = \"fragment\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nboards = 4\n\
+        "[[source]]\nname = \"lab\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 4\n\
          [trigger]\nrate_hz = 500.0\ntriggers = 200\n[record]\ndirectory = \"{}\"\n\
          tables = [\"events\", \"fragments\", \"raw\"]\n",
         folder.at("runs")

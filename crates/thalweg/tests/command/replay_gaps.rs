@@ -97,7 +97,7 @@ fn replay_of_a_damaged_run(folder: &Folder, configuration: &str, tables: &str, e
 #[test]
 fn a_replay_of_hits_that_were_damaged_and_not_recovered_says_how_many_bytes_it_did_not_read() {
     let folder = Folder::new();
-    let source = "[run]\n hits = 20000\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 8\n\
+    let source = "[run]\n hits = 20000\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
                   [source.emulate]\nchannels = 8\nrate_hz = 5000\n";
     let words = replay_of_a_damaged_run(&folder, source, r#""hits""#, &["--seconds", "60"]);
     assert!(words.starts_with("hits lost: unknown, ≥ "), "{words}");
@@ -201,7 +201,7 @@ fn a_replay_of_hits_over_tcp_names_a_gap_as_the_recordings_loss() {
 
 #[test]
 fn a_replay_of_hits_in_datagrams_names_a_gap_as_the_recordings_loss() {
-    let source = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 8\n\
+    let source = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
                   [source.emulate]\nchannels = 8\nrate_hz = 5000\n";
     hits(source, "datagrams");
 }

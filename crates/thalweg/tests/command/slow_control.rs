@@ -183,3 +183,29 @@ fn parameters_of_an_emulated_digitizer_are_listed_and_set() {
     let set = thalweg(&["board", "set", url, "/ch/0/par/chenable=False"]).done();
     assert!(set.out.contains("reads False"), "{set:#?}");
 }
+
+#[test]
+fn a_board_that_sends_data_is_read_by_the_one_connection_that_it_takes() {
+    let folder = Folder::new();
+    let boards =
+        ["emulate", "--boards", "1", "--address", "127.0.3.41", "--rate", "2000", "--seconds", "100"];
+    let _boards = Running::start(&boards);
+    wait_for_control_port("127.0.3.41");
+    let text = format!(
+        "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"dig2://127.0.3.41\"\nmemory_bytes = 16_777_216\n\
+         parameters = [[\"/ch/1/par/chenable\", \"False\"]]\n[record]\ndirectory = \"{}\"\n\
+         [[series]]\nname = \"channels\"\nof = \"board\"\npath = \"/par/numch\"\nevery_s = 0.1\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let is_read = |state: &Value| state["series"]["channels"]["value"].is_number();
+    let state = run.wait_for_state("it is read", is_read);
+    assert_eq!(state["series"]["channels"]["value"], 64.0);
+    run.signal("INT");
+    let recorded = run_directory(&run.wait().done().json());
+    let record = std::fs::read(format!("{recorded}/run.json")).expect("a file");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let set = &record["details"]["controls"]["board"]["parameters"];
+    assert_eq!(*set, json!([{"path": "/ch/1/par/chenable", "set": "False", "read": "False"}]));
+}

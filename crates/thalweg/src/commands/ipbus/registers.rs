@@ -71,10 +71,7 @@ pub(super) fn write(target: &IpbusTarget, assignments: &[String], json: bool) ->
     }
     let mut board = open(target)?;
     for (register, value) in &all {
-        match number(register) {
-            Some(address) => board.client_mut().write(address, *value)?,
-            None => board.write(register, *value)?,
-        }
+        board.write(register, *value)?;
     }
     print(&all.len(), json, |count| format!("{count} register(s) written"))?;
     Ok(Outcome::Done)
@@ -85,17 +82,9 @@ pub(super) fn change(options: &IpbusChange, json: bool) -> Ended {
     let mut board = open(&options.target)?;
     let register = options.register.as_str();
     let (keep, set) = (!options.clear.unwrap_or(0), options.set.unwrap_or(0));
-    let before = match (options.add, number(register)) {
-        (Some(addend), None) => board.add(register, addend)?,
-        (None, None) => board.change_bits(register, keep, set)?,
-        (add, Some(address)) => {
-            let mut queue = board.client_mut().queue();
-            let before = match add {
-                Some(addend) => queue.add_to(address, addend),
-                None => queue.change_bits(address, keep, set),
-            };
-            queue.dispatch()?.word(before)
-        }
+    let before = match options.add {
+        Some(addend) => board.add(register, addend)?,
+        None => board.change_bits(register, keep, set)?,
     };
     let value = serde_json::json!({ "register": register, "before": before });
     print(&value, json, |_| format!("{register} was {before:#010x}"))?;

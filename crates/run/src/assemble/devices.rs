@@ -1,0 +1,71 @@
+//! The devices of slow control while a run goes on, and what else is told through them.
+//!
+//! ```text
+//!  [[control]] ─► Devices ─┬─► SlowControl: keepers, recorder of series
+//!                          └─► BUSY, beside its datagrams and posts
+//! ```
+
+use std::sync::Arc;
+
+use thalweg_data::Busy;
+use thalweg_readout::BusyOutput;
+
+use super::{Signals, Site};
+use crate::config::Configuration;
+use crate::error::RunError;
+use crate::open::Origin;
+use crate::roster::Roster;
+use crate::slow_control::{Devices, KEEPER, Keeper, Recorder, SERIES, SeriesTaken, Values};
+use crate::units::{UnitPlan, busy_told, drives_devices};
+
+/// Tells a real trigger of BUSY, also through a register of a device.
+pub(super) fn busy_output(
+    configuration: &Configuration,
+    roster: &Roster,
+    devices: Option<&Devices>,
+    busy: &Arc<Busy>,
+) -> Result<BusyOutput, RunError> {
+    let settings = busy_told(configuration, roster)?;
+    let register = devices.and_then(|devices| devices.switch(settings.register.as_ref()));
+    Ok(BusyOutput::open(&settings, busy, register)?)
+}
+
+/// The devices of a run that takes data, where this process drives them.
+pub(super) fn devices(
+    configuration: &Configuration,
+    origin: &Origin,
+    roster: &Roster,
+    values: &Values,
+) -> Result<Option<Devices>, RunError> {
+    let plan = UnitPlan::of(configuration, roster)?;
+    let drives = matches!(origin, Origin::Configured) && drives_devices(configuration, plan.as_ref());
+    drives.then(|| Devices::open(configuration, values)).transpose()
+}
+
+/// Slow control while a run goes on.
+pub(super) struct SlowControl {
+    keepers: Vec<Keeper>,
+    recorder: Option<Recorder>,
+}
+
+impl SlowControl {
+    pub(super) fn start(site: &Site<'_>, devices: &Devices) -> Result<SlowControl, RunError> {
+        let Site { configuration, directory, values, clock, placement, .. } = *site;
+        let keepers = devices.all().iter().map(|(name, control)| site.keeper(name, control));
+        let keepers = keepers.collect::<Result<Vec<_>, _>>()?;
+        if !keepers.is_empty() {
+            site.claims.threads(KEEPER, keepers.len());
+        }
+        let start = || Recorder::start(configuration, directory, values, (clock, placement));
+        let recorder = (!configuration.series.is_empty()).then(start).transpose()?;
+        if recorder.is_some() {
+            site.claims.threads(SERIES, 1);
+        }
+        Ok(SlowControl { keepers, recorder })
+    }
+
+    pub(super) fn finish(self, signals: &Signals) -> SeriesTaken {
+        drop(self.keepers);
+        self.recorder.and_then(|recorder| recorder.finish(signals))
+    }
+}
