@@ -69,6 +69,7 @@ lint: format clippy ## Format, house rules, lints
 .PHONY: format
 format:
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path python/Cargo.toml --check
 	python3 tests/house_rules.py
 
 .PHONY: clippy
@@ -89,8 +90,19 @@ test-doc: ## The examples in the documentation of the crates
 	+$(LINTED) $(CARGO) test --workspace --locked --quiet --doc
 
 .PHONY: test-python
-test-python: ## Other programs read the recordings; the command end to end
+test-python: package ## Other programs read the recordings; the command end to end; the Python package
 	THALWEG_BINARY=$(TARGET)/debug/thalweg timeout 900 $(PYTHON) -m pytest -q tests/python
+
+MATURIN := $(abspath $(VENV))/bin/maturin
+PACKAGE := cd python && CARGO_TARGET_DIR=$(TARGET)/python VIRTUAL_ENV=$(abspath $(VENV))
+
+.PHONY: package
+package: ## The Python package in the environment of the tests
+	$(PACKAGE) $(LINTED) $(MATURIN) develop --quiet --locked
+
+.PHONY: wheel
+wheel: prepare ## The Python package as a wheel, in target/wheels
+	$(PACKAGE) $(MATURIN) build --release --locked --out $(TARGET)/wheels
 
 .PHONY: page
 page: web/node_modules/.package-lock.json ## Build the live page into crates/monitor/page, which is committed

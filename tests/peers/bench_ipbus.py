@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The reference client of IPbus and ours in turn, on the same emulated board, directly and through our hub.
 
-    bench_ipbus.py [PROGRAM]     PROGRAM is target/release/thalweg unless said otherwise; uhal comes from PyPI
+    bench_ipbus.py [PROGRAM]     PROGRAM is target/release/thalweg unless said otherwise; uhal comes from PyPI, thalweg from `make wheel`
 
-    thalweg ipbus device ◄─ UDP ──────────────── thalweg ipbus perf · uhal, from Python
+    thalweg ipbus device ◄─ UDP ──────────────── thalweg ipbus perf · thalweg.ipbus, from Python · uhal, from Python
                          ◄─ UDP ─ thalweg hub ◄─ TCP ┘
-Each line: the median of both over the turns, and the median of the ratios pair by pair; above 1 ours is faster.
+Each line: the medians over the turns, and the medians of the ratios to uhal turn by turn; above 1 ours is faster.
 """
 
 import json
@@ -18,7 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import uhal
+from thalweg import ipbus
 
 PROGRAM = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2] / "target/release/thalweg")
 TURNS = 7
@@ -50,21 +52,34 @@ def ours(uri, words):
     return found["words_per_s"], found["round_trip_us"]["half_within"]
 
 
-def theirs(board, words):
-    client, times, begun = board.getClient(), [], time.perf_counter()
+def timed(words, once):
+    """The same of something that Python does again and again."""
+    times, begun = [], time.perf_counter()
     while time.perf_counter() - begun < SECONDS:
         start = time.perf_counter()
-        if words == 1:
-            client.read(0x1000)
-        else:
-            client.readBlock(0x1000, words)
-        board.dispatch()
+        once()
         times.append(time.perf_counter() - start)
     return words * len(times) / sum(times), 1e6 * statistics.median(times)
 
 
+def ours_in_python(uri, words):
+    room = np.empty(words, dtype=np.uint32)
+    with ipbus.connect(uri) as board:
+        return timed(words, (lambda: board.read(0x1000)) if words == 1 else (lambda: board.read_block(0x1000, out=room)))
+
+
+def theirs(board, words):
+    client = board.getClient()
+
+    def once():
+        client.read(0x1000) if words == 1 else client.readBlock(0x1000, words)
+        board.dispatch()
+
+    return timed(words, once)
+
+
 def compare(ways, folder):
-    print(f"{'way':8}{'words':>8}{'ours':>26}{'uhal':>26}{'ratio':>8}")
+    print(f"{'way':8}{'words':>8}{'ours':>26}{'ours, from Python':>26}{'uhal':>26}{'ratios':>14}")
     for way, uri in ways.items():
         (folder / "connections.xml").write_text(
             f'<connections><connection id="board" uri="{uri}" address_table="file://board.xml"/></connections>'
@@ -72,11 +87,11 @@ def compare(ways, folder):
         board = uhal.ConnectionManager(f"file://{folder}/connections.xml").getDevice("board")
         board.setTimeoutPeriod(10_000)
         for words in WORDS:
-            pairs = [(ours(uri, words), theirs(board, words)) for _ in range(TURNS)]
-            middle = [[statistics.median(one[side][what] for one in pairs) for what in (0, 1)] for side in (0, 1)]
-            ratio = statistics.median(own[0] / other[0] for own, other in pairs)
+            turns = [(ours(uri, words), ours_in_python(uri, words), theirs(board, words)) for _ in range(TURNS)]
+            middle = [[statistics.median(turn[side][what] for turn in turns) for what in (0, 1)] for side in range(3)]
+            ratios = [statistics.median(turn[side][0] / turn[2][0] for turn in turns) for side in (0, 1)]
             said = [f"{us:9.1f} µs {32e-9 * rate:7.3f} Gb/s" for rate, us in middle]
-            print(f"{way:8}{words:8}{said[0]:>26}{said[1]:>26}{ratio:8.2f}", flush=True)
+            print(f"{way:8}{words:8}" + "".join(f"{one:>26}" for one in said) + "".join(f"{one:7.2f}" for one in ratios), flush=True)
 
 
 def main():
