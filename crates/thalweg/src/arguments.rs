@@ -239,6 +239,8 @@ pub(crate) enum IpbusWhat {
     Perf(IpbusPerf),
     /// Hold a board's firmware against what IPbus 2.0 asks of it; nobody else may use the board meanwhile
     Conformance(IpbusConformance),
+    /// Decode what went over the network by UDP, out of a capture or of tcpdump while it captures
+    Trace(IpbusTrace),
     /// Check address tables and connection files: what cannot be, with file and line, and what overlaps
     Check {
         /// The files.
@@ -310,6 +312,21 @@ pub(crate) struct IpbusWatch {
     /// How often they are read; without it, until Ctrl-C.
     #[arg(long)]
     pub(crate) count: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IpbusTrace {
+    /// A pcap or pcapng file; - for standard input, as in tcpdump -i any -U -w - udp port 50001 | thalweg ipbus trace -
+    pub(crate) file: PathBuf,
+    /// The address table that names the registers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) table: Option<PathBuf>,
+    /// The targets' port; without it, every datagram that begins as IPbus does.
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// End after so many packets.
+    #[arg(long)]
+    pub(crate) packets: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod classic;
 mod cooked;
 mod damage;
 mod datagram;
+mod datagrams;
 mod ethernet;
 mod ip;
 mod ipv4;
@@ -36,6 +37,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 pub use datagram::PcapFilter;
+pub use datagrams::{CaptureCounts, CapturedDatagram, each_datagram};
 pub use source::PcapSource;
 use thalweg_data::{Frames, Mark, Pool, Received, Source, Tally, Unit};
 pub use write::CaptureWriter;

@@ -13,6 +13,8 @@ pub(super) const HEADER_BYTES: usize = 8;
 /// One datagram's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    /// From which port.
+    pub source_port: u16,
     /// To which port.
     pub destination_port: u16,
     /// Bytes of payload on the wire.
@@ -31,5 +33,6 @@ pub(super) fn read(bytes: &[u8], wire_bytes: usize) -> Result<Header, Unreadable
     if !(HEADER_BYTES..=wire_bytes).contains(&length) {
         return Err(Unreadable::Malformed);
     }
-    Ok(Header { destination_port: network_u16(bytes, 2)?, payload_bytes: length - HEADER_BYTES })
+    let (source_port, destination_port) = (network_u16(bytes, 0)?, network_u16(bytes, 2)?);
+    Ok(Header { source_port, destination_port, payload_bytes: length - HEADER_BYTES })
 }

@@ -167,6 +167,55 @@ fn firmware_is_held_against_every_rule_as_far_as_it_may_be() {
     }
 }
 
+/// A capture of datagrams between a client and a board.
+fn capture(datagrams: &[(bool, Vec<u8>)]) -> Vec<u8> {
+    let (client, board) = ("10.0.0.1:4000".parse().expect("plain"), "10.0.0.2:50001".parse().expect("plain"));
+    let mut writer = thalweg_readout::pcap::CaptureWriter::new(Vec::new()).expect("memory");
+    for (number, (is_reply, bytes)) in datagrams.iter().enumerate() {
+        let (from, to) = if *is_reply { (board, client) } else { (client, board) };
+        writer.datagram(1_000_000_000 + number as u64 * 50_000, from, to, bytes).expect("memory");
+    }
+    writer.finish().expect("memory")
+}
+
+#[test]
+fn what_went_over_the_network_is_decoded_packet_by_packet() {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let folder = Folder::new();
+    let file = folder.at("bus.pcap");
+    let datagrams = [
+        (false, words(&[0x2000_07F0, 0x2001_010F, 0x20, 0x2002_011F, 0x10, 0xAB])),
+        (true, words(&[0x2000_07F0, 0x2001_0100, 7, 0x2002_0110])),
+        (false, words(&[0x2000_08F0, 0x2001_010F, 0x30])),
+        (true, words(&[0x2000_08F0, 0x2001_0006])),
+        (false, words(&[0x2000_07F2])),
+        (false, words(&[0x2000_09F0, 0x2001_051F, 0x10])),
+        (false, b"something else".to_vec()),
+    ];
+    std::fs::write(&file, capture(&datagrams)).expect("written");
+    let table = folder.file("board.xml", TABLE);
+    let ended = thalweg(&["ipbus", "trace", &file, "--table", &table]).done();
+    for line in [
+        "1.000000  10.0.0.1:4000 > 10.0.0.2:50001  request 7",
+        "    read TICKS (0x00000020), 1 word(s)",
+        "    write CONTROL (0x00000010) 0x000000ab",
+        "reply 7, 50.0 µs after its request",
+        "    read TICKS (0x00000020) = 0x00000007",
+        "    write CONTROL (0x00000010) done",
+        "    read BROKEN (0x00000030): nothing on the bus answered to a read, after 0 word(s)",
+        "resend 7",
+        "damaged 9",
+        "6 packets of IPbus: 2 requests, 2 replies, 0 statuses, 1 resends, 1 damaged; 1 other datagrams",
+    ] {
+        assert!(ended.out.contains(line), "{line} in {}", ended.out);
+    }
+    let ended = thalweg(&["ipbus", "trace", &file, "--packets", "2", "--json"]).done();
+    let lines: Vec<Value> = ended.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((lines[1]["round_trip_us"].as_f64(), lines[2]["packets"].as_u64()), (Some(50.0), Some(2)));
+    let ended = thalweg(&["ipbus", "trace", &table]);
+    assert!(ended.code == Some(1) && ended.error.contains("board.xml"), "{ended:#?}");
+}
+
 #[test]
 fn boards_of_a_network_are_found() {
     let board = board();

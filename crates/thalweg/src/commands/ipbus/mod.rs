@@ -10,6 +10,7 @@ mod files;
 mod perf;
 mod presence;
 mod registers;
+mod trace;
 mod watch;
 
 use anyhow::anyhow;
@@ -39,6 +40,7 @@ pub(crate) fn ipbus(options: &Ipbus, json: bool) -> Ended {
         IpbusWhat::Scan { networks, wait_ms } => presence::scan(networks, *wait_ms, json),
         IpbusWhat::Perf(perf) => measure(perf, json),
         IpbusWhat::Conformance(options) => conformance::conformance(options, json),
+        IpbusWhat::Trace(options) => trace::trace(options, json),
         IpbusWhat::Check { files } => files::check(files, json),
     }
 }

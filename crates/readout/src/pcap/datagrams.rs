@@ -1,0 +1,145 @@
+//! The UDP datagrams of a capture, one after the other, for whoever looks at a protocol rather than takes data.
+//!
+//! ```text
+//!  file, pipe ─► Capture ─► record ─► ip ─► udp ─► CapturedDatagram, in the order of the capture
+//! ```
+
+use std::io::Read;
+use std::net::SocketAddr;
+
+use thalweg_data::{Pool, SourceError};
+
+use super::capture::{Capture, Next};
+use super::{datagram, udp};
+
+/// Blocks and bytes of each: a capture is read in constant memory.
+const POOL: (usize, usize) = (4, 256 << 10);
+
+/// One datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct CapturedDatagram<'a> {
+    /// When it was captured, nanoseconds since 1970; not known of simple packet blocks.
+    pub time_ns: Option<u64>,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// To whom.
+    pub to: SocketAddr,
+    /// What was captured of it.
+    pub payload: &'a [u8],
+    /// Bytes of it that were not captured.
+    pub missing_bytes: usize,
+}
+
+/// What is in a capture beside whole datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CaptureCounts {
+    /// Datagrams that were given.
+    pub datagrams: u64,
+    /// Packets that are no UDP.
+    pub not_udp: u64,
+    /// Packets whose headers cannot be read, and parts of datagrams that the network has divided.
+    pub unread: u64,
+    /// Bytes of the file in which no packet was found, because it is damaged.
+    pub damaged_bytes: u64,
+}
+
+/// Gives every datagram of a capture to `take`, until that says `false`. `place` is its name in messages.
+///
+/// # Errors
+/// When it is no capture, or cannot be read.
+pub fn each_datagram(
+    place: String,
+    input: Box<dyn Read + Send>,
+    take: &mut dyn FnMut(CapturedDatagram<'_>) -> bool,
+) -> Result<CaptureCounts, SourceError> {
+    let failed = |message: String| SourceError { place: place.clone(), message };
+    let pool = Pool::new(POOL.0, POOL.1).map_err(|error| failed(error.to_string()))?;
+    let mut capture = Capture::open(place.clone(), input, pool)?;
+    let mut counts = CaptureCounts::default();
+    loop {
+        match capture.next()? {
+            Next::End => break,
+            Next::Nothing => {}
+            Next::NoBlock => {
+                return Err(failed("its blocks are gone: a defect, please report it".to_owned()));
+            }
+            Next::Record(record) => {
+                let frame = capture.packet(&record);
+                let goes_on = match datagram::find(&record, frame) {
+                    Err(super::bytes::Unreadable::Other) => {
+                        counts.not_udp += 1;
+                        true
+                    }
+                    Ok(found) if found.packet.fragment.is_none() => {
+                        let (packet, (_, captured)) = (&found.packet, found.payload(frame));
+                        match udp::read(captured, packet.payload_bytes) {
+                            Ok(header) => {
+                                counts.datagrams += 1;
+                                let payload = &captured[udp::HEADER_BYTES..];
+                                let payload = &payload[..header.payload_bytes.min(payload.len())];
+                                take(CapturedDatagram {
+                                    time_ns: record.time_ns,
+                                    from: SocketAddr::new(packet.source, header.source_port),
+                                    to: SocketAddr::new(packet.destination, header.destination_port),
+                                    payload,
+                                    missing_bytes: header.payload_bytes - payload.len(),
+                                })
+                            }
+                            Err(_) => {
+                                counts.unread += 1;
+                                true
+                            }
+                        }
+                    }
+                    Ok(_) | Err(_) => {
+                        counts.unread += 1;
+                        true
+                    }
+                };
+                capture.consume_packet(&record);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+    }
+    counts.damaged_bytes = capture.damage().bytes();
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pcap::CaptureWriter;
+
+    #[test]
+    fn datagrams_come_in_their_order_with_their_ends() {
+        let (one, two): (SocketAddr, SocketAddr) =
+            ("10.0.0.1:4000".parse().expect("an address"), "10.0.0.2:50001".parse().expect("an address"));
+        let mut writer = CaptureWriter::new(Vec::new()).expect("memory");
+        for number in 0..1000u64 {
+            let (from, to) = if number % 2 == 0 { (one, two) } else { (two, one) };
+            writer.datagram(number * 1000, from, to, &[number as u8; 700]).expect("memory");
+        }
+        let file = writer.finish().expect("memory");
+        let mut seen = Vec::new();
+        let input = Box::new(std::io::Cursor::new(file.clone()));
+        let counts = each_datagram("a capture".into(), input, &mut |datagram| {
+            seen.push((datagram.time_ns, datagram.from, datagram.payload[0], datagram.payload.len()));
+            true
+        });
+        assert_eq!(counts.expect("whole"), CaptureCounts { datagrams: 1000, ..CaptureCounts::default() });
+        assert_eq!((seen[3], seen.len()), ((Some(3000), two, 3, 700), 1000));
+        let mut first = 0;
+        let input = Box::new(std::io::Cursor::new(file));
+        each_datagram("a capture".into(), input, &mut |_| {
+            first += 1;
+            first < 3
+        })
+        .expect("whole");
+        assert_eq!(first, 3, "whoever has enough stops");
+        assert!(
+            each_datagram("x".into(), Box::new(&b"nonsense that is no capture"[..]), &mut |_| true).is_err()
+        );
+    }
+}
