@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use thalweg_data::Busy;
 use thalweg_readout::BusyOutput;
+use thalweg_record::ipc::file::TableSummary;
 
 use super::{Signals, Site};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::open::Origin;
 use crate::roster::Roster;
-use crate::slow_control::{Devices, KEEPER, Keeper, Recorder, SERIES, SeriesTaken, Values};
+use crate::slow_control::{Devices, KEEPER, Keeper, Recorder, SERIES, Values};
 use crate::units::{UnitPlan, busy_told, drives_devices};
 
 /// Tells a real trigger of BUSY, also through a register of a device.
@@ -64,7 +65,7 @@ impl SlowControl {
         Ok(SlowControl { keepers, recorder })
     }
 
-    pub(super) fn finish(self, signals: &Signals) -> SeriesTaken {
+    pub(super) fn finish(self, signals: &Signals) -> Option<TableSummary> {
         drop(self.keepers);
         self.recorder.and_then(|recorder| recorder.finish(signals))
     }

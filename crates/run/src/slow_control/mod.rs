@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_data::{Control, ControlError};
 use thalweg_readout::{Applied, SetRegister, Switch};
-use thalweg_record::ipc::file::TableSummary;
 
 use crate::config::Configuration;
 use crate::error::RunError;
@@ -142,6 +141,3 @@ impl Enable {
         }
     }
 }
-
-/// What is left of slow control at the end of a run: the table of its values, where it has one.
-pub(crate) type SeriesTaken = Option<TableSummary>;

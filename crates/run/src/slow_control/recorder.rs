@@ -6,9 +6,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thalweg_readout::RunClock;
+use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{RunDirectory, SeriesList};
 
-use super::{SeriesSettings, SeriesTaken, Values};
+use super::{SeriesSettings, Values};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::pipeline::Signals;
@@ -50,7 +51,7 @@ impl Recorder {
     }
 
     /// Ends the thread and writes what is left. What could not be written is a failure of the run.
-    pub(crate) fn finish(mut self, signals: &Signals) -> SeriesTaken {
+    pub(crate) fn finish(mut self, signals: &Signals) -> Option<TableSummary> {
         self.going_on = None;
         let Some(Ok(mut list)) = self.thread.take().map(JoinHandle::join) else {
             signals.fail(format!("the thread \"{SERIES}\" panicked: a defect, please report it"));

@@ -117,6 +117,15 @@ pub(crate) fn check(configuration: &Configuration) -> Result<(), String> {
             ));
         }
     }
+    let named = configuration.alarms.iter().filter_map(|alarm| Some((&alarm.name, alarm.series.as_ref()?)));
+    for (alarm, name) in named {
+        if !series.iter().any(|each| each.name == *name) {
+            return Err(format!(
+                "[[alarm]] \"{alarm}\": `series = \"{name}\"` is no [[series]]{}",
+                offered(series.iter().map(|each| each.name.as_str()))
+            ));
+        }
+    }
     let switches = [
         ("[busy] register", configuration.busy.register.as_ref()),
         ("[trigger.enable]", configuration.enable.as_ref()),
@@ -133,9 +142,5 @@ pub(crate) fn check(configuration: &Configuration) -> Result<(), String> {
 
 fn offered<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
-    if names.is_empty() {
-        "; there is none: add one with its `name` and `url`".to_owned()
-    } else {
-        format!("; there is {}", names.join(", "))
-    }
+    if names.is_empty() { "; there is none".to_owned() } else { format!("; there is {}", names.join(", ")) }
 }

@@ -130,6 +130,10 @@ fn names_of_devices_that_are_none_are_refused_with_their_line() {
     for (more, words) in [
         ("[[series]]\nname = \"t\"\nof = \"crater\"\npath = \"T\"\n", ["line ", "\"crate\""]),
         ("[[series]]\nname = \"t\"\nof = \"crate\"\npath = \"T\"\nevery_s = 0\n", ["line ", "every_s"]),
+        (
+            "[[alarm]]\nname = \"hot\"\nquantity = \"series\"\nseries = \"heat\"\nabove = 4\n",
+            ["line ", "no [[series]]"],
+        ),
         ("[trigger.enable]\nof = \"none\"\npath = \"T\"\n", ["line ", "\"crate\""]),
         ("[busy]\nregister = { of = \"none\", path = \"T\" }\n", ["line ", "\"crate\""]),
         ("[[control]]\nname = \"board\"\nurl = \"rbcp://127.0.0.1\"\n", ["line ", "\"board\""]),
