@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&folder, "units", &thalweg_build::unit::check::seeds())?;
     write(&folder, "peer", &thalweg_transport::peer::check::seeds())?;
     write(&folder, "pcap", &[capture()?])?;
+    write(&folder, "ipbus", &thalweg_ipbus::wire::seeds())?;
     write(&folder, "cut", &cuts())?;
     Ok(())
 }

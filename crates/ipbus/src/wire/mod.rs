@@ -104,6 +104,48 @@ pub enum WireError {
     },
 }
 
+/// Bytes that [`check`] finds something in, of every kind: what fuzzing begins with.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for order in [ByteOrder::Big, ByteOrder::Little] {
+        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        let mut requests = RequestPacket::begin(7, order, &mut asked);
+        requests.read(1, Operation::Read, 0x1000, 3);
+        requests.write(2, Operation::Write, 0x2000, &[1, 2]);
+        requests.change_bits(3, 0x10, !0xF, 0x5);
+        requests.add(4, 0x10, 1);
+        requests.read(5, Operation::ReadFifo, 0x30, 2);
+        requests.read(6, Operation::ReadConfiguration, 0, 1);
+        let mut replies = ReplyPacket::begin(7, order, &mut answered);
+        for (id, operation, info) in
+            [(1, Operation::Read, Info::Success), (2, Operation::Write, Info::ErrorOnWrite)]
+        {
+            let place = replies.open();
+            let words = if operation == Operation::Read { 3 } else { 0 };
+            replies.words(&[0xCAFE_BABE; 3][..words]);
+            replies.end(place, TransactionHeader { id, words: words as u8, operation, info });
+        }
+        seeds.extend([asked, answered]);
+    }
+    let status = Status {
+        buffer_bytes: 1500,
+        buffers: 4,
+        next_id: 9,
+        history: [0; 16],
+        received: [0x2000_07F0; 4],
+        sent: [0x2000_07F0; 4],
+    };
+    seeds.extend([status_request().to_vec(), status.bytes().to_vec(), resend(7).to_vec()]);
+    let target = Target { address: std::net::Ipv4Addr::LOCALHOST, port: 50_001 };
+    let (mut request, mut reply) = (Vec::new(), Vec::new());
+    // Of packets that are whole words it cannot be too long.
+    let _ = HubRequest::append(target, &[&seeds[0], &seeds[2]], &mut request);
+    let answers = [&seeds[1], &seeds[3]].map(|packet| HubReply { target, code: HubCode::Fine, packet });
+    HubReply::append(answers.into_iter(), &mut reply);
+    let behind_lengths = [request, reply].map(|chunk| chunk[LENGTH_BYTES..].to_vec());
+    seeds.into_iter().chain(behind_lengths).collect()
+}
+
 /// Reads arbitrary bytes as everything that they could be, and holds what is found against the bytes: for fuzzing.
 ///
 /// # Panics

@@ -347,3 +347,21 @@ proptest! {
         super::check(&bytes);
     }
 }
+
+#[test]
+fn what_fuzzing_begins_with_is_whole_and_damaged_anywhere_harms_nothing() {
+    let seeds = seeds();
+    assert_eq!(seeds.len(), 9);
+    assert!(seeds[..7].iter().all(|seed| Packet::check(seed).is_ok()));
+    assert_eq!(HubRequest::check(&seeds[7]).expect("a chunk").items().count(), 2);
+    assert_eq!(HubReplies::of(&seeds[8]).filter(Result::is_ok).count(), 2);
+    for seed in seeds {
+        check(&seed);
+        for at in 0..seed.len() {
+            let mut damaged = seed.clone();
+            damaged[at] ^= 1 << (at % 8);
+            check(&damaged);
+            check(&seed[..at]);
+        }
+    }
+}
