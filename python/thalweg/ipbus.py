@@ -13,6 +13,7 @@ is refused before anything is sent. An error of a target is an :class:`Error`; i
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from types import TracebackType
@@ -24,7 +25,18 @@ from numpy.typing import ArrayLike, NDArray
 from . import _thalweg
 from ._thalweg import IpbusError as Error
 
-__all__ = ["Board", "Error", "Node", "Queue", "Value", "connect", "connections"]
+__all__ = [
+    "AsyncBoard",
+    "AsyncQueue",
+    "Board",
+    "Error",
+    "Node",
+    "Queue",
+    "Value",
+    "connect",
+    "connect_async",
+    "connections",
+]
 
 Register = str | int
 Words = NDArray[np.uint32]
@@ -250,6 +262,77 @@ class Board:
         return found[0].size
 
 
+class AsyncQueue(Queue):
+    """A queue that is dispatched at the end of ``async with``."""
+
+    async def __aenter__(self) -> AsyncQueue:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await asyncio.to_thread(self.dispatch)
+
+
+class AsyncBoard:
+    """A target for asyncio: each call waits in a thread, and other tasks go on. Made by :func:`connect_async`."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    @property
+    def uri(self) -> str:
+        """Where the target is."""
+        return self._board.uri
+
+    async def __aenter__(self) -> AsyncBoard:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._board.close()
+
+    def queue(self) -> AsyncQueue:
+        """A queue of operations for one dispatch."""
+        return AsyncQueue(self._board)
+
+    async def read(self, register: Register) -> int:
+        """See :meth:`Board.read`."""
+        return await asyncio.to_thread(self._board.read, register)
+
+    async def write(self, register: Register, value: int) -> None:
+        """See :meth:`Board.write`."""
+        await asyncio.to_thread(self._board.write, register, value)
+
+    async def change_bits(self, register: Register, *, clear: int = 0, set: int = 0) -> int:
+        """See :meth:`Board.change_bits`."""
+        return await asyncio.to_thread(self._board.change_bits, register, clear=clear, set=set)
+
+    async def add(self, register: Register, addend: int) -> int:
+        """See :meth:`Board.add`."""
+        return await asyncio.to_thread(self._board.add, register, addend)
+
+    async def read_block(
+        self, register: Register, words: int | None = None, *, offset: int = 0, out: Words | None = None
+    ) -> Words:
+        """See :meth:`Board.read_block`."""
+        return await asyncio.to_thread(self._board.read_block, register, words, offset=offset, out=out)
+
+    async def write_block(self, register: Register, data: ArrayLike, *, offset: int = 0) -> None:
+        """See :meth:`Board.write_block`."""
+        await asyncio.to_thread(self._board.write_block, register, data, offset=offset)
+
+    async def status(self) -> dict[str, int]:
+        """See :meth:`Board.status`."""
+        return await asyncio.to_thread(self._board.status)
+
+    def nodes(self, pattern: str | None = None, *, search: str | None = None) -> list[Node]:
+        """See :meth:`Board.nodes`: nothing is asked of the target."""
+        return self._board.nodes(pattern, search=search)
+
+
 def connect(
     target: str, *, table: str | os.PathLike[str] | None = None, connection_file: str | None = None
 ) -> Board:
@@ -261,6 +344,13 @@ def connect(
     if connection_file is not None:
         return Board(_thalweg.connect(connection_file, target))
     return Board(_thalweg.Board(target, table))
+
+
+async def connect_async(
+    target: str, *, table: str | os.PathLike[str] | None = None, connection_file: str | None = None
+) -> AsyncBoard:
+    """The same for asyncio, as in ``async with await ipbus.connect_async(…) as board:``."""
+    return AsyncBoard(await asyncio.to_thread(connect, target, table=table, connection_file=connection_file))
 
 
 def connections(connection_file: str) -> dict[str, str]:

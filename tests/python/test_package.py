@@ -4,6 +4,7 @@
                          ◄─ UDP ─────────── uhal (PyPI), the same script
 """
 
+import asyncio
 import threading
 
 import numpy as np
@@ -122,6 +123,24 @@ def test_threads_share_a_board(place):
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
         assert board.read("WORD") == 800
+
+
+def test_tasks_of_asyncio_go_on_while_others_wait(place):
+    folder, where = place
+    silent = f"ipbusudp-2.0://127.0.0.1:{free_port()}?reliable=off&timeout_ms=300"
+
+    async def work():
+        uri = f"ipbustcp-2.0://{where}"
+        async with await ipbus.connect_async(uri, table=folder / "board.xml") as board:
+            waits = asyncio.create_task((await ipbus.connect_async(silent)).read(0x10))
+            await board.write("WORD", 1)
+            async with board.queue() as queue:
+                value, block = queue.add("WORD", 1), queue.read_block("MEMORY", 3)
+            assert (value.value, await board.read("WORD"), block.size) == (1, 2, 3)
+            with pytest.raises(ipbus.Error, match="no answer|refused"):
+                await waits
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize("uhal", [ours, original], ids=["ours", "original"])
