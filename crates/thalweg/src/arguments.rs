@@ -366,6 +366,28 @@ pub(crate) struct IpbusPerf {
     /// Of the random words.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Measure at several sizes, for --seconds each, or with several clients or targets at once, and draw that.
+    #[arg(long, value_enum)]
+    pub(crate) sweep: Option<IpbusSweep>,
+    /// Of `--sweep targets`: another target; may be given again.
+    #[arg(long, value_name = "URI", requires = "sweep")]
+    pub(crate) also: Vec<String>,
+    /// Where a sweep's rates are drawn; its round trips are drawn beside it.
+    #[arg(long, value_name = "FILE", default_value = "ipbus-sweep.svg")]
+    pub(crate) output: PathBuf,
+}
+
+/// Along what a sweep measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum IpbusSweep {
+    /// Transactions of each dispatch: 1 to 300
+    Transactions,
+    /// Words of each transaction: 1 to 100 000
+    Words,
+    /// Clients of one target: 1 to 8
+    Clients,
+    /// Targets, each with a client: 1 to all that are given
+    Targets,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Ended, Folder, Running, free_port, thalweg, wait_until};
+use crate::process::{Ended, Folder, Running, free_port, number, thalweg, wait_until};
 use crate::retention::{get, get_as};
 
 const TABLE: &str = r#"<node>
@@ -379,6 +379,28 @@ fn a_board_is_measured_and_gives_back_what_was_written() {
     assert!(ended.code == Some(1) && ended.error.contains("nothing on the bus answered"), "{ended:#?}");
     let ended = board.ipbus("perf", &["--register", "NOBODY"]);
     assert!(ended.code == Some(2) && ended.error.contains("there is no node `NOBODY`"), "{ended:#?}");
+}
+
+#[test]
+fn a_sweep_is_a_point_for_each_size_and_two_pictures() {
+    let board = board();
+    let picture = board.folder.at("sweep.svg");
+    let stream = board.uri.replace("udp", "tcp");
+    let sweep_of = |uri: &str, kind: &str, more: &[&str]| {
+        let options = ["ipbus", "perf", uri, "--sweep", kind, "--seconds", "0.02", "--output", &picture];
+        thalweg(&[&options, more, &["--validate", "--json"]].concat()).done().json()
+    };
+    let sweep = |kind: &str, more: &[&str]| sweep_of(&board.uri, kind, more);
+    let points = sweep("transactions", &[]);
+    let places: Vec<u64> = points.as_array().expect("points").iter().map(|one| number(one, "at")).collect();
+    assert_eq!(places, [1, 3, 10, 30, 100, 300]);
+    assert!(points[5]["words_per_s"].as_f64() > points[0]["words_per_s"].as_f64(), "{points:#}");
+    assert_eq!(sweep_of(&stream, "clients", &["--words", "3"]).as_array().map(Vec::len), Some(8));
+    assert_eq!(sweep("targets", &["--also", &stream]).as_array().map(Vec::len), Some(2));
+    for file in [&picture, &board.folder.at("sweep.round-trip.svg")] {
+        assert!(std::fs::read_to_string(file).expect("drawn").contains("targets at once"), "{file}");
+    }
+    assert_eq!(board.ipbus("perf", &["--sweep", "words", "--also", &stream]).code, Some(2));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod files;
 mod perf;
 mod presence;
 mod registers;
+mod sweep;
 mod trace;
 mod watch;
 
@@ -82,6 +83,10 @@ fn address_of(table: &Table, register: &str) -> Result<u32, Failure> {
 }
 
 fn measure(options: &IpbusPerf, json: bool) -> Ended {
+    if let Some(kind) = options.sweep {
+        let (uri, table) = connection(&options.target)?;
+        return sweep::sweep(&uri, address_of(&table, &options.register)?, kind, options, json);
+    }
     let mut board = open(&options.target)?;
     let address = address_of(board.table(), &options.register)?;
     perf::perf(board.client_mut(), address, options, json)

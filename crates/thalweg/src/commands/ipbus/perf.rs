@@ -51,86 +51,139 @@ fn random_word(state: &mut u64) -> u32 {
     (*state >> 32) as u32
 }
 
-/// One dispatch; how many words came back other than they were written.
-fn dispatch(
-    client: &mut Client,
-    options: &IpbusPerf,
-    address: u32,
-    written: &[u32],
-    block: &mut [u32],
-) -> Result<u64, DispatchError> {
-    let words = options.words;
-    let mut queue = client.queue();
-    let address_of = |transaction: usize| address.wrapping_add((transaction * words) as u32);
-    if options.write || options.validate {
-        for (transaction, part) in written.chunks(words).enumerate() {
-            queue.write_block(address_of(transaction), part);
-        }
+/// What each dispatch of a measurement is.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) words: usize,
+    pub(super) transactions: usize,
+    pub(super) write: bool,
+    pub(super) validate: bool,
+    pub(super) seed: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Figures {
+    pub(super) dispatches: u64,
+    /// Words that went either way.
+    pub(super) words: u64,
+    pub(super) words_per_s: f64,
+    /// Half of the dispatches took no longer; 99 % of them; none.
+    pub(super) half_us: f64,
+    pub(super) percent_99_us: f64,
+    pub(super) all_us: f64,
+    /// Words that came back other than they were written.
+    pub(super) wrong: u64,
+}
+
+impl Shape {
+    pub(super) fn of(options: &IpbusPerf) -> Shape {
+        let IpbusPerf { words, transactions, write, validate, seed, .. } = *options;
+        Shape { words, transactions, write, validate, seed }
     }
-    if !options.write {
-        for (transaction, part) in block.chunks_mut(words).enumerate() {
-            queue.read_block(address_of(transaction), part);
+
+    /// One dispatch; how many words came back other than they were written.
+    fn dispatch(
+        self,
+        client: &mut Client,
+        address: u32,
+        written: &[u32],
+        block: &mut [u32],
+    ) -> Result<u64, DispatchError> {
+        let Shape { words, write, validate, .. } = self;
+        let mut queue = client.queue();
+        let address_of = |transaction: usize| address.wrapping_add((transaction * words) as u32);
+        if write || validate {
+            for (transaction, part) in written.chunks(words).enumerate() {
+                queue.write_block(address_of(transaction), part);
+            }
         }
+        if !write {
+            for (transaction, part) in block.chunks_mut(words).enumerate() {
+                queue.read_block(address_of(transaction), part);
+            }
+        }
+        queue.dispatch()?;
+        let is_other = |(one, other): &(&u32, &u32)| one != other;
+        Ok(if validate { written.iter().zip(&*block).filter(is_other).count() as u64 } else { 0 })
     }
-    queue.dispatch()?;
-    let is_other = |(one, other): &(&u32, &u32)| one != other;
-    Ok(if options.validate { written.iter().zip(&*block).filter(is_other).count() as u64 } else { 0 })
+
+    /// Dispatches again and again for so long.
+    ///
+    /// # Errors
+    /// When one of them is not done.
+    pub(super) fn measure(
+        self,
+        client: &mut Client,
+        address: u32,
+        seconds: f64,
+    ) -> Result<Figures, DispatchError> {
+        let all = self.words * self.transactions;
+        let (mut written, mut block, mut random) = (vec![0; all], vec![0; all], self.seed);
+        let mut times = Times { seconds: Vec::new(), every: 1, seen: 0 };
+        let (mut wrong, mut busy) = (0, Duration::ZERO);
+        let begun = Instant::now();
+        while begun.elapsed().as_secs_f64() < seconds {
+            if self.write || self.validate {
+                written.iter_mut().for_each(|word| *word = random_word(&mut random));
+            }
+            let start = Instant::now();
+            wrong += self.dispatch(client, address, &written, &mut block)?;
+            let took = start.elapsed();
+            busy += took;
+            times.add(took);
+        }
+        times.seconds.sort_by(f64::total_cmp);
+        let words = times.seen * all as u64 * if self.validate { 2 } else { 1 };
+        Ok(Figures {
+            dispatches: times.seen,
+            words,
+            words_per_s: words as f64 / busy.as_secs_f64(),
+            half_us: times.quantile_us(0.5),
+            percent_99_us: times.quantile_us(0.99),
+            all_us: times.quantile_us(1.0),
+            wrong,
+        })
+    }
 }
 
 /// Measures a target for a while.
 pub(super) fn perf(client: &mut Client, address: u32, options: &IpbusPerf, json: bool) -> Ended {
     let all = options.words * options.transactions;
-    let (mut written, mut block, mut random) = (vec![0; all], vec![0; all], options.seed);
-    let mut times = Times { seconds: Vec::new(), every: 1, seen: 0 };
-    let (mut wrong, mut busy) = (0, Duration::ZERO);
-    let begun = Instant::now();
-    while begun.elapsed().as_secs_f64() < options.seconds {
-        if options.write || options.validate {
-            written.iter_mut().for_each(|word| *word = random_word(&mut random));
-        }
-        let start = Instant::now();
-        wrong += dispatch(client, options, address, &written, &mut block)?;
-        let took = start.elapsed();
-        busy += took;
-        times.add(took);
-    }
-    times.seconds.sort_by(f64::total_cmp);
-    let directions = if options.validate { 2 } else { 1 };
-    let words = times.seen * all as u64 * directions;
-    let rate_hz = words as f64 / busy.as_secs_f64();
+    let found = Shape::of(options).measure(client, address, options.seconds)?;
     let counts = client.counts();
     let value = serde_json::json!({
-        "dispatches": times.seen,
-        "words": words,
-        "words_per_s": rate_hz,
-        "gigabits_per_s": 32e-9 * rate_hz,
+        "dispatches": found.dispatches,
+        "words": found.words,
+        "words_per_s": found.words_per_s,
+        "gigabits_per_s": 32e-9 * found.words_per_s,
         "round_trip_us": {
-            "half_within": times.quantile_us(0.5),
-            "99_percent_within": times.quantile_us(0.99),
-            "most": times.quantile_us(1.0),
+            "half_within": found.half_us,
+            "99_percent_within": found.percent_99_us,
+            "most": found.all_us,
         },
-        "words_that_came_back_other": options.validate.then_some(wrong),
+        "words_that_came_back_other": options.validate.then_some(found.wrong),
         "requests_repeated": counts.requests_repeated,
         "replies_repeated": counts.replies_repeated,
     });
     print(&value, json, |_| {
         let again = counts.requests_repeated + counts.replies_repeated;
-        let validated = match (options.validate, wrong) {
+        let validated = match (options.validate, found.wrong) {
             (false, _) => String::new(),
             (true, 0) => "\nevery word came back as it was written".to_owned(),
             (true, wrong) => {
-                format!("\n{wrong} of {} words came back OTHER than they were written", words / 2)
+                format!("\n{wrong} of {} words came back OTHER than they were written", found.words / 2)
             }
         };
         format!(
             "{} dispatches of {all} words: half within {:.1} µs, 99 % within {:.1} µs, all within {:.1} µs\n{}words/s, {:.3} Gb/s; {again} packets sent or asked for again{validated}",
-            times.seen,
-            times.quantile_us(0.5),
-            times.quantile_us(0.99),
-            times.quantile_us(1.0),
-            si(rate_hz),
-            32e-9 * rate_hz,
+            found.dispatches,
+            found.half_us,
+            found.percent_99_us,
+            found.all_us,
+            si(found.words_per_s),
+            32e-9 * found.words_per_s,
         )
     })?;
-    Ok(if wrong > 0 { Outcome::Failed } else { Outcome::Done })
+    Ok(if found.wrong > 0 { Outcome::Failed } else { Outcome::Done })
 }
