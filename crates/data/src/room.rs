@@ -274,7 +274,8 @@ pub struct Parameter {
     pub is_settable: bool,
 }
 
-/// Drives a board: parameters and the run. Blocking; never called from the data path.
+/// Drives a board: parameters and the run. Blocking; never called from the data path. Of a board that a trigger or a register starts,
+/// nothing is done to arm, start, stop and disarm it.
 pub trait Control: Send {
     /// Reads one parameter by the board's own path.
     ///
@@ -305,25 +306,33 @@ pub trait Control: Send {
     ///
     /// # Errors
     /// As for `get`.
-    fn arm(&mut self) -> Result<(), ControlError>;
+    fn arm(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
 
     /// Starts the acquisition.
     ///
     /// # Errors
     /// As for `get`.
-    fn start(&mut self) -> Result<(), ControlError>;
+    fn start(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
 
     /// Stops the acquisition; what is in the board is still sent.
     ///
     /// # Errors
     /// As for `get`.
-    fn stop(&mut self) -> Result<(), ControlError>;
+    fn stop(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
 
     /// Makes the board idle.
     ///
     /// # Errors
     /// As for `get`.
-    fn disarm(&mut self) -> Result<(), ControlError>;
+    fn disarm(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
 
     /// Called once a second while the board takes data: looks whether it is there, and opens one again that was gone. Returns
     /// what has changed since the last call, in words.

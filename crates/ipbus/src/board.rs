@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::{Client, DispatchError, Failure, Outcome, Queue, Value};
-use crate::table::{Mode, Node, Permission, Table, number};
+use crate::table::{Mode, Node, Permission, Table, bits_in, number, value_in};
 
 /// A register that was not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ impl<'t> Place<'t> {
     }
 
     fn value_of(self, word: u32) -> u32 {
-        (word & self.mask) >> self.mask.trailing_zeros()
+        value_in(self.mask, word)
     }
 
     fn check_reads(self) -> Result<(), BoardError> {
@@ -167,13 +167,8 @@ impl<'t> Place<'t> {
     /// A value in its place of the word.
     fn bits_of(self, value: u32) -> Result<u32, BoardError> {
         let (mask, most) = (self.mask, self.value_of(u32::MAX));
-        let bits = u64::from(value) << mask.trailing_zeros();
-        match bits & !u64::from(mask) {
-            0 => Ok(bits as u32),
-            _ => {
-                self.denied(format!("has the bits {mask:#010x}: {value:#x} is more than {most:#x}, the most"))
-            }
-        }
+        let wide = || format!("has the bits {mask:#010x}: {value:#x} is more than {most:#x}, the most");
+        bits_in(mask, value).map_or_else(|| self.denied(wide()), Ok)
     }
 
     /// Puts an access into the queue, if the table allows it; the value that comes of it, where one does.

@@ -610,19 +610,19 @@ mod tests {
     #[test]
     fn a_register_is_switched_until_it_takes_the_state_and_stays_on_at_the_end() {
         let busy = Arc::new(Busy::default());
-        let (told, hears) = std::sync::mpsc::channel();
+        let (takes, taken) = std::sync::mpsc::channel();
         let mut refuses = 2;
         let set: SetRegister = Box::new(move |on| {
             refuses -= i32::from(refuses > 0 && on);
             if on && refuses > 0 {
                 return Err("no answer".to_owned());
             }
-            told.send(on).map_err(|gone| gone.to_string())
+            takes.send(on).map_err(|gone| gone.to_string())
         });
         let register = Some(Switch::new("crate", "ctrl.busy"));
         let settings = BusySettings { register, ..BusySettings::default() };
         let output = BusyOutput::open(&settings, &busy, Some(set)).expect("a thread");
-        let next = || hears.recv_timeout(Duration::from_secs(10)).expect("told");
+        let next = || taken.recv_timeout(Duration::from_secs(10)).expect("a state");
         assert!(!next());
         busy.raise();
         assert!(next(), "at the second attempt");

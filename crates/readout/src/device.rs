@@ -134,11 +134,11 @@ impl DeviceSettings {
         }
     }
 
-    /// Opens it; paths are relative to `folder`.
+    /// Opens it.
     ///
     /// # Errors
     /// When it cannot be reached, or is not such a device.
-    pub fn open(&self, folder: &Path) -> Result<Box<dyn Control>, ControlError> {
+    pub fn open(&self) -> Result<Box<dyn Control>, ControlError> {
         let failed = |message: String| ControlError { board: self.url.clone(), message };
         self.check().map_err(failed)?;
         let address = |port| address_of(&self.url, port).map_err(failed);
@@ -148,10 +148,7 @@ impl DeviceSettings {
                 Box::new(RegisterControl::open(address, RegisterSettings::default(), Vec::new())?)
             }
             Some(("dig2", _)) => Box::new(Board::open(address(CONTROL_PORT)?, CONNECT_WAIT)?),
-            _ => {
-                let table = self.address_table.as_ref().map(|table| folder.join(table));
-                Box::new(IpbusControl::open(&self.url, table.as_deref())?)
-            }
+            _ => Box::new(IpbusControl::open(&self.url, self.address_table.as_deref())?),
         })
     }
 
@@ -231,22 +228,6 @@ mod tests {
 
         fn is_readable(&mut self, path: &str) -> bool {
             !path.starts_with('w')
-        }
-
-        fn arm(&mut self) -> Result<(), ControlError> {
-            Ok(())
-        }
-
-        fn start(&mut self) -> Result<(), ControlError> {
-            Ok(())
-        }
-
-        fn stop(&mut self) -> Result<(), ControlError> {
-            Ok(())
-        }
-
-        fn disarm(&mut self) -> Result<(), ControlError> {
-            Ok(())
         }
     }
 

@@ -70,21 +70,4 @@ impl Control for IpbusControl {
         };
         Ok(nodes.iter().map(each).collect())
     }
-
-    /// What is to be set is set by whoever drives it; a trigger or a register starts such boards.
-    fn arm(&mut self) -> Result<(), ControlError> {
-        Ok(())
-    }
-
-    fn start(&mut self) -> Result<(), ControlError> {
-        Ok(())
-    }
-
-    fn stop(&mut self) -> Result<(), ControlError> {
-        Ok(())
-    }
-
-    fn disarm(&mut self) -> Result<(), ControlError> {
-        Ok(())
-    }
 }

@@ -239,19 +239,6 @@ impl Control for RegisterControl {
         }
         Ok(())
     }
-
-    /// The trigger starts these boards.
-    fn start(&mut self) -> Result<(), ControlError> {
-        Ok(())
-    }
-
-    fn stop(&mut self) -> Result<(), ControlError> {
-        Ok(())
-    }
-
-    fn disarm(&mut self) -> Result<(), ControlError> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -133,15 +133,24 @@ impl Node {
 
     /// Its value out of the word that it is a part of.
     pub const fn value_of(&self, word: u32) -> u32 {
-        (word & self.mask) >> self.mask.trailing_zeros()
+        value_in(self.mask, word)
     }
 
     /// Its bits of a word that has this value there; `None` of a value that does not fit.
     pub const fn bits_of(&self, value: u32) -> Option<u32> {
-        let shift = self.mask.trailing_zeros();
-        let bits = (value as u64) << shift;
-        if bits & !(self.mask as u64) != 0 { None } else { Some(bits as u32) }
+        bits_in(self.mask, value)
     }
+}
+
+/// The value of those bits of a word that are in a mask.
+pub(crate) const fn value_in(mask: u32, word: u32) -> u32 {
+    (word & mask) >> mask.trailing_zeros()
+}
+
+/// The bits of a word that has this value in a mask; `None` of a value that does not fit.
+pub(crate) const fn bits_in(mask: u32, value: u32) -> Option<u32> {
+    let bits = (value as u64) << mask.trailing_zeros();
+    if bits & !(mask as u64) != 0 { None } else { Some(bits as u32) }
 }
 
 /// An address table.

@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 
 use thalweg_data::{Pool, SourceError};
 
+use super::bytes::Unreadable;
 use super::capture::{Capture, Next};
+use super::record::Record;
 use super::{datagram, udp};
 
 /// Blocks and bytes of each: a capture is read in constant memory.
@@ -64,35 +66,14 @@ pub fn each_datagram(
                 return Err(failed("its blocks are gone: a defect, please report it".to_owned()));
             }
             Next::Record(record) => {
-                let frame = capture.packet(&record);
-                let goes_on = match datagram::find(&record, frame) {
-                    Err(super::bytes::Unreadable::Other) => {
-                        counts.not_udp += 1;
-                        true
+                let goes_on = match datagram_of(&record, capture.packet(&record)) {
+                    Ok(datagram) => {
+                        counts.datagrams += 1;
+                        take(datagram)
                     }
-                    Ok(found) if found.packet.fragment.is_none() => {
-                        let (packet, (_, captured)) = (&found.packet, found.payload(frame));
-                        match udp::read(captured, packet.payload_bytes) {
-                            Ok(header) => {
-                                counts.datagrams += 1;
-                                let payload = &captured[udp::HEADER_BYTES..];
-                                let payload = &payload[..header.payload_bytes.min(payload.len())];
-                                take(CapturedDatagram {
-                                    time_ns: record.time_ns,
-                                    from: SocketAddr::new(packet.source, header.source_port),
-                                    to: SocketAddr::new(packet.destination, header.destination_port),
-                                    payload,
-                                    missing_bytes: header.payload_bytes - payload.len(),
-                                })
-                            }
-                            Err(_) => {
-                                counts.unread += 1;
-                                true
-                            }
-                        }
-                    }
-                    Ok(_) | Err(_) => {
-                        counts.unread += 1;
+                    Err(why) => {
+                        let is_other = why == Unreadable::Other;
+                        *(if is_other { &mut counts.not_udp } else { &mut counts.unread }) += 1;
                         true
                     }
                 };
@@ -105,6 +86,25 @@ pub fn each_datagram(
     }
     counts.damaged_bytes = capture.damage().bytes();
     Ok(counts)
+}
+
+/// The datagram that a packet is; a part of one cannot be read.
+fn datagram_of<'a>(record: &Record, frame: &'a [u8]) -> Result<CapturedDatagram<'a>, Unreadable> {
+    let found = datagram::find(record, frame)?;
+    let (packet, (_, captured)) = (&found.packet, found.payload(frame));
+    if packet.fragment.is_some() {
+        return Err(Unreadable::Short);
+    }
+    let header = udp::read(captured, packet.payload_bytes)?;
+    let payload = &captured[udp::HEADER_BYTES..];
+    let payload = &payload[..header.payload_bytes.min(payload.len())];
+    Ok(CapturedDatagram {
+        time_ns: record.time_ns,
+        from: SocketAddr::new(packet.source, header.source_port),
+        to: SocketAddr::new(packet.destination, header.destination_port),
+        payload,
+        missing_bytes: header.payload_bytes - payload.len(),
+    })
 }
 
 #[cfg(test)]

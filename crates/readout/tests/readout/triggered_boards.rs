@@ -234,13 +234,13 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
     let settings = TriggeredSettings::new(hosted, constant(rate_hz, 1000));
     let (mut hosted, mut group, mut seen) = opened(settings, vec![link], clock);
     hosted.start();
-    // What was dropped nobody tells before the next datagram comes: a stranger's, behind all of them.
-    let (stranger, last) = (UdpSocket::bind("127.0.0.1:0").expect("loopback"), SourceId(320));
+    // The kernel counts what it dropped with the next datagram that comes: another sender's, behind all of them.
+    let (other, last) = (UdpSocket::bind("127.0.0.1:0").expect("loopback"), SourceId(320));
     let mut words = Vec::new();
     Plain::new(last.0, 10, true).answer(Trigger { number: 0, time_ns: 0 }, &mut words, &mut Vec::new());
     read_until(&mut group, &hosted, &mut seen, |_, seen| {
         if hosted.is_silent() {
-            stranger.send_to(&words, to).expect("loopback");
+            other.send_to(&words, to).expect("loopback");
         }
         seen.by_board.contains_key(&last)
     });

@@ -1,4 +1,4 @@
-//! The devices of slow control while a run goes on, and what else is told through them.
+//! The devices of slow control while a run goes on, and BUSY through them.
 //!
 //! ```text
 //!  [[control]] ─► Devices ─┬─► SlowControl: keepers, recorder of series
@@ -27,7 +27,8 @@ pub(super) fn busy_output(
     busy: &Arc<Busy>,
 ) -> Result<BusyOutput, RunError> {
     let settings = busy_told(configuration, roster)?;
-    let register = devices.and_then(|devices| devices.switch(settings.register.as_ref()));
+    let register = settings.register.as_ref().zip(devices);
+    let register = register.and_then(|(switch, devices)| devices.switch(switch));
     Ok(BusyOutput::open(&settings, busy, register)?)
 }
 
@@ -66,7 +67,7 @@ impl SlowControl {
     }
 
     pub(super) fn finish(self, signals: &Signals) -> Option<TableSummary> {
-        drop(self.keepers);
+        self.keepers.into_iter().for_each(|keeper| keeper.finish(signals));
         self.recorder.and_then(|recorder| recorder.finish(signals))
     }
 }

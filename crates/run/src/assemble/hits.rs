@@ -145,7 +145,7 @@ impl HitPath {
 
     /// Stops the boards; what they have sent is still on its way.
     pub(super) fn stop(&mut self, signals: &Signals) {
-        self.keepers.clear();
+        self.keepers.drain(..).for_each(|keeper| keeper.finish(signals));
         for BoardControl { control, .. } in &self.controls {
             // It is disarmed when what it has measured is here: that would clear what it still holds.
             if let Err(error) = lock(control).stop() {

@@ -565,7 +565,7 @@ impl Drop for Counted {
 }
 
 /// Waits for a thread; a panic is a failure of the run, told by name.
-fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
+pub(crate) fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
     let name = thread.thread().name().unwrap_or("unnamed").to_owned();
     let told = |_| signals.fail(format!("the thread \"{name}\" panicked: a defect, please report it"));
     thread.join().map_err(told).ok()

@@ -9,7 +9,9 @@ use thalweg_readout::RunClock;
 use thalweg_record::Reading;
 
 use super::{SeriesSettings, Shared, Values, lock};
+use crate::assemble::joined;
 use crate::error::RunError;
+use crate::pipeline::Signals;
 use crate::placement::Placement;
 
 /// Its name.
@@ -57,12 +59,24 @@ impl Keeper {
     }
 }
 
+impl Keeper {
+    /// Ends the thread; that it panicked is a failure of the run.
+    pub(crate) fn finish(mut self, signals: &Signals) {
+        if let Some(thread) = self.end() {
+            joined(thread, signals);
+        }
+    }
+
+    fn end(&mut self) -> Option<JoinHandle<()>> {
+        self.ends.store(true, Ordering::Release);
+        self.thread.take().inspect(|thread| thread.thread().unpark())
+    }
+}
+
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A keeper that panicked reads nothing more; the values that it left unknown say so.
+        if let Some(thread) = self.end() {
+            // Of a run that did not come to its end: whatever the thread says, there is a reason already.
             let _panicked = thread.join();
         }
     }

@@ -13,11 +13,10 @@ mod recorder;
 mod settings;
 mod values;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_data::{Control, ControlError};
-use thalweg_readout::{Applied, SetRegister, Switch};
+use thalweg_readout::{Applied, DeviceSettings, SetRegister, Switch};
 
 use crate::config::Configuration;
 use crate::error::RunError;
@@ -88,14 +87,15 @@ impl Devices {
     /// # Errors
     /// When one does not answer, refuses a parameter, or does not read as it was set.
     pub(crate) fn open(configuration: &Configuration, values: &Values) -> Result<Devices, RunError> {
-        let folder = configuration.file.parent().unwrap_or(Path::new("."));
         let mut devices = Devices::default();
         for settings in &configuration.controls {
             let name = &settings.name;
             let named = |error: ControlError| {
                 RunError::Configuration(configuration.invalid(format!("[[control]] \"{name}\": {error}")))
             };
-            let mut control = settings.open(folder).map_err(named)?;
+            let address_table = settings.address_table.as_ref().map(|table| configuration.beside(table));
+            let located = DeviceSettings { address_table, ..settings.clone() };
+            let mut control = located.open().map_err(named)?;
             let parameters = settings.apply(&mut *control).map_err(named)?;
             values.note(name, DeviceRecord { url: settings.url.clone(), parameters });
             devices.0.push((name.clone(), Arc::new(Mutex::new(control))));
@@ -109,8 +109,8 @@ impl Devices {
     }
 
     /// What switches a register of one of them, where there is such a device.
-    pub(crate) fn switch(&self, switch: Option<&Switch>) -> Option<SetRegister> {
-        let switch = switch?.clone();
+    pub(crate) fn switch(&self, switch: &Switch) -> Option<SetRegister> {
+        let switch = switch.clone();
         let (_, control) = self.0.iter().find(|(name, _)| *name == switch.of)?;
         let control = control.clone();
         Some(Box::new(move |on| {
@@ -128,9 +128,8 @@ pub(crate) struct Enable {
 impl Enable {
     /// Of a run that has one.
     pub(crate) fn of(configuration: &Configuration, devices: &Devices) -> Option<Enable> {
-        let switch = configuration.enable.as_ref();
-        let set = devices.switch(switch)?;
-        Some(Enable { words: switch.map(ToString::to_string).unwrap_or_default(), set })
+        let switch = configuration.enable.as_ref()?;
+        Some(Enable { words: switch.to_string(), set: devices.switch(switch)? })
     }
 
     /// Lets triggers through, or holds them back. A register that does not take it ends the run: nobody would know what it measured.

@@ -10,6 +10,7 @@ use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{RunDirectory, SeriesList};
 
 use super::{SeriesSettings, Values};
+use crate::assemble::joined;
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::pipeline::Signals;
@@ -53,10 +54,7 @@ impl Recorder {
     /// Ends the thread and writes what is left. What could not be written is a failure of the run.
     pub(crate) fn finish(mut self, signals: &Signals) -> Option<TableSummary> {
         self.going_on = None;
-        let Some(Ok(mut list)) = self.thread.take().map(JoinHandle::join) else {
-            signals.fail(format!("the thread \"{SERIES}\" panicked: a defect, please report it"));
-            return None;
-        };
+        let mut list = joined(self.thread.take()?, signals)?;
         take(&mut list, &self.values);
         if let Err(error) = list.finish() {
             signals.note_failure(error.to_string());

@@ -37,7 +37,7 @@ fn device(target: &BoardTarget) -> Result<DeviceSettings, Failure> {
 }
 
 fn opened(target: &BoardTarget) -> Result<Box<dyn Control>, Failure> {
-    Ok(device(target)?.open(Path::new(""))?)
+    Ok(device(target)?.open()?)
 }
 
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ fn get(target: &BoardTarget, paths: &[String], json: bool) -> Ended {
 fn apply(target: &BoardTarget, parameters: Vec<(String, String)>, unchecked: &[String], json: bool) -> Ended {
     let device = DeviceSettings { parameters, unchecked: unchecked.to_vec(), ..device(target)? };
     device.check().map_err(usage)?;
-    let applied = device.apply(&mut *device.open(Path::new(""))?)?;
+    let applied = device.apply(&mut *device.open()?)?;
     let line = |one: &Applied| match &one.read {
         Some(read) => format!("{} = {}, reads {read}\n", one.path, one.set),
         None => format!("{} = {}, cannot be read\n", one.path, one.set),
