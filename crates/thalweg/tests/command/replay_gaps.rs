@@ -158,7 +158,8 @@ fn a_replay_of_triggered_boards_ends_behind_a_gap_that_is_the_recordings_loss() 
     let folder = Folder::new();
     let (first, again) = boards(&folder, "");
     assert_lost_by_the_recording_alone(&again, "receive", "bytes");
-    let recorded = |summary: &Value| number(&summary["events"], "events_recorded");
+    // Fragments and not events: where the damaged batch held one board alone, every event is there, some without it.
+    let recorded = |summary: &Value| number(&summary["events"], "fragments_recorded");
     let (all, left) = (recorded(&first), recorded(&again));
     assert!(left < all && left > all * 3 / 4, "{left} of {all}");
     let lost: u64 = losses(&again)
@@ -166,7 +167,7 @@ fn a_replay_of_triggered_boards_ends_behind_a_gap_that_is_the_recordings_loss() 
         .filter(|(stage, _, unit, _)| stage == "wire" && unit == "fragments")
         .map(|(.., count)| count)
         .sum();
-    assert!(lost < 2 * (all - left) + 200, "{lost} fragments, {all} and {left} events");
+    assert!(lost <= all - left, "{lost} fragments, {all} and {left} recorded");
 }
 
 #[test]
