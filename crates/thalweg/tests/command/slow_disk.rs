@@ -36,17 +36,17 @@ fn hits_of_a_run_on_a_slow_disk_are_recorded_or_counted_as_lost() {
     for receive_buffer_bytes in [64 << 20, 256 << 10] {
         let folder = Folder::new();
         let text = format!(
-            "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
-             memory_bytes = 6291456\nreceive_buffer_bytes = {receive_buffer_bytes}\n[source.emulate]\nchannels = 8\n\
+            "[run]\nhits = 200000\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+             channels = 8\nmemory_bytes = 6291456\nreceive_buffer_bytes = {receive_buffer_bytes}\n[source.emulate]\nchannels = 8\n\
              rate_hz = 100e3\n[record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n",
             folder.at("runs")
         );
         let file = folder.file("run.toml", &text);
-        let run = Running::start_as(&through, &["run", &file, "--seconds", "0.7", "--json"]);
+        let run = Running::start_as(&through, &["run", &file, "--seconds", "120", "--json"]);
         let summary = run.wait().done().json();
         assert_books_close(&summary);
         let sent = number(&summary, "hits_sent");
-        assert!(sent > 100_000, "{summary:#}");
+        assert!(sent >= 200_000, "{summary:#}");
         if number(&summary, "hits_lost") > 0 {
             let losses = summary["losses"].as_array().expect("a list").iter();
             let placed = losses.filter(|loss| loss["unit"] == "datagrams").count();
