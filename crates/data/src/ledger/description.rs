@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stages::StageRole;
-use super::tally::{ROW, entry};
+use super::tally::{CELLS, ROW, entry};
 use super::words::{LossReason, Noted, Stage, Unit};
 use crate::topology::Topology;
 
@@ -39,9 +39,10 @@ pub(super) struct Words {
 }
 
 /// The reasons in the order of the cells; `None` for a place that nobody has taken.
-fn reasons() -> impl Iterator<Item = Option<LossReason>> {
-    let free = LossReason::PLACES - LossReason::known().count();
-    LossReason::known().map(Some).chain(std::iter::repeat_n(None, free))
+fn reasons() -> Vec<Option<LossReason>> {
+    let mut reasons: Vec<_> = LossReason::known().map(Some).collect();
+    reasons.resize(LossReason::PLACES, None);
+    reasons
 }
 
 fn legacy_entries() -> Vec<String> {
@@ -54,14 +55,14 @@ fn each<T>(words: &[String], of: impl Fn(&str) -> Result<T, String>) -> Result<V
 }
 
 impl Description {
-    /// Of this program's ledgers.
+    /// Of a ledger that this program makes now. A stage that is added afterwards has no account in it.
     pub fn of(topology: Option<&Topology>) -> Description {
         let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
         Description {
             stages: words(&Stage::known().map(|each| each.word()).collect::<Vec<_>>()),
             units: words(&Unit::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
             entries: words(&entry::WORDS),
-            reasons: words(&reasons().map(|each| each.map_or("", LossReason::word)).collect::<Vec<_>>()),
+            reasons: reasons().iter().map(|each| each.map_or("", LossReason::word).to_owned()).collect(),
             notes: words(&Noted::ALL.iter().map(|each| each.word()).collect::<Vec<_>>()),
             topology: topology.cloned(),
         }
@@ -73,11 +74,9 @@ impl Description {
 }
 
 impl Words {
-    /// Those of this program.
-    pub fn ours() -> Words {
-        let reasons: Vec<Option<LossReason>> = reasons().collect();
-        let entries: Vec<usize> = (0..entry::FIRST_LOSS).collect();
-        Words::by_place(Stage::known().collect(), Unit::ALL.to_vec(), &entries, (&reasons, Noted::ALL))
+    /// Those of a ledger that this program has just described.
+    pub fn ours(description: &Description) -> Words {
+        Words::of(description, (description.stages.len(), CELLS)).expect("a program knows its own words")
     }
 
     /// Those of a file without a description: nothing was noted in its time, and spectra had no counts.
@@ -136,5 +135,22 @@ impl Words {
         let cells: Vec<Option<usize>> = units.iter().flat_map(row).collect();
         let account_words = super::file::LINE_WORDS + cells.len().next_multiple_of(super::file::LINE_WORDS);
         Words { stages, units, cells, account_words }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_that_is_added_while_a_ledger_is_made_has_no_account_in_it() {
+        let description = Description::of(None);
+        let late = Stage::add("added_meanwhile", "comes between").expect("a place");
+        let reason = LossReason::add("lost_meanwhile", "comes between").expect("a place");
+        let words = Words::ours(&description);
+        assert_eq!(words.stages.len(), description.stages.len());
+        assert!(!words.stages.contains(&late), "nor a name");
+        let place = Some(entry::FIRST_LOSS + reason.place());
+        assert!(!words.cells.contains(&place), "nor a cell that the file could not name");
     }
 }

@@ -103,8 +103,8 @@ impl Ledger {
         sources: &[String],
         topology: Option<Arc<Topology>>,
     ) -> Result<Ledger, LedgerError> {
-        let description = Description::of(topology.as_deref()).text();
-        let meaning = Words::ours();
+        let description = Description::of(topology.as_deref());
+        let (meaning, description) = (Words::ours(&description), description.text());
         let accounts = accounts_words(sources.len(), meaning.stages.len());
         let words = accounts + description.len().div_ceil(8);
         let mirror =

@@ -50,7 +50,7 @@ pub enum Verdict {
     Lose(u8),
 }
 
-/// A stage at work. One thread has it; hits come in time order, of all sources.
+/// A stage at work. One thread has it; hits come in time order, of all sources, but for those that came late and are flagged so.
 pub trait HitStage: Send {
     /// Looks at a batch and says of each hit what becomes of it. There is a verdict for each hit, which says [`Verdict::Keep`] to begin with.
     ///

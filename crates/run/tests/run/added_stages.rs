@@ -13,7 +13,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
-use thalweg_data::{Hits, Unit};
+use thalweg_data::{Flags, Hits, Unit};
 use thalweg_order::hit_stage::{self, HitStage, HitStageKind, HitStageRole, Keys, Verdict};
 use thalweg_run::config::Configuration;
 use thalweg_run::serve::{MessageLog, Served, Subject};
@@ -253,7 +253,8 @@ fn stages_see_hits_in_time_order() {
     struct Watched(i64);
     impl HitStage for Watched {
         fn take(&mut self, batch: &Hits, _verdicts: &mut [Verdict]) -> Result<(), String> {
-            for hit in &batch.hits {
+            // On a machine that gives a board no time for as long as `stall_ms` its hits come late, and say so.
+            for hit in batch.hits.iter().filter(|hit| !hit.flags.has(Flags::LATE)) {
                 OUT_OF_ORDER.fetch_add(u64::from(hit.time_ps < self.0), Ordering::Relaxed);
                 self.0 = hit.time_ps;
             }
