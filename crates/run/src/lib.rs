@@ -32,6 +32,7 @@ mod preview;
 mod processing;
 mod roster;
 mod slow_control;
+mod thread_times;
 mod units;
 
 pub use assemble::{replay, run, run_planned};

@@ -12,7 +12,7 @@ use super::job::{Job, Landing, Outcome};
 use super::packing::{Packing, Part};
 use super::session::Session;
 use crate::sequence::{Lost, Numbering};
-use crate::wire::{Control, HubCode, Info, Packet, Replies, Reply, Status};
+use crate::wire::{Control, HubCode, Info, Packet, Replies, Reply, Status, WORD_BYTES};
 
 /// A dispatch on its way.
 #[derive(Debug)]
@@ -25,7 +25,8 @@ pub(super) struct Exchange<'e, 'b> {
 
 impl<'e, 'b> Exchange<'e, 'b> {
     pub(super) fn new(session: &'e mut Session, jobs: &'e mut [Job<'b>]) -> Exchange<'e, 'b> {
-        Exchange { session, jobs, packing: Packing::default(), failure: None }
+        let packing = Packing::of(jobs);
+        Exchange { session, jobs, packing, failure: None }
     }
 
     /// Whether nothing is on its way and nothing more will be sent.
@@ -50,7 +51,17 @@ impl<'e, 'b> Exchange<'e, 'b> {
         if self.session.sequence.has_to_repeat() {
             return self.session.sequence.transmit(now);
         }
-        (self.wants_more() && self.session.sequence.may_begin()).then(|| self.begin(now))
+        (self.wants_more() && self.session.sequence.may_begin() && !self.is_read_first())
+            .then(|| self.begin(now))
+    }
+
+    /// Whether the next packet may change what is still being read: without numbers that may have to be asked for again, and is to be as it
+    /// was before.
+    fn is_read_first(&self) -> bool {
+        let next = self.packing.left(self.jobs).take(self.session.limits().request_bytes / WORD_BYTES);
+        self.numbering() == Numbering::Unnumbered
+            && self.session.sequence.flights().any(|flight| flight.is_safe)
+            && next.into_iter().any(|job| job.operation.changes())
     }
 
     fn begin(&mut self, now: Instant) -> &[u8] {
@@ -111,7 +122,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
                 Numbering::InTurn => self.fail(Failure::Mismatch(seen)),
                 Numbering::Numbered => {
                     let seen = format!("the reply to packet {} is to another: {seen}", control.id);
-                    self.fail(Failure::Conflict { seen });
+                    self.lose(Lost::Conflict { seen });
                 }
                 Numbering::Unnumbered => self.session.sequence.stray(),
             };
@@ -193,11 +204,38 @@ impl<'e, 'b> Exchange<'e, 'b> {
     }
 
     fn lose(&mut self, lost: Lost) {
-        self.fail(match lost {
-            Lost::NoAnswer => Failure::NoAnswer(self.session.sequence.timeout()),
-            Lost::Restarted { sent } => Failure::Restarted { sent },
-            Lost::Conflict { seen } => Failure::Conflict { seen },
-        });
+        match lost {
+            Lost::NoAnswer => self.fail(Failure::NoAnswer(self.session.sequence.timeout())),
+            Lost::Restarted { sent } => self.fail(Failure::Restarted { sent }),
+            Lost::Conflict { seen } => {
+                if !(self.session.falls_back && self.fall_back()) {
+                    self.fail(Failure::Conflict { seen });
+                }
+                if self.session.falls_back {
+                    self.session.sequence.stop_numbering();
+                }
+            }
+        }
+    }
+
+    /// Has what is on its way done once more, with what is left, unless it changes something: whether that was done nobody can tell.
+    fn fall_back(&mut self) -> bool {
+        let flights = || self.session.sequence.flights();
+        let first = flights().flat_map(|flight| &flight.kept).map(|part| part.job).min();
+        let changed = |job: &Job<'_>| job.operation.changes() && job.done > 0;
+        // What is read anew would be what a later job has made of it.
+        let is_changed = first.is_some_and(|first| self.jobs[first..].iter().any(changed));
+        if self.failure.is_some() || is_changed || !flights().all(|flight| flight.is_safe) {
+            return false;
+        }
+        self.session.sequence.give_up().for_each(drop);
+        for job in self.jobs.iter_mut() {
+            if job.outcome == Outcome::Pending && !job.operation.changes() {
+                job.done = 0;
+            }
+        }
+        self.packing = Packing::of(self.jobs);
+        true
     }
 
     /// The hub has no reply to the packet that is the next to be answered.

@@ -107,6 +107,24 @@ impl Link {
     }
 }
 
+#[cfg(feature = "tokio")]
+impl Link {
+    /// Whether the socket has taken all that was sent.
+    pub(super) fn is_flushed(&self) -> bool {
+        match self {
+            Link::Datagrams { .. } => true,
+            Link::Stream(stream) => stream.outgoing.is_empty(),
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Stream {
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+}
+
 /// Of datagrams: what passes by itself.
 fn is_passing(cause: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};

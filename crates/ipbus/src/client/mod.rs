@@ -5,6 +5,7 @@
 //!                                                        ▲
 //!                                    Session: what is known of the target, from one dispatch to the next
 //! ```
+//! With the feature `tokio` a dispatch is also a future: `dispatch_async`, `open_async`.
 
 mod exchange;
 mod failure;
@@ -12,6 +13,8 @@ mod job;
 mod link;
 mod packing;
 mod queue;
+#[cfg(feature = "tokio")]
+mod reactor;
 mod session;
 #[cfg(test)]
 mod simulation;

@@ -4,7 +4,7 @@
 //!  jobs ─► Packing { the next job, its next word } ─► packet: Parts of jobs, in their order
 //! ```
 
-use super::job::{Job, Written};
+use super::job::{Job, Outcome, Written};
 use crate::wire::{ByteOrder, MOST_WORDS, Operation, RequestPacket, WORD_BYTES};
 
 /// A part of a block with fewer words than this is not worth a transaction of its own.
@@ -65,9 +65,31 @@ impl Room {
 }
 
 impl Packing {
+    /// Of the jobs that are not done, from the first on.
+    pub(super) fn of(jobs: &[Job<'_>]) -> Packing {
+        let mut packing = Packing::default();
+        packing.enter(jobs, 0);
+        packing
+    }
+
+    /// The next job is this one, or the first behind it that is not done, from its first word on that is not.
+    fn enter(&mut self, jobs: &[Job<'_>], place: usize) {
+        let left = jobs.iter().skip(place).position(|job| job.outcome == Outcome::Pending);
+        self.job = left.map_or(jobs.len(), |behind| place + behind);
+        self.offset = jobs.get(self.job).map_or(0, |job| job.done);
+    }
+
     /// Whether every job has been packed.
     pub(super) fn is_done(&self, jobs: &[Job<'_>]) -> bool {
         self.job == jobs.len()
+    }
+
+    /// The jobs that are not packed to their end.
+    pub(super) fn left<'j, 'b>(
+        &self,
+        jobs: &'j [Job<'b>],
+    ) -> impl Iterator<Item = &'j Job<'b>> + use<'j, 'b> {
+        jobs[self.job..].iter()
     }
 
     /// The jobs that no packet has begun.
@@ -98,7 +120,7 @@ impl Packing {
             room.reply -= 1 + job.operation.reply_words(words);
             self.offset += words;
             if self.offset == job.words {
-                (self.job, self.offset) = (self.job + 1, 0);
+                self.enter(jobs, self.job + 1);
             }
         }
     }

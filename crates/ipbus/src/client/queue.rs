@@ -44,14 +44,16 @@ pub struct Value(usize);
 pub struct Client {
     uri: Uri,
     /// `None` before it is needed, and after a stream has broken.
-    link: Option<Link>,
-    session: Session,
+    pub(super) link: Option<Link>,
+    pub(super) session: Session,
+    /// A dispatch has begun and not ended: what of it is on its way is nobody's, if it never does.
+    is_dispatching: bool,
 }
 
 /// What is to be done, as it is put together.
 pub struct Queue<'c, 'b> {
-    client: &'c mut Client,
-    jobs: Vec<Job<'b>>,
+    pub(super) client: &'c mut Client,
+    pub(super) jobs: Vec<Job<'b>>,
 }
 
 /// A dispatch of which everything was done.
@@ -96,6 +98,13 @@ impl Client {
     /// # Errors
     /// When the URI says nothing, or nobody is there.
     pub fn open(uri: &str) -> Result<Client, OpenError> {
+        let mut client = Client::unconnected(uri)?;
+        client.connect()?;
+        Ok(client)
+    }
+
+    /// A client that has spoken to nobody.
+    pub(super) fn unconnected(uri: &str) -> Result<Client, OpenError> {
         let uri: Uri = uri.parse()?;
         let numbering = match (uri.transport, uri.reliability) {
             (Transport::Udp, Reliability::Auto | Reliability::On) => Numbering::Numbered,
@@ -105,18 +114,20 @@ impl Client {
         // No two clients begin at the same number, as far as the clock can tell them apart.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let first = (now.subsec_nanos() ^ std::process::id()) as u16;
-        let session = Session::new(numbering, uri.limits, uri.timeout, first);
-        let mut client = Client { uri, link: None, session };
-        client.connect()?;
-        Ok(client)
+        let mut session = Session::new(numbering, uri.limits, uri.timeout, first);
+        session.falls_back = uri.reliability == Reliability::Auto;
+        Ok(Client { uri, link: None, session, is_dispatching: false })
     }
 
     fn connect(&mut self) -> Result<(), OpenError> {
         if self.link.is_none() {
-            let failed = |cause| OpenError::Socket { uri: self.uri.text.clone(), cause };
-            self.link = Some(Link::open(&self.uri).map_err(failed)?);
+            self.link = Some(Link::open(&self.uri).map_err(|cause| self.cannot_open(cause))?);
         }
         Ok(())
+    }
+
+    pub(super) fn cannot_open(&self, cause: io::Error) -> OpenError {
+        OpenError::Socket { uri: self.uri.text.clone(), cause }
     }
 
     /// Begins a dispatch.
@@ -182,50 +193,85 @@ impl Client {
     }
 
     fn dispatch(&mut self, jobs: &mut [Job<'_>]) -> Result<(), Failure> {
-        if let Err(error) = self.connect() {
-            jobs.iter_mut().for_each(|job| job.outcome = Outcome::NotDone);
-            return Err(Failure::Link(error.to_string()));
-        }
-        let Some(link) = &mut self.link else { return Err(Failure::Link("no connection".to_owned())) };
-        let result = drive(link, Exchange::new(&mut self.session, jobs), self.uri.busy_poll);
-        match &result {
-            Err(failure) if !failure.is_of_target() => {
-                // A stream in which replies are owed is of no further use.
-                if self.session.sequence.numbering() == Numbering::InTurn {
-                    self.link = None;
-                }
-                let others = matches!(failure, Failure::Conflict { .. });
-                if others && self.uri.reliability == Reliability::Auto {
-                    self.session.sequence.stop_numbering();
-                }
-            }
-            _ => {}
-        }
+        self.begin();
+        let spins = self.uri.busy_poll;
+        let result = match (self.connect(), &mut self.link) {
+            (Ok(()), Some(link)) => drive(link, Exchange::new(&mut self.session, jobs), spins),
+            (connected, _) => Err(unconnected(jobs, connected.err().as_ref())),
+        };
+        self.finish(&result);
         result
     }
+
+    /// A dispatch begins. One that was dropped before its end has left packets on their way, whose replies are owed and nobody's.
+    pub(super) fn begin(&mut self) {
+        if std::mem::replace(&mut self.is_dispatching, true) {
+            self.session.sequence.give_up().for_each(drop);
+            self.leave_stream();
+        }
+    }
+
+    /// A dispatch has ended.
+    pub(super) fn finish(&mut self, result: &Result<(), Failure>) {
+        self.is_dispatching = false;
+        if result.as_ref().is_err_and(|failure| !failure.is_of_target()) {
+            self.leave_stream();
+        }
+    }
+
+    /// A stream in which replies are owed is of no further use.
+    fn leave_stream(&mut self) {
+        if self.session.sequence.numbering() == Numbering::InTurn {
+            self.link = None;
+        }
+    }
+}
+
+/// None of these jobs is done, for there is no connection.
+pub(super) fn unconnected(jobs: &mut [Job<'_>], error: Option<&OpenError>) -> Failure {
+    jobs.iter_mut().for_each(|job| job.outcome = Outcome::NotDone);
+    Failure::Link(error.map_or_else(|| "no connection".to_owned(), OpenError::to_string))
 }
 
 /// Sends, waits and receives until a dispatch has ended.
 fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>, spins: bool) -> Result<(), Failure> {
     loop {
-        let now = Instant::now();
-        while let Some(packet) = exchange.transmit(now) {
-            if let Err(cause) = link.send(packet) {
-                exchange.fail(Failure::Link(cause.to_string()));
-            }
-        }
+        send(link, &mut exchange);
         if exchange.is_done() {
             return exchange.end();
         }
-        let deadline = exchange.deadline();
-        match link.receive(deadline, spins) {
-            Ok(Came::Packet(packet)) => exchange.receive(packet, Instant::now()),
-            Ok(Came::Refused(code)) => exchange.refuse(code),
-            Ok(Came::Broken(error)) => exchange.fail(Failure::Broken(error)),
-            Ok(Came::Nothing) => exchange.expire(Instant::now()),
-            Err(cause) => exchange.fail(Failure::Link(cause.to_string())),
+        let until = exchange.deadline();
+        if !receive(link, &mut exchange, until, spins) {
+            exchange.expire(Instant::now());
         }
     }
+}
+
+/// Sends what may be on its way now.
+pub(super) fn send(link: &mut Link, exchange: &mut Exchange<'_, '_>) {
+    let now = Instant::now();
+    while let Some(packet) = exchange.transmit(now) {
+        if let Err(cause) = link.send(packet) {
+            exchange.fail(Failure::Link(cause.to_string()));
+        }
+    }
+}
+
+/// Takes what comes next, waited for until `until`; whether something has come.
+pub(super) fn receive(
+    link: &mut Link,
+    exchange: &mut Exchange<'_, '_>,
+    until: Option<Instant>,
+    spins: bool,
+) -> bool {
+    match link.receive(until, spins) {
+        Ok(Came::Packet(packet)) => exchange.receive(packet, Instant::now()),
+        Ok(Came::Refused(code)) => exchange.refuse(code),
+        Ok(Came::Broken(error)) => exchange.fail(Failure::Broken(error)),
+        Ok(Came::Nothing) => return false,
+        Err(cause) => exchange.fail(Failure::Link(cause.to_string())),
+    }
+    true
 }
 
 impl<'b> Queue<'_, 'b> {
@@ -283,14 +329,19 @@ impl<'b> Queue<'_, 'b> {
     ///
     /// # Errors
     /// When not everything was, with the cause and what became of each.
-    pub fn dispatch(self) -> Result<Done, DispatchError> {
-        let Queue { client, mut jobs } = self;
-        match client.dispatch(&mut jobs) {
-            Ok(()) => Ok(Done(jobs.iter().map(Job::word).collect())),
+    pub fn dispatch(mut self) -> Result<Done, DispatchError> {
+        let result = self.client.dispatch(&mut self.jobs);
+        self.end(result)
+    }
+
+    /// What came of it.
+    pub(super) fn end(self, result: Result<(), Failure>) -> Result<Done, DispatchError> {
+        match result {
+            Ok(()) => Ok(Done(self.jobs.iter().map(Job::word).collect())),
             Err(failure) => Err(DispatchError {
-                target: client.uri.text.clone(),
+                target: self.client.uri.text.clone(),
                 failure,
-                outcomes: jobs.iter().map(|job| job.outcome).collect(),
+                outcomes: self.jobs.iter().map(|job| job.outcome).collect(),
             }),
         }
     }

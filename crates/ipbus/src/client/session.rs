@@ -15,6 +15,8 @@ pub(super) struct Session {
     /// Nothing is on its way between two dispatches.
     pub(super) sequence: Sequence<Vec<Part>>,
     limits: PacketLimits,
+    /// Where somebody else numbers packets, too, it goes on without numbers.
+    pub(super) falls_back: bool,
     /// The number of the next transaction.
     pub(super) transaction: u16,
 }
@@ -27,7 +29,8 @@ impl Session {
         timeout: Duration,
         transaction: u16,
     ) -> Session {
-        Session { sequence: Sequence::new(numbering, timeout), limits, transaction: transaction & 0xFFF }
+        let sequence = Sequence::new(numbering, timeout);
+        Session { sequence, limits, falls_back: false, transaction: transaction & 0xFFF }
     }
 
     /// How long packets may be: what the user wants, as far as the target's buffers allow.

@@ -242,6 +242,69 @@ fn two_clients_that_number_packets_of_one_target_are_told_of_each_other() {
 }
 
 #[test]
+fn who_falls_back_reads_on_in_the_same_dispatch_and_changes_nothing_twice() {
+    let (mut fell_back, mut failed) = (0, 0);
+    for seed in 0..50 {
+        let mut world = World::new(seed, faults(20, 20, 20));
+        let mut sessions =
+            [session(Numbering::Numbered), session(Numbering::Numbered), session(Numbering::Numbered)];
+        for (session, first) in sessions.iter_mut().zip([100, 1400, 2700]) {
+            (session.falls_back, session.transaction) = (true, first);
+        }
+        let (mut blocks, mut adds) = ([[7; 4000]; 2], adds(100 + seed as usize));
+        let mut reads: Vec<Vec<Job<'_>>> = Vec::new();
+        for block in &mut blocks {
+            let word = Job::reading(Operation::Read, 0x2000, Landing::Word(9));
+            reads.push(vec![Job::reading(Operation::Read, 0x1000, Landing::Block(block)), word]);
+        }
+        let jobs = reads.iter_mut().chain([&mut adds]);
+        let mut exchanges: Vec<_> =
+            sessions.iter_mut().zip(jobs).map(|(session, jobs)| Exchange::new(session, jobs)).collect();
+        world.run(&mut exchanges);
+        let mut ends = exchanges.into_iter().map(Exchange::end);
+        assert_eq!(
+            (ends.next(), ends.next()),
+            (Some(Ok(())), Some(Ok(()))),
+            "what is read is read, seed {seed}"
+        );
+        failed += u32::from(ends.next().is_some_and(|end| end.is_err()));
+        drop(ends);
+        let readers = sessions[..2].iter();
+        fell_back += readers.filter(|session| session.sequence.numbering() == Numbering::Unnumbered).count();
+        for jobs in &reads {
+            assert_eq!((jobs[1].word(), outcomes(jobs, Outcome::Done)), (Some(0), 2), "seed {seed}");
+        }
+        let (done, maybe) = (outcomes(&adds, Outcome::Done), outcomes(&adds, Outcome::MayHaveHappened));
+        let there = world.device.bus_mut().memory(0x10);
+        assert!((done..=done + maybe).contains(&there), "{done} done, {maybe} perhaps, {there} there");
+        drop((reads, adds));
+        assert_eq!(blocks, [[0; 4000]; 2]);
+    }
+    assert!(fell_back > 10 && failed > 10, "{fell_back} {failed}");
+}
+
+/// A write that is done, behind a read that is lost: what the read gives is what was there before.
+#[test]
+fn without_numbers_nothing_is_changed_before_it_has_been_read() {
+    let mut read_again = 0;
+    for seed in 0..200 {
+        let mut world = World::new(seed, faults(100, 0, 0));
+        let mut session = Session::new(Numbering::Unnumbered, PacketLimits::both(400), TIMEOUT, 100);
+        // Three packets of reads, of which the last has the beginning of what is written.
+        let (mut before, ones) = ([7; 300], [1; 300]);
+        let mut jobs = [
+            Job::reading(Operation::Read, 0x1000, Landing::Block(&mut before)),
+            Job::writing(Operation::Write, 0x1000, Written::Block(&ones)),
+        ];
+        let _ = world.dispatch(&mut session, &mut jobs);
+        let was_read = jobs[0].outcome == Outcome::Done;
+        read_again += session.sequence.counts().requests_repeated;
+        assert!(!was_read || before == [0; 300], "seed {seed}: {before:?}");
+    }
+    assert!(read_again > 50, "{read_again}");
+}
+
+#[test]
 fn without_numbers_what_is_read_is_asked_again_and_what_changes_is_not() {
     let mut world = World::new(3, faults(300, 0, 0));
     let mut session = Session::new(Numbering::Unnumbered, PacketLimits::both(400), TIMEOUT, 100);

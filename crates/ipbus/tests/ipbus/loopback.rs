@@ -7,7 +7,7 @@ use thalweg_ipbus::client::{Client, Failure, Outcome};
 use thalweg_ipbus::device::{Behaviour, Buffers, BusFault, Device, DeviceServer, Registers};
 use thalweg_ipbus::wire::Info;
 
-fn served(buffers: Buffers) -> DeviceServer<Registers> {
+pub fn served(buffers: Buffers) -> DeviceServer<Registers> {
     let mut registers = Registers::new();
     registers.behave(0x10, 0x10, Behaviour::Counter(0));
     registers.behave(0x20, 0x20, Behaviour::Fifo { words: Default::default(), depth: 1 << 20 });

@@ -2,4 +2,5 @@
 
 mod hub;
 mod loopback;
+mod runtime;
 mod scripted_hub;

@@ -146,11 +146,7 @@ pub fn names() -> Vec<Bench> {
     ];
     all.extend(live_benches());
     all.extend(event_benches());
-    all.push(bench(
-        "ipbus",
-        "blocks of registers of an emulated IPbus board, directly and through a hub, against a bare request and reply",
-        ipbus::ipbus,
-    ));
+    all.extend(ipbus_benches());
     all
 }
 
@@ -177,6 +173,26 @@ fn live_benches() -> [Bench; 4] {
         bench("live-process", "half the rate, with coincidence and all default spectra", |c| {
             live::live_process(c).map(Measured::from)
         }),
+    ]
+}
+
+fn ipbus_benches() -> Vec<Bench> {
+    vec![
+        bench(
+            "ipbus",
+            "blocks of registers of an emulated IPbus board, directly and through a hub, against a bare request and reply",
+            ipbus::ipbus,
+        ),
+        bench(
+            "ipbus-hub",
+            "1 to 8 clients at 1 to 8 boards through one hub, against the same",
+            ipbus::ipbus_hub,
+        ),
+        bench(
+            "ipbus-link",
+            "blocks of registers over a link of 1 Gb/s between two network namespaces (needs root), against the same",
+            ipbus::ipbus_link,
+        ),
     ]
 }
 

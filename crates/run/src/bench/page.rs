@@ -9,7 +9,6 @@
 //! second. The figure is the processor time per second that the thread where the spectra are filled needs more with the page than without;
 //! the yardstick is what it needs without. The threads of the page stand beside.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -23,6 +22,7 @@ use super::{BenchError, Conditions};
 use crate::config::Configuration;
 use crate::serve::{MessageLog, Served, Subject};
 use crate::supervise::{EndWhen, LiveState, RunHandle, Watch};
+use crate::thread_times::{ThreadTimes, thread_times};
 
 const CHANNELS: u16 = 64;
 const RATE_HZ: f64 = 5e6;
@@ -128,8 +128,8 @@ fn run(folder: &Path, seconds: f64, browser: Option<&Arc<Browser>>) -> Result<Co
 #[derive(Default)]
 struct Samples {
     begun: Option<Instant>,
-    first: Option<(Instant, BTreeMap<String, f64>)>,
-    last: Option<(Instant, BTreeMap<String, f64>)>,
+    first: Option<(Instant, Vec<ThreadTimes>)>,
+    last: Option<(Instant, Vec<ThreadTimes>)>,
 }
 
 impl Samples {
@@ -138,7 +138,7 @@ impl Samples {
         if now - *self.begun.get_or_insert(now) < WARM_UP {
             return;
         }
-        let sample = Some((now, threads()));
+        let sample = Some((now, thread_times()));
         match self.first {
             None => self.first = sample,
             Some(_) => self.last = sample,
@@ -151,24 +151,13 @@ impl Samples {
         };
         let elapsed_s = (end - start).as_secs_f64();
         let of = |is_one: fn(&str) -> bool| {
-            let sum = |sample: &BTreeMap<String, f64>| -> f64 {
-                sample.iter().filter(|(name, _)| is_one(name)).map(|(_, seconds)| seconds).sum()
+            let sum = |sample: &[ThreadTimes]| -> f64 {
+                sample.iter().filter(|thread| is_one(&thread.name)).map(|thread| thread.ran_s).sum()
             };
             (sum(&after) - sum(&before)) / elapsed_s
         };
         Ok(Cost { filling: of(|name| name == FILLING), page: of(|name| name.starts_with("monitor")) })
     }
-}
-
-/// Seconds of processor time by name of thread, as Linux tells them in `/proc`.
-fn threads() -> BTreeMap<String, f64> {
-    let mut threads = BTreeMap::new();
-    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
-        let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
-        let nanoseconds = read("schedstat").split(' ').next().and_then(|first| first.parse::<f64>().ok());
-        *threads.entry(read("comm").trim().to_owned()).or_default() += nanoseconds.unwrap_or(0.0) * 1e-9;
-    }
-    threads
 }
 
 /// Somebody who looks at the page.

@@ -6,6 +6,7 @@ use super::host;
 use crate::config::Configuration;
 use crate::kernel_memory;
 use crate::supervise::LiveState;
+use crate::thread_times::{ThreadTimes, thread_times};
 
 /// The system screen's object.
 ///
@@ -58,16 +59,8 @@ fn memory() -> Value {
 
 /// Threads of this process with the processor time that each has had, seconds.
 fn threads() -> Vec<Value> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
-    let thread = |path: std::path::PathBuf| {
-        let name = std::fs::read_to_string(path.join("comm")).ok()?;
-        // Nanoseconds on a core, nanoseconds that it waited for one, and how often it ran.
-        let times = std::fs::read_to_string(path.join("schedstat")).ok()?;
-        let mut times = times.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
-        let (ran_s, waited_s) = (times.next()? * 1e-9, times.next()? * 1e-9);
-        Some(json!({ "name": name.trim(), "ran_seconds": ran_s, "waited_seconds": waited_s }))
-    };
-    let mut threads: Vec<Value> = tasks.flatten().filter_map(|task| thread(task.path())).collect();
-    threads.sort_by_key(|thread| thread["name"].as_str().unwrap_or_default().to_owned());
-    threads
+    let mut threads = thread_times();
+    threads.sort_by(|one, other| one.name.cmp(&other.name));
+    let said = |thread: &ThreadTimes| json!({ "name": thread.name, "ran_seconds": thread.ran_s, "waited_seconds": thread.waited_s });
+    threads.iter().map(said).collect()
 }

@@ -36,7 +36,7 @@ fn hits_of_a_run_on_a_slow_disk_are_recorded_or_counted_as_lost() {
     for receive_buffer_bytes in [64 << 20, 256 << 10] {
         let folder = Folder::new();
         let text = format!(
-            "[run]\nhits = 200000\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+            "[run]\n hits = 200000\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
              channels = 8\nmemory_bytes = 6291456\nreceive_buffer_bytes = {receive_buffer_bytes}\n[source.emulate]\nchannels = 8\n\
              rate_hz = 100e3\n[record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n",
             folder.at("runs")
