@@ -1,5 +1,8 @@
 //! Slow control of a run: devices that are set before it, read in it, and switched with its trigger and BUSY.
 
+use std::collections::HashMap;
+use std::net::UdpSocket;
+
 use serde_json::{Value, json};
 
 use crate::boards::wait_for_control_port;
@@ -212,4 +215,61 @@ fn a_board_that_sends_data_is_read_by_the_one_connection_that_it_takes() {
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     let set = &record["details"]["controls"]["board"]["parameters"];
     assert_eq!(*set, json!([{"path": "/ch/1/par/chenable", "set": "False", "read": "False"}]));
+}
+
+/// The registers of a SiTCP board: bytes of memory, by the protocol's document and not by this project's code. It serves as long as the
+/// test lives.
+fn sitcp_registers() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let place = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut memory, mut datagram) = (HashMap::new(), [0; 1024]);
+        while let Ok((count, from)) = socket.recv_from(&mut datagram) {
+            let (header, data) = datagram[..count].split_at(8);
+            let first = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+            let is_read = header[1] & 0x40 != 0;
+            let mut answer = header.to_vec();
+            answer[1] |= 0x08;
+            for place in 0..u32::from(header[3]) {
+                let byte = memory.entry(first.wrapping_add(place)).or_insert(0);
+                if !is_read {
+                    *byte = data[place as usize];
+                }
+                answer.push(*byte);
+            }
+            socket.send_to(&answer, from).expect("loopback");
+        }
+    });
+    format!("rbcp://{place}")
+}
+
+#[test]
+fn registers_of_a_sitcp_board_are_set_read_back_and_recorded() {
+    let (url, folder) = (sitcp_registers(), Folder::new());
+    let board = |what: &str, more: &[&str]| thalweg(&[&["board", what, &url], more].concat());
+    board("set", &["mode=suppressed", "window=32", "0x1c:2=0x0102"]).done();
+    assert_eq!(board("get", &["window", "0x1d"]).done().out, "window = 32\n0x1d = 2\n");
+    assert_eq!(board("set", &["windows=1"]).code, Some(1));
+    let text = format!(
+        "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nchannels = 4\n\
+         [source.emulate]\nchannels = 4\nrate_hz = 2e3\n[record]\ndirectory = \"{}\"\n\
+         [[control]]\nname = \"chamber\"\nurl = \"{url}\"\nparameters = [[\"window\", \"48\"]]\n\
+         [[series]]\nname = \"threshold\"\nof = \"chamber\"\npath = \"0x1c:2\"\nevery_s = 0.05\n\
+         [busy]\nregister = {{ of = \"chamber\", path = \"0x1e\" }}\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let is_read = |state: &Value| state["series"]["threshold"]["value"] == 258.0;
+    run.wait_for_state("it is read", is_read);
+    let busy = || board("get", &["0x1e"]).done().out;
+    wait_until("the board may send", || busy() == "0x1e = 0\n");
+    run.signal("INT");
+    let recorded = run_directory(&run.wait().done().json());
+    assert_eq!(busy(), "0x1e = 1\n");
+    let record = std::fs::read(format!("{recorded}/run.json")).expect("a file");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let set = &record["details"]["controls"]["chamber"]["parameters"];
+    assert_eq!(*set, json!([{"path": "window", "set": "48", "read": "48"}]));
+    thalweg(&["verify", &recorded]).done();
 }
