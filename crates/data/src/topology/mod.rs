@@ -242,8 +242,20 @@ pub enum ControlKind {
     Credit,
     /// A builder, by the triggers that another source has.
     Follow,
-    /// The trigger, while the event manager says so.
+    /// The trigger, while the event manager or, of a real one, the run says so.
     Gate,
+}
+
+impl ControlKind {
+    /// The word in files and on screens.
+    pub const fn word(self) -> &'static str {
+        match self {
+            ControlKind::Busy => "busy",
+            ControlKind::Credit => "credit",
+            ControlKind::Follow => "follow",
+            ControlKind::Gate => "gate",
+        }
+    }
 }
 
 /// One thread of a run, or several that do the same.

@@ -264,10 +264,12 @@ impl<B: Bus> Device<B> {
         shift(&mut self.sent, header);
         if control.id != 0 {
             self.next_id = Header::id_behind(control.id);
-            if self.kept.len() == self.buffers.count.max(1) as usize {
-                self.kept.pop_front();
-            }
-            self.kept.push_back((control.id, reply.clone()));
+            // The room of the oldest, once there are as many as it has buffers.
+            let is_full = self.kept.len() == self.buffers.count.max(1) as usize;
+            let oldest = if is_full { self.kept.pop_front() } else { None };
+            let mut kept = oldest.map(|(_, kept)| kept).unwrap_or_default();
+            kept.clone_from(reply);
+            self.kept.push_back((control.id, kept));
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use thalweg_data::Busy;
-use thalweg_readout::BusyOutput;
+use thalweg_readout::{BusyOutput, BusySettings};
 use thalweg_record::ipc::file::TableSummary;
 
 use super::{Signals, Site};
@@ -17,31 +17,27 @@ use crate::error::RunError;
 use crate::open::Origin;
 use crate::roster::Roster;
 use crate::slow_control::{Devices, KEEPER, Keeper, Recorder, SERIES, Values};
-use crate::units::{UnitPlan, busy_told, drives_devices};
+use crate::units::{UnitPlan, drives_devices, tells_trigger};
 
-/// Tells a real trigger of BUSY, also through a register of a device.
-pub(super) fn busy_output(
+/// The devices of a run that takes data, and what tells a real trigger of BUSY, also through a register of one of them: where this process
+/// does either.
+pub(super) fn open(
     configuration: &Configuration,
-    roster: &Roster,
-    devices: Option<&Devices>,
-    busy: &Arc<Busy>,
-) -> Result<BusyOutput, RunError> {
-    let settings = busy_told(configuration, roster)?;
-    let register = settings.register.as_ref().zip(devices);
-    let register = register.and_then(|(switch, devices)| devices.switch(switch));
-    Ok(BusyOutput::open(&settings, busy, register)?)
-}
-
-/// The devices of a run that takes data, where this process drives them.
-pub(super) fn devices(
-    configuration: &Configuration,
-    origin: &Origin,
-    roster: &Roster,
+    (origin, roster): (&Origin, &Roster),
     values: &Values,
-) -> Result<Option<Devices>, RunError> {
+    busy: &Arc<Busy>,
+) -> Result<(Option<Devices>, BusyOutput), RunError> {
     let plan = UnitPlan::of(configuration, roster)?;
     let drives = matches!(origin, Origin::Configured) && drives_devices(configuration, plan.as_ref());
-    drives.then(|| Devices::open(configuration, values)).transpose()
+    let devices = drives.then(|| Devices::open(configuration, values)).transpose()?;
+    let tells = tells_trigger(configuration, plan.as_ref());
+    let settings = if tells { configuration.busy.clone() } else { BusySettings::default() };
+    let register = settings.register.as_ref().zip(devices.as_ref());
+    let register = register.and_then(|(switch, devices)| devices.switch(switch));
+    // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
+    busy.raise();
+    let output = BusyOutput::open(&settings, busy, register)?;
+    Ok((devices, output))
 }
 
 /// Slow control while a run goes on.

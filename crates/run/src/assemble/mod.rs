@@ -50,7 +50,7 @@ use crate::supervise::{
 };
 use crate::units::identity_record;
 use claims::Claims;
-use devices::{SlowControl, busy_output, devices};
+use devices::SlowControl;
 pub(crate) use events::spread_us;
 pub(crate) use loss_list::NAME as LOSSES;
 use loss_list::{ListedLosses, LossKeeper};
@@ -439,10 +439,7 @@ fn take_data_into(
     let (ledger, roster) = (ledger(&files.directory, topology)?, Arc::new(roster));
     let (signals, busy, refused): (Arc<Signals>, Arc<Busy>, Arc<RefusedGauges>) = Default::default();
     let values = Arc::new(Values::of(&configuration.series));
-    let devices = devices(configuration, origin, &roster, &values)?;
-    // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
-    busy.raise();
-    let _busy_output = busy_output(configuration, &roster, devices.as_ref(), &busy)?;
+    let (devices, _busy_output) = devices::open(configuration, (origin, &roster), &values, &busy)?;
     let (directory, clock) = (files.directory.clone(), RunClock::start());
     let site = Site {
         configuration,

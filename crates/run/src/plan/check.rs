@@ -17,7 +17,6 @@ use super::Resolved;
 use crate::assemble::leading::Leading;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::format::{ChannelRange, EmulateSettings, FormatSettings};
-use crate::units::busy_told;
 
 /// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
 const BLOCKS_IN_USE: usize = 4;
@@ -52,8 +51,9 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         crate::open_links::program(configuration)?;
     }
     Leading::of(configuration, &resolved.roster)?;
-    let busy = busy_told(configuration, &resolved.roster).map_err(|error| not_allowed(error.to_string()))?;
-    busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
+    if resolved.tells_trigger() {
+        configuration.busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
+    }
     crate::slow_control::check(configuration).map_err(not_allowed)?;
     configuration.unit_rules.check().map_err(|error| not_allowed(error.to_string()))?;
     configuration.check_end(&configuration.run.end())?;

@@ -98,7 +98,7 @@ impl Plan {
     /// What holds back what, a line each.
     fn notes(&self) -> Vec<String> {
         let note = |control: &thalweg_data::topology::Control| {
-            format!("held back by {:?}: {} by {}", control.kind, control.to, control.from).to_lowercase()
+            format!("held back by {}: {} by {}", control.kind.word(), control.to, control.from)
         };
         let mut notes: Vec<String> = self.topology.controls.iter().map(note).collect();
         notes.truncate(MOST_ROWS);

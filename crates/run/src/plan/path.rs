@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_data::topology::{Lane, Stop, Topology};
+use thalweg_data::topology::{Control, Lane, Stop, Topology};
 
 use super::page::{Line, spelled};
 
@@ -16,7 +16,19 @@ pub(super) fn tables(topology: &Topology) -> Vec<(&'static str, Vec<Line>)> {
         (!own.is_empty()).then(|| (title, std::iter::once(heads).chain(lines).collect()))
     };
     let lanes = [(Lane::Hits, "path of hits"), (Lane::Events, "path of triggered boards and events")];
-    lanes.into_iter().filter_map(|(lane, title)| of_lane(lane, title)).collect()
+    let lanes = lanes.into_iter().filter_map(|(lane, title)| of_lane(lane, title));
+    lanes.chain(controls(topology)).collect()
+}
+
+/// What goes against the path.
+fn controls(topology: &Topology) -> Option<(&'static str, Vec<Line>)> {
+    let heads = ["who waits", "for whom", "how"].map(str::to_owned).to_vec();
+    let lines = topology.controls.iter().map(|control| {
+        let Control { from, to, kind } = control;
+        vec![to.clone(), from.clone(), kind.word().to_owned()]
+    });
+    let lines: Vec<Line> = std::iter::once(heads).chain(lines).collect();
+    (lines.len() > 1).then_some(("what holds back", lines))
 }
 
 fn line(topology: &Topology, stops: &[Stop<'_>], stop: &Stop<'_>) -> Line {

@@ -22,7 +22,7 @@ pub(crate) use identity::{identity, identity_record, run_number};
 pub(crate) use key::{has_key, shared_key};
 pub use plan::UnitPlanError;
 pub(crate) use plan::{
-    BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, busy_told, drives_devices, gate, has_emulated,
+    BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, drives_devices, gate, has_emulated, tells_trigger,
 };
 pub(crate) use ranges::{HeardManager, Managers, RANGES_BYTES, RangeInbox, RangeNotes};
 pub(crate) use recall::recall;

@@ -1,7 +1,6 @@
 //! Which units there are, checked: every triggered source in one readout unit, one manager, at least one builder.
 
 use thalweg_build::unit::{Address, Settings as UnitRules, Topology};
-use thalweg_readout::busy::BusySettings;
 use thalweg_transport::peer::Endpoint;
 
 use super::{UnitKind, UnitSettings, has_key};
@@ -46,6 +45,12 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, UnitPlanError> {
 }
 
 impl UnitPlan {
+    /// Whether this process has the readout unit at a place.
+    fn is_here(&self, readout: Option<usize>, configuration: &Configuration) -> bool {
+        let readout = readout.and_then(|place| self.readouts.get(place));
+        readout.is_some_and(|readout| configuration.hosts(&readout.settings))
+    }
+
     /// The plan; `None` of a configuration without units.
     ///
     /// # Errors
@@ -135,28 +140,16 @@ pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Optio
     emulated.or(tells.then_some(0))
 }
 
-/// How this process tells the trigger to wait: as configured if it is alone or the node that [`gate`] names, else not at all.
-///
-/// # Errors
-/// As of [`UnitPlan::of`].
-pub(crate) fn busy_told(
-    configuration: &Configuration,
-    roster: &Roster,
-) -> Result<BusySettings, UnitPlanError> {
-    let hosts = |plan: UnitPlan| {
-        let place = gate(&plan.readouts, configuration);
-        place.is_some_and(|place| configuration.hosts(&plan.readouts[place].settings))
-    };
-    let tells = UnitPlan::of(configuration, roster)?.is_none_or(hosts);
-    Ok(if tells { configuration.busy.clone() } else { BusySettings::default() })
+/// Whether this process tells the trigger to wait: it is alone, or the node that [`gate`] names.
+pub(crate) fn tells_trigger(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
+    plan.is_none_or(|plan| plan.is_here(gate(&plan.readouts, configuration), configuration))
 }
 
-/// Whether this process drives the devices of slow control: it is alone, or the node that tells the trigger to wait, and where none does,
-/// that of the first readout unit.
+/// Whether this process drives the devices of slow control: it tells the trigger to wait or, where nobody does, has the first readout unit.
 pub(crate) fn drives_devices(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
     plan.is_none_or(|plan| {
         let place = gate(&plan.readouts, configuration).unwrap_or(0);
-        plan.readouts.get(place).is_some_and(|readout| configuration.hosts(&readout.settings))
+        plan.is_here(Some(place), configuration)
     })
 }
 

@@ -78,7 +78,7 @@ fn the_list_of_losses_of_two_lossy_boards_adds_up_to_the_ledger() {
     let verified = thalweg(&["verify", &directory, "--json"]).done().json();
     assert_eq!((&verified["ok"], number(&verified["losses"], "rows")), (&true.into(), rows.len() as u64));
     let inspected = thalweg(&["inspect", &directory]).done().out;
-    assert!(inspected.contains("lost from 0.0") && inspected.contains("datagram_gap (exact)"), "{inspected}");
+    assert!(inspected.contains("  lost from ") && inspected.contains("datagram_gap (exact)"), "{inspected}");
 }
 
 /// Triggers that the list of losses names. Where it joins some, this finds others beside them.

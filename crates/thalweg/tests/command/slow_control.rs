@@ -119,6 +119,14 @@ fn a_trigger_is_enabled_and_busy_lowered_while_data_are_taken_and_only_then() {
     let is = |trigger: u64, busy: u64| {
         (lab.reads("CTRL.TRIGGER"), lab.reads("CTRL.BUSY")) == (json!(trigger), json!(busy))
     };
+    let explained = thalweg(&["run", &file, "--explain", "--json"]).done().json();
+    let control = |to: &str, kind: &str| json!({"from": "run", "to": to, "kind": kind});
+    assert_eq!(
+        explained["controls"],
+        json!([control("crate CTRL.BUSY", "busy"), control("crate CTRL.TRIGGER", "gate")])
+    );
+    let explained = thalweg(&["run", &file, "--explain"]).done().out;
+    assert!(explained.contains("crate CTRL.BUSY     run       busy"), "{explained}");
     let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
     run.wait_until_running();
     wait_until("triggers are let through", || is(1, 0));

@@ -2,11 +2,12 @@
 
 use thalweg_data::topology::{Builder, Control, ControlKind, Counts, Fan, Lane, Subjects, Via};
 use thalweg_data::{SourceId, Stage, Unit};
+use thalweg_readout::Switch;
 use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};
 use crate::assemble::leading::answers_own_trigger;
-use crate::config::SourceSettings;
+use crate::config::{Configuration, SourceSettings};
 use crate::format::FormatSettings;
 use crate::units::{files_of, gate};
 
@@ -260,6 +261,23 @@ impl Making<'_, '_> {
         if self.resolved.configuration.slices.is_none() {
             let place = Place { of: "events", lane: Lane::Events, thread: "" };
             self.node_at_the_end(Stage::Trigger, place, vec![Counts::of(events, EVENTS)]);
+        }
+    }
+
+    /// A real trigger: who tells it to wait, and the register that lets it through while data are taken.
+    pub(super) fn real_trigger(&mut self) {
+        let resolved = self.resolved;
+        if resolved.is_replay || !resolved.tells_trigger() {
+            return;
+        }
+        let Configuration { busy, enable, .. } = resolved.configuration;
+        let register = |switch: &Switch| format!("{} {}", switch.of, switch.path);
+        let told = [busy.udp.clone(), busy.http.clone(), busy.register.as_ref().map(register)];
+        for place in told.iter().flatten() {
+            self.control("run", place, ControlKind::Busy);
+        }
+        if let Some(switch) = enable {
+            self.control("run", &register(switch), ControlKind::Gate);
         }
     }
 

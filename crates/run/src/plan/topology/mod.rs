@@ -42,6 +42,7 @@ pub(super) fn of(
     };
     making.hits(processing);
     making.events();
+    making.real_trigger();
     making.topology
 }
 
