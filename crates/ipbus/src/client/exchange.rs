@@ -5,7 +5,7 @@
 //!                      ▲  ◄─ receive: by number, in turn, by transaction ─ deliver ─► landings, outcomes
 //! ```
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::failure::Failure;
 use super::job::{Job, Landing, Outcome};
@@ -13,6 +13,9 @@ use super::packing::{Packing, Part};
 use super::session::Session;
 use crate::sequence::{Lost, Numbering};
 use crate::wire::{Control, HubCode, Info, Packet, Replies, Reply, Status, WORD_BYTES};
+
+/// Waking a thread takes some ten microseconds, or some tens on a virtual machine.
+const LOOKED_FOR: Duration = Duration::from_micros(120);
 
 /// A dispatch on its way.
 #[derive(Debug)]
@@ -189,6 +192,18 @@ impl<'e, 'b> Exchange<'e, 'b> {
                 job.outcome = Outcome::NotDone;
             }
         }
+    }
+
+    /// So long the next datagram is worth looking for, before a thread sleeps: where answers come sooner than a sleeping thread is woken. Beside a
+    /// hub on the same machine it is not, which then waits for a processor.
+    pub(super) fn looks_for(&self) -> Option<Duration> {
+        let is_direct = self.numbering() != Numbering::InTurn;
+        self.session
+            .sequence
+            .round_trip()
+            .filter(|_| is_direct)
+            .map(|mean| 2 * mean)
+            .filter(|duration| *duration <= LOOKED_FOR)
     }
 
     /// When something has to be done although nothing has come.

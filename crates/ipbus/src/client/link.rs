@@ -33,6 +33,23 @@ pub(super) enum Came<'l> {
     Nothing,
 }
 
+/// How something is waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Patience {
+    /// Until then; without an end where there is none.
+    pub(super) until: Option<Instant>,
+    /// Until then it is looked for all the time, and every other thread let through; behind it the thread sleeps.
+    pub(super) looks_until: Option<Instant>,
+}
+
+impl Patience {
+    /// Takes what there is.
+    #[cfg(feature = "tokio")]
+    pub(super) fn none() -> Patience {
+        Patience { until: Some(Instant::now()), looks_until: None }
+    }
+}
+
 /// The way to a target.
 pub(super) enum Link {
     Datagrams { socket: UdpSocket, buffer: Vec<u8> },
@@ -86,14 +103,14 @@ impl Link {
         }
     }
 
-    /// What comes next, waited for until `until`; `spins` looks for it all the time.
-    pub(super) fn receive(&mut self, until: Option<Instant>, spins: bool) -> io::Result<Came<'_>> {
+    /// What comes next.
+    pub(super) fn receive(&mut self, patience: Patience) -> io::Result<Came<'_>> {
         match self {
             Link::Datagrams { socket, buffer } => loop {
                 match socket.recv(buffer) {
                     Ok(count) => return Ok(Came::Packet(&buffer[..count])),
                     Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                        if !wait(socket, PollFlags::IN, until, spins)? {
+                        if !wait(socket, PollFlags::IN, patience)? {
                             return Ok(Came::Nothing);
                         }
                     }
@@ -102,7 +119,7 @@ impl Link {
                     Err(cause) => return Err(cause),
                 }
             },
-            Link::Stream(stream) => stream.receive(until, spins),
+            Link::Stream(stream) => stream.receive(patience),
         }
     }
 }
@@ -132,18 +149,14 @@ fn is_passing(cause: &io::Error) -> bool {
 }
 
 /// Waits until the socket can be used; whether it can.
-fn wait(
-    socket: &impl std::os::fd::AsFd,
-    flags: PollFlags,
-    until: Option<Instant>,
-    spins: bool,
-) -> io::Result<bool> {
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+fn wait(socket: &impl std::os::fd::AsFd, flags: PollFlags, patience: Patience) -> io::Result<bool> {
+    let now = Instant::now();
+    let left = patience.until.map(|until| until.saturating_duration_since(now));
     if left == Some(Duration::ZERO) {
         return Ok(false);
     }
-    if spins {
-        std::hint::spin_loop();
+    if patience.looks_until.is_some_and(|until| now < until) {
+        std::thread::yield_now();
         return Ok(true);
     }
     let timeout = left.and_then(|left| Timespec::try_from(left).ok());
@@ -191,7 +204,7 @@ impl Stream {
         Ok((end <= self.received.len()).then_some(start..end))
     }
 
-    fn receive(&mut self, until: Option<Instant>, spins: bool) -> io::Result<Came<'_>> {
+    fn receive(&mut self, patience: Patience) -> io::Result<Came<'_>> {
         loop {
             match self.frame() {
                 Err(error) => return Ok(Came::Broken(error)),
@@ -204,7 +217,7 @@ impl Stream {
             let flushed = self.flush()?;
             if !self.read()? {
                 let out = if flushed { PollFlags::empty() } else { PollFlags::OUT };
-                if !wait(&self.socket, PollFlags::IN | out, until, spins)? {
+                if !wait(&self.socket, PollFlags::IN | out, patience)? {
                     return Ok(Came::Nothing);
                 }
             }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::job::{Job, Landing, Outcome, Written};
-use super::link::{Came, Link};
+use super::link::{Came, Link, Patience};
 use super::session::Session;
 use crate::sequence::{Numbering, PacketCounts};
 use crate::uri::{Reliability, Transport, Uri, UriError};
@@ -171,9 +171,10 @@ impl Client {
         let end = Instant::now() + self.uri.timeout;
         while Instant::now() < end {
             link.send(&status_request()).map_err(broken)?;
-            let until = end.min(Instant::now() + STATUS_WAIT);
+            let until = Some(end.min(Instant::now() + STATUS_WAIT));
+            let patience = Patience { until, looks_until: until.filter(|_| self.uri.busy_poll) };
             // What comes of earlier packets is no answer.
-            while let Came::Packet(packet) = link.receive(Some(until), self.uri.busy_poll).map_err(broken)? {
+            while let Came::Packet(packet) = link.receive(patience).map_err(broken)? {
                 if let Ok(status) = Packet::check(packet).and_then(Packet::status) {
                     return Ok(status);
                 }
@@ -241,7 +242,9 @@ fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>, spins: bool) -> Result
             return exchange.end();
         }
         let until = exchange.deadline();
-        if !receive(link, &mut exchange, until, spins) {
+        let looks_for = exchange.looks_for().map(|duration| Instant::now() + duration);
+        let patience = Patience { until, looks_until: if spins { until } else { looks_for } };
+        if !receive(link, &mut exchange, patience) {
             exchange.expire(Instant::now());
         }
     }
@@ -257,14 +260,9 @@ pub(super) fn send(link: &mut Link, exchange: &mut Exchange<'_, '_>) {
     }
 }
 
-/// Takes what comes next, waited for until `until`; whether something has come.
-pub(super) fn receive(
-    link: &mut Link,
-    exchange: &mut Exchange<'_, '_>,
-    until: Option<Instant>,
-    spins: bool,
-) -> bool {
-    match link.receive(until, spins) {
+/// Takes what comes next; whether something has come.
+pub(super) fn receive(link: &mut Link, exchange: &mut Exchange<'_, '_>, patience: Patience) -> bool {
+    match link.receive(patience) {
         Ok(Came::Packet(packet)) => exchange.receive(packet, Instant::now()),
         Ok(Came::Refused(code)) => exchange.refuse(code),
         Ok(Came::Broken(error)) => exchange.fail(Failure::Broken(error)),

@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::job::Job;
-use super::link::Link;
+use super::link::{Link, Patience};
 use super::queue::{Client, DispatchError, Done, OpenError, Queue, receive, send, unconnected};
 use crate::uri::Uri;
 
@@ -98,7 +98,7 @@ async fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>) -> Result<(), Fa
         if exchange.is_done() {
             return exchange.end();
         }
-        if receive(link, &mut exchange, Some(Instant::now()), false) {
+        if receive(link, &mut exchange, Patience::none()) {
             continue;
         }
         let until = exchange.deadline();

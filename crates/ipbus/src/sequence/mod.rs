@@ -149,6 +149,11 @@ impl<T> Sequence<T> {
         self.timeout
     }
 
+    /// How long an answer takes, once that was measured.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.round_trip.mean()
+    }
+
     pub(crate) fn counts(&self) -> PacketCounts {
         self.counts
     }

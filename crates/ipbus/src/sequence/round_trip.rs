@@ -41,6 +41,11 @@ impl RoundTrip {
         });
     }
 
+    /// What was measured, of late.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        self.measured.map(|(mean, _)| mean)
+    }
+
     /// Something has answered, whenever that was sent.
     pub(super) fn answered(&mut self) {
         self.passed = 0;

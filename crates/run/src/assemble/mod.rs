@@ -298,7 +298,11 @@ impl Files {
             cut_short: made.cut_short,
             multiplicity: made.multiplicity.to_vec(),
         });
-        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).unwrap_or_default();
+        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).map_err(|cause| RecordError::Io {
+            path: self.directory.path().to_owned(),
+            action: "saying the spectra in JSON",
+            cause: cause.into(),
+        })?;
         self.record.documents.push(self.directory.write_spectra(&spectra)?);
         Ok(())
     }
