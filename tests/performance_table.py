@@ -32,8 +32,6 @@ README_ROWS = [
     ("half of that, with coincidence and all spectra of 64 channels", "live-process"),
     ("receive and build events of 2 to 512 boards over TCP, the slowest point", "build"),
     ("record events of 105 × 380 B", "record-events"),
-    ("IPbus registers, 1 word to 10 MB, read and written, directly and through a hub, the slowest point", "ipbus"),
-    ("the same over a link of 1 Gb/s, directly", "ipbus-link"),
 ]
 # What a point of a bench at several sizes is told by: lines of the table, then its columns.
 AXES = [("links", "fragment_bytes"), ("line", "fragment_bytes"), ("units", "fragment_bytes"), ("fragments", "offered_hz"),
