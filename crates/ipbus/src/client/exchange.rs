@@ -194,8 +194,8 @@ impl<'e, 'b> Exchange<'e, 'b> {
         }
     }
 
-    /// So long the next datagram is worth looking for, before a thread sleeps: where answers come sooner than a sleeping thread is woken. Beside a
-    /// hub on the same machine it is not, which then waits for a processor.
+    /// So long the next datagram is worth looking for, before a thread sleeps: where answers come sooner than a sleeping thread is woken.
+    /// Not so of a stream, behind which a hub and its target may wait for the same processors.
     pub(super) fn looks_for(&self) -> Option<Duration> {
         let is_direct = self.numbering() != Numbering::InTurn;
         self.session
