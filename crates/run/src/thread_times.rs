@@ -1,4 +1,4 @@
-//! What the threads of this process have had of its processors, as Linux tells it in `/proc`.
+//! What the threads of this process have had of its processors, as Linux has it in `/proc`.
 
 /// One thread.
 pub(crate) struct ThreadTimes {

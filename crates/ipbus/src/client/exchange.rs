@@ -233,7 +233,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
         }
     }
 
-    /// Has what is on its way done once more, with what is left, unless it changes something: whether that was done nobody can tell.
+    /// Has what is on its way done once more, with what is left, unless it changes something: whether that was done nobody knows.
     fn fall_back(&mut self) -> bool {
         let flights = || self.session.sequence.flights();
         let first = flights().flat_map(|flight| &flight.kept).map(|part| part.job).min();

@@ -17,10 +17,10 @@ use crate::error::RunError;
 use crate::open::Origin;
 use crate::roster::Roster;
 use crate::slow_control::{Devices, KEEPER, Keeper, Recorder, SERIES, Values};
-use crate::units::{UnitPlan, drives_devices, tells_trigger};
+use crate::units::{UnitPlan, drives_busy, drives_devices};
 
-/// The devices of a run that takes data, and what tells a real trigger of BUSY, also through a register of one of them: where this process
-/// does either.
+/// The devices of a run that takes data, and BUSY of a real trigger, also through a register of one of them: where this process drives
+/// either.
 pub(super) fn open(
     configuration: &Configuration,
     (origin, roster): (&Origin, &Roster),
@@ -30,11 +30,11 @@ pub(super) fn open(
     let plan = UnitPlan::of(configuration, roster)?;
     let drives = matches!(origin, Origin::Configured) && drives_devices(configuration, plan.as_ref());
     let devices = drives.then(|| Devices::open(configuration, values)).transpose()?;
-    let tells = tells_trigger(configuration, plan.as_ref());
-    let settings = if tells { configuration.busy.clone() } else { BusySettings::default() };
+    let raises = drives_busy(configuration, plan.as_ref());
+    let settings = if raises { configuration.busy.clone() } else { BusySettings::default() };
     let register = settings.register.as_ref().zip(devices.as_ref());
     let register = register.and_then(|(switch, devices)| devices.switch(switch));
-    // Told to the trigger as long as the run lasts, by one of all nodes; until every link is open, it waits.
+    // As long as the run lasts, by one of all nodes; until every link is open, the trigger waits.
     busy.raise();
     let output = BusyOutput::open(&settings, busy, register)?;
     Ok((devices, output))

@@ -51,7 +51,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         crate::open_links::program(configuration)?;
     }
     Leading::of(configuration, &resolved.roster)?;
-    if resolved.tells_trigger() {
+    if resolved.drives_busy() {
         configuration.busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
     }
     crate::slow_control::check(configuration).map_err(not_allowed)?;

@@ -26,7 +26,7 @@ use crate::pipeline::BATCH_BYTES;
 use crate::placement::Placement;
 use crate::processing::Processing;
 use crate::roster::Roster;
-use crate::units::{UnitPlan, drives_devices, shared_key, tells_trigger};
+use crate::units::{UnitPlan, drives_busy, drives_devices, shared_key};
 
 pub(crate) use memory::SLICES;
 pub(crate) use page::spelled;
@@ -172,12 +172,12 @@ impl<'c> Resolved<'c> {
 
     /// Whether the side of the trigger, which holds it back, is in this process.
     fn has_gate(&self) -> bool {
-        self.units.is_some() && self.tells_trigger()
+        self.units.is_some() && self.drives_busy()
     }
 
-    /// Whether this process tells the trigger to wait.
-    fn tells_trigger(&self) -> bool {
-        tells_trigger(self.configuration, self.units.as_ref())
+    /// Whether this process drives BUSY.
+    fn drives_busy(&self) -> bool {
+        drives_busy(self.configuration, self.units.as_ref())
     }
 
     /// Whether one thread builds all events and one records them.

@@ -22,7 +22,7 @@ pub(crate) use identity::{identity, identity_record, run_number};
 pub(crate) use key::{has_key, shared_key};
 pub use plan::UnitPlanError;
 pub(crate) use plan::{
-    BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, drives_devices, gate, has_emulated, tells_trigger,
+    BLOCK_BYTES, GATE_BLOCKS, Readout, TRIGGER, UnitPlan, drives_busy, drives_devices, gate, has_emulated,
 };
 pub(crate) use ranges::{HeardManager, Managers, RANGES_BYTES, RangeInbox, RangeNotes};
 pub(crate) use recall::recall;

@@ -140,12 +140,12 @@ pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Optio
     emulated.or(tells.then_some(0))
 }
 
-/// Whether this process tells the trigger to wait: it is alone, or the node that [`gate`] names.
-pub(crate) fn tells_trigger(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
+/// Whether this process drives BUSY: it is alone, or the node that [`gate`] names.
+pub(crate) fn drives_busy(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
     plan.is_none_or(|plan| plan.is_here(gate(&plan.readouts, configuration), configuration))
 }
 
-/// Whether this process drives the devices of slow control: it tells the trigger to wait or, where nobody does, has the first readout unit.
+/// Whether this process drives the devices of slow control: it drives BUSY or, where nobody does, has the first readout unit.
 pub(crate) fn drives_devices(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
     plan.is_none_or(|plan| {
         let place = gate(&plan.readouts, configuration).unwrap_or(0);

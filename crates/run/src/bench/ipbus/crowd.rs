@@ -7,7 +7,7 @@ use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_ipbus::device::Buffers;
 use thalweg_ipbus::hub::{HubOptions, HubServer};
 
-use super::{Boards, Operation, Places, Turns, Way, YARDSTICK, at, failed, hub_s};
+use super::{BASELINE, Boards, Operation, Places, Turns, Way, at, failed, hub_s};
 use crate::bench::sweep::Sweep;
 use crate::bench::{BenchError, Conditions, Measured};
 
@@ -51,7 +51,7 @@ fn point(
     }
     let packets: u64 = turns.iter().map(|turn| turn.client.counts().sent).sum();
     let words = clients * BLOCKS * WORDS;
-    Ok(Measurement::of_rate("ipbus-hub", "words/s", words as f64, YARDSTICK, comparison)
+    Ok(Measurement::of_rate("ipbus-hub", "words/s", words as f64, BASELINE, comparison)
         .repeated(repeats)
         .with("clients", clients)
         .with("targets", places.len())

@@ -33,7 +33,7 @@ const READS_PER_TURN: usize = 2000;
 const ADDRESS: u32 = 0x1000;
 /// Single words whose times are looked at one by one.
 const SINGLES: usize = 5000;
-const YARDSTICK: &str = "a bare request and reply of the same sizes over UDP, as many on their way";
+const BASELINE: &str = "a bare request and reply of the same sizes over UDP, as many on their way";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -181,7 +181,7 @@ fn point(
     let comparison = turns.compare(repeats)?;
     let (counts, count) = (turns.client.counts(), turns.count * words);
     let does = if operation == Operation::Read { "read" } else { "write" };
-    let measured = Measurement::of_rate(bench, "words/s", count as f64, YARDSTICK, comparison)
+    let measured = Measurement::of_rate(bench, "words/s", count as f64, BASELINE, comparison)
         .repeated(repeats)
         .with("way", way.name)
         .with("does", does)

@@ -264,16 +264,16 @@ impl Making<'_, '_> {
         }
     }
 
-    /// A real trigger: who tells it to wait, and the register that lets it through while data are taken.
+    /// A real trigger: the lines by which BUSY reaches it, and the register that lets it through while data are taken.
     pub(super) fn real_trigger(&mut self) {
         let resolved = self.resolved;
-        if resolved.is_replay || !resolved.tells_trigger() {
+        if resolved.is_replay || !resolved.drives_busy() {
             return;
         }
         let Configuration { busy, enable, .. } = resolved.configuration;
         let register = |switch: &Switch| format!("{} {}", switch.of, switch.path);
-        let told = [busy.udp.clone(), busy.http.clone(), busy.register.as_ref().map(register)];
-        for place in told.iter().flatten() {
+        let lines = [busy.udp.clone(), busy.http.clone(), busy.register.as_ref().map(register)];
+        for place in lines.iter().flatten() {
             self.control("run", place, ControlKind::Busy);
         }
         if let Some(switch) = enable {
