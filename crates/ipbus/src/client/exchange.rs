@@ -15,7 +15,7 @@ use crate::sequence::{Lost, Numbering};
 use crate::wire::{Control, HubCode, Info, Packet, Replies, Reply, Status, WORD_BYTES};
 
 /// Waking a thread takes some ten microseconds, or some tens on a virtual machine.
-const LOOKED_FOR: Duration = Duration::from_micros(120);
+const LONGEST_LOOK: Duration = Duration::from_micros(120);
 
 /// A dispatch on its way.
 #[derive(Debug)]
@@ -61,10 +61,10 @@ impl<'e, 'b> Exchange<'e, 'b> {
     /// Whether the next packet may change what is still being read: without numbers that may have to be asked for again, and is to be as it
     /// was before.
     fn is_read_first(&self) -> bool {
-        let next = self.packing.left(self.jobs).take(self.session.limits().request_bytes / WORD_BYTES);
+        let most = self.session.limits().request_bytes / WORD_BYTES;
         self.numbering() == Numbering::Unnumbered
             && self.session.sequence.flights().any(|flight| flight.is_safe)
-            && next.into_iter().any(|job| job.operation.changes())
+            && self.packing.left(self.jobs).take(most).any(|job| job.operation.changes())
     }
 
     fn begin(&mut self, now: Instant) -> &[u8] {
@@ -197,13 +197,11 @@ impl<'e, 'b> Exchange<'e, 'b> {
     /// So long the next datagram is worth looking for, before a thread sleeps: where answers come sooner than a sleeping thread is woken.
     /// Not so of a stream, behind which a hub and its target may wait for the same processors.
     pub(super) fn looks_for(&self) -> Option<Duration> {
-        let is_direct = self.numbering() != Numbering::InTurn;
-        self.session
-            .sequence
-            .round_trip()
-            .filter(|_| is_direct)
-            .map(|mean| 2 * mean)
-            .filter(|duration| *duration <= LOOKED_FOR)
+        if self.numbering() == Numbering::InTurn {
+            return None;
+        }
+        let usual = self.session.sequence.round_trip().map(|mean| 2 * mean);
+        usual.filter(|duration| *duration <= LONGEST_LOOK)
     }
 
     /// When something has to be done although nothing has come.

@@ -34,7 +34,7 @@ pub(super) enum Came<'l> {
 }
 
 /// How something is waited for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// Until then; without an end where there is none.
     pub(super) until: Option<Instant>,

@@ -198,7 +198,7 @@ impl Client {
         let spins = self.uri.busy_poll;
         let result = match (self.connect(), &mut self.link) {
             (Ok(()), Some(link)) => drive(link, Exchange::new(&mut self.session, jobs), spins),
-            (connected, _) => Err(unconnected(jobs, connected.err().as_ref())),
+            (connected, _) => Err(none_done(jobs, connected.err().as_ref())),
         };
         self.finish(&result);
         result
@@ -229,7 +229,7 @@ impl Client {
 }
 
 /// None of these jobs is done, for there is no connection.
-pub(super) fn unconnected(jobs: &mut [Job<'_>], error: Option<&OpenError>) -> Failure {
+pub(super) fn none_done(jobs: &mut [Job<'_>], error: Option<&OpenError>) -> Failure {
     jobs.iter_mut().for_each(|job| job.outcome = Outcome::NotDone);
     Failure::Link(error.map_or_else(|| "no connection".to_owned(), OpenError::to_string))
 }

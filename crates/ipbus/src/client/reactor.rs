@@ -14,7 +14,7 @@ use super::exchange::Exchange;
 use super::failure::Failure;
 use super::job::Job;
 use super::link::{Link, Patience};
-use super::queue::{Client, DispatchError, Done, OpenError, Queue, receive, send, unconnected};
+use super::queue::{Client, DispatchError, Done, OpenError, Queue, none_done, receive, send};
 use crate::uri::Uri;
 
 impl Client {
@@ -62,7 +62,7 @@ impl Client {
         self.begin();
         let result = match (self.connect_async().await, &mut self.link) {
             (Ok(()), Some(link)) => drive(link, Exchange::new(&mut self.session, jobs)).await,
-            (connected, _) => Err(unconnected(jobs, connected.err().as_ref())),
+            (connected, _) => Err(none_done(jobs, connected.err().as_ref())),
         };
         self.finish(&result);
         result

@@ -118,8 +118,6 @@ struct Turns {
     block: Vec<u32>,
     /// Blocks of a turn.
     count: usize,
-    /// Seconds of processor time of the hub.
-    hub_s: f64,
     wrong: Option<String>,
 }
 
@@ -131,21 +129,18 @@ impl Turns {
             operation,
             block: vec![0; words],
             count: (WORDS_PER_TURN / words).clamp(2, READS_PER_TURN),
-            hub_s: 0.0,
             wrong: None,
         })
     }
 
     fn ours(&mut self) -> Duration {
-        let (before, start) = (hub_s(), Instant::now());
+        let start = Instant::now();
         for _ in 0..self.count {
             if let Err(error) = self.operation.perform(&mut self.client, &mut self.block) {
                 self.wrong.get_or_insert(error.to_string());
             }
         }
-        let elapsed = start.elapsed();
-        self.hub_s += hub_s() - before;
-        elapsed
+        start.elapsed()
     }
 
     fn bare(&mut self) -> Duration {
@@ -178,7 +173,9 @@ fn point(
     repeats: usize,
 ) -> Result<Measurement, BenchError> {
     let mut turns = Turns::new(way, operation, words)?;
+    let before = hub_s();
     let comparison = turns.compare(repeats)?;
+    let hub_s = hub_s() - before;
     let (counts, count) = (turns.client.counts(), turns.count * words);
     let does = if operation == Operation::Read { "read" } else { "write" };
     let measured = Measurement::of_rate(bench, "words/s", count as f64, BASELINE, comparison)
@@ -190,7 +187,7 @@ fn point(
         .with("gigabits_per_s", 32e-9 * count as f64 / comparison.subject_s)
         .with("packets_again", counts.requests_repeated + counts.replies_repeated);
     let measured = match way.name {
-        "hub" => measured.with("hub_us_per_packet", 1e6 * turns.hub_s / counts.sent as f64),
+        "hub" => measured.with("hub_us_per_packet", 1e6 * hub_s / counts.sent as f64),
         _ => measured,
     };
     if words > 1 || operation == Operation::Write {
