@@ -268,7 +268,8 @@ fn a_pause_inhibits_emulated_boards_and_nothing_is_lost_or_made_up_for() {
     assert_eq!((summary.hits_lost, summary.losses.len()), (0, 0), "{:#?}", summary.losses);
     assert!(summary.ledger_closed && summary.hits_sent == Some(summary.hits_recorded));
     let inhibited = left_out(&summary, Stage::Sender) as f64;
-    let rate_hz = (inhibited + summary.hits_recorded as f64) / summary.elapsed_seconds;
+    // The boards' own clocks give their rate: the run's may begin behind theirs on a busy machine.
+    let rate_hz = 2.0 * 4.0 * 5000.0;
     assert!(inhibited > 0.7 * rate_hz * paused_seconds, "{inhibited} of {rate_hz} Hz in {paused_seconds} s");
 }
 
