@@ -18,6 +18,7 @@ BINARY = Path(os.environ.get("THALWEG_BINARY", ROOT / "target" / "debug" / "thal
 BOARDS = """
 [run]
 title = "readers"
+hits = {hits}
 
 [[source]]
 name = "left"
@@ -77,6 +78,14 @@ class Recording:
         return read(self.file(table))
 
 
+def record(configuration, folder):
+    """A run that ends by itself."""
+    file = folder / "run.toml"
+    file.write_text(configuration)
+    summary = thalweg("run", file, cwd=folder)
+    return Recording(summary, folder / summary["run_directory"])
+
+
 def read(path):
     """All of an Arrow stream file."""
     with pa.memory_map(str(path)) as source:
@@ -98,7 +107,4 @@ def example_run(request, tmp_path_factory):
 def recording(request, tmp_path_factory):
     """Two boards, one with waveforms, every table, in every compression."""
     folder = tmp_path_factory.mktemp(f"run-{request.param}")
-    file = folder / "run.toml"
-    file.write_text(BOARDS.format(compression=request.param))
-    summary = thalweg("run", file, "--seconds", "1.5", cwd=folder)
-    return Recording(summary, folder / summary["run_directory"])
+    return record(BOARDS.format(compression=request.param, hits=60_000), folder)

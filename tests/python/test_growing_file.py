@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 from conftest import BINARY, read, thalweg
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 240
 
 
 def start(folder, seconds):

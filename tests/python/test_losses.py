@@ -1,16 +1,15 @@
 """pyarrow, polars and DuckDB open the list of losses of a run that has lost something, and it says what the ledger says.
 
-    thalweg demo --loss 0.02 ─► losses.arrows ─► the same sums in every reader
+    loss = 0.02 ─► losses.arrows ─► the same sums in every reader
 """
 
 from collections import Counter
-from pathlib import Path
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import read, thalweg
+from conftest import BOARDS, read, record
 
 COLUMNS = ["from_ns", "until_ns", "subject", "stage", "reason", "unit", "first", "last", "count", "quality"]
 KEYS = ["subject", "stage", "reason", "unit"]
@@ -19,10 +18,10 @@ KEYS = ["subject", "stage", "reason", "unit"]
 @pytest.fixture(scope="module")
 def lossy(tmp_path_factory):
     """The summary of a run in which one datagram in fifty was lost, and the file of its losses."""
-    folder = tmp_path_factory.mktemp("lossy")
-    arguments = ["demo", "--boards", "2", "--seconds", "3", "--loss", "0.02", "--directory", folder]
-    summary = thalweg(*arguments)
-    return summary, Path(summary["run_directory"]) / "losses.arrows"
+    configuration = BOARDS.format(compression="none", hits=200_000)
+    configuration = configuration.replace("[source.emulate]", "loss = 0.02\n[source.emulate]")
+    recording = record(configuration, tmp_path_factory.mktemp("lossy"))
+    return recording.summary, recording.file("losses")
 
 
 def in_ledger(summary):
