@@ -124,7 +124,10 @@ fn a_stranger_takes_no_living_units_place_and_ends_no_node() {
     let _ = double.send(&mut words);
     let _ = double.flush(Duration::from_millis(10));
     let [_, events] = end_well(boards, events);
-    assert!(!events.error.contains("the connection with"), "none of the unit's is lost: {}", events.error);
+    // The double takes the place once the unit has left it, and may be silent there for too long.
+    let until_it_left =
+        events.error.split("readout unit 0 has closed its connection").next().unwrap_or_default();
+    assert!(!until_it_left.contains("the connection with"), "none of the unit's is lost: {}", events.error);
     assert!(events.error.contains("waits until the connection of its name is lost"), "{}", events.error);
 }
 
