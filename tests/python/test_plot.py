@@ -6,7 +6,7 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 import zlib
 
-from conftest import BINARY, thalweg
+from conftest import BINARY, BOARDS, record
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -29,13 +29,13 @@ def image_rows(address):
     return [rows[row * (width + 1) + 1 : (row + 1) * (width + 1)] for row in range(height)]
 
 
-def test_the_plot_of_a_demo(tmp_path):
-    summary = thalweg("demo", "--seconds", 1, cwd=tmp_path)
-    subprocess.run([BINARY, "plot", summary["run_directory"], "--output", "plot.svg"], cwd=tmp_path, check=True)
+def test_the_plot_of_two_boards(tmp_path):
+    recording = record(BOARDS.format(compression="none", hits=60_000), tmp_path)
+    subprocess.run([BINARY, "plot", recording.directory, "--output", "plot.svg"], cwd=tmp_path, check=True)
     page = ElementTree.parse(tmp_path / "plot.svg").getroot()
     assert page.tag == f"{SVG}svg"
     words = " ".join(text.text or "" for text in page.iter(f"{SVG}text"))
-    recorded = f"{summary['hits_recorded']:,}".replace(",", "\u202f")
+    recorded = f"{recording.summary['hits_recorded']:,}".replace(",", "\u202f")
     assert f"{recorded} hits recorded" in words and "no hits lost" in words
     for expected in ["energy (ADC channels)", "hits/s", "the books close", "Pulse shape against energy"]:
         assert expected in words

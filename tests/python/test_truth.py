@@ -44,6 +44,9 @@ def test_a_seed_gives_the_same_physics(tmp_path):
         truth = tmp_path / f"{name}.arrows"
         thalweg("demo", "--seconds", 1, "--seed", 3, "--rate", 500, "--truth", truth, cwd=tmp_path)
         tables.append(read(truth))
-    shorter = min(table.num_rows for table in tables)
-    one, two = (sorted_rows(table)[: shorter * 9 // 10] for table in tables)
-    np.testing.assert_array_equal(one, two)
+    one, two = map(sorted_rows, tables)
+    # Boards come to different ends: of each channel, what both runs have had time for.
+    for channel in np.union1d(one[:, 1], two[:, 1]):
+        of_one, of_two = (rows[rows[:, 1] == channel] for rows in (one, two))
+        shorter = min(len(of_one), len(of_two)) * 9 // 10
+        np.testing.assert_array_equal(of_one[:shorter], of_two[:shorter])
