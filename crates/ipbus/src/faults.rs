@@ -30,6 +30,13 @@ impl Chance {
     }
 }
 
+impl Faults {
+    /// Whether every datagram arrives once and in time.
+    pub fn is_none(&self) -> bool {
+        (self.lost, self.doubled) == (0, 0) && (self.delayed == 0 || self.most_delay.is_zero())
+    }
+}
+
 /// A network that does this to datagrams.
 #[derive(Clone, Debug)]
 pub(crate) struct BadNetwork {
@@ -54,5 +61,18 @@ impl BadNetwork {
             let is_delayed = self.chance.below(1000) < delayed;
             is_delayed.then(|| most_delay * self.chance.below(1000) / 1000)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_that_no_datagram_has_is_no_fault() {
+        let most_delay = Duration::from_millis(1);
+        assert!(Faults::default().is_none() && Faults { most_delay, ..Faults::default() }.is_none());
+        assert!(!Faults { delayed: 1, most_delay, ..Faults::default() }.is_none());
+        assert!(!Faults { lost: 1, ..Faults::default() }.is_none());
     }
 }

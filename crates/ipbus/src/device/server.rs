@@ -85,7 +85,7 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
             server.udp = Some(socket.local_addr().map_err(failed)?);
             let (device, ending) = (server.device.clone(), server.ending.clone());
             server
-                .spawn("ipbus device", move || match faults == Faults::default() {
+                .spawn("ipbus device", move || match faults.is_none() {
                     true => datagrams(&socket, &device, &ending),
                     false => bad_datagrams(&socket, &device, &ending, BadNetwork::new(seed, faults)),
                 })
