@@ -9,8 +9,6 @@ Each line: the medians over the turns, and the medians of the ratios to uhal tur
 """
 
 import json
-import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import uhal
+from programs import free_port, serving
 from thalweg import ipbus
 
 PROGRAM = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2] / "target/release/thalweg")
@@ -27,19 +26,6 @@ TURNS = 7
 SECONDS = 0.5
 WORDS = [1, 100, 262_144]
 TABLE = '<node><node id="MEMORY" address="0x1000" mode="incremental" size="0x100000"/></node>'
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def serving(what, *arguments):
-    process = subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    while what not in process.stderr.readline():
-        assert process.poll() is None
-    return process
 
 
 def ours(uri, words):
@@ -97,17 +83,13 @@ def compare(ways, folder):
 def main():
     uhal.setLogLevelTo(uhal.LogLevel.ERROR)
     place, hub = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    served = []
-    try:
-        served.append(serving("ipbusudp", "ipbus", "device", "--udp", place))
-        served.append(serving("chtcp", "hub", "--listen", hub))
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "board.xml").write_text(TABLE)
-            compare({"direct": f"ipbusudp-2.0://{place}", "hub": f"chtcp-2.0://{hub}?target={place}"}, Path(folder))
-    finally:
-        for process in served:
-            process.send_signal(signal.SIGINT)
-            process.wait()
+    with (
+        serving(PROGRAM, "ipbusudp", "ipbus", "device", "--udp", place),
+        serving(PROGRAM, "chtcp", "hub", "--listen", hub),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        (Path(folder) / "board.xml").write_text(TABLE)
+        compare({"direct": f"ipbusudp-2.0://{place}", "hub": f"chtcp-2.0://{hub}?target={place}"}, Path(folder))
 
 
 if __name__ == "__main__":

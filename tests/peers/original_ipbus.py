@@ -10,10 +10,10 @@
 What is not installed is skipped by name. Each line: who spoke with whom, and whether everything that was written was read back.
 """
 
+import importlib.util
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -21,28 +21,21 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from programs import WAIT_SECONDS, free_port, running, serving
+
 PROGRAM = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2] / "target/release/thalweg")
 ROOT = Path(os.environ.get("CACTUS_ROOT", "/opt/cactus"))
 PATH = os.pathsep.join([str(ROOT / "bin"), str(ROOT / "bin/uhal/tests"), os.environ.get("PATH", "")])
 DEVICE, HUB_START, HUB_STOP = "DummyHardwareUdp.exe", "controlhub_start", "controlhub_stop"
 # Where the original hub listens, always.
 HUB_PORT = 10203
-WAIT_SECONDS = 60
 # Words of a transaction, and transactions of a dispatch.
 SHAPES = [(1, 1), (1, 100), (300, 4), (10_000, 1)]
-# The dummy's memory begins there.
-REGISTER = "0x1000"
 
 
 def missing(*programs):
     """What of these is not installed."""
     return [program for program in programs if shutil.which(program, path=PATH) is None]
-
-
-def free_port():
-    with socket.socket(type=socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def original(program, *arguments, **options):
@@ -51,30 +44,22 @@ def original(program, *arguments, **options):
 
 
 @contextmanager
-def ended(process):
-    """A process that is ended when it is not needed any more."""
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(WAIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-@contextmanager
 def original_device():
     port = free_port()
-    with ended(original(DEVICE, "--version", "2", "--port", str(port), stdout=subprocess.DEVNULL)):
+    with running(original(DEVICE, "--version", "2", "--port", str(port), stdout=subprocess.DEVNULL)):
         yield f"127.0.0.1:{port}"
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager
 def original_hub():
     original(HUB_START).wait(WAIT_SECONDS)
     until = time.monotonic() + WAIT_SECONDS
-    while socket.socket().connect_ex(("127.0.0.1", HUB_PORT)) != 0:
+    while not listens(HUB_PORT):
         if time.monotonic() > until:
             sys.exit(f"{HUB_START}: nobody listens at port {HUB_PORT} after {WAIT_SECONDS} s")
         time.sleep(0.05)
@@ -84,23 +69,12 @@ def original_hub():
         original(HUB_STOP).wait(WAIT_SECONDS)
 
 
-@contextmanager
-def ours(what, *arguments):
-    """A command of ours that serves."""
-    process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    with ended(process):
-        while what not in process.stderr.readline():
-            if process.poll() is not None:
-                sys.exit(f"{arguments} has ended")
-        yield
-
-
 def validated(uri):
     """What our client finds wrong; nothing when everything is read back as it was written."""
     # A busy machine may keep a process waiting for long.
     uri += ("&" if "?" in uri else "?") + "timeout_ms=30000"
     for words, transactions in SHAPES:
-        command = [PROGRAM, "ipbus", "perf", uri, "--validate", "--register", REGISTER, "--seconds", "2"]
+        command = [PROGRAM, "ipbus", "perf", uri, "--validate", "--seconds", "2"]
         command += ["--words", str(words), "--transactions", str(transactions)]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         if found.returncode != 0:
@@ -109,7 +83,7 @@ def validated(uri):
 
 
 def validated_by_uhal(uri):
-    import uhal  # It is looked for before: what is skipped is said.
+    import uhal  # Not above: it is skipped where it is not installed.
 
     uhal.setLogLevelTo(uhal.LogLevel.ERROR)
     table = Path(__file__).with_name("original_ipbus.xml")
@@ -128,14 +102,6 @@ def validated_by_uhal(uri):
     return None
 
 
-def has_uhal():
-    try:
-        import uhal  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def say(who, wrong):
     print(f"{who}: {wrong or 'everything is read back'}")
     return wrong is None
@@ -147,7 +113,7 @@ def of_device(clients):
     with ExitStack() as stack:
         board = stack.enter_context(original_device())
         hub = f"127.0.0.1:{free_port()}"
-        stack.enter_context(ours("chtcp", "hub", "--listen", hub, "--timeout-ms", "10000"))
+        stack.enter_context(serving(PROGRAM, "chtcp", "hub", "--listen", hub, "--timeout-ms", "10000"))
         ways = {"UDP": f"ipbusudp-2.0://{board}", "our hub": f"chtcp-2.0://{hub}?target={board}"}
         for way, uri in ways.items():
             good += [say(f"{client}, {way}, the original device", check(uri)) for client, check in clients.items()]
@@ -166,7 +132,7 @@ def of_hub(clients, boards):
 
 def main():
     clients, good = {"our client": validated}, []
-    if has_uhal():
+    if importlib.util.find_spec("uhal"):
         clients["uhal"] = validated_by_uhal
     else:
         print("skipped: uhal: it is not installed")
@@ -180,7 +146,7 @@ def main():
     else:
         with ExitStack() as stack:
             board = f"127.0.0.1:{free_port()}"
-            stack.enter_context(ours("ipbusudp", "ipbus", "device", "--udp", board))
+            stack.enter_context(serving(PROGRAM, "ipbusudp", "ipbus", "device", "--udp", board))
             boards = {"our device": board}
             if not no_device:
                 boards["the original device"] = stack.enter_context(original_device())

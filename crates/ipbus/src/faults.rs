@@ -32,7 +32,7 @@ impl Chance {
 
 impl Faults {
     /// Whether every datagram arrives once and in time.
-    pub fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         (self.lost, self.doubled) == (0, 0) && (self.delayed == 0 || self.most_delay.is_zero())
     }
 }

@@ -255,11 +255,14 @@ fn pause_for_a_second(run: &Run) -> f64 {
 
 #[test]
 fn a_pause_inhibits_emulated_boards_and_nothing_is_lost_or_made_up_for() {
+    const BOARDS: u16 = 2;
+    const CHANNELS: u16 = 4;
+    const CHANNEL_RATE_HZ: f64 = 5000.0;
     let source = |name: &str, board: u16| {
         format!(
             "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nfirst_channel = {}\n\
-             [source.emulate]\nboard = {board}\nboards = 2\nchannels = 4\nrate_hz = 5000.0\n",
-            board * 4
+             [source.emulate]\nboard = {board}\nboards = {BOARDS}\nchannels = {CHANNELS}\nrate_hz = {CHANNEL_RATE_HZ}\n",
+            board * CHANNELS
         )
     };
     let run = start(&format!("{}{}", source("left", 0), source("right", 1)));
@@ -269,7 +272,7 @@ fn a_pause_inhibits_emulated_boards_and_nothing_is_lost_or_made_up_for() {
     assert!(summary.ledger_closed && summary.hits_sent == Some(summary.hits_recorded));
     let inhibited = left_out(&summary, Stage::Sender) as f64;
     // The boards' own clocks give their rate: the run's may begin behind theirs on a busy machine.
-    let rate_hz = 2.0 * 4.0 * 5000.0;
+    let rate_hz = f64::from(BOARDS * CHANNELS) * CHANNEL_RATE_HZ;
     assert!(inhibited > 0.7 * rate_hz * paused_seconds, "{inhibited} of {rate_hz} Hz in {paused_seconds} s");
 }
 
