@@ -45,6 +45,10 @@ LINTED := RUSTC_WORKSPACE_WRAPPER=$(abspath tests/compiler.sh) CLIPPY_ARGS=-D__C
 test: ## Everything that must hold before a change lands
 	@rm -rf $(NOTES) && mkdir -p $(NOTES)
 	tests/prepare.sh compiler
+	+@tests/ungrouped.sh $(MAKE) --no-print-directory test-stages
+
+.PHONY: test-stages
+test-stages:
 	+$(MAKE) --no-print-directory -j2 stage-prepare stage-build
 	+@status=0; \
 	$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target $(addprefix stage-,$(STAGES)) || status=$$?; \

@@ -39,6 +39,7 @@ describe(TESTS, { skip, concurrency: 1 }, () => {
     spectra = await asked("/api/spectra");
     browser = await open_browser();
     page = await browser.newPage();
+    page.setDefaultTimeout(WAIT_MS);
     // JSROOT wants to know where it came from, so it is served, from a host that there is only here.
     await page.route("http://histograms.test/**", (route) =>
       route.request().url().endsWith(".js")

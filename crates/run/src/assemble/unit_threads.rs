@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::ring::{Upstream, circuit};
-use thalweg_data::{EventSink, Events, Pool, SourceId, Tally};
+use thalweg_data::{Books, EventSink, Events, Ledger, Pool, SourceId, Tally};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{EventWriter, ReadoutName, UnitNames};
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
@@ -30,8 +30,11 @@ use crate::units::{
     has_emulated, identity, recall, run_number, shared_key,
 };
 
-/// How long units may take to come to their end once the readers have.
+/// For how long units that have not come to their end are waited for without an entry in the books of this process: others do not
+/// answer any more. What goes on, however slow its machine, is waited for.
 const END_LIMIT: Duration = Duration::from_secs(20);
+/// Between two looks at the books while units are waited for.
+const LOOK_STEP: Duration = Duration::from_millis(100);
 /// Without a word of the event manager for so long, triggers are held back.
 const GATE_SILENCE_NS: u64 = 2_000_000_000;
 
@@ -78,6 +81,34 @@ struct Starting<'s> {
     identity: RunIdentity,
     key: Option<SharedKey>,
     run: u32,
+}
+
+/// When the books of this process last got an entry.
+struct Progress<'l> {
+    ledger: &'l Ledger,
+    books: Books,
+    looked: Instant,
+    last: Instant,
+}
+
+impl Progress<'_> {
+    fn of(ledger: &Ledger) -> Progress<'_> {
+        let now = Instant::now();
+        Progress { ledger, books: ledger.books(), looked: now, last: now }
+    }
+
+    /// For how long there has been none.
+    fn look(&mut self) -> Duration {
+        let now = Instant::now();
+        if now - self.looked >= LOOK_STEP {
+            self.looked = now;
+            let books = self.ledger.books();
+            if books != self.books {
+                (self.books, self.last) = (books, now);
+            }
+        }
+        now - self.last
+    }
 }
 
 impl UnitThreads {
@@ -145,20 +176,23 @@ impl UnitThreads {
 
     /// Waits until every unit has come to its end; what does not come in time is given up, and said.
     pub(super) fn finish(mut self, site: &Site<'_>) -> UnitsTaken {
-        let mut deadline = Instant::now() + END_LIMIT;
+        let mut progress = Progress::of(site.ledger);
         let left = || {
             let readouts = self.readouts.iter().any(|thread| !thread.is_finished());
             readouts || self.builders.iter().any(|builder| !builder.unit.is_finished())
         };
-        while left() && Instant::now() < deadline {
-            // The limit is for others that do not answer; a disk takes the time that it takes.
+        while left() && progress.look() < END_LIMIT {
+            // A disk takes the time that it takes.
             if self.builders.iter().any(|builder| builder.filed.is_waited_for()) {
-                deadline = Instant::now() + END_LIMIT;
+                progress.last = Instant::now();
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         if left() {
-            site.signals.fail(format!("units did not come to their end within {} s", END_LIMIT.as_secs()));
+            let waited = END_LIMIT.as_secs();
+            site.signals.fail(format!(
+                "units did not come to their end: nothing more came from the others in {waited} s"
+            ));
         }
         // The manager and the gate go when the others are gone; here at the latest.
         site.signals.give_units_up();

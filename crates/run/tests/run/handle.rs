@@ -10,7 +10,7 @@ use thalweg_run::config::Configuration;
 use thalweg_run::station::{NewRun, Station};
 use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A run of emulated boards on a thread of its own.
 struct Run {

@@ -9,16 +9,22 @@ use crate::process::{
 };
 use crate::retention::get;
 
+/// The summary of a demo that is stopped at the first live state of its page of which `wanted` holds; its runs are in `runs`.
+#[track_caller]
+pub fn demo_until(folder: &Folder, arguments: &[&str], what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let page = format!("127.0.0.1:{}", free_port());
+    let (ends, runs) = (["demo", "--seconds", "600", "--json", "--listen", &page], folder.at("runs"));
+    let running = Running::start(&[&ends[..], arguments, &["--directory", &runs]].concat());
+    wait_until("the page answers", || TcpStream::connect(&page).is_ok());
+    wait_until(what, || wanted(&get(&page, "/api/state")));
+    running.signal("INT");
+    running.wait().done().json()
+}
+
 #[test]
 fn the_demo_records_what_it_sends_and_its_recording_verifies() {
     let folder = Folder::new();
-    let page = format!("127.0.0.1:{}", free_port());
-    let arguments = ["demo", "--seconds", "100", "--json", "--listen", &page, "--directory"];
-    let running = Running::start(&[&arguments[..], &[&folder.at("runs")]].concat());
-    wait_until("the page answers", || TcpStream::connect(&page).is_ok());
-    wait_until("books are taken", || get(&page, "/api/state")["snapshots"].as_u64() > Some(0));
-    running.signal("INT");
-    let summary = running.wait().done().json();
+    let summary = demo_until(&folder, &[], "books are taken", |state| state["snapshots"].as_u64() > Some(0));
     assert_books_close(&summary);
     assert!(number(&summary, "hits_sent") > 1000, "{summary:#}");
     assert!(number(&summary, "snapshots") >= 1, "books were taken while it ran: {summary:#}");

@@ -1,20 +1,25 @@
 //! Losses made on purpose, and books that name every one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use thalweg_record::read::{EventsFile, LossesReader, RecordedEvent};
 use thalweg_record::{LossRow, Table};
 
+use crate::demo::demo_until;
 use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
 
 #[test]
 fn one_percent_of_the_datagrams_of_two_boards_dropped_by_a_seed_is_accounted_for_exactly() {
     let folder = Folder::new();
-    let arguments = ["demo", "--boards", "2", "--seconds", "2", "--loss", "0.01", "--seed", "11", "--json"];
-    let ended = thalweg(&[&arguments[..], &["--directory", &folder.at("runs")]].concat()).done();
-    let summary = ended.json();
+    let arguments = ["--boards", "2", "--loss", "0.01", "--seed", "11"];
+    // Nine hundred datagrams of each board.
+    let enough = |state: &Value| {
+        let hits = |board: usize| state["sources"][board]["hits"].as_u64();
+        hits(0).min(hits(1)) > Some(400_000)
+    };
+    let summary = demo_until(&folder, &arguments, "enough hits of both boards", enough);
     assert_books_close(&summary);
     let (sent, lost) = (number(&summary, "hits_sent"), number(&summary, "hits_lost"));
     assert!(lost > 0, "{summary:#}");
@@ -56,6 +61,22 @@ fn listed(directory: &str) -> (Vec<LossRow>, Sums) {
     (rows, sums)
 }
 
+/// The folder of a run that goes on among the runs of a test.
+fn run_in(folder: &Folder) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder.at("runs")).ok()?.flatten();
+    entries.map(|entry| entry.path()).find(|path| path.is_dir())
+}
+
+/// How many batches a run's list of losses has so far.
+fn batches(run: &Path) -> Option<usize> {
+    let mut reader = LossesReader::open(&run.join(Table::Losses.file_name())).ok()?;
+    let mut batches = 0;
+    while reader.next_batch().ok()?.is_some() {
+        batches += 1;
+    }
+    Some(batches)
+}
+
 /// What the ledger of a run that has ended has lost.
 fn in_ledger(summary: &Value) -> Sums {
     let rows = summary["losses"].as_array().expect("a list");
@@ -67,8 +88,9 @@ fn in_ledger(summary: &Value) -> Sums {
 #[test]
 fn the_list_of_losses_of_two_lossy_boards_adds_up_to_the_ledger() {
     let folder = Folder::new();
-    let arguments = ["demo", "--boards", "2", "--seconds", "3", "--loss", "0.02", "--json"];
-    let summary = thalweg(&[&arguments[..], &["--directory", &folder.at("runs")]].concat()).done().json();
+    let on_file = |_: &Value| run_in(&folder).as_deref().and_then(batches) >= Some(3);
+    let arguments = ["--boards", "2", "--loss", "0.02"];
+    let summary = demo_until(&folder, &arguments, "three batches of losses on file", on_file);
     let directory = run_directory(&summary);
     let (rows, sums) = listed(&directory);
     assert!(!sums.is_empty() && sums == in_ledger(&summary), "{sums:#?} in {summary:#}");
@@ -139,21 +161,12 @@ fn a_run_that_is_killed_leaves_a_list_of_losses_that_is_read_and_recovered() {
     let folder = Folder::new();
     let arguments = ["demo", "--boards", "2", "--seconds", "600", "--loss", "0.02", "--json"];
     let running = Running::start(&[&arguments[..], &["--directory", &folder.at("runs")]].concat());
-    let runs = folder.at("runs");
-    let run =
-        || std::fs::read_dir(&runs).ok()?.flatten().map(|entry| entry.path()).find(|path| path.is_dir());
-    let batches = |run: &Path| {
-        let mut reader = LossesReader::open(&run.join(Table::Losses.file_name())).ok()?;
-        let mut batches = 0;
-        while reader.next_batch().ok()?.is_some() {
-            batches += 1;
-        }
-        Some(batches)
-    };
-    wait_until("three batches of losses are on file", || run().as_deref().and_then(batches) >= Some(3));
+    wait_until("three batches of losses are on file", || {
+        run_in(&folder).as_deref().and_then(batches) >= Some(3)
+    });
     running.signal("KILL");
     let _killed = running.wait();
-    let directory = run().expect("a run").display().to_string();
+    let directory = run_in(&folder).expect("a run").display().to_string();
     let (rows, _) = listed(&directory);
     thalweg(&["recover", &directory]).done();
     assert_eq!(listed(&directory).0, rows, "what was whole stays");

@@ -212,10 +212,16 @@ impl Running {
 
     /// Stops a run that was started with `--states` once its books were taken while it went on, and no sooner than after so many seconds of it.
     pub fn stop_behind_a_snapshot(self, seconds: f64) -> Ended {
-        self.wait_for_state("books that were taken while it ran", |state| {
+        self.stop_when("books that were taken while it ran", |state| {
             let elapsed = state["elapsed_seconds"].as_f64();
             state["snapshots"].as_u64() > Some(0) && elapsed.is_some_and(|elapsed| elapsed >= seconds)
-        });
+        })
+    }
+
+    /// Stops a run that was started with `--states` at the first live state of which `wanted` holds.
+    #[track_caller]
+    pub fn stop_when(self, what: &str, wanted: impl Fn(&Value) -> bool) -> Ended {
+        self.wait_for_state(what, wanted);
         self.signal("INT");
         self.wait()
     }

@@ -42,6 +42,11 @@ fn entry<'s>(summary: &'s Value, source: &str, stage: &str, unit: &str) -> &'s V
     ledger.iter().find(of_it).unwrap_or_else(|| panic!("{source} {stage} {unit} in {ledger:#?}"))
 }
 
+/// How many events are on file, as a live state has it.
+fn recorded_events(state: &Value) -> u64 {
+    state["events"]["events_recorded"].as_u64().unwrap_or(0)
+}
+
 fn recorded(summary: &Value) -> Vec<RecordedEvent> {
     let events = Path::new(&run_directory(summary)).join("events.arrows");
     let files = EventFiles::of(&events).expect("a pair of files");
@@ -94,14 +99,16 @@ fn every_hit_of_two_boards_is_in_the_slice_of_its_time() {
         "silence_ms = 20_000\n[build]\nage_ms = 60_000",
     );
     let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
-    let summary = run.stop_behind_a_snapshot(3.0).done().json();
+    let enough = |state: &Value| state["snapshots"].as_u64() > Some(0) && recorded_events(state) > 300;
+    let summary =
+        run.stop_when("three hundred slices, and books that were taken on the way", enough).done().json();
     assert_books_close(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
     assert!(number(&summary, "snapshots") > 0, "the books closed on the way, too: {summary:#}");
     thalweg(&["verify", &run_directory(&summary), "--json"]).done();
     let events = recorded(&summary);
     assert_eq!(events.len() as u64, number(&summary["events"], "events_recorded"));
-    assert!(events.len() > 300, "{} slices in 3 s", events.len());
+    assert!(events.len() > 300, "{summary:#}");
     let numbers: Vec<u64> = events.iter().map(|event| event.trigger).collect();
     let all: Vec<u64> = (0..events.len() as u64).collect();
     assert_eq!(numbers, all, "from the start of the run, none is left out");
@@ -133,7 +140,8 @@ fn slices_alone_can_be_recorded_and_a_replay_gives_the_same() {
         r#"["events", "fragments", "raw"]"#,
         "silence_ms = 20_000\n[build]\nage_ms = 60_000",
     );
-    let first = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
+    let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let first = run.stop_when("two hundred slices", |state| recorded_events(state) > 200).done().json();
     assert_books_close(&first);
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
     let again = again.done().json();
@@ -156,7 +164,13 @@ fn hits_that_come_too_late_for_their_slice_are_counted() {
         let text = std::fs::read_to_string(&file).expect("just written");
         let file =
             folder.file("strict.toml", &text.replace("disorder_ps = 20_000_000_000", "disorder_ps = 0"));
-        let summary = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
+        let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+        let is_late = |loss: &Value| loss["stage"] == "time_slice" && loss["reason"] == "late";
+        let some_are_late = |state: &Value| {
+            recorded_events(state) > 0
+                && state["losses"].as_array().is_some_and(|all| all.iter().any(is_late))
+        };
+        let summary = run.stop_when("hits that are late", some_are_late).done().json();
         assert_books_close(&summary);
         let cuts = ["left", "right"].map(|source| entry(&summary, source, "time_slice", "hits"));
         let late: u64 = cuts.iter().map(|cut| cut["lost"]["late"].as_u64().unwrap_or(0)).sum();
