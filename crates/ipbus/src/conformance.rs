@@ -355,7 +355,7 @@ mod tests {
     use crate::device::{Buffers, Device, DeviceServer, Registers};
     use crate::wire::renumber;
 
-    const WAIT: Duration = Duration::from_millis(100);
+    const WAIT: Duration = Duration::from_secs(1);
 
     fn failing(checks: &[Check]) -> Vec<&'static str> {
         checks.iter().filter(|check| check.verdict != Verdict::Holds).map(|check| check.rule).collect()

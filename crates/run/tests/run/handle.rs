@@ -94,13 +94,15 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     assert!(trigger.refused > 300 && trigger.accepted > 0, "{trigger:?}");
     assert_eq!(trigger.dead_time_fraction, Some(trigger.refused as f64 / trigger.offered as f64));
     let busy = on.busy_time.expect("the trigger knows how long it waited");
-    assert!(busy.dead_seconds > 0.25 && busy.live_seconds > 0.0, "{busy:?}");
+    // Three hundred triggers at 1 kHz, or less time where emulated triggers come late and then all at once: that between two looks of it.
+    let held_seconds = later.elapsed_seconds - settled.elapsed_seconds;
+    assert!(busy.dead_seconds >= held_seconds && busy.live_seconds > 0.0, "{busy:?} {held_seconds}");
     run.command(Command::Stop);
     let events = run.end().events.expect("it builds events");
     assert!(events.triggers_refused.is_some_and(|refused| refused > 300), "{events:#?}");
     assert_eq!(events.events_partial, 0, "{events:#?}");
     assert!(events.dead_time_fraction.is_some_and(|fraction| fraction > 0.0), "{events:#?}");
-    assert!(events.busy_time.is_some_and(|busy| busy.dead_seconds > 0.25), "{events:#?}");
+    assert!(events.busy_time.is_some_and(|busy| busy.dead_seconds >= held_seconds), "{events:#?}");
 }
 
 #[test]
