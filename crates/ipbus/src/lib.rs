@@ -4,6 +4,7 @@
 //!  wire        packets, transactions, status, chunks of a hub: checked views and their emission
 //!  board       a target with its table: registers by name
 //!  client      jobs into packets, values and outcomes out of replies
+//!  datagrams   those of one size, in runs
 //!  sequence    packets on their way to one target: what is lost is found and got back
 //!  table       address tables and connection files of the original
 //!  uri         where a target is
@@ -40,6 +41,7 @@
 pub mod board;
 pub mod client;
 pub mod conformance;
+mod datagrams;
 pub mod device;
 pub mod faults;
 pub mod hub;

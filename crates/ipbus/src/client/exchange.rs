@@ -42,6 +42,12 @@ impl<'e, 'b> Exchange<'e, 'b> {
         self.failure.is_none() && !self.packing.is_done(self.jobs)
     }
 
+    /// How many packets leave together, where more than one may: half of those that may be on their way, or the target would wait for us and we
+    /// for it in turn.
+    pub(super) fn run(&self) -> usize {
+        self.session.sequence.window().div_ceil(2)
+    }
+
     /// The next packet to be sent; `None` before something has come or time has passed.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<&[u8]> {
         if self.is_done() {

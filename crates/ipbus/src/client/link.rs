@@ -1,7 +1,7 @@
 //! Sockets under a client: packets out and in, and the wait between.
 //!
 //! ```text
-//!  Link ─ Datagrams: one packet each
+//!  Link ─ Datagrams: one packet each, some in a run
 //!       └ Stream: behind a length, or in chunks of a hub; what is not whole waits
 //! ```
 
@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::datagrams::{Incoming, Outgoing, coalesce};
 use crate::uri::{Transport, Uri};
 use crate::wire::{HubCode, HubReplies, HubRequest, LENGTH_BYTES, Target, WireError, frame_bytes};
 
-/// Longest datagram.
-const MOST_DATAGRAM_BYTES: usize = 65_536;
 /// Bytes that a stream's reply may have beyond the packet's own: lengths and headers of a hub.
 const AROUND_BYTES: usize = 64;
 /// Bytes asked for in one read of a stream.
@@ -52,7 +51,7 @@ impl Patience {
 
 /// The way to a target.
 pub(super) enum Link {
-    Datagrams { socket: UdpSocket, buffer: Vec<u8> },
+    Datagrams { socket: UdpSocket, outgoing: Outgoing, incoming: Incoming },
     Stream(Stream),
 }
 
@@ -78,7 +77,9 @@ impl Link {
                 let socket = UdpSocket::bind(any)?;
                 socket.connect(uri.place)?;
                 socket.set_nonblocking(true)?;
-                return Ok(Link::Datagrams { socket, buffer: vec![0; MOST_DATAGRAM_BYTES] });
+                coalesce(&socket);
+                let (outgoing, incoming) = (Outgoing::default(), Incoming::default());
+                return Ok(Link::Datagrams { socket, outgoing, incoming });
             }
             Transport::Tcp => None,
             Transport::Hub(target) => Some(target),
@@ -91,34 +92,47 @@ impl Link {
         Ok(Link::Stream(Stream { socket, target, most_bytes, received, taken: 0, outgoing, gone: 0 }))
     }
 
-    /// Sends a packet; over a stream it waits for those behind it, which go with it at the next [`Link::receive`].
-    pub(super) fn send(&mut self, packet: &[u8]) -> io::Result<()> {
+    /// Sends a packet. It waits for those behind it until there are `run` of them, over a stream in any case, and goes with them at the next
+    /// [`Link::receive`] that finds nothing.
+    pub(super) fn send(&mut self, packet: &[u8], run: usize) -> io::Result<()> {
         match self {
-            Link::Datagrams { socket, .. } => match socket.send(packet) {
-                // No room, or what an earlier one met: it is lost, as any datagram may be.
-                Err(cause) if is_passing(&cause) => Ok(()),
-                other => other.map(drop),
-            },
+            Link::Datagrams { socket, outgoing, .. } => {
+                as_lost(outgoing.add(packet, socket, None))?;
+                if outgoing.count() < run { Ok(()) } else { as_lost(outgoing.send(socket, None)) }
+            }
             Link::Stream(stream) => stream.append(packet),
+        }
+    }
+
+    /// Nobody waits for the answers to what waits to be sent: of datagrams, it is not.
+    pub(super) fn forget(&mut self) {
+        if let Link::Datagrams { outgoing, .. } = self {
+            outgoing.clear();
         }
     }
 
     /// What comes next.
     pub(super) fn receive(&mut self, patience: Patience) -> io::Result<Came<'_>> {
         match self {
-            Link::Datagrams { socket, buffer } => loop {
-                match socket.recv(buffer) {
-                    Ok(count) => return Ok(Came::Packet(&buffer[..count])),
-                    Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                        if !wait(socket, PollFlags::IN, patience)? {
-                            return Ok(Came::Nothing);
-                        }
-                    }
-                    // The port is closed now; it may be open by the time of the next try.
-                    Err(cause) if is_passing(&cause) => {}
-                    Err(cause) => return Err(cause),
+            Link::Datagrams { socket, outgoing, incoming } => {
+                if !incoming.has_more() {
+                    as_lost(outgoing.send(socket, None))?;
                 }
-            },
+                while !incoming.has_more() {
+                    match incoming.receive(socket) {
+                        Ok(_) => {}
+                        Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
+                            if !wait(socket, PollFlags::IN, patience)? {
+                                return Ok(Came::Nothing);
+                            }
+                        }
+                        // The port is closed now; it may be open by the time of the next try.
+                        Err(cause) if is_passing(&cause) => {}
+                        Err(cause) => return Err(cause),
+                    }
+                }
+                Ok(incoming.take().map_or(Came::Nothing, |packet| Came::Packet(packet)))
+            }
             Link::Stream(stream) => stream.receive(patience),
         }
     }
@@ -139,6 +153,14 @@ impl Link {
 impl Stream {
     pub(super) fn socket(&self) -> &TcpStream {
         &self.socket
+    }
+}
+
+/// Of datagrams: no room, or what an earlier one met. They are lost, as any datagram may be.
+fn as_lost(sent: io::Result<()>) -> io::Result<()> {
+    match sent {
+        Err(cause) if is_passing(&cause) => Ok(()),
+        sent => sent,
     }
 }
 

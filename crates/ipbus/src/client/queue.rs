@@ -170,7 +170,7 @@ impl Client {
         let broken = |cause: io::Error| Failure::Link(cause.to_string());
         let end = Instant::now() + self.uri.timeout;
         while Instant::now() < end {
-            link.send(&status_request()).map_err(broken)?;
+            link.send(&status_request(), 1).map_err(broken)?;
             let until = Some(end.min(Instant::now() + STATUS_WAIT));
             let patience = Patience { until, looks_until: until.filter(|_| self.uri.busy_poll) };
             // What comes of earlier packets is no answer.
@@ -252,11 +252,14 @@ fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>, spins: bool) -> Result
 
 /// Sends what may be on its way now.
 pub(super) fn send(link: &mut Link, exchange: &mut Exchange<'_, '_>) {
-    let now = Instant::now();
+    let (now, run) = (Instant::now(), exchange.run());
     while let Some(packet) = exchange.transmit(now) {
-        if let Err(cause) = link.send(packet) {
+        if let Err(cause) = link.send(packet, run) {
             exchange.fail(Failure::Link(cause.to_string()));
         }
+    }
+    if exchange.is_done() {
+        link.forget();
     }
 }
 

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Bus, Device};
+use crate::datagrams::{Incoming, Outgoing, coalesce};
 use crate::faults::{BadNetwork, Faults};
 use crate::wire::{LENGTH_BYTES, frame_bytes};
 
@@ -134,14 +135,18 @@ impl<B> Drop for DeviceServer<B> {
 }
 
 fn datagrams<B: Bus>(socket: &UdpSocket, device: &Mutex<Device<B>>, ending: &AtomicBool) {
-    let (mut buffer, mut reply) = (vec![0; MOST_DATAGRAM_BYTES], Vec::new());
+    coalesce(socket);
+    let (mut incoming, mut outgoing, mut reply) = (Incoming::default(), Outgoing::default(), Vec::new());
     while !ending.load(Ordering::Acquire) {
         // What an earlier answer has met, a closed port for one, is no reason to end.
-        let Ok((count, from)) = socket.recv_from(&mut buffer) else { continue };
-        if lock(device).answer(&buffer[..count], &mut reply) {
-            // Lost, as any datagram may be.
-            let _ = socket.send_to(&reply, from);
+        let Ok(from) = incoming.receive(socket) else { continue };
+        // What was asked in a run is answered in one. What cannot be sent is lost, as any datagram may be.
+        while let Some(packet) = incoming.take() {
+            if lock(device).answer(packet, &mut reply) {
+                let _ = outgoing.add(&reply, socket, Some(from));
+            }
         }
+        let _ = outgoing.send(socket, Some(from));
     }
 }
 

@@ -19,6 +19,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use super::counts::HubState;
 use super::router::Router;
 use super::rules::Rules;
+use crate::datagrams::{Incoming, Outgoing, coalesce};
 use crate::device::ServeError;
 
 /// Between two times that the state is shown.
@@ -32,10 +33,10 @@ const HELD_BYTES: usize = 16 << 10;
 const HELD_FOR: Duration = Duration::from_micros(100);
 /// A client that waits for fewer replies than this is not reading a block, and gets each at once.
 const MANY: usize = 8;
-/// Bytes that are read from a client at once, and the longest datagram.
+/// Bytes that are read from a client at once.
 const READ_BYTES: usize = 64 << 10;
-/// Datagrams that are read from one target before others have their turn.
-const MOST_DATAGRAMS: usize = 64;
+/// Runs of datagrams that are read from one target before others have their turn.
+const MOST_RUNS: usize = 16;
 const EVENTS: usize = 256;
 
 /// How a hub is run.
@@ -218,6 +219,10 @@ struct Serving {
     most_clients: usize,
     busy_poll: bool,
     buffer: Vec<u8>,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Packets for a target leave in a run. Where only one target is at work, it would wait for the run and the hub for its answers, in turn.
+    sends_runs: bool,
     /// Targets that may have something to send.
     due: Vec<usize>,
     /// Clients that something has changed for.
@@ -246,6 +251,9 @@ impl Serving {
             most_clients: options.most_clients,
             busy_poll: options.busy_poll,
             buffer: vec![0; READ_BYTES],
+            incoming: Incoming::default(),
+            outgoing: Outgoing::default(),
+            sends_runs: false,
             due: Vec::new(),
             touched: Vec::new(),
             held: VecDeque::new(),
@@ -277,6 +285,8 @@ impl Serving {
             }
             let now = Instant::now();
             self.has_changed |= !events.is_empty();
+            let is_target = |event: &epoll::Event| matches!(Whose::of(event.data), Whose::Target(_));
+            self.sends_runs = events.iter().filter(|event| is_target(event)).nth(1).is_some();
             for event in events.drain(..) {
                 self.on_event(Whose::of(event.data), event.flags, now);
             }
@@ -384,13 +394,16 @@ impl Serving {
     }
 
     fn receive(&mut self, place: usize, now: Instant) {
-        for _ in 0..MOST_DATAGRAMS {
+        for _ in 0..MOST_RUNS {
             let Some(socket) = self.sockets.get(&place) else { return };
-            match socket.recv(&mut self.buffer) {
-                Ok(count) => self.router.receive(place, &mut self.buffer[..count], now, &mut self.touched),
+            match self.incoming.receive(socket) {
+                Ok(_) => {}
                 // What an earlier packet met, a closed port for one, is a loss like any other.
                 Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) => break,
+            }
+            while let Some(packet) = self.incoming.take() {
+                self.router.receive(place, packet, now, &mut self.touched);
             }
         }
         self.due.push(place);
@@ -501,14 +514,14 @@ impl Serving {
             }
         }
         let Some(socket) = self.sockets.get(&place) else { return };
+        // What cannot be sent is a loss like any other.
         while let Some(packet) = self.router.transmit(place, now) {
-            // An error that an earlier packet has met keeps this one from being sent. The others are losses like any other.
-            if let Err(cause) = socket.send(packet)
-                && cause.kind() == io::ErrorKind::ConnectionRefused
-            {
-                let _ = socket.send(packet);
+            let _ = self.outgoing.add(packet, socket, None);
+            if !self.sends_runs {
+                let _ = self.outgoing.send(socket, None);
             }
         }
+        let _ = self.outgoing.send(socket, None);
     }
 
     fn open(&mut self, place: usize) -> io::Result<UdpSocket> {
@@ -516,6 +529,7 @@ impl Serving {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.connect((target.address, target.port))?;
         socket.set_nonblocking(true)?;
+        coalesce(&socket);
         epoll::add(&self.epoll, socket.as_fd(), Whose::Target(place).data(), EventFlags::IN)?;
         Ok(socket)
     }

@@ -221,6 +221,11 @@ impl<T> Sequence<T> {
         Some(&flight.bytes)
     }
 
+    /// Packets that may be on their way.
+    pub(crate) fn window(&self) -> usize {
+        self.window
+    }
+
     /// Whether another packet may be on its way: the target has to keep the replies of all, from the oldest on.
     pub(crate) fn may_begin(&self) -> bool {
         if self.is_unknown() {
