@@ -26,6 +26,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
     end: NO_LIMITS,
     sources: [],
     flow: [],
+    lost_in: [],
     ordered_rate_hz: 0,
     recorded_rate_hz: 0,
     rate_window_seconds: 0,
@@ -41,6 +42,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
     busy: false,
     trigger: null,
     busy_time: null,
+    dead_time: null,
     lost: 0,
     loss: [],
     losses: [],
@@ -88,6 +90,7 @@ export function flow_stage(stage: FlowStage["stage"], more: Partial<FlowStage> =
   return {
     path: "hits",
     stage,
+    stands_apart: false,
     heading: stage,
     filtered_as: "filtered",
     unit: "hits",

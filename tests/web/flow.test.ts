@@ -5,7 +5,6 @@ import { test } from "node:test";
 import { in_words, lay_out, thicknesses, type FlowPicture } from "../../web/src/draw/flow_layout.js";
 import { packed_rows } from "../../web/src/draw/label_rows.js";
 import { flow_of, type DrawnStage, type Flow, type Lane } from "../../web/src/live/lanes.js";
-import { dead_fraction, live_seconds, lost_by_unit } from "../../web/src/live/state.js";
 import { flow_stage, live_state, loss, lost_in, source_state } from "./example_state.js";
 
 function stage(name: string, in_hz: number, out_hz: number, more: Partial<DrawnStage> = {}): DrawnStage {
@@ -153,24 +152,6 @@ test("hits and triggers have a ribbon each, on a scale of its own", () => {
     for (const { out } of thicknesses(each)) assert.equal(out, thicknesses(each)[0]?.in, "nothing narrows");
 });
 
-test("what was lost is told in its units, and never added over units", () => {
-  const state = live_state({
-    lost: 178,
-    flow: [
-      flow_stage("wire", { unit: "datagrams", lost_in: [lost_in("frames", 70, "exact")] }),
-      flow_stage("unpack", { unit: "frames", lost_in: [lost_in("frames", 8, "at_least")] }),
-      flow_stage("order", { unit: "hits", lost: 5, lost_in: [lost_in("hits", 5, "exact")] }),
-    ],
-  });
-  assert.deepEqual(
-    lost_by_unit(state).map(({ unit, count, quality }) => [unit, count, quality]),
-    [
-      ["frames", 78, "at_least"],
-      ["hits", 5, "exact"],
-    ],
-  );
-});
-
 test("nothing lost is a quiet zero, nothing running is an idle band", () => {
   const picture = lay_out(
     { lanes: [lane([stage("receive", 0, 0)], { sources: [{ name: "a", rate_hz: 0 }] })], byte_rate_hz: 0 },
@@ -201,7 +182,8 @@ test("rates and shares of the flow are those of the server", () => {
     filtered_rate_hz: 200,
     lost_in: [{ ...lost_in("hits", 4, "exact"), share_now: 4 / 900 }],
   });
-  const [drawn] = flow_of(live_state({ flow: [flow_stage("trigger"), cut] })).lanes[0]?.stages ?? [];
+  const [drawn] =
+    flow_of(live_state({ flow: [flow_stage("trigger", { stands_apart: true }), cut] })).lanes[0]?.stages ?? [];
   assert.deepEqual([drawn?.stage, drawn?.filtered_hz, drawn?.lost_share], ["cut", 200, 4 / 900]);
 });
 
@@ -224,7 +206,7 @@ test("a loss in words says how well it is known", () => {
   assert.equal(in_words({ reason: "busy", count: 0, quality: "unknown" }), "an unknown number lost: busy");
 });
 
-test("triggers that were refused turn away before the boards, and are dead time", () => {
+test("triggers that were refused turn away before the boards", () => {
   const trigger = {
     offered: 1000,
     accepted: 730,
@@ -239,11 +221,4 @@ test("triggers that were refused turn away before the boards, and are dead time"
     assert.ok(picture.labels.some(({ kind, text }) => kind === "refused" && text === "30.0 % of triggers refused"));
     assert.ok(!picture.bands.some(({ kind }) => kind === "lost"), "nothing that was taken is lost");
   }
-  assert.equal(dead_fraction(live_state({ trigger })), 0.3);
-  const busy_time = { dead_seconds: 2, live_seconds: 8, fraction: 0.2 };
-  assert.equal(dead_fraction(live_state({ busy_time })), 0.2);
-  assert.equal(live_seconds(live_state({ busy_time })), 8);
-  const of_boards = [source_state("a", { dead_time: busy_time }), source_state("b")];
-  assert.equal(dead_fraction(live_state({ sources: of_boards })), 0.2);
-  assert.equal(dead_fraction(live_state({ sources: [source_state("a")] })), null, "not known, not 0");
 });

@@ -245,7 +245,14 @@ function get(experiment, url, json, response) {
     });
   if (what === "history") {
     const sources = [{ source: "digitizer 0", rates_hz: [9e5, 1e6, 1.1e6] }];
-    return json({ step_seconds: 1, ago_seconds: [30, 20, 10], sources, busy: [null, null, null], losses: [] });
+    return json({
+      step_seconds: 1,
+      ago_seconds: [30, 20, 10],
+      sources,
+      series: [],
+      busy: [null, null, null],
+      losses: [],
+    });
   }
   if (what === "system") return json(system());
   if (what === "spectra" && name === "counts") {

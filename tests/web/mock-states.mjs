@@ -35,6 +35,8 @@ export function live_state(run, elapsed_seconds) {
     applied: [],
     trigger: null,
     busy_time: null,
+    lost_in: [],
+    dead_time: null,
     lost: 0,
     loss: [],
     losses: [],
@@ -85,6 +87,7 @@ function line(experiment, stage, unit, in_rate_hz, out_rate_hz, ring_fill, more 
   return {
     path: "hits",
     stage,
+    stands_apart: false,
     heading: HEADINGS[stage] ?? stage,
     filtered_as: stage === "coincide" ? "single" : stage === "record" ? "not recorded" : "filtered",
     unit,
@@ -169,6 +172,7 @@ export function hits_state(experiment, taking) {
     sources,
     flow,
     lost,
+    lost_in: flow.flatMap(({ lost_in }) => lost_in),
     events: null,
     hits_recorded: Math.round(cut * seconds),
     recorded_rate_hz: cut,
@@ -259,19 +263,21 @@ export function triggered_state(experiment, taking) {
     quality: "exact",
     advice: "look at the board's link and at its busy output: all other boards answered",
   };
+  const flow = [
+    line(experiment, "receive", "datagrams", fragments / 3, fragments / 3, 0.1, { path: "events" }),
+    line(experiment, "unpack", "fragments", fragments, fragments, 0.18, { path: "events" }),
+    line(experiment, "build", "fragments", fragments + rate_hz * 0.58, fragments, 0.27, lost_here("events", missing)),
+    line(experiment, "record", "events", rate_hz, rate_hz, 0.4, { path: "events" }),
+  ];
   return {
     sources,
+    flow,
     lost,
+    lost_in: flow.flatMap(({ lost_in }) => lost_in),
     hits_recorded: 0,
     recorded_rate_hz: 0,
     bytes_recorded: Math.round(rate_hz * seconds * 5088),
     byte_rate_hz: rate_hz * 5088,
-    flow: [
-      line(experiment, "receive", "datagrams", fragments / 3, fragments / 3, 0.1, { path: "events" }),
-      line(experiment, "unpack", "fragments", fragments, fragments, 0.18, { path: "events" }),
-      line(experiment, "build", "fragments", fragments + rate_hz * 0.58, fragments, 0.27, lost_here("events", missing)),
-      line(experiment, "record", "events", rate_hz, rate_hz, 0.4, { path: "events" }),
-    ],
     events: building(rate_hz, seconds),
     trigger: {
       offered: Math.round(rate_hz * seconds * 1.013),
@@ -281,6 +287,12 @@ export function triggered_state(experiment, taking) {
       recent_dead_time_fraction: 0.0132,
     },
     busy_time: { dead_seconds: seconds * 0.013, live_seconds: seconds * 0.987, fraction: 0.013 },
+    dead_time: { fraction: 0.0128, recent_fraction: 0.0132, of: "triggers", live_seconds: seconds * 0.987 },
+    series: {
+      "magnet current": { value: 512.3 + 0.02 * Math.sin(Date.now() / 9000), unit: "A" },
+      "gas temperature": { value: 21.4 + 0.3 * Math.sin(Date.now() / 60_000), unit: "°C" },
+      "crate temperature": { value: 34.1 + 0.2 * Math.sin(Date.now() / 17_000), unit: "°C" },
+    },
     coincidences: null,
     clocks: [],
     cuts: [],

@@ -4,8 +4,8 @@ import { parsed, SCREENS, written, type ScreenName } from "./figures/address.js"
 import { exact, rate, share, UNKNOWN } from "./figures/quantity.js";
 import { elapsed, lasting } from "./figures/time.js";
 import { STALE_SECONDS, type Connection, type Known } from "./live/connection.js";
-import type { LiveState } from "./live/generated.js";
-import { dead_fraction, is_taking, live_seconds, losses, lost_by_unit } from "./live/state.js";
+import type { DeadTimeOf, LiveState } from "./live/generated.js";
+import { is_taking, losses } from "./live/state.js";
 import { in_words, lost_words } from "./draw/flow_layout.js";
 import { button } from "./parts/controls.js";
 import { h, set, set_text, show } from "./parts/element.js";
@@ -190,7 +190,7 @@ class Bar {
   #show_state(state: LiveState): void {
     const word = state.state;
     const alarmed = state.alarms.some(({ active, acknowledged }) => active && !acknowledged);
-    const dead = dead_fraction(state);
+    const dead = state.dead_time?.recent_fraction ?? null;
     const is_dead = (dead ?? 0) > MUCH_DEAD;
     const trouble = word !== "running" ? "" : alarmed ? "running, alarm" : is_dead ? "running, dead time" : "";
     const [sign, level] = trouble ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
@@ -227,7 +227,7 @@ class Bar {
 
   #show_losses(state: LiveState): void {
     const found = losses(state);
-    const lost = lost_by_unit(state);
+    const lost = state.lost_in;
     const [most] = lost;
     const is_lost = most !== undefined;
     set_text(this.#lost, is_lost ? lost.map(lost_words).join(", ") : "0");
@@ -246,14 +246,20 @@ class Bar {
     // Nobody reports it of a run without a trigger whose boards do not know: then it is not zero, but not known.
     set_text(this.#dead, dead === null ? UNKNOWN : share(dead));
     holder?.classList.toggle("much", is_much);
-    const live = live_seconds(state);
-    set_text(this.#live, live === null ? "" : `live ${elapsed(live)}`);
+    const live = state.dead_time?.live_seconds;
+    set_text(this.#live, typeof live === "number" ? `live ${elapsed(live)}` : "");
     const refused = trigger ? `${exact(trigger.refused)} of ${exact(trigger.offered)} triggers refused` : "";
-    const why =
-      dead === null ? "nobody reports dead time" : "of the last seconds, or of the source that was dead longest";
+    const why = state.dead_time ? DEAD_TIME_OF[state.dead_time.of] : "nobody reports dead time";
     if (holder) set(holder, "title", [why, refused].filter(Boolean).join("\n"));
   }
 }
+
+/** What the dead time in the bar is a part of. */
+const DEAD_TIME_OF: Record<DeadTimeOf, string> = {
+  triggers: "of the triggers of the last seconds, those refused",
+  busy: "of the time since the start, that BUSY",
+  boards: "of the time since the start, that of the source that was dead longest, as its boards report it",
+};
 
 function accepted({ run, ordered_rate_hz, recorded_rate_hz, events }: LiveState): string {
   if (!run.keeps_data && !events) return rate(ordered_rate_hz);

@@ -8,6 +8,7 @@
 
 import { Frame } from "./frame.js";
 import { Connection } from "./live/connection.js";
+import { fill_series, note_series } from "./parts/slow_control.js";
 import { begin_theme } from "./parts/theme.js";
 import { get } from "./live/requests.js";
 import type { Past } from "./live/generated.js";
@@ -25,6 +26,7 @@ connection.listen(({ state, age_seconds }) => {
   if (!state || age_seconds > 0.5) return;
   note_rates(state);
   note_busy(state);
+  note_series(state);
 });
 new Frame(connection, {
   run: run_screen,
@@ -39,6 +41,7 @@ get<Past>("/api/history").then(
   (past) => {
     fill_rates(Date.now() / 1000, past);
     fill_busy(Date.now() / 1000, past);
+    fill_series(Date.now() / 1000, past);
   },
   // Without it lines begin now.
   () => {},

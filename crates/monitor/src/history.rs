@@ -1,10 +1,10 @@
-//! What the rates were, and when something was lost: from before anybody looked.
+//! What the rates and the values of slow control were, and when something was lost: from before anybody looked.
 //!
 //! ```text
 //!  LiveState ─ each second ─► ten minutes by second ─ mean of each ─► a day by minute
 //!                        └──► losses that were counted since the second before
 //! ```
-//! Bounded: 600 + 1440 moments of a number per source, and [`MOST_LOSSES`] stretches with a loss.
+//! Bounded: 600 + 1440 moments of a number per source and series, and [`MOST_LOSSES`] stretches with a loss.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -58,6 +58,17 @@ pub struct RateThen {
     pub rates_hz: Vec<Option<f32>>,
 }
 
+/// A value of slow control at each moment.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SeriesThen {
+    /// The `[[series]]`.
+    pub series: String,
+    /// Its unit; empty where it has none.
+    pub unit: String,
+    /// What it was at each moment; null where it was not known.
+    pub values: Vec<Option<f64>>,
+}
+
 /// The rates of some time until now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Past {
@@ -67,17 +78,20 @@ pub struct Past {
     pub ago_seconds: Vec<f64>,
     /// The sources, in the order in which they came.
     pub sources: Vec<RateThen>,
+    /// The values of slow control, in the order in which they came.
+    pub series: Vec<SeriesThen>,
     /// The part of the time that BUSY was raised, 0 to 1; null of moments of which nobody knew.
     pub busy: Vec<Option<f32>>,
     /// Stretches with a loss, the oldest first.
     pub losses: Vec<LossThen>,
 }
 
-/// The numbers of one moment; those of sources by their place, and not a number where one was not there.
+/// The numbers of one moment; those of sources and series by their place, and not a number where one was not there.
 #[derive(Clone, Debug, Default)]
 struct Moment {
     at_seconds: f64,
     rates_hz: Vec<f32>,
+    series: Vec<f64>,
     busy: f32,
 }
 
@@ -102,6 +116,8 @@ struct Stretch {
 #[derive(Debug, Default)]
 pub struct History {
     names: Vec<String>,
+    /// Names and units.
+    series: Vec<(String, String)>,
     seconds: VecDeque<Moment>,
     minutes: VecDeque<Moment>,
     minute: Minute,
@@ -127,13 +143,25 @@ impl History {
             });
             rates_hz[place] = rate_hz(source) as f32;
         }
+        let series = self.series_of(state);
         let busy = state.events.as_ref().and_then(|events| events.look.busy_share);
-        let moment =
-            Moment { at_seconds: now_seconds, rates_hz, busy: busy.map_or(f32::NAN, |share| share as f32) };
+        let busy = busy.map_or(f32::NAN, |share| share as f32);
+        let moment = Moment { at_seconds: now_seconds, rates_hz, series, busy };
         if let Some(mean) = self.minute.note(&moment) {
             push(&mut self.minutes, mean, MINUTES);
         }
         push(&mut self.seconds, moment, SECONDS);
+    }
+
+    /// The values of a state, by their place.
+    fn series_of(&mut self, state: &LiveState) -> Vec<f64> {
+        for (name, series) in &state.series {
+            if !self.series.iter().any(|(known, _)| known == name) {
+                self.series.push((name.clone(), series.unit.clone()));
+            }
+        }
+        let value = |name: &str| state.series.get(name).and_then(|series| series.value);
+        self.series.iter().map(|(name, _)| value(name).unwrap_or(f64::NAN)).collect()
     }
 
     /// What was lost since the second before. Of a run that was going on when this began, what was lost earlier has no time.
@@ -180,11 +208,20 @@ impl History {
             source: name.clone(),
             rates_hz: moments.iter().map(rate(place)).collect(),
         };
+        let value = |place: usize| {
+            move |moment: &&Moment| moment.series.get(place).copied().filter(|value| value.is_finite())
+        };
+        let series = |(place, (name, unit)): (usize, &(String, String))| SeriesThen {
+            series: name.clone(),
+            unit: unit.clone(),
+            values: moments.iter().map(value(place)).collect(),
+        };
         let losses = self.stretches.iter().filter(|stretch| stretch.until_seconds >= from);
         Past {
             step_seconds,
             ago_seconds: moments.iter().map(|moment| now_seconds - moment.at_seconds).collect(),
             sources: self.names.iter().enumerate().map(source).collect(),
+            series: self.series.iter().enumerate().map(series).collect(),
             busy: moments.iter().map(|moment| known(moment.busy)).collect(),
             losses: losses.map(|stretch| stretch.told(now_seconds)).collect(),
         }
@@ -206,17 +243,19 @@ impl Minute {
 
 /// The mean of moments, each number over those that have it; at the time of the last.
 fn mean(moments: &[Moment]) -> Moment {
-    let sources = moments.iter().map(|moment| moment.rates_hz.len()).max().unwrap_or(0);
-    let of = |number: &dyn Fn(&Moment) -> Option<f32>| {
+    let most = |count: fn(&Moment) -> usize| moments.iter().map(count).max().unwrap_or(0);
+    let of = |number: &dyn Fn(&Moment) -> Option<f64>| {
         let known = moments.iter().filter_map(number).filter(|value| value.is_finite());
-        let (sum, count) =
-            known.fold((0.0, 0.0), |(sum, count), value| (sum + f64::from(value), count + 1.0));
-        if count > 0.0 { (sum / count) as f32 } else { f32::NAN }
+        let (sum, count) = known.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+        if count > 0.0 { sum / count } else { f64::NAN }
     };
+    let rate = |place: usize| of(&|moment| moment.rates_hz.get(place).copied().map(f64::from));
+    let value = |place: usize| of(&|moment| moment.series.get(place).copied());
     Moment {
         at_seconds: moments.last().map_or(0.0, |moment| moment.at_seconds),
-        rates_hz: (0..sources).map(|place| of(&|moment| moment.rates_hz.get(place).copied())).collect(),
-        busy: of(&|moment| Some(moment.busy)),
+        rates_hz: (0..most(|moment| moment.rates_hz.len())).map(|place| rate(place) as f32).collect(),
+        series: (0..most(|moment| moment.series.len())).map(value).collect(),
+        busy: of(&|moment| Some(f64::from(moment.busy))) as f32,
     }
 }
 
@@ -249,7 +288,7 @@ mod tests {
     use thalweg_data::ledger::Quality;
 
     use super::*;
-    use crate::state::RunIdentity;
+    use crate::state::{RunIdentity, SeriesValue};
 
     fn state(run: u64, rate_hz: f64, lost: u64) -> LiveState {
         let source = SourceState { name: "left".to_owned(), hit_rate_hz: rate_hz, ..SourceState::default() };
@@ -303,6 +342,23 @@ mod tests {
             .map(|then| (then.from_ago_seconds, then.until_ago_seconds, then.losses[0].count))
             .collect();
         assert_eq!(told, [(2.0, 1.0, 5), (1.0, 0.0, 3)]);
+    }
+
+    #[test]
+    fn series_are_there_with_their_gaps_and_their_means() {
+        let mut history = History::default();
+        for second in 0..=61 {
+            let value = (second % 2 == 0).then_some(f64::from(second));
+            let mut with = state(1, 1.0, 0);
+            with.series.insert("temperature".to_owned(), SeriesValue { value, unit: "°C".to_owned() });
+            history.note(f64::from(second), &with);
+        }
+        let past = history.past(61.0, 600.0);
+        let [SeriesThen { series, unit, values }] = &past.series[..] else { panic!("{:?}", past.series) };
+        assert_eq!((&series[..], &unit[..]), ("temperature", "°C"));
+        assert_eq!(values[58..], [Some(58.0), None, Some(60.0), None]);
+        let day = history.past(61.0, 86_400.0);
+        assert_eq!(day.series[0].values, [Some(29.0)], "the mean of those that there are");
     }
 
     #[test]

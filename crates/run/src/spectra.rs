@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!  hits ─► spectra │ else events ─► rate, size, build time, completeness over time │ else raw ─► bytes over time
+//!  series ─► values over time, where these are asked for
 //! ```
 
+mod series;
 mod timelines;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +14,15 @@ use thalweg_record::read::{HitsReader, LossesReader};
 use thalweg_record::{LossRow, RemovedTables, RunDirectory, RunRecord, Table};
 
 use crate::plot::{Facts, Lanes, PlotSource, Spectra, spectra_svg};
+
+/// What is to be drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picture {
+    /// What was measured.
+    Data,
+    /// The values of slow control.
+    Series,
+}
 
 /// A picture that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +41,15 @@ pub enum PlotError {
         /// The run's directory.
         run: PathBuf,
     },
+    /// There are no series.
+    #[error(
+        "{}: no series to plot: the run has recorded none; `[[series]]` names registers and parameters that are read while data are taken",
+        run.display()
+    )]
+    NoSeries {
+        /// The run's directory.
+        run: PathBuf,
+    },
     /// The picture could not be written.
     #[error("{file}: {cause}; give another place with --output")]
     Write {
@@ -41,16 +61,35 @@ pub enum PlotError {
 }
 
 /// Draws what a run has recorded into `output`, or into a file in its directory, which is returned: hits as `spectra.svg`;
-/// without hits, events over time as `events.svg`; without these, raw bytes over time as `raw.svg`. Losses over time are in each.
+/// without hits, events over time as `events.svg`; without these, raw bytes over time as `raw.svg`. Losses over time are in each. Series are
+/// `series.svg`.
 ///
 /// # Errors
 /// When the recording cannot be read, has nothing to draw, or the picture cannot be written.
-pub fn plot_run(run: &Path, output: Option<&Path>) -> Result<PathBuf, PlotError> {
+pub fn plot_run(run: &Path, what: Picture, output: Option<&Path>) -> Result<PathBuf, PlotError> {
     let directory = RunDirectory::open(run)?;
     // Runs are also found by their number.
     let run = directory.path();
-    RemovedTables::refuse(run, Table::Hits)?;
     let record = RunRecord::read(&directory.run_record())?;
+    let (name, picture) = match what {
+        Picture::Data => data_picture(run, &directory, &record)?,
+        Picture::Series if directory.table(Table::Series).exists() => {
+            ("series.svg", series::series_picture(run, &directory, &record)?)
+        }
+        Picture::Series => return Err(PlotError::NoSeries { run: run.to_owned() }),
+    };
+    let file = output.map_or_else(|| directory.path().join(name), Path::to_owned);
+    std::fs::write(&file, picture).map_err(|cause| PlotError::Write { file: file.clone(), cause })?;
+    Ok(file)
+}
+
+/// What was measured, and the name of a file for it.
+fn data_picture(
+    run: &Path,
+    directory: &RunDirectory,
+    record: &RunRecord,
+) -> Result<(&'static str, String), PlotError> {
+    RemovedTables::refuse(run, Table::Hits)?;
     let has = |table: Table| -> Result<bool, PlotError> {
         Ok(match table {
             Table::Raw => !directory.raw_files()?.is_empty(),
@@ -58,20 +97,18 @@ pub fn plot_run(run: &Path, output: Option<&Path>) -> Result<PathBuf, PlotError>
             table => directory.table(table).exists(),
         })
     };
-    let losses = losses_of(&directory)?;
-    let (name, picture) = if has(Table::Hits)? {
-        ("spectra.svg", hits_picture(run, &directory, &record, &losses)?)
-    } else if has(Table::Events)? {
-        ("events.svg", timelines::events_picture(run, &directory, &record, &losses)?)
-    } else if has(Table::Raw)? {
-        ("raw.svg", timelines::raw_picture(run, &directory, &record, &losses)?)
-    } else {
-        [Table::Events, Table::Raw].into_iter().try_for_each(|table| RemovedTables::refuse(run, table))?;
-        return Err(PlotError::Nothing { run: run.to_owned() });
-    };
-    let file = output.map_or_else(|| directory.path().join(name), Path::to_owned);
-    std::fs::write(&file, picture).map_err(|cause| PlotError::Write { file: file.clone(), cause })?;
-    Ok(file)
+    let losses = losses_of(directory)?;
+    if has(Table::Hits)? {
+        return Ok(("spectra.svg", hits_picture(run, directory, record, &losses)?));
+    }
+    if has(Table::Events)? {
+        return Ok(("events.svg", timelines::events_picture(run, directory, record, &losses)?));
+    }
+    if has(Table::Raw)? {
+        return Ok(("raw.svg", timelines::raw_picture(run, directory, record, &losses)?));
+    }
+    [Table::Events, Table::Raw].into_iter().try_for_each(|table| RemovedTables::refuse(run, table))?;
+    Err(PlotError::Nothing { run: run.to_owned() })
 }
 
 /// The run's title, or that it has none.

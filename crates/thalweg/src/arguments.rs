@@ -593,9 +593,13 @@ pub(crate) struct Inspect {
 pub(crate) struct Plot {
     /// The run's directory.
     pub(crate) run: PathBuf,
-    /// The SVG file to write; without it, `spectra.svg` in the run's directory, of a run without hits `events.svg` or `raw.svg`.
+    /// The SVG file to write; without it, `spectra.svg` in the run's directory, of a run without hits `events.svg` or `raw.svg`, with
+    /// `--series` `series.svg`.
     #[arg(long, short)]
     pub(crate) output: Option<PathBuf>,
+    /// Draw the values of slow control over time.
+    #[arg(long)]
+    pub(crate) series: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thalweg_run::RunState;
-use thalweg_run::recording::{LossTotal, percent_of};
-use thalweg_run::supervise::{EventState, LiveState, SourceState};
+use thalweg_run::recording::LossTotal;
+use thalweg_run::supervise::{DeadTimeOf, EventState, LiveState, SourceState};
 
 use crate::report::si;
 use crate::terminal;
@@ -185,19 +185,15 @@ fn in_red_words(loss: &LossTotal) -> String {
     if loss.is_none() { loss.to_string() } else { loss.text.replacen(" lost:", " LOST:", 1) }
 }
 
-/// How much is not taken: triggers refused, else time BUSY, else what the boards of a source report at most.
+/// How much is not taken.
 fn dead_time(progress: &LiveState) -> String {
-    let refused = progress.trigger.and_then(|trigger| percent_of(trigger.refused, trigger.offered));
-    let boards = progress.sources.iter().filter_map(|source| Some(source.dead_time?.fraction));
-    let (percent, what) = match (refused, progress.busy_time) {
-        (Some(percent), _) => (percent, "of the triggers refused"),
-        (None, Some(busy)) => (100.0 * busy.fraction, "of the time BUSY"),
-        (None, None) => match boards.reduce(f64::max) {
-            Some(fraction) => (100.0 * fraction, "of the time, as the boards report"),
-            None => return String::new(),
-        },
+    let Some(dead) = progress.dead_time else { return String::new() };
+    let what = match dead.of {
+        DeadTimeOf::Triggers => "of the triggers refused",
+        DeadTimeOf::Busy => "of the time BUSY",
+        DeadTimeOf::Boards => "of the time, as the boards report",
     };
-    format!("  dead time {percent:.1} % ({what})")
+    format!("  dead time {:.1} % ({what})", 100.0 * dead.fraction)
 }
 
 /// The events of a triggered run: how fast, how whole, how long they wait for their last fragment.

@@ -33,6 +33,8 @@ export interface PlotOptions {
   steps?: number[];
   /** Names stand at the lines' ends. */
   ends?: boolean;
+  /** The second axis is about the values, and need not begin at zero: where zero is not where nothing is. */
+  about_values?: boolean;
   /** Why there is nothing, when there is nothing. */
   empty: string;
   zoomed?: (limits: [number, number] | null) => void;
@@ -56,6 +58,12 @@ export const PLOT_RIGHT_PX = 24;
 
 // A logarithmic axis begins below one count, where nothing is.
 const LOG_FLOOR = 0.5;
+
+/** Around these values; what does not change is in the middle. */
+function about(low: number, high: number): [number, number] {
+  const room = high > low ? 0.08 * (high - low) : 0.1 * Math.max(Math.abs(high), 1);
+  return [low - room, high + room];
+}
 
 /** A plot in the page. */
 export class Plot {
@@ -199,7 +207,9 @@ export class Plot {
           range: (_, low, high) =>
             this.#log
               ? [LOG_FLOOR, this.#top ?? Math.max((high ?? 1) * 2, 10)]
-              : [Math.min(low ?? 0, 0), this.#top ?? (high > 0 ? high * 1.06 : 1)],
+              : this.#options.about_values
+                ? about(low ?? 0, high ?? 0)
+                : [Math.min(low ?? 0, 0), this.#top ?? (high > 0 ? high * 1.06 : 1)],
         },
       },
       axes: [

@@ -166,6 +166,9 @@ export interface DeadTime {
   live_seconds: number;
 }
 
+/** What a dead time is a part of. */
+export type DeadTimeOf = "triggers" | "busy" | "boards";
+
 /** How many axes a spectrum has. */
 export type Dimensions = "1d" | "2d";
 
@@ -270,7 +273,7 @@ export interface FlowStage {
   losses: Loss[];
   /** Lost since the start, in `unit`; what is lost in other units is in `lost_in`. */
   lost: number;
-  /** Everything lost here, each source in the finest unit in which it is counted. */
+  /** Everything lost here, each source in the finest unit in which it is counted. Triggers that were refused are dead time, and no loss. */
   lost_in: LostIn[];
   /** Passed on since the start. */
   out: number;
@@ -282,6 +285,8 @@ export interface FlowStage {
   ring_fill: number | null;
   /** The stage. */
   stage: Stage;
+  /** It stands beside the path: as what was refused there. */
+  stands_apart: boolean;
   /** What is counted here. */
   unit: Unit;
 }
@@ -314,6 +319,8 @@ export interface LiveState {
   coincidences_recorded: number | null;
   /** What each cut keeps, in the order in which they are made. */
   cuts: CutReport[];
+  /** What of the run is not taken, as one number; null where nobody reports dead time. */
+  dead_time: RunDeadTime | null;
   /** What did not balance in them. */
   discrepancies: string[];
   /** Free space where the run is recorded, bytes. */
@@ -341,6 +348,8 @@ export interface LiveState {
   losses: Loss[];
   /** Sum of the sources' losses. */
   lost: number;
+  /** What was lost on it, by unit, the most first. Not in the lines of JSON of the terminal. */
+  lost_in: LostIn[];
   /** The last messages, oldest first, at most a hundred. */
   messages: Message[];
   /** Hits put into time order per second. */
@@ -437,13 +446,14 @@ export interface LostCount {
   unit: Unit;
 }
 
-/** What a stage lost in one unit. */
+/** What a stage, or all of a path, lost in one unit. */
 export interface LostIn {
   /** How many. */
   count: number;
   /** The least certain of its losses. */
   quality: Quality;
-  /** Of what came in since the start, 0 to 1; null where the unit comes into being. */
+  /** Of what came in since the start, 0 to 1; null where the unit comes into being, and of several stages, into which different numbers
+   * came. */
   share: number | null;
   /** Of what came in within the window of the rates, 0 to 1. */
   share_now: number | null;
@@ -473,6 +483,8 @@ export interface Past {
   busy: (number | null)[];
   /** Stretches with a loss, the oldest first. */
   losses: LossThen[];
+  /** The values of slow control, in the order in which they came. */
+  series: SeriesThen[];
   /** The sources, in the order in which they came. */
   sources: RateThen[];
   /** From one moment to the next: 1, or 60 where the rates are means. */
@@ -514,7 +526,7 @@ export interface PulseTrace {
   truncated: boolean;
 }
 
-/** How well the number of a loss is known. */
+/** How well the number of a loss is known; the best first. */
 export type Quality = "exact" | "at_least" | "unknown";
 
 /** The rate of one source at each moment. */
@@ -603,6 +615,18 @@ export interface RemovedData {
   why: string;
 }
 
+/** Dead time of a run as one number: everybody who shows one shows this. */
+export interface RunDeadTime {
+  /** Since the start, 0 to 1. */
+  fraction: number;
+  /** How long triggers could be taken, or the source that was dead longest could take hits, since the start: seconds; null where nobody knows. */
+  live_seconds: number | null;
+  /** Of what. */
+  of: DeadTimeOf;
+  /** Of the last seconds where triggers came in them, 0 to 1; else since the start. */
+  recent_fraction: number;
+}
+
 /** A file of a run. */
 export interface RunFile {
   /** Bytes on file. */
@@ -644,6 +668,16 @@ export type RunState = "configured" | "ready" | "running" | "paused" | "stopping
 
 /** What is cut. */
 export type Scope = "hit" | "event";
+
+/** A value of slow control at each moment. */
+export interface SeriesThen {
+  /** The `[[series]]`. */
+  series: string;
+  /** Its unit; empty where it has none. */
+  unit: string;
+  /** What it was at each moment; null where it was not known. */
+  values: (number | null)[];
+}
 
 /** A value of slow control. */
 export interface SeriesValue {

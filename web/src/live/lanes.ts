@@ -5,7 +5,6 @@
 // Rates and shares are the server's: nothing is worked out here a second time.
 
 import type { FlowPath, FlowStage, LiveState, Loss, LostIn, SourceState, TriggerState } from "./generated.js";
-import { lost_at } from "./state.js";
 
 /** A stage, in its own unit per second. */
 export interface DrawnStage {
@@ -49,7 +48,7 @@ export function flow_of({ flow, sources, trigger, byte_rate_hz }: LiveState): Fl
     sources: sources
       .filter(({ kind }) => (kind === "triggered" ? "events" : "hits") === path)
       .map((source) => ({ name: source.name, rate_hz: source_rate(source) })),
-    stages: flow.filter((stage) => stage.path === path && stage.stage !== "trigger").map(drawn),
+    stages: flow.filter((stage) => stage.path === path && !stage.stands_apart).map(drawn),
     trigger: path === "events" ? trigger : null,
   }));
   const used = lanes.filter(({ stages, sources }) => stages.length + sources.length > 0);
@@ -62,7 +61,6 @@ export function source_rate({ hit_rate_hz, fragment_rate_hz }: SourceState): num
 }
 
 function drawn(stage: FlowStage): DrawnStage {
-  const lost = lost_at(stage);
   return {
     stage: stage.stage,
     heading: stage.heading,
@@ -71,8 +69,8 @@ function drawn(stage: FlowStage): DrawnStage {
     in_hz: stage.in_rate_hz,
     out_hz: stage.out_rate_hz,
     filtered_hz: stage.filtered_rate_hz,
-    lost_share: Math.max(0, ...lost.map(({ share_now }) => share_now ?? 0)),
-    lost,
+    lost_share: Math.max(0, ...stage.lost_in.map(({ share_now }) => share_now ?? 0)),
+    lost: stage.lost_in,
     held: stage.held,
     losses: stage.losses.filter(({ count, quality }) => count > 0 || quality === "unknown"),
     ring_fill: stage.ring_fill,

@@ -3,10 +3,10 @@
 import { ChannelCells, RateBar } from "../draw/cells.js";
 import { FlowDrawing } from "../draw/flow.js";
 import { Plot } from "../draw/plot.js";
-import { count, measured_as, plain, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
+import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { written } from "../figures/address.js";
-import type { ClockState, LiveState, Past, SeriesValue } from "../live/generated.js";
+import type { ClockState, LiveState, Past } from "../live/generated.js";
 import { History } from "../live/history.js";
 import { flow_of, source_rate } from "../live/lanes.js";
 import { in_words, LossHistory } from "../live/loss_history.js";
@@ -15,6 +15,7 @@ import { h, set_text, show } from "../parts/element.js";
 import { Boards } from "../parts/boards.js";
 import { Messages } from "../parts/messages.js";
 import { NewNote } from "../parts/notes.js";
+import { SlowControl } from "../parts/slow_control.js";
 import type { MakeScreen } from "./screen.js";
 
 /** Rates of the boards, kept while other screens are shown. */
@@ -71,8 +72,9 @@ export const run_screen: MakeScreen = () => {
   const facts = new Facts();
   const clocks = new Facts();
   const clocks_panel = panel("Clocks", "one-column", [], clocks.root);
-  const series = new Facts();
-  const series_panel = panel("Slow control", "", [], series.root);
+  const slow_control = new SlowControl();
+  const values_panel = panel("Slow control", "", [], slow_control.values.root);
+  const series_panel = panel("Slow control over time", "", [], slow_control.plots);
   const root = h(
     "div",
     { class: "screen run-screen" },
@@ -83,13 +85,14 @@ export const run_screen: MakeScreen = () => {
       boards_panel,
       cells_panel,
       panel("Rate of each board", "", [plot.readout], plot.root),
+      series_panel,
     ),
     h(
       "div",
       { class: "right column" },
       panel("Messages", "messages-panel", [], new_note.root, messages.root),
       panel("Now", "", [], facts.root),
-      series_panel,
+      values_panel,
       clocks_panel,
     ),
   );
@@ -108,17 +111,22 @@ export const run_screen: MakeScreen = () => {
       boards.show(completeness);
       clocks.show(state.clocks.map(clock_fact));
       show(clocks_panel, state.clocks.length > 0);
-      const values = Object.entries(state.series);
-      series.show(values.map(series_fact));
-      show(series_panel, values.length > 0);
+      slow_control.show(state);
+      const has_series = Object.keys(state.series).length > 0;
+      show(values_panel, has_series);
+      show(series_panel, has_series);
       if (now - last_drawn < 480) return;
       last_drawn = now;
       const has_channels = state.sources.some(({ channels }) => channels.length > 0);
       show(cells_panel, has_channels);
       bar.show(cells.show(state.sources));
       draw_rates(plot);
+      if (has_series) slow_control.draw();
     },
-    leave: () => plot.destroy(),
+    leave: () => {
+      plot.destroy();
+      slow_control.destroy();
+    },
   };
 };
 
@@ -176,11 +184,6 @@ function now_facts(state: LiveState): (readonly [string, string])[] {
   const applied = state.applied.length;
   if (applied > 0) facts.push(["applied to spectra", applied === 1 ? "1 change" : `${applied} changes`]);
   return facts;
-}
-
-/** A value of slow control: without an SI prefix, which no degree and no per cent takes. */
-function series_fact([name, { value, unit }]: [string, SeriesValue]): readonly [string, string] {
-  return [name, value === null ? UNKNOWN : `${plain(Number(value.toPrecision(5)))} ${unit}`.trimEnd()];
 }
 
 function clock_fact({

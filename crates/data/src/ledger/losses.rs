@@ -223,10 +223,9 @@ impl LossKind {
     /// What was lost, without what to do.
     pub fn what(&self) -> String {
         let LossKind { stage, reason, lost, source, most, sources, .. } = self;
-        // A trigger that is refused is dead time: its event was never begun.
-        let (verb, unit) = match reason {
-            LossReason::Busy => ("refused", "triggers"),
-            _ => ("lost", lost.unit.word()),
+        let (verb, unit) = match reason.is_dead_time() {
+            true => ("refused", "triggers"),
+            false => ("lost", lost.unit.word()),
         };
         let (quality, about) = match self.quality {
             Quality::Exact => ("", ""),
@@ -456,7 +455,7 @@ fn events(books: &Books, path: &Topology) -> Option<Counted> {
     let is_of_hits = |own: &AccountBook| path.lane_of(own.stage, own.source) == Some(Lane::Hits);
     let own = || books.accounts.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
     let at = |role| own().filter(move |account| account.stage.role() == role);
-    let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| why != LossReason::Busy)).sum();
+    let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| !why.is_dead_time())).sum();
     let kept: u64 = at(StageRole::Recording).map(|account| account.tally.total_output(Unit::Events)).sum();
     let has_any = at(StageRole::Recording).next().is_some() || lost > 0;
     let (lost, unseen) = match books.triggers_unseen() {

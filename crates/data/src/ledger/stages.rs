@@ -42,6 +42,8 @@ pub struct StageDescription {
     pub heading: &'static str,
     /// What is left out here on request is called this.
     pub filtered_as: &'static str,
+    /// On the page it stands beside the path: as what was refused there.
+    pub stands_apart: bool,
     /// What to do about losses that mean something else at this stage than elsewhere: where they are of this kind and, if one is named, come
     /// in this way.
     pub advice: &'static [(LossReason, Option<Carrier>, &'static str)],
@@ -52,11 +54,15 @@ const TOO_LARGE: &str = "a unit was larger than the memory for it: raise `block_
 
 impl StageDescription {
     const fn of(role: StageRole, heading: &'static str) -> StageDescription {
-        StageDescription { role, heading, filtered_as: "filtered", advice: &[] }
+        StageDescription { role, heading, filtered_as: "filtered", stands_apart: false, advice: &[] }
     }
 
     const fn filtering(self, filtered_as: &'static str) -> StageDescription {
         StageDescription { filtered_as, ..self }
+    }
+
+    const fn apart(self) -> StageDescription {
+        StageDescription { stands_apart: true, ..self }
     }
 
     const fn advising(
@@ -91,7 +97,7 @@ impl Stage {
         };
         let described = StageDescription::of(of.0, of.1);
         match self {
-            Stage::Trigger => described.advising(&[(
+            Stage::Trigger => described.apart().advising(&[(
                 NeverReceived,
                 None,
                 "triggers were accepted, and no board's answer came: look whether the boards are running",

@@ -319,8 +319,8 @@ vocabulary! {
     }
 }
 
-/// How well the number of a loss is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+/// How well the number of a loss is known; the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
     /// Counted one by one, or from sequence numbers or sender totals.
@@ -339,6 +339,11 @@ impl Quality {
             Quality::AtLeast => "at_least",
             Quality::Unknown => "unknown",
         }
+    }
+
+    /// How well the sum of two losses is known: as the one that is known less well.
+    pub fn worse(self, other: Quality) -> Quality {
+        self.max(other)
     }
 }
 
@@ -367,6 +372,11 @@ impl LossReason {
     pub const fn is_of_our_data(self) -> bool {
         use LossReason::*;
         !matches!(self, Stranger | DuplicateDatagram | DuplicateFragment)
+    }
+
+    /// Whether it is dead time: a trigger that was refused was never begun, so that nothing is lost by it.
+    pub const fn is_dead_time(self) -> bool {
+        matches!(self, LossReason::Busy)
     }
 
     /// Whether sequence numbers alone tell of it. In older recordings stands on the wire under another reason what was seen, refused, and

@@ -4,6 +4,7 @@
 //!  trigger: offered, refused ─► dead-time fraction = refused ÷ offered
 //!  BUSY: how long raised     ─► busy fraction = time BUSY ÷ elapsed, live time = elapsed without BUSY
 //!  boards: real, dead time   ─► of each source, as its boards report it
+//!  the largest of these      ─► what stands over every page, and in the line of the terminal
 //! ```
 //! With triggers at random both agree. With triggers in bursts they do not: a short BUSY may cost most of them.
 
@@ -49,6 +50,55 @@ pub struct DeadTime {
     pub fraction: f64,
 }
 
+/// What a dead time is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadTimeOf {
+    /// Of the triggers, those refused.
+    Triggers,
+    /// Of the time, that BUSY.
+    Busy,
+    /// Of the time, as the boards of the source report it that was dead longest.
+    Boards,
+}
+
+/// Dead time of a run as one number: everybody who shows one shows this.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RunDeadTime {
+    /// Since the start, 0 to 1.
+    pub fraction: f64,
+    /// Of the last seconds where triggers came in them, 0 to 1; else since the start.
+    pub recent_fraction: f64,
+    /// Of what.
+    pub of: DeadTimeOf,
+    /// How long triggers could be taken, or the source that was dead longest could take hits, since the start: seconds; null where nobody knows.
+    pub live_seconds: Option<f64>,
+}
+
+impl RunDeadTime {
+    /// Of what the trigger counted, how long BUSY was raised, and what the boards of each source report.
+    pub fn of(
+        trigger: Option<TriggerState>,
+        busy_time: Option<DeadTime>,
+        of_boards: impl Iterator<Item = DeadTime> + Clone,
+    ) -> Option<RunDeadTime> {
+        let live = busy_time.into_iter().chain(of_boards.clone()).map(|time| time.live_seconds);
+        let live_seconds = live.reduce(f64::min);
+        let dead =
+            |fraction, recent_fraction, of| RunDeadTime { fraction, recent_fraction, of, live_seconds };
+        let by_time = |time: DeadTime, of| dead(time.fraction, time.fraction, of);
+        let of_triggers = trigger.and_then(|own| {
+            let fraction = own.dead_time_fraction?;
+            let recent = own.recent_dead_time_fraction.unwrap_or(fraction);
+            Some(dead(fraction, recent, DeadTimeOf::Triggers))
+        });
+        let by_trigger = of_triggers.or(busy_time.map(|busy| by_time(busy, DeadTimeOf::Busy)));
+        let by_boards = of_boards.map(|boards| by_time(boards, DeadTimeOf::Boards));
+        let all = by_trigger.into_iter().chain(by_boards);
+        all.max_by(|one, other| one.recent_fraction.total_cmp(&other.recent_fraction))
+    }
+}
+
 impl DeadTime {
     /// So many seconds of `all` were dead; `None` where there was no time yet.
     pub fn of(dead_seconds: f64, all_seconds: f64) -> Option<DeadTime> {
@@ -91,6 +141,39 @@ mod tests {
         assert_eq!((trigger.dead_time_fraction, trigger.recent_dead_time_fraction), (Some(0.27), Some(0.54)));
         let busy = DeadTime::of(0.1, 2.0).expect("time has passed");
         assert_eq!((busy.live_seconds, busy.fraction), (1.9, 0.05));
+    }
+
+    #[test]
+    fn the_largest_dead_time_is_that_of_the_run() {
+        let none = std::iter::empty::<DeadTime>();
+        assert_eq!(RunDeadTime::of(None, None, none.clone()), None, "not 0: nobody reports it");
+        let busy = DeadTime::of(1.0, 10.0);
+        let of_busy = RunDeadTime {
+            fraction: 0.1,
+            recent_fraction: 0.1,
+            of: DeadTimeOf::Busy,
+            live_seconds: Some(9.0),
+        };
+        assert_eq!(RunDeadTime::of(Some(TriggerState::default()), busy, none.clone()), Some(of_busy));
+        let trigger = TriggerState { dead_time_fraction: Some(0.2), ..TriggerState::default() };
+        let of = DeadTimeOf::Triggers;
+        let of_triggers = RunDeadTime { fraction: 0.2, recent_fraction: 0.2, of, ..of_busy };
+        assert_eq!(RunDeadTime::of(Some(trigger), busy, none.clone()), Some(of_triggers));
+        let recent = TriggerState { recent_dead_time_fraction: Some(0.05), ..trigger };
+        let of_late = RunDeadTime { recent_fraction: 0.05, ..of_triggers };
+        assert_eq!(
+            RunDeadTime::of(Some(recent), busy, none),
+            Some(of_late),
+            "of the last seconds it is its own"
+        );
+        let boards = [DeadTime::of(2.0, 10.0), DeadTime::of(4.0, 10.0)].into_iter().flatten();
+        let of_boards = RunDeadTime {
+            fraction: 0.4,
+            recent_fraction: 0.4,
+            of: DeadTimeOf::Boards,
+            live_seconds: Some(6.0),
+        };
+        assert_eq!(RunDeadTime::of(Some(recent), busy, boards), Some(of_boards));
     }
 
     #[test]

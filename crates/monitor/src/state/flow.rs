@@ -28,6 +28,8 @@ pub struct FlowStage {
     pub path: Lane,
     /// The stage.
     pub stage: Stage,
+    /// It stands beside the path: as what was refused there.
+    pub stands_apart: bool,
     /// What stands over it: what it has done to what comes out of it.
     pub heading: String,
     /// What is left out here on request is called this.
@@ -52,7 +54,7 @@ pub struct FlowStage {
     pub out_rate_hz: f64,
     /// Left out on request, per second.
     pub filtered_rate_hz: f64,
-    /// Everything lost here, each source in the finest unit in which it is counted.
+    /// Everything lost here, each source in the finest unit in which it is counted. Triggers that were refused are dead time, and no loss.
     pub lost_in: Vec<LostIn>,
     /// The same by source and reason, in all units.
     pub losses: Vec<Loss>,
@@ -60,7 +62,7 @@ pub struct FlowStage {
     pub ring_fill: Option<f64>,
 }
 
-/// What a stage lost in one unit.
+/// What a stage, or all of a path, lost in one unit.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LostIn {
     /// What is counted.
@@ -69,8 +71,83 @@ pub struct LostIn {
     pub count: u64,
     /// The least certain of its losses.
     pub quality: Quality,
-    /// Of what came in since the start, 0 to 1; null where the unit comes into being.
+    /// Of what came in since the start, 0 to 1; null where the unit comes into being, and of several stages, into which different numbers
+    /// came.
     pub share: Option<f64>,
     /// Of what came in within the window of the rates, 0 to 1.
     pub share_now: Option<f64>,
+}
+
+impl LostIn {
+    /// The same with what was lost elsewhere in the same unit.
+    pub fn with(self, other: &LostIn) -> LostIn {
+        LostIn {
+            count: self.count + other.count,
+            quality: self.quality.worse(other.quality),
+            share: None,
+            share_now: None,
+            ..self
+        }
+    }
+
+    /// What all stages of a path lost, by unit, the most first.
+    pub fn on_path(path: &[FlowStage]) -> Vec<LostIn> {
+        let mut sums: Vec<LostIn> = Vec::new();
+        for lost in path.iter().flat_map(|stage| &stage.lost_in) {
+            match sums.iter_mut().find(|sum| sum.unit == lost.unit) {
+                Some(sum) => *sum = sum.clone().with(lost),
+                None => sums.push(lost.clone()),
+            }
+        }
+        sums.sort_by_key(|lost| std::cmp::Reverse(lost.count));
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(lost_in: &[(Unit, u64, Quality)]) -> FlowStage {
+        let lost = |(unit, count, quality): &(Unit, u64, Quality)| LostIn {
+            unit: *unit,
+            count: *count,
+            quality: *quality,
+            share: Some(0.1),
+            share_now: Some(0.1),
+        };
+        FlowStage {
+            path: Lane::Hits,
+            stage: Stage::Wire,
+            stands_apart: false,
+            heading: String::new(),
+            filtered_as: String::new(),
+            unit: Unit::Hits,
+            input: 0,
+            output: 0,
+            filtered: 0,
+            held: 0,
+            lost: 0,
+            in_rate_hz: 0.0,
+            out_rate_hz: 0.0,
+            filtered_rate_hz: 0.0,
+            lost_in: lost_in.iter().map(lost).collect(),
+            losses: Vec::new(),
+            ring_fill: None,
+        }
+    }
+
+    #[test]
+    fn what_was_lost_on_the_path_stands_in_its_units_and_is_never_added_over_units() {
+        let path = [
+            stage(&[(Unit::Hits, 5, Quality::Exact)]),
+            stage(&[(Unit::Frames, 70, Quality::Exact)]),
+            stage(&[(Unit::Frames, 8, Quality::AtLeast)]),
+        ];
+        let sums = LostIn::on_path(&path);
+        let found: Vec<_> = sums.iter().map(|sum| (sum.unit, sum.count, sum.quality, sum.share)).collect();
+        let of_one_stage = (Unit::Hits, 5, Quality::Exact, Some(0.1));
+        assert_eq!(found, [(Unit::Frames, 78, Quality::AtLeast, None), of_one_stage]);
+        assert!(LostIn::on_path(&[stage(&[])]).is_empty());
+    }
 }

@@ -30,7 +30,7 @@ use thalweg_data::ledger::{Entries, Loss, LossTotal};
 use thalweg_order::clocks::ClockState;
 use thalweg_order::view::Applied;
 
-pub use dead_time::{DeadTime, TriggerCounts, TriggerState};
+pub use dead_time::{DeadTime, DeadTimeOf, RunDeadTime, TriggerCounts, TriggerState};
 pub use events::{BuildLook, Completeness, EventState};
 pub use flow::{FlowPlace, FlowStage, LostIn};
 pub use observed::{CoincidenceState, CutReport};
@@ -135,6 +135,8 @@ pub struct LiveState {
     pub sources: Vec<SourceState>,
     /// The path from the boards to the disk, by stage. Not in the lines of JSON of the terminal.
     pub flow: Vec<FlowStage>,
+    /// What was lost on it, by unit, the most first. Not in the lines of JSON of the terminal.
+    pub lost_in: Vec<LostIn>,
     /// The stops of that path, by the topology of the run.
     #[serde(skip)]
     #[schemars(skip)]
@@ -174,6 +176,8 @@ pub struct LiveState {
     pub trigger: Option<TriggerState>,
     /// How long BUSY was raised, and how long it was not, of a run with triggered sources; null where nobody here knows.
     pub busy_time: Option<DeadTime>,
+    /// What of the run is not taken, as one number; null where nobody reports dead time.
+    pub dead_time: Option<RunDeadTime>,
     /// Sum of the sources' losses.
     pub lost: u64,
     /// Lost hits, fragments and events, those of them that the run has, with how well they are known, and in words.

@@ -1,9 +1,9 @@
-//! What was recorded, over time: events and how they were built, or bytes as they arrived.
+//! What was recorded, over time: events and how they were built, bytes as they arrived, values of slow control.
 //!
 //! ```text
 //!  (when, what) ─► Timeline: stretches of 1 ms, folded in pairs when time goes on ─► Panels ─► timeline_svg ─► one SVG file
 //! ```
-//! For recordings without hits, which have no spectra. A stretch in which nothing came has no mean: its line has a gap there.
+//! A stretch in which nothing came has no mean: its line has a gap there.
 
 use std::fmt::Write;
 
@@ -69,7 +69,7 @@ impl<S: Sum> Timeline<S> {
     }
 
     /// One line of a panel: a value of each stretch, from its sum and its length in seconds; `None` where there is no value.
-    pub fn line(&self, name: &str, value: impl Fn(&S, f64) -> Option<f64>) -> Line {
+    pub fn line(&self, name: &str, mut value: impl FnMut(&S, f64) -> Option<f64>) -> Line {
         let (step_s, sums) = self.drawn();
         Line { name: name.to_owned(), step_s, values: sums.iter().map(|sum| value(sum, step_s)).collect() }
     }
@@ -102,7 +102,7 @@ pub struct TimePanel {
     /// Above it.
     pub title: String,
     /// Along y, with its unit.
-    pub y_words: &'static str,
+    pub y_words: String,
     /// Where the y axis begins and ends at least.
     pub y_range: (f64, f64),
     /// Its lines.
@@ -165,7 +165,7 @@ fn draw_panel(svg: &mut Svg, panel: &TimePanel, area: Area, end_s: f64) {
     let y = Scale::linear(low, if high > panel.y_range.1 { high * 1.1 } else { high });
     let frame = Frame { area, x: Scale::linear(0.0, end_s), y, numbers: (true, true) };
     frame.draw(svg);
-    frame.name_axes(svg, "time since the start of the run (s)", panel.y_words);
+    frame.name_axes(svg, "time since the start of the run (s)", &panel.y_words);
     for (index, line) in panel.lines.iter().enumerate() {
         draw_line(svg, &frame, line, colour::of_source(index));
     }
@@ -225,7 +225,7 @@ mod tests {
             let line = timeline.line("all", |count, step| (count.0 > 0).then(|| count.0 as f64 / step));
             let panel = TimePanel {
                 title: "Rate".into(),
-                y_words: "events/s",
+                y_words: "events/s".to_owned(),
                 y_range: (0.0, 1.0),
                 lines: vec![line],
             };

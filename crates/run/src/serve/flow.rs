@@ -88,6 +88,7 @@ fn line(state: &LiveState, place: &FlowPlace) -> Option<FlowStage> {
     Some(FlowStage {
         path: place.path,
         stage: place.stage,
+        stands_apart: place.stage.description().stands_apart,
         heading: place.stage.heading(),
         filtered_as: place.stage.description().filtered_as.to_owned(),
         unit,
@@ -124,11 +125,13 @@ fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
         losses.iter().filter(|other| is_same(loss, other)).all(|other| place(loss.unit) <= place(other.unit))
     };
     let mut found: Vec<LostIn> = Vec::new();
-    for loss in losses.iter().filter(is_finest) {
+    let is_lost =
+        |loss: &&Loss| !loss.reason.is_dead_time() && (loss.count > 0 || loss.quality == Quality::Unknown);
+    for loss in losses.iter().filter(is_lost).filter(is_finest) {
         match found.iter_mut().find(|found| found.unit == loss.unit) {
             Some(found) => {
                 found.count += loss.count;
-                found.quality = worse(found.quality, loss.quality);
+                found.quality = found.quality.worse(loss.quality);
             }
             None => found.push(LostIn {
                 unit: loss.unit,
@@ -148,15 +151,6 @@ fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
     }
     found.sort_by_key(|lost| place(lost.unit));
     found
-}
-
-fn worse(one: Quality, other: Quality) -> Quality {
-    let certainty = |quality: &Quality| match quality {
-        Quality::Exact => 2,
-        Quality::AtLeast => 1,
-        Quality::Unknown => 0,
-    };
-    [one, other].into_iter().min_by_key(certainty).unwrap_or(one)
 }
 
 /// How full the ring behind a stage is, where there is one: behind where hits come into being, and behind where events are built.

@@ -5,7 +5,7 @@
 //!  Observed ──┴─ hits, dead time, rates ─► channels of each source
 //! ```
 
-use thalweg_monitor::state::{ChannelState, LiveState};
+use thalweg_monitor::state::{ChannelState, LiveState, LostIn};
 
 use super::flow;
 use crate::config::Configuration;
@@ -13,7 +13,8 @@ use crate::observed::Observed;
 
 /// The state with its flow and its channels, for the page, alarms and metrics.
 pub(super) fn served(state: &LiveState, observed: Option<&Observed>, settings: &Configuration) -> LiveState {
-    let mut served = LiveState { flow: flow::lines(state), ..state.clone() };
+    let flow = flow::lines(state);
+    let mut served = LiveState { lost_in: LostIn::on_path(&flow), flow, ..state.clone() };
     // By source and stage: the page draws the sums, and `/metrics` has all of it.
     served.ledger = None;
     served.run.comment.clone_from(&settings.run.comment);

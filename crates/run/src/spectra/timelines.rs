@@ -1,4 +1,4 @@
-//! Pictures over time, of recordings that have no hits.
+//! Pictures over time, of events and of raw bytes.
 //!
 //! ```text
 //!  events.arrows ─► of each stretch: events, bytes, build times, complete ones ─► four panels
@@ -15,7 +15,7 @@ use super::{PlotError, SOFTWARE, title};
 use crate::plot::{Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
 
 /// More lines than this cannot be told apart.
-const MOST_LINES: usize = 8;
+pub(super) const MOST_LINES: usize = 8;
 
 /// What is known of the events that were closed in one stretch.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +95,7 @@ pub(super) fn events_picture(
         ),
         TimePanel {
             title: "Events to which every board had answered".into(),
-            y_words: "percent",
+            y_words: "percent".to_owned(),
             y_range: (99.0, 100.0),
             lines: vec![over_time.line("", |sum, _| complete(sum))],
         },
@@ -178,8 +178,8 @@ pub(super) fn raw_picture(
     Ok(draw(run, record, (&panels, losses), &summary))
 }
 
-fn panel(title: &str, y_words: &'static str, least: f64, lines: Vec<crate::plot::Line>) -> TimePanel {
-    TimePanel { title: title.to_owned(), y_words, y_range: (0.0, least), lines }
+fn panel(title: &str, y_words: &str, least: f64, lines: Vec<crate::plot::Line>) -> TimePanel {
+    TimePanel { title: title.to_owned(), y_words: y_words.to_owned(), y_range: (0.0, least), lines }
 }
 
 fn balance(record: &RunRecord) -> &'static str {
@@ -190,7 +190,7 @@ fn balance(record: &RunRecord) -> &'static str {
     }
 }
 
-fn draw(
+pub(super) fn draw(
     run: &Path,
     record: &RunRecord,
     (panels, losses): (&[TimePanel], &[LossRow]),

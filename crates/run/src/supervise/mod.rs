@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use thalweg_data::{Books, Busy, Ledger, RunState, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
 pub use thalweg_monitor::state::{
-    BuildLook, Completeness, DeadTime, EndWhen, EventState, LiveState, PausedBy, RateWindow, RefusedUnit,
-    SourceState, TriggerState,
+    BuildLook, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
+    RefusedUnit, SourceState, TriggerState,
 };
 
 pub(crate) use build::BuildGauges;

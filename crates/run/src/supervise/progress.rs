@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_data::{Books, Pool, SourceId, Unit};
 use thalweg_monitor::state::{
-    BuildLook, CoincidenceState, Completeness, DeadTime, EventState, LiveState, SourceKind, SourceState,
-    TriggerCounts, TriggerState,
+    BuildLook, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
+    SourceState, TriggerCounts, TriggerState,
 };
 
 use super::dead_time::{busy_time, reported_dead_time};
@@ -116,9 +116,11 @@ impl Rates {
             })
             .collect();
         let report_of_hits = observed.map(Observed::report).unwrap_or_default();
+        let trigger = trigger.map(|trigger| TriggerState::of(trigger, before));
         LiveState {
-            trigger: trigger.map(|trigger| TriggerState::of(trigger, before)),
+            trigger,
             busy_time,
+            dead_time: RunDeadTime::of(trigger, busy_time, sources.iter().filter_map(|own| own.dead_time)),
             lost: sources.iter().map(|source| source.lost).sum(),
             sources,
             flow_places,

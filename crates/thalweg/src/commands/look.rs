@@ -1,6 +1,7 @@
 //! The commands that look at what is there: `verify`, `recover`, `inspect`, `plot`.
 
 use thalweg_run::recording;
+use thalweg_run::spectra::{Picture, plot_run};
 
 use super::{Ended, words};
 use crate::arguments;
@@ -41,7 +42,8 @@ pub(crate) fn inspect(options: &arguments::Inspect, json: bool) -> Ended {
 }
 
 pub(crate) fn plot(options: &arguments::Plot, json: bool) -> Ended {
-    let file = thalweg_run::spectra::plot_run(&options.run, options.output.as_deref())?;
+    let what = if options.series { Picture::Series } else { Picture::Data };
+    let file = plot_run(&options.run, what, options.output.as_deref())?;
     print(&serde_json::json!({ "plot": file }), json, |_| file.display().to_string())?;
     Ok(Outcome::Done)
 }

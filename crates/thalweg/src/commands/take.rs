@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
 use thalweg_run::serve::MessageLog;
+use thalweg_run::spectra::{Picture, plot_run};
 use thalweg_run::supervise::{EndWhen, LiveState, RunHandle, Summary, Watch};
 
 use super::Ended;
@@ -99,7 +100,7 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
         if let Some(words) = demo.loss_words(&summary) {
             terminal::passing_line(&words);
         }
-        let plot = thalweg_run::spectra::plot_run(run, None)?;
+        let plot = plot_run(run, Picture::Data, None)?;
         let (run, plot) = (run.display(), plot.display());
         terminal::passing_line(&format!(
             "spectra: {plot}\nlook on: thalweg verify {run} · thalweg inspect {run}\n\

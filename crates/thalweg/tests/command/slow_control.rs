@@ -80,6 +80,22 @@ fn a_device_is_set_before_a_run_and_read_in_it_and_both_are_on_file() {
     let set = &record["details"]["controls"]["crate"]["parameters"];
     assert_eq!(set[0], json!({"path": "CTRL.MODE", "set": "0xA", "read": "10"}));
     assert_eq!(set[2], json!({"path": "RESET", "set": "1", "read": "0"}));
+    let plotted = thalweg(&["plot", &recorded, "--series"]).done();
+    assert!(plotted.out.trim_end().ends_with("series.svg"), "{plotted:#?}");
+    let picture = std::fs::read_to_string(format!("{recorded}/series.svg")).expect("drawn");
+    for words in ["2 series, ", "degC", "temperature", "ticks"] {
+        assert!(picture.contains(words), "{words}: {picture}");
+    }
+}
+
+#[test]
+fn a_run_without_series_has_no_picture_of_them() {
+    let lab = Lab::new();
+    let file = lab.configuration("[]", "");
+    let recorded = run_directory(&thalweg(&["run", &file, "--seconds", "0.5", "--json"]).done().json());
+    let ended = thalweg(&["plot", &recorded, "--series"]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.error.contains("no series to plot") && ended.error.contains("[[series]]"), "{ended:#?}");
 }
 
 #[test]

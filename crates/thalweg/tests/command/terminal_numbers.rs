@@ -436,7 +436,8 @@ fn expected_status(state: &Value) -> [String; 2] {
         })
         .collect();
     let trigger = &state["trigger"];
-    let dead = 100.0 * number(trigger, "refused") as f64 / number(trigger, "offered") as f64;
+    let dead = float(&state["dead_time"], "fraction");
+    assert_eq!(dead, number(trigger, "refused") as f64 / number(trigger, "offered") as f64, "{state:#}");
     let left = state["disk_left_seconds"].as_f64().map_or("unknown".to_owned(), duration);
     let of_all = format!(
         "● running  {}  {:>9}hits/s recorded  {:>9}hits  {}  dead time {:.1} % (of the triggers refused)  disk {}B free, {left} left",
@@ -444,7 +445,7 @@ fn expected_status(state: &Value) -> [String; 2] {
         many(float(state, "recorded_rate_hz")),
         many(hits as f64),
         losses.join("; "),
-        dead,
+        100.0 * dead,
         si(float(state, "disk_free_bytes")),
     );
     [of_events, of_all]
