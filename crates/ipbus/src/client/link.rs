@@ -15,6 +15,8 @@ use crate::datagrams::{Incoming, Outgoing, coalesce};
 use crate::uri::{Transport, Uri};
 use crate::wire::{HubCode, HubReplies, HubRequest, LENGTH_BYTES, Target, WireError, frame_bytes};
 
+/// A longer packet, one that writes a block, is sent at once: while it is on the wire the next is made.
+const SHORT_BYTES: usize = 256;
 /// Bytes that a stream's reply may have beyond the packet's own: lengths and headers of a hub.
 const AROUND_BYTES: usize = 64;
 /// Bytes asked for in one read of a stream.
@@ -92,13 +94,14 @@ impl Link {
         Ok(Link::Stream(Stream { socket, target, most_bytes, received, taken: 0, outgoing, gone: 0 }))
     }
 
-    /// Sends a packet. It waits for those behind it until there are `run` of them, over a stream in any case, and goes with them at the next
-    /// [`Link::receive`] that finds nothing.
+    /// Sends a packet. A short one waits for those behind it until there are `run` of them, one over a stream in any case, and goes with them at
+    /// the next [`Link::receive`] that finds nothing.
     pub(super) fn send(&mut self, packet: &[u8], run: usize) -> io::Result<()> {
         match self {
             Link::Datagrams { socket, outgoing, .. } => {
                 as_lost(outgoing.add(packet, socket, None))?;
-                if outgoing.count() < run { Ok(()) } else { as_lost(outgoing.send(socket, None)) }
+                let waits = packet.len() <= SHORT_BYTES && outgoing.count() < run;
+                if waits { Ok(()) } else { as_lost(outgoing.send(socket, None)) }
             }
             Link::Stream(stream) => stream.append(packet),
         }
