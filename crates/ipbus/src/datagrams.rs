@@ -20,8 +20,8 @@ use nix::sys::socket::{recvmsg, sendmsg, setsockopt};
 const MOST_DATAGRAMS: usize = 64;
 /// Most bytes in one message: 65535 less the headers of IPv4 and UDP.
 const MOST_BYTES: usize = 65_507;
-/// The longest message that comes.
-const BUFFER_BYTES: usize = 65_536;
+/// Room for the longest message that comes, of one datagram or of a run.
+pub(crate) const BUFFER_BYTES: usize = 65_536;
 
 /// Has the kernel give what has come in runs; one that cannot gives one datagram at a time.
 pub(crate) fn coalesce(socket: &UdpSocket) {

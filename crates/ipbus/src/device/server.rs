@@ -13,12 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Bus, Device};
-use crate::datagrams::{Incoming, Outgoing, coalesce};
+use crate::datagrams::{BUFFER_BYTES, Incoming, Outgoing, coalesce};
 use crate::faults::{BadNetwork, Faults};
 use crate::wire::{LENGTH_BYTES, frame_bytes};
 
-/// Longest datagram.
-const MOST_DATAGRAM_BYTES: usize = 65_536;
 /// Connections at the same time; more are closed at once.
 const MOST_CONNECTIONS: usize = 64;
 /// How soon an end is seen.
@@ -160,7 +158,7 @@ fn bad_datagrams<B: Bus>(
     ending: &AtomicBool,
     mut network: BadNetwork,
 ) {
-    let (mut buffer, mut reply) = (vec![0; MOST_DATAGRAM_BYTES], Vec::new());
+    let (mut buffer, mut reply) = (vec![0; BUFFER_BYTES], Vec::new());
     let mut delayed: Vec<Delayed> = Vec::new();
     // What is due at once: a datagram that came, or the answer to one.
     let mut at_once: Vec<(Vec<u8>, SocketAddr, bool)> = Vec::new();

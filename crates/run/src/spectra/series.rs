@@ -53,7 +53,7 @@ pub(super) fn series_picture(
     Ok(draw(run, record, (&panels, &[]), &summary))
 }
 
-/// A panel for each unit, or several where its lines could not be told apart.
+/// A panel for each unit, or several where its lines could not be distinguished.
 fn panels(names: &[SeriesName], readings: &[Reading]) -> Vec<TimePanel> {
     let mut over_time: BTreeMap<&str, Timeline<Readings>> = BTreeMap::new();
     for reading in readings {
