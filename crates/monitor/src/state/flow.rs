@@ -79,26 +79,25 @@ pub struct LostIn {
 }
 
 impl LostIn {
-    /// The same with what was lost elsewhere in the same unit.
-    pub fn with(self, other: &LostIn) -> LostIn {
-        LostIn {
-            count: self.count + other.count,
-            quality: self.quality.worse(other.quality),
-            share: None,
-            share_now: None,
-            ..self
+    /// Losses added up by unit. A share of several is not known: they are of different inputs.
+    pub fn by_unit(losses: impl Iterator<Item = LostIn>) -> Vec<LostIn> {
+        let mut sums: Vec<LostIn> = Vec::new();
+        for lost in losses {
+            match sums.iter_mut().find(|sum| sum.unit == lost.unit) {
+                Some(sum) => {
+                    sum.count += lost.count;
+                    sum.quality = sum.quality.worse(lost.quality);
+                    (sum.share, sum.share_now) = (None, None);
+                }
+                None => sums.push(lost),
+            }
         }
+        sums
     }
 
     /// What all stages of a path lost, by unit, the most first.
     pub fn on_path(path: &[FlowStage]) -> Vec<LostIn> {
-        let mut sums: Vec<LostIn> = Vec::new();
-        for lost in path.iter().flat_map(|stage| &stage.lost_in) {
-            match sums.iter_mut().find(|sum| sum.unit == lost.unit) {
-                Some(sum) => *sum = sum.clone().with(lost),
-                None => sums.push(lost.clone()),
-            }
-        }
+        let mut sums = LostIn::by_unit(path.iter().flat_map(|stage| &stage.lost_in).cloned());
         sums.sort_by_key(|lost| std::cmp::Reverse(lost.count));
         sums
     }

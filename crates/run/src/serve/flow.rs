@@ -124,24 +124,16 @@ fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
     let is_finest = |loss: &&Loss| {
         losses.iter().filter(|other| is_same(loss, other)).all(|other| place(loss.unit) <= place(other.unit))
     };
-    let mut found: Vec<LostIn> = Vec::new();
     let is_lost =
         |loss: &&Loss| !loss.reason.is_dead_time() && (loss.count > 0 || loss.quality == Quality::Unknown);
-    for loss in losses.iter().filter(is_lost).filter(is_finest) {
-        match found.iter_mut().find(|found| found.unit == loss.unit) {
-            Some(found) => {
-                found.count += loss.count;
-                found.quality = found.quality.worse(loss.quality);
-            }
-            None => found.push(LostIn {
-                unit: loss.unit,
-                count: loss.count,
-                quality: loss.quality,
-                share: None,
-                share_now: None,
-            }),
-        }
-    }
+    let lost = |loss: &Loss| LostIn {
+        unit: loss.unit,
+        count: loss.count,
+        quality: loss.quality,
+        share: None,
+        share_now: None,
+    };
+    let mut found = LostIn::by_unit(losses.iter().filter(is_lost).filter(is_finest).map(lost));
     let share = |lost: u64, input: u64| (input > 0).then(|| (lost as f64 / input as f64).min(1.0));
     for lost in &mut found {
         let [now, later, before] = sums(lost.unit);

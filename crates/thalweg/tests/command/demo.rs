@@ -9,13 +9,20 @@ use crate::process::{
 };
 use crate::retention::get;
 
-/// The summary of a demo that is stopped at the first live state of its page of which `wanted` holds; its runs are in `runs`.
+/// A demo whose runs are in `runs`, and its page, which answers.
 #[track_caller]
-pub fn demo_until(folder: &Folder, arguments: &[&str], what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+fn with_page(folder: &Folder, arguments: &[&str]) -> (Running, String) {
     let page = format!("127.0.0.1:{}", free_port());
     let (ends, runs) = (["demo", "--seconds", "600", "--json", "--listen", &page], folder.at("runs"));
     let running = Running::start(&[&ends[..], arguments, &["--directory", &runs]].concat());
     wait_until("the page answers", || TcpStream::connect(&page).is_ok());
+    (running, page)
+}
+
+/// The summary of a demo that is stopped at the first live state of its page of which `wanted` holds; its runs are in `runs`.
+#[track_caller]
+pub fn demo_until(folder: &Folder, arguments: &[&str], what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let (running, page) = with_page(folder, arguments);
     wait_until(what, || wanted(&get(&page, "/api/state")));
     running.signal("INT");
     running.wait().done().json()
@@ -68,15 +75,12 @@ fn the_loss_of_a_demo_is_in_its_summary_and_its_last_words() {
 #[test]
 fn the_page_of_a_demo_has_pulses_and_its_clocks_are_locked() {
     let folder = Folder::new();
-    let page = format!("127.0.0.1:{}", free_port());
-    let arguments = ["demo", "--seconds", "100", "--listen", &page, "--directory"];
-    let running = Running::start(&[&arguments[..], &[&folder.at("runs")]].concat());
+    let (running, page) = with_page(&folder, &[]);
     let locked = |state: &Value| {
         let clocks = state["clocks"].as_array();
         clocks.is_some_and(|clocks| !clocks.is_empty() && clocks.iter().all(|clock| clock["locked"] == true))
     };
     let has_pulses = || get(&page, "/api/pulses/0").to_string().contains("\"analog\"");
-    wait_until("the page answers", || TcpStream::connect(&page).is_ok());
     wait_until("the clocks are locked", || locked(&get(&page, "/api/state")));
     wait_until("there are pulses", has_pulses);
     running.signal("INT");
