@@ -277,7 +277,7 @@ impl StreamAccount {
 
 /// What was lost since `before` because bytes did not continue those before them was lost by the recording that is read.
 pub(crate) fn explain_by_recording(tally: &mut Tally, before: &Tally) {
-    for reason in LossReason::known().filter(|reason| reason.is_found_behind_a_gap()) {
+    for reason in LossReason::known().filter(|reason| reason.description().echoes) {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Fragments] {
             tally.rename_since(before, (reason, LossReason::RecordingDamaged), unit);
         }

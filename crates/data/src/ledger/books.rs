@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::advice::Carrier;
+use super::reasons::Quality;
 use super::stages::StageRole;
 use super::tally::{Tally, entry};
-use super::words::{LossReason, Noted, Quality, Stage, Unit};
+use super::words::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
 use crate::topology::{Counts, Lane, Topology};
 

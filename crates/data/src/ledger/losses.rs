@@ -15,8 +15,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::books::{AccountBook, Books, Loss};
+use super::reasons::Quality;
 use super::stages::StageRole;
-use super::words::{LossReason, Noted, Quality, Stage, Unit};
+use super::words::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
 use crate::topology::{Lane, Node, Topology};
 

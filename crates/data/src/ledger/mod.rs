@@ -31,6 +31,7 @@ mod description;
 mod file;
 mod losses;
 mod mirror;
+mod reasons;
 #[cfg(debug_assertions)]
 pub mod site;
 mod stages;
@@ -42,6 +43,7 @@ pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use file::{Account, Ledger, LedgerError};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
+pub use reasons::{LossNature, LossReasonDescription, Quality};
 pub use stages::{StageDescription, StageRole};
 pub use tally::{Tally, UnitCounts};
-pub use words::{LossReason, Noted, Quality, Stage, Unit};
+pub use words::{LossReason, Noted, Stage, Unit};

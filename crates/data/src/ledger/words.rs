@@ -1,4 +1,4 @@
-//! The vocabulary of the books: stages, units, reasons, notes, and how well a loss is known. Stages and reasons can be added.
+//! The vocabulary of the books: stages, units, reasons, notes. Stages and reasons can be added.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -316,100 +316,5 @@ vocabulary! {
         Uncounted = "uncounted",
         /// Begun, and cut off before they could be distinguished from others: whoever sent them knows which they are.
         CutOff = "cut_off",
-    }
-}
-
-/// How well the number of a loss is known; the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Quality {
-    /// Counted one by one, or from sequence numbers or sender totals.
-    Exact,
-    /// There were that many, and perhaps more.
-    AtLeast,
-    /// Something was lost; how much is not known.
-    Unknown,
-}
-
-impl Quality {
-    /// The word in files.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Quality::Exact => "exact",
-            Quality::AtLeast => "at_least",
-            Quality::Unknown => "unknown",
-        }
-    }
-
-    /// How well the sum of two losses is known: as the one that is known less well.
-    pub fn worse(self, other: Quality) -> Quality {
-        self.max(other)
-    }
-}
-
-impl LossReason {
-    /// How well losses of this reason are known.
-    pub const fn quality(self) -> Quality {
-        match self {
-            LossReason::BufferGap => Quality::AtLeast,
-            LossReason::CaptureDamaged | LossReason::BoardGone | LossReason::RecordingDamaged => {
-                Quality::Unknown
-            }
-            _ => Quality::Exact,
-        }
-    }
-
-    /// The gap of a unit that what comes late or damaged can fill.
-    pub const fn gap_of(unit: Unit) -> Option<LossReason> {
-        match unit {
-            Unit::Datagrams => Some(LossReason::DatagramGap),
-            Unit::Fragments => Some(LossReason::MissingFragment),
-            Unit::Bytes | Unit::Frames | Unit::Hits | Unit::Events => None,
-        }
-    }
-
-    /// Whether it is a loss of what our boards have sent: the same datagram again, or that of an unexpected sender, is none.
-    pub const fn is_of_our_data(self) -> bool {
-        use LossReason::*;
-        !matches!(self, Stranger | DuplicateDatagram | DuplicateFragment)
-    }
-
-    /// Whether it is dead time: a trigger that was refused was never begun, so that nothing is lost by it.
-    pub const fn is_dead_time(self) -> bool {
-        matches!(self, LossReason::Busy)
-    }
-
-    /// Whether sequence numbers alone tell of it. In older recordings stands on the wire under another reason what was seen, refused, and
-    /// counted where that was done.
-    pub const fn is_gap(self) -> bool {
-        use LossReason::*;
-        matches!(
-            self,
-            NeverReceived
-                | DatagramGap
-                | BufferGap
-                | FrameGap
-                | FragmentMissing
-                | MissingFragment
-                | RecordingDamaged
-        )
-    }
-
-    /// Whether a framing finds such a loss where bytes do not continue those before them, as behind a gap of a recording: numbers
-    /// that are missing, or a unit whose other part is on the other side. There it is the gap's doing.
-    pub const fn is_found_behind_a_gap(self) -> bool {
-        use LossReason::*;
-        matches!(
-            self,
-            DatagramGap
-                | BufferGap
-                | FrameGap
-                | BadFraming
-                | BadLength
-                | Resynchronised
-                | Unfinished
-                | WordCount
-                | ZeroWords
-        )
     }
 }
