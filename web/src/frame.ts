@@ -6,7 +6,7 @@ import { elapsed, lasting } from "./figures/time.js";
 import { STALE_SECONDS, type Connection, type Known } from "./live/connection.js";
 import type { DeadTimeOf, LiveState } from "./live/generated.js";
 import { is_taking, losses } from "./live/state.js";
-import { in_words, lost_words } from "./draw/flow_layout.js";
+import { in_words, lost_words, share_words } from "./draw/flow_layout.js";
 import { button } from "./parts/controls.js";
 import { h, set, set_text, show } from "./parts/element.js";
 import { ask, ask_for_run, ask_to_stop } from "./parts/start_run.js";
@@ -192,7 +192,12 @@ class Bar {
     const alarmed = state.alarms.some(({ active, acknowledged }) => active && !acknowledged);
     const dead = state.dead_time?.recent_fraction ?? null;
     const is_dead = (dead ?? 0) > MUCH_DEAD;
-    const trouble = word !== "running" ? "" : alarmed ? "running, alarm" : is_dead ? "running, dead time" : "";
+    const troubles = [
+      ["paused, disk full", state.paused_by === "disk"],
+      ["running, alarm", word === "running" && alarmed],
+      ["running, dead time", word === "running" && is_dead],
+    ] as const;
+    const trouble = troubles.find(([, holds]) => holds)?.[0] ?? "";
     const [sign, level] = trouble ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
     set_text(this.#state, `${sign} ${trouble || word}`);
     set(this.#state, "class", `run-state ${level}`);
@@ -232,9 +237,9 @@ class Bar {
     const is_lost = most !== undefined;
     set_text(this.#lost, is_lost ? lost.map(lost_words).join(", ") : "0");
     this.#lost.parentElement?.classList.toggle("lost", is_lost);
-    const [part, worst] = [most?.share, found.find(({ unit }) => unit === most?.unit) ?? found[0]];
+    const [part, worst] = [most ? share_words(most) : "", found.find(({ unit }) => unit === most?.unit) ?? found[0]];
     const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
-    set_text(this.#why, is_lost ? [typeof part === "number" ? share(part) : "", why].filter(Boolean).join(" · ") : "");
+    set_text(this.#why, is_lost ? [part, why].filter(Boolean).join(" · ") : "");
     const every = [...lost.map((each) => `${lost_words(each)} lost`), ...found.map(in_words)].join("\n");
     set(this.#why, "title", every);
     set(this.#lost, "title", every);

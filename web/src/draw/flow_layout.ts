@@ -358,10 +358,15 @@ function words_of_loss({ lost, losses }: DrawnStage): string[] {
   const [finest] = lost;
   const worst = [...losses].sort((a, b) => b.count - a.count).find(({ unit }) => !unit || unit === finest?.unit);
   const how_many = finest ? `${lost_words(finest)} lost` : "lost, how much is unknown";
-  const part = typeof finest?.share === "number" ? `${share(finest.share)} of them` : "";
+  const part = finest ? share_words(finest) : "";
   const more = lost.length > 1 ? `and ${lost.slice(1).map(lost_words).join(", ")}` : "";
   const why = worst ? [worst.reason.replaceAll("_", " "), worst.source].filter(Boolean).join(", ") : "";
-  return [how_many, more || part, shortened(why)].filter(Boolean);
+  return [how_many, more || (part && `${part} of them`), shortened(why)].filter(Boolean);
+}
+
+/** How large a part was lost: `≥ 1.2 %`, or nothing where that is not known. */
+export function share_words(lost: { share: number | null; quality?: string }): string {
+  return typeof lost.share === "number" ? `${lost.quality === "at_least" ? "≥ " : ""}${share(lost.share)}` : "";
 }
 
 /** How many were lost, with the unit: `≥ 12.3 k datagrams`. */
@@ -441,7 +446,7 @@ export function in_words(loss: {
 }): string {
   const many =
     loss.quality === "unknown"
-      ? "an unknown number"
+      ? `an unknown number${loss.unit ? " of" : ""}`
       : `${loss.quality === "at_least" ? "at least " : ""}${count(loss.count)}`;
   const where = loss.source ? ` at ${loss.source}` : "";
   return `${many}${loss.unit ? ` ${loss.unit}` : ""} lost: ${loss.reason.replaceAll("_", " ")}${where}${loss.advice ? ` – ${loss.advice}` : ""}`;

@@ -452,8 +452,8 @@ export interface LostIn {
   count: number;
   /** The least certain of its losses. */
   quality: Quality;
-  /** Of what came in since the start, 0 to 1; null where the unit comes into being, and of several stages, into which different numbers
-   * came. */
+  /** Of what came in since the start, 0 to 1; at least as much where their number is one at least. Null where that is not known, where the
+   * unit comes into being, and of several stages, into which different numbers came. */
   share: number | null;
   /** Of what came in within the window of the rates, 0 to 1. */
   share_now: number | null;

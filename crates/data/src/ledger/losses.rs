@@ -1,7 +1,7 @@
 //! Losses as people read them: with unit, fraction and how well they are known.
 //!
 //! ```text
-//!  Books ─► LossReport: totals  "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)"
+//!  Books ─► LossReport: totals  "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)"
 //!                       sources  the same of each
 //!                       kinds   "lost 130 frames (2.0 %) of left at wire: frame_gap — what to do"
 //! ```
@@ -146,18 +146,19 @@ impl LostCount {
         LostCount { unit, count, of, fraction: (of > 0).then(|| count as f64 / of as f64) }
     }
 
-    /// ` (2.0 %)`, or nothing where there is no fraction.
+    /// ` (2.0 %)`, or nothing where there is no fraction. A small one with a bound would say no more than that something is lost.
     fn percent(&self, about: &str) -> String {
         match percent_of(self.count, self.of) {
             None => String::new(),
-            Some(small) if small < 0.01 && small > 0.0 => format!(" ({about}< 0.01 %)"),
+            Some(small) if small < 0.01 && !about.is_empty() => String::new(),
+            Some(small) if small < 0.01 && small > 0.0 => " (< 0.01 %)".to_owned(),
             Some(percent) if percent < 1.0 => format!(" ({about}{percent:.2} %)"),
             Some(percent) => format!(" ({about}{percent:.1} %)"),
         }
     }
 
     fn at_least(&self) -> String {
-        format!("≥ {} {}{}", self.count, self.unit, self.percent("≈ "))
+        format!("≥ {} {}{}", self.count, self.unit, self.percent("≥ "))
     }
 }
 
@@ -230,8 +231,8 @@ impl LossKind {
         };
         let (quality, about) = match self.quality {
             Quality::Exact => ("", ""),
-            Quality::AtLeast => ("at least ", "≈ "),
-            Quality::Unknown => ("an unknown number, at least ", "≈ "),
+            Quality::AtLeast => ("at least ", "≥ "),
+            Quality::Unknown => ("an unknown number, at least ", "≥ "),
         };
         let whose = match sources {
             1 => source.clone(),
@@ -505,7 +506,7 @@ mod tests {
     #[test]
     fn lost_frames_leave_the_number_of_lost_hits_unknown_with_its_bound() {
         let report = LossReport::of(&books(&LOST_FRAMES), StageRole::Recording);
-        assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)");
+        assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)");
         let hits = report.total(Unit::Hits).expect("the run has hits");
         assert_eq!((hits.quality, hits.known.count, hits.is_none()), (Quality::Unknown, 0, false));
         let kind = report.kinds[0].to_string();
@@ -546,7 +547,7 @@ mod tests {
             LossReport::of(&books(&accounts), StageRole::Recording).text()
         };
         assert_eq!(asked(false), "hits lost: 20000 (2.0 %)");
-        assert_eq!(asked(true), "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)");
+        assert_eq!(asked(true), "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)");
     }
 
     #[test]
@@ -625,7 +626,7 @@ mod tests {
             tally.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
         });
         let report = LossReport::of(&books(&[missed, unread]), StageRole::Recording);
-        assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≈ 20.0 %)");
+        assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≥ 20.0 %)");
     }
 
     #[test]
@@ -723,9 +724,9 @@ mod tests {
             (Stage::Record, Unit::Hits, None),
         ];
         for ((lossy, unit, _), kept_by, words) in [
-            (stages[0], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≈ 1.0 %)"),
+            (stages[0], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≥ 1.0 %)"),
             (stages[1], StageRole::Recording, "no hits lost"),
-            (stages[2], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≈ 1.0 %)"),
+            (stages[2], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≥ 1.0 %)"),
             (stages[3], StageRole::Slices, "hits lost: 10 (1.0 %)"),
             (stages[4], StageRole::Recording, "no hits lost"),
             (stages[4], StageRole::Slices, "hits lost: 10 (1.0 %)"),

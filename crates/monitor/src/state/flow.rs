@@ -71,8 +71,8 @@ pub struct LostIn {
     pub count: u64,
     /// The least certain of its losses.
     pub quality: Quality,
-    /// Of what came in since the start, 0 to 1; null where the unit comes into being, and of several stages, into which different numbers
-    /// came.
+    /// Of what came in since the start, 0 to 1; at least as much where their number is one at least. Null where that is not known, where the
+    /// unit comes into being, and of several stages, into which different numbers came.
     pub share: Option<f64>,
     /// Of what came in within the window of the rates, 0 to 1.
     pub share_now: Option<f64>,

@@ -128,10 +128,15 @@ impl Signals {
     /// One of the recordings waits, or goes on.
     pub(crate) fn set_paused(&self, recorded: Recorded, paused: bool) {
         let bit = 1 << recorded as u32;
-        match paused {
+        let before = match paused {
             true => self.paused.fetch_or(bit, Ordering::AcqRel),
             false => self.paused.fetch_and(!bit, Ordering::AcqRel),
         };
+        if paused && before == 0 {
+            tracing::warn!("the run is paused: the disk is full; free some, and it goes on by itself");
+        } else if !paused && before == bit {
+            tracing::warn!("the run goes on: there is room on the disk again");
+        }
     }
 
     /// The disk is full and stays so: the run ends for this reason.

@@ -357,7 +357,7 @@ mod tests {
             run: "runs/0001",
             started: "2026-01-01 12:00:00 UTC",
             hits_recorded: 5,
-            lost: "hits lost: unknown, ≥ 130 frames (≈ 2.0 %)",
+            lost: "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)",
             ledger_closed: true,
             software: "thalweg",
             sources: &SOURCES,
@@ -407,7 +407,7 @@ mod tests {
         let text = spectra_svg(&spectra_of(4, 1000), &Lanes::default(), &facts());
         for words in [
             "a &lt;run&gt;",
-            "5 hits recorded  ·  hits lost: unknown, ≥ 130 frames (≈ 2.0 %)",
+            "5 hits recorded  ·  hits lost: unknown, ≥ 130 frames (≥ 2.0 %)",
             "the books close",
             "runs/0001",
             "left channel 3",

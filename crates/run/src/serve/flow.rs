@@ -138,6 +138,9 @@ fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
     for lost in &mut found {
         let [now, later, before] = sums(lost.unit);
         let grown = |of: fn(&Sums) -> u64| of(&later).saturating_sub(of(&before));
+        if lost.quality == Quality::Unknown {
+            continue;
+        }
         lost.share = share(lost.count, now.input);
         lost.share_now = share(grown(|sums| sums.lost), grown(|sums| sums.input));
     }
@@ -283,6 +286,15 @@ keep = "multiplicity > 2"
         };
         assert_eq!(told(Lane::Hits), [(Unit::Frames, 40, Some(0.02))], "datagrams and frames are one loss");
         assert_eq!(told(Lane::Events), [(Unit::Fragments, 3, Some(0.01))], "what was refused is lost there");
+    }
+
+    #[test]
+    fn an_unknown_number_has_no_share() {
+        let sums = |_| [Sums { input: 1000, lost: 1, ..Sums::default() }; 3];
+        let lost = |reason| lost_in(&[loss("ge", Stage::Receive, reason, Unit::Datagrams, 1)], sums);
+        let gone = lost(LossReason::BoardGone);
+        assert_eq!((gone[0].quality, gone[0].share), (Quality::Unknown, None));
+        assert_eq!(lost(LossReason::NoBlock)[0].share, Some(0.001));
     }
 
     #[test]

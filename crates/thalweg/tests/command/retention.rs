@@ -289,6 +289,9 @@ fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
                   grep -v sequence ../states >../new.json";
     let Some(reports) = on_a_small_disk(&folder, 18, &file, script) else { return };
     assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
+    let said = words(&folder, "new.txt");
+    let pause = said.find("the run is paused: the disk is full").unwrap_or_else(|| panic!("{said}"));
+    assert!(said[pause..].contains("the run goes on"), "{said}");
     let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
     assert_books_close(&summary);
     let lines = summary["ledger"].as_array().expect("a list").iter();
