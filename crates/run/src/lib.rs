@@ -40,7 +40,7 @@ pub use error::RunError;
 pub use placement::{PlaceSettings, PlacedSettings, ThreadSettings};
 pub use slow_control::SeriesSettings;
 pub use thalweg_data::{Control, Parameter, RunState};
-pub use thalweg_readout::pcap::{CapturedDatagram, each_datagram};
+pub use thalweg_readout::pcap::{CapturedPayload, CapturedStream, Segment, each_payload};
 pub use thalweg_readout::{Applied, DeviceSettings};
 pub use thalweg_transport::raise_open_files;
 pub use units::{UnitKind, UnitSettings};

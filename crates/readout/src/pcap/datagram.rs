@@ -57,12 +57,15 @@ pub(super) struct Found {
 
 /// Reads a frame as far as the header of an IP packet with UDP.
 pub(super) fn find(record: &Record, frame: &[u8]) -> Result<Found, Unreadable> {
+    let found = find_packet(record, frame)?;
+    if found.packet.protocol == ip::UDP { Ok(found) } else { Err(Unreadable::Other) }
+}
+
+/// Reads a frame as far as the header of an IP packet.
+pub(super) fn find_packet(record: &Record, frame: &[u8]) -> Result<Found, Unreadable> {
     let ip = record.link.ok_or(Unreadable::Other)?.ip_offset(frame)?;
     let bytes = frame.get(ip..).ok_or(Unreadable::Short)?;
     let packet = Packet::read(bytes, record.wire.saturating_sub(ip))?;
-    if packet.protocol != ip::UDP {
-        return Err(Unreadable::Other);
-    }
     Ok(Found { ip, packet })
 }
 

@@ -10,6 +10,9 @@ use std::ops::Range;
 use super::bytes::{Unreadable, byte};
 use super::{ipv4, ipv6};
 
+/// The protocol number of TCP.
+pub(super) const TCP: u8 = 6;
+
 /// The protocol number of UDP.
 pub(super) const UDP: u8 = 17;
 

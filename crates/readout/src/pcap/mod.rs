@@ -8,7 +8,8 @@
 //! ```
 //! Files of any size are read in constant memory, into the blocks that travel on. Behind damage the
 //! next records that follow each other are looked for; what lies between is lost as `capture_damaged`, in bytes of the file. Every packet is in the tally: `in = out + filtered + lost`, where packets without
-//! UDP count as filtered datagrams of no bytes. *Not* here: TCP streams, tunnels (GRE, VXLAN, PPPoE, MPLS), compressed
+//! UDP count as filtered datagrams of no bytes. TCP streams are put
+//! together for [whoever looks at a protocol](CapturedStream), and are no source. *Not* here: tunnels (GRE, VXLAN, PPPoE, MPLS), compressed
 //! files, and telling apart datagrams that the sending host's capture shows glued together (UDP segmentation offload).
 
 mod bytes;
@@ -17,17 +18,19 @@ mod classic;
 mod cooked;
 mod damage;
 mod datagram;
-mod datagrams;
 mod ethernet;
 mod ip;
 mod ipv4;
 mod ipv6;
 mod link;
 mod loopback;
+mod payload;
 mod pcapng;
 mod reassemble;
 mod record;
 mod source;
+mod stream;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod udp;
@@ -37,8 +40,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 pub use datagram::PcapFilter;
-pub use datagrams::{CaptureCounts, CapturedDatagram, each_datagram};
+pub use payload::{CaptureCounts, CapturedPayload, Segment, each_payload};
 pub use source::PcapSource;
+pub use stream::CapturedStream;
 use thalweg_data::{Frames, Mark, Pool, Received, Source, Tally, Unit};
 pub use write::CaptureWriter;
 

@@ -1,12 +1,14 @@
-//! Writes datagrams as a capture that any program can read: for tests, and to hand a run on as a file.
+//! Writes datagrams and segments as a capture that any program can read: for tests, and to hand a run on as a file.
 //!
 //! ```text
-//!  (time, from, to, payload) ─► UDP ─► IPv4 or IPv6 ─► Ethernet ─► pcap file, nanoseconds
+//!  (time, from, to, payload) ─► UDP, TCP ─► IPv4 or IPv6 ─► Ethernet ─► pcap file, nanoseconds
 //! ```
 //! The capture is as if taken on the wire: all checksums are right. The Ethernet addresses are made up.
 
 use std::io::{Error, ErrorKind, Result, Write};
 use std::net::{IpAddr, SocketAddr};
+
+use super::ip;
 
 const ETHERNET_LINK: u32 = 1;
 const SNAPSHOT_BYTES: u32 = 256 << 10;
@@ -39,6 +41,21 @@ impl<W: Write> CaptureWriter<W> {
     pub fn datagram(&mut self, time_ns: u64, from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Result<()> {
         let packet = ip_packet(from, to, payload)?;
         let frame = ethernet_frame(&packet);
+        self.frame(time_ns, frame.len(), &frame)
+    }
+
+    /// Appends a segment of a TCP stream that was sent at `time_ns` since 1970; `sequence` is the number of its first byte.
+    ///
+    /// # Errors
+    /// As of a datagram.
+    pub fn segment(
+        &mut self,
+        time_ns: u64,
+        (from, to): (SocketAddr, SocketAddr),
+        sequence: u32,
+        payload: &[u8],
+    ) -> Result<()> {
+        let frame = ethernet_frame(&tcp_packet(from, to, sequence, payload)?);
         self.frame(time_ns, frame.len(), &frame)
     }
 
@@ -84,37 +101,58 @@ pub(super) fn ethernet_frame(packet: &[u8]) -> Vec<u8> {
 
 /// A datagram as an IP packet.
 pub(super) fn ip_packet(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Result<Vec<u8>> {
-    let too_long = || Error::new(ErrorKind::InvalidInput, "the payload is longer than IP allows");
     let length = u16::try_from(payload.len() + 8).map_err(|_| too_long())?;
-    let mut datagram = Vec::with_capacity(usize::from(length));
-    for field in [from.port(), to.port(), length, 0] {
-        datagram.extend(field.to_be_bytes());
-    }
-    datagram.extend(payload);
-    let addresses = match (from.ip(), to.ip()) {
+    let header: Vec<u8> =
+        [from.port(), to.port(), length, 0].into_iter().flat_map(u16::to_be_bytes).collect();
+    in_ip((from.ip(), to.ip()), (ip::UDP, 6), [&header, payload].concat())
+}
+
+/// A segment of a stream as an IP packet, acknowledged by nobody.
+fn tcp_packet(from: SocketAddr, to: SocketAddr, sequence: u32, payload: &[u8]) -> Result<Vec<u8>> {
+    const WORDS_PUSHED: u16 = 5 << 12 | 0x08;
+    let mut header: Vec<u8> = [from.port(), to.port()].into_iter().flat_map(u16::to_be_bytes).collect();
+    header.extend(sequence.to_be_bytes());
+    header.extend([0; 4]);
+    header.extend([WORDS_PUSHED, u16::MAX, 0, 0].into_iter().flat_map(u16::to_be_bytes));
+    in_ip((from.ip(), to.ip()), (ip::TCP, 16), [&header, payload].concat())
+}
+
+fn too_long() -> Error {
+    Error::new(ErrorKind::InvalidInput, "the payload is longer than IP allows")
+}
+
+/// A datagram or segment behind an IP header; of its protocol, the number and the place of its checksum.
+fn in_ip(
+    ends: (IpAddr, IpAddr),
+    (protocol, checksum_at): (u8, usize),
+    mut content: Vec<u8>,
+) -> Result<Vec<u8>> {
+    let length = u16::try_from(content.len()).map_err(|_| too_long())?;
+    let addresses = match ends {
         (IpAddr::V4(from), IpAddr::V4(to)) => [from.octets(), to.octets()].concat(),
         (IpAddr::V6(from), IpAddr::V6(to)) => [from.octets(), to.octets()].concat(),
         _ => return Err(Error::new(ErrorKind::InvalidInput, "both addresses must be of one family")),
     };
-    let pseudo_header = [&addresses[..], &[0, 17], &length.to_be_bytes()].concat();
+    let pseudo_header = [&addresses[..], &[0, protocol], &length.to_be_bytes()].concat();
     // A sum of 0 is written as its other form: 0 says that there is none.
-    let sum = match checksum([&pseudo_header[..], &datagram].concat().as_slice()) {
+    let sum = match checksum([&pseudo_header[..], &content].concat().as_slice()) {
         0 => 0xFFFF,
         sum => sum,
     };
-    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+    content[checksum_at..checksum_at + 2].copy_from_slice(&sum.to_be_bytes());
     let mut packet = if addresses.len() == 8 {
         let total = length.checked_add(20).ok_or_else(too_long)?.to_be_bytes();
         let mut header =
-            [&[0x45, 0, total[0], total[1], 0, 0, 0, 0, TIME_TO_LIVE, 17, 0, 0], &addresses[..]].concat();
+            [&[0x45, 0, total[0], total[1], 0, 0, 0, 0, TIME_TO_LIVE, protocol, 0, 0], &addresses[..]]
+                .concat();
         let sum = checksum(&header).to_be_bytes();
         header[10..12].copy_from_slice(&sum);
         header
     } else {
         let length = length.to_be_bytes();
-        [&[0x60, 0, 0, 0, length[0], length[1], 17, TIME_TO_LIVE], &addresses[..]].concat()
+        [&[0x60, 0, 0, 0, length[0], length[1], protocol, TIME_TO_LIVE], &addresses[..]].concat()
     };
-    packet.extend(datagram);
+    packet.extend(content);
     Ok(packet)
 }
 

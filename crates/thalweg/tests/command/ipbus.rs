@@ -217,6 +217,57 @@ fn what_went_over_the_network_is_decoded_packet_by_packet() {
 }
 
 #[test]
+fn what_went_through_streams_is_decoded_in_its_order() {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let framed = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat();
+    let [client, target, hub] =
+        ["10.0.0.1:4000", "10.0.0.2:50001", "10.0.0.3:10203"].map(|end| end.parse().expect("plain"));
+    let read = words(&[0x2000_00F0, 0x2001_010F, 0x20]);
+    let answer = |value: u32| words(&[0x2000_00F0, 0x2001_0100, value]);
+    // Behind the length: address and port of the board, words; on the way back, bytes, address, port, error.
+    let board = words(&[0x0A00_0005, 0xC351_0003]);
+    let ask = framed(&[board.as_slice(), &read].concat());
+    let reply = |bytes: u32, code: u32, packet: &[u8]| {
+        framed(&[words(&[bytes, 0x0A00_0005, 0xC351_0000 | code]).as_slice(), packet].concat())
+    };
+    let asked: Vec<u8> = [&ask[..], &ask, &ask].concat();
+    let answered: Vec<u8> = [reply(20, 0, &answer(1)), reply(20, 0, &answer(2)), reply(8, 1, &[])].concat();
+    let direct = framed(&read);
+    let mut writer = thalweg_readout::pcap::CaptureWriter::new(Vec::new()).expect("memory");
+    let segments = [
+        // A connection to a target that was there before the capture: the end of something, and a request.
+        ((client, target), 990, &b"the end of it"[..]),
+        ((client, target), 1003, &direct),
+        ((client, hub), 5, &asked[..30]),
+        ((hub, client), u32::MAX - 9, &answered[..40]),
+        // The last comes first, one is sent again, and one begins before what is there.
+        ((client, hub), 45, &asked[40..]),
+        ((client, hub), 35, &asked[30..40]),
+        ((client, hub), 35, &asked[30..40]),
+        ((hub, client), 20, &answered[30..]),
+    ];
+    for (number, (ends, sequence, bytes)) in segments.into_iter().enumerate() {
+        let time_ns = 1_000_000_000 + number as u64 * 50_000;
+        writer.segment(time_ns, ends, sequence, bytes).expect("memory");
+    }
+    let folder = Folder::new();
+    let file = folder.at("streams.pcap");
+    std::fs::write(&file, writer.finish().expect("memory")).expect("written");
+    let ended = thalweg(&["ipbus", "trace", &file, "--table", &folder.file("board.xml", TABLE)]).done();
+    for line in [
+        "10.0.0.1:4000 > 10.0.0.2:50001  request 0\n    read TICKS (0x00000020), 1 word(s)",
+        "10.0.0.1:4000 > 10.0.0.3:10203 for 10.0.0.5:50001  request 0\n    read TICKS",
+        "10.0.0.3:10203 > 10.0.0.1:4000 for 10.0.0.5:50001  reply 0, 50.0 µs after its request\n    read TICKS (0x00000020) = 0x00000001",
+        "reply 0, 100.0 µs after its request\n    read TICKS (0x00000020) = 0x00000002",
+        "refused 0, 100.0 µs after its request\n    the target answers no control packet",
+        "7 packets of IPbus: 4 requests, 2 replies, 0 statuses, 0 resends, 0 damaged; 0 other datagrams; 1 replies that a hub did not \
+         have; 13 bytes of streams are no IPbus",
+    ] {
+        assert!(ended.out.contains(line), "{line} in {}", ended.out);
+    }
+}
+
+#[test]
 fn boards_of_a_network_are_found() {
     let board = board();
     let place = board.uri.split("//").nth(1).expect("a place");
