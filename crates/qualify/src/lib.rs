@@ -1,0 +1,1 @@
+//! What a host and a switch can do, found before a run depends on it.
