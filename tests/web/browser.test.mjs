@@ -250,7 +250,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await text_when(
       page,
       ".system-parts",
-      (text) => text.includes("receive buffer") && text.includes("UdpRcvbufErrors"),
+      (text) => text.includes("net.core.rmem_max") && text.includes("host_udp_receive_buffer_errors"),
     );
   });
 

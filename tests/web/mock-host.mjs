@@ -114,14 +114,23 @@ export function system() {
     memory: { resident_bytes: 4.31e9, host_bytes: 1.3e11, host_available_bytes: 9.7e10 },
     plan: planned(),
     checks: [
-      { check: "receive buffer", ok: true, found: "64 MiB" },
-      { check: "huge pages", ok: true, found: "1024 × 2 MiB" },
-      { check: "frequency governor", ok: false, found: "powersave", advice: "cpupower frequency-set -g performance" },
+      check("net.core.rmem_max", "212992", "bad", {
+        severity: "error",
+        command: "sysctl -w net.core.rmem_max=67108864",
+      }),
+      check("frequency governor", "powersave", "bad", { command: "cpupower frequency-set -g performance" }),
+      check("flow control (ens1f0)", "unknown: this driver has no such thing", "unknown"),
+      check("large pages", "2 GiB reserved and free; without reservation: madvise", "good"),
     ],
     counters: [
-      { name: "UdpRcvbufErrors", total: 0, rate_hz: 0 },
+      { name: "host_udp_receive_buffer_errors", total: 0, rate_hz: 0 },
       { name: "ens1f0 rx_missed_errors", total: 1824, rate_hz: 0.3 },
-      { name: "softnet dropped", total: 0, rate_hz: 0 },
+      { name: "host_softnet_dropped", total: 0, rate_hz: 0 },
     ],
   };
+}
+
+function check(name, value, verdict, { severity = "warning", command = "" } = {}) {
+  const why = "what it is for";
+  return { name, value, wanted: "what would do", why, command, kept_by: "", severity, verdict };
 }

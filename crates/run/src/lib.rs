@@ -23,7 +23,7 @@ pub mod supervise;
 mod assemble;
 mod boards;
 mod error;
-mod kernel_memory;
+mod needs;
 mod open;
 mod open_links;
 mod pipeline;
@@ -37,6 +37,7 @@ mod units;
 
 pub use assemble::{replay, run, run_planned};
 pub use error::RunError;
+pub use needs::needs;
 pub use placement::{PlaceSettings, PlacedSettings, ThreadSettings};
 pub use slow_control::SeriesSettings;
 pub use thalweg_data::{Control, Parameter, RunState};

@@ -71,6 +71,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg hub\n  thalweg hub --listen 192.168.0.1:10203 --rules hub.toml --page 127.0.0.1:8091\n  then: chtcp-2.0://192.168.0.1:10203?target=192.168.0.2:50001\n\nSignals: SIGINT (Ctrl-C) and SIGTERM take no more requests and end when those that were read are answered."
     )]
     Hub(Hub),
+    /// Check this host: sockets, network cards, cores, memory, clock, disk; say what sets what is not as it should be
+    #[command(
+        after_help = "Examples:\n  thalweg doctor\n  thalweg doctor examples/udp-camera-265.toml --probe\n  thalweg doctor --fix > fix.txt\n  sudo thalweg doctor --fix --apply --only rmem_max\n\nExit codes: 0 nothing will lose data, 1 something will (or could not be set), 2 wrong usage or configuration."
+    )]
+    Doctor(Doctor),
     /// Measure a part of the path against a yardstick
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
@@ -600,6 +605,33 @@ pub(crate) struct Plot {
     /// Draw the values of slow control over time.
     #[arg(long)]
     pub(crate) series: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// A configuration: the host is held against what it needs
+    pub(crate) configuration: Option<PathBuf>,
+    /// Print the commands that set what is not as it should be, and the lines that keep it over a restart
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Set it, as root
+    #[arg(long, requires = "fix")]
+    pub(crate) apply: bool,
+    /// Only checks whose name has this in it; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Send datagrams to the configuration's boards, to find whether long ones pass on the way
+    #[arg(long, requires = "configuration")]
+    pub(crate) probe: bool,
+    /// What the busiest socket receives, bytes per second: how long its reader may stand still
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) bytes_per_second: Option<f64>,
+    /// Payload of its datagrams, bytes
+    #[arg(long, value_name = "BYTES", requires = "bytes_per_second")]
+    pub(crate) payload_bytes: Option<u64>,
+    /// Print what is good, too
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

@@ -27,7 +27,7 @@ impl ReceiveBuffer {
     ///
     /// # Errors
     /// When the socket does not answer at all; less than what was asked for is no error.
-    pub(crate) fn ask(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<ReceiveBuffer> {
+    pub fn ask(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<ReceiveBuffer> {
         let value = i32::try_from(bytes).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
         let mut forced = false;
         if bytes > 0 {

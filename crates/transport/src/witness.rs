@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// Counters of the host's network code at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,12 +24,18 @@ const UDP: [(&str, &str); 4] = [
 impl HostCounters {
     /// The counters now; one that cannot be read is absent.
     pub fn now() -> HostCounters {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
-        HostCounters::parse(
-            &read("/proc/net/snmp"),
-            &read("/proc/net/snmp6"),
-            &read("/proc/net/softnet_stat"),
-        )
+        HostCounters::below(Path::new("/proc/net"))
+    }
+
+    /// The same from the files of another folder.
+    pub fn below(folder: &Path) -> HostCounters {
+        let read = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        HostCounters::parse(&read("snmp"), &read("snmp6"), &read("softnet_stat"))
+    }
+
+    /// Each of them, since the host started.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.iter().map(|(name, value)| (*name, *value))
     }
 
     fn parse(snmp: &str, snmp6: &str, softnet: &str) -> HostCounters {

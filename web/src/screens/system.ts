@@ -8,6 +8,7 @@ import { of_line } from "../draw/colours.js";
 import { change_of, text_of } from "../live/configuration.js";
 import type { LiveState } from "../live/generated.js";
 import { get, in_words } from "../live/requests.js";
+import { are_checks, checks_table } from "../parts/checks.js";
 import { button, copy, panel } from "../parts/controls.js";
 import { h, Keyed, set_text, show } from "../parts/element.js";
 import { Messages } from "../parts/messages.js";
@@ -148,6 +149,7 @@ function known(name: string, value: unknown): HTMLElement {
     const budget = as_budget(value);
     if (budget) return budget_bar(budget);
   }
+  if (are_checks(value)) return checks_table(value);
   if (Array.isArray(value)) return rows(value);
   return list(value as Fields);
 }
@@ -181,12 +183,9 @@ function budget_bar(budget: readonly [string, number][]): HTMLElement {
 }
 
 // Columns that are read in this order; others follow, words before numbers, and advice is last.
-const IN_ORDER = [
-  ...["check", "ok", "found", "name", "source", "stage", "unit"],
-  ...["in", "out", "overhead", "filtered", "held", "lost"],
-];
+const IN_ORDER = [...["name", "source", "stage", "unit"], ...["in", "out", "overhead", "filtered", "held", "lost"]];
 
-// A list of things with the same fields is a table; "ok" is said by a sign.
+// A list of things with the same fields is a table.
 function rows(values: readonly unknown[]): HTMLElement {
   const fields = values.filter((each): each is Fields => typeof each === "object" && each !== null);
   if (fields.length === 0)

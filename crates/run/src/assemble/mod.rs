@@ -26,6 +26,7 @@ use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
 use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
+use thalweg_qualify::host::{Counter, Counters, HostFiles};
 use thalweg_readout::RunClock;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{
@@ -468,6 +469,7 @@ fn take_data_into(
     let started = Instant::now();
     let loss_list = files.begin(&site, watch.handle.observed(), paths.build_gauges())?;
     let slow_control = devices.map(|devices| files.begin_slow_control(&site, devices)).transpose()?;
+    let host_before = Counters::read(&HostFiles::of_host());
     let paths = start_as_declared(&site, paths)?;
     let watched = as_watched(&site, &roster, &paths, started, watch.handle.clone());
     let audit = watched.until_end(end, &paths, watch);
@@ -483,6 +485,7 @@ fn take_data_into(
         first_hit_ms: taken.first_hit_ms(started),
         refused: watched.refused.all(),
         observed: watch.handle.observed().cloned(),
+        host_counters: Counters::read(&HostFiles::of_host()).since(&host_before),
     };
     files.heard(taken.managers());
     files.note_controls(&values);
@@ -582,6 +585,7 @@ struct Outcome {
     first_hit_ms: Option<f64>,
     refused: Vec<RefusedUnit>,
     observed: Option<Observed>,
+    host_counters: Vec<Counter>,
 }
 
 impl Outcome {
@@ -647,6 +651,7 @@ impl Outcome {
             losses,
             refused: self.refused.clone(),
             ledger: books.entries(),
+            host_counters: self.host_counters.clone(),
             failures,
         }
     }
@@ -655,11 +660,13 @@ impl Outcome {
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let sources = serde_json::to_value(&summary.sources).unwrap_or_default();
     let refused = serde_json::to_value(&summary.refused).unwrap_or_default();
+    let host_counters = serde_json::to_value(&summary.host_counters).unwrap_or_default();
     let events = summary.events.as_ref();
     let busy_time = serde_json::to_value(events.and_then(|events| events.busy_time)).unwrap_or_default();
     BTreeMap::from([
         ("sources".to_owned(), sources),
         ("refused".to_owned(), refused),
+        ("host_counters".to_owned(), host_counters),
         ("hits_sent".to_owned(), summary.hits_sent.into()),
         ("hits_lost".to_owned(), summary.hits_lost.into()),
         ("hits_late".to_owned(), summary.hits_late.into()),

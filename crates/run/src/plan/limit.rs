@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::Item;
-use crate::kernel_memory;
+use thalweg_qualify::host::kernel_memory;
 
 /// The sum of a budget, bytes.
 pub(super) fn total(budget: &[Item]) -> u64 {

@@ -2,20 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::host;
+use thalweg_qualify::host::{self, Counters, HostFiles, Needs, Probe, kernel_memory};
+
 use crate::config::Configuration;
-use crate::kernel_memory;
+use crate::needs::needs;
 use crate::supervise::LiveState;
 use crate::thread_times::{ThreadTimes, thread_times};
 
 /// The system screen's object.
 ///
-/// `counters` are those of the host when the run started.
+/// `at_start` are the counters of the host when the run started.
 pub(super) fn look(
     state: &LiveState,
     plan: &Value,
     configuration: &Configuration,
-    counters: &host::Counters,
+    at_start: &Counters,
 ) -> Value {
     let sources = state.sources.iter().map(|source| {
         json!({
@@ -23,13 +24,15 @@ pub(super) fn look(
             "pool_bytes": source.pool_bytes, "witnesses": source.witnesses,
         })
     });
+    let needs = Needs { disk_left_s: state.disk_left_seconds, ..needs(configuration, None) };
+    let files = HostFiles::of_host();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "host": read("/proc/sys/kernel/hostname"),
         "kernel": read("/proc/sys/kernel/osrelease"),
         "load": loads(),
-        "checks": host::checks(state, configuration),
-        "counters": host::counters_since(counters),
+        "checks": host::checks(&files, &needs, Probe::Nothing),
+        "counters": Counters::read(&files).since(at_start),
         "memory": memory(),
         "threads": threads(),
         "plan": plan,

@@ -10,7 +10,6 @@
 
 mod applied;
 mod flow;
-mod host;
 mod in_use;
 mod live;
 mod machine;
@@ -35,6 +34,7 @@ use thalweg_monitor::{
 use thalweg_order::pulse::Pulse;
 use thalweg_order::spectrum::SpectrumSet;
 use thalweg_order::view::{Applied, NewCalibration, NewCut};
+use thalweg_qualify::host::{Counters, HostFiles};
 use thalweg_record::RunDirectory;
 
 pub use messages::MessageLog;
@@ -66,7 +66,7 @@ pub struct Served {
     /// The rates since then, noted by the watchman.
     history: Mutex<History>,
     /// What the host had thrown away when the run of this number started.
-    host: Mutex<(u64, host::Counters)>,
+    host: Mutex<(u64, Counters)>,
 }
 
 impl Served {
@@ -80,7 +80,7 @@ impl Served {
             seen: Mutex::default(),
             began: Instant::now(),
             history: Mutex::default(),
-            host: Mutex::new((0, host::counters())),
+            host: Mutex::new((0, Counters::read(&HostFiles::of_host()))),
         }
     }
 
@@ -125,12 +125,12 @@ impl Served {
 
     /// What the host had thrown away when a run started. The first was there when this was made; each later one is seen to
     /// begin within a look of the alarms.
-    fn host_at_start(&self, run: u64) -> MutexGuard<'_, (u64, host::Counters)> {
+    fn host_at_start(&self, run: u64) -> MutexGuard<'_, (u64, Counters)> {
         let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
         if host.0 != run {
             let is_first = std::mem::replace(&mut host.0, run) == 0;
             if !is_first {
-                host.1 = host::counters();
+                host.1 = Counters::read(&HostFiles::of_host());
             }
         }
         host

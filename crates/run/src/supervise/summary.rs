@@ -8,6 +8,7 @@ use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::{Books, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
+use thalweg_qualify::host::Counter;
 
 use super::refused::write_first;
 
@@ -115,6 +116,8 @@ pub struct Summary {
     pub refused: Vec<RefusedUnit>,
     /// The books, line by line.
     pub ledger: Vec<Entries>,
+    /// What the host has thrown away meanwhile, of whatever program: it says where datagrams were lost, and is no part of any sum.
+    pub host_counters: Vec<Counter>,
     /// Why the run failed.
     pub failures: Vec<String>,
     /// Nothing came from any source, or nothing of what came could be used: what was seen, and what to do. Such a run has not
@@ -184,8 +187,15 @@ impl Summary {
         }
         self.loss.totals.iter().try_for_each(|total| writeln!(text, "{total}"))?;
         match self.bytes_unread {
-            0 => Ok(()),
-            unread => writeln!(text, "bytes unread: {unread} in damaged files"),
+            0 => {}
+            unread => writeln!(text, "bytes unread: {unread} in damaged files")?,
+        }
+        let thrown_away = self.host_counters.iter().filter(|counter| counter.is_loss());
+        let words: Vec<String> =
+            thrown_away.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
+        match words.is_empty() {
+            true => Ok(()),
+            false => writeln!(text, "the host's counters meanwhile, of all programs: {}", words.join(", ")),
         }
     }
 

@@ -1,6 +1,7 @@
 //! One function per command: from what was typed to what is printed.
 
 mod board;
+mod doctor;
 mod hub;
 mod ipbus;
 mod look;
@@ -10,6 +11,7 @@ mod tell;
 mod words;
 
 pub(crate) use board::board;
+pub(crate) use doctor::doctor;
 pub(crate) use hub::hub;
 pub(crate) use ipbus::ipbus;
 pub(crate) use look::{inspect, plot, recover, verify};

@@ -12,6 +12,7 @@ mod damage;
 mod damaged_input;
 mod demo;
 mod detector;
+mod doctor;
 mod events;
 mod ipbus;
 mod losses;

@@ -53,6 +53,11 @@ impl Host {
         done.expect("tc knows tbf where there is tc");
     }
 
+    /// Sets what this end of the link takes at most, bytes.
+    pub fn set_mtu(&self, bytes: u32) {
+        self.ip(&["link", "set", "link0", "mtu", &bytes.to_string()]).expect("the link is there");
+    }
+
     /// Takes this end of the link down, or up again.
     pub fn set_link(&self, up: bool) {
         self.ip(&["link", "set", "link0", if up { "up" } else { "down" }]).expect("the link is there");

@@ -5,17 +5,17 @@
 //! ```
 
 /// Bytes of the host under this key of `/proc/meminfo`, such as `MemTotal`; `None` where the system does not tell.
-pub(crate) fn host_bytes(key: &str) -> Option<u64> {
+pub fn host_bytes(key: &str) -> Option<u64> {
     bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, key)
 }
 
 /// Bytes of this process under this key of `/proc/self/status`, such as `VmRSS`; `None` where the system does not tell.
-pub(crate) fn own_bytes(key: &str) -> Option<u64> {
+pub fn own_bytes(key: &str) -> Option<u64> {
     bytes(&std::fs::read_to_string("/proc/self/status").ok()?, key)
 }
 
 /// Bytes under `key` in a text of lines such as `MemTotal: 16 kB`, whose unit is 1024 bytes (proc(5)).
-pub(crate) fn bytes(text: &str, key: &str) -> Option<u64> {
+pub fn bytes(text: &str, key: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -1,0 +1,124 @@
+//! One check of the host: what is there, what is wanted and why, and what sets it.
+//!
+//! ```text
+//!  reading ─► Check { name, value, wanted, why, severity, verdict, fix } ─┬► doctor, the page
+//!                                                                        └► Fix: printed, or applied as root
+//! ```
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::fix::Fix;
+
+/// What happens to a run where a check is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nothing by itself: good to know.
+    Information,
+    /// It is slower, or loses data in bursts.
+    Warning,
+    /// Data will be lost.
+    Error,
+}
+
+/// What a check has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is as wanted.
+    Good,
+    /// It is not.
+    Bad,
+    /// It could not be read, or there is nothing to hold it against.
+    Unknown,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Check {
+    /// What is looked at, with the network card or the address that it is of: `ring (eth0)`.
+    pub name: String,
+    /// What is there, with its unit; of what is not known, why.
+    pub value: String,
+    /// What would do.
+    pub wanted: String,
+    /// What it is for.
+    pub why: String,
+    /// What sets it; empty where it is good, and where no command can.
+    pub command: String,
+    /// How that survives the next start of the host; empty where there is no command.
+    pub kept_by: String,
+    /// What happens where it is bad.
+    pub severity: Severity,
+    /// Whether it is.
+    pub verdict: Verdict,
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(super) fix: Option<Fix>,
+}
+
+impl Check {
+    /// A check of which nothing is known yet.
+    pub(super) fn of(name: impl Into<String>, severity: Severity, why: &str) -> Check {
+        Check {
+            name: name.into(),
+            value: "unknown".to_owned(),
+            wanted: String::new(),
+            why: why.to_owned(),
+            command: String::new(),
+            kept_by: String::new(),
+            severity,
+            verdict: Verdict::Unknown,
+            fix: None,
+        }
+    }
+
+    /// What would do, in words.
+    pub(super) fn wanting(self, wanted: impl Into<String>) -> Check {
+        Check { wanted: wanted.into(), ..self }
+    }
+
+    /// What was found, and whether it will do.
+    pub(super) fn found(self, value: impl Into<String>, is_good: bool) -> Check {
+        let verdict = if is_good { Verdict::Good } else { Verdict::Bad };
+        Check { value: value.into(), verdict, ..self }
+    }
+
+    /// What was found, where nothing says whether it will do.
+    pub(super) fn told(self, value: impl Into<String>) -> Check {
+        Check { value: value.into(), ..self }
+    }
+
+    /// Why it is not known.
+    pub(super) fn unknown(self, why: impl std::fmt::Display) -> Check {
+        Check { value: format!("unknown: {why}"), verdict: Verdict::Unknown, ..self }
+    }
+
+    /// What sets it, if it is bad.
+    pub(super) fn fixed_by(self, fix: Fix) -> Check {
+        if self.verdict != Verdict::Bad {
+            return self;
+        }
+        Check { command: fix.command(), kept_by: fix.kept_by().to_owned(), fix: Some(fix), ..self }
+    }
+
+    /// Whether data will be lost.
+    pub fn is_error(&self) -> bool {
+        self.verdict == Verdict::Bad && self.severity == Severity::Error
+    }
+
+    /// Its place in a list: the bad ones first, the worst of them in front.
+    pub(super) fn urgency(&self) -> (u8, u8) {
+        match self.verdict {
+            Verdict::Bad => (0, u8::MAX - self.severity as u8),
+            Verdict::Unknown => (1, 0),
+            Verdict::Good => (2, 0),
+        }
+    }
+
+    /// What sets it, where something does and it is needed.
+    pub fn fix(&self) -> Option<&Fix> {
+        self.fix.as_ref()
+    }
+}

@@ -1,0 +1,103 @@
+//! What the host has thrown away, at which place, and since when.
+//!
+//! ```text
+//!  HostCounters ─────► datagrams that found no room in a socket, or whose checksum was wrong; packets that found none on the way to one
+//!  /sys/class/net/… ─► frames that a card had no room for, or that came damaged
+//! ```
+//! They count since the host started: before and after a run, the difference is the run's.
+
+use serde::Serialize;
+use thalweg_transport::HostCounters;
+
+use super::reading::HostFiles;
+
+/// One place where something is thrown away, and how much was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counter {
+    /// `host_udp_receive_buffer_errors` as with a run's witnesses, or `eth0 rx_missed_errors`.
+    pub name: String,
+    /// How many.
+    pub total: u64,
+}
+
+/// Of a network card.
+const OF_CARD: [&str; 6] =
+    ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_crc_errors", "rx_frame_errors", "tx_dropped"];
+
+impl Counter {
+    /// Whether something was thrown away; that a round of the kernel ended early is none.
+    pub fn is_loss(&self) -> bool {
+        self.total > 0 && self.name != "host_softnet_squeezed"
+    }
+}
+
+/// All of them, since the host started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters(Vec<Counter>);
+
+impl Counters {
+    /// Those of now.
+    pub fn read(files: &HostFiles) -> Counters {
+        let of_kernel = HostCounters::below(&files.at("/proc/net"));
+        let counter = |(name, total): (&str, u64)| Counter { name: name.to_owned(), total };
+        let mut found: Vec<Counter> = of_kernel.each().map(counter).collect();
+        for card in files.names("/sys/class/net") {
+            for counter in OF_CARD {
+                let path = format!("/sys/class/net/{card}/statistics/{counter}");
+                let total = files.number(&path).unwrap_or(0);
+                found.push(Counter { name: format!("{card} {counter}"), total });
+            }
+        }
+        Counters(found)
+    }
+
+    /// What was thrown away between `start` and these. Of network cards, which are many, those that threw nothing away are left out.
+    pub fn since(&self, start: &Counters) -> Vec<Counter> {
+        let grown = |now: &Counter| {
+            let before = start.0.iter().find(|own| own.name == now.name).map_or(0, |own| own.total);
+            Counter { name: now.name.clone(), total: now.total.saturating_sub(before) }
+        };
+        let is_shown = |counter: &Counter| counter.total > 0 || !is_of_card(&counter.name);
+        self.0.iter().map(grown).filter(is_shown).collect()
+    }
+
+    /// Each of them.
+    pub fn all(&self) -> &[Counter] {
+        &self.0
+    }
+}
+
+fn is_of_card(name: &str) -> bool {
+    OF_CARD.iter().any(|counter| name.ends_with(&format!(" {counter}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::host;
+    use super::*;
+
+    fn counter(name: &str, total: u64) -> Counter {
+        Counter { name: name.to_owned(), total }
+    }
+
+    #[test]
+    fn counters_are_those_since_the_start_of_the_run_and_not_of_the_host() {
+        let counters =
+            |errors, card| Counters(vec![counter("UdpInErrors", errors), counter("eth0 rx_dropped", card)]);
+        assert_eq!(counters(24_033, 5).since(&counters(24_031, 5)), [counter("UdpInErrors", 2)]);
+        let found = counters(24_031, 6).since(&counters(24_031, 5));
+        assert_eq!(found, [counter("UdpInErrors", 0), counter("eth0 rx_dropped", 1)]);
+    }
+
+    #[test]
+    fn counters_of_kernel_and_cards_are_read_by_name() {
+        let root = host(&[
+            ("/proc/net/snmp", "Udp: InDatagrams InErrors\nUdp: 9 4"),
+            ("/sys/class/net/eth0/statistics/rx_missed_errors", "7"),
+        ]);
+        let found = Counters::read(&HostFiles::below(root.path()));
+        for wanted in [counter("host_udp_in_errors", 4), counter("eth0 rx_missed_errors", 7)] {
+            assert!(found.all().contains(&wanted), "{wanted:?} in {found:?}");
+        }
+    }
+}

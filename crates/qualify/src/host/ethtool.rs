@@ -1,0 +1,183 @@
+//! What the driver of a network card tells: rings, coalescing, queues, offloads, flow control.
+//!
+//! ```text
+//!  card ─► genetlink "ethtool" ─► DriverSettings; each part is known, or why it is not
+//! ```
+//! Reading needs no privilege. A driver that does not have something answers `operation not supported`.
+
+use std::time::Duration;
+
+use ethtool::{
+    EthtoolAttr, EthtoolChannelAttr, EthtoolCoalesceAttr, EthtoolError, EthtoolFeatureAttr, EthtoolHandle,
+    EthtoolPauseAttr, EthtoolRingAttr,
+};
+use futures_util::stream::{Stream, TryStreamExt};
+
+/// A driver that takes longer is left alone.
+const LONGEST_ANSWER: Duration = Duration::from_secs(2);
+
+/// Packets that the receive ring holds, and how many it could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ring {
+    pub packets: u32,
+    pub most: u32,
+}
+
+/// How long a card waits before it interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coalescing {
+    pub rx_usecs: u32,
+    pub rx_frames: u32,
+    pub is_adaptive: bool,
+}
+
+/// What a driver tells. A part that it does not tell is an error in words.
+#[derive(Clone, Debug)]
+pub(super) struct DriverSettings {
+    pub ring: Result<Ring, String>,
+    pub coalescing: Result<Coalescing, String>,
+    /// Receive queues, and how many there could be.
+    pub queues: Result<(u32, u32), String>,
+    /// Offloads that are on, by the kernel's names (`rx-gro`, `rx-lro`, …).
+    pub offloads: Result<Vec<String>, String>,
+    /// Whether PAUSE frames are obeyed, and sent.
+    pub pause: Result<(bool, bool), String>,
+}
+
+impl DriverSettings {
+    fn unknown(why: &str) -> DriverSettings {
+        let why = || why.to_owned();
+        DriverSettings {
+            ring: Err(why()),
+            coalescing: Err(why()),
+            queues: Err(why()),
+            offloads: Err(why()),
+            pause: Err(why()),
+        }
+    }
+
+    /// Asks the driver of one card.
+    pub(super) fn of(card: &str) -> DriverSettings {
+        // On a thread of its own: who asks may be part of a runtime, which cannot wait for another one.
+        let told = std::thread::scope(|scope| scope.spawn(|| asked_in_time(card)).join());
+        told.unwrap_or_else(|_| {
+            DriverSettings::unknown("asking the driver has failed: a defect, please report it")
+        })
+    }
+}
+
+fn asked_in_time(card: &str) -> DriverSettings {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(why) => return DriverSettings::unknown(&format!("no runtime to ask with: {why}")),
+    };
+    let told = runtime.block_on(async { tokio::time::timeout(LONGEST_ANSWER, asked(card)).await });
+    told.unwrap_or_else(|_| DriverSettings::unknown("the driver does not answer"))
+}
+
+async fn asked(card: &str) -> DriverSettings {
+    let (connection, mut handle, _) = match ethtool::new_connection() {
+        Ok(opened) => opened,
+        Err(why) => return DriverSettings::unknown(&format!("the kernel answers no ethtool: {why}")),
+    };
+    tokio::spawn(connection);
+    DriverSettings {
+        ring: ring(&mut handle, card).await,
+        coalescing: coalescing(&mut handle, card).await,
+        queues: queues(&mut handle, card).await,
+        offloads: offloads(&mut handle, card).await,
+        pause: pause(&mut handle, card).await,
+    }
+}
+
+/// What one card answers; `attributes` takes them out of the message.
+async fn answer<M>(
+    asked: Result<impl Stream<Item = Result<M, EthtoolError>>, EthtoolError>,
+    attributes: impl Fn(M) -> Vec<EthtoolAttr>,
+) -> Result<Vec<EthtoolAttr>, String> {
+    let answers = asked.map_err(|error| in_words(&error))?;
+    let first = std::pin::pin!(answers).try_next().await.map_err(|error| in_words(&error))?;
+    first.map(attributes).ok_or_else(|| "the driver says nothing".to_owned())
+}
+
+fn in_words(error: &EthtoolError) -> String {
+    match error {
+        EthtoolError::NetlinkError(message) => match message.code.map_or(0, |code| -code.get()) {
+            libc::EOPNOTSUPP => "this driver has no such thing".to_owned(),
+            libc::ENODEV => "the card has gone away".to_owned(),
+            code => std::io::Error::from_raw_os_error(code).to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+async fn ring(handle: &mut EthtoolHandle, card: &str) -> Result<Ring, String> {
+    let said = answer(handle.ring().get(Some(card)).execute().await, |m| m.payload.nlas).await?;
+    let (mut packets, mut most) = (None, None);
+    for attribute in said {
+        match attribute {
+            EthtoolAttr::Ring(EthtoolRingAttr::Rx(value)) => packets = Some(value),
+            EthtoolAttr::Ring(EthtoolRingAttr::RxMax(value)) => most = Some(value),
+            _ => {}
+        }
+    }
+    let of = |(packets, most)| Ring { packets, most };
+    packets.zip(most).map(of).ok_or_else(|| "the driver does not say its length".to_owned())
+}
+
+async fn coalescing(handle: &mut EthtoolHandle, card: &str) -> Result<Coalescing, String> {
+    let said = answer(handle.coalesce().get(Some(card)).execute().await, |m| m.payload.nlas).await?;
+    let mut found = Coalescing { rx_usecs: 0, rx_frames: 0, is_adaptive: false };
+    let mut is_said = false;
+    for attribute in said {
+        match attribute {
+            EthtoolAttr::Coalesce(EthtoolCoalesceAttr::RxUsecs(value)) => {
+                (found.rx_usecs, is_said) = (value, true);
+            }
+            EthtoolAttr::Coalesce(EthtoolCoalesceAttr::RxMaxFrames(value)) => found.rx_frames = value,
+            EthtoolAttr::Coalesce(EthtoolCoalesceAttr::UseAdaptiveRx(value)) => found.is_adaptive = value,
+            _ => {}
+        }
+    }
+    if is_said { Ok(found) } else { Err("the driver does not say its waiting time".to_owned()) }
+}
+
+async fn queues(handle: &mut EthtoolHandle, card: &str) -> Result<(u32, u32), String> {
+    let said = answer(handle.channel().get(Some(card)).execute().await, |m| m.payload.nlas).await?;
+    // Cards have queues for receiving alone, or for both directions.
+    let (mut there, mut most) = (0, 0);
+    for attribute in said {
+        let EthtoolAttr::Channel(attribute) = attribute else { continue };
+        match attribute {
+            EthtoolChannelAttr::RxCount(value) | EthtoolChannelAttr::CombinedCount(value) => there += value,
+            EthtoolChannelAttr::RxMax(value) | EthtoolChannelAttr::CombinedMax(value) => most += value,
+            _ => {}
+        }
+    }
+    Ok((there, most))
+}
+
+async fn offloads(handle: &mut EthtoolHandle, card: &str) -> Result<Vec<String>, String> {
+    let said = answer(handle.feature().get(Some(card)).execute().await, |m| m.payload.nlas).await?;
+    let active = said.into_iter().find_map(|attribute| match attribute {
+        EthtoolAttr::Feature(EthtoolFeatureAttr::Active(bits)) => Some(bits),
+        _ => None,
+    });
+    let names = |bits: Vec<ethtool::EthtoolFeatureBit>| {
+        bits.into_iter().filter(|bit| bit.value).map(|bit| bit.name).collect()
+    };
+    active.map(names).ok_or_else(|| "the driver does not say which are on".to_owned())
+}
+
+async fn pause(handle: &mut EthtoolHandle, card: &str) -> Result<(bool, bool), String> {
+    let said = answer(handle.pause().get(Some(card)).execute().await, |m| m.payload.nlas).await?;
+    let (mut obeyed, mut sent) = (false, false);
+    for attribute in said {
+        match attribute {
+            EthtoolAttr::Pause(EthtoolPauseAttr::Rx(value)) => obeyed = value,
+            EthtoolAttr::Pause(EthtoolPauseAttr::Tx(value)) => sent = value,
+            _ => {}
+        }
+    }
+    Ok((obeyed, sent))
+}

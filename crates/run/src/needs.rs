@@ -1,0 +1,113 @@
+//! What a configuration asks of the host that takes its data.
+//!
+//! ```text
+//!  [[source]], [record], plan ─► Needs ─► checks of the host
+//! ```
+//! Rates are those of emulated boards: how fast real ones send, no configuration says.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use thalweg_data::HugePages;
+use thalweg_qualify::host::{Needs, RECEIVE_BUFFER_BYTES};
+use thalweg_readout::{Endpoint, HostPort};
+
+use crate::config::{Configuration, SourceSettings};
+use crate::format::EmulateSettings;
+
+/// Payload of a jumbo frame: longer datagrams travel in fragments wherever they go.
+const JUMBO_PAYLOAD_BYTES: u64 = 8972;
+/// Bytes of a hit, and of a sample of its waveform, on the wire.
+const HIT_BYTES: f64 = 16.0;
+const SAMPLE_BYTES: f64 = 2.0;
+
+/// What a run of this configuration needs, which takes `memory_bytes` where that is known.
+pub fn needs(configuration: &Configuration, memory_bytes: Option<u64>) -> Needs {
+    let mut needs = Needs {
+        datagram_sockets: 0,
+        receive_buffer_bytes: 0,
+        receive_buffers_bytes: 0,
+        datagram_bytes: 0,
+        directory: Some(configuration.record.directory.clone()),
+        memory_bytes,
+        ..Needs::default()
+    };
+    for source in &configuration.sources {
+        add(&mut needs, source);
+    }
+    // A socket that listens on every address receives through every card.
+    if needs.addresses.iter().any(IpAddr::is_unspecified) {
+        needs.addresses.clear();
+    }
+    needs
+}
+
+fn add(needs: &mut Needs, source: &SourceSettings) {
+    let settings = &source.endpoint;
+    let literal = |host: &HostPort| host.host.parse::<IpAddr>().ok();
+    for endpoint in settings.url.endpoints() {
+        match endpoint {
+            Endpoint::Tcp(host) => {
+                needs.streams += 1;
+                needs.addresses.extend(literal(host));
+                continue;
+            }
+            Endpoint::Udp { bind, .. } => needs.addresses.push(bind.ip()),
+            Endpoint::Dig2(board) => {
+                needs.boards.extend(literal(board));
+                needs.addresses.extend(literal(board));
+            }
+            Endpoint::Emulate => needs.addresses.push(Ipv4Addr::LOCALHOST.into()),
+            Endpoint::File(_) | Endpoint::Pcap { .. } => continue,
+        }
+        let asked = settings.receive_buffer_bytes.map_or(RECEIVE_BUFFER_BYTES, u64::from);
+        needs.datagram_sockets += 1;
+        needs.receive_buffer_bytes = needs.receive_buffer_bytes.max(asked);
+        needs.receive_buffers_bytes += asked;
+        let longest = u64::from(settings.datagram_bytes).min(JUMBO_PAYLOAD_BYTES);
+        needs.datagram_bytes = needs.datagram_bytes.max(longest);
+    }
+    if settings.huge_pages == HugePages::Require {
+        needs.huge_page_bytes += settings.memory_bytes;
+    }
+    if let Some(EmulateSettings::Digitizer2(board)) = &source.emulate {
+        let hit_bytes = HIT_BYTES + SAMPLE_BYTES * f64::from(board.waveform_samples);
+        let rate = board.board_rate_hz() * hit_bytes;
+        needs.socket_bytes_per_s = Some(needs.socket_bytes_per_s.unwrap_or(0.0).max(rate));
+        needs.payload_bytes = u64::from(board.datagram_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_those_of_the_sources() {
+        let text = r#"
+[[source]]
+name = "a"
+format = "digitizer2"
+url = "dig2://192.168.1.11"
+receive_buffer_bytes = 268435456
+
+[[source]]
+name = "b"
+format = "digitizer2"
+url = "udp://192.168.2.1:51940"
+datagram_bytes = 1472
+first_channel = 64
+
+[[source]]
+name = "c"
+format = "fragment"
+url = "tcp://192.168.3.{11..14}:24"
+"#;
+        let file = std::path::Path::new("needs.toml");
+        let configuration = Configuration::parse(file, text.to_owned()).expect("it is valid");
+        let needs = needs(&configuration, Some(1 << 30));
+        assert_eq!((needs.datagram_sockets, needs.streams), (2, 4));
+        assert_eq!((needs.receive_buffer_bytes, needs.receive_buffers_bytes), (256 << 20, 320 << 20));
+        assert_eq!((needs.datagram_bytes, needs.boards.len(), needs.addresses.len()), (8972, 1, 6));
+        assert_eq!((needs.socket_bytes_per_s, needs.memory_bytes), (None, Some(1 << 30)));
+    }
+}
