@@ -1,1 +1,9 @@
 //! What a host and a switch can do, found before a run depends on it.
+//!
+//! ```text
+//!  switch    trials (when sent, how much, lost or not) ─► search ─► fit: depth and drain rate of a buffer
+//!  predict   depth, rates, triggers ─► load, loss and bottleneck of a hop
+//! ```
+
+pub mod predict;
+pub mod switch;

@@ -1,0 +1,1 @@
+//! What a planned experiment asks of a hop.

@@ -1,0 +1,1 @@
+//! Shared or per source.
