@@ -256,8 +256,8 @@ mod tests {
         for edge in (40..4040).step_by(10) {
             held += usize::from(bracket_holds(&search(&[edge], 0.1, &mut random).columns[0], edge));
         }
-        // A false edge needs three stalls at one point, at any of a few.
-        assert!(held >= 392, "{held} of 400");
+        // A false edge needs three stalls at one of the points where a bracket closes, some of which lie below the edge.
+        assert!(held >= 380, "{held} of 400");
     }
 
     #[test]

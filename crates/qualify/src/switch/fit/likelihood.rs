@@ -3,7 +3,7 @@
 //! ```text
 //!  depth │  ╱╱╱╱╱      cells along the line on which the mean edge stays where it is,
 //!        │ ╱╱●╱╱       zoomed in on until those that matter fill the grid;
-//!        │╱╱╱╱╱        in each cell the best width and fraction of stalls
+//!        │╱╱╱╱╱        in each cell the best width and stalls
 //!        └───────► rate
 //! ```
 //! The likelihood has steps and flat parts, because a sharp edge says only on which side a trial lies. A grid does not
@@ -21,11 +21,17 @@ const ROUNDS: usize = 6;
 /// Half of the first grid's extent, as a fraction of depth and rate.
 const FIRST_EXTENT: f64 = 0.06;
 /// Widths of the edge that are tried, as fractions of the depth.
-const WIDTHS: [f64; 6] = [0.0003, 0.00075, 0.0019, 0.0047, 0.012, 0.03];
-/// Fractions of stalled trials that are tried.
-const STALLED: [f64; 5] = [0.001, 0.01, 0.04, 0.12, 0.3];
-/// The fraction of trials that are lossless whatever the queue: the gate is good, and not perfect.
+const WIDTHS: [f64; 4] = [0.0003, 0.0015, 0.006, 0.025];
+/// How many stalls the longest burst meets that would make it lossy at the edge: what is tried.
+const STALLS: [f64; 5] = [0.003, 0.1, 0.5, 1.5, 5.0];
+/// Below the edge stalls matter less, by a factor e for each such fraction of the depth: what is tried.
+const REACHES: [f64; 3] = [0.006, 0.02, 0.06];
+/// All pairs of these.
+const PAIRS: usize = STALLS.len() * REACHES.len();
+/// The fraction of trials that are on the wrong side whatever the queue: the gate is good, and not perfect.
 const MISSED: f64 = 0.002;
+/// No burst is so short, as a fraction of the longest, that no stall hits it.
+const SHORTEST: f64 = 0.01;
 /// Probabilities are multiplied this often before their logarithm is taken; less than 1e-300 they cannot become.
 const PRODUCTS: usize = 32;
 
@@ -36,7 +42,7 @@ pub(super) struct Cell {
     pub(super) rate_bytes_per_s: f64,
     pub(super) log_likelihood: f64,
     pub(super) width_bytes: f64,
-    pub(super) stalled_fraction: f64,
+    pub(super) stalls: f64,
 }
 
 /// Cells around the maximum, rate by rate.
@@ -62,12 +68,17 @@ impl Frame {
     }
 
     fn evaluate(self, bursts: &[Burst<'_>]) -> Vec<Cell> {
+        let longest_s = bursts.iter().map(Burst::length_s).fold(f64::MIN_POSITIVE, f64::max);
         let mut cells = Vec::with_capacity(SIDE * SIDE);
         for rate_step in 0..SIDE {
             let rate_offset = Frame::offset(rate_step) * self.half_rate_bytes_per_s;
             let rate_bytes_per_s = self.rate_bytes_per_s + rate_offset;
-            let peaks: Vec<(f64, bool)> =
-                bursts.iter().map(|burst| (burst.peak_bytes(rate_bytes_per_s), burst.lossy)).collect();
+            let peak = |burst: &Burst<'_>| Peak {
+                bytes: burst.peak_bytes(rate_bytes_per_s),
+                length: (burst.length_s() / longest_s).max(SHORTEST),
+                lossy: burst.lossy,
+            };
+            let peaks: Vec<Peak> = bursts.iter().map(peak).collect();
             for depth_step in 0..SIDE {
                 let offset = Frame::offset(depth_step) * self.half_depth_bytes;
                 let depth_bytes = self.depth_bytes - rate_offset * self.pivot_s + offset;
@@ -173,37 +184,66 @@ fn best(cells: &[Cell]) -> Cell {
     best
 }
 
-/// The best width and fraction of stalls of one depth, given the peaks of the trials at one rate.
-fn best_cell(peaks: &[(f64, bool)], depth_bytes: f64) -> Cell {
+/// A trial at one rate.
+#[derive(Clone, Copy, Debug)]
+struct Peak {
+    bytes: f64,
+    /// Its length as a fraction of the longest.
+    length: f64,
+    lossy: bool,
+}
+
+/// The best width and stalls of one depth, given the peaks of the trials at one rate.
+fn best_cell(peaks: &[Peak], depth_bytes: f64) -> Cell {
     let mut best = Cell {
         depth_bytes,
         rate_bytes_per_s: 0.0,
         log_likelihood: f64::NEG_INFINITY,
         width_bytes: 0.0,
-        stalled_fraction: 0.0,
+        stalls: 0.0,
     };
+    let stalled: Vec<[f64; PAIRS]> = peaks.iter().map(|peak| stalled(peak, depth_bytes)).collect();
     for width in WIDTHS {
         let width_bytes = width * depth_bytes;
-        for (stalled_fraction, log_likelihood) in
-            STALLED.into_iter().zip(log_likelihoods(peaks, depth_bytes, width_bytes))
-        {
+        let tried = log_likelihoods(peaks, &stalled, depth_bytes, width_bytes);
+        for (pair, log_likelihood) in tried.into_iter().enumerate() {
             if log_likelihood > best.log_likelihood {
-                best = Cell { log_likelihood, width_bytes, stalled_fraction, ..best };
+                best = Cell { log_likelihood, width_bytes, stalls: STALLS[pair / REACHES.len()], ..best };
             }
         }
     }
     best
 }
 
-/// The log likelihood for each fraction of stalls.
-fn log_likelihoods(peaks: &[(f64, bool)], depth_bytes: f64, width_bytes: f64) -> [f64; STALLED.len()] {
-    let (mut sums, mut products) = ([0.0; STALLED.len()], [1.0_f64; STALLED.len()]);
-    for chunk in peaks.chunks(PRODUCTS) {
-        for (peak_bytes, lossy) in chunk {
-            let above = logistic((peak_bytes - depth_bytes) / width_bytes);
-            for (product, stalled) in products.iter_mut().zip(STALLED) {
-                let probability = stalled + (1.0 - stalled - MISSED) * above;
-                *product *= if *lossy { probability } else { 1.0 - probability };
+/// The probability that a stall makes a trial lossy, for each pair of their number and reach.
+///
+/// Stalls that cost more than the room that is left are rarer the more room there is, and more come in longer bursts.
+fn stalled(peak: &Peak, depth_bytes: f64) -> [f64; PAIRS] {
+    let room = (1.0 - peak.bytes / depth_bytes).max(0.0);
+    let mut stalled = [0.0; PAIRS];
+    for (index, reach) in REACHES.into_iter().enumerate() {
+        let expected = peak.length * (-room / reach).exp();
+        for (number, stalls) in STALLS.into_iter().enumerate() {
+            stalled[number * REACHES.len() + index] = stalls * expected / (1.0 + stalls * expected);
+        }
+    }
+    stalled
+}
+
+/// The log likelihood for each pair of number and reach of stalls.
+fn log_likelihoods(
+    peaks: &[Peak],
+    stalled: &[[f64; PAIRS]],
+    depth_bytes: f64,
+    width_bytes: f64,
+) -> [f64; PAIRS] {
+    let (mut sums, mut products) = ([0.0; PAIRS], [1.0_f64; PAIRS]);
+    for (peaks, stalled) in peaks.chunks(PRODUCTS).zip(stalled.chunks(PRODUCTS)) {
+        for (peak, stalled) in peaks.iter().zip(stalled) {
+            let below = 1.0 - logistic((peak.bytes - depth_bytes) / width_bytes);
+            for (product, stalled) in products.iter_mut().zip(stalled) {
+                let lossless = MISSED + (1.0 - 2.0 * MISSED) * below * (1.0 - stalled);
+                *product *= if peak.lossy { 1.0 - lossless } else { lossless };
             }
         }
         for (sum, product) in sums.iter_mut().zip(&mut products) {

@@ -11,8 +11,8 @@ use super::{Burst, FitError, LEAST_COLUMNS};
 
 /// Rounds of reweighting; the weights no longer move after about ten.
 const ROUNDS: usize = 20;
-/// A column this fraction off the line has half its weight.
-const HALF_WEIGHT: f64 = 0.01;
+/// A column whose edge is this fraction of events off the line has half its weight.
+const HALF_WEIGHT: f64 = 0.03;
 
 /// The edge of a column.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,13 @@ struct ColumnEdge {
     /// Length of a burst at the edge, times the part of the rate: what the output's rate is multiplied with.
     length_s: f64,
     bytes: f64,
+}
+
+impl ColumnEdge {
+    /// How far the edge is off that of a queue, as a fraction of events: at a separation these are as the depth is.
+    fn off(&self, depth_bytes: f64, rate_bytes_per_s: f64) -> f64 {
+        (self.bytes - rate_bytes_per_s * self.length_s) / depth_bytes - 1.0
+    }
 }
 
 /// The straight line, and the edges through which it goes.
@@ -43,7 +50,7 @@ impl Start {
         for _ in 0..ROUNDS {
             start.draw(&weights);
             for (edge, weight) in start.edges.iter().zip(&mut weights) {
-                let off = edge.bytes / (start.depth_bytes + start.rate_bytes_per_s * edge.length_s) - 1.0;
+                let off = edge.off(start.depth_bytes, start.rate_bytes_per_s);
                 *weight = 1.0 / (edge.bytes * (1.0 + (off / HALF_WEIGHT).powi(2)));
             }
         }
@@ -58,10 +65,10 @@ impl Start {
         self.edges.len()
     }
 
-    /// Root mean square of the relative distance of the edges from a queue's line.
+    /// Root mean square over columns of how far their edges are off those of a queue, as fractions of events.
     pub(super) fn residual_rms(&self, depth_bytes: f64, rate_bytes_per_s: f64) -> f64 {
-        let off = |edge: &ColumnEdge| edge.bytes / (depth_bytes + rate_bytes_per_s * edge.length_s) - 1.0;
-        let squares: f64 = self.edges.iter().map(|edge| off(edge).powi(2)).sum();
+        let squares: f64 =
+            self.edges.iter().map(|edge| edge.off(depth_bytes, rate_bytes_per_s).powi(2)).sum();
         (squares / self.edges.len() as f64).sqrt()
     }
 
@@ -109,8 +116,7 @@ fn edge(column: &[&Burst<'_>]) -> Option<ColumnEdge> {
     let below = column[at];
     let above = column.get(at + 1).unwrap_or(&below);
     let of = |burst: &Burst<'_>| {
-        let length_s = burst.times_s.last().unwrap_or(&0.0) - burst.times_s.first().unwrap_or(&0.0);
-        (length_s * burst.rate_part, burst.event_bytes * burst.times_s.len() as f64)
+        (burst.length_s() * burst.rate_part, burst.event_bytes * burst.times_s.len() as f64)
     };
     let (below, above) = (of(below), of(above));
     Some(ColumnEdge { length_s: (below.0 + above.0) / 2.0, bytes: (below.1 + above.1) / 2.0 })
