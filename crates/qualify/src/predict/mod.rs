@@ -62,9 +62,10 @@ pub struct Prediction {
     pub depth_s: f64,
     /// Events back to back at the links' rate that lose nothing; `None` when any number does.
     pub events_back_to_back: Option<u64>,
-    /// The probability that a trigger finds the queue full; `None` where the approximation does not hold.
+    /// The probability that a trigger finds the queue full, by the heavy-traffic approximation, whose queue has no limit:
+    /// larger than what is simulated, by up to ten times. `None` where it does not hold.
     pub full_probability: Option<f64>,
-    /// The same by simulation.
+    /// What is lost by simulation.
     pub simulated: Simulated,
     /// What limits it.
     pub bottleneck: Bottleneck,

@@ -91,7 +91,7 @@ fn constant_triggers_below_the_limit_lose_nothing_and_need_one_event_of_buffer()
 }
 
 #[test]
-fn simulated_poisson_triggers_agree_with_the_heavy_traffic_approximation() {
+fn the_heavy_traffic_approximation_lies_above_the_simulation_by_less_than_ten_times() {
     // Load 0.9, twenty events of room: rare enough to be a tail, frequent enough to be counted.
     for (depth_events, dead_time_ns) in [(10.0, 0), (20.0, 0), (10.0, 10_000)] {
         let hop = hop(44, depth_events * 47_960.0);
@@ -103,10 +103,8 @@ fn simulated_poisson_triggers_agree_with_the_heavy_traffic_approximation() {
             predicted.full_probability.expect("heavy traffic"),
             predicted.simulated.damaged_triggers as f64 / predicted.simulated.triggers as f64,
         );
-        assert!(
-            seen < 3.0 * theory && theory < 30.0 * seen,
-            "{depth_events} {dead_time_ns}: {theory} {seen}"
-        );
+        // The queue of the approximation has no limit, and so is above the depth more often than one that has lost: 4 to 6 times here.
+        assert!(seen < theory && theory < 10.0 * seen, "{depth_events} {dead_time_ns}: {theory} {seen}");
     }
 }
 

@@ -19,6 +19,7 @@ mod namespaces;
 mod network;
 mod overload;
 mod plot;
+mod predict;
 mod process;
 mod real_files;
 mod recover;
