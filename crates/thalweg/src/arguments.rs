@@ -74,6 +74,7 @@ pub(crate) enum Command {
     Hub(Hub),
     /// Predict load, loss and bottleneck of links into a switch output, from rates, sizes and the depth of its buffer
     #[command(
+        arg_required_else_help = true,
         after_help = "Examples:\n  thalweg predict --reproduce nectarcam\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2"
     )]
     Predict(Predict),
