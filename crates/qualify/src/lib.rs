@@ -1,3 +1,11 @@
 //! What a host and a switch can do, found before a run depends on it.
+//!
+//! ```text
+//!  host      /proc, /sys, drivers, what a run needs ─► checks, and what sets what is not as it should be
+//!  switch    trials (when sent, how much, lost or not) ─► search ─► fit: depth and drain rate of a buffer
+//!  predict   depth, rates, triggers ─► load, loss and bottleneck of a hop
+//! ```
 
 pub mod host;
+pub mod predict;
+pub mod switch;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use thalweg_qualify::predict::quantity;
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.
 #[derive(Debug, Parser)]
@@ -76,6 +77,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg doctor\n  thalweg doctor examples/udp-camera-265.toml --probe\n  thalweg doctor --fix > fix.txt\n  sudo thalweg doctor --fix --apply --only rmem_max\n\nExit codes: 0 nothing will lose data, 1 something will (or could not be set), 2 wrong usage or configuration."
     )]
     Doctor(Doctor),
+    /// Predict load, loss and bottleneck of links into a switch output, from rates, sizes and the depth of its buffer
+    #[command(
+        arg_required_else_help = true,
+        after_help = "Examples:\n  thalweg predict --reproduce nectarcam\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2"
+    )]
+    Predict(Predict),
     /// Measure a part of the path against a yardstick
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
@@ -632,6 +639,79 @@ pub(crate) struct Doctor {
     /// Print what is good, too
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Predict {
+    /// A published test, computed, with its figures beside.
+    #[arg(long, value_enum, conflicts_with_all = PREDICTED_HOP)]
+    pub(crate) reproduce: Option<PublishedTest>,
+    /// Sources that send together, each on a link of its own.
+    #[arg(long, required_unless_present = "reproduce", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) links: Option<u32>,
+    /// Rate of each link, as 1Gbit.
+    #[arg(long, required_unless_present = "reproduce", value_name = "RATE", value_parser = quantity::bits_per_second)]
+    pub(crate) link_rate: Option<f64>,
+    /// Rate of the output, as 10Gbit.
+    #[arg(long, required_unless_present = "reproduce", value_name = "RATE", value_parser = quantity::bits_per_second)]
+    pub(crate) output_rate: Option<f64>,
+    /// Depth of the buffer before the output, as 330MB.
+    #[arg(long, required_unless_present = "reproduce", value_name = "SIZE", value_parser = quantity::bytes)]
+    pub(crate) depth: Option<f64>,
+    /// UDP payload that each source sends at a trigger, in bytes.
+    #[arg(long, required_unless_present = "reproduce", value_name = "BYTES")]
+    pub(crate) payload: Option<u32>,
+    /// Triggers per second, before dead time.
+    #[arg(long, required_unless_present = "reproduce", value_name = "HZ", value_parser = above_zero_hz)]
+    pub(crate) rate_hz: Option<f64>,
+    /// Triggers at random, or at equal distances.
+    #[arg(long, value_enum, default_value_t = TriggerProcess::Poisson)]
+    pub(crate) triggers: TriggerProcess,
+    /// Of random triggers: the time behind each in which there is no other.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, value_parser = dead_time_us)]
+    pub(crate) dead_time_us: f64,
+    /// How many triggers are simulated.
+    #[arg(long, value_name = "TRIGGERS", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) simulate: u64,
+    /// Makes the simulation reproducible.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// What says a hop.
+const PREDICTED_HOP: [&str; 6] = ["links", "link_rate", "output_rate", "depth", "payload", "rate_hz"];
+
+/// Published tests that can be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PublishedTest {
+    /// 44 boards of the NectarCAM camera, 1 kB each, at 1 Gb/s into 10 Gb/s
+    Nectarcam,
+}
+
+/// How triggers lie in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TriggerProcess {
+    /// At random
+    Poisson,
+    /// At equal distances
+    Constant,
+}
+
+fn above_zero_hz(text: &str) -> Result<f64, String> {
+    let rate_hz: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    // The resolution of triggers is a nanosecond.
+    match rate_hz >= 1e-6 && rate_hz <= 1e9 {
+        true => Ok(rate_hz),
+        false => Err("must be from 0.000001 to 1000000000, in triggers per second".to_owned()),
+    }
+}
+
+fn dead_time_us(text: &str) -> Result<f64, String> {
+    let dead_time_us: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (0.0..=1e9).contains(&dead_time_us) {
+        true => Ok(dead_time_us),
+        false => Err("must be from 0 to 1000000000, in microseconds".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

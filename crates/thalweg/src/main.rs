@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Command::Ipbus(options) => commands::ipbus(&options, json),
         Command::Hub(options) => commands::hub(&options, json),
         Command::Doctor(options) => commands::doctor(&options, json),
+        Command::Predict(options) => commands::predict(&options, json),
         Command::Bench(options) => commands::bench(&options, json),
         Command::Node { kind } => commands::node(kind.as_deref()),
         Command::Schema => commands::schema(),

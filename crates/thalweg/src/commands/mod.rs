@@ -6,6 +6,7 @@ mod hub;
 mod ipbus;
 mod look;
 mod page;
+mod predict;
 mod take;
 mod tell;
 mod words;
@@ -16,6 +17,7 @@ pub(crate) use hub::hub;
 pub(crate) use ipbus::ipbus;
 pub(crate) use look::{inspect, plot, recover, verify};
 pub(crate) use page::serve;
+pub(crate) use predict::predict;
 pub(crate) use take::{demo, emulate, replay, run};
 pub(crate) use tell::{bench, completions, manual, node, schema};
 

@@ -20,6 +20,7 @@ mod namespaces;
 mod network;
 mod overload;
 mod plot;
+mod predict;
 mod process;
 mod real_files;
 mod recover;

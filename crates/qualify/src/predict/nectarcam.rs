@@ -1,0 +1,112 @@
+//! The published switch test of the NectarCAM camera (2015), computed.
+//!
+//! ```text
+//!  44 boards × 1 kB ─ 1 Gb/s each ─► switch: 330 MB ─ 10 Gb/s ─► camera server
+//! ```
+//! The published figures stand beside those on wire bytes, with the way in which they were counted.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Hop, HopError};
+use crate::switch::frame::{Frame, PayloadTooLong};
+
+/// Boards of the published test, and what each of them sends at a trigger.
+const LINKS: u32 = 44;
+const PAYLOAD_BYTES: u32 = 1024;
+const LINK_RATE_BITS_PER_S: f64 = 1e9;
+const OUTPUT_RATE_BITS_PER_S: f64 = 10e9;
+const DEPTH_BYTES: f64 = 330e6;
+/// Ports of the published measurement of the depth: 40 × 8000 packets of 1 kB.
+const DEPTH_LINKS: u32 = 40;
+const PUBLISHED_EVENTS: f64 = 8000.0;
+const PUBLISHED_LIMIT_HZ: f64 = 27e3;
+
+/// A published figure and how it comes about.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Published {
+    /// Which one, with its unit.
+    pub name: &'static str,
+    /// As published.
+    pub published: f64,
+    /// Computed in the way that gives it.
+    pub computed_its_way: f64,
+    /// Computed on wire bytes and with what drains meanwhile, for the same number of links.
+    pub on_wire_bytes: f64,
+    /// Why the two differ.
+    pub reason: &'static str,
+}
+
+/// The test, computed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NectarCam {
+    /// Boards, each with a link of its own.
+    pub links: u32,
+    /// Bytes that each sends at a trigger.
+    pub payload_bytes: u32,
+    /// Bytes of that on the wire.
+    pub frame_bytes: u32,
+    /// Depth of the buffer in bytes.
+    pub depth_bytes: f64,
+    /// Events back to back on the links that lose nothing.
+    pub events_back_to_back: Option<u64>,
+    /// The rate of triggers, per second, that the output carries for ever.
+    pub static_limit_hz: f64,
+    /// The separation of triggers, in seconds, at which the output is busy all the time.
+    pub saturation_separation_s: f64,
+    /// How long a frame takes on its link, in seconds.
+    pub link_time_s: f64,
+    /// Published figures beside.
+    pub published: Vec<Published>,
+}
+
+/// Why the test could not be computed: its constants are no hop.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NectarCamError {
+    /// The payload.
+    #[error(transparent)]
+    Payload(#[from] PayloadTooLong),
+    /// The rest.
+    #[error(transparent)]
+    Hop(#[from] HopError),
+}
+
+/// The hop of the published test with so many links.
+fn hop(links: u32) -> Result<Hop, NectarCamError> {
+    let frame = Frame::new(PAYLOAD_BYTES)?;
+    Ok(Hop::new(links, LINK_RATE_BITS_PER_S, OUTPUT_RATE_BITS_PER_S, DEPTH_BYTES, frame)?)
+}
+
+/// Computes the test.
+///
+/// # Errors
+/// None, as long as its constants are a hop.
+pub fn reproduce() -> Result<NectarCam, NectarCamError> {
+    let (hop, depth_hop) = (hop(LINKS)?, hop(DEPTH_LINKS)?);
+    let (frame, edge) = (hop.frame(), hop.edge());
+    let events = Published {
+        name: "events back to back, 40 ports",
+        published: PUBLISHED_EVENTS,
+        computed_its_way: DEPTH_BYTES / f64::from(DEPTH_LINKS * PAYLOAD_BYTES),
+        on_wire_bytes: depth_hop.events_back_to_back().map_or(f64::INFINITY, |events| events as f64),
+        reason: "40 ports instead of 44, payload bytes only, and nothing that drains during the burst",
+    };
+    let limit = Published {
+        name: "static limit in Hz, 44 ports",
+        published: PUBLISHED_LIMIT_HZ,
+        computed_its_way: OUTPUT_RATE_BITS_PER_S / 8.0 / f64::from(LINKS * frame.ip_bytes()),
+        on_wire_bytes: hop.static_limit_hz(),
+        reason: "IP bytes; a frame also occupies Ethernet header, check sequence, preamble and gap",
+    };
+    Ok(NectarCam {
+        links: LINKS,
+        payload_bytes: PAYLOAD_BYTES,
+        frame_bytes: frame.wire_bytes(),
+        depth_bytes: DEPTH_BYTES,
+        events_back_to_back: hop.events_back_to_back(),
+        static_limit_hz: hop.static_limit_hz(),
+        saturation_separation_s: edge.saturation_separation_s(),
+        link_time_s: hop.link_time_s(),
+        published: vec![events, limit],
+    })
+}

@@ -1,0 +1,145 @@
+//! `predict`: what a hop of the planned experiment is asked for, and what it loses.
+//!
+//! ```text
+//!  options ─► Hop, Triggers ─► Prediction ─► text or JSON
+//!  --reproduce ─► a published test, its figures beside
+//! ```
+
+use anyhow::{Context, anyhow};
+use thalweg_qualify::predict::nectarcam::{self, NectarCam};
+use thalweg_qualify::predict::{Bottleneck, HEAVY_TRAFFIC_LOAD, Hop, Prediction, Process, Triggers};
+use thalweg_qualify::switch::frame::Frame;
+
+use super::Ended;
+use crate::arguments::{self, PublishedTest, TriggerProcess};
+use crate::report::{Failure, Outcome, print, si};
+
+pub(crate) fn predict(options: &arguments::Predict, json: bool) -> Ended {
+    if let Some(PublishedTest::Nectarcam) = options.reproduce {
+        print(&nectarcam::reproduce()?, json, reproduced)?;
+        return Ok(Outcome::Done);
+    }
+    let (hop, triggers) = asked(options).map_err(Failure::Usage)?;
+    let prediction = Prediction::new(&hop, &triggers, options.simulate)?;
+    print(&prediction, json, predicted)?;
+    Ok(Outcome::Done)
+}
+
+/// What was typed, checked.
+fn asked(options: &arguments::Predict) -> anyhow::Result<(Hop, Triggers)> {
+    let given = |option: Option<f64>, name: &str| option.with_context(|| format!("--{name} is missing"));
+    let payload_bytes = options.payload.context("--payload is missing")?;
+    let hop = Hop::new(
+        options.links.context("--links is missing")?,
+        given(options.link_rate, "link-rate")?,
+        given(options.output_rate, "output-rate")?,
+        given(options.depth, "depth")?,
+        Frame::new(payload_bytes)?,
+    )?;
+    let process = match options.triggers {
+        TriggerProcess::Poisson => {
+            Process::Poisson { dead_time_ns: (options.dead_time_us * 1e3).round() as u64 }
+        }
+        TriggerProcess::Constant if options.dead_time_us > 0.0 => {
+            return Err(anyhow!(
+                "--dead-time-us is for random triggers; leave it out, or --triggers constant"
+            ));
+        }
+        TriggerProcess::Constant => Process::Constant,
+    };
+    let rate_hz = given(options.rate_hz, "rate-hz")?;
+    Ok((hop, Triggers { rate_hz, process, seed: options.seed }))
+}
+
+fn events(events: Option<u64>) -> String {
+    events
+        .map_or("any number: the links are no faster than the output".to_owned(), |events| events.to_string())
+}
+
+fn reproduced(test: &NectarCam) -> String {
+    let NectarCam { links, payload_bytes, frame_bytes, .. } = test;
+    let mut text = format!(
+        "NectarCAM switch test: {links} boards of {payload_bytes} bytes at 1 Gb/s into 10 Gb/s, buffer {}B\n\
+         frame on the wire            {frame_bytes} bytes, {:.2} us on its link\n\
+         events back to back          {}\n\
+         static limit                 {}Hz (a trigger each {:.2} us)\n\n\
+         {:<32}{:>10} {:>14} {:>14}  difference\n",
+        si(test.depth_bytes),
+        test.link_time_s * 1e6,
+        events(test.events_back_to_back),
+        si(test.static_limit_hz),
+        test.saturation_separation_s * 1e6,
+        "beside",
+        "published",
+        "computed so",
+        "on the wire",
+    );
+    for each in &test.published {
+        text.push_str(&format!(
+            "{:<32}{:>10.0} {:>14.0} {:>14.0}  {}\n",
+            each.name, each.published, each.computed_its_way, each.on_wire_bytes, each.reason
+        ));
+    }
+    text
+}
+
+fn predicted(p: &Prediction) -> String {
+    let simulated = &p.simulated;
+    let verdict = match p.bottleneck {
+        Bottleneck::None => "nothing: no loss is expected".to_owned(),
+        Bottleneck::Link => format!("the links: they carry at most {}Hz", si(p.static_limit_hz)),
+        Bottleneck::Output => format!("the output: it carries at most {}Hz", si(p.static_limit_hz)),
+        Bottleneck::Buffer => "the buffer: the mean rate fits, and groups of triggers do not".to_owned(),
+    };
+    let full = match p.full_probability {
+        Some(probability) if p.output_load >= 1.0 => {
+            format!("{probability:.2e} (what the output cannot carry)")
+        }
+        Some(probability) => format!("{probability:.2e} (heavy-traffic approximation)"),
+        None => format!("not known below a load of {HEAVY_TRAFFIC_LOAD}; see the simulation"),
+    };
+    let lost = match simulated.loss_limit_95() {
+        Some(limit) => {
+            format!("none; below {limit:.1e} per trigger at 95 % confidence if losses are independent")
+        }
+        None => format!(
+            "{} of {} frames ({:.3e}), of {} triggers",
+            simulated.lost_frames, simulated.frames, simulated.loss_probability, simulated.damaged_triggers
+        ),
+    };
+    format!(
+        "triggers                {}Hz, {}Hz behind dead time\n\
+         load of each link       {:.1} %\n\
+         load of the output      {:.1} %\n\
+         static limit            {}Hz (a trigger each {:.2} us)\n\
+         events back to back     {}\n\
+         buffer                  {:.1} events, {}s of triggers at the mean rate\n\
+         queue full              {full}\n\
+         simulated               {} triggers in {}s, seed {}\n\
+         lost                    {lost}\n\
+         highest level           {}B\n\
+         limited by              {verdict}\n",
+        si(p.offered_rate_hz),
+        si(p.accepted_rate_hz),
+        p.link_load * 100.0,
+        p.output_load * 100.0,
+        si(p.static_limit_hz),
+        p.saturation_separation_s * 1e6,
+        events(p.events_back_to_back),
+        p.depth_events,
+        seconds(p.depth_s),
+        simulated.triggers,
+        seconds(simulated.seconds),
+        simulated.seed,
+        si(simulated.peak_bytes),
+    )
+}
+
+/// Seconds with a prefix: `12.3 m`.
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        micro if micro < 1e-3 => format!("{:.1} u", micro * 1e6),
+        milli if milli < 1.0 => format!("{:.1} m", milli * 1e3),
+        _ => si(seconds),
+    }
+}
