@@ -2,6 +2,9 @@
 //!
 //! ```text
 //!  host      /proc, /sys, drivers, what a run needs ─► checks, and what sets what is not as it should be
+//!  testbed   a bridge with a shaped output between network namespaces: a device that is known
+//!  trial     a burst: sent as asked, received to its end, judged
+//!  watershed search × trials ─► map of a device, its depth and drain rate
 //!  switch    trials (when sent, how much, lost or not) ─► search ─► fit: depth and drain rate of a buffer
 //!  predict   depth, rates, triggers ─► load, loss and bottleneck of a hop
 //! ```
@@ -9,3 +12,6 @@
 pub mod host;
 pub mod predict;
 pub mod switch;
+pub mod testbed;
+pub mod trial;
+pub mod watershed;

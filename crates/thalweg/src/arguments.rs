@@ -83,6 +83,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg predict --reproduce nectarcam\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2"
     )]
     Predict(Predict),
+    /// Measure what a switch can do: how many events of synchronous sources it takes, and what is in it
+    #[command(
+        after_help = "Example:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972"
+    )]
+    Qualify(Qualify),
     /// Measure a part of the path against a yardstick
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
@@ -639,6 +644,31 @@ pub(crate) struct Doctor {
     /// Print what is good, too
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Qualify {
+    #[command(subcommand)]
+    pub(crate) command: QualifyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QualifyCommand {
+    /// For each separation of events, how many pass without a loss; depth and drain rate of the buffer from that
+    #[command(
+        after_help = "Example:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972\n\nExit codes: 0 depth and rate were fitted, 1 they could not be (the report says why), 2 wrong usage."
+    )]
+    Watershed(QualifyWatershed),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QualifyWatershed {
+    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB unless given. Needs root
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    pub(crate) testbed: String,
+    /// Separations that are searched, from 0.1 to 0.95 of the one at which the output is saturated
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) columns: u16,
 }
 
 #[derive(Debug, Args)]

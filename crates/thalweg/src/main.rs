@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Hub(options) => commands::hub(&options, json),
         Command::Doctor(options) => commands::doctor(&options, json),
         Command::Predict(options) => commands::predict(&options, json),
+        Command::Qualify(options) => commands::qualify(&options, json),
         Command::Bench(options) => commands::bench(&options, json),
         Command::Node { kind } => commands::node(kind.as_deref()),
         Command::Schema => commands::schema(),

@@ -7,6 +7,7 @@ mod ipbus;
 mod look;
 mod page;
 mod predict;
+mod qualify;
 mod take;
 mod tell;
 mod words;
@@ -18,6 +19,7 @@ pub(crate) use ipbus::ipbus;
 pub(crate) use look::{inspect, plot, recover, verify};
 pub(crate) use page::serve;
 pub(crate) use predict::predict;
+pub(crate) use qualify::qualify;
 pub(crate) use take::{demo, emulate, replay, run};
 pub(crate) use tell::{bench, completions, manual, node, schema};
 

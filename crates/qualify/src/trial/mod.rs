@@ -1,0 +1,202 @@
+//! One burst through a device: sent as asked, received to its end, and judged.
+//!
+//! ```text
+//!  Request ─► Emission: events at their times, K datagrams each ─► device ─► Reception: counted by trial
+//!                 │ times as they were                                          │ received, longest gap
+//!                 └────────────────────────► gate ◄─────────────────────────────┘
+//!                              lossless | lossy | invalid, and why
+//! ```
+//! **A trial counts only if it was emitted as asked**: a generator that is too slow loses nothing anywhere, which says nothing about the
+//! device. And a loss counts only if nothing on this side of the device can have made it.
+
+mod emission;
+mod payload;
+mod reception;
+
+use std::time::Duration;
+
+pub use emission::{Emission, Emitter};
+pub use reception::{Receiver, Reception};
+
+use crate::switch::burst::{even_times, peak_bytes};
+use crate::switch::fit::Trial;
+use crate::switch::search::{Outcome, Request};
+
+/// The peak of the queue that the sent times make may differ from that of the asked ones by this part.
+const MOST_PEAK_DEVIATION: f64 = 0.02;
+/// A lossy trial in which nothing came for so long may have lost by a stall, s.
+const LONGEST_GAP_S: f64 = 0.01;
+
+/// What is known of the way before anything is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// Rate of the output as it is stated, bytes per second.
+    pub rate_bytes_per_s: f64,
+    /// What a frame takes in the device's accounting, bytes.
+    pub frame_bytes: f64,
+    /// How long what is on its way may keep silent, and still come.
+    pub silence: Duration,
+}
+
+/// A trial, and why it is what it is.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// For the fit.
+    pub trial: Trial,
+    /// For the search.
+    pub outcome: Outcome,
+    /// Datagrams that were sent.
+    pub sent: u64,
+    /// Those that came.
+    pub received: u64,
+    /// Those that the device says it has thrown away, where it can be asked.
+    pub dropped: Option<u64>,
+    /// Half of the events were later than this, s.
+    pub lateness_median_s: f64,
+    /// Half of the events took longer than this from the first source to the last, s.
+    pub skew_median_s: f64,
+}
+
+/// What may be wrong with a trial, beside that something was lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// What the device says it has thrown away meanwhile, where it can be asked.
+    pub dropped: Option<u64>,
+    /// What the receiving socket has thrown away meanwhile.
+    pub socket_drops: u64,
+}
+
+/// Judges a trial.
+pub fn judge(
+    request: Request,
+    way: Way,
+    sources: u32,
+    emission: &Emission,
+    reception: &Reception,
+    beside: Beside,
+) -> Judged {
+    let outcome = match fault(request, way, sources, emission, reception, beside) {
+        Some(why) => Outcome::Invalid(why),
+        None if reception.received < emission.sent => Outcome::Lossy,
+        None => Outcome::Lossless,
+    };
+    let trial = Trial {
+        separation_s: request.separation_s,
+        times_s: emission.times_s.clone(),
+        sources,
+        frame_bytes: way.frame_bytes,
+        lossy: reception.received < emission.sent,
+        valid: !matches!(outcome, Outcome::Invalid(_)),
+    };
+    Judged {
+        trial,
+        outcome,
+        sent: emission.sent,
+        received: reception.received,
+        dropped: beside.dropped,
+        lateness_median_s: emission.lateness_median_s(),
+        skew_median_s: emission.skew_median_s(),
+    }
+}
+
+fn fault(
+    request: Request,
+    way: Way,
+    sources: u32,
+    emission: &Emission,
+    reception: &Reception,
+    beside: Beside,
+) -> Option<String> {
+    if emission.failed > 0 {
+        return Some(format!("{} datagrams could not be sent", emission.failed));
+    }
+    let event_bytes = f64::from(sources) * way.frame_bytes;
+    let asked =
+        peak_bytes(&even_times(request.events, request.separation_s), event_bytes, way.rate_bytes_per_s);
+    let emitted = peak_bytes(&emission.times_s, event_bytes, way.rate_bytes_per_s);
+    if (emitted - asked).abs() > MOST_PEAK_DEVIATION * asked {
+        let percent = 100.0 * (emitted / asked - 1.0);
+        let late_us = 1e6 * emission.lateness_median_s();
+        return Some(format!(
+            "not emitted as asked: the queue that it makes is {percent:+.1} % of the one that was asked for, and half of the events were \
+             {late_us:.1} µs late"
+        ));
+    }
+    if reception.doubled > 0 {
+        return Some(format!("{} datagrams came twice: another generator, or a loop", reception.doubled));
+    }
+    if beside.socket_drops > 0 {
+        return Some(format!("{} datagrams were lost in the receiving socket", beside.socket_drops));
+    }
+    let lost = emission.sent.saturating_sub(reception.received);
+    match beside.dropped {
+        Some(dropped) if dropped != lost => Some(format!(
+            "{lost} datagrams are missing and the device says {dropped}: the books do not close"
+        )),
+        _ if lost > 0 && reception.longest_gap_s > LONGEST_GAP_S => Some(format!(
+            "nothing came for {:.1} ms: the device or the receiver stood still",
+            1e3 * reception.longest_gap_s
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAY: Way = Way { rate_bytes_per_s: 1e8, frame_bytes: 9014.0, silence: Duration::from_millis(1) };
+    const REQUEST: Request = Request { column: 0, separation_s: 1e-3, events: 20 };
+    const NOTHING: Beside = Beside { dropped: Some(0), socket_drops: 0 };
+
+    fn emission(separation_s: f64) -> Emission {
+        Emission {
+            times_s: even_times(REQUEST.events, separation_s),
+            lateness_s: vec![0.0; 20],
+            skew_s: vec![3e-5; 20],
+            sent: 320,
+            failed: 0,
+        }
+    }
+
+    fn reception(received: u64) -> Reception {
+        Reception { received, doubled: 0, longest_gap_s: 1e-3 }
+    }
+
+    fn outcome(emission: &Emission, reception: &Reception, beside: Beside) -> Outcome {
+        judge(REQUEST, WAY, 16, emission, reception, beside).outcome
+    }
+
+    #[test]
+    fn a_trial_is_lossless_or_lossy_only_where_nothing_else_can_have_made_it_so() {
+        assert_eq!(outcome(&emission(1e-3), &reception(320), NOTHING), Outcome::Lossless);
+        let dropped = |count| Beside { dropped: Some(count), ..NOTHING };
+        assert_eq!(outcome(&emission(1e-3), &reception(310), dropped(10)), Outcome::Lossy);
+        let unknown = Beside { dropped: None, ..NOTHING };
+        assert_eq!(outcome(&emission(1e-3), &reception(310), unknown), Outcome::Lossy);
+        let invalid = |outcome: Outcome, word: &str| match outcome {
+            Outcome::Invalid(why) => assert!(why.contains(word), "{why}"),
+            other => panic!("{other:?}, and not: {word}"),
+        };
+        invalid(outcome(&emission(1e-3), &reception(310), dropped(8)), "the books do not close");
+        let socket = Beside { socket_drops: 10, ..NOTHING };
+        invalid(outcome(&emission(1e-3), &reception(310), socket), "receiving socket");
+        let stalled = Reception { longest_gap_s: 0.05, ..reception(310) };
+        invalid(outcome(&emission(1e-3), &stalled, dropped(10)), "nothing came for 50.0 ms");
+        // A stall that loses nothing makes nothing lossless that is not.
+        let stalled = Reception { longest_gap_s: 0.05, ..reception(320) };
+        assert_eq!(outcome(&emission(1e-3), &stalled, NOTHING), Outcome::Lossless);
+        invalid(
+            outcome(&Emission { failed: 2, ..emission(1e-3) }, &reception(318), NOTHING),
+            "could not be sent",
+        );
+    }
+
+    #[test]
+    fn a_generator_that_is_as_slow_as_the_output_is_not_a_lossless_device() {
+        match outcome(&emission(1.5e-3), &reception(320), NOTHING) {
+            Outcome::Invalid(why) => assert!(why.contains("not emitted as asked"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Counts what comes of a trial, on a thread of its own, until all is there or nothing comes any more.
+//!
+//! ```text
+//!  UdpReceiver ─► label ─┬─ of this run and trial ─► received, longest gap
+//!                        └─ of another ────────────► left out
+//! ```
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use thalweg_data::{Frames, Received};
+use thalweg_transport::{TransportError, UdpReceiver};
+
+use super::payload::Label;
+
+/// A look at whether to end.
+const WAIT: Duration = Duration::from_millis(20);
+/// Between two looks at whether all is there.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// What came of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reception {
+    /// Datagrams.
+    pub received: u64,
+    /// Of them, more than a source has sent events.
+    pub doubled: u64,
+    /// The longest time between two that came, s.
+    pub longest_gap_s: f64,
+}
+
+/// The trial that is counted now.
+#[derive(Default)]
+struct Counting {
+    run: u64,
+    trial: u32,
+    received: u64,
+    of_source: Vec<u64>,
+    last: Option<Instant>,
+    longest_gap: Duration,
+    socket_drops: u64,
+    failure: Option<String>,
+}
+
+impl Counting {
+    fn count(&mut self, label: Label, now: Instant) {
+        if (label.run, label.trial) != (self.run, self.trial) {
+            return;
+        }
+        self.received += 1;
+        let source = usize::from(label.source);
+        if self.of_source.len() <= source {
+            self.of_source.resize(source + 1, 0);
+        }
+        self.of_source[source] += 1;
+        self.longest_gap = self.longest_gap.max(self.last.map_or(Duration::ZERO, |last| now - last));
+        self.last = Some(now);
+    }
+}
+
+/// The receiving side. Dropping it ends its thread.
+pub struct Receiver {
+    counting: Arc<Mutex<Counting>>,
+    ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn locked(counting: &Mutex<Counting>) -> MutexGuard<'_, Counting> {
+    counting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Receiver {
+    /// Counts what comes to a socket, of one run.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub fn start(run: u64, receiver: UdpReceiver) -> std::io::Result<Receiver> {
+        let counting = Arc::new(Mutex::new(Counting { run, ..Counting::default() }));
+        let ending = Arc::new(AtomicBool::new(false));
+        let (own, end) = (counting.clone(), ending.clone());
+        let thread = std::thread::Builder::new().name("receive trials".to_owned()).spawn(move || {
+            if let Err(error) = receive(receiver, &own, &end) {
+                locked(&own).failure = Some(error.to_string());
+            }
+        })?;
+        Ok(Receiver { counting, ending, thread: Some(thread) })
+    }
+
+    /// Forgets the trial before: what comes of it now is counted nowhere.
+    pub fn begin(&self, trial: u32) {
+        let mut counting = locked(&self.counting);
+        *counting = Counting {
+            run: counting.run,
+            trial,
+            socket_drops: counting.socket_drops,
+            failure: counting.failure.take(),
+            ..Counting::default()
+        };
+    }
+
+    /// Waits until `sent` have come, of `events` from each source, or nothing has for `silence`.
+    ///
+    /// # Errors
+    /// Why nothing can be received any more.
+    pub fn finish(&self, sent: u64, events: u64, silence: Duration) -> Result<Reception, String> {
+        let began = Instant::now();
+        loop {
+            let counting = locked(&self.counting);
+            if let Some(failure) = &counting.failure {
+                return Err(failure.clone());
+            }
+            let quiet = counting.last.map_or(began, |last| last.max(began)).elapsed();
+            if counting.received >= sent || quiet >= silence {
+                let doubled = counting.of_source.iter().map(|count| count.saturating_sub(events)).sum();
+                let longest_gap_s = counting.longest_gap.as_secs_f64();
+                return Ok(Reception { received: counting.received, doubled, longest_gap_s });
+            }
+            drop(counting);
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// What the socket has thrown away since it was opened.
+    pub fn socket_drops(&self) -> u64 {
+        locked(&self.counting).socket_drops
+    }
+}
+
+fn receive(
+    mut receiver: UdpReceiver,
+    counting: &Mutex<Counting>,
+    ending: &AtomicBool,
+) -> Result<(), TransportError> {
+    let mut frames = Frames::default();
+    while !ending.load(Ordering::Acquire) {
+        frames.clear();
+        if receiver.receive(&mut frames, WAIT)? == Received::End {
+            break;
+        }
+        let now = Instant::now();
+        let mut counting = locked(counting);
+        for slice in &frames.slices {
+            if let Some(label) = Label::read(frames.bytes(*slice)) {
+                counting.count(label, now);
+            }
+        }
+        counting.socket_drops = receiver.socket_drops();
+    }
+    Ok(())
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
