@@ -669,6 +669,9 @@ pub(crate) struct QualifyWatershed {
     /// Separations that are searched, from 0.1 to 0.95 of the one at which the output is saturated
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) columns: u16,
+    /// Draw the map to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@
 //!              energy–PSD plane              ├─ the plane as a map, and the sum per source
 //!              hits in time                  └─ the rate
 //!  list of losses ─► Lanes ─► beneath either picture
+//!  trials of a device under test ─► watershed_svg ─► one SVG file
 //!  events, raw bytes ─► Timeline (sums over stretches of time) ─► timeline_svg ─► one SVG file
 //! ```
 //! Pure: hits in, text out. Filling costs a few nanoseconds per hit and a bounded amount of memory, so that a run
@@ -21,9 +22,11 @@ mod scale;
 mod spectra;
 pub(crate) mod svg;
 mod timeline;
+mod watershed;
 
 pub use lines::{Chart, Series, lines_svg};
 pub use losses::Lanes;
 pub use page::{Facts, PlotSource, spectra_svg};
 pub use spectra::{Histogram, Plane, Rate, Spectra};
 pub use timeline::{Line, Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
+pub use watershed::watershed_svg;

@@ -6,10 +6,12 @@
 
 use std::fmt::Write as _;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use thalweg_qualify::predict::quantity;
 use thalweg_qualify::testbed::{Testbed, TestbedSettings};
 use thalweg_qualify::watershed::{Mapper, Point, Watershed};
+
+use thalweg_run::plot::watershed_svg;
 
 use super::Ended;
 use crate::arguments::{Qualify, QualifyCommand, QualifyWatershed};
@@ -38,6 +40,9 @@ fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
         }
     };
     let map = mapper.map(usize::from(options.columns), &mut |point| show(point))?;
+    if let Some(file) = &options.svg {
+        std::fs::write(file, watershed_svg(&map)).with_context(|| file.display().to_string())?;
+    }
     print(&map, json, map_words)?;
     Ok(if map.fit.is_some() { Outcome::Done } else { Outcome::Failed })
 }

@@ -22,6 +22,7 @@ mod overload;
 mod plot;
 mod predict;
 mod process;
+mod qualify;
 mod real_files;
 mod recover;
 mod refused;

@@ -1,0 +1,71 @@
+//! A device under test whose depth and rate are known, measured by the real command.
+
+use serde_json::Value;
+
+use crate::network::Network;
+use crate::process::{Folder, number, thalweg};
+
+#[test]
+fn depth_and_rate_of_a_known_device_are_found_or_it_is_said_why_not() {
+    // Makes namespaces where that can be done, and skips by name elsewhere; they are those of another test.
+    let Some(_possible) = Network::wired() else { return };
+    let folder = Folder::new();
+    let picture = folder.at("map.svg");
+    let testbed = "rate=400Mbit,depth=1MB,datagram=8972,sources=8";
+    let ended = thalweg(&[
+        "qualify",
+        "watershed",
+        "--testbed",
+        testbed,
+        "--columns",
+        "6",
+        "--svg",
+        &picture,
+        "--json",
+    ]);
+    let map = ended.json();
+    let points = map["points"].as_array().expect("a list");
+    let with = |outcome: &str| points.iter().filter(move |point| point["outcome"] == outcome);
+    assert!(
+        points.len() >= 6
+            && with("lossless").count() + with("lossy").count() + with("invalid").count() == points.len()
+    );
+    for point in with("lossless").chain(with("lossy")) {
+        assert_eq!(
+            point["dropped"], point["lost"],
+            "what is missing is what the device has thrown away: {point:#}"
+        );
+        assert_eq!(number(point, "lost") > 0, point["outcome"] == "lossy", "{point:#}");
+        assert_eq!(number(point, "sent"), 8 * number(point, "events"), "{point:#}");
+    }
+    for point in with("invalid") {
+        assert_ne!(point["why"], "", "{point:#}");
+    }
+    assert!(std::fs::read_to_string(&picture).expect("it was drawn").contains("events in a burst"));
+    let depth = map["fitted_depth_bytes"].as_f64();
+    match depth {
+        // A machine that does much else makes a wider edge, and no other device.
+        Some(depth) => {
+            let of = depth / map["true_depth_bytes"].as_f64().expect("known");
+            let interval = &map["fitted_depth_interval"];
+            assert!((0.9..1.1).contains(&of), "{of} of the depth, {interval}: {:#}", map["columns"]);
+            assert!(interval[0].as_f64() <= Some(depth) && Some(depth) <= interval[1].as_f64(), "{interval}");
+            assert_eq!(ended.code, Some(0));
+        }
+        None => assert!(ended.code == Some(1) && map["remark"] != "" && map["fit"] == Value::Null, "{map:#}"),
+    }
+}
+
+#[test]
+fn a_testbed_that_cannot_be_meant_is_refused_with_what_to_write() {
+    for (testbed, word) in [
+        ("rate=800Mbit,depth=8MB", "`datagram` is missing; write for example datagram=8972"),
+        ("rate=8MB,depth=8MB,datagram=8972", "rate: \"8MB\" has the unit"),
+        ("rate=800Mbit,deep=8MB", "there is no `deep`; there are rate, depth, datagram, sources, burst"),
+        ("rate=800Mbit,depth=8MB,datagram=8972,sources=0", "is no number from 1 to 512"),
+        ("rate", "`rate` is no KEY=VALUE"),
+    ] {
+        let ended = thalweg(&["qualify", "watershed", "--testbed", testbed]);
+        assert!(ended.code == Some(2) && ended.error.contains(word), "{ended:#?}");
+    }
+}
