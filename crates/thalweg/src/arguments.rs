@@ -668,7 +668,7 @@ pub(crate) enum TriggerProcess {
 fn above_zero_hz(text: &str) -> Result<f64, String> {
     let rate_hz: f64 = text.parse().map_err(|error| format!("{error}"))?;
     // The resolution of triggers is a nanosecond.
-    match rate_hz >= 1e-6 && rate_hz <= 1e9 {
+    match (1e-6..=1e9).contains(&rate_hz) {
         true => Ok(rate_hz),
         false => Err("must be from 0.000001 to 1000000000, in triggers per second".to_owned()),
     }
