@@ -160,7 +160,7 @@ impl Device {
     fn lane(&self, sources: u32) -> (Lane, u64, u64) {
         let (depth_bytes, lanes, frames) = match self.settings.buffers {
             Buffers::Shared { depth_bytes } => (depth_bytes, 1, u64::from(sources)),
-            Buffers::PerSource { depth_bytes } => (depth_bytes, u64::from(sources), 1),
+            Buffers::PerSource { depth_bytes } => (depth_bytes, u64::from(sources.max(1)), 1),
         };
         let burst_bytes = self.settings.burst_bytes / lanes as f64;
         let rate_bytes_per_s = self.settings.rate_bytes_per_s / lanes as f64;

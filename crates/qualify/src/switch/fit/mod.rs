@@ -54,6 +54,14 @@ pub enum Buffering {
 /// Why there is no fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FitError {
+    /// A trial that no sender can have made.
+    #[error("trial {index} has {what}; times ascend, and sources and bytes of a frame are above 0")]
+    Trial {
+        /// Its index.
+        index: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// No trial counts.
     #[error("none of {0} trials is valid; see why they are not, and repeat them")]
     NoValidTrial(usize),
@@ -74,6 +82,16 @@ pub enum FitError {
     TooFewColumns {
         /// Columns that have an edge.
         seen: usize,
+    },
+    /// The likelihood has no end within reach.
+    #[error(
+        "the trials leave depth and rate open: they fit {depth_bytes:.0} bytes and {rate_bytes_per_s:.0} bytes/s, and others far from that; add trials close to the edge, and columns near 0.1 and 0.95 of the saturation separation"
+    )]
+    Open {
+        /// The best that was found.
+        depth_bytes: f64,
+        /// The best that was found.
+        rate_bytes_per_s: f64,
     },
     /// The edges do not fall on the line of any queue.
     #[error(
@@ -151,6 +169,7 @@ pub fn fit(trials: &[Trial]) -> Result<Fit, FitError> {
 /// # Errors
 /// When the trials cannot say them: see [`FitError`].
 pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
+    check(trials)?;
     let bursts = bursts(trials, buffering);
     let lossy = bursts.iter().filter(|burst| burst.lossy).count();
     match bursts.len() {
@@ -160,7 +179,7 @@ pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
         _ => {}
     }
     let start = Start::new(&bursts)?;
-    let grid = Grid::around(&bursts, &start);
+    let grid = Grid::around(&bursts, &start)?;
     let best = grid.best();
     let (depth_bytes, rate_bytes_per_s) = grid.mean();
     let (depth_interval_bytes, rate_interval_bytes_per_s) = grid.interval(INTERVAL_95);
@@ -179,6 +198,24 @@ pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
         trials: bursts.len(),
         invalid: trials.len() - bursts.len(),
     })
+}
+
+/// Refuses trials with which nothing can be computed.
+fn check(trials: &[Trial]) -> Result<(), FitError> {
+    for (index, trial) in trials.iter().enumerate().filter(|(_, trial)| trial.valid) {
+        let is_finite = trial.times_s.iter().chain([&trial.separation_s]).all(|time_s| time_s.is_finite());
+        let what = match trial {
+            _ if !is_finite => "a time that is no number",
+            _ if !trial.times_s.is_sorted() => "times that do not ascend",
+            Trial { sources: 0, .. } => "no sources",
+            Trial { frame_bytes, .. } if !(*frame_bytes > 0.0 && frame_bytes.is_finite()) => {
+                "no bytes in a frame"
+            }
+            _ => continue,
+        };
+        return Err(FitError::Trial { index, what });
+    }
+    Ok(())
 }
 
 fn bursts(trials: &[Trial], buffering: Buffering) -> Vec<Burst<'_>> {

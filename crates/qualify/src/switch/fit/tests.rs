@@ -183,6 +183,42 @@ fn invalid_trials_count_for_nothing() {
 }
 
 #[test]
+fn trials_that_no_sender_can_have_made_are_refused_by_index() {
+    let good = trials(&COLUMNS, &mut |events, separation_s| even_times(events, separation_s));
+    let spoil: [(&str, fn(&mut Trial)); 5] = [
+        ("no number", |trial| trial.times_s[1] = f64::NAN),
+        ("no number", |trial| trial.separation_s = f64::INFINITY),
+        ("do not ascend", |trial| trial.times_s.swap(2, 3)),
+        ("no sources", |trial| trial.sources = 0),
+        ("no bytes", |trial| trial.frame_bytes = -1.0),
+    ];
+    for (words, spoil) in spoil {
+        let mut trials = good.clone();
+        spoil(&mut trials[9]);
+        let error = fit(&trials).expect_err(words).to_string();
+        assert!(error.contains(words) && error.contains("trial 9"), "{error}");
+        trials[9].valid = false;
+        assert!(fit(&trials).is_ok(), "an invalid trial may be anything");
+    }
+}
+
+#[test]
+fn trials_far_from_the_edge_leave_depth_and_rate_open_or_an_interval_that_says_so() {
+    let mut trials = trials(&COLUMNS, &mut |events, separation_s| even_times(events, separation_s));
+    trials.retain(|trial| {
+        let peak_bytes = peak_bytes(&trial.times_s, f64::from(SOURCES) * FRAME_BYTES, RATE_BYTES_PER_S);
+        (peak_bytes / DEPTH_BYTES - 1.0).abs() > 0.15
+    });
+    match fit(&trials) {
+        Err(error) => assert!(matches!(error, FitError::Open { .. }), "{error}"),
+        Ok(fit) => {
+            let [from, to] = fit.depth_interval_bytes;
+            assert!(from < 0.95 * DEPTH_BYTES && to > 1.05 * DEPTH_BYTES, "{fit:?}");
+        }
+    }
+}
+
+#[test]
 fn maps_that_cannot_say_depth_and_rate_are_refused_with_what_was_seen() {
     let even = &mut |events, separation_s| even_times(events, separation_s);
     assert_eq!(fit(&[]), Err(FitError::NoValidTrial(0)));
