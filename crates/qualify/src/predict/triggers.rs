@@ -48,7 +48,7 @@ impl Triggers {
         }
     }
 
-    /// The probability that a trigger finds a queue of `depth_events` full, at an output that is busy for the part `load` of
+    /// The probability that a trigger finds a queue of `depth_events` full, at an output that is busy for the fraction `load` of
     /// the time: the heavy-traffic approximation. `None` where it does not hold.
     pub fn full_probability(&self, load: f64, depth_events: f64) -> Option<f64> {
         match (load, self.gap_variation_squared()) {

@@ -248,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn a_stalled_server_gathers_no_more_than_its_burst() {
+        let mut lane = device(Buffers::Shared { depth_bytes: 300e3 }, 40e3, None).lane(16).0;
+        lane.advance(1.0, false);
+        assert_eq!(lane.token_bytes, 40e3);
+        assert_eq!(lane.offer(200, 1000.0, true), 0);
+        lane.advance(10e-3, true);
+        assert_eq!((lane.level_bytes, lane.token_bytes), (200e3, 40e3), "125 kB went by, and 40 kB are kept");
+        lane.advance(2e-3, false);
+        assert_eq!((lane.level_bytes, lane.token_bytes), (200e3 - 40e3 - 25e3, 0.0));
+    }
+
+    #[test]
     fn stalls_cost_what_cannot_be_caught_up_and_are_the_same_for_a_seed() {
         let stalls = Some(Stalls { rate_hz: 20.0, mean_s: 3e-3, noticed_s: 1.0 });
         let times_s = even_times(1000, 1.38e-3);

@@ -230,12 +230,13 @@ fn best_cell(peaks: &[Peak], depth_bytes: f64) -> Cell {
 
 /// The probability that a stall makes a trial lossy, for each pair of their number and reach.
 ///
-/// Stalls that cost more than the room that is left are rarer the more room there is, and more come in longer bursts.
+/// A stall matters when it costs more than the bytes that are free. That is rarer the more are free, and longer bursts meet
+/// more stalls.
 fn stalled(peak: &Peak, depth_bytes: f64) -> [f64; PAIRS] {
-    let room = (1.0 - peak.bytes / depth_bytes).max(0.0);
+    let free = (1.0 - peak.bytes / depth_bytes).max(0.0);
     let mut stalled = [0.0; PAIRS];
     for (index, reach) in REACHES.into_iter().enumerate() {
-        let expected = peak.length * (-room / reach).exp();
+        let expected = peak.length * (-free / reach).exp();
         for (number, stalls) in STALLS.into_iter().enumerate() {
             stalled[number * REACHES.len() + index] = stalls * expected / (1.0 + stalls * expected);
         }
