@@ -95,7 +95,8 @@ impl Prediction {
             depth_events,
             depth_s: depth_events / accepted_rate_hz,
             events_back_to_back: hop.events_back_to_back(),
-            full_probability: triggers.full_probability(output_load, depth_events),
+            // Links that are overloaded pass on no more than they carry.
+            full_probability: triggers.full_probability(output_load / link_load.max(1.0), depth_events),
             simulated,
             bottleneck: bottleneck(link_load, output_load, simulated.lost_frames > 0 || depth_events < 1.0),
         })

@@ -197,7 +197,8 @@ fn invalid_trials_count_for_nothing() {
 #[test]
 fn trials_that_no_sender_can_have_made_are_refused_by_index() {
     let good = trials(&COLUMNS, &mut |events, separation_s| even_times(events, separation_s));
-    let spoil: [(&str, fn(&mut Trial)); 5] = [
+    type Spoil = fn(&mut Trial);
+    let spoil: [(&str, Spoil); 5] = [
         ("no number", |trial| trial.times_s[1] = f64::NAN),
         ("no number", |trial| trial.separation_s = f64::INFINITY),
         ("do not ascend", |trial| trial.times_s.swap(2, 3)),
