@@ -676,7 +676,7 @@ pub(crate) struct QualifyWatershed {
 
 #[derive(Debug, Args)]
 pub(crate) struct Predict {
-    /// A published test, computed, with its figures beside.
+    /// Compute a published test and print its published figures beside.
     #[arg(long, value_enum, conflicts_with_all = PREDICTED_HOP)]
     pub(crate) reproduce: Option<PublishedTest>,
     /// Sources that send together, each on a link of its own.
@@ -700,18 +700,18 @@ pub(crate) struct Predict {
     /// Triggers at random, or at equal distances.
     #[arg(long, value_enum, default_value_t = TriggerProcess::Poisson)]
     pub(crate) triggers: TriggerProcess,
-    /// Of random triggers: the time behind each in which there is no other.
+    /// Dead time behind each trigger; for random triggers.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, value_parser = dead_time_us)]
     pub(crate) dead_time_us: f64,
-    /// How many triggers are simulated.
+    /// Number of triggers that are simulated.
     #[arg(long, value_name = "TRIGGERS", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) simulate: u64,
-    /// Makes the simulation reproducible.
+    /// Seed of the simulated triggers.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// What says a hop.
+/// The options that describe a hop.
 const PREDICTED_HOP: [&str; 6] = ["links", "link_rate", "output_rate", "depth", "payload", "rate_hz"];
 
 /// Published tests that can be computed.
@@ -733,7 +733,7 @@ pub(crate) enum TriggerProcess {
 fn above_zero_hz(text: &str) -> Result<f64, String> {
     let rate_hz: f64 = text.parse().map_err(|error| format!("{error}"))?;
     // The resolution of triggers is a nanosecond.
-    match rate_hz >= 1e-6 && rate_hz <= 1e9 {
+    match (1e-6..=1e9).contains(&rate_hz) {
         true => Ok(rate_hz),
         false => Err("must be from 0.000001 to 1000000000, in triggers per second".to_owned()),
     }

@@ -15,10 +15,10 @@ const MOST_LINKS: u32 = 65_536;
 /// Why a hop cannot be predicted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum HopError {
-    /// A value that no hop has.
+    /// A value is out of range.
     #[error("{what} is {found}; {allowed}")]
     Value {
-        /// Of what.
+        /// The value's name.
         what: &'static str,
         /// What was given.
         found: f64,

@@ -48,9 +48,9 @@ pub struct Prediction {
     pub offered_rate_hz: f64,
     /// Triggers per second behind dead time.
     pub accepted_rate_hz: f64,
-    /// Part of the time that each link is busy; above 1 it is asked for more than it has.
+    /// Fraction of the time that each link is busy; above 1 its source sends more than it carries.
     pub link_load: f64,
-    /// The same of the output.
+    /// Fraction of the time that the output is busy; above 1 it loses the rest.
     pub output_load: f64,
     /// The rate of triggers, per second, that link and output carry for ever.
     pub static_limit_hz: f64,
@@ -67,7 +67,7 @@ pub struct Prediction {
     pub full_probability: Option<f64>,
     /// What is lost by simulation.
     pub simulated: Simulated,
-    /// What limits it.
+    /// What limits the triggers.
     pub bottleneck: Bottleneck,
 }
 
@@ -95,7 +95,8 @@ impl Prediction {
             depth_events,
             depth_s: depth_events / accepted_rate_hz,
             events_back_to_back: hop.events_back_to_back(),
-            full_probability: triggers.full_probability(output_load, depth_events),
+            // Links that are overloaded pass on no more than they carry.
+            full_probability: triggers.full_probability(output_load / link_load.max(1.0), depth_events),
             simulated,
             bottleneck: bottleneck(link_load, output_load, simulated.lost_frames > 0 || depth_events < 1.0),
         })

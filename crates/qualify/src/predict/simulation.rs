@@ -24,7 +24,7 @@ pub struct Simulated {
     pub seed: u64,
     /// Frames that were sent.
     pub frames: u64,
-    /// Frames that found no place in the buffer.
+    /// Frames that found the buffer full.
     pub lost_frames: u64,
     /// Triggers of which at least one frame was lost.
     pub damaged_triggers: u64,
@@ -32,14 +32,14 @@ pub struct Simulated {
     pub loss_probability: f64,
     /// The highest level of the buffer, in bytes.
     pub peak_bytes: f64,
-    /// How far a source's link was behind its triggers at most, in seconds.
+    /// The longest time that a frame waited for its link, in seconds.
     pub link_delay_s: f64,
 }
 
 impl Simulated {
     /// The upper limit of the probability of loss at a confidence of 95 %, where nothing was lost.
     ///
-    /// Losses come in groups, so that it is a limit for triggers that are independent, and a hint for others.
+    /// It assumes that losses of different triggers are independent. They come in groups, so that the true limit is higher.
     pub fn loss_limit_95(&self) -> Option<f64> {
         (self.lost_frames == 0 && self.triggers > 0).then(|| 3.0 / self.triggers as f64)
     }

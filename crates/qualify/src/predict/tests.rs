@@ -80,6 +80,16 @@ fn an_overloaded_output_loses_what_it_cannot_carry() {
 }
 
 #[test]
+fn overloaded_links_pass_on_no_more_than_they_carry() {
+    let predicted = predict(&hop(44, 10e6), &constant(200_000.0), 200_000);
+    assert_eq!(predicted.bottleneck, Bottleneck::Output, "links and output are overloaded, the output more");
+    // 44 Gb/s come into 10 Gb/s, however many triggers there are.
+    let expected = 1.0 - 10.0 / 44.0;
+    assert!(predicted.full_probability.is_some_and(|probability| (probability - expected).abs() < 1e-9));
+    assert!((predicted.simulated.loss_probability / expected - 1.0).abs() < 0.01, "{predicted:?}");
+}
+
+#[test]
 fn constant_triggers_below_the_limit_lose_nothing_and_need_one_event_of_buffer() {
     let predicted = predict(&hop(44, 47_960.0), &constant(26_000.0), 100_000);
     assert_eq!((predicted.simulated.lost_frames, predicted.bottleneck), (0, Bottleneck::None));

@@ -48,12 +48,13 @@ impl Triggers {
         }
     }
 
-    /// The probability that a trigger finds a queue of `depth_events` full, at an output that is busy for the part `load` of
+    /// The probability that a trigger finds a queue of `depth_events` full, at an output that is busy for the fraction `load` of
     /// the time: the heavy-traffic approximation. `None` where it does not hold.
     pub fn full_probability(&self, load: f64, depth_events: f64) -> Option<f64> {
         match (load, self.gap_variation_squared()) {
+            _ if depth_events < 1.0 => Some(1.0),
             (load, _) if load >= 1.0 => Some(1.0 - 1.0 / load),
-            (_, 0.0) => Some(if depth_events < 1.0 { 1.0 } else { 0.0 }),
+            (_, 0.0) => Some(0.0),
             (load, _) if load < HEAVY_TRAFFIC_LOAD => None,
             (load, variation_squared) => Some((-2.0 * depth_events * (1.0 - load) / variation_squared).exp()),
         }

@@ -35,7 +35,7 @@ pub fn even_times(events: u64, separation_s: f64) -> Vec<f64> {
     (0..events).map(|event| event as f64 * separation_s).collect()
 }
 
-/// Frames that a tail-drop queue loses, event by event: of each event only whole frames find a place.
+/// Frames that a tail-drop queue loses, event by event. The queue takes whole frames only.
 ///
 /// `times_s` ascend; at each of them `sources` frames of `frame_bytes` come.
 pub fn lost_frames(queue: Queue, times_s: &[f64], sources: u32, frame_bytes: f64) -> u64 {

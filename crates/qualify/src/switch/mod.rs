@@ -1,7 +1,7 @@
 //! What is in a switch: the depth of the buffer before an output and the rate at which it drains.
 //!
 //! ```text
-//!  search ─ trial: separation, events ─► sender ═ device ═ receiver ─ outcome ─► search
+//!  search ─ trial: separation, events ─► sender ═ device ═ receiver ─ gate ─ outcome ─► search
 //!                                                            │
 //!      frame ─► burst: the queue by time ─► fit ◄─ trials ◄──┘ or simulate
 //!                                            └──► model: one shared buffer, or one queue per input
@@ -11,6 +11,7 @@
 pub mod burst;
 pub mod fit;
 pub mod frame;
+pub mod gate;
 pub mod model;
 pub mod search;
 pub mod simulate;

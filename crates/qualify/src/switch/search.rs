@@ -126,7 +126,8 @@ pub struct Search {
 
 impl Search {
     /// A search that has seen no trial yet.
-    pub fn new(settings: Settings) -> Search {
+    pub fn new(mut settings: Settings) -> Search {
+        settings.most_events = settings.most_events.max(1);
         let column = |separation_s: &f64| Column { separation_s: *separation_s, ..Column::default() };
         let columns = settings.separations_s.iter().map(column).collect();
         Search { settings, columns, current: 0 }
@@ -296,6 +297,16 @@ mod tests {
         let search = search(&[u64::MAX, 0], 0.0, &mut Pcg64::seed_from_u64(1));
         let ends: Vec<_> = search.columns.iter().map(|column| column.end.clone()).collect();
         assert_eq!(ends, [Some(End::NeverLossy), Some(End::NeverLossless)]);
+    }
+
+    #[test]
+    fn a_limit_of_events_ends_a_column_and_no_columns_end_at_once() {
+        let settings = Settings { most_events: 0, ..Settings::spread(1, 1e-3) };
+        let mut search = Search::new(settings);
+        assert_eq!(search.next().map(|request| request.events), Some(1));
+        search.report(Outcome::Lossless);
+        assert_eq!((search.next(), search.columns[0].end.clone()), (None, Some(End::NeverLossy)));
+        assert_eq!(Search::new(Settings::spread(0, 1e-3)).next(), None);
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Device {
     fn lane(&self, sources: u32) -> (Lane, u64, u64) {
         let (depth_bytes, lanes, frames) = match self.settings.buffers {
             Buffers::Shared { depth_bytes } => (depth_bytes, 1, u64::from(sources)),
-            Buffers::PerSource { depth_bytes } => (depth_bytes, u64::from(sources), 1),
+            Buffers::PerSource { depth_bytes } => (depth_bytes, u64::from(sources.max(1)), 1),
         };
         let burst_bytes = self.settings.burst_bytes / lanes as f64;
         let rate_bytes_per_s = self.settings.rate_bytes_per_s / lanes as f64;
@@ -245,6 +245,18 @@ mod tests {
             assert_eq!(lost(largest), 0);
             assert!(lost(largest + 1) > 0);
         }
+    }
+
+    #[test]
+    fn a_stalled_server_gathers_no_more_than_its_burst() {
+        let mut lane = device(Buffers::Shared { depth_bytes: 300e3 }, 40e3, None).lane(16).0;
+        lane.advance(1.0, false);
+        assert_eq!(lane.token_bytes, 40e3);
+        assert_eq!(lane.offer(200, 1000.0, true), 0);
+        lane.advance(10e-3, true);
+        assert_eq!((lane.level_bytes, lane.token_bytes), (200e3, 40e3), "125 kB went by, and 40 kB are kept");
+        lane.advance(2e-3, false);
+        assert_eq!((lane.level_bytes, lane.token_bytes), (200e3 - 40e3 - 25e3, 0.0));
     }
 
     #[test]

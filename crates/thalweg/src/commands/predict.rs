@@ -92,6 +92,7 @@ fn predicted(p: &Prediction) -> String {
         Bottleneck::Buffer => "the buffer: the mean rate fits, and groups of triggers do not".to_owned(),
     };
     let full = match p.full_probability {
+        Some(_) if p.depth_events < 1.0 => "always: one event is more than the buffer holds".to_owned(),
         Some(probability) if p.output_load >= 1.0 => {
             format!("{probability:.2e} (what the output cannot carry)")
         }

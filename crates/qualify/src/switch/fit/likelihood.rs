@@ -9,15 +9,17 @@
 //! The likelihood has steps and flat parts, because a sharp edge says only on which side a trial lies. A grid does not
 //! mind that, where a climber would.
 
-use super::Burst;
 use super::line::Start;
+use super::{Burst, FitError};
 
 /// Cells along each side.
 const SIDE: usize = 25;
 /// Cells this far below the best, in units of the log likelihood, do not matter.
 const RELEVANT: f64 = 6.0;
 /// How often the grid may be moved, widened or narrowed.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 12;
+/// The grid is narrowed no further when what matters spans this fraction of it.
+const FILLED: f64 = 0.6;
 /// Half of the first grid's extent, as a fraction of depth and rate.
 const FIRST_EXTENT: f64 = 0.06;
 /// Widths of the edge that are tried, as fractions of the depth.
@@ -119,7 +121,11 @@ impl Frame {
 }
 
 impl Grid {
-    pub(super) fn around(bursts: &[Burst<'_>], start: &Start) -> Grid {
+    /// The grid that what matters fills.
+    ///
+    /// # Errors
+    /// When what matters has no end.
+    pub(super) fn around(bursts: &[Burst<'_>], start: &Start) -> Result<Grid, FitError> {
         let mut frame = Frame {
             depth_bytes: start.depth_bytes,
             rate_bytes_per_s: start.rate_bytes_per_s,
@@ -130,15 +136,19 @@ impl Grid {
         let mut cells = frame.evaluate(bursts);
         for _ in 0..ROUNDS {
             let (next, at_border) = frame.next(&cells);
-            let is_filled = next.half_rate_bytes_per_s > 0.6 * frame.half_rate_bytes_per_s
-                && next.half_depth_bytes > 0.6 * frame.half_depth_bytes;
+            let is_filled = next.half_rate_bytes_per_s > FILLED * frame.half_rate_bytes_per_s
+                && next.half_depth_bytes > FILLED * frame.half_depth_bytes;
             if is_filled && !at_border {
-                break;
+                return Ok(Grid { cells, frame });
             }
             frame = next;
             cells = frame.evaluate(bursts);
         }
-        Grid { cells, frame }
+        let Cell { depth_bytes, rate_bytes_per_s, .. } = best(&cells);
+        match frame.next(&cells).1 {
+            false => Ok(Grid { cells, frame }),
+            true => Err(FitError::Open { depth_bytes, rate_bytes_per_s }),
+        }
     }
 
     pub(super) fn best(&self) -> Cell {
@@ -202,6 +212,9 @@ fn best_cell(peaks: &[Peak], depth_bytes: f64) -> Cell {
         width_bytes: 0.0,
         stalls: 0.0,
     };
+    if depth_bytes <= 0.0 {
+        return best;
+    }
     let stalled: Vec<[f64; PAIRS]> = peaks.iter().map(|peak| stalled(peak, depth_bytes)).collect();
     for width in WIDTHS {
         let width_bytes = width * depth_bytes;
@@ -217,12 +230,13 @@ fn best_cell(peaks: &[Peak], depth_bytes: f64) -> Cell {
 
 /// The probability that a stall makes a trial lossy, for each pair of their number and reach.
 ///
-/// Stalls that cost more than the room that is left are rarer the more room there is, and more come in longer bursts.
+/// A stall matters when it costs more than the bytes that are free. That is rarer the more are free, and longer bursts meet
+/// more stalls.
 fn stalled(peak: &Peak, depth_bytes: f64) -> [f64; PAIRS] {
-    let room = (1.0 - peak.bytes / depth_bytes).max(0.0);
+    let free = (1.0 - peak.bytes / depth_bytes).max(0.0);
     let mut stalled = [0.0; PAIRS];
     for (index, reach) in REACHES.into_iter().enumerate() {
-        let expected = peak.length * (-room / reach).exp();
+        let expected = peak.length * (-free / reach).exp();
         for (number, stalls) in STALLS.into_iter().enumerate() {
             stalled[number * REACHES.len() + index] = stalls * expected / (1.0 + stalls * expected);
         }

@@ -17,7 +17,7 @@ const HALF_WEIGHT: f64 = 0.03;
 /// The edge of a column.
 #[derive(Clone, Copy, Debug)]
 struct ColumnEdge {
-    /// Length of a burst at the edge, times the part of the rate: what the output's rate is multiplied with.
+    /// Length of a burst at the edge, times the fraction of the rate: the factor of the output's rate.
     length_s: f64,
     bytes: f64,
 }
@@ -90,7 +90,7 @@ impl Start {
 fn edges(bursts: &[Burst<'_>]) -> Vec<ColumnEdge> {
     let mut sorted: Vec<&Burst<'_>> = bursts.iter().collect();
     // The trials of one separation with one number of sources are a column.
-    let key = |burst: &Burst<'_>| (burst.column_s, burst.rate_part, burst.event_bytes);
+    let key = |burst: &Burst<'_>| (burst.column_s, burst.rate_fraction, burst.event_bytes);
     let sent = |burst: &Burst<'_>| burst.event_bytes * burst.times_s.len() as f64;
     sorted.sort_by(|a, b| {
         let by_column = key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal);
@@ -116,7 +116,7 @@ fn edge(column: &[&Burst<'_>]) -> Option<ColumnEdge> {
     let below = column[at];
     let above = column.get(at + 1).unwrap_or(&below);
     let of = |burst: &Burst<'_>| {
-        (burst.length_s() * burst.rate_part, burst.event_bytes * burst.times_s.len() as f64)
+        (burst.length_s() * burst.rate_fraction, burst.event_bytes * burst.times_s.len() as f64)
     };
     let (below, above) = (of(below), of(above));
     Some(ColumnEdge { length_s: (below.0 + above.0) / 2.0, bytes: (below.1 + above.1) / 2.0 })

@@ -4,8 +4,8 @@
 //!  trials ─ valid ones ─► line through the edges: where to look ─► likelihood over depth × rate ─► estimate, interval
 //! ```
 //! A trial is lossy with the probability `logistic((peak(rate) - depth) / width)`, where the peak is that of the queue
-//! with the times of real emission. Stalls of the device make trials lossy below the edge: the more of them the longer the
-//! burst, the fewer the more room there is. Both are fitted with the rest.
+//! with the times of real emission. Stalls of the device make trials lossy below the edge: more often in longer
+//! bursts, and less often where more of the buffer is free. Number and reach of the stalls are fitted, too.
 
 mod likelihood;
 mod line;
@@ -37,7 +37,7 @@ pub struct Trial {
     pub frame_bytes: f64,
     /// Whether anything was lost in the device.
     pub lossy: bool,
-    /// Whether the trial was emitted as asked and received with care; what is not counts for nothing.
+    /// Whether the trial was emitted as asked and nothing was lost outside the device; the fit ignores invalid trials.
     pub valid: bool,
 }
 
@@ -54,15 +54,23 @@ pub enum Buffering {
 /// Why there is no fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FitError {
+    /// A trial that no sender can have made.
+    #[error("trial {index} has {what}; times ascend, and sources and bytes of a frame are above 0")]
+    Trial {
+        /// Its index.
+        index: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// No trial counts.
     #[error("none of {0} trials is valid; see why they are not, and repeat them")]
     NoValidTrial(usize),
-    /// No edge was seen, from below.
+    /// No trial lost anything.
     #[error(
         "all {0} valid trials are lossless; send more events, more sources, or at a smaller separation, until something is lost"
     )]
     AllLossless(usize),
-    /// No edge was seen, from above.
+    /// Every trial lost something.
     #[error(
         "all {0} valid trials are lossy: a switch that loses at any rate; look for a damaged link, a wrong speed or duplex, or begin with fewer events"
     )]
@@ -74,6 +82,16 @@ pub enum FitError {
     TooFewColumns {
         /// Columns that have an edge.
         seen: usize,
+    },
+    /// The likelihood has no end within reach.
+    #[error(
+        "the trials leave depth and rate open: they fit {depth_bytes:.0} bytes and {rate_bytes_per_s:.0} bytes/s, and others far from that; add trials close to the edge, and columns near 0.1 and 0.95 of the saturation separation"
+    )]
+    Open {
+        /// The best that was found.
+        depth_bytes: f64,
+        /// The best that was found.
+        rate_bytes_per_s: f64,
     },
     /// The edges do not fall on the line of any queue.
     #[error(
@@ -90,7 +108,7 @@ pub enum FitError {
 /// What was fitted, with intervals of 95 % by profile likelihood.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Fit {
-    /// What the depth is that of.
+    /// Whether the depth is that of one shared buffer or of each queue.
     pub buffering: Buffering,
     /// Depth in bytes, averaged over the likelihood.
     pub depth_bytes: f64,
@@ -118,12 +136,12 @@ pub struct Fit {
     pub invalid: usize,
 }
 
-/// A valid trial as the fit sees it: one queue, with its part of the bytes and of the rate.
+/// A valid trial as the fit sees it: one queue, with its fraction of the bytes and of the rate.
 struct Burst<'a> {
     times_s: &'a [f64],
     event_bytes: f64,
-    /// The part of the output's rate that this queue gets.
-    rate_part: f64,
+    /// The fraction of the output's rate that this queue gets.
+    rate_fraction: f64,
     column_s: f64,
     lossy: bool,
 }
@@ -134,7 +152,7 @@ impl Burst<'_> {
     }
 
     fn peak_bytes(&self, rate_bytes_per_s: f64) -> f64 {
-        super::burst::peak_bytes(self.times_s, self.event_bytes, rate_bytes_per_s * self.rate_part)
+        super::burst::peak_bytes(self.times_s, self.event_bytes, rate_bytes_per_s * self.rate_fraction)
     }
 }
 
@@ -146,11 +164,12 @@ pub fn fit(trials: &[Trial]) -> Result<Fit, FitError> {
     fit_as(trials, Buffering::Shared)
 }
 
-/// The same of a given kind of buffer.
+/// Fits depth and drain rate of the given kind of buffer.
 ///
 /// # Errors
 /// When the trials cannot say them: see [`FitError`].
 pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
+    check(trials)?;
     let bursts = bursts(trials, buffering);
     let lossy = bursts.iter().filter(|burst| burst.lossy).count();
     match bursts.len() {
@@ -160,7 +179,7 @@ pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
         _ => {}
     }
     let start = Start::new(&bursts)?;
-    let grid = Grid::around(&bursts, &start);
+    let grid = Grid::around(&bursts, &start)?;
     let best = grid.best();
     let (depth_bytes, rate_bytes_per_s) = grid.mean();
     let (depth_interval_bytes, rate_interval_bytes_per_s) = grid.interval(INTERVAL_95);
@@ -181,15 +200,33 @@ pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
     })
 }
 
+/// Refuses trials with which nothing can be computed.
+fn check(trials: &[Trial]) -> Result<(), FitError> {
+    for (index, trial) in trials.iter().enumerate().filter(|(_, trial)| trial.valid) {
+        let is_finite = trial.times_s.iter().chain([&trial.separation_s]).all(|time_s| time_s.is_finite());
+        let what = match trial {
+            _ if !is_finite => "a time that is no number",
+            _ if !trial.times_s.is_sorted() => "times that do not ascend",
+            Trial { sources: 0, .. } => "no sources",
+            Trial { frame_bytes, .. } if !(*frame_bytes > 0.0 && frame_bytes.is_finite()) => {
+                "no bytes in a frame"
+            }
+            _ => continue,
+        };
+        return Err(FitError::Trial { index, what });
+    }
+    Ok(())
+}
+
 fn bursts(trials: &[Trial], buffering: Buffering) -> Vec<Burst<'_>> {
     let valid = trials.iter().filter(|trial| trial.valid && !trial.times_s.is_empty());
     let burst = |trial| {
         let Trial { sources, frame_bytes, separation_s, times_s, lossy, .. }: &Trial = trial;
-        let (event_bytes, rate_part) = match buffering {
+        let (event_bytes, rate_fraction) = match buffering {
             Buffering::Shared => (f64::from(*sources) * frame_bytes, 1.0),
             Buffering::PerSource => (*frame_bytes, 1.0 / f64::from(*sources)),
         };
-        Burst { times_s, event_bytes, rate_part, column_s: *separation_s, lossy: *lossy }
+        Burst { times_s, event_bytes, rate_fraction, column_s: *separation_s, lossy: *lossy }
     };
     valid.map(burst).collect()
 }

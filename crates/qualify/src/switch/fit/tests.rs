@@ -76,11 +76,11 @@ fn intervals_cover_depth_and_rate_of_simulated_maps_with_stalls() {
     let asked = std::env::var("THALWEG_SIMULATED_MAPS").ok().and_then(|count| count.parse().ok());
     let count: u64 = asked.unwrap_or(60);
     let maps: Vec<Map> = (0..count).map(map).collect();
-    let part =
+    let fraction =
         |holds: &dyn Fn(&Map) -> bool| maps.iter().filter(|map| holds(map)).count() as f64 / count as f64;
-    let (depth, rate) = (part(&|map| map.covers_depth), part(&|map| map.covers_rate));
-    let within = (part(&|map| map.depth_error <= 0.02), part(&|map| map.rate_error <= 0.01));
-    let of = |value: &dyn Fn(&Map) -> f64, fraction| quantile(maps.iter().map(value).collect(), fraction);
+    let (depth, rate) = (fraction(&|map| map.covers_depth), fraction(&|map| map.covers_rate));
+    let within = (fraction(&|map| map.depth_error <= 0.02), fraction(&|map| map.rate_error <= 0.01));
+    let of = |value: &dyn Fn(&Map) -> f64, at| quantile(maps.iter().map(value).collect(), at);
     let depth_error = (of(&|map| map.depth_error, 0.5), of(&|map| map.depth_error, 0.95));
     let rate_error = (of(&|map| map.rate_error, 0.5), of(&|map| map.rate_error, 0.95));
     println!(
@@ -100,7 +100,8 @@ fn trials(columns: &[f64], times: &mut dyn FnMut(u64, f64) -> Vec<f64>) -> Vec<T
     for fraction in columns {
         let separation_s = fraction * SATURATION_S;
         let largest = edge.largest_burst(separation_s).expect("below saturation") as f64;
-        for events in [0.7, 0.9, 0.98, 1.0, 1.01, 1.02, 1.05, 1.2].map(|part| (part * largest).ceil() as u64)
+        for events in
+            [0.7, 0.9, 0.98, 1.0, 1.01, 1.02, 1.05, 1.2].map(|of_edge| (of_edge * largest).ceil() as u64)
         {
             let times_s = times(events, separation_s);
             let lossy = peak_bytes(&times_s, edge.event_bytes, RATE_BYTES_PER_S) > DEPTH_BYTES;
@@ -169,6 +170,17 @@ fn a_column_that_is_lossy_at_nine_tenths_of_its_edge_spoils_nothing() {
 }
 
 #[test]
+fn the_line_through_the_edges_leaves_out_a_column_that_is_nine_percent_off() {
+    let mut trials = trials(&COLUMNS, &mut |events, separation_s| even_times(events, separation_s));
+    let spoilt = &mut trials[0..8];
+    let least = spoilt[1].times_s.len();
+    spoilt.iter_mut().for_each(|trial| trial.lossy |= trial.times_s.len() >= least);
+    let start = Start::new(&bursts(&trials, Buffering::Shared)).expect("a line");
+    assert!((start.depth_bytes / DEPTH_BYTES - 1.0).abs() < 0.02, "{start:?}");
+    assert!((start.rate_bytes_per_s / RATE_BYTES_PER_S - 1.0).abs() < 0.01, "{start:?}");
+}
+
+#[test]
 fn invalid_trials_count_for_nothing() {
     let mut trials = trials(&COLUMNS, &mut |events, separation_s| even_times(events, separation_s));
     let mut false_ones = trials.clone();
@@ -180,6 +192,43 @@ fn invalid_trials_count_for_nothing() {
     let with = fit(&trials).expect("fits");
     assert_eq!(with.invalid, 64);
     assert_eq!(Fit { invalid: 0, ..with }, without);
+}
+
+#[test]
+fn trials_that_no_sender_can_have_made_are_refused_by_index() {
+    let good = trials(&COLUMNS, &mut |events, separation_s| even_times(events, separation_s));
+    type Spoil = fn(&mut Trial);
+    let spoil: [(&str, Spoil); 5] = [
+        ("no number", |trial| trial.times_s[1] = f64::NAN),
+        ("no number", |trial| trial.separation_s = f64::INFINITY),
+        ("do not ascend", |trial| trial.times_s.swap(2, 3)),
+        ("no sources", |trial| trial.sources = 0),
+        ("no bytes", |trial| trial.frame_bytes = -1.0),
+    ];
+    for (words, spoil) in spoil {
+        let mut trials = good.clone();
+        spoil(&mut trials[9]);
+        let error = fit(&trials).expect_err(words).to_string();
+        assert!(error.contains(words) && error.contains("trial 9"), "{error}");
+        trials[9].valid = false;
+        assert!(fit(&trials).is_ok(), "an invalid trial may be anything");
+    }
+}
+
+#[test]
+fn trials_far_from_the_edge_leave_depth_and_rate_open_or_an_interval_that_says_so() {
+    let mut trials = trials(&COLUMNS, &mut |events, separation_s| even_times(events, separation_s));
+    trials.retain(|trial| {
+        let peak_bytes = peak_bytes(&trial.times_s, f64::from(SOURCES) * FRAME_BYTES, RATE_BYTES_PER_S);
+        (peak_bytes / DEPTH_BYTES - 1.0).abs() > 0.15
+    });
+    match fit(&trials) {
+        Err(error) => assert!(matches!(error, FitError::Open { .. }), "{error}"),
+        Ok(fit) => {
+            let [from, to] = fit.depth_interval_bytes;
+            assert!(from < 0.95 * DEPTH_BYTES && to > 1.05 * DEPTH_BYTES, "{fit:?}");
+        }
+    }
 }
 
 #[test]
