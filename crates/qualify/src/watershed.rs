@@ -13,6 +13,7 @@ use serde::Serialize;
 use thalweg_data::Pool;
 use thalweg_transport::{TransportError, UdpReceiver, UdpReceiverSettings};
 
+use crate::switch::burst::peak_bytes;
 use crate::switch::fit::{Fit, FitError, Trial, fit};
 use crate::switch::frame::{Frame, PayloadTooLong};
 use crate::switch::search::{End, Outcome, Search, Settings};
@@ -166,6 +167,7 @@ impl<'t> Mapper<'t> {
         let way = Way {
             rate_bytes_per_s,
             frame_bytes: f64::from(frame.qdisc_bytes()),
+            lossless_bytes: 0.0,
             silence: drained + LONGEST_STALL,
         };
         let run = u64::from(std::process::id()) << 32 | u64::from(Instant::now().elapsed().subsec_nanos());
@@ -196,7 +198,13 @@ impl<'t> Mapper<'t> {
             dropped: Some(self.testbed.dropped_frames()?.saturating_sub(before.0)),
             socket_drops: self.receiver.socket_drops().saturating_sub(before.1),
         };
-        Ok(judge(request, self.way, self.emitter.sources(), &emission, &reception, beside))
+        let judged = judge(request, self.way, self.emitter.sources(), &emission, &reception, beside);
+        if judged.outcome == Outcome::Lossless {
+            let event_bytes = f64::from(self.emitter.sources()) * self.way.frame_bytes;
+            let reached = peak_bytes(&judged.trial.times_s, event_bytes, self.way.rate_bytes_per_s);
+            self.way.lossless_bytes = self.way.lossless_bytes.max(reached);
+        }
+        Ok(judged)
     }
 
     /// Maps so many columns; `seen` is given each point as it is made.

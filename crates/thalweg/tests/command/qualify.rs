@@ -25,7 +25,7 @@ fn depth_and_rate_of_a_known_device_are_found_or_it_is_said_why_not() {
     ]);
     let map = ended.json();
     let points = map["points"].as_array().expect("a list");
-    let with = |outcome: &str| points.iter().filter(move |point| point["outcome"] == outcome);
+    let with = |outcome: &'static str| points.iter().filter(move |point| point["outcome"] == outcome);
     assert!(
         points.len() >= 6
             && with("lossless").count() + with("lossy").count() + with("invalid").count() == points.len()
