@@ -1,7 +1,7 @@
 //! Sends events at their times: of every source a datagram, one behind the other, as fast as they go.
 //!
 //! ```text
-//!  t₀ + n × separation ─► wait without sleeping ─► K × send ─► when it began, how late, how long it took
+//!  t₀ + time of the event ─► wait without sleeping ─► K × send ─► when it began, how late, how long it took
 //! ```
 //! A thread that sleeps wakes 50 µs late; so the last of each wait is spent looking at the clock.
 
@@ -13,6 +13,12 @@ use super::payload::{LEAST_BYTES, Label};
 
 /// Longer waits sleep until so long before their end.
 const AWAKE: Duration = Duration::from_micros(500);
+
+/// How often the end of a source is said, and how long it is waited between.
+const ENDS: u32 = 5;
+const BETWEEN_ENDS: Duration = Duration::from_millis(20);
+/// Bytes of the shortest datagram.
+pub const LEAST_PAYLOAD_BYTES: usize = LEAST_BYTES;
 
 /// How a burst was sent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,19 +38,21 @@ pub struct Emission {
 impl Emission {
     /// The median of how late events were, s; 0 without any.
     pub fn lateness_median_s(&self) -> f64 {
-        median(&self.lateness_s)
+        quantile(&self.lateness_s, 0.5)
     }
 
     /// The median of how long events took, s; 0 without any.
     pub fn skew_median_s(&self) -> f64 {
-        median(&self.skew_s)
+        quantile(&self.skew_s, 0.5)
     }
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The value below which this part of all lies; 0 without any.
+pub fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    let place = (part * values.len() as f64) as usize;
+    sorted.get(place.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
 /// Sources with a socket each.
@@ -87,19 +95,18 @@ impl Emitter {
         self.sockets.len() as u32
     }
 
-    /// Sends so many events.
+    /// Sends so many events, evenly.
     pub fn emit(&mut self, trial: u32, events: u64, separation_s: f64) -> Emission {
-        let room = usize::try_from(events).unwrap_or(0);
-        let mut emission = Emission {
-            times_s: Vec::with_capacity(room),
-            lateness_s: Vec::with_capacity(room),
-            skew_s: Vec::with_capacity(room),
-            ..Emission::default()
-        };
+        self.emit_at(trial, (0..events).map(|event| Duration::from_secs_f64(event as f64 * separation_s)))
+    }
+
+    /// Sends events at these times from the start, ascending. What is remembered of each takes 24 bytes.
+    pub fn emit_at(&mut self, trial: u32, times: impl Iterator<Item = Duration>) -> Emission {
+        let mut emission = Emission::default();
         let start = Instant::now() + AWAKE;
         let mut first = None;
-        for event in 0..events {
-            let due = start + Duration::from_secs_f64(event as f64 * separation_s);
+        for (event, time) in times.enumerate() {
+            let due = start + time;
             let began = wait_until(due);
             self.send(trial, event as u32, &mut emission);
             let first = *first.get_or_insert(began);
@@ -108,6 +115,19 @@ impl Emitter {
             emission.skew_s.push(began.elapsed().as_secs_f64());
         }
         emission
+    }
+
+    /// Says the end of every source, several times, since each may be lost.
+    pub fn end(&mut self, trial: u32, events: u64) {
+        for _ in 0..ENDS {
+            for (source, socket) in self.sockets.iter().enumerate() {
+                let label = Label { run: self.run, trial, event: 0, source: source as u16 };
+                label.write_end(events, &mut self.payload);
+                // One that is not taken is one that is lost.
+                let _sent = socket.send(&self.payload);
+            }
+            std::thread::sleep(BETWEEN_ENDS);
+        }
     }
 
     fn send(&mut self, trial: u32, event: u32, emission: &mut Emission) {
@@ -164,6 +184,6 @@ mod tests {
         );
         drop(receiver);
         assert!(emitter.emit(5, 4, 1e-4).failed > 0, "nobody is there any more, and the kernel says so");
-        assert!(Emitter::open(9, &addresses, to, 25).is_err());
+        assert!(Emitter::open(9, &addresses, to, LEAST_BYTES - 1).is_err());
     }
 }

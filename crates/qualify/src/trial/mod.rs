@@ -9,13 +9,15 @@
 //! **A trial counts only if it was emitted as asked**: a generator that is too slow loses nothing anywhere, which says nothing about the
 //! device. And a loss counts only if nothing on this side of the device can have made it.
 
+mod census;
 mod emission;
 mod payload;
 mod reception;
 
 use std::time::Duration;
 
-pub use emission::{Emission, Emitter};
+pub use census::{Census, MOST_EVENTS, MOST_SOURCES, SourceCensus};
+pub use emission::{Emission, Emitter, LEAST_PAYLOAD_BYTES, quantile};
 pub use reception::{Receiver, Reception};
 
 use crate::switch::burst::{Queue, even_times, peak_bytes};

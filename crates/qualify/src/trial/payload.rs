@@ -2,10 +2,14 @@
 //!
 //! ```text
 //!  "thalwegQ" │ run 8 │ trial 4 │ event 4 │ source 2 │ 0 … up to its length, big-endian
+//!  the same    run     trial     0xffffffff  source    events that were sent 8 │ 0 …     the end of a source
 //! ```
 
-/// Bytes of the shortest one.
-pub(super) const LEAST_BYTES: usize = 26;
+/// Bytes of a label, and of the shortest datagram, which can say an end.
+const LABEL_BYTES: usize = 26;
+pub(super) const LEAST_BYTES: usize = LABEL_BYTES + 8;
+/// In the place of an event: the end.
+const END: u32 = u32::MAX;
 const MARK: [u8; 8] = *b"thalwegQ";
 
 /// What it says.
@@ -31,6 +35,20 @@ impl Label {
         for (place, byte) in payload.iter_mut().zip(bytes.concat()) {
             *place = byte;
         }
+    }
+
+    /// Writes the end of a source, which has sent so many events, in the place of an event.
+    pub(super) fn write_end(self, sent: u64, payload: &mut [u8]) {
+        Label { event: END, ..self }.write(payload);
+        for (place, byte) in payload.iter_mut().skip(LABEL_BYTES).zip(sent.to_be_bytes()) {
+            *place = byte;
+        }
+    }
+
+    /// Of an end: how many events were sent.
+    pub(super) fn end(self, payload: &[u8]) -> Option<u64> {
+        let sent = payload.get(LABEL_BYTES..)?.first_chunk::<8>()?;
+        (self.event == END).then(|| u64::from_be_bytes(*sent))
     }
 
     /// Reads it; `None` where it is another's datagram.
@@ -59,8 +77,14 @@ mod tests {
         let mut payload = [0xEE; 64];
         label.write(&mut payload);
         assert_eq!(Label::read(&payload), Some(label));
-        assert_eq!(payload[LEAST_BYTES], 0xEE);
-        assert_eq!(Label::read(&payload[..LEAST_BYTES]), Some(label));
-        assert_eq!((Label::read(&payload[..LEAST_BYTES - 1]), Label::read(&payload[1..])), (None, None));
+        assert_eq!((payload[LABEL_BYTES], label.end(&payload)), (0xEE, None));
+        assert_eq!(Label::read(&payload[..LABEL_BYTES]), Some(label));
+        assert_eq!((Label::read(&payload[..LABEL_BYTES - 1]), Label::read(&payload[1..])), (None, None));
+        label.write_end(12, &mut payload);
+        let end = Label::read(&payload).expect("a label");
+        assert_eq!(
+            (end.source, end.end(&payload), end.end(&payload[..LEAST_BYTES - 1])),
+            (511, Some(12), None)
+        );
     }
 }

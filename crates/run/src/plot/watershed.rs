@@ -113,7 +113,7 @@ fn saturation(svg: &mut Svg, frame: &Frame, separation_s: f64) {
     }
     svg.line((x, frame.area.y), (x, bottom), UNCOUNTED);
     let text = format!("saturated at {:.1} µs", separation_s * 1e6);
-    svg.words(x - 5.0, frame.area.y + 14.0, Type::new(11.0, GREY).end(), &text);
+    svg.words(x - 5.0, frame.area.bottom() - 10.0, Type::new(11.0, GREY).end(), &text);
 }
 
 fn mark(svg: &mut Svg, frame: &Frame, point: &Point) {

@@ -2,6 +2,7 @@
 
 mod board;
 mod doctor;
+mod generate;
 mod hub;
 mod ipbus;
 mod look;

@@ -13,7 +13,7 @@ use thalweg_qualify::watershed::{Mapper, Point, Watershed};
 
 use thalweg_run::plot::watershed_svg;
 
-use super::Ended;
+use super::{Ended, generate};
 use crate::arguments::{Qualify, QualifyCommand, QualifyWatershed};
 use crate::report::{Failure, Outcome, print};
 use crate::terminal;
@@ -26,6 +26,8 @@ const MOST_SOURCES: u16 = 512;
 pub(crate) fn qualify(options: &Qualify, json: bool) -> Ended {
     match &options.command {
         QualifyCommand::Watershed(options) => watershed(options, json),
+        QualifyCommand::Emit(options) => generate::emit(options, json),
+        QualifyCommand::Receive(options) => generate::receive(options, json),
     }
 }
 

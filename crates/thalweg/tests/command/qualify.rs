@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::network::Network;
-use crate::process::{Folder, number, thalweg};
+use crate::process::{Folder, Running, free_port, number, thalweg};
 
 #[test]
 fn depth_and_rate_of_a_known_device_are_found_or_it_is_said_why_not() {
@@ -68,4 +68,54 @@ fn a_testbed_that_cannot_be_meant_is_refused_with_what_to_write() {
         let ended = thalweg(&["qualify", "watershed", "--testbed", testbed]);
         assert!(ended.code == Some(2) && ended.error.contains(word), "{ended:#?}");
     }
+}
+
+#[test]
+fn what_synchronous_sources_send_is_counted_by_source_and_what_is_lost_is_said() {
+    let receive = |port: u16| {
+        let receiver =
+            Running::start(&["qualify", "receive", "--listen", &format!("127.0.0.1:{port}"), "--json"]);
+        receiver.wait_for_words("receiving at 127.0.0.1");
+        receiver
+    };
+    let port = free_port();
+    let receiver = receive(port);
+    let to = format!("127.0.0.1:{port}");
+    let emitted = thalweg(&[
+        "qualify",
+        "emit",
+        "--to",
+        &to,
+        "--sources",
+        "5",
+        "--program",
+        "poisson",
+        "--rate-hz",
+        "2000",
+        "--triggers",
+        "400",
+        "--payload-bytes",
+        "600",
+        "--json",
+    ]);
+    let sent = emitted.json();
+    assert_eq!((number(&sent, "events"), number(&sent, "sent"), number(&sent, "failed")), (400, 2000, 0));
+    assert_eq!(emitted.code == Some(0), sent["remark"] == "", "it says whether it kept up: {sent:#}");
+    let receipt = receiver.wait().done().json();
+    assert_eq!((number(&receipt, "received"), number(&receipt, "missing")), (2000, 0), "{receipt:#}");
+    let sources = receipt["sources"].as_array().expect("a list");
+    assert!(sources.len() == 5 && sources.iter().all(|source| source["sent"] == 400), "{receipt:#}");
+
+    // The same port takes the next one.
+    let receiver = receive(port);
+    thalweg(&["qualify", "emit", "--to", &to, "--sources", "2", "--triggers", "50", "--json"]);
+    let whole = receiver.wait().done().json();
+    assert_eq!(number(&whole, "received"), 100, "{whole:#}");
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let refused = thalweg(&["qualify", "emit", "--to", &nobody, "--sources", "1", "--triggers", "50"]);
+    assert!(refused.code == Some(1) && refused.out.contains("NOT as asked: "), "{refused:#?}");
+    let wrong = thalweg(&["qualify", "emit", "--to", &to, "--from", "127.0.0.1:65535", "--sources", "2"]);
+    assert!(wrong.code == Some(2) && wrong.error.contains("sources need as many ports"), "{wrong:#?}");
+    let silent = thalweg(&["qualify", "receive", "--listen", &to, "--seconds", "0.1"]);
+    assert!(silent.code == Some(1) && silent.out.contains("nothing came of any source"), "{silent:#?}");
 }

@@ -1,11 +1,17 @@
 //! What can be typed. Help, completions and the man page are made from these definitions.
 
+mod qualification;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use thalweg_qualify::predict::quantity;
+
+pub(crate) use qualification::{
+    Doctor, Predict, PublishedTest, Qualify, QualifyCommand, QualifyEmit, QualifyReceive, QualifyWatershed,
+    TriggerProcess, TriggerProgram,
+};
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.
 #[derive(Debug, Parser)]
@@ -617,134 +623,6 @@ pub(crate) struct Plot {
     /// Draw the values of slow control over time.
     #[arg(long)]
     pub(crate) series: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Doctor {
-    /// A configuration: the host is held against what it needs
-    pub(crate) configuration: Option<PathBuf>,
-    /// Print the commands that set what is not as it should be, and the lines that keep it over a restart
-    #[arg(long)]
-    pub(crate) fix: bool,
-    /// Set it, as root
-    #[arg(long, requires = "fix")]
-    pub(crate) apply: bool,
-    /// Only checks whose name has this in it; may be given several times
-    #[arg(long, value_name = "NAME")]
-    pub(crate) only: Vec<String>,
-    /// Send datagrams to the configuration's boards, to find whether long ones pass on the way
-    #[arg(long, requires = "configuration")]
-    pub(crate) probe: bool,
-    /// What the busiest socket receives, bytes per second: how long its reader may stand still
-    #[arg(long, value_name = "BYTES")]
-    pub(crate) bytes_per_second: Option<f64>,
-    /// Payload of its datagrams, bytes
-    #[arg(long, value_name = "BYTES", requires = "bytes_per_second")]
-    pub(crate) payload_bytes: Option<u64>,
-    /// Print what is good, too
-    #[arg(long)]
-    pub(crate) all: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Qualify {
-    #[command(subcommand)]
-    pub(crate) command: QualifyCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum QualifyCommand {
-    /// For each separation of events, how many pass without a loss; depth and drain rate of the buffer from that
-    #[command(
-        after_help = "Example:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972\n\nExit codes: 0 depth and rate were fitted, 1 they could not be (the report says why), 2 wrong usage."
-    )]
-    Watershed(QualifyWatershed),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct QualifyWatershed {
-    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB unless given. Needs root
-    #[arg(long, value_name = "KEY=VALUE,…")]
-    pub(crate) testbed: String,
-    /// Separations that are searched, from 0.1 to 0.95 of the one at which the output is saturated
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub(crate) columns: u16,
-    /// Draw the map to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Predict {
-    /// Compute a published test and print its published figures beside.
-    #[arg(long, value_enum, conflicts_with_all = PREDICTED_HOP)]
-    pub(crate) reproduce: Option<PublishedTest>,
-    /// Sources that send together, each on a link of its own.
-    #[arg(long, required_unless_present = "reproduce", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) links: Option<u32>,
-    /// Rate of each link, as 1Gbit.
-    #[arg(long, required_unless_present = "reproduce", value_name = "RATE", value_parser = quantity::bits_per_second)]
-    pub(crate) link_rate: Option<f64>,
-    /// Rate of the output, as 10Gbit.
-    #[arg(long, required_unless_present = "reproduce", value_name = "RATE", value_parser = quantity::bits_per_second)]
-    pub(crate) output_rate: Option<f64>,
-    /// Depth of the buffer before the output, as 330MB.
-    #[arg(long, required_unless_present = "reproduce", value_name = "SIZE", value_parser = quantity::bytes)]
-    pub(crate) depth: Option<f64>,
-    /// UDP payload that each source sends at a trigger, in bytes.
-    #[arg(long, required_unless_present = "reproduce", value_name = "BYTES")]
-    pub(crate) payload: Option<u32>,
-    /// Triggers per second, before dead time.
-    #[arg(long, required_unless_present = "reproduce", value_name = "HZ", value_parser = above_zero_hz)]
-    pub(crate) rate_hz: Option<f64>,
-    /// Triggers at random, or at equal distances.
-    #[arg(long, value_enum, default_value_t = TriggerProcess::Poisson)]
-    pub(crate) triggers: TriggerProcess,
-    /// Dead time behind each trigger; for random triggers.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, value_parser = dead_time_us)]
-    pub(crate) dead_time_us: f64,
-    /// Number of triggers that are simulated.
-    #[arg(long, value_name = "TRIGGERS", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    pub(crate) simulate: u64,
-    /// Seed of the simulated triggers.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-}
-
-/// The options that describe a hop.
-const PREDICTED_HOP: [&str; 6] = ["links", "link_rate", "output_rate", "depth", "payload", "rate_hz"];
-
-/// Published tests that can be computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PublishedTest {
-    /// 44 boards of the NectarCAM camera, 1 kB each, at 1 Gb/s into 10 Gb/s
-    Nectarcam,
-}
-
-/// How triggers lie in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum TriggerProcess {
-    /// At random
-    Poisson,
-    /// At equal distances
-    Constant,
-}
-
-fn above_zero_hz(text: &str) -> Result<f64, String> {
-    let rate_hz: f64 = text.parse().map_err(|error| format!("{error}"))?;
-    // The resolution of triggers is a nanosecond.
-    match (1e-6..=1e9).contains(&rate_hz) {
-        true => Ok(rate_hz),
-        false => Err("must be from 0.000001 to 1000000000, in triggers per second".to_owned()),
-    }
-}
-
-fn dead_time_us(text: &str) -> Result<f64, String> {
-    let dead_time_us: f64 = text.parse().map_err(|error| format!("{error}"))?;
-    match (0.0..=1e9).contains(&dead_time_us) {
-        true => Ok(dead_time_us),
-        false => Err("must be from 0 to 1000000000, in microseconds".to_owned()),
-    }
 }
 
 #[derive(Debug, Args)]

@@ -1,0 +1,157 @@
+//! Synchronous sources, and what comes of them: two programs, on one host or on two.
+//!
+//! ```text
+//!  emit:    trigger program ─► K sockets ─► datagrams with run, source, event ─► …
+//!  receive: … ─► UdpReceiver ─► Census: by source, missing, doubled, out of order ─► words, JSON
+//! ```
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, parse_times};
+use thalweg_qualify::receipt::{Receipt, UdpReceiverSettings, open, receive_from};
+use thalweg_qualify::trial::Emitter;
+
+use super::Ended;
+use crate::arguments::{QualifyEmit, QualifyReceive, TriggerProgram};
+use crate::report::{Failure, Outcome, print, si};
+use crate::terminal;
+
+/// Sources that a table names.
+const SOURCES_SHOWN: usize = 20;
+
+pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
+    let settings = program(options)?;
+    let addresses = addresses(options)?;
+    let run = u64::from(std::process::id()) << 32 | u64::from(options.seed as u32);
+    let mut emitter = Emitter::open(run, &addresses, options.to, options.payload_bytes as usize)
+        .map_err(|error| Failure::Usage(anyhow!("sources at {}: {error}", addresses[0])))?;
+    let emitted = generate(&mut emitter, &settings, options.triggers)?;
+    print(&emitted, json, emitted_words)?;
+    Ok(if emitted.is_as_asked() { Outcome::Done } else { Outcome::Failed })
+}
+
+/// The address of each source: the first, and those behind it; a port for each.
+fn addresses(options: &QualifyEmit) -> Result<Vec<SocketAddr>, Failure> {
+    let first = options.from.unwrap_or(match options.to {
+        SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+        SocketAddr::V6(_) => SocketAddr::from(([0u16; 8], 0)),
+    });
+    let last = u16::MAX - (options.sources - 1);
+    if first.port() > last {
+        return Err(Failure::Usage(anyhow!(
+            "--from {first}: {} sources need as many ports; the first is {last} at most",
+            options.sources
+        )));
+    }
+    let port = |source: u16| if first.port() == 0 { 0 } else { first.port() + source };
+    Ok((0..options.sources).map(|source| SocketAddr::new(first.ip(), port(source))).collect())
+}
+
+fn program(options: &QualifyEmit) -> Result<Settings, Failure> {
+    let times = match &options.times_file {
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Failure::Usage(anyhow!("{}: {error}", file.display())))?;
+            parse_times(&text).map_err(|error| Failure::Usage(anyhow!("{}: {error}", file.display())))?;
+            Some(text)
+        }
+        None => None,
+    };
+    Ok(Settings {
+        program: match (&times, options.program) {
+            (Some(_), _) => Kind::Times,
+            (None, TriggerProgram::Constant) => Kind::Constant,
+            (None, TriggerProgram::Bursts) => Kind::Bursts,
+            (None, TriggerProgram::Poisson) => Kind::Poisson,
+        },
+        rate_hz: options.rate_hz,
+        burst_triggers: options.burst_triggers,
+        burst_rate_hz: options.burst_rate_hz,
+        dead_time_ns: (options.dead_time_us * 1e3) as u64,
+        times,
+        triggers: Some(options.triggers),
+        seed: options.seed,
+        ..Settings::default()
+    })
+}
+
+fn emitted_words(emitted: &Emitted) -> String {
+    let Emitted { sources, events, sent, lateness, skew, remark, .. } = emitted;
+    let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{}Hz", si(rate)));
+    let mut text = format!(
+        "{events} events of {sources} sources: {sent} datagrams, at {} of {} asked for\n\
+         late by      {:>9.2} µs half of them, {:.2} µs one in a hundred, {:.1} µs at most\n\
+         one event    {:>9.2} µs from the first source to the last, half of them; {:.1} µs at most",
+        rate(emitted.sent_rate_hz),
+        rate(emitted.asked_rate_hz),
+        lateness.p50_us,
+        lateness.p99_us,
+        lateness.most_us,
+        skew.p50_us,
+        skew.most_us
+    );
+    if !remark.is_empty() {
+        let _ = write!(text, "\nNOT as asked: {remark}");
+    }
+    text
+}
+
+pub(super) fn receive(options: &QualifyReceive, json: bool) -> Ended {
+    let settings = UdpReceiverSettings::new(options.listen, options.datagram_bytes as usize);
+    let (receiver, address) = open(settings)?;
+    terminal::notice(&format!("receiving at {address}"));
+    let receipt = receive_from(receiver, Duration::from_secs_f64(options.seconds))?;
+    print(&receipt, json, receipt_words)?;
+    Ok(if receipt.ended && receipt.missing == 0 { Outcome::Done } else { Outcome::Failed })
+}
+
+fn receipt_words(receipt: &Receipt) -> String {
+    if receipt.sources.is_empty() {
+        return format!(
+            "nothing came of any source; {} other datagrams. Is `thalweg qualify emit` sending here?",
+            receipt.others
+        );
+    }
+    let mut text = format!(
+        "{:>7}  {:>10}  {:>10}  {:>9}  {:>8}  {:>12}\n",
+        "source", "sent", "received", "missing", "doubled", "out of order"
+    );
+    for source in receipt.sources.iter().take(SOURCES_SHOWN) {
+        let sent = source.sent.map_or("unknown".to_owned(), |sent| sent.to_string());
+        let bound = if source.sent.is_none() { "≥ " } else { "" };
+        let _ = writeln!(
+            text,
+            "{:>7}  {sent:>10}  {:>10}  {:>9}  {:>8}  {:>12}",
+            source.source,
+            source.received,
+            format!("{bound}{}", source.missing),
+            source.doubled,
+            source.out_of_order
+        );
+    }
+    if receipt.sources.len() > SOURCES_SHOWN {
+        let _ = writeln!(text, "      … {} more; --json has all", receipt.sources.len() - SOURCES_SHOWN);
+    }
+    let bound = if receipt.ended { "" } else { "at least " };
+    let _ = write!(
+        text,
+        "{} received, {bound}{} missing; {} lost in the socket",
+        receipt.received, receipt.missing, receipt.socket_drops
+    );
+    let host: Vec<String> = receipt
+        .host_counters
+        .iter()
+        .filter(|counter| counter.is_loss())
+        .map(|counter| format!("{} {}", counter.name, counter.total))
+        .collect();
+    if !host.is_empty() {
+        let _ = write!(text, "\nthe host's counters meanwhile, of all programs: {}", host.join(", "));
+    }
+    if !receipt.ended {
+        text += "\nthe end of some source did not come: what is missing behind its last event is not known";
+    }
+    text
+}
