@@ -6,6 +6,8 @@
 //!  trial     a burst: sent as asked, received to its end, judged
 //!  generator a trigger program, sent by synchronous sources, and what was sent of it
 //!  receipt   what came of it, by source
+//!  rig       a device between its sources and its receiver
+//!  throughput the highest rate without a loss
 //!  watershed search × trials ─► map of a device, its depth and drain rate
 //!  switch    trials (when sent, how much, lost or not) ─► search ─► fit: depth and drain rate of a buffer
 //!  predict   depth, rates, triggers ─► load, loss and bottleneck of a hop
@@ -15,7 +17,9 @@ pub mod generator;
 pub mod host;
 pub mod predict;
 pub mod receipt;
+pub mod rig;
 pub mod switch;
 pub mod testbed;
+pub mod throughput;
 pub mod trial;
 pub mod watershed;

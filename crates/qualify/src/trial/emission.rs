@@ -117,6 +117,22 @@ impl Emitter {
         emission
     }
 
+    /// Sends so many events with the sources one behind the other, evenly within the separation. Each datagram has a time of its own.
+    pub fn emit_spread(&mut self, trial: u32, events: u64, separation_s: f64) -> Emission {
+        let (sources, mut emission) = (self.sockets.len() as u64, Emission::default());
+        let start = Instant::now() + AWAKE;
+        let mut first = None;
+        for number in 0..events * sources {
+            let due = start + Duration::from_secs_f64(number as f64 * separation_s / sources as f64);
+            let began = wait_until(due);
+            self.send_one(trial, (number / sources) as u32, (number % sources) as usize, &mut emission);
+            let first = *first.get_or_insert(began);
+            emission.times_s.push((began - first).as_secs_f64());
+            emission.lateness_s.push((began - due).as_secs_f64());
+        }
+        emission
+    }
+
     /// Says the end of every source, several times, since each may be lost.
     pub fn end(&mut self, trial: u32, events: u64) {
         for _ in 0..ENDS {
@@ -131,12 +147,14 @@ impl Emitter {
     }
 
     fn send(&mut self, trial: u32, event: u32, emission: &mut Emission) {
-        for (source, socket) in self.sockets.iter().enumerate() {
-            Label { run: self.run, trial, event, source: source as u16 }.write(&mut self.payload);
-            match socket.send(&self.payload) {
-                Ok(bytes) if bytes == self.payload.len() => emission.sent += 1,
-                _ => emission.failed += 1,
-            }
+        (0..self.sockets.len()).for_each(|source| self.send_one(trial, event, source, emission));
+    }
+
+    fn send_one(&mut self, trial: u32, event: u32, source: usize, emission: &mut Emission) {
+        Label { run: self.run, trial, event, source: source as u16 }.write(&mut self.payload);
+        match self.sockets[source].send(&self.payload) {
+            Ok(bytes) if bytes == self.payload.len() => emission.sent += 1,
+            _ => emission.failed += 1,
         }
     }
 }

@@ -25,8 +25,19 @@ use crate::switch::fit::Trial;
 use crate::switch::gate::check_emission;
 use crate::switch::search::{Outcome, Request};
 
+/// A rate may be sent in a time that differs by this part, and by the longest gap.
+const MOST_TIME_DEVIATION: f64 = 0.001;
 /// A lossy trial in which nothing came for so long may have lost by a stall, s.
 const LONGEST_GAP_S: f64 = 0.01;
+
+/// How events are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// A given number, closer to each other than the output can carry.
+    Burst,
+    /// At a rate, for so long.
+    Steady,
+}
 
 /// What is known of the way before anything is measured.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +46,8 @@ pub struct Way {
     pub rate_bytes_per_s: f64,
     /// What a frame takes in the device's accounting, bytes.
     pub frame_bytes: f64,
+    /// How it is sent.
+    pub pattern: Pattern,
     /// The highest queue that has lost nothing so far, bytes; 0 before any.
     pub lossless_bytes: f64,
     /// How long what is on its way may keep silent, and still come.
@@ -58,6 +71,17 @@ pub struct Judged {
     pub lateness_median_s: f64,
     /// Half of the events took longer than this from the first source to the last, s.
     pub skew_median_s: f64,
+}
+
+impl Judged {
+    /// `lossless`, `lossy` or `invalid`; of an invalid one, why.
+    pub fn outcome_words(&self) -> (&'static str, String) {
+        match &self.outcome {
+            Outcome::Lossless => ("lossless", String::new()),
+            Outcome::Lossy => ("lossy", String::new()),
+            Outcome::Invalid(why) => ("invalid", why.clone()),
+        }
+    }
 }
 
 /// What may be wrong with a trial, beside that something was lost.
@@ -113,15 +137,13 @@ fn fault(
     if emission.failed > 0 {
         return Some(format!("{} datagrams could not be sent", emission.failed));
     }
-    let event_bytes = f64::from(sources) * way.frame_bytes;
-    let Request { events, separation_s, .. } = request;
-    let asked_bytes = peak_bytes(&even_times(events, separation_s), event_bytes, way.rate_bytes_per_s);
-    // Before anything is known of the device, it holds what is asked of it.
-    let depth_bytes = way.lossless_bytes.max(asked_bytes);
-    let queue = Queue { depth_bytes, rate_bytes_per_s: way.rate_bytes_per_s };
-    if let Err(error) = check_emission(queue, events, separation_s, event_bytes, &emission.times_s) {
-        let late_us = 1e6 * emission.lateness_median_s();
-        return Some(format!("{error} (half of the events were {late_us:.1} µs late)"));
+    let lost = emission.sent.saturating_sub(reception.received);
+    let emitted = match way.pattern {
+        Pattern::Burst => check_burst(request, way, sources, emission),
+        Pattern::Steady => check_steady(request, emission, lost),
+    };
+    if let Err(why) = emitted {
+        return Some(why);
     }
     if reception.doubled > 0 {
         return Some(format!("{} datagrams came twice: another generator, or a loop", reception.doubled));
@@ -129,7 +151,6 @@ fn fault(
     if beside.socket_drops > 0 {
         return Some(format!("{} datagrams were lost in the receiving socket", beside.socket_drops));
     }
-    let lost = emission.sent.saturating_sub(reception.received);
     match beside.dropped {
         Some(dropped) if dropped != lost => Some(format!(
             "{lost} datagrams are missing and the device says {dropped}: the books do not close"
@@ -142,6 +163,38 @@ fn fault(
     }
 }
 
+/// A burst fills the queue as it should: by its real times, up to the peak that was asked for.
+fn check_burst(request: Request, way: Way, sources: u32, emission: &Emission) -> Result<(), String> {
+    let event_bytes = f64::from(sources) * way.frame_bytes;
+    let Request { events, separation_s, .. } = request;
+    let asked_bytes = peak_bytes(&even_times(events, separation_s), event_bytes, way.rate_bytes_per_s);
+    // Before anything is known of the device, it holds what is asked of it.
+    let depth_bytes = way.lossless_bytes.max(asked_bytes);
+    let queue = Queue { depth_bytes, rate_bytes_per_s: way.rate_bytes_per_s };
+    check_emission(queue, events, separation_s, event_bytes, &emission.times_s).map_err(|error| {
+        let late_us = 1e6 * emission.lateness_median_s();
+        format!("{error} (half of the events were {late_us:.1} µs late)")
+    })
+}
+
+/// A rate is sent in the time that it takes. What a sender that stood still sends in one go can overflow a device that carries the rate.
+fn check_steady(request: Request, emission: &Emission, lost: u64) -> Result<(), String> {
+    let asked_s = request.separation_s * request.events.saturating_sub(1) as f64;
+    let took_s = emission.times_s.last().copied().unwrap_or_default();
+    if (took_s - asked_s).abs() > MOST_TIME_DEVIATION * asked_s + LONGEST_GAP_S {
+        return Err(format!(
+            "it was sent in {took_s:.3} s instead of {asked_s:.3} s; free the sender's core, or ask for less"
+        ));
+    }
+    let latest_s = quantile(&emission.lateness_s, 1.0);
+    match lost > 0 && latest_s > LONGEST_GAP_S {
+        true => {
+            Err(format!("the sender stood still for {:.1} ms, and sent what was due at once", 1e3 * latest_s))
+        }
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +202,7 @@ mod tests {
     const WAY: Way = Way {
         rate_bytes_per_s: 1e8,
         frame_bytes: 9014.0,
+        pattern: Pattern::Burst,
         lossless_bytes: 0.0,
         silence: Duration::from_millis(1),
     };
@@ -206,5 +260,30 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_rate_counts_where_it_was_sent_in_its_time_and_by_no_stall_of_the_sender() {
+        let way = Way { pattern: Pattern::Steady, ..WAY };
+        let request = Request { column: 0, separation_s: 1e-4, events: 10_001 };
+        let emission = |separation_s: f64, late_s: f64| Emission {
+            times_s: even_times(10_001, separation_s),
+            lateness_s: vec![0.0, late_s],
+            sent: 10_001,
+            ..Emission::default()
+        };
+        let outcome = |emission: &Emission, received: u64| {
+            let lost = 10_001 - received;
+            judge(request, way, 1, emission, &reception(received), Beside { dropped: Some(lost), ..NOTHING })
+                .outcome
+        };
+        assert_eq!(outcome(&emission(1e-4, 0.05), 10_001), Outcome::Lossless, "late, and it lost nothing");
+        assert_eq!(outcome(&emission(1e-4, 1e-3), 9_990), Outcome::Lossy);
+        assert!(
+            matches!(outcome(&emission(1e-4, 0.05), 9_990), Outcome::Invalid(why) if why.contains("stood still for 50.0 ms"))
+        );
+        assert!(
+            matches!(outcome(&emission(1.05e-4, 0.0), 10_001), Outcome::Invalid(why) if why.contains("in 1.050 s instead of 1.000 s"))
+        );
     }
 }

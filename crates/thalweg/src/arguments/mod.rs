@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use qualification::{
-    Doctor, Predict, PublishedTest, Qualify, QualifyCommand, QualifyEmit, QualifyReceive, QualifyWatershed,
-    TriggerProcess, TriggerProgram,
+    Doctor, Predict, PublishedTest, Qualify, QualifyCommand, QualifyEmit, QualifyReceive, QualifyThroughput,
+    QualifyWatershed, TriggerProcess, TriggerProgram,
 };
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.

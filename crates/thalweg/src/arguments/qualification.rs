@@ -46,6 +46,11 @@ pub(crate) enum QualifyCommand {
         after_help = "Example:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972\n\nExit codes: 0 depth and rate were fitted, 1 they could not be (the report says why), 2 wrong usage."
     )]
     Watershed(QualifyWatershed),
+    /// The highest rate without a loss, sources one behind the other, held for a minute
+    #[command(
+        after_help = "Example:\n  sudo thalweg qualify throughput --testbed rate=800Mbit,depth=1MB,datagram=8972\n\nExit codes: 0 found and held, 1 not (the report says why), 2 wrong usage."
+    )]
+    Throughput(QualifyThroughput),
     /// Send as synchronous sources do: a datagram of each at every trigger
     #[command(
         after_help = "Examples:\n  thalweg qualify emit --to 192.168.1.2:50000 --sources 44 --rate-hz 7000 --triggers 100000\n  thalweg qualify emit --to 127.0.0.1:50000 --program poisson --rate-hz 5000 --dead-time-us 2 --triggers 20000\n\nExit codes: 0 sent as asked, 1 more slowly, or not all (the report says which), 2 wrong usage."
@@ -56,6 +61,27 @@ pub(crate) enum QualifyCommand {
         after_help = "Example:\n  thalweg qualify receive --listen 192.168.1.2:50000\n\nExit codes: 0 everything came, 1 something is missing or not known, 2 wrong usage."
     )]
     Receive(QualifyReceive),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QualifyThroughput {
+    /// A device of this host's kernel, as of `watershed`. Needs root
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    pub(crate) testbed: String,
+    /// How long each rate is tried
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = trial_seconds)]
+    pub(crate) trial_seconds: f64,
+    /// How long the rate that was found is held; RFC 2544 asks for 60 s
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = trial_seconds)]
+    pub(crate) hold_seconds: f64,
+}
+
+fn trial_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (0.01..=600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("must be from 0.01 to 600, in seconds".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

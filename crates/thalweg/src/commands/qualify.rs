@@ -8,13 +8,15 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, anyhow};
 use thalweg_qualify::predict::quantity;
+use thalweg_qualify::rig::Rig;
 use thalweg_qualify::testbed::{Testbed, TestbedSettings};
-use thalweg_qualify::watershed::{Mapper, Point, Watershed};
+use thalweg_qualify::throughput::{self, RatePoint, Throughput};
+use thalweg_qualify::watershed::{self, Point, Watershed};
 
 use thalweg_run::plot::watershed_svg;
 
 use super::{Ended, generate};
-use crate::arguments::{Qualify, QualifyCommand, QualifyWatershed};
+use crate::arguments::{Qualify, QualifyCommand, QualifyThroughput, QualifyWatershed};
 use crate::report::{Failure, Outcome, print};
 use crate::terminal;
 
@@ -26,6 +28,7 @@ const MOST_SOURCES: u16 = 512;
 pub(crate) fn qualify(options: &Qualify, json: bool) -> Ended {
     match &options.command {
         QualifyCommand::Watershed(options) => watershed(options, json),
+        QualifyCommand::Throughput(options) => throughput(options, json),
         QualifyCommand::Emit(options) => generate::emit(options, json),
         QualifyCommand::Receive(options) => generate::receive(options, json),
     }
@@ -35,18 +38,79 @@ fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
     let (settings, datagram_bytes) = testbed_settings(&options.testbed)
         .map_err(|message| Failure::Usage(anyhow!("--testbed: {message}")))?;
     let testbed = Testbed::new(settings)?;
-    let mut mapper = Mapper::open(&testbed, datagram_bytes)?;
+    let mut rig = Rig::open(&testbed, datagram_bytes)?;
     let show = |point: &Point| {
         if !json {
             terminal::notice(&point_words(point));
         }
     };
-    let map = mapper.map(usize::from(options.columns), &mut |point| show(point))?;
+    let map = watershed::map(&mut rig, usize::from(options.columns), &mut |point| show(point))?;
     if let Some(file) = &options.svg {
         std::fs::write(file, watershed_svg(&map)).with_context(|| file.display().to_string())?;
     }
     print(&map, json, map_words)?;
     Ok(if map.fit.is_some() { Outcome::Done } else { Outcome::Failed })
+}
+
+fn throughput(options: &QualifyThroughput, json: bool) -> Ended {
+    let (settings, datagram_bytes) = testbed_settings(&options.testbed)
+        .map_err(|message| Failure::Usage(anyhow!("--testbed: {message}")))?;
+    let testbed = Testbed::new(settings)?;
+    let mut rig = Rig::open(&testbed, datagram_bytes)?;
+    let show = |point: &RatePoint| {
+        if !json {
+            terminal::notice(&rate_words(point));
+        }
+    };
+    let seconds = (options.trial_seconds, options.hold_seconds);
+    let found = throughput::search(&mut rig, seconds, &mut |point| show(point))?;
+    print(&found, json, throughput_words)?;
+    Ok(if found.remark.is_empty() { Outcome::Done } else { Outcome::Failed })
+}
+
+fn rate_words(point: &RatePoint) -> String {
+    let RatePoint { rate_hz, outcome, why, sent, lost, seconds } = point;
+    let because = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("{} {rate_hz:>10.1} Hz for {seconds:.1} s: {lost} of {sent} lost{because}", sign(outcome))
+}
+
+fn throughput_words(found: &Throughput) -> String {
+    let hz = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{rate:.1} Hz"));
+    let mut text = format!(
+        "{} sources of {} bytes, one behind the other\nlossless up to {}, lossy from {}; it is said to carry {:.1} Hz\n",
+        found.sources,
+        found.datagram_bytes,
+        hz(found.lower_bound_hz),
+        hz(found.upper_bound_hz),
+        found.stated_rate_hz
+    );
+    if let Some(bits) = found.lower_bound_bits_per_s {
+        let _ = writeln!(text, "output       {:.2} Mb/s in the accounting of the device", bits * 1e-6);
+    }
+    let _ = writeln!(
+        text,
+        "hidden       an overload of less than {:.2} % fills no buffer of this depth within a trial",
+        100.0 * found.hidden_overload
+    );
+    if let (Some(held), Some(limit)) = (&found.held, found.loss_limit) {
+        let _ = writeln!(
+            text,
+            "held         {:.1} s: 0 of {} lost; fewer than {limit:.1e} are, at 95 % confidence",
+            held.seconds, held.sent
+        );
+    }
+    match found.remark.is_empty() {
+        true => text.trim_end().to_owned(),
+        false => text + "no throughput: " + &found.remark,
+    }
+}
+
+fn sign(outcome: &str) -> &'static str {
+    match outcome {
+        "lossless" => "●",
+        "lossy" => "×",
+        _ => "?",
+    }
 }
 
 /// Reads `rate=800Mbit,depth=8MB,datagram=8972,sources=16,burst=40kB`.
@@ -84,13 +148,12 @@ fn testbed_settings(text: &str) -> Result<(TestbedSettings, u32), String> {
 
 fn point_words(point: &Point) -> String {
     let Point { separation_s, events, outcome, why, sent, lost, .. } = point;
-    let sign = match *outcome {
-        "lossless" => "●",
-        "lossy" => "×",
-        _ => "?",
-    };
     let because = if why.is_empty() { String::new() } else { format!(": {why}") };
-    format!("{sign} {events:>6} events {:>9.1} µs apart: {lost} of {sent} lost{because}", separation_s * 1e6)
+    format!(
+        "{} {events:>6} events {:>9.1} µs apart: {lost} of {sent} lost{because}",
+        sign(outcome),
+        separation_s * 1e6
+    )
 }
 
 fn map_words(map: &Watershed) -> String {

@@ -1,0 +1,248 @@
+//! Throughput, as RFC 2544 (section 26.1) has it: the highest rate without a loss, found by halving, and held.
+//!
+//! ```text
+//!  rate of events ─► steady: sources one behind the other, so that bursts play no part ─► lossless | lossy ─► halve … ─► bounds
+//!                                                                        lower bound ─► held for longer ─► 0 of M lost: < 3/M at 95 %
+//! ```
+//! Where the held rate loses, a step below it is held, and so on. A buffer hides an overload until it is full: in `trial_s` seconds an overload of less than depth ÷ (rate × `trial_s`) loses nothing.
+//! Bounds are named as in MLRsearch (draft-ietf-bmwg-mlrsearch): what was lossless is a lower bound, what was not an upper one.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::rig::{Rig, RigError};
+use crate::switch::search::Outcome;
+use crate::trial::Judged;
+
+/// Bounds are close enough when they differ by this part.
+const RESOLUTION: f64 = 0.002;
+/// The search goes from this part of what the output is said to carry to this one.
+const SEARCHED: (f64, f64) = (0.5, 1.1);
+/// Attempts at a rate that was not sent as asked.
+const MOST_INVALID: u32 = 5;
+
+/// One trial.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RatePoint {
+    /// Events per second, of which each source sends one datagram.
+    pub rate_hz: f64,
+    /// `lossless`, `lossy` or `invalid`.
+    pub outcome: &'static str,
+    /// Of an invalid one, why.
+    pub why: String,
+    /// Datagrams that were sent.
+    pub sent: u64,
+    /// Datagrams that did not come.
+    pub lost: u64,
+    /// How long it was sent, s.
+    pub seconds: f64,
+}
+
+impl RatePoint {
+    fn of(rate_hz: f64, seconds: f64, judged: &Judged) -> RatePoint {
+        let (outcome, why) = judged.outcome_words();
+        let lost = judged.sent.saturating_sub(judged.received);
+        RatePoint { rate_hz, outcome, why, sent: judged.sent, lost, seconds }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Throughput {
+    /// Sources.
+    pub sources: u32,
+    /// Payload of each datagram, bytes.
+    pub datagram_bytes: u32,
+    /// What a frame takes in the accounting of the device, bytes.
+    pub frame_bytes: u32,
+    /// The rate of events that the output is said to carry, Hz.
+    pub stated_rate_hz: f64,
+    /// The highest rate that lost nothing, Hz; null where each did.
+    pub lower_bound_hz: Option<f64>,
+    /// The lowest above it that lost something, Hz; null where none did.
+    pub upper_bound_hz: Option<f64>,
+    /// The lower bound in bits per second, in the accounting of the device.
+    pub lower_bound_bits_per_s: Option<f64>,
+    /// An overload of less than this part of the rate fills no buffer of the testbed's depth within a trial.
+    pub hidden_overload: f64,
+    /// The lower bound, held.
+    pub held: Option<RatePoint>,
+    /// Where nothing was lost while it was held: with a confidence of 95 % fewer than this part is.
+    pub loss_limit: Option<f64>,
+    /// Every trial.
+    pub points: Vec<RatePoint>,
+    /// Why there is no result; empty where there is one.
+    pub remark: String,
+}
+
+/// Searches, with trials of `trial_s`, and holds what was found for `hold_s`. `seen` is given each point as it is made.
+///
+/// # Errors
+/// When the device or the receiver is gone.
+pub fn search(
+    rig: &mut Rig<'_>,
+    (trial_s, hold_s): (f64, f64),
+    seen: &mut dyn FnMut(&RatePoint),
+) -> Result<Throughput, RigError> {
+    let stated_rate_hz = rig.rate_bytes_per_s() / rig.event_bytes();
+    let mut bounds = Bounds::new(SEARCHED.0 * stated_rate_hz, SEARCHED.1 * stated_rate_hz);
+    let mut points: Vec<RatePoint> = Vec::new();
+    let mut refused = None;
+    while let Some(rate_hz) = bounds.next().filter(|_| refused.is_none()) {
+        let judged = steady(rig, rate_hz, trial_s, &mut points, seen)?;
+        match judged.outcome {
+            Outcome::Lossless => bounds.lossless(rate_hz),
+            Outcome::Lossy => bounds.lossy(rate_hz),
+            Outcome::Invalid(why) => refused = Some(why),
+        }
+    }
+    let mut held = None;
+    while let Some(rate_hz) = bounds.held_next().filter(|_| refused.is_none() && hold_s > 0.0) {
+        let judged = steady(rig, rate_hz, hold_s, &mut points, seen)?;
+        held = Some(RatePoint::of(rate_hz, hold_s, &judged));
+        match judged.outcome {
+            Outcome::Lossless => break,
+            Outcome::Lossy => bounds.not_held(rate_hz),
+            Outcome::Invalid(why) => refused = Some(why),
+        }
+    }
+    Ok(bounds.report(rig, (stated_rate_hz, trial_s), points, held, refused))
+}
+
+/// A trial; one that was not sent as asked is tried again, and is the last one's reason in the end.
+fn steady(
+    rig: &mut Rig<'_>,
+    rate_hz: f64,
+    seconds: f64,
+    points: &mut Vec<RatePoint>,
+    seen: &mut dyn FnMut(&RatePoint),
+) -> Result<Judged, RigError> {
+    let mut attempts = 1;
+    loop {
+        let judged = rig.steady(rate_hz, seconds)?;
+        let point = RatePoint::of(rate_hz, seconds, &judged);
+        seen(&point);
+        points.push(point);
+        if attempts == MOST_INVALID || !matches!(judged.outcome, Outcome::Invalid(_)) {
+            return Ok(judged);
+        }
+        attempts += 1;
+    }
+}
+
+/// What is known of the rate: the search by halving, without a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bounds {
+    from: f64,
+    to: f64,
+    lower: Option<f64>,
+    upper: Option<f64>,
+}
+
+impl Bounds {
+    fn new(from: f64, to: f64) -> Bounds {
+        Bounds { from, to, lower: None, upper: None }
+    }
+
+    /// The next rate to try; `None` when the bounds are close, or the range is at its end.
+    fn next(&self) -> Option<f64> {
+        match (self.lower, self.upper) {
+            (None, None) => Some(self.to),
+            (None, Some(upper)) => (upper > self.from).then_some(self.from),
+            (Some(_), None) => None,
+            (Some(lower), Some(upper)) => {
+                (upper - lower > RESOLUTION * upper).then_some((lower + upper) / 2.0)
+            }
+        }
+    }
+
+    fn lossless(&mut self, rate_hz: f64) {
+        self.lower = Some(self.lower.map_or(rate_hz, |lower| lower.max(rate_hz)));
+    }
+
+    fn lossy(&mut self, rate_hz: f64) {
+        self.upper = Some(self.upper.map_or(rate_hz, |upper| upper.min(rate_hz)));
+    }
+
+    /// The rate to hold: the lower bound; `None` where there is none.
+    fn held_next(self) -> Option<f64> {
+        self.lower
+    }
+
+    /// Held, the lower bound has lost something: a buffer had hidden it. The next one is a step below, as far as the range goes.
+    fn not_held(&mut self, rate_hz: f64) {
+        self.upper = Some(rate_hz);
+        self.lower = Some(rate_hz * (1.0 - RESOLUTION)).filter(|lower| *lower >= self.from);
+    }
+
+    fn report(
+        self,
+        rig: &Rig<'_>,
+        (stated_rate_hz, trial_s): (f64, f64),
+        points: Vec<RatePoint>,
+        held: Option<RatePoint>,
+        refused: Option<String>,
+    ) -> Throughput {
+        let remark = match (refused, self.lower, self.upper) {
+            (Some(why), ..) => why,
+            (None, None, _) => {
+                format!("it loses at {:.1} Hz, half of what it is said to carry, too", self.from)
+            }
+            (None, _, None) => {
+                "nothing is lost beyond what it is said to carry: is the rate right?".to_owned()
+            }
+            _ => String::new(),
+        };
+        let clean = held.as_ref().filter(|held| held.outcome == "lossless" && held.sent > 0);
+        let depth_bytes = rig.testbed().true_depth_bytes() as f64;
+        Throughput {
+            sources: rig.sources(),
+            datagram_bytes: rig.frame().payload_bytes(),
+            frame_bytes: rig.frame().qdisc_bytes(),
+            stated_rate_hz,
+            lower_bound_hz: self.lower,
+            upper_bound_hz: self.upper,
+            lower_bound_bits_per_s: self.lower.map(|rate_hz| 8.0 * rate_hz * rig.event_bytes()),
+            hidden_overload: depth_bytes / (rig.rate_bytes_per_s() * trial_s),
+            loss_limit: clean.map(|held| 3.0 / held.sent as f64),
+            held,
+            points,
+            remark,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn searched(capacity_hz: f64) -> Bounds {
+        let mut bounds = Bounds::new(500.0, 1100.0);
+        for _ in 0..40 {
+            let Some(rate_hz) = bounds.next() else { return bounds };
+            if rate_hz <= capacity_hz { bounds.lossless(rate_hz) } else { bounds.lossy(rate_hz) }
+        }
+        panic!("it does not end: {bounds:?}");
+    }
+
+    #[test]
+    fn bounds_close_around_what_a_device_carries() {
+        for capacity_hz in [501.0, 700.0, 999.9, 1099.0] {
+            let Bounds { lower, upper, .. } = searched(capacity_hz);
+            let (lower, upper) = (lower.expect("lossless"), upper.expect("lossy"));
+            assert!(
+                lower <= capacity_hz && capacity_hz < upper && upper - lower <= 0.0021 * upper,
+                "{lower} {upper}"
+            );
+        }
+        let mut bounds = searched(700.0);
+        let lower = bounds.held_next().expect("lossless");
+        bounds.not_held(lower);
+        let next = bounds.held_next().expect("a step below");
+        assert!(bounds.upper == Some(lower) && next < lower && next > 0.997 * lower, "{bounds:?}");
+        bounds.not_held(500.0);
+        assert_eq!(bounds.held_next(), None, "the range is at its end");
+        assert_eq!((searched(2000.0).lower, searched(2000.0).upper), (Some(1100.0), None));
+        assert_eq!((searched(100.0).lower, searched(100.0).upper), (None, Some(500.0)));
+    }
+}
