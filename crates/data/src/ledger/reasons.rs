@@ -45,7 +45,7 @@ impl Quality {
 pub enum LossNature {
     /// Data of ours, which whoever has lost them knew of.
     Ours,
-    /// Data of ours, of which numbers alone tell: something between two that were seen, or up to a sender's total.
+    /// Data of ours, known by numbers alone: something between two that were seen, or up to a sender's total.
     Gap,
     /// Nothing of ours: the same datagram again, or that of an unexpected sender.
     Foreign,
@@ -123,7 +123,7 @@ impl LossReason {
         matches!(self.description().nature, LossNature::DeadTime)
     }
 
-    /// Whether sequence numbers alone tell of it. In older recordings stands on the wire under another reason what was seen, refused, and
+    /// Whether it is known by sequence numbers alone. In older recordings stands on the wire under another reason what was seen, refused, and
     /// counted where that was done.
     pub const fn is_gap(self) -> bool {
         matches!(self.description().nature, LossNature::Gap)

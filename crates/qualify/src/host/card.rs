@@ -91,10 +91,10 @@ fn link(files: &HostFiles, card: &str) -> Check {
         (Ok(state), _) if state != "up" && state != "unknown" => check.found(state, false),
         (Ok(_), Ok(speed)) if speed > 0 => {
             let found = format!("{speed} Mb/s, {duplex} duplex");
-            if duplex == "half" { check.found(found, false) } else { check.told(found) }
+            if duplex == "half" { check.found(found, false) } else { check.noted(found) }
         }
         (Ok(state), _) => {
-            check.unknown(format_args!("{state}; the driver tells no speed, as virtual cards do"))
+            check.unknown(format_args!("{state}; the driver reports no speed, as virtual cards do"))
         }
         (Err(why), _) => check.unknown(why),
     }
@@ -106,7 +106,7 @@ fn mtu(files: &HostFiles, needs: &Needs, card: &str) -> Check {
     let check = of("MTU", card, Severity::Warning, why)
         .wanting(format!("{wanted} at least: datagrams of up to {} bytes", needs.datagram_bytes));
     match files.number::<u64>(&format!("{CARDS}/{card}/mtu")) {
-        Ok(mtu) if !needs.has_datagrams() => check.told(mtu.to_string()),
+        Ok(mtu) if !needs.has_datagrams() => check.noted(mtu.to_string()),
         Ok(mtu) => {
             let wanted = wanted.max(9000);
             check
@@ -157,7 +157,7 @@ fn queues(driver: &DriverSettings, card: &str) -> Check {
     let why = "packets are spread over queues, each with an interrupt of its own: as many as cores that read; one queue is one core's work";
     let check = of("receive queues", card, Severity::Information, why);
     match &driver.queues {
-        Ok((there, most)) => check.told(format!("{there} of {most}")),
+        Ok((there, most)) => check.noted(format!("{there} of {most}")),
         Err(why) => check.unknown(why),
     }
 }
@@ -203,9 +203,9 @@ fn spreading(files: &HostFiles, card: &str) -> Check {
         queues.filter_map(|queue| files.text(&format!("{folder}/{queue}/rps_cpus")).ok()).collect();
     let is_off = masks.iter().all(|mask| mask.chars().all(|digit| matches!(digit, '0' | ',')));
     match masks.is_empty() {
-        true => check.unknown("its queues tell no mask"),
+        true => check.unknown("its queues have no mask"),
         false => {
-            check.told(if is_off { "off".to_owned() } else { format!("to the cores {}", masks.join(" ")) })
+            check.noted(if is_off { "off".to_owned() } else { format!("to the cores {}", masks.join(" ")) })
         }
     }
 }
@@ -231,8 +231,8 @@ fn memory_node(files: &HostFiles, card: &str) -> Check {
     let check = of("memory node", card, Severity::Information, why)
         .wanting("that of the cores that read it (`cores`)");
     match files.number::<i64>(&format!("{CARDS}/{card}/device/numa_node")) {
-        Ok(-1) => check.told("the host has one, or does not say which"),
-        Ok(node) => check.told(node.to_string()),
+        Ok(-1) => check.noted("the host has one, or does not say which"),
+        Ok(node) => check.noted(node.to_string()),
         Err(why) => check.unknown(why),
     }
 }
@@ -259,7 +259,7 @@ fn interrupts(files: &HostFiles, card: &str) -> Check {
         .collect();
     match cores.is_empty() {
         true => check.unknown("none has its name, or they do not say their cores"),
-        false => check.told(format!("on the cores {}", cores.join(" "))),
+        false => check.noted(format!("on the cores {}", cores.join(" "))),
     }
 }
 

@@ -86,7 +86,7 @@ impl Check {
     }
 
     /// What was found, where nothing says whether it will do.
-    pub(super) fn told(self, value: impl Into<String>) -> Check {
+    pub(super) fn noted(self, value: impl Into<String>) -> Check {
         Check { value: value.into(), ..self }
     }
 

@@ -45,8 +45,8 @@ fn card_clocks(files: &HostFiles) -> Check {
         format!("{clock} ({name})")
     };
     match clocks.is_empty() {
-        true => check.told("none"),
-        false => check.told(clocks.iter().map(name).collect::<Vec<_>>().join(", ")),
+        true => check.noted("none"),
+        false => check.noted(clocks.iter().map(name).collect::<Vec<_>>().join(", ")),
     }
 }
 

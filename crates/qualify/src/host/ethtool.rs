@@ -1,4 +1,4 @@
-//! What the driver of a network card tells: rings, coalescing, queues, offloads, flow control.
+//! What the driver of a network card reports: rings, coalescing, queues, offloads, flow control.
 //!
 //! ```text
 //!  card ─► genetlink "ethtool" ─► DriverSettings; each part is known, or why it is not
@@ -31,7 +31,7 @@ pub(super) struct Coalescing {
     pub is_adaptive: bool,
 }
 
-/// What a driver tells. A part that it does not tell is an error in words.
+/// What a driver reports. A part that it does not report is an error in words.
 #[derive(Clone, Debug)]
 pub(super) struct DriverSettings {
     pub ring: Result<Ring, String>,
@@ -59,8 +59,8 @@ impl DriverSettings {
     /// Asks the driver of one card.
     pub(super) fn of(card: &str) -> DriverSettings {
         // On a thread of its own: who asks may be part of a runtime, which cannot wait for another one.
-        let told = std::thread::scope(|scope| scope.spawn(|| asked_in_time(card)).join());
-        told.unwrap_or_else(|_| {
+        let found = std::thread::scope(|scope| scope.spawn(|| asked_in_time(card)).join());
+        found.unwrap_or_else(|_| {
             DriverSettings::unknown("asking the driver has failed: a defect, please report it")
         })
     }
@@ -71,8 +71,8 @@ fn asked_in_time(card: &str) -> DriverSettings {
         Ok(runtime) => runtime,
         Err(why) => return DriverSettings::unknown(&format!("no runtime to ask with: {why}")),
     };
-    let told = runtime.block_on(async { tokio::time::timeout(LONGEST_ANSWER, asked(card)).await });
-    told.unwrap_or_else(|_| DriverSettings::unknown("the driver does not answer"))
+    let found = runtime.block_on(async { tokio::time::timeout(LONGEST_ANSWER, asked(card)).await });
+    found.unwrap_or_else(|_| DriverSettings::unknown("the driver does not answer"))
 }
 
 async fn asked(card: &str) -> DriverSettings {

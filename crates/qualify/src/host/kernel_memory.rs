@@ -4,12 +4,12 @@
 //!  MemTotal:       16384 kB  ─► bytes
 //! ```
 
-/// Bytes of the host under this key of `/proc/meminfo`, such as `MemTotal`; `None` where the system does not tell.
+/// Bytes of the host under this key of `/proc/meminfo`, such as `MemTotal`; `None` where the system does not say it.
 pub fn host_bytes(key: &str) -> Option<u64> {
     bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, key)
 }
 
-/// Bytes of this process under this key of `/proc/self/status`, such as `VmRSS`; `None` where the system does not tell.
+/// Bytes of this process under this key of `/proc/self/status`, such as `VmRSS`; `None` where the system does not say it.
 pub fn own_bytes(key: &str) -> Option<u64> {
     bytes(&std::fs::read_to_string("/proc/self/status").ok()?, key)
 }

@@ -83,7 +83,7 @@ fn huge_pages(files: &HostFiles, needs: &Needs) -> Check {
     };
     let found = format!("{} reserved and free; without reservation: {chosen}", bytes(free));
     if needs.huge_page_bytes == 0 {
-        return check.told(found);
+        return check.noted(found);
     }
     let pages =
         needs.huge_page_bytes.div_ceil(kernel_memory::bytes(&text, "Hugepagesize").unwrap_or(2 << 20).max(1));
@@ -121,9 +121,9 @@ fn locked(files: &HostFiles) -> Check {
     };
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     match line.and_then(|line| line.split_whitespace().next()) {
-        Some("unlimited") => check.told("no limit"),
-        Some(most) => check.told(most.parse().map_or_else(|_| most.to_owned(), bytes)),
-        None => check.unknown("/proc/self/limits does not tell it"),
+        Some("unlimited") => check.noted("no limit"),
+        Some(most) => check.noted(most.parse().map_or_else(|_| most.to_owned(), bytes)),
+        None => check.unknown("/proc/self/limits does not say it"),
     }
 }
 
@@ -150,12 +150,12 @@ mod tests {
             ("/proc/sys/vm/dirty_bytes", "0"),
             ("/proc/sys/vm/dirty_ratio", "20"),
         ]);
-        let told = dirty(&HostFiles::below(root.path()));
+        let found = dirty(&HostFiles::below(root.path()));
         assert_eq!(
-            (told.verdict, told.command.as_str()),
+            (found.verdict, found.command.as_str()),
             (Verdict::Bad, "sysctl -w vm.dirty_bytes=2147483648")
         );
-        assert_eq!(told.value, "20 % of the memory: 19.1 GiB");
+        assert_eq!(found.value, "20 % of the memory: 19.1 GiB");
     }
 
     #[test]
@@ -165,13 +165,13 @@ mod tests {
             ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never"),
         ]);
         let files = HostFiles::below(root.path());
-        let told = huge_pages(&files, &Needs::default());
+        let found = huge_pages(&files, &Needs::default());
         assert_eq!(
-            (told.verdict, told.value.as_str()),
+            (found.verdict, found.value.as_str()),
             (Verdict::Unknown, "6 MiB reserved and free; without reservation: madvise")
         );
         let needs = Needs { huge_page_bytes: 8 << 20, ..Needs::default() };
-        let told = huge_pages(&files, &needs);
-        assert!(told.is_error() && told.command == "sysctl -w vm.nr_hugepages=4", "{told:?}");
+        let found = huge_pages(&files, &needs);
+        assert!(found.is_error() && found.command == "sysctl -w vm.nr_hugepages=4", "{found:?}");
     }
 }

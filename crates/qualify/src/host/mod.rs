@@ -64,7 +64,7 @@ fn dropped(counters: &Counters) -> Check {
     let shown = counters.all().iter().filter(|counter| counter.name.starts_with("host_"));
     let words: Vec<String> = shown.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
     let check = Check::of("thrown away by the kernel", Severity::Information, why);
-    if words.is_empty() { check.unknown("no counter can be read") } else { check.told(words.join(", ")) }
+    if words.is_empty() { check.unknown("no counter can be read") } else { check.noted(words.join(", ")) }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) fn checks(needs: &Needs) -> Vec<Check> {
 }
 
 fn check(board: IpAddr, payload_bytes: usize, answer: PathAnswer) -> Check {
-    let why = "a switch throws away what is longer than it was set for, and tells nobody";
+    let why = "a switch throws away what is longer than it was set for, and says nothing";
     let check = Check::of(format!("MTU of the way ({board})"), Severity::Error, why).wanting(format!(
         "datagrams with {payload_bytes} bytes pass uncut: the MTU of every card and switch port on the way"
     ));

@@ -38,7 +38,7 @@ fn governor(files: &HostFiles) -> Check {
     let check = Check::of("frequency governor", Severity::Warning, why).wanting("performance");
     let found = words_of_cores(files, "cpufreq/scaling_governor");
     match found.is_empty() {
-        true => check.unknown("cores tell of no governor; of a virtual machine the host has it"),
+        true => check.unknown("cores report no governor; of a virtual machine the host has it"),
         false => check
             .found(found.join(", "), found.iter().all(|word| word == "performance"))
             .fixed_by(Fix::program("cpupower frequency-set -g performance")),
@@ -60,7 +60,7 @@ fn idle_states(files: &HostFiles) -> Check {
         }
     }
     match (states.is_empty(), deep.is_empty()) {
-        (true, _) => check.unknown("cores tell of no sleep; of a virtual machine the host has it"),
+        (true, _) => check.unknown("cores report no sleep; of a virtual machine the host has it"),
         (_, true) => check.found("none is deeper", true),
         _ => check
             .found(deep.join(", "), false)
@@ -72,9 +72,9 @@ fn siblings(files: &HostFiles) -> Check {
     let why = "two threads of one core share it: beside a reader that never rests, the other should idle";
     let check = Check::of("threads per core", Severity::Information, why);
     match files.text(&format!("{CORES}/smt/active")) {
-        Ok(active) if active == "0" => check.told("one"),
+        Ok(active) if active == "0" => check.noted("one"),
         Ok(_) => check
-            .told(format!("several: {}", words_of_cores(files, "topology/thread_siblings_list").join(" "))),
+            .noted(format!("several: {}", words_of_cores(files, "topology/thread_siblings_list").join(" "))),
         Err(why) => check.unknown(why),
     }
 }
@@ -86,7 +86,7 @@ fn isolated(files: &HostFiles) -> Check {
         (Ok(isolated), tickless) => {
             let said =
                 |cores: String| if cores.is_empty() || cores == "(null)" { "none".to_owned() } else { cores };
-            check.told(format!("{}; without ticks {}", said(isolated), said(tickless.unwrap_or_default())))
+            check.noted(format!("{}; without ticks {}", said(isolated), said(tickless.unwrap_or_default())))
         }
         (Err(why), _) => check.unknown(why),
     }
@@ -115,8 +115,8 @@ fn throttling(files: &HostFiles) -> Check {
     let check = Check::of("real-time throttling", Severity::Information, why);
     let number = |name: &str| files.number::<i64>(&format!("/proc/sys/kernel/{name}"));
     match (number("sched_rt_runtime_us"), number("sched_rt_period_us")) {
-        (Ok(-1), _) => check.told("off"),
-        (Ok(runtime), Ok(period)) => check.told(format!("{runtime} of {period} µs")),
+        (Ok(-1), _) => check.noted("off"),
+        (Ok(runtime), Ok(period)) => check.noted(format!("{runtime} of {period} µs")),
         (Err(why), _) | (_, Err(why)) => check.unknown(why),
     }
 }
@@ -155,7 +155,7 @@ fn mitigations(files: &HostFiles) -> Check {
     });
     match names.is_empty() {
         true => check.unknown(format_args!("{folder} is not there")),
-        false => check.told(format!("{} of {} weaknesses are guarded", guarded.count(), names.len())),
+        false => check.noted(format!("{} of {} weaknesses are guarded", guarded.count(), names.len())),
     }
 }
 
@@ -200,9 +200,9 @@ mod tests {
             ("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave"),
             ("/sys/devices/system/cpu/cpufreq/scaling_governor", "no core's"),
         ]);
-        let told = governor(&HostFiles::below(root.path()));
-        assert_eq!((told.verdict, told.value.as_str()), (Verdict::Bad, "performance, powersave"));
-        assert_eq!(told.command, "cpupower frequency-set -g performance");
+        let found = governor(&HostFiles::below(root.path()));
+        assert_eq!((found.verdict, found.value.as_str()), (Verdict::Bad, "performance, powersave"));
+        assert_eq!(found.command, "cpupower frequency-set -g performance");
         assert_eq!(governor(&HostFiles::below(&root.path().join("none"))).verdict, Verdict::Unknown);
     }
 

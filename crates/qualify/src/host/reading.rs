@@ -1,4 +1,4 @@
-//! What the kernel tells in files, below a root that tests make themselves.
+//! What the kernel says in files, below a root that tests make themselves.
 //!
 //! ```text
 //!  /proc, /sys ─► text, number, numbers ─► or Unread: there is no such file, or it says something else

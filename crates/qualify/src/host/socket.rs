@@ -92,7 +92,7 @@ fn stall(needs: &Needs, granted: std::io::Result<u64>) -> Check {
     let datagrams = granted / charge_bytes(needs.payload_bytes);
     let held = format!("{datagrams} datagrams of {} bytes in {}", needs.payload_bytes, bytes(granted));
     let Some(rate) = needs.socket_bytes_per_s.filter(|rate| *rate > 0.0) else {
-        return check.told(format!("{held}; the configuration does not say their rate"));
+        return check.noted(format!("{held}; the configuration does not say their rate"));
     };
     let stall_s = datagrams as f64 * needs.payload_bytes as f64 / rate;
     let more =
@@ -128,7 +128,7 @@ fn fragments(needs: &Needs) -> Check {
     let why = "a datagram longer than the MTU travels in IP fragments: one lost is all lost, and receiving costs twice as much";
     let check = Check::of("datagrams and MTU", Severity::Information, why);
     let frame = needs.datagram_bytes + 28;
-    check.wanting("an MTU of the datagrams' bytes + 28 on the whole way").told(format!(
+    check.wanting("an MTU of the datagrams' bytes + 28 on the whole way").noted(format!(
         "datagrams of up to {} bytes are taken: they need an MTU of {frame}",
         needs.datagram_bytes
     ))
@@ -152,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_small_receive_buffer_comes_with_the_command_that_helps() {
-        let told = receive_buffer(64 << 20, Ok(212_992), false);
-        assert_eq!((told.verdict, told.value.as_str()), (Verdict::Bad, "212992"));
-        assert_eq!(told.command, "sysctl -w net.core.rmem_max=67108864");
-        assert!(told.is_error() && told.kept_by.contains("sysctl.d"));
+        let found = receive_buffer(64 << 20, Ok(212_992), false);
+        assert_eq!((found.verdict, found.value.as_str()), (Verdict::Bad, "212992"));
+        assert_eq!(found.command, "sysctl -w net.core.rmem_max=67108864");
+        assert!(found.is_error() && found.kept_by.contains("sysctl.d"));
         assert_eq!(receive_buffer(64 << 20, Ok(212_992), true).verdict, Verdict::Good);
         assert_eq!(receive_buffer(1 << 17, Ok(212_992), false).command, "");
         let unknown = receive_buffer(1, Err(Unread::Missing("/proc/x".into())), false);
@@ -170,9 +170,9 @@ mod tests {
     fn the_stall_is_by_the_memory_that_datagrams_take_and_not_by_their_payload() {
         let needs = Needs { socket_bytes_per_s: Some(1.024e9), ..Needs::default() };
         // A million datagrams a second, 58 254 of them in what 64 MiB grant.
-        let told = stall(&needs, Ok(128 << 20));
-        assert_eq!(told.verdict, Verdict::Good);
-        assert!(told.value.starts_with("58.0 ms at 1024.0 MB/s: 57977 datagrams"), "{}", told.value);
+        let found = stall(&needs, Ok(128 << 20));
+        assert_eq!(found.verdict, Verdict::Good);
+        assert!(found.value.starts_with("58.0 ms at 1024.0 MB/s: 57977 datagrams"), "{}", found.value);
         let short = stall(&needs, Ok(425_984));
         assert!(short.verdict == Verdict::Bad && short.value.starts_with("0.2 ms"), "{}", short.value);
         assert_eq!(short.command, "sysctl -w net.core.rmem_max=67108864");

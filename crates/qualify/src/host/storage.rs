@@ -42,7 +42,7 @@ fn lasts(check: Check, free_bytes: u64, left_s: Option<f64>) -> Check {
     let free = format!("{:.1} GB free", free_bytes as f64 * 1e-9);
     match left_s {
         Some(left_s) => check.found(format!("{free}, for {:.0} minutes", left_s / 60.0), left_s >= LEAST_S),
-        None => check.told(format!("{free}; how long that lasts is known while a run is taken")),
+        None => check.noted(format!("{free}; how long that lasts is known while a run is taken")),
     }
 }
 

@@ -78,7 +78,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// Counts a datagram. The first run that is seen is the one that is counted: two generators at one receiver are told apart.
+    /// Counts a datagram. The first run that is seen is the one that is counted: two generators at one receiver are kept apart.
     pub fn take(&mut self, payload: &[u8]) {
         let label = Label::read(payload);
         let run = self.run;

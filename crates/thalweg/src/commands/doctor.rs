@@ -112,8 +112,10 @@ impl Report {
 
     fn words(&self, options: &arguments::Doctor) -> String {
         let mut text = String::new();
-        let shown =
-            self.checks.iter().filter(|check| options.all || check.verdict == Verdict::Bad || is_told(check));
+        let shown = self
+            .checks
+            .iter()
+            .filter(|check| options.all || check.verdict == Verdict::Bad || is_noted(check));
         for check in shown {
             let _ = writeln!(text, "{}", line(check));
         }
@@ -125,7 +127,7 @@ impl Report {
         let hidden = if options.all { "" } else { "; --all prints these, too" };
         let _ = write!(
             text,
-            "{all} checks: {} will lose data, {} may, {good} good, {} unknown or only told{hidden}",
+            "{all} checks: {} will lose data, {} may, {good} good, {} without a verdict{hidden}",
             self.errors, self.warnings, self.unknown
         );
         text
@@ -157,7 +159,7 @@ impl Report {
 }
 
 /// What was read and is held against nothing is worth a line, what could not be read is not.
-fn is_told(check: &Check) -> bool {
+fn is_noted(check: &Check) -> bool {
     check.verdict == Verdict::Unknown
         && !check.value.starts_with("unknown")
         && check.severity > Severity::Information
@@ -168,7 +170,7 @@ fn line(check: &Check) -> String {
         (Verdict::Bad, Severity::Error) => "✗ LOSES DATA",
         (Verdict::Bad, Severity::Warning) => "▲ warning",
         (Verdict::Bad, Severity::Information) => "· better",
-        (Verdict::Unknown, _) => "? told",
+        (Verdict::Unknown, _) => "○ no verdict",
         (Verdict::Good, _) => "● good",
     };
     let Check { name, value, wanted, why, command, .. } = check;
