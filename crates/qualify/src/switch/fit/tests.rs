@@ -74,7 +74,7 @@ fn quantile(mut values: Vec<f64>, fraction: f64) -> f64 {
 #[test]
 fn intervals_cover_depth_and_rate_of_simulated_maps_with_stalls() {
     let asked = std::env::var("THALWEG_SIMULATED_MAPS").ok().and_then(|count| count.parse().ok());
-    let count: u64 = asked.unwrap_or(16);
+    let count: u64 = asked.unwrap_or(8);
     let maps: Vec<Map> = (0..count).map(map).collect();
     let fraction =
         |holds: &dyn Fn(&Map) -> bool| maps.iter().filter(|map| holds(map)).count() as f64 / count as f64;
