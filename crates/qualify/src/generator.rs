@@ -94,7 +94,7 @@ impl Emitted {
 /// Sends the events of a trigger program, at most `most` of them, and the end of every source.
 ///
 /// # Errors
-/// When the program cannot be meant.
+/// When the settings of the program are invalid.
 pub fn generate(emitter: &mut Emitter, settings: &Settings, most: u64) -> Result<Emitted, SettingsError> {
     let times: Vec<Duration> = Program::new(settings)?
         .take(usize::try_from(most).unwrap_or(usize::MAX))

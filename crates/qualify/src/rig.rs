@@ -7,21 +7,17 @@
 //! ```
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use thalweg_data::Pool;
-use thalweg_transport::{TransportError, UdpReceiver, UdpReceiverSettings};
-
+use crate::receipt::{self, ReceiptError, UdpReceiverSettings};
 use crate::switch::burst::peak_bytes;
 use crate::switch::frame::{Frame, PayloadTooLong};
 use crate::switch::search::{Outcome, Request};
 use crate::testbed::{RECEIVER, Testbed, TestbedError};
-use crate::trial::{Beside, Emission, Emitter, Judged, Pattern, Receiver, Reception, Way, judge};
+use crate::trial::{Beside, Emission, Emitter, Judged, Pattern, Receiver, Reception, Way, judge, new_run};
 
 /// Where the sources send to.
 const PORT: u16 = 50_000;
-/// Blocks for what is received, and bytes of each.
-const BLOCKS: (usize, usize) = (64, 256 << 10);
 /// Datagrams of one trial at most: the time of each is kept, in 16 bytes.
 const MOST_DATAGRAMS: f64 = 5e7;
 /// A scheduler may keep a thread for so long: what comes later than the queue takes to drain, and this, does not come any more.
@@ -41,10 +37,7 @@ pub enum RigError {
     Socket(#[from] std::io::Error),
     /// The receiver cannot be opened.
     #[error(transparent)]
-    Receiver(#[from] TransportError),
-    /// No memory for it.
-    #[error("memory for what is received: {0}")]
-    Memory(String),
+    Receiver(#[from] ReceiptError),
     /// More datagrams than are remembered.
     #[error(
         "{datagrams:.1e} datagrams in one trial are more than {MOST_DATAGRAMS:.0e}, whose times are remembered: shorter trials, or longer datagrams"
@@ -110,11 +103,10 @@ impl<'t> Rig<'t> {
             lossless_bytes: 0.0,
             silence: drained + LONGEST_STALL,
         };
-        let run = u64::from(std::process::id()) << 32 | u64::from(Instant::now().elapsed().subsec_nanos());
+        let run = new_run();
         let to = SocketAddr::from((RECEIVER, PORT));
-        let pool = Pool::new(BLOCKS.0, BLOCKS.1).map_err(|error| RigError::Memory(error.to_string()))?;
         let udp = UdpReceiverSettings::new(to, datagram_bytes as usize);
-        let receiver = testbed.at_receiver(|| UdpReceiver::open(udp, pool))??;
+        let (receiver, _) = testbed.at_receiver(|| receipt::open(udp))??;
         let addresses: Vec<SocketAddr> = (0..settings.sources)
             .map(|source| SocketAddr::new(testbed.source(source), PORT + 1 + source))
             .collect();

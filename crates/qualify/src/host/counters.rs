@@ -27,9 +27,17 @@ const OF_CARD: [&str; 6] =
 
 impl Counter {
     /// Whether something was thrown away; that a round of the kernel ended early is none.
-    pub fn is_loss(&self) -> bool {
+    fn is_loss(&self) -> bool {
         self.total > 0 && self.name != "host_softnet_squeezed"
     }
+}
+
+/// What was thrown away, in a line; `None` where nothing was.
+pub fn losses_in_words(counters: &[Counter]) -> Option<String> {
+    let lost = counters.iter().filter(|counter| counter.is_loss());
+    let words: Vec<String> = lost.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
+    (!words.is_empty())
+        .then(|| format!("the host's counters meanwhile, of all programs: {}", words.join(", ")))
 }
 
 /// All of them, since the host started.

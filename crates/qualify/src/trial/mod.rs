@@ -14,7 +14,7 @@ mod emission;
 mod payload;
 mod reception;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use census::{Census, MOST_EVENTS, MOST_SOURCES, SourceCensus};
 pub use emission::{Emission, Emitter, LEAST_PAYLOAD_BYTES, quantile};
@@ -29,6 +29,12 @@ use crate::switch::search::{Outcome, Request};
 const MOST_TIME_DEVIATION: f64 = 0.001;
 /// A lossy trial in which nothing came for so long may have lost by a stall, s.
 const LONGEST_GAP_S: f64 = 0.01;
+
+/// A number for a run of sources that no other has, here or on another host: by the clock and the process.
+pub fn new_run() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(32)
+}
 
 /// How events are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::{Books, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
-use thalweg_qualify::host::Counter;
+use thalweg_qualify::host::{Counter, losses_in_words};
 
 use super::refused::write_first;
 
@@ -190,12 +190,9 @@ impl Summary {
             0 => {}
             unread => writeln!(text, "bytes unread: {unread} in damaged files")?,
         }
-        let thrown_away = self.host_counters.iter().filter(|counter| counter.is_loss());
-        let words: Vec<String> =
-            thrown_away.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
-        match words.is_empty() {
-            true => Ok(()),
-            false => writeln!(text, "the host's counters meanwhile, of all programs: {}", words.join(", ")),
+        match losses_in_words(&self.host_counters) {
+            Some(host) => writeln!(text, "{host}"),
+            None => Ok(()),
         }
     }
 

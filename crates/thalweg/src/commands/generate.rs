@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, parse_times};
+use thalweg_qualify::host::losses_in_words;
 use thalweg_qualify::receipt::{Receipt, UdpReceiverSettings, open, receive_from};
-use thalweg_qualify::trial::Emitter;
+use thalweg_qualify::trial::{Emitter, new_run};
 
 use super::Ended;
 use crate::arguments::{QualifyEmit, QualifyReceive, TriggerProgram};
@@ -25,8 +26,7 @@ const SOURCES_SHOWN: usize = 20;
 pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
     let settings = program(options)?;
     let addresses = addresses(options)?;
-    let run = u64::from(std::process::id()) << 32 | u64::from(options.seed as u32);
-    let mut emitter = Emitter::open(run, &addresses, options.to, options.payload_bytes as usize)
+    let mut emitter = Emitter::open(new_run(), &addresses, options.to, options.payload_bytes as usize)
         .map_err(|error| Failure::Usage(anyhow!("sources at {}: {error}", addresses[0])))?;
     let emitted = generate(&mut emitter, &settings, options.triggers)?;
     print(&emitted, json, emitted_words)?;
@@ -141,14 +141,8 @@ fn receipt_words(receipt: &Receipt) -> String {
         "{} received, {bound}{} missing; {} lost in the socket",
         receipt.received, receipt.missing, receipt.socket_drops
     );
-    let host: Vec<String> = receipt
-        .host_counters
-        .iter()
-        .filter(|counter| counter.is_loss())
-        .map(|counter| format!("{} {}", counter.name, counter.total))
-        .collect();
-    if !host.is_empty() {
-        let _ = write!(text, "\nthe host's counters meanwhile, of all programs: {}", host.join(", "));
+    if let Some(host) = losses_in_words(&receipt.host_counters) {
+        let _ = write!(text, "\n{host}");
     }
     if !receipt.ended {
         text += "\nthe end of some source did not come: what is missing behind its last event is not known";

@@ -1,7 +1,7 @@
 //! What a device under test can do, measured.
 //!
 //! ```text
-//!  --testbed rate=…,depth=…,datagram=… ─► Testbed ─► Mapper ─► map ─► words, JSON
+//!  --testbed rate=…,depth=…,datagram=… ─► Testbed ─► Rig ─► map, search ─► text, JSON, SVG
 //! ```
 
 use std::fmt::Write as _;
@@ -34,10 +34,15 @@ pub(crate) fn qualify(options: &Qualify, json: bool) -> Ended {
     }
 }
 
+/// Makes the device; beside it, the payload of its datagrams in bytes.
+fn testbed(text: &str) -> Result<(Testbed, u32), Failure> {
+    let (settings, datagram_bytes) =
+        testbed_settings(text).map_err(|message| Failure::Usage(anyhow!("--testbed: {message}")))?;
+    Ok((Testbed::new(settings)?, datagram_bytes))
+}
+
 fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
-    let (settings, datagram_bytes) = testbed_settings(&options.testbed)
-        .map_err(|message| Failure::Usage(anyhow!("--testbed: {message}")))?;
-    let testbed = Testbed::new(settings)?;
+    let (testbed, datagram_bytes) = testbed(&options.testbed)?;
     let mut rig = Rig::open(&testbed, datagram_bytes)?;
     let show = |point: &Point| {
         if !json {
@@ -53,9 +58,7 @@ fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
 }
 
 fn throughput(options: &QualifyThroughput, json: bool) -> Ended {
-    let (settings, datagram_bytes) = testbed_settings(&options.testbed)
-        .map_err(|message| Failure::Usage(anyhow!("--testbed: {message}")))?;
-    let testbed = Testbed::new(settings)?;
+    let (testbed, datagram_bytes) = testbed(&options.testbed)?;
     let mut rig = Rig::open(&testbed, datagram_bytes)?;
     let show = |point: &RatePoint| {
         if !json {

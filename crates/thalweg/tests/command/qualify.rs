@@ -98,7 +98,7 @@ fn the_highest_rate_without_a_loss_lies_between_what_was_lossless_and_what_was_n
 }
 
 #[test]
-fn a_testbed_that_cannot_be_meant_is_refused_with_what_to_write() {
+fn an_invalid_testbed_is_refused_with_what_to_write() {
     for (testbed, word) in [
         ("rate=800Mbit,depth=8MB", "`datagram` is missing; write for example datagram=8972"),
         ("rate=8MB,depth=8MB,datagram=8972", "rate: \"8MB\" has the unit"),

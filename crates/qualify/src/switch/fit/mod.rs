@@ -75,7 +75,7 @@ pub enum FitError {
         "all {0} valid trials are lossy: a switch that loses at any rate; look for a damaged link, a wrong speed or duplex, or begin with fewer events"
     )]
     AllLossy(usize),
-    /// Depth and rate cannot be told apart well enough.
+    /// Depth and rate are not separated well enough by these trials.
     #[error(
         "{seen} separations have both lossless and lossy trials; measure at {LEAST_COLUMNS} or more, from 0.1 to 0.95 of the saturation separation"
     )]
