@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use thalweg_frontend::trigger::Program;
 pub use thalweg_frontend::trigger::{Kind, Settings, SettingsError, parse_times};
 
-use crate::trial::{Emission, Emitter, quantile};
+use crate::rig::control::program_times;
+use crate::trial::{Emission, Emitter, quantile, soon};
 
 /// A sent rate below this part of the one asked for is another program.
 const LEAST_RATE: f64 = 0.98;
@@ -95,13 +95,9 @@ impl Emitted {
 ///
 /// # Errors
 /// When the settings of the program are invalid.
-pub fn generate(emitter: &mut Emitter, settings: &Settings, most: u64) -> Result<Emitted, SettingsError> {
-    let times: Vec<Duration> = Program::new(settings)?
-        .take(usize::try_from(most).unwrap_or(usize::MAX))
-        .map(|trigger| Duration::from_nanos(trigger.time_ns))
-        .collect();
-    let first = times.first().copied().unwrap_or_default();
-    let emission = emitter.emit_at(0, times.iter().map(|time| *time - first));
+pub fn generate(emitter: &mut Emitter, settings: &Settings, most: u64) -> Result<Emitted, String> {
+    let times = program_times(settings, most)?;
+    let emission = emitter.emit_at(0, emitter.sources(), times.iter().copied(), soon());
     emitter.end(0, emission.times_s.len() as u64);
     let asked_s: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
     Ok(Emitted::of(emitter.sources(), &asked_s, &emission))
@@ -120,6 +116,7 @@ mod tests {
             skew_s: vec![2e-5; 100],
             sent: 1600 - failed,
             failed,
+            ..Emission::default()
         };
         let good = Emitted::of(16, &asked, &emission(1e-4, 0));
         assert!(good.is_as_asked() && good.skew.p50_us == 20.0, "{good:?}");

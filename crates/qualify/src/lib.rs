@@ -13,10 +13,14 @@
 //!  predict   depth, rates, triggers ─► load, loss and bottleneck of a hop
 //! ```
 
+pub mod device_counters;
 pub mod generator;
 pub mod host;
+pub mod incast;
 pub mod predict;
 pub mod receipt;
+pub mod recovery;
+pub mod report;
 pub mod rig;
 pub mod switch;
 pub mod testbed;

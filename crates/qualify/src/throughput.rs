@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::rig::{Rig, RigError};
 use crate::switch::search::Outcome;
-use crate::trial::Judged;
+use crate::trial::{Judged, Schedule};
 
 /// Bounds are close enough when they differ by this part.
 const RESOLUTION: f64 = 0.002;
@@ -46,6 +46,60 @@ impl RatePoint {
     }
 }
 
+/// What comes out of what goes in.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LoadPoint {
+    /// Sources that sent, one behind the other.
+    pub sources: u32,
+    /// Payload of each datagram, bytes.
+    pub datagram_bytes: u32,
+    /// What was sent, bits per second in the accounting of the device.
+    pub offered_bits_per_s: f64,
+    /// What came, from the first datagram to the last, bits per second; null where fewer than two came.
+    pub carried_bits_per_s: Option<f64>,
+    /// Datagrams that were sent.
+    pub sent: u64,
+    /// Datagrams that did not come.
+    pub lost: u64,
+    /// `lossless`, `lossy` or `invalid`.
+    pub outcome: &'static str,
+    /// Of an invalid one, why.
+    pub why: String,
+}
+
+/// Offers these fractions of what the output is said to carry, each for `trial_s`. `seen` is given each as it is known.
+///
+/// # Errors
+/// When the device, a source or the receiver is gone.
+pub fn linearity(
+    rig: &mut Rig<'_>,
+    fractions: &[f64],
+    trial_s: f64,
+    seen: &mut dyn FnMut(&LoadPoint),
+) -> Result<Vec<LoadPoint>, RigError> {
+    let mut points = Vec::new();
+    for fraction in fractions {
+        let rate_hz = fraction * rig.rate_bytes_per_s() / rig.event_bytes();
+        let judged = rig.send(&Schedule::steady(rate_hz, trial_s))?;
+        let frame_bits = 8.0 * f64::from(rig.frame_bytes());
+        let (outcome, why) = judged.outcome_words();
+        let came = judged.received.saturating_sub(1) as f64 * frame_bits / judged.span_s;
+        let point = LoadPoint {
+            sources: rig.active_sources(),
+            datagram_bytes: rig.frame().payload_bytes(),
+            offered_bits_per_s: judged.sent as f64 * frame_bits / trial_s,
+            carried_bits_per_s: (judged.span_s > 0.0).then_some(came),
+            sent: judged.sent,
+            lost: judged.sent.saturating_sub(judged.received),
+            outcome,
+            why,
+        };
+        seen(&point);
+        points.push(point);
+    }
+    Ok(points)
+}
+
 /// What was found.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Throughput {
@@ -63,8 +117,10 @@ pub struct Throughput {
     pub upper_bound_hz: Option<f64>,
     /// The lower bound in bits per second, in the accounting of the device.
     pub lower_bound_bits_per_s: Option<f64>,
-    /// An overload of less than this part of the rate fills no buffer of the testbed's depth within a trial.
-    pub hidden_overload: f64,
+    /// The lower bound as a fraction of what the output is said to carry.
+    pub of_line_rate: Option<f64>,
+    /// Of a testbed: an overload of less than this fraction of the rate fills no buffer of its depth within a trial.
+    pub hidden_overload: Option<f64>,
     /// The lower bound, held.
     pub held: Option<RatePoint>,
     /// Where nothing was lost while it was held: with a confidence of 95 % fewer than this part is.
@@ -121,7 +177,7 @@ fn steady(
 ) -> Result<Judged, RigError> {
     let mut attempts = 1;
     loop {
-        let judged = rig.steady(rate_hz, seconds)?;
+        let judged = rig.send(&Schedule::steady(rate_hz, seconds))?;
         let point = RatePoint::of(rate_hz, seconds, &judged);
         seen(&point);
         points.push(point);
@@ -214,16 +270,17 @@ impl Bounds {
             _ => String::new(),
         };
         let clean = held.as_ref().filter(|held| held.outcome == "lossless" && held.sent > 0);
-        let depth_bytes = rig.testbed().true_depth_bytes() as f64;
+        let depth_bytes = rig.testbed().map(|settings| settings.whole_depth_bytes() as f64);
         Throughput {
-            sources: rig.sources(),
+            sources: rig.active_sources(),
             datagram_bytes: rig.frame().payload_bytes(),
-            frame_bytes: rig.frame().qdisc_bytes(),
+            frame_bytes: rig.frame_bytes(),
             stated_rate_hz,
             lower_bound_hz: self.lower,
             upper_bound_hz: self.upper,
             lower_bound_bits_per_s: self.lower.map(|rate_hz| 8.0 * rate_hz * rig.event_bytes()),
-            hidden_overload: depth_bytes / (rig.rate_bytes_per_s() * trial_s),
+            of_line_rate: self.lower.map(|rate_hz| rate_hz / stated_rate_hz),
+            hidden_overload: depth_bytes.map(|depth_bytes| depth_bytes / (rig.rate_bytes_per_s() * trial_s)),
             loss_limit: clean.map(|held| 3.0 / held.sent as f64),
             held,
             points,

@@ -1,8 +1,9 @@
 //! The watershed: for each separation of events, how many of them a device takes without a loss; depth and drain rate from that.
 //!
 //! ```text
-//!  Search ─► Request ─► emitted, received, judged ─► Outcome ─► Search …  ─► columns
-//!                                                └► Trial ────► fit ──────► depth, rate, with intervals
+//!  ports ─► Search ─► Request ─► emitted, received, judged ─► Outcome ─► Search …  ─► columns
+//!                                                         └► Trial ────► fit ──────► depth, rate, with intervals
+//!                                     several numbers of ports: ───────► compare ──► one shared buffer, or a queue per input
 //! ```
 
 use std::time::Instant;
@@ -10,14 +11,29 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rig::{Rig, RigError};
-use crate::switch::fit::{Fit, FitError, Trial, fit};
-use crate::switch::search::{End, Search, Settings};
-use crate::trial::Judged;
+use crate::rig::{RateSource, Rig, RigError, StartSkew};
+use crate::switch::fit::{Buffering, Fit, FitError, LEAST_COLUMNS, Trial, fit};
+use crate::switch::model::{Comparison, Verdict, compare};
+use crate::switch::search::{Column, End, Search, Settings as SearchSettings};
+use crate::testbed::TestbedSettings;
+use crate::trial::{Judged, Schedule};
+
+/// What is mapped.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Settings {
+    /// Separations in all.
+    pub columns: usize,
+    /// Numbers of sources that send, each of which gets its part of the columns; empty: all of them.
+    pub ports: Vec<u32>,
+    /// Triggers per second in the mean that are planned, Hz: the buffer is to hold a second of them.
+    pub planned_rate_hz: Option<f64>,
+}
 
 /// One trial, as a point of the plane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Point {
+    /// Sources that sent.
+    pub sources: u32,
     /// Separation of events, s.
     pub separation_s: f64,
     /// Events.
@@ -42,6 +58,7 @@ impl Point {
     fn of(judged: &Judged) -> Point {
         let (outcome, why) = judged.outcome_words();
         Point {
+            sources: judged.trial.sources,
             separation_s: judged.trial.separation_s,
             events: judged.trial.times_s.len() as u64,
             outcome,
@@ -58,6 +75,8 @@ impl Point {
 /// What is known of a separation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ColumnReport {
+    /// Sources that sent.
+    pub sources: u32,
     /// Separation of events, s.
     pub separation_s: f64,
     /// The most events without loss; 0 where there is none such.
@@ -72,19 +91,42 @@ pub struct ColumnReport {
     pub end: String,
 }
 
+/// Whether a buffer holds what is planned for a second, by which the NectarCAM camera accepted its switch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Acceptance {
+    /// Planned triggers per second in the mean, Hz.
+    pub planned_rate_hz: f64,
+    /// The lower end of the depth's interval holds the triggers of so many seconds, and nothing of them drained meanwhile.
+    pub held_s: f64,
+    /// Whether that is a second.
+    pub passes: bool,
+}
+
 /// A map of a device.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Watershed {
-    /// Sources that send together.
+    /// Sources that there are.
     pub sources: u32,
+    /// How many of them sent, one map for each number.
+    pub ports: Vec<u32>,
     /// Payload of each datagram, bytes.
     pub datagram_bytes: u32,
     /// What a frame takes in the accounting of the device, bytes.
     pub frame_bytes: u32,
-    /// Of a testbed: what fits into it, bytes.
-    pub true_depth_bytes: u64,
+    /// The rate of the output by which columns were chosen, bits per second.
+    pub assumed_rate_bits_per_s: f64,
+    /// How that is known.
+    pub rate_source: RateSource,
+    /// How well the sources started together.
+    pub start_skew: StartSkew,
+    /// Of a testbed, what it was made as.
+    pub testbed: Option<TestbedSettings>,
+    /// Of a testbed: what fits into a queue of the kind that was fitted, bytes.
+    pub true_depth_bytes: Option<u64>,
     /// Of a testbed: its rate, bits per second.
-    pub true_rate_bits_per_s: f64,
+    pub true_rate_bits_per_s: Option<f64>,
+    /// Of a testbed: its queues.
+    pub true_queues: Option<Buffering>,
     /// Fitted depth, bytes; null where there is no fit.
     pub fitted_depth_bytes: Option<f64>,
     /// With a confidence of 95 %, from and to, bytes.
@@ -95,9 +137,13 @@ pub struct Watershed {
     pub fitted_rate_interval: Option<[f64; 2]>,
     /// Everything of the fit.
     pub fit: Option<Fit>,
+    /// Of several numbers of ports: one shared buffer against a queue per input.
+    pub model: Option<Comparison>,
+    /// Where a rate is planned and there is a fit: whether the buffer holds a second of it.
+    pub acceptance: Option<Acceptance>,
     /// Why there is no fit, or what is wrong with it; empty where nothing is.
     pub remark: String,
-    /// By separation.
+    /// By number of ports and separation.
     pub columns: Vec<ColumnReport>,
     /// Every trial, in the order in which they were made.
     pub points: Vec<Point>,
@@ -105,58 +151,134 @@ pub struct Watershed {
     pub seconds: f64,
 }
 
-/// Maps so many columns; `seen` is given each point as it is made.
+/// Maps a device; `seen` is given the map as it grows, the last of its points being new.
 ///
 /// # Errors
 /// When the device or the receiver is gone.
-pub fn map(rig: &mut Rig<'_>, columns: usize, seen: &mut dyn FnMut(&Point)) -> Result<Watershed, RigError> {
+pub fn map(
+    rig: &mut Rig<'_>,
+    settings: &Settings,
+    seen: &mut dyn FnMut(&Watershed),
+) -> Result<Watershed, RigError> {
     let began = Instant::now();
-    let saturation_s = rig.event_bytes() / rig.rate_bytes_per_s();
-    let mut search = Search::new(Settings::spread(columns, saturation_s));
-    let (mut trials, mut points): (Vec<Trial>, Vec<Point>) = Default::default();
-    while let Some(request) = search.next() {
-        let judged = rig.burst(request)?;
-        let point = Point::of(&judged);
-        seen(&point);
-        points.push(point);
-        search.report(judged.outcome);
-        trials.push(judged.trial);
+    let mut map = Watershed::before(rig, settings);
+    let columns = settings.columns.div_ceil(map.ports.len().max(1));
+    let mut trials: Vec<Trial> = Vec::new();
+    for sources in map.ports.clone() {
+        rig.use_sources(sources);
+        let saturation_s = rig.event_bytes() / rig.rate_bytes_per_s();
+        let mut search = Search::new(SearchSettings::spread(columns, saturation_s));
+        let before = map.columns.len();
+        while let Some(request) = search.next() {
+            let judged = rig.send(&Schedule::burst(request.events, request.separation_s))?;
+            map.points.push(Point::of(&judged));
+            search.report(judged.outcome);
+            trials.push(judged.trial);
+            map.columns.truncate(before);
+            map.columns.extend(search.columns().iter().map(|column| ColumnReport::of(sources, column)));
+            map.seconds = began.elapsed().as_secs_f64();
+            seen(&map);
+        }
     }
-    Ok(report(rig, &search, fit(&trials), points, began.elapsed().as_secs_f64()))
+    rig.use_sources(rig.sources());
+    map.start_skew = rig.start_skew();
+    map.fitted(&trials, settings.planned_rate_hz);
+    map.seconds = began.elapsed().as_secs_f64();
+    Ok(map)
 }
 
-fn report(
-    rig: &Rig<'_>,
-    search: &Search,
-    fitted: Result<Fit, FitError>,
-    points: Vec<Point>,
-    seconds: f64,
-) -> Watershed {
-    let columns = search.columns().iter().map(|column| ColumnReport {
-        separation_s: column.separation_s,
-        lossless_events: column.lossless_events,
-        lossy_events: column.lossy_events,
-        trials: column.trials,
-        invalid: column.invalid,
-        end: end_words(column.end.as_ref()),
-    });
-    let bits = |bytes: f64| 8.0 * bytes;
-    let found = fitted.as_ref().ok();
-    Watershed {
-        sources: rig.sources(),
-        datagram_bytes: rig.frame().payload_bytes(),
-        frame_bytes: rig.frame().qdisc_bytes(),
-        true_depth_bytes: rig.testbed().true_depth_bytes(),
-        true_rate_bits_per_s: rig.testbed().settings().rate_bits_per_s,
-        fitted_depth_bytes: found.map(|fit| fit.depth_bytes),
-        fitted_depth_interval: found.map(|fit| fit.depth_interval_bytes),
-        fitted_rate_bits_per_s: found.map(|fit| bits(fit.rate_bytes_per_s)),
-        fitted_rate_interval: found.map(|fit| fit.rate_interval_bytes_per_s.map(bits)),
-        remark: fitted.as_ref().err().map_or(String::new(), ToString::to_string),
-        fit: fitted.ok(),
-        columns: columns.collect(),
-        points,
-        seconds,
+impl ColumnReport {
+    fn of(sources: u32, column: &Column) -> ColumnReport {
+        ColumnReport {
+            sources,
+            separation_s: column.separation_s,
+            lossless_events: column.lossless_events,
+            lossy_events: column.lossy_events,
+            trials: column.trials,
+            invalid: column.invalid,
+            end: end_words(column.end.as_ref()),
+        }
+    }
+}
+
+impl Watershed {
+    /// What is known before the first trial.
+    fn before(rig: &Rig<'_>, settings: &Settings) -> Watershed {
+        let testbed = rig.testbed();
+        let mut ports: Vec<u32> =
+            settings.ports.iter().map(|ports| (*ports).clamp(1, rig.sources())).collect();
+        ports.dedup();
+        if ports.is_empty() {
+            ports.push(rig.sources());
+        }
+        Watershed {
+            sources: rig.sources(),
+            ports,
+            datagram_bytes: rig.frame().payload_bytes(),
+            frame_bytes: rig.frame_bytes(),
+            assumed_rate_bits_per_s: 8.0 * rig.rate_bytes_per_s(),
+            rate_source: rig.rate_source(),
+            start_skew: rig.start_skew(),
+            true_depth_bytes: testbed.map(|settings| settings.whole_depth_bytes()),
+            true_rate_bits_per_s: testbed.map(|settings| settings.rate_bits_per_s),
+            true_queues: testbed.map(|settings| settings.queues),
+            testbed,
+            fitted_depth_bytes: None,
+            fitted_depth_interval: None,
+            fitted_rate_bits_per_s: None,
+            fitted_rate_interval: None,
+            fit: None,
+            model: None,
+            acceptance: None,
+            remark: String::new(),
+            columns: Vec::new(),
+            points: Vec::new(),
+            seconds: 0.0,
+        }
+    }
+
+    /// Fits all trials: one buffer where one number of ports was tried, else whichever kind they speak for.
+    fn fitted(&mut self, trials: &[Trial], planned_rate_hz: Option<f64>) {
+        let fitted = match self.ports.len() {
+            1 => fit(trials),
+            _ => compare(trials).and_then(|comparison| {
+                let chosen = match comparison.verdict {
+                    Verdict::Shared => comparison.shared.clone(),
+                    Verdict::PerSource => comparison.per_source.clone(),
+                    Verdict::Undecided => {
+                        self.remark = "one shared buffer and a queue per input fit these trials alike; use numbers of ports that lie farther apart".to_owned();
+                        None
+                    }
+                };
+                self.model = Some(comparison);
+                chosen.ok_or(FitError::TooFewColumns { seen: LEAST_COLUMNS })
+            }),
+        };
+        let fit = match fitted {
+            Ok(fit) => fit,
+            Err(error) if self.remark.is_empty() => {
+                self.remark = error.to_string();
+                return;
+            }
+            Err(_) => return,
+        };
+        let bits = |bytes: f64| 8.0 * bytes;
+        self.fitted_depth_bytes = Some(fit.depth_bytes);
+        self.fitted_depth_interval = Some(fit.depth_interval_bytes);
+        self.fitted_rate_bits_per_s = Some(bits(fit.rate_bytes_per_s));
+        self.fitted_rate_interval = Some(fit.rate_interval_bytes_per_s.map(bits));
+        if fit.buffering == Buffering::PerSource {
+            self.true_depth_bytes = self.testbed.map(|settings| settings.true_depth_bytes());
+        }
+        self.acceptance = planned_rate_hz.map(|rate_hz| self.accepted(&fit, rate_hz));
+        self.fit = Some(fit);
+    }
+
+    fn accepted(&self, fit: &Fit, planned_rate_hz: f64) -> Acceptance {
+        let queues = if fit.buffering == Buffering::PerSource { f64::from(self.sources) } else { 1.0 };
+        let event_bytes = f64::from(self.sources) * f64::from(self.frame_bytes);
+        let held_s = queues * fit.depth_interval_bytes[0] / event_bytes / planned_rate_hz;
+        Acceptance { planned_rate_hz, held_s, passes: held_s >= 1.0 }
     }
 }
 

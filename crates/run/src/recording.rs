@@ -5,7 +5,7 @@ use std::path::Path;
 pub use thalweg_data::ledger::{LossReport, LossTotal, percent_of};
 pub use thalweg_record::{
     EdgeReport, Inspection, NodesReport, RecordError, RecoverReport, RemovedTables, RunDirectory, Table,
-    VerifyReport, recover, verify, verify_nodes,
+    VerifyReport, recover, utc_text, verify, verify_nodes,
 };
 
 /// What the files of a directory take together; 0 of one that is not there.

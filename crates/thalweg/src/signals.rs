@@ -41,6 +41,11 @@ impl Signals {
         &self.stop
     }
 
+    /// The same, for who outlives these.
+    pub(crate) fn stop_flag(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
     /// Whether the command is to end in good order.
     pub(crate) fn stop_requested(&self) -> bool {
         self.stop.load(Ordering::Acquire)

@@ -4,8 +4,37 @@
 //!  adjtimex(2) ─► synchronised, error ─► Check          /sys/class/ptp ─► clocks of cards ─► Check
 //! ```
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::check::{Check, Severity};
 use super::reading::HostFiles;
+
+/// What is known of the time of day that a host has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockState {
+    /// Something holds it to others.
+    Held {
+        /// It is wrong by so much at most, as the kernel says.
+        error_us: u64,
+    },
+    /// Nobody holds it.
+    Free,
+    /// The kernel cannot be asked.
+    Unknown,
+}
+
+impl ClockState {
+    /// Of this host, now.
+    pub fn read() -> ClockState {
+        match kernel_clock() {
+            Ok((true, error_us)) => ClockState::Held { error_us: error_us.max(0) as u64 },
+            Ok((false, _)) => ClockState::Free,
+            Err(_) => ClockState::Unknown,
+        }
+    }
+}
 
 /// All checks of time.
 pub(super) fn checks(files: &HostFiles) -> Vec<Check> {

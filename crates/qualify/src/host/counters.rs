@@ -60,6 +60,11 @@ impl Counters {
         Counters(found)
     }
 
+    /// Those of a device that was asked.
+    pub(crate) fn of_device(counters: Vec<Counter>) -> Counters {
+        Counters(counters)
+    }
+
     /// What was thrown away between `start` and these. Of network cards, which are many, those that threw nothing away are left out.
     pub fn since(&self, start: &Counters) -> Vec<Counter> {
         let grown = |now: &Counter| {

@@ -24,6 +24,7 @@ mod storage;
 mod sysctl;
 
 pub use check::{Check, Severity, Verdict};
+pub use clock::ClockState;
 pub use counters::{Counter, Counters, losses_in_words};
 pub use fix::{Fix, FixError, SYSCTL_FILE};
 pub use needs::{Needs, RECEIVE_BUFFER_BYTES};

@@ -7,9 +7,14 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::payload::{LEAST_BYTES, Label};
+use super::schedule::{Pattern, Schedule};
 
 /// Longer waits sleep until so long before their end.
 const AWAKE: Duration = Duration::from_micros(500);
@@ -20,15 +25,19 @@ const BETWEEN_ENDS: Duration = Duration::from_millis(20);
 /// Bytes of the shortest datagram.
 pub const LEAST_PAYLOAD_BYTES: usize = LEAST_BYTES;
 
-/// How a burst was sent.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// How a trial was sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Emission {
-    /// When each event began, s from the first.
+    /// When each event began, s from when the first was due; of sources in turn, none.
     pub times_s: Vec<f64>,
-    /// How much later than it should have, s.
+    /// How much later than it should have, s; of sources in turn, none.
     pub lateness_s: Vec<f64>,
     /// From the first source's datagram of each event to the last one's, s.
     pub skew_s: Vec<f64>,
+    /// From when the first datagram was due to when the last was sent, s.
+    pub took_s: f64,
+    /// How late the latest one was, s.
+    pub latest_s: f64,
     /// Datagrams that the kernel has taken.
     pub sent: u64,
     /// Datagrams that it has not.
@@ -59,8 +68,12 @@ pub fn quantile(values: &[f64], part: f64) -> f64 {
 #[derive(Debug)]
 pub struct Emitter {
     run: u64,
+    /// The number of the first source.
+    first: u16,
     sockets: Vec<UdpSocket>,
     payload: Vec<u8>,
+    /// Set when the rest of a trial is not to be sent.
+    stop: Arc<AtomicBool>,
 }
 
 impl Emitter {
@@ -87,7 +100,17 @@ impl Emitter {
             Ok(socket)
         };
         let sockets = addresses.iter().map(socket).collect::<io::Result<Vec<_>>>()?;
-        Ok(Emitter { run, sockets, payload: vec![0; payload_bytes] })
+        Ok(Emitter { run, first: 0, sockets, payload: vec![0; payload_bytes], stop: Arc::default() })
+    }
+
+    /// The same, with the number of its first source: others are elsewhere.
+    pub fn numbered_from(self, first: u16) -> Emitter {
+        Emitter { first, ..self }
+    }
+
+    /// The same, which sends nothing more of a trial once `stop` is set.
+    pub fn until(self, stop: Arc<AtomicBool>) -> Emitter {
+        Emitter { stop, ..self }
     }
 
     /// How many sources there are.
@@ -95,41 +118,58 @@ impl Emitter {
         self.sockets.len() as u32
     }
 
-    /// Sends so many events, evenly.
-    pub fn emit(&mut self, trial: u32, events: u64, separation_s: f64) -> Emission {
-        self.emit_at(trial, (0..events).map(|event| Duration::from_secs_f64(event as f64 * separation_s)))
+    /// Sends a trial from the first `sources` of all, from `start` on.
+    pub fn emit(&mut self, trial: u32, sources: u32, schedule: &Schedule, start: Instant) -> Emission {
+        let sources = sources.min(self.sources());
+        match schedule.pattern {
+            Pattern::Together => {
+                self.emit_at(trial, sources, schedule.times_s().map(Duration::from_secs_f64), start)
+            }
+            Pattern::InTurn => self.emit_in_turn(trial, sources, schedule, start),
+        }
     }
 
-    /// Sends events at these times from the start, ascending. What is remembered of each takes 24 bytes.
-    pub fn emit_at(&mut self, trial: u32, times: impl Iterator<Item = Duration>) -> Emission {
+    /// Sends events at these times from `start`, ascending. What is remembered of each takes 24 bytes.
+    pub fn emit_at(
+        &mut self,
+        trial: u32,
+        sources: u32,
+        times: impl Iterator<Item = Duration>,
+        start: Instant,
+    ) -> Emission {
         let mut emission = Emission::default();
-        let start = Instant::now() + AWAKE;
-        let mut first = None;
         for (event, time) in times.enumerate() {
+            if self.is_stopped() {
+                break;
+            }
             let due = start + time;
             let began = wait_until(due);
-            self.send(trial, event as u32, &mut emission);
-            let first = *first.get_or_insert(began);
-            emission.times_s.push((began - first).as_secs_f64());
+            (0..sources as usize).for_each(|source| self.send(trial, event as u32, source, &mut emission));
+            emission.times_s.push((began - start).as_secs_f64());
             emission.lateness_s.push((began - due).as_secs_f64());
             emission.skew_s.push(began.elapsed().as_secs_f64());
         }
+        emission.took_s = start.elapsed().as_secs_f64();
+        emission.latest_s = quantile(&emission.lateness_s, 1.0);
         emission
     }
 
-    /// Sends so many events with the sources one behind the other, evenly within the separation. Each datagram has a time of its own.
-    pub fn emit_spread(&mut self, trial: u32, events: u64, separation_s: f64) -> Emission {
-        let (sources, mut emission) = (self.sockets.len() as u64, Emission::default());
-        let start = Instant::now() + AWAKE;
-        let mut first = None;
-        for number in 0..events * sources {
-            let due = start + Duration::from_secs_f64(number as f64 * separation_s / sources as f64);
-            let began = wait_until(due);
-            self.send_one(trial, (number / sources) as u32, (number % sources) as usize, &mut emission);
-            let first = *first.get_or_insert(began);
-            emission.times_s.push((began - first).as_secs_f64());
-            emission.lateness_s.push((began - due).as_secs_f64());
+    /// Each datagram has a time of its own, evenly within the separation of events.
+    fn emit_in_turn(&mut self, trial: u32, sources: u32, schedule: &Schedule, start: Instant) -> Emission {
+        let (mut emission, step_s) =
+            (Emission::default(), schedule.separation_s() / f64::from(sources.max(1)));
+        for (event, time_s) in schedule.times_s().enumerate() {
+            if self.is_stopped() {
+                break;
+            }
+            for source in 0..sources {
+                let due = start + Duration::from_secs_f64(time_s + f64::from(source) * step_s);
+                let began = wait_until(due);
+                self.send(trial, event as u32, source as usize, &mut emission);
+                emission.latest_s = emission.latest_s.max((began - due).as_secs_f64());
+            }
         }
+        emission.took_s = start.elapsed().as_secs_f64();
         emission
     }
 
@@ -137,7 +177,7 @@ impl Emitter {
     pub fn end(&mut self, trial: u32, events: u64) {
         for _ in 0..ENDS {
             for (source, socket) in self.sockets.iter().enumerate() {
-                let label = Label { run: self.run, trial, event: 0, source: source as u16 };
+                let label = Label { run: self.run, trial, event: 0, source: self.first + source as u16 };
                 label.write_end(events, &mut self.payload);
                 // One that is not taken is one that is lost.
                 let _sent = socket.send(&self.payload);
@@ -146,17 +186,22 @@ impl Emitter {
         }
     }
 
-    fn send(&mut self, trial: u32, event: u32, emission: &mut Emission) {
-        (0..self.sockets.len()).for_each(|source| self.send_one(trial, event, source, emission));
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
-    fn send_one(&mut self, trial: u32, event: u32, source: usize, emission: &mut Emission) {
-        Label { run: self.run, trial, event, source: source as u16 }.write(&mut self.payload);
+    fn send(&mut self, trial: u32, event: u32, source: usize, emission: &mut Emission) {
+        Label { run: self.run, trial, event, source: self.first + source as u16 }.write(&mut self.payload);
         match self.sockets[source].send(&self.payload) {
             Ok(bytes) if bytes == self.payload.len() => emission.sent += 1,
             _ => emission.failed += 1,
         }
     }
+}
+
+/// When a trial may start at the earliest: its first event is waited for as all others are.
+pub fn soon() -> Instant {
+    Instant::now() + AWAKE
 }
 
 /// Waits, and says when it was over.
@@ -182,9 +227,9 @@ mod tests {
         let addresses: Vec<SocketAddr> =
             (1..=3).map(|last| SocketAddr::from(([127, 0, 0, last], 0))).collect();
         let mut emitter = Emitter::open(9, &addresses, to, 100).expect("opened");
-        let emission = emitter.emit(4, 5, 1e-4);
+        let emission = emitter.emit(4, 3, &Schedule::burst(5, 1e-4), soon());
         assert_eq!((emission.sent, emission.failed, emission.times_s.len()), (15, 0, 5));
-        assert!(emission.times_s.windows(2).all(|pair| pair[0] < pair[1]) && emission.times_s[0] == 0.0);
+        assert!(emission.times_s.windows(2).all(|pair| pair[0] < pair[1]) && emission.times_s[0] >= 0.0);
         assert!(emission.lateness_s.iter().chain(&emission.skew_s).all(|late| *late >= 0.0));
         let mut seen = Vec::new();
         let mut payload = [0; 200];
@@ -201,7 +246,11 @@ mod tests {
             (0..5).flat_map(|event| (0..3).map(move |source| (event, source))).collect::<Vec<_>>()
         );
         drop(receiver);
-        assert!(emitter.emit(5, 4, 1e-4).failed > 0, "nobody is there any more, and the kernel says so");
+        let nobody = emitter.emit(5, 2, &Schedule::burst(4, 1e-4), soon());
+        assert!(
+            nobody.failed > 0 && nobody.failed + nobody.sent == 8,
+            "nobody is there any more, and the kernel says so"
+        );
         assert!(Emitter::open(9, &addresses, to, LEAST_BYTES - 1).is_err());
     }
 }

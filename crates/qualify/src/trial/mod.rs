@@ -1,9 +1,9 @@
 //! One burst through a device: sent as asked, received to its end, and judged.
 //!
 //! ```text
-//!  Request ─► Emission: events at their times, K datagrams each ─► device ─► Reception: counted by trial
-//!                 │ times as they were                                          │ received, longest gap
-//!                 └────────────────────────► gate ◄─────────────────────────────┘
+//!  Schedule ─► Emission: events at their times, K datagrams each ─► device ─► Reception: counted by trial
+//!                  │ times as they were                                         │ received, longest gap
+//!                  └───────────────────────► gate ◄─────────────────────────────┘
 //!                              lossless | lossy | invalid, and why
 //! ```
 //! **A trial counts only if it was emitted as asked**: a generator that is too slow loses nothing anywhere, which says nothing about the
@@ -13,17 +13,19 @@ mod census;
 mod emission;
 mod payload;
 mod reception;
+mod schedule;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use census::{Census, MOST_EVENTS, MOST_SOURCES, SourceCensus};
-pub use emission::{Emission, Emitter, LEAST_PAYLOAD_BYTES, quantile};
+pub use emission::{Emission, Emitter, LEAST_PAYLOAD_BYTES, quantile, soon};
 pub use reception::{Receiver, Reception};
+pub use schedule::{Pattern, Schedule, Span};
 
-use crate::switch::burst::{Queue, even_times, peak_bytes};
+use crate::switch::burst::Queue;
 use crate::switch::fit::Trial;
 use crate::switch::gate::check_emission;
-use crate::switch::search::{Outcome, Request};
+use crate::switch::search::Outcome;
 
 /// A rate may be sent in a time that differs by this part, and by the longest gap.
 const MOST_TIME_DEVIATION: f64 = 0.001;
@@ -36,15 +38,6 @@ pub fn new_run() -> u64 {
     since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(32)
 }
 
-/// How events are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// A given number, closer to each other than the output can carry.
-    Burst,
-    /// At a rate, for so long.
-    Steady,
-}
-
 /// What is known of the way before anything is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
@@ -52,8 +45,6 @@ pub struct Way {
     pub rate_bytes_per_s: f64,
     /// What a frame takes in the device's accounting, bytes.
     pub frame_bytes: f64,
-    /// How it is sent.
-    pub pattern: Pattern,
     /// The highest queue that has lost nothing so far, bytes; 0 before any.
     pub lossless_bytes: f64,
     /// How long what is on its way may keep silent, and still come.
@@ -71,6 +62,10 @@ pub struct Judged {
     pub sent: u64,
     /// Those that came.
     pub received: u64,
+    /// Of them, those of the second span of the schedule.
+    pub of_second: u64,
+    /// From the first that came to the last, s.
+    pub span_s: f64,
     /// Those that the device says it has thrown away, where it can be asked.
     pub dropped: Option<u64>,
     /// Half of the events were later than this, s.
@@ -101,20 +96,20 @@ pub struct Beside {
 
 /// Judges a trial.
 pub fn judge(
-    request: Request,
+    schedule: &Schedule,
     way: Way,
     sources: u32,
     emission: &Emission,
     reception: &Reception,
     beside: Beside,
 ) -> Judged {
-    let outcome = match fault(request, way, sources, emission, reception, beside) {
+    let outcome = match fault(schedule, way, sources, emission, reception, beside) {
         Some(why) => Outcome::Invalid(why),
         None if reception.received < emission.sent => Outcome::Lossy,
         None => Outcome::Lossless,
     };
     let trial = Trial {
-        separation_s: request.separation_s,
+        separation_s: schedule.separation_s(),
         times_s: emission.times_s.clone(),
         sources,
         frame_bytes: way.frame_bytes,
@@ -126,6 +121,8 @@ pub fn judge(
         outcome,
         sent: emission.sent,
         received: reception.received,
+        of_second: reception.of_second,
+        span_s: reception.span_s,
         dropped: beside.dropped,
         lateness_median_s: emission.lateness_median_s(),
         skew_median_s: emission.skew_median_s(),
@@ -133,7 +130,7 @@ pub fn judge(
 }
 
 fn fault(
-    request: Request,
+    schedule: &Schedule,
     way: Way,
     sources: u32,
     emission: &Emission,
@@ -144,9 +141,9 @@ fn fault(
         return Some(format!("{} datagrams could not be sent", emission.failed));
     }
     let lost = emission.sent.saturating_sub(reception.received);
-    let emitted = match way.pattern {
-        Pattern::Burst => check_burst(request, way, sources, emission),
-        Pattern::Steady => check_steady(request, emission, lost),
+    let emitted = match schedule.pattern {
+        Pattern::Together => check_burst(schedule, way, sources, emission),
+        Pattern::InTurn => check_steady(schedule, emission, lost),
     };
     if let Err(why) = emitted {
         return Some(why);
@@ -161,38 +158,39 @@ fn fault(
         Some(dropped) if dropped != lost => Some(format!(
             "{lost} datagrams are missing and the device says {dropped}: the books do not close"
         )),
-        _ if lost > 0 && reception.longest_gap_s > LONGEST_GAP_S => Some(format!(
-            "nothing came for {:.1} ms: the device or the receiver stood still",
-            1e3 * reception.longest_gap_s
-        )),
+        _ if lost > 0 && reception.longest_gap_s > LONGEST_GAP_S + schedule.longest_pause_s() => {
+            Some(format!(
+                "nothing came for {:.1} ms: the device or the receiver stood still",
+                1e3 * reception.longest_gap_s
+            ))
+        }
         _ => None,
     }
 }
 
 /// A burst fills the queue as it should: by its real times, up to the peak that was asked for.
-fn check_burst(request: Request, way: Way, sources: u32, emission: &Emission) -> Result<(), String> {
+fn check_burst(schedule: &Schedule, way: Way, sources: u32, emission: &Emission) -> Result<(), String> {
     let event_bytes = f64::from(sources) * way.frame_bytes;
-    let Request { events, separation_s, .. } = request;
-    let asked_bytes = peak_bytes(&even_times(events, separation_s), event_bytes, way.rate_bytes_per_s);
-    // Before anything is known of the device, it holds what is asked of it.
-    let depth_bytes = way.lossless_bytes.max(asked_bytes);
-    let queue = Queue { depth_bytes, rate_bytes_per_s: way.rate_bytes_per_s };
-    check_emission(queue, events, separation_s, event_bytes, &emission.times_s).map_err(|error| {
+    let queue = Queue { depth_bytes: way.lossless_bytes, rate_bytes_per_s: way.rate_bytes_per_s };
+    // As fast as they go is what it is.
+    if schedule.separation_s() == 0.0 && emission.times_s.len() as u64 == schedule.events() {
+        return Ok(());
+    }
+    let asked_s: Vec<f64> = schedule.times_s().collect();
+    check_emission(queue, event_bytes, &asked_s, &emission.times_s).map_err(|error| {
         let late_us = 1e6 * emission.lateness_median_s();
-        format!("{error} (half of the events were {late_us:.1} µs late)")
+        format!("{error} (lateness p50 {late_us:.1} µs)")
     })
 }
 
 /// A rate is sent in the time that it takes. What a sender that stood still sends in one go can overflow a device that carries the rate.
-fn check_steady(request: Request, emission: &Emission, lost: u64) -> Result<(), String> {
-    let asked_s = request.separation_s * request.events.saturating_sub(1) as f64;
-    let took_s = emission.times_s.last().copied().unwrap_or_default();
+fn check_steady(schedule: &Schedule, emission: &Emission, lost: u64) -> Result<(), String> {
+    let (asked_s, took_s, latest_s) = (schedule.end_s(), emission.took_s, emission.latest_s);
     if (took_s - asked_s).abs() > MOST_TIME_DEVIATION * asked_s + LONGEST_GAP_S {
         return Err(format!(
             "it was sent in {took_s:.3} s instead of {asked_s:.3} s; free the sender's core, or ask for less"
         ));
     }
-    let latest_s = quantile(&emission.lateness_s, 1.0);
     match lost > 0 && latest_s > LONGEST_GAP_S {
         true => {
             Err(format!("the sender stood still for {:.1} ms, and sent what was due at once", 1e3 * latest_s))
@@ -204,33 +202,33 @@ fn check_steady(request: Request, emission: &Emission, lost: u64) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::switch::burst::even_times;
 
     const WAY: Way = Way {
         rate_bytes_per_s: 1e8,
         frame_bytes: 9014.0,
-        pattern: Pattern::Burst,
         lossless_bytes: 0.0,
         silence: Duration::from_millis(1),
     };
-    const REQUEST: Request = Request { column: 0, separation_s: 1e-3, events: 20 };
+    const EVENTS: u64 = 20;
     const NOTHING: Beside = Beside { dropped: Some(0), socket_drops: 0 };
 
     fn emission(separation_s: f64) -> Emission {
         Emission {
-            times_s: even_times(REQUEST.events, separation_s),
+            times_s: even_times(EVENTS, separation_s),
             lateness_s: vec![0.0; 20],
             skew_s: vec![3e-5; 20],
             sent: 320,
-            failed: 0,
+            ..Emission::default()
         }
     }
 
     fn reception(received: u64) -> Reception {
-        Reception { received, doubled: 0, longest_gap_s: 1e-3 }
+        Reception { received, longest_gap_s: 1e-3, ..Reception::default() }
     }
 
     fn outcome(emission: &Emission, reception: &Reception, beside: Beside) -> Outcome {
-        judge(REQUEST, WAY, 16, emission, reception, beside).outcome
+        judge(&Schedule::burst(EVENTS, 1e-3), WAY, 16, emission, reception, beside).outcome
     }
 
     #[test]
@@ -270,26 +268,20 @@ mod tests {
 
     #[test]
     fn a_rate_counts_where_it_was_sent_in_its_time_and_by_no_stall_of_the_sender() {
-        let way = Way { pattern: Pattern::Steady, ..WAY };
-        let request = Request { column: 0, separation_s: 1e-4, events: 10_001 };
-        let emission = |separation_s: f64, late_s: f64| Emission {
-            times_s: even_times(10_001, separation_s),
-            lateness_s: vec![0.0, late_s],
-            sent: 10_001,
-            ..Emission::default()
-        };
+        let schedule = Schedule::steady(1e4, 1.0);
+        let emission =
+            |took_s: f64, latest_s: f64| Emission { took_s, latest_s, sent: 10_000, ..Emission::default() };
         let outcome = |emission: &Emission, received: u64| {
-            let lost = 10_001 - received;
-            judge(request, way, 1, emission, &reception(received), Beside { dropped: Some(lost), ..NOTHING })
-                .outcome
+            let beside = Beside { dropped: Some(10_000 - received), ..NOTHING };
+            judge(&schedule, WAY, 1, emission, &reception(received), beside).outcome
         };
-        assert_eq!(outcome(&emission(1e-4, 0.05), 10_001), Outcome::Lossless, "late, and it lost nothing");
-        assert_eq!(outcome(&emission(1e-4, 1e-3), 9_990), Outcome::Lossy);
+        assert_eq!(outcome(&emission(1.0, 0.05), 10_000), Outcome::Lossless, "late, and it lost nothing");
+        assert_eq!(outcome(&emission(1.0, 1e-3), 9_990), Outcome::Lossy);
         assert!(
-            matches!(outcome(&emission(1e-4, 0.05), 9_990), Outcome::Invalid(why) if why.contains("stood still for 50.0 ms"))
+            matches!(outcome(&emission(1.0, 0.05), 9_990), Outcome::Invalid(why) if why.contains("stood still for 50.0 ms"))
         );
         assert!(
-            matches!(outcome(&emission(1.05e-4, 0.0), 10_001), Outcome::Invalid(why) if why.contains("in 1.050 s instead of 1.000 s"))
+            matches!(outcome(&emission(1.05, 0.0), 10_000), Outcome::Invalid(why) if why.contains("in 1.050 s instead of 1.000 s"))
         );
     }
 }

@@ -27,8 +27,12 @@ pub struct Reception {
     pub received: u64,
     /// Of them, more than a source has sent events.
     pub doubled: u64,
+    /// Of them, those of the second span of a schedule.
+    pub of_second: u64,
     /// The longest time between two that came, s.
     pub longest_gap_s: f64,
+    /// From the first that came to the last, s.
+    pub span_s: f64,
 }
 
 /// The trial that is counted now.
@@ -36,8 +40,12 @@ pub struct Reception {
 struct Counting {
     run: u64,
     trial: u32,
+    /// The first event of the second span.
+    second: u64,
     received: u64,
+    of_second: u64,
     of_source: Vec<u64>,
+    first: Option<Instant>,
     last: Option<Instant>,
     longest_gap: Duration,
     socket_drops: u64,
@@ -50,12 +58,14 @@ impl Counting {
             return;
         }
         self.received += 1;
+        self.of_second += u64::from(u64::from(label.event) >= self.second);
         let source = usize::from(label.source);
         if self.of_source.len() <= source {
             self.of_source.resize(source + 1, 0);
         }
         self.of_source[source] += 1;
         self.longest_gap = self.longest_gap.max(self.last.map_or(Duration::ZERO, |last| now - last));
+        self.first.get_or_insert(now);
         self.last = Some(now);
     }
 }
@@ -88,12 +98,13 @@ impl Receiver {
         Ok(Receiver { counting, ending, thread: Some(thread) })
     }
 
-    /// Forgets the trial before: what comes of it now is counted nowhere.
-    pub fn begin(&self, trial: u32) {
+    /// Forgets the trial before: what comes of it now is counted nowhere. Events from `second` on are counted apart, too.
+    pub fn begin(&self, trial: u32, second: u64) {
         let mut counting = locked(&self.counting);
         *counting = Counting {
             run: counting.run,
             trial,
+            second,
             socket_drops: counting.socket_drops,
             failure: counting.failure.take(),
             ..Counting::default()
@@ -114,8 +125,15 @@ impl Receiver {
             let quiet = counting.last.map_or(began, |last| last.max(began)).elapsed();
             if counting.received >= sent || quiet >= silence {
                 let doubled = counting.of_source.iter().map(|count| count.saturating_sub(events)).sum();
-                let longest_gap_s = counting.longest_gap.as_secs_f64();
-                return Ok(Reception { received: counting.received, doubled, longest_gap_s });
+                let span =
+                    counting.first.zip(counting.last).map_or(Duration::ZERO, |(first, last)| last - first);
+                return Ok(Reception {
+                    received: counting.received,
+                    doubled,
+                    of_second: counting.of_second,
+                    longest_gap_s: counting.longest_gap.as_secs_f64(),
+                    span_s: span.as_secs_f64(),
+                });
             }
             drop(counting);
             std::thread::sleep(LOOK);

@@ -10,6 +10,7 @@
 use std::fmt::Write;
 
 use thalweg_qualify::switch::burst::{Edge, Queue};
+use thalweg_qualify::switch::fit::{Buffering, Fit};
 use thalweg_qualify::watershed::{Point, Watershed};
 
 use super::panel::{Frame, GREY, INK};
@@ -24,11 +25,13 @@ const UNCOUNTED: &str = "#9aa5ae";
 /// Places on the curve.
 const STEPS: u32 = 240;
 
-/// Draws the map.
+/// Draws the map; while it is measured, what there is of it.
 pub fn watershed_svg(map: &Watershed) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT);
     svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT }, "#ffffff", "none");
-    let title = format!("Synchronous bursts of {} sources, {} bytes each", map.sources, map.datagram_bytes);
+    let ports: Vec<String> = map.ports.iter().map(u32::to_string).collect();
+    let title =
+        format!("Synchronous bursts of {} sources, {} bytes each", ports.join(", "), map.datagram_bytes);
     svg.words(28.0, 32.0, Type::new(16.0, INK).strong(), &title);
     let said = words(map);
     svg.words(28.0, 51.0, Type::new(11.5, GREY), &said);
@@ -36,28 +39,46 @@ pub fn watershed_svg(map: &Watershed) -> String {
     frame.draw(&mut svg);
     frame.name_axes(&mut svg, "separation of events / µs", "events in a burst");
     if let Some(fit) = &map.fit {
-        let [low, high] = fit.depth_interval_bytes;
-        let edge = |depth_bytes: f64| Edge {
-            queue: Queue { depth_bytes, rate_bytes_per_s: fit.rate_bytes_per_s },
-            event_bytes: f64::from(map.sources) * f64::from(map.frame_bytes),
-        };
-        let band =
-            [curve(&frame, edge(high), false), curve(&frame, edge(low), true).replacen('M', "L", 1)].concat();
-        svg.path(&format!("{band}Z"), LOSSLESS, 0.18, "none", 0.0);
-        svg.path(&curve(&frame, edge(fit.depth_bytes), false), "none", 0.0, LOSSLESS, 1.6);
-        saturation(&mut svg, &frame, edge(fit.depth_bytes).saturation_separation_s());
+        map.ports.iter().for_each(|ports| edge_of(&mut svg, &frame, map, fit, *ports));
     }
     map.points.iter().for_each(|point| mark(&mut svg, &frame, point));
     legend(&mut svg, frame.area);
     svg.finish(&title, &said)
 }
 
+/// The fitted edge of so many ports, its interval shaded. Queues per input hold together what each of them holds.
+fn edge_of(svg: &mut Svg, frame: &Frame, map: &Watershed, fit: &Fit, ports: u32) {
+    let queues = if fit.buffering == Buffering::PerSource { f64::from(ports) } else { 1.0 };
+    let edge = |depth_bytes: f64| Edge {
+        queue: Queue { depth_bytes: queues * depth_bytes, rate_bytes_per_s: fit.rate_bytes_per_s },
+        event_bytes: f64::from(ports) * f64::from(map.frame_bytes),
+    };
+    let [low, high] = fit.depth_interval_bytes;
+    let band =
+        [curve(frame, edge(high), false), curve(frame, edge(low), true).replacen('M', "L", 1)].concat();
+    svg.path(&format!("{band}Z"), LOSSLESS, 0.18, "none", 0.0);
+    svg.path(&curve(frame, edge(fit.depth_bytes), false), "none", 0.0, LOSSLESS, 1.6);
+    let saturated_s = edge(fit.depth_bytes).saturation_separation_s();
+    match map.ports.len() {
+        1 => saturation(svg, frame, saturated_s),
+        _ => {
+            let (x, y) = place(frame, 0.0, edge(fit.depth_bytes).largest_burst(0.0).unwrap_or(1) as f64);
+            svg.words(x + 4.0, y - 6.0, Type::new(11.0, GREY), &format!("{ports} sources"));
+        }
+    }
+}
+
 fn words(map: &Watershed) -> String {
     match &map.fit {
         Some(fit) => {
             let percent = |[low, high]: [f64; 2], value: f64| 50.0 * (high - low) / value;
+            let what = match (&map.model, fit.buffering) {
+                (None, _) => "depth",
+                (Some(_), Buffering::Shared) => "one shared buffer: depth",
+                (Some(_), Buffering::PerSource) => "a queue per input: depth of each",
+            };
             format!(
-                "depth {:.3} MB ± {:.2} %, drain rate {:.2} Mb/s ± {:.2} % (95 %); {} trials counted, {} not",
+                "{what} {:.3} MB ± {:.2} %, drain rate {:.2} Mb/s ± {:.2} % (95 %); {} trials counted, {} not",
                 fit.depth_bytes * 1e-6,
                 percent(fit.depth_interval_bytes, fit.depth_bytes),
                 fit.rate_bytes_per_s * 8e-6,
@@ -65,6 +86,9 @@ fn words(map: &Watershed) -> String {
                 fit.trials,
                 fit.invalid
             )
+        }
+        None if map.remark.is_empty() => {
+            format!("measuring: {} trials in {:.0} s", map.points.len(), map.seconds)
         }
         None => format!("no depth and no rate: {}", map.remark),
     }
@@ -149,10 +173,41 @@ fn legend(svg: &mut Svg, area: Area) {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_qualify::rig::{RateSource, StartSkew};
+
     use super::*;
+
+    /// A map as the command prints it, with the fields that are drawn.
+    fn map(ports: &[u32], points: Vec<Point>, remark: &str) -> Watershed {
+        Watershed {
+            sources: 16,
+            ports: ports.to_vec(),
+            datagram_bytes: 8972,
+            frame_bytes: 9014,
+            assumed_rate_bits_per_s: 8e8,
+            rate_source: RateSource::Stated,
+            start_skew: StartSkew::OneHost,
+            testbed: None,
+            true_depth_bytes: None,
+            true_rate_bits_per_s: None,
+            true_queues: None,
+            fitted_depth_bytes: None,
+            fitted_depth_interval: None,
+            fitted_rate_bits_per_s: None,
+            fitted_rate_interval: None,
+            fit: None,
+            model: None,
+            acceptance: None,
+            remark: remark.to_owned(),
+            columns: Vec::new(),
+            points,
+            seconds: 1.0,
+        }
+    }
 
     fn point(separation_s: f64, events: u64, outcome: &'static str) -> Point {
         Point {
+            sources: 16,
             separation_s,
             events,
             outcome,
@@ -168,24 +223,34 @@ mod tests {
     #[test]
     fn a_map_without_a_fit_is_drawn_with_the_reason() {
         let points = vec![point(1e-4, 8, "lossless"), point(1e-4, 90, "lossy"), point(5e-4, 20, "invalid")];
-        let map = Watershed {
-            sources: 16,
-            datagram_bytes: 8972,
-            frame_bytes: 9014,
-            true_depth_bytes: 8_040_000,
-            true_rate_bits_per_s: 8e8,
-            fitted_depth_bytes: None,
-            fitted_depth_interval: None,
-            fitted_rate_bits_per_s: None,
-            fitted_rate_interval: None,
-            fit: None,
-            remark: "2 columns are too few".to_owned(),
-            columns: Vec::new(),
-            points,
-            seconds: 1.0,
-        };
-        let text = watershed_svg(&map);
+        let text = watershed_svg(&map(&[16], points, "2 columns are too few"));
         assert!(text.contains("2 columns are too few") && !text.contains("NaN"), "{text}");
         assert!(text.contains(LOSSY) && text.contains(UNCOUNTED) && !text.contains("saturated"));
+        assert!(watershed_svg(&map(&[16], Vec::new(), "")).contains("measuring: 0 trials"));
+    }
+
+    #[test]
+    fn every_number_of_ports_has_an_edge_of_its_own() {
+        let fit = Fit {
+            buffering: Buffering::PerSource,
+            depth_bytes: 5e5,
+            depth_interval_bytes: [4.9e5, 5.1e5],
+            rate_bytes_per_s: 1e8,
+            rate_interval_bytes_per_s: [0.99e8, 1.01e8],
+            width_bytes: 1e3,
+            stalls: 0.0,
+            log_likelihood: -1.0,
+            residual_rms: 0.0,
+            wrong_side_fraction: 0.0,
+            columns: 6,
+            trials: 60,
+            invalid: 0,
+        };
+        let points = vec![point(1e-4, 8, "lossless"), point(1e-4, 90, "lossy")];
+        let text = watershed_svg(&Watershed { fit: Some(fit), ..map(&[4, 16], points, "") });
+        assert!(
+            text.contains(">4 sources<") && text.contains(">16 sources<") && !text.contains("NaN"),
+            "{text}"
+        );
     }
 }

@@ -9,8 +9,9 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use qualification::{
-    Doctor, Predict, PublishedTest, Qualify, QualifyCommand, QualifyEmit, QualifyReceive, QualifyThroughput,
-    QualifyWatershed, TriggerProcess, TriggerProgram,
+    Doctor, Predict, PublishedTest, QualifiedDevice, Qualify, QualifyCommand, QualifyEmit, QualifyIncast,
+    QualifyOutputs, QualifyReceive, QualifyRecovery, QualifyTestbed, QualifyThroughput, QualifyWatershed,
+    TriggerProcess, TriggerProgram,
 };
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.

@@ -43,17 +43,32 @@ pub(crate) struct Qualify {
 pub(crate) enum QualifyCommand {
     /// For each separation of events, how many pass without a loss; depth and drain rate of the buffer from that
     #[command(
-        after_help = "Example:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972\n\nExit codes: 0 depth and rate were fitted, 1 they could not be (the report says why), 2 wrong usage."
+        after_help = "Examples:\n  thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972 --report map.html\n  thalweg qualify watershed --testbed blind=7,datagram=8972 --columns 12\n  thalweg qualify watershed --hosts 10.0.0.11:50001,10.0.0.12:50001 --receive 192.168.1.2:50000 --sources-per-host 8 --datagram 1024 --rate 10Gbit\n\nExit codes: 0 depth and rate were fitted, and the plan is accepted where one is given; 1 not (the report says why), 2 wrong usage."
     )]
     Watershed(QualifyWatershed),
     /// The highest rate without a loss, sources one behind the other, held for a minute
     #[command(
-        after_help = "Example:\n  sudo thalweg qualify throughput --testbed rate=800Mbit,depth=1MB,datagram=8972\n\nExit codes: 0 found and held, 1 not (the report says why), 2 wrong usage."
+        after_help = "Examples:\n  thalweg qualify throughput --testbed rate=800Mbit,depth=1MB,datagram=8972\n  thalweg qualify throughput --testbed rate=100Mbit,depth=200kB,datagram=1024 --datagrams 256,1024,8972 --linearity 12 --svg linearity.svg\n\nExit codes: 0 found and held, 1 not (the report says why), 2 wrong usage."
     )]
     Throughput(QualifyThroughput),
+    /// Few events of more and more ports at once: from which number on something is lost
+    #[command(
+        after_help = "Example:\n  thalweg qualify incast --testbed rate=800Mbit,depth=200kB,datagram=8972,sources=44\n\nExit codes: 0 swept, 1 some number of ports could not be tried as asked, 2 wrong usage."
+    )]
+    Incast(QualifyIncast),
+    /// How long after an overflow a burst passes without a loss
+    #[command(
+        after_help = "Example:\n  thalweg qualify recovery --testbed rate=800Mbit,depth=2MB,datagram=8972\n\nExit codes: 0 measured, 1 not (the report says why), 2 wrong usage."
+    )]
+    Recovery(QualifyRecovery),
+    /// Make a device of this host's kernel whose depth, rate and queues are known, and keep it until Ctrl-C
+    #[command(
+        after_help = "Examples:\n  sudo thalweg qualify testbed rate=800Mbit,depth=8MB,datagram=8972\n  thalweg qualify testbed rate=100Mbit,depth=1MB,datagram=1024,queues=per-input -- bash\n\nWith a command the device lasts as long as that, and its namespaces are in THALWEG_SOURCES, THALWEG_DEVICE and THALWEG_RECEIVER.\n\nExit codes: 0 done, or the command's success; 1 it failed, 2 wrong usage."
+    )]
+    Testbed(QualifyTestbed),
     /// Send as synchronous sources do: a datagram of each at every trigger
     #[command(
-        after_help = "Examples:\n  thalweg qualify emit --to 192.168.1.2:50000 --sources 44 --rate-hz 7000 --triggers 100000\n  thalweg qualify emit --to 127.0.0.1:50000 --program poisson --rate-hz 5000 --dead-time-us 2 --triggers 20000\n\nExit codes: 0 sent as asked, 1 more slowly, or not all (the report says which), 2 wrong usage."
+        after_help = "Examples:\n  thalweg qualify emit --to 192.168.1.2:50000 --sources 44 --rate-hz 7000 --triggers 100000\n  thalweg qualify emit --to 127.0.0.1:50000 --program poisson --rate-hz 5000 --dead-time-us 2 --triggers 20000\n  thalweg qualify emit --control 10.0.0.11:50001\n\nExit codes: 0 sent as asked, 1 more slowly, or not all (the report says which), 2 wrong usage."
     )]
     Emit(QualifyEmit),
     /// Count what comes of such sources: missing, doubled, out of order
@@ -63,17 +78,110 @@ pub(crate) enum QualifyCommand {
     Receive(QualifyReceive),
 }
 
+/// The device under test, and where its sources and its receiver are.
+#[derive(Debug, Args)]
+pub(crate) struct QualifiedDevice {
+    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared unless given; or blind=SEED,datagram=8972. Needs root or user namespaces
+    #[arg(long, value_name = "KEY=VALUE,…", required_unless_present = "hosts", conflicts_with = "hosts")]
+    pub(crate) testbed: Option<String>,
+    /// Hosts with sources, where `qualify emit --control` listens; they start together
+    #[arg(long, value_name = "ADDRESS:PORT,…", value_delimiter = ',', requires_all = ["receive", "datagram"])]
+    pub(crate) hosts: Vec<SocketAddr>,
+    /// Address of this host behind the device, to which they send
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "hosts")]
+    pub(crate) receive: Option<SocketAddr>,
+    /// Sources on each host: 2 or 3 stack as many boards behind one input
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) sources_per_host: u16,
+    /// UDP payload of each datagram, bytes
+    #[arg(long, value_name = "BYTES", requires = "hosts", value_parser = clap::value_parser!(u32).range(34..=9188))]
+    pub(crate) datagram: Option<u32>,
+    /// Rate of the output that leads to the receiver, as 10Gbit; measured where it is not given
+    #[arg(long, value_name = "RATE", requires = "hosts", value_parser = quantity::bits_per_second)]
+    pub(crate) rate: Option<f64>,
+    /// How long its buffer takes to drain at most
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 500.0, value_parser = drain_ms)]
+    pub(crate) longest_drain_ms: f64,
+    /// Prints as a JSON object what the device has thrown away, as {"port 3 ifOutDiscards": 12}; run before and after each trial
+    #[arg(long, value_name = "COMMAND", requires = "hosts")]
+    pub(crate) counters_command: Option<String>,
+}
+
+/// Files beside what is printed.
+#[derive(Debug, Args)]
+pub(crate) struct QualifyOutputs {
+    /// Draw the result to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write one HTML page with everything to this file; while it is measured, a browser shows how far it is
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct QualifyThroughput {
-    /// A device of this host's kernel, as of `watershed`. Needs root
-    #[arg(long, value_name = "KEY=VALUE,…")]
-    pub(crate) testbed: String,
+    #[command(flatten)]
+    pub(crate) device: QualifiedDevice,
+    #[command(flatten)]
+    pub(crate) outputs: QualifyOutputs,
+    /// Payloads that are tried, bytes; unless given, that of the device
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(34..=9188))]
+    pub(crate) datagrams: Vec<u32>,
+    /// Numbers of sources that are tried; unless given, all
+    #[arg(long, value_name = "COUNT,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub(crate) ports: Vec<u32>,
     /// How long each rate is tried
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = trial_seconds)]
     pub(crate) trial_seconds: f64,
     /// How long the rate that was found is held; RFC 2544 asks for 60 s
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = trial_seconds)]
     pub(crate) hold_seconds: f64,
+    /// Offer so many rates, up to 1.2 of what the output is said to carry, and compare what comes
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub(crate) linearity: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QualifyIncast {
+    #[command(flatten)]
+    pub(crate) device: QualifiedDevice,
+    #[command(flatten)]
+    pub(crate) outputs: QualifyOutputs,
+    /// Events of each trial
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) events: u64,
+    /// Their separation; 0: as fast as the sources send, and the report says how fast that was
+    #[arg(long, default_value_t = 0.0, value_name = "MICROSECONDS", value_parser = dead_time_us)]
+    pub(crate) separation_us: f64,
+    /// Trials with each number of ports, all of which must be lossless
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeats: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QualifyRecovery {
+    #[command(flatten)]
+    pub(crate) device: QualifiedDevice,
+    #[command(flatten)]
+    pub(crate) outputs: QualifyOutputs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QualifyTestbed {
+    /// rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared unless given (or queues=per-input)
+    #[arg(value_name = "KEY=VALUE,…")]
+    pub(crate) testbed: String,
+    /// A command that runs beside the device, and ends it
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+fn drain_ms(text: &str) -> Result<f64, String> {
+    let milliseconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (0.0..=60_000.0).contains(&milliseconds) {
+        true => Ok(milliseconds),
+        false => Err("must be from 0 to 60000, in milliseconds".to_owned()),
+    }
 }
 
 fn trial_seconds(text: &str) -> Result<f64, String> {
@@ -87,8 +195,11 @@ fn trial_seconds(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 pub(crate) struct QualifyEmit {
     /// Where they send to
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) to: SocketAddr,
+    #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "control")]
+    pub(crate) to: Option<SocketAddr>,
+    /// Send what `watershed`, `throughput`, `incast` or `recovery` on another host asks for, which is controlled here
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["to", "program", "rate_hz", "triggers", "times_file", "sources", "payload_bytes"])]
+    pub(crate) control: Option<SocketAddr>,
     /// Address of the sources, and port of the first; the others have the ports behind it
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) from: Option<SocketAddr>,
@@ -150,15 +261,19 @@ pub(crate) struct QualifyReceive {
 
 #[derive(Debug, Args)]
 pub(crate) struct QualifyWatershed {
-    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB unless given. Needs root
-    #[arg(long, value_name = "KEY=VALUE,…")]
-    pub(crate) testbed: String,
+    #[command(flatten)]
+    pub(crate) device: QualifiedDevice,
+    #[command(flatten)]
+    pub(crate) outputs: QualifyOutputs,
     /// Separations that are searched, from 0.1 to 0.95 of the one at which the output is saturated
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) columns: u16,
-    /// Draw the map to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    /// Numbers of sources, a map for each: they tell one shared buffer from a queue per input
+    #[arg(long, value_name = "COUNT,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub(crate) ports: Vec<u32>,
+    /// Planned triggers per second in the mean: the buffer is accepted when it holds a second of them
+    #[arg(long, value_name = "HZ", value_parser = above_zero_hz)]
+    pub(crate) planned_rate_hz: Option<f64>,
 }
 
 #[derive(Debug, Args)]

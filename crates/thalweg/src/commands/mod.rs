@@ -2,7 +2,6 @@
 
 mod board;
 mod doctor;
-mod generate;
 mod hub;
 mod ipbus;
 mod look;

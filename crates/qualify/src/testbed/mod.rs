@@ -3,35 +3,34 @@
 //! ```text
 //!  namespace "sources"          namespace "device"               namespace "receiver"
 //!  10.78.1.1 … 10.78.1.K ─ link0 ══ in0 ─ bridge ─ out0 ══ link0 ─ 10.78.0.2
-//!                                            tbf: rate, burst, limit in bytes
+//!                                            │
+//!              shared:    tbf: rate, burst, limit in bytes
+//!              per input: htb: rate, burst ─┬ class of source 1: bfifo, limit in bytes
+//!                                           └ class of source K: …, all served in turn
 //! ```
-//! Made with `ip` and `tc`, as root, and removed when dropped, in a panic, too. Nothing leaves the namespaces. What it holds is the limit of
-//! the shaper and its burst: the tokens that were saved up pass at once.
+//! Made with `ip` and `tc` and removed when dropped, in a panic, too. It needs root, which [`become_root_of_own_namespace`] gives to
+//! anybody where the kernel allows it. Nothing leaves the namespaces. What a queue holds is its limit and the burst of the shaper: the
+//! tokens that were saved up pass at once.
 
-use std::fs::File;
+mod namespace;
+mod settings;
+
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nix::sched::{CloneFlags, setns};
+use namespace::Namespace;
+pub use namespace::become_root_of_own_namespace;
+pub use settings::{SettingsError, TestbedSettings};
+
+use crate::host::{Counter, Counters};
+use crate::switch::fit::Buffering;
 
 /// The receiver's address.
 pub const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 /// Links take frames as long as switches do.
 const MTU: &str = "9216";
-
-/// What is made.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TestbedSettings {
-    /// Rate of the output, bits per second.
-    pub rate_bits_per_s: f64,
-    /// What waits before it at most, bytes as the kernel counts them: headers of Ethernet, IP and UDP with the payload.
-    pub depth_bytes: u64,
-    /// What it may send at once after a rest, bytes.
-    pub burst_bytes: u64,
-    /// Sources, each with an address of its own.
-    pub sources: u16,
-}
+/// What a class of a source may send in its turn: the longest frame.
+const QUANTUM_BYTES: u32 = 9230;
 
 /// Why there is no such device.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +45,7 @@ pub enum TestbedError {
     },
     /// A program has failed.
     #[error(
-        "{command}: {said}; a testbed needs root (`sudo`, or `unshare -rnm` in a container) and a kernel with bridge, veth and tbf"
+        "{command}: {said}; a testbed needs root or user namespaces, and a kernel with bridge, veth, tbf and htb"
     )]
     Failed {
         /// The whole line.
@@ -55,67 +54,13 @@ pub enum TestbedError {
         said: String,
     },
     /// A namespace cannot be entered.
-    #[error("network namespace {name}: {cause}; a testbed needs root")]
+    #[error("network namespace {name}: {cause}; a testbed needs root or user namespaces")]
     Enter {
         /// Its name.
         name: String,
         /// What the system said.
         cause: std::io::Error,
     },
-}
-
-/// A network namespace; gone when dropped, with the ends of links in it.
-#[derive(Debug)]
-struct Namespace(String);
-
-impl Namespace {
-    fn new(name: String) -> Result<Namespace, TestbedError> {
-        run(&["ip", "netns", "add", &name])?;
-        let namespace = Namespace(name);
-        namespace.ip("link set lo up")?;
-        Ok(namespace)
-    }
-
-    fn ip(&self, line: &str) -> Result<(), TestbedError> {
-        let words: Vec<&str> = line.split(' ').collect();
-        run(&[&["ip", "-n", &self.0], &words[..]].concat()).map(drop)
-    }
-
-    fn tc(&self, line: &str) -> Result<String, TestbedError> {
-        let words: Vec<&str> = line.split(' ').collect();
-        run(&[&["tc", "-n", &self.0], &words[..]].concat())
-    }
-
-    /// Runs `make` on a thread that is in this namespace; sockets that it opens stay there.
-    fn within<R: Send>(&self, make: impl FnOnce() -> R + Send) -> Result<R, TestbedError> {
-        let failed = |cause: std::io::Error| TestbedError::Enter { name: self.0.clone(), cause };
-        let entered = || {
-            let place = File::open(format!("/run/netns/{}", self.0))?;
-            setns(place, CloneFlags::CLONE_NEWNET)?;
-            Ok(make())
-        };
-        let joined = std::thread::scope(|scope| scope.spawn(entered).join());
-        joined.unwrap_or_else(|_| Err(std::io::Error::other("its thread has panicked"))).map_err(failed)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _gone = run(&["ip", "netns", "del", &self.0]);
-    }
-}
-
-fn run(words: &[&str]) -> Result<String, TestbedError> {
-    let command = words.join(" ");
-    let ended = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
-    let ended = ended.map_err(|cause| TestbedError::Start { command: command.clone(), cause })?;
-    match ended.status.success() {
-        true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
-        false => {
-            let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
-            Err(TestbedError::Failed { command, said })
-        }
-    }
 }
 
 /// The device and both its sides.
@@ -153,7 +98,7 @@ impl Testbed {
         const OF_RECEIVER: &str = "02:00:00:00:78:02";
         let Testbed { sources, device, receiver, settings } = self;
         for (end, own, host) in [("in0", OF_SOURCES, sources), ("out0", OF_RECEIVER, receiver)] {
-            device.ip(&format!("link add {end} type veth peer name link0 netns {}", host.0))?;
+            device.ip(&format!("link add {end} type veth peer name link0 netns {}", host.name()))?;
             host.ip(&format!("link set link0 address {own} mtu {MTU}"))?;
             device.ip(&format!("link set {end} mtu {MTU}"))?;
         }
@@ -174,11 +119,28 @@ impl Testbed {
     }
 
     fn shape(&self) -> Result<(), TestbedError> {
-        let TestbedSettings { rate_bits_per_s, depth_bytes, burst_bytes, .. } = self.settings;
-        let line = format!(
-            "qdisc add dev out0 root tbf rate {rate_bits_per_s:.0}bit burst {burst_bytes} limit {depth_bytes}"
-        );
-        self.device.tc(&line).map(drop)
+        let TestbedSettings { rate_bits_per_s, depth_bytes, burst_bytes, sources, queues, .. } =
+            self.settings;
+        if queues == Buffering::Shared {
+            let line = format!(
+                "qdisc add dev out0 root tbf rate {rate_bits_per_s:.0}bit burst {burst_bytes} limit {depth_bytes}"
+            );
+            return self.device.tc(&line).map(drop);
+        }
+        let rate = format!("ceil {rate_bits_per_s:.0}bit cburst {burst_bytes}");
+        self.device.tc("qdisc add dev out0 root handle 1: htb")?;
+        let output = format!("rate {rate_bits_per_s:.0}bit burst {burst_bytes} {rate}");
+        self.device.tc(&format!("class add dev out0 parent 1: classid 1:1 htb {output}"))?;
+        for source in 0..sources {
+            // Next to nothing of its own: everything is borrowed from the output, in turn.
+            let (class, own) = (0x10 + source, format!("rate 8kbit burst {QUANTUM_BYTES} {rate}"));
+            let add = format!("parent 1:1 classid 1:{class:x} htb {own} quantum {QUANTUM_BYTES}");
+            self.device.tc(&format!("class add dev out0 {add}"))?;
+            self.device.tc(&format!("qdisc add dev out0 parent 1:{class:x} bfifo limit {depth_bytes}"))?;
+            let from = format!("u32 match ip src {}/32 flowid 1:{class:x}", self.source(source));
+            self.device.tc(&format!("filter add dev out0 parent 1: protocol ip prio 1 {from}"))?;
+        }
+        Ok(())
     }
 
     /// The address of a source, the first of which is 0.
@@ -192,9 +154,9 @@ impl Testbed {
         self.settings
     }
 
-    /// What fits into it: the queue and the saved-up tokens.
-    pub fn true_depth_bytes(&self) -> u64 {
-        self.settings.depth_bytes + self.settings.burst_bytes
+    /// The network namespaces of the sources, the device and the receiver, as `ip netns` has them.
+    pub fn namespaces(&self) -> [&str; 3] {
+        [self.sources.name(), self.device.name(), self.receiver.name()]
     }
 
     /// Opens something where the sources are.
@@ -213,16 +175,20 @@ impl Testbed {
         self.receiver.within(make)
     }
 
-    /// Frames that the shaper has thrown away so far.
+    /// Frames that the queues have thrown away so far. The root's count, which comes first, has those of its classes.
     ///
     /// # Errors
     /// When `tc` does not say it.
-    pub fn dropped_frames(&self) -> Result<u64, TestbedError> {
+    pub fn counters(&self) -> Result<Counters, TestbedError> {
         let said = self.device.tc("-s qdisc show dev out0")?;
         let dropped = said.split("(dropped ").nth(1).and_then(|rest| rest.split(',').next());
-        dropped.and_then(|count| count.trim().parse().ok()).ok_or(TestbedError::Failed {
-            command: "tc -s qdisc show dev out0".to_owned(),
-            said: format!("no count of dropped frames in \"{}\"", said.trim()),
-        })
+        let total = dropped.and_then(|count| count.trim().parse().ok());
+        match total {
+            Some(total) => Ok(Counters::of_device(vec![Counter { name: "out0 dropped".to_owned(), total }])),
+            None => Err(TestbedError::Failed {
+                command: "tc -s qdisc show dev out0".to_owned(),
+                said: format!("no count of dropped frames in \"{}\"", said.trim()),
+            }),
+        }
     }
 }

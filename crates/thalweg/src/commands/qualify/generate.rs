@@ -6,48 +6,65 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use anyhow::anyhow;
 use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, parse_times};
 use thalweg_qualify::host::losses_in_words;
 use thalweg_qualify::receipt::{Receipt, UdpReceiverSettings, open, receive_from};
+use thalweg_qualify::rig::control::{serve, source_addresses};
 use thalweg_qualify::trial::{Emitter, new_run};
 
-use super::Ended;
 use crate::arguments::{QualifyEmit, QualifyReceive, TriggerProgram};
+use crate::commands::Ended;
 use crate::report::{Failure, Outcome, print, si};
+use crate::signals::Signals;
 use crate::terminal;
 
 /// Sources that a table names.
 const SOURCES_SHOWN: usize = 20;
 
 pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
+    if let Some(address) = options.control {
+        return control(address, options.from.unwrap_or(any_address(address)));
+    }
+    let Some(to) = options.to else { return Err(Failure::Usage(anyhow!("--to says where sources send to"))) };
     let settings = program(options)?;
-    let addresses = addresses(options)?;
-    let mut emitter = Emitter::open(new_run(), &addresses, options.to, options.payload_bytes as usize)
-        .map_err(|error| Failure::Usage(anyhow!("sources at {}: {error}", addresses[0])))?;
-    let emitted = generate(&mut emitter, &settings, options.triggers)?;
+    let from = options.from.unwrap_or(any_address(to));
+    let addresses =
+        source_addresses(from, options.sources).map_err(|why| Failure::Usage(anyhow!("--from {why}")))?;
+    let mut emitter = Emitter::open(new_run(), &addresses, to, options.payload_bytes as usize)
+        .map_err(|error| Failure::Usage(anyhow!("sources at {}: {error}", addresses[0])))?
+        .until(Signals::install()?.stop_flag().clone());
+    let emitted =
+        generate(&mut emitter, &settings, options.triggers).map_err(|why| Failure::Usage(anyhow!(why)))?;
     print(&emitted, json, emitted_words)?;
     Ok(if emitted.is_as_asked() { Outcome::Done } else { Outcome::Failed })
 }
 
-/// The address of each source: the first, and those behind it; a port for each.
-fn addresses(options: &QualifyEmit) -> Result<Vec<SocketAddr>, Failure> {
-    let first = options.from.unwrap_or(match options.to {
+/// Sends what others ask for, until it is interrupted.
+fn control(address: SocketAddr, from: SocketAddr) -> Ended {
+    let listener = TcpListener::bind(address).map_err(|error| {
+        Failure::Usage(anyhow!(
+            "--control {address}: {error}; choose an address of this host and a free port"
+        ))
+    })?;
+    terminal::notice(&format!(
+        "sources are controlled at {}, and send from {}",
+        listener.local_addr()?,
+        from.ip()
+    ));
+    serve(&listener, from, &mut |words| terminal::notice(&words))?;
+    Ok(Outcome::Done)
+}
+
+/// Any address of this host of the same family, and any port.
+fn any_address(like: SocketAddr) -> SocketAddr {
+    match like {
         SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
         SocketAddr::V6(_) => SocketAddr::from(([0u16; 8], 0)),
-    });
-    let last = u16::MAX - (options.sources - 1);
-    if first.port() > last {
-        return Err(Failure::Usage(anyhow!(
-            "--from {first}: {} sources need as many ports; the first is {last} at most",
-            options.sources
-        )));
     }
-    let port = |source: u16| if first.port() == 0 { 0 } else { first.port() + source };
-    Ok((0..options.sources).map(|source| SocketAddr::new(first.ip(), port(source))).collect())
 }
 
 fn program(options: &QualifyEmit) -> Result<Settings, Failure> {

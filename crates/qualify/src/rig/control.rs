@@ -1,0 +1,294 @@
+//! Sources on other hosts: what they are asked for, and what they answer.
+//!
+//! ```text
+//!  coordinator ── open: run, receiver, sources ──► host          one line of JSON each way, over TCP
+//!              ◄── opened: its clock ─────────────
+//!              ── send: trial, schedule, start ──►   waits for the start, sends
+//!              ◄── sent: emission, its clock ─────
+//! ```
+//! Several hosts start at a time of day that all of them have: their clocks are as good as what holds them, which each answer says. A host
+//! sends to the address from which it is controlled and nowhere else, so that it cannot be turned against a third.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use thalweg_frontend::trigger::{Program, Settings};
+
+use crate::host::ClockState;
+use crate::trial::{Emission, Emitter, MOST_EVENTS, MOST_SOURCES, Schedule, soon};
+
+/// A request is shorter, bytes.
+const MOST_REQUEST_BYTES: u64 = 1 << 20;
+/// An answer holds three times of each event in text, bytes.
+const MOST_ANSWER_BYTES: u64 = 1 << 30;
+/// A start lies ahead by so much at most.
+const MOST_AHEAD: Duration = Duration::from_secs(5);
+/// A trial takes no longer, s.
+const MOST_SECONDS: f64 = 3600.0;
+
+/// What is asked of a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Open sources.
+    Open(Opening),
+    /// Send.
+    Send(Order),
+}
+
+/// Sources to open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opening {
+    /// The run that all hosts are part of.
+    pub run: u64,
+    /// Where they send to.
+    pub to: SocketAddr,
+    /// The number of the first.
+    pub first: u16,
+    /// How many.
+    pub sources: u16,
+    /// Payload of each datagram, bytes.
+    pub datagram_bytes: u32,
+}
+
+/// What is to be sent, and from when on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// The number of the trial.
+    pub trial: u32,
+    /// So many of the sources, from the first on.
+    pub sources: u32,
+    /// When.
+    pub what: What,
+    /// The time of day of the start, ns since 1970; null: at once.
+    pub start_unix_ns: Option<u64>,
+}
+
+/// The times of events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Of a trial.
+    Schedule(Schedule),
+    /// Of a trigger program, so many of its triggers; every source says its end behind the last.
+    Program(Box<Settings>, u64),
+}
+
+/// What a host answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Sources are open.
+    Opened(ClockState),
+    /// They have sent.
+    Sent(Box<Emission>, ClockState),
+    /// They cannot.
+    Refused(String),
+}
+
+/// Writes one line.
+pub(super) fn say(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Reads one line; `None` at the end of the connection.
+pub(super) fn hear<M: DeserializeOwned>(reader: &mut impl BufRead, most_bytes: u64) -> io::Result<Option<M>> {
+    let mut line = Vec::new();
+    reader.take(most_bytes).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let read = serde_json::from_slice(&line);
+    read.map(Some).map_err(|error| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("not a message of a control connection: {error}"))
+    })
+}
+
+/// As [`hear`], of an answer.
+pub(super) fn hear_answer(reader: &mut impl BufRead) -> io::Result<Option<Answer>> {
+    hear(reader, MOST_ANSWER_BYTES)
+}
+
+/// Serves coordinators, one after the other, until the listener fails. `seen` is given what happens, in words.
+///
+/// # Errors
+/// When no connection can be accepted any more.
+pub fn serve(listener: &TcpListener, from: SocketAddr, seen: &mut dyn FnMut(String)) -> io::Result<()> {
+    loop {
+        let (stream, peer) = listener.accept()?;
+        seen(format!("controlled by {peer}"));
+        match serve_one(stream, peer, from) {
+            Ok(trials) => seen(format!("{peer} has left after {trials} trials")),
+            Err(error) => seen(format!("{peer}: {error}")),
+        }
+    }
+}
+
+fn serve_one(mut stream: TcpStream, peer: SocketAddr, from: SocketAddr) -> io::Result<u64> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut emitter, mut trials) = (None, 0);
+    while let Some(request) = hear::<Request>(&mut reader, MOST_REQUEST_BYTES)? {
+        let answer = match request {
+            Request::Open(opening) => match open(&opening, peer, from) {
+                Ok(opened) => {
+                    emitter = Some(opened);
+                    Answer::Opened(ClockState::read())
+                }
+                Err(why) => Answer::Refused(why),
+            },
+            Request::Send(order) => {
+                trials += 1;
+                let sent = emitter
+                    .as_mut()
+                    .ok_or("no sources are open".to_owned())
+                    .and_then(|emitter| send(emitter, &order));
+                sent.map_or_else(Answer::Refused, |emission| {
+                    Answer::Sent(Box::new(emission), ClockState::read())
+                })
+            }
+        };
+        say(&mut stream, &answer)?;
+    }
+    Ok(trials)
+}
+
+fn open(opening: &Opening, peer: SocketAddr, from: SocketAddr) -> Result<Emitter, String> {
+    let Opening { run, to, first, sources, datagram_bytes } = opening;
+    if to.ip() != peer.ip() {
+        return Err(format!(
+            "sources that {} controls send to {} only, and {to} was asked for",
+            peer.ip(),
+            peer.ip()
+        ));
+    }
+    if !(1..=MOST_SOURCES).contains(sources)
+        || u32::from(*first) + u32::from(*sources) > u32::from(MOST_SOURCES)
+    {
+        return Err(format!("{sources} sources from {first} on; there are {MOST_SOURCES} at most"));
+    }
+    let addresses = source_addresses(from, *sources)?;
+    let opened = Emitter::open(*run, &addresses, *to, *datagram_bytes as usize);
+    opened.map(|emitter| emitter.numbered_from(*first)).map_err(|error| format!("sources at {from}: {error}"))
+}
+
+/// The address of each source: the first, and those behind it, a port for each; port 0 takes any.
+///
+/// # Errors
+/// When there are not as many ports, in words.
+pub fn source_addresses(first: SocketAddr, sources: u16) -> Result<Vec<SocketAddr>, String> {
+    let last = u16::MAX - sources.saturating_sub(1);
+    if first.port() > last {
+        return Err(format!("{first}: {sources} sources need as many ports; the first is {last} at most"));
+    }
+    let port = |source: u16| if first.port() == 0 { 0 } else { first.port() + source };
+    Ok((0..sources).map(|source| SocketAddr::new(first.ip(), port(source))).collect())
+}
+
+fn send(emitter: &mut Emitter, order: &Order) -> Result<Emission, String> {
+    let start = order.start_unix_ns.map_or(Ok(soon()), start_at)?;
+    match &order.what {
+        What::Schedule(schedule) => {
+            check(schedule)?;
+            Ok(emitter.emit(order.trial, order.sources, schedule, start))
+        }
+        What::Program(settings, most) => {
+            let triggers = program_times(settings, *most)?;
+            let emission = emitter.emit_at(order.trial, order.sources, triggers.into_iter(), start);
+            emitter.end(order.trial, emission.times_s.len() as u64);
+            Ok(emission)
+        }
+    }
+}
+
+/// The times of the first triggers of a program, from the first on.
+///
+/// # Errors
+/// When its settings are invalid, in words.
+pub fn program_times(settings: &Settings, most: u64) -> Result<Vec<Duration>, String> {
+    let program = Program::new(settings).map_err(|error| error.to_string())?;
+    let times: Vec<Duration> = program
+        .take(usize::try_from(most.min(u64::from(MOST_EVENTS))).unwrap_or(usize::MAX))
+        .map(|trigger| Duration::from_nanos(trigger.time_ns))
+        .collect();
+    let first = times.first().copied().unwrap_or_default();
+    Ok(times.into_iter().map(|time| time - first).collect())
+}
+
+fn check(schedule: &Schedule) -> Result<(), String> {
+    let (events, seconds) = (schedule.events(), schedule.end_s());
+    let is_known = schedule.spans.iter().all(|span| {
+        span.separation_s >= 0.0 && span.start_s >= 0.0 && (span.start_s + span.separation_s).is_finite()
+    });
+    match is_known && events <= u64::from(MOST_EVENTS) && seconds <= MOST_SECONDS {
+        true => Ok(()),
+        false => Err(format!(
+            "{events} events in {seconds:.1} s; a trial has {MOST_EVENTS} events in {MOST_SECONDS} s at most, none of them before its start"
+        )),
+    }
+}
+
+/// The time of day as the clock that waits has it.
+fn start_at(unix_ns: u64) -> Result<Instant, String> {
+    let (now, day) = (Instant::now(), SystemTime::now());
+    let since = day.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start = Duration::from_nanos(unix_ns);
+    match start.checked_sub(since) {
+        Some(ahead) if ahead <= MOST_AHEAD => Ok(now + ahead),
+        Some(ahead) => Err(format!(
+            "the start lies {:.3} s ahead on this host's clock, more than {} s: hold the clocks of all hosts (chrony, PTP)",
+            ahead.as_secs_f64(),
+            MOST_AHEAD.as_secs()
+        )),
+        None => Err(format!(
+            "the start was {:.3} s ago on this host's clock: hold the clocks of all hosts (chrony, PTP)",
+            since.saturating_sub(start).as_secs_f64()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_send_to_nobody_but_to_whom_they_are_controlled_by() {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 4000));
+        let from = SocketAddr::from(([127, 0, 0, 1], 0));
+        let opening = |to: [u8; 4], sources| Opening {
+            run: 1,
+            to: SocketAddr::from((to, 5000)),
+            first: 0,
+            sources,
+            datagram_bytes: 100,
+        };
+        let refused = |opening: Opening, word: &str| {
+            let why = open(&opening, peer, from).expect_err(word);
+            assert!(why.contains(word), "{why}");
+        };
+        refused(opening([127, 0, 0, 2], 2), "send to 127.0.0.1 only");
+        refused(opening([127, 0, 0, 1], 0), "0 sources");
+        assert!(open(&opening([127, 0, 0, 1], 2), peer, from).is_ok());
+        assert!(source_addresses(SocketAddr::from(([127, 0, 0, 1], 65_535)), 2).is_err());
+    }
+
+    #[test]
+    fn a_start_that_clocks_disagree_on_and_an_endless_trial_are_refused() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+        assert!(start_at(now + 1_000_000_000).is_ok());
+        assert!(start_at(now - 1_000_000_000).expect_err("past").contains("ago on this host's clock"));
+        assert!(start_at(now + 60_000_000_000).expect_err("far").contains("ahead on this host's clock"));
+        assert!(check(&Schedule::burst(100, 1e-3)).is_ok());
+        for schedule in [
+            Schedule::burst(10, f64::NAN),
+            Schedule::burst(u64::from(MOST_EVENTS) + 1, 0.0),
+            Schedule::burst(1000, 1e3),
+        ] {
+            assert!(check(&schedule).is_err(), "{schedule:?}");
+        }
+    }
+}

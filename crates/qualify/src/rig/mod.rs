@@ -1,0 +1,340 @@
+//! A device between its sources and its receiver: everything that measures it goes through here.
+//!
+//! ```text
+//!  sources: here, in a testbed ─┐                           ┌─ receiver: here, in a testbed or at an address of this host
+//!           on other hosts ─────┴─► device ═════════════════┘
+//!  Schedule ─► sent, received, judged ─► Judged             what the device has thrown away: its queues, or a command
+//! ```
+
+pub mod control;
+mod sources;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use sources::Sources;
+pub use sources::{FarError, StartSkew};
+
+use crate::device_counters::{CountersCommand, CountersError};
+use crate::host::{Counter, Counters};
+use crate::receipt::{self, ReceiptError, UdpReceiverSettings};
+use crate::switch::burst::peak_bytes;
+use crate::switch::frame::{Frame, PayloadTooLong};
+use crate::switch::search::Outcome;
+use crate::testbed::{RECEIVER, Testbed, TestbedError, TestbedSettings};
+use crate::trial::{Beside, Emission, Emitter, Judged, Receiver, Reception, Schedule, Way, judge, new_run};
+use control::Opening;
+
+/// Where the sources of a testbed send to.
+const PORT: u16 = 50_000;
+/// A scheduler may keep a thread for so long: what comes later than the queue takes to drain, and this, does not come any more.
+const LONGEST_STALL: Duration = Duration::from_millis(150);
+/// The rate of an output is measured over this time at least, s.
+const RATE_SPAN_S: f64 = 0.5;
+/// A generator that overloads an output by less does not overload it surely.
+const LEAST_OVERLOAD: f64 = 1.05;
+/// Events of a measurement of the rate at most.
+const MOST_RATE_EVENTS: u64 = 1 << 21;
+
+/// Why nothing can be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum RigError {
+    /// No device.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// No frame is that long.
+    #[error(transparent)]
+    Payload(#[from] PayloadTooLong),
+    /// The sources cannot send, or the receiver cannot count.
+    #[error("{0}")]
+    Socket(#[from] std::io::Error),
+    /// The receiver cannot be opened.
+    #[error(transparent)]
+    Receiver(#[from] ReceiptError),
+    /// Sources on other hosts.
+    #[error(transparent)]
+    Far(#[from] FarError),
+    /// The device cannot be asked.
+    #[error(transparent)]
+    Counters(#[from] CountersError),
+    /// The rate of its output cannot be measured.
+    #[error(
+        "the rate of the output is not known: {events} events back to back of {sources} sources lost nothing, or were sent hardly faster than they came; state the rate, or use more sources"
+    )]
+    NoOverload {
+        /// So many.
+        events: u64,
+        /// From so many.
+        sources: u32,
+    },
+    /// It was asked to stop.
+    #[error("stopped before the end")]
+    Stopped,
+    /// It was opened, and has failed.
+    #[error("the receiver has failed: {0}")]
+    Received(String),
+}
+
+/// A device between hosts.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    /// The receiver's address, one of this host.
+    pub receiver: SocketAddr,
+    /// The hosts that send, where they are controlled.
+    pub controls: Vec<SocketAddr>,
+    /// Sources on each of them.
+    pub sources_per_host: u16,
+    /// UDP payload of each datagram, bytes.
+    pub datagram_bytes: u32,
+    /// The rate of the output that leads to the receiver, bits per second; measured where it is not stated.
+    pub rate_bits_per_s: Option<f64>,
+    /// How long the buffer takes to drain at most.
+    pub longest_drain: Duration,
+    /// What asks the device for its counts.
+    pub counters: Option<CountersCommand>,
+}
+
+/// What is between sources and receiver.
+enum Device<'t> {
+    Testbed(&'t Testbed),
+    Unknown(Option<CountersCommand>),
+}
+
+/// How the rate of the output is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RateSource {
+    /// It was given.
+    Stated,
+    /// It was measured: of an overload, what came per second.
+    Measured,
+}
+
+/// The device, with sources and receiver opened.
+pub struct Rig<'t> {
+    device: Device<'t>,
+    way: Way,
+    rate_source: RateSource,
+    frame: Frame,
+    frame_bytes: u32,
+    sources: Sources,
+    active: u32,
+    receiver: Receiver,
+    trial: u32,
+    stop: Arc<AtomicBool>,
+}
+
+impl<'t> Rig<'t> {
+    /// Opens sources and receiver at a testbed. No trial begins once `stop` is set, and one that is sent is not sent to its end.
+    ///
+    /// # Errors
+    /// When they cannot be.
+    pub fn at_testbed(
+        testbed: &'t Testbed,
+        datagram_bytes: u32,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Rig<'t>, RigError> {
+        let settings = testbed.settings();
+        let frame = Frame::new(datagram_bytes)?;
+        let (run, to) = (new_run(), SocketAddr::from((RECEIVER, PORT)));
+        let bytes = datagram_bytes as usize;
+        let (receiver, _) = testbed.at_receiver(|| receipt::open(UdpReceiverSettings::new(to, bytes)))??;
+        let addresses: Vec<SocketAddr> = (0..settings.sources)
+            .map(|source| SocketAddr::new(testbed.source(source), PORT + 1 + source))
+            .collect();
+        let emitter = testbed.at_sources(|| Emitter::open(run, &addresses, to, bytes))??.until(stop.clone());
+        let drain_s = 8.0 * settings.whole_depth_bytes() as f64 / settings.rate_bits_per_s;
+        Rig {
+            device: Device::Testbed(testbed),
+            way: way(frame.qdisc_bytes(), Duration::from_secs_f64(drain_s)),
+            rate_source: RateSource::Stated,
+            frame,
+            frame_bytes: frame.qdisc_bytes(),
+            active: u32::from(settings.sources),
+            sources: Sources::Here(emitter),
+            receiver: Receiver::start(run, receiver)?,
+            trial: 0,
+            stop: stop.clone(),
+        }
+        // A blind device is measured as one of which nothing is stated.
+        .with_rate(settings.blind.is_none().then_some(settings.rate_bits_per_s))
+    }
+
+    /// Opens the receiver here, and sources on other hosts.
+    ///
+    /// # Errors
+    /// When they cannot be, or the rate is not stated and cannot be measured.
+    pub fn between(hosts: &Hosts, stop: &Arc<AtomicBool>) -> Result<Rig<'static>, RigError> {
+        let frame = Frame::new(hosts.datagram_bytes)?;
+        let run = new_run();
+        let settings = UdpReceiverSettings::new(hosts.receiver, hosts.datagram_bytes as usize);
+        let (receiver, to) = receipt::open(settings)?;
+        let Hosts { sources_per_host: sources, datagram_bytes, .. } = *hosts;
+        let sources = Sources::on(&hosts.controls, &Opening { run, to, first: 0, sources, datagram_bytes })?;
+        Rig {
+            device: Device::Unknown(hosts.counters.clone()),
+            way: way(frame.wire_bytes(), hosts.longest_drain),
+            rate_source: RateSource::Stated,
+            frame,
+            frame_bytes: frame.wire_bytes(),
+            active: sources.count(),
+            sources,
+            receiver: Receiver::start(run, receiver)?,
+            trial: 0,
+            stop: stop.clone(),
+        }
+        .with_rate(hosts.rate_bits_per_s)
+    }
+
+    fn with_rate(mut self, rate_bits_per_s: Option<f64>) -> Result<Rig<'t>, RigError> {
+        match rate_bits_per_s {
+            Some(rate) => self.way.rate_bytes_per_s = rate / 8.0,
+            None => {
+                self.way.rate_bytes_per_s = self.measure_rate()?;
+                self.rate_source = RateSource::Measured;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Of a testbed, what it was made as.
+    pub fn testbed(&self) -> Option<TestbedSettings> {
+        match self.device {
+            Device::Testbed(testbed) => Some(testbed.settings()),
+            Device::Unknown(_) => None,
+        }
+    }
+
+    /// What every source sends.
+    pub fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    /// What a frame takes in the device's accounting, bytes: of a testbed as Linux queues count, else on the wire.
+    pub fn frame_bytes(&self) -> u32 {
+        self.frame_bytes
+    }
+
+    /// How many sources there are.
+    pub fn sources(&self) -> u32 {
+        self.sources.count()
+    }
+
+    /// How many of them send.
+    pub fn active_sources(&self) -> u32 {
+        self.active
+    }
+
+    /// Lets the first so many of the sources send.
+    pub fn use_sources(&mut self, sources: u32) {
+        self.active = sources.clamp(1, self.sources());
+    }
+
+    /// What is known of the hosts' clocks.
+    pub fn start_skew(&self) -> StartSkew {
+        self.sources.start_skew()
+    }
+
+    /// What an event brings, bytes in the device's accounting.
+    pub fn event_bytes(&self) -> f64 {
+        f64::from(self.active) * self.way.frame_bytes
+    }
+
+    /// The rate of the output, bytes per second in the device's accounting.
+    pub fn rate_bytes_per_s(&self) -> f64 {
+        self.way.rate_bytes_per_s
+    }
+
+    /// How that rate is known.
+    pub fn rate_source(&self) -> RateSource {
+        self.rate_source
+    }
+
+    /// Makes one trial.
+    ///
+    /// # Errors
+    /// When the device, a source or the receiver is gone.
+    pub fn send(&mut self, schedule: &Schedule) -> Result<Judged, RigError> {
+        let Sent { emission, reception, beside } = self.sent(schedule)?;
+        let judged = judge(schedule, self.way, self.active, &emission, &reception, beside);
+        if judged.outcome == Outcome::Lossless {
+            let reached = peak_bytes(&judged.trial.times_s, self.event_bytes(), self.way.rate_bytes_per_s);
+            self.way.lossless_bytes = self.way.lossless_bytes.max(reached);
+        }
+        Ok(judged)
+    }
+
+    fn sent(&mut self, schedule: &Schedule) -> Result<Sent, RigError> {
+        if self.stop.load(Ordering::Acquire) {
+            return Err(RigError::Stopped);
+        }
+        self.trial += 1;
+        let before = (self.dropped()?, self.receiver.socket_drops());
+        let second = schedule.spans.first().map_or(0, |span| span.events);
+        self.receiver.begin(self.trial, second);
+        let emission = self.sources.emit(self.trial, self.active, schedule)?;
+        if self.stop.load(Ordering::Acquire) {
+            return Err(RigError::Stopped);
+        }
+        let received = self.receiver.finish(emission.sent, schedule.events(), self.way.silence);
+        let reception = received.map_err(RigError::Received)?;
+        let beside = Beside {
+            dropped: self.dropped()?.zip(before.0).map(|(now, before)| thrown_away(&now.since(&before))),
+            socket_drops: self.receiver.socket_drops().saturating_sub(before.1),
+        };
+        Ok(Sent { emission, reception, beside })
+    }
+
+    /// What the device has thrown away since it was made, where it can be asked.
+    fn dropped(&self) -> Result<Option<Counters>, RigError> {
+        match &self.device {
+            Device::Testbed(testbed) => Ok(Some(testbed.counters()?)),
+            Device::Unknown(Some(command)) => Ok(Some(command.read()?)),
+            Device::Unknown(None) => Ok(None),
+        }
+    }
+
+    /// The rate of the output, bytes per second: what comes while it is overloaded, from the first datagram to the last.
+    fn measure_rate(&mut self) -> Result<f64, RigError> {
+        let mut events = 64;
+        while events <= MOST_RATE_EVENTS {
+            let Sent { emission, reception, .. } = self.sent(&Schedule::burst(events, 0.0))?;
+            let is_lossy = reception.received < emission.sent && reception.span_s > 0.0;
+            let rate = |frames: u64, seconds: f64| frames as f64 * self.way.frame_bytes / seconds;
+            if is_lossy && reception.span_s >= RATE_SPAN_S {
+                let came = rate(reception.received, reception.span_s);
+                if rate(emission.sent, emission.took_s) < LEAST_OVERLOAD * came {
+                    return Err(RigError::NoOverload { events, sources: self.active });
+                }
+                return Ok(came);
+            }
+            events *= 2;
+        }
+        Err(RigError::NoOverload { events, sources: self.active })
+    }
+}
+
+fn way(frame_bytes: u32, longest_drain: Duration) -> Way {
+    Way {
+        rate_bytes_per_s: f64::INFINITY,
+        frame_bytes: f64::from(frame_bytes),
+        lossless_bytes: 0.0,
+        silence: longest_drain + LONGEST_STALL,
+    }
+}
+
+/// All of what was thrown away.
+fn thrown_away(counters: &[Counter]) -> u64 {
+    counters.iter().map(|counter| counter.total).sum()
+}
+
+/// A trial before it is judged.
+struct Sent {
+    emission: Emission,
+    reception: Reception,
+    beside: Beside,
+}

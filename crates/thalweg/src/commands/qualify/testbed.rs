@@ -1,0 +1,63 @@
+//! `qualify testbed`: a device to try things at, there until it is not needed any more.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use thalweg_qualify::testbed::{RECEIVER, TestbedSettings};
+
+use super::device::testbed as made;
+use crate::arguments::QualifyTestbed;
+use crate::commands::Ended;
+use crate::report::{Outcome, print};
+use crate::signals::Signals;
+
+/// Between two looks at whether to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Where the device is.
+#[derive(Debug, Serialize)]
+struct Place {
+    settings: TestbedSettings,
+    /// Network namespaces: sources, device, receiver.
+    namespaces: [String; 3],
+    first_source: String,
+    receiver: String,
+}
+
+pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
+    let testbed = made(&options.testbed)?;
+    let signals = Signals::install()?;
+    let place = Place {
+        settings: testbed.settings(),
+        namespaces: testbed.namespaces().map(str::to_owned),
+        first_source: testbed.source(0).to_string(),
+        receiver: RECEIVER.to_string(),
+    };
+    let Some((program, words)) = options.command.split_first() else {
+        print(&place, json, words_of)?;
+        while !signals.stop_requested() {
+            std::thread::sleep(LOOK);
+        }
+        return Ok(Outcome::Done);
+    };
+    let [sources, device, receiver] = &place.namespaces;
+    let ended = Command::new(program)
+        .args(words)
+        .env("THALWEG_SOURCES", sources)
+        .env("THALWEG_DEVICE", device)
+        .env("THALWEG_RECEIVER", receiver)
+        .status()
+        .with_context(|| format!("{program} could not be started"))?;
+    Ok(if ended.success() { Outcome::Done } else { Outcome::Failed })
+}
+
+fn words_of(place: &Place) -> String {
+    let [sources, device, receiver] = &place.namespaces;
+    format!(
+        "sources      namespace {sources}, from {}\nreceiver     namespace {receiver}, {}\ndevice       namespace {device}: tc -n {device} -s qdisc show dev out0\n\
+         Try:  ip netns exec {receiver} thalweg qualify receive --listen {}:50000\n      ip netns exec {sources} thalweg qualify emit --to {}:50000\nIt is removed on Ctrl-C.",
+        place.first_source, place.receiver, place.receiver, place.receiver
+    )
+}
