@@ -6,13 +6,15 @@
 //! The triggers are those that drive emulated boards. A generator that cannot keep up says so: its report has the rate that was asked for
 //! and the one that was sent, and how late the events were.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 pub use thalweg_frontend::trigger::{Kind, Settings, SettingsError, parse_times};
 
-use crate::rig::control::program_times;
+use crate::rig::control::{Opening, program_times};
+use crate::rig::{StartSkew, emit_program};
 use crate::trial::{Emission, Emitter, quantile, soon};
 
 /// A sent rate below this part of the one asked for is another program.
@@ -30,7 +32,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn of(values_s: &[f64]) -> Spread {
+    pub(crate) fn of(values_s: &[f64]) -> Spread {
         let at = |part| 1e6 * quantile(values_s, part);
         Spread { p50_us: at(0.5), p99_us: at(0.99), most_us: at(1.0) }
     }
@@ -55,12 +57,14 @@ pub struct Emitted {
     pub lateness: Spread,
     /// From the first source's datagram of an event to the last one's.
     pub skew: Spread,
+    /// How well sources started together.
+    pub start_skew: StartSkew,
     /// Why this is not what was asked for; empty where it is.
     pub remark: String,
 }
 
 impl Emitted {
-    fn of(sources: u32, asked_s: &[f64], emission: &Emission) -> Emitted {
+    fn of(sources: u32, start_skew: StartSkew, asked_s: &[f64], emission: &Emission) -> Emitted {
         let rate = |times: &[f64]| {
             let seconds = times.last()? - times.first()?;
             (seconds > 0.0).then(|| (times.len() - 1) as f64 / seconds)
@@ -81,6 +85,7 @@ impl Emitted {
             sent_rate_hz,
             lateness: Spread::of(&emission.lateness_s),
             skew: Spread::of(&emission.skew_s),
+            start_skew,
             remark,
         }
     }
@@ -100,7 +105,25 @@ pub fn generate(emitter: &mut Emitter, settings: &Settings, most: u64) -> Result
     let emission = emitter.emit_at(0, emitter.sources(), times.iter().copied(), soon());
     emitter.end(0, emission.times_s.len() as u64);
     let asked_s: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
-    Ok(Emitted::of(emitter.sources(), &asked_s, &emission))
+    Ok(Emitted::of(emitter.sources(), StartSkew::OneHost, &asked_s, &emission))
+}
+
+/// The same, from sources on other hosts that start together.
+///
+/// # Errors
+/// When the settings are invalid, in words, or a host does not answer, or refuses.
+pub fn generate_on_hosts(
+    hosts: &[SocketAddr],
+    opening: &Opening,
+    settings: &Settings,
+    most: u64,
+) -> Result<Emitted, String> {
+    let asked_s: Vec<f64> = program_times(settings, most)?.iter().map(Duration::as_secs_f64).collect();
+    let seconds = Duration::from_secs_f64(asked_s.last().copied().unwrap_or(0.0));
+    let sent = emit_program(hosts, opening, settings, most, seconds);
+    let (emission, skew) = sent.map_err(|error| error.to_string())?;
+    let sources = u32::from(opening.sources) * hosts.len() as u32;
+    Ok(Emitted::of(sources, skew, &asked_s, &emission))
 }
 
 #[cfg(test)]
@@ -118,11 +141,17 @@ mod tests {
             failed,
             ..Emission::default()
         };
-        let good = Emitted::of(16, &asked, &emission(1e-4, 0));
+        let good = Emitted::of(16, StartSkew::OneHost, &asked, &emission(1e-4, 0));
         assert!(good.is_as_asked() && good.skew.p50_us == 20.0, "{good:?}");
         assert!(good.asked_rate_hz.is_some_and(|rate| (rate - 1e4).abs() < 1e-6), "{good:?}");
-        assert!(Emitted::of(16, &asked, &emission(1.5e-4, 0)).remark.contains("more slowly than asked for"));
-        assert!(Emitted::of(16, &asked, &emission(1e-4, 3)).remark.starts_with("3 datagrams"));
-        assert_eq!(Emitted::of(16, &asked[..1], &Emission::default()).sent_rate_hz, None);
+        assert!(
+            Emitted::of(16, StartSkew::OneHost, &asked, &emission(1.5e-4, 0))
+                .remark
+                .contains("more slowly than asked for")
+        );
+        assert!(
+            Emitted::of(16, StartSkew::OneHost, &asked, &emission(1e-4, 3)).remark.starts_with("3 datagrams")
+        );
+        assert_eq!(Emitted::of(16, StartSkew::OneHost, &asked[..1], &Emission::default()).sent_rate_hz, None);
     }
 }

@@ -4,15 +4,19 @@
 //!  UdpReceiver ─► Census ─► Receipt: by source; what the socket and the host have thrown away meanwhile
 //! ```
 
+use std::io::Read;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use thalweg_data::{Frames, Pool, PoolError};
+use thalweg_data::{Frames, Pool, PoolError, SourceError};
+use thalweg_readout::pcap::each_payload;
 pub use thalweg_transport::UdpReceiverSettings;
 use thalweg_transport::{TransportError, UdpReceiver};
 
+use crate::device_counters::{CountersCommand, CountersError};
 use crate::host::{Counter, Counters, HostFiles};
 use crate::trial::{Census, SourceCensus};
 
@@ -32,6 +36,9 @@ pub enum ReceiptError {
     /// The socket.
     #[error(transparent)]
     Receiver(#[from] TransportError),
+    /// The device cannot be asked.
+    #[error(transparent)]
+    Counters(#[from] CountersError),
     /// Its address.
     #[error("the socket does not know its address: {0}")]
     Address(#[from] std::io::Error),
@@ -54,6 +61,53 @@ pub struct Receipt {
     pub socket_drops: u64,
     /// What the host has thrown away meanwhile, of all programs.
     pub host_counters: Vec<Counter>,
+    /// What each hop on the way says that it has thrown away.
+    pub hops: Vec<HopLoss>,
+    /// Whether what the hops count is what is missing, in words.
+    pub account: String,
+}
+
+/// What a hop says that it has thrown away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HopLoss {
+    /// Which hop, in the order of the way.
+    pub hop: &'static str,
+    /// Frames or datagrams; null where it was not, or could not be asked.
+    pub dropped: Option<u64>,
+    /// Whether it counts nothing but what was sent here; else, all that passes it.
+    pub is_own: bool,
+}
+
+/// The hops from a switch to the socket.
+fn hops(device: Option<&[Counter]>, host: &[Counter], socket_drops: u64) -> Vec<HopLoss> {
+    let sum = |counters: &[Counter], is_of: &dyn Fn(&str) -> bool| {
+        counters.iter().filter(|counter| is_of(&counter.name)).map(|counter| counter.total).sum::<u64>()
+    };
+    let hop = |hop, dropped, is_own| HopLoss { hop, dropped, is_own };
+    vec![
+        hop("device", device.map(|counters| sum(counters, &|_| true)), false),
+        hop("network card", Some(sum(host, &|name| !name.starts_with("host_"))), false),
+        hop("kernel, before the socket", Some(sum(host, &|name| name == "host_softnet_dropped")), false),
+        hop("receiving socket", Some(socket_drops), true),
+    ]
+}
+
+/// Whether what the hops count is what is missing. They count of all programs, so that more is no contradiction.
+fn account(missing: u64, is_bound: bool, hops: &[HopLoss]) -> String {
+    let counted: u64 = hops.iter().filter_map(|hop| hop.dropped).sum();
+    let bound = if is_bound { "at least " } else { "" };
+    let unasked: Vec<&str> = hops.iter().filter(|hop| hop.dropped.is_none()).map(|hop| hop.hop).collect();
+    let not_asked =
+        if unasked.is_empty() { String::new() } else { format!("; not asked: {}", unasked.join(", ")) };
+    match (missing, counted) {
+        (0, _) if !is_bound => "nothing is missing".to_owned(),
+        (missing, counted) if counted >= missing => {
+            format!("{bound}{missing} missing, and the hops have thrown away {counted}{not_asked}")
+        }
+        (missing, counted) => format!(
+            "{bound}{missing} missing, and the hops say {counted}: they were lost where nobody counts, or a counter is wrong{not_asked}"
+        ),
+    }
 }
 
 /// Opens the receiving socket, and says where it is.
@@ -66,16 +120,27 @@ pub fn open(settings: UdpReceiverSettings) -> Result<(UdpReceiver, SocketAddr), 
     Ok((receiver, address))
 }
 
-/// Counts until every source that was seen has said its end and nothing more comes, or for `most`.
+/// Counts until every source that was seen has said its end and nothing more comes, or for `most`, or until `stop` is set. `device` is
+/// asked before and after.
 ///
 /// # Errors
-/// When the socket fails.
-pub fn receive_from(mut receiver: UdpReceiver, most: Duration) -> Result<Receipt, ReceiptError> {
+/// When the socket fails, or the device cannot be asked.
+pub fn receive_from(
+    mut receiver: UdpReceiver,
+    most: Duration,
+    device: Option<&CountersCommand>,
+    stop: &AtomicBool,
+) -> Result<Receipt, ReceiptError> {
+    let of_device = || device.map(CountersCommand::read).transpose();
+    let device_before = of_device()?;
     let before = Counters::read(&HostFiles::of_host());
     let (mut census, mut frames) = (Census::default(), Frames::default());
     let began = Instant::now();
     let mut ended: Option<Instant> = None;
-    while began.elapsed() < most && ended.is_none_or(|since| since.elapsed() < SILENCE) {
+    while !stop.load(Ordering::Acquire)
+        && began.elapsed() < most
+        && ended.is_none_or(|since| since.elapsed() < SILENCE)
+    {
         frames.clear();
         receiver.receive(&mut frames, WAIT)?;
         frames.slices.iter().for_each(|slice| census.take(frames.bytes(*slice)));
@@ -83,14 +148,72 @@ pub fn receive_from(mut receiver: UdpReceiver, most: Duration) -> Result<Receipt
             ended = Some(Instant::now());
         }
     }
-    let sources = census.sources();
-    Ok(Receipt {
-        ended: census.is_ended(),
-        received: sources.iter().map(|source| source.received).sum(),
-        missing: sources.iter().map(|source| source.missing).sum(),
-        others: census.others,
-        socket_drops: receiver.socket_drops(),
-        host_counters: Counters::read(&HostFiles::of_host()).since(&before),
-        sources,
-    })
+    let host_counters = Counters::read(&HostFiles::of_host()).since(&before);
+    let device = of_device()?.zip(device_before).map(|(now, before)| now.since(&before));
+    Ok(Receipt::of(&census, hops(device.as_deref(), &host_counters, receiver.socket_drops()), host_counters))
+}
+
+/// Counts what is in a capture: at a mirror port, or beside a receiver, which it is then compared with. Nothing is known of what the host
+/// has thrown away meanwhile.
+///
+/// # Errors
+/// When it is no capture, or cannot be read.
+pub fn receive_capture(place: String, input: Box<dyn Read + Send>) -> Result<Receipt, SourceError> {
+    let mut census = Census::default();
+    let counts = each_payload(place, input, &mut |captured| {
+        match captured.segment {
+            None => census.take(captured.payload),
+            Some(_) => census.others += 1,
+        }
+        true
+    })?;
+    census.others += counts.others + counts.unread;
+    Ok(Receipt::of(&census, Vec::new(), Vec::new()))
+}
+
+impl Receipt {
+    fn of(census: &Census, hops: Vec<HopLoss>, host_counters: Vec<Counter>) -> Receipt {
+        let sources = census.sources();
+        let missing = sources.iter().map(|source| source.missing).sum();
+        let ended = census.is_ended();
+        Receipt {
+            ended,
+            received: sources.iter().map(|source| source.received).sum(),
+            missing,
+            others: census.others,
+            socket_drops: hops.last().and_then(|hop| hop.dropped).unwrap_or(0),
+            account: if hops.is_empty() { String::new() } else { account(missing, !ended, &hops) },
+            host_counters,
+            hops,
+            sources,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_held_against_what_each_hop_counts_and_what_was_not_asked_is_said() {
+        let counter = |name: &str, total| Counter { name: name.to_owned(), total };
+        let host = [
+            counter("eth0 rx_missed_errors", 3),
+            counter("host_softnet_dropped", 2),
+            counter("host_udp_in_errors", 9),
+        ];
+        let known = hops(Some(&[counter("port 3 discards", 10)]), &host, 1);
+        assert_eq!(
+            known.iter().map(|hop| hop.dropped).collect::<Vec<_>>(),
+            [Some(10), Some(3), Some(2), Some(1)]
+        );
+        assert_eq!(account(16, false, &known), "16 missing, and the hops have thrown away 16");
+        assert!(account(17, false, &known).contains("lost where nobody counts"));
+        let unasked = hops(None, &host, 1);
+        assert_eq!(
+            account(5, true, &unasked),
+            "at least 5 missing, and the hops have thrown away 6; not asked: device"
+        );
+        assert_eq!(account(0, false, &unasked), "nothing is missing");
+    }
 }

@@ -72,10 +72,10 @@ impl Report {
     /// The page. `made_by` says with what and where it was measured.
     pub fn html(&self, made_by: &[(String, String)]) -> String {
         let (class, word, said) = match &self.verdict {
-            Verdict::Passes(said) => ("passes", "passes", said),
-            Verdict::Fails(said) => ("fails", "does not pass", said),
+            Verdict::Passes(said) => ("passes", "<b>passes</b>", said),
+            Verdict::Fails(said) => ("fails", "<b>does not pass</b>", said),
             Verdict::Found(said) => ("found", "", said),
-            Verdict::Measuring(said) => ("measuring", "measuring …", said),
+            Verdict::Measuring(said) => ("measuring", "<b>measuring …</b>", said),
         };
         let refresh = match self.verdict {
             Verdict::Measuring(_) => "<meta http-equiv=\"refresh\" content=\"1\">",
@@ -83,7 +83,7 @@ impl Report {
         };
         let title = escaped(&self.title);
         let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">{refresh}<title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p class=\"verdict {class}\"><b>{word}</b>{}</p>\n",
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">{refresh}<title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p class=\"verdict {class}\">{word}{}</p>\n",
             escaped(said)
         );
         for (caption, svg) in &self.pictures {

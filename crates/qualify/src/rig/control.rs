@@ -7,17 +7,18 @@
 //!              ◄── sent: emission, its clock ─────
 //! ```
 //! Several hosts start at a time of day that all of them have: their clocks are as good as what holds them, which each answer says. A host
-//! sends to the address from which it is controlled and nowhere else, so that it cannot be turned against a third.
+//! sends to the address from which it is controlled, or to one that its operator has named, and nowhere else: it cannot be turned against a
+//! third.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thalweg_frontend::trigger::{Program, Settings};
 
 use crate::host::ClockState;
-use crate::trial::{Emission, Emitter, MOST_EVENTS, MOST_SOURCES, Schedule, soon};
+use crate::trial::{Emission, Emitter, MOST_EVENTS, MOST_SOURCES, PayloadSizes, Schedule, soon};
 
 /// A request is shorter, bytes.
 const MOST_REQUEST_BYTES: u64 = 1 << 20;
@@ -113,28 +114,37 @@ pub(super) fn hear_answer(reader: &mut impl BufRead) -> io::Result<Option<Answer
     hear(reader, MOST_ANSWER_BYTES)
 }
 
+/// Where sources of a host are, and to whom they may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Their address, and the port of the first; port 0 takes any.
+    pub from: SocketAddr,
+    /// The only receiver that they send to; unless it is named, whoever controls them.
+    pub receiver: Option<IpAddr>,
+}
+
 /// Serves coordinators, one after the other, until the listener fails. `seen` is given what happens, in words.
 ///
 /// # Errors
 /// When no connection can be accepted any more.
-pub fn serve(listener: &TcpListener, from: SocketAddr, seen: &mut dyn FnMut(String)) -> io::Result<()> {
+pub fn serve(listener: &TcpListener, place: Place, seen: &mut dyn FnMut(String)) -> io::Result<()> {
     loop {
         let (stream, peer) = listener.accept()?;
         seen(format!("controlled by {peer}"));
-        match serve_one(stream, peer, from) {
+        match serve_one(stream, peer, place) {
             Ok(trials) => seen(format!("{peer} has left after {trials} trials")),
             Err(error) => seen(format!("{peer}: {error}")),
         }
     }
 }
 
-fn serve_one(mut stream: TcpStream, peer: SocketAddr, from: SocketAddr) -> io::Result<u64> {
+fn serve_one(mut stream: TcpStream, peer: SocketAddr, place: Place) -> io::Result<u64> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut emitter, mut trials) = (None, 0);
     while let Some(request) = hear::<Request>(&mut reader, MOST_REQUEST_BYTES)? {
         let answer = match request {
-            Request::Open(opening) => match open(&opening, peer, from) {
+            Request::Open(opening) => match open(&opening, peer, place) {
                 Ok(opened) => {
                     emitter = Some(opened);
                     Answer::Opened(ClockState::read())
@@ -157,13 +167,13 @@ fn serve_one(mut stream: TcpStream, peer: SocketAddr, from: SocketAddr) -> io::R
     Ok(trials)
 }
 
-fn open(opening: &Opening, peer: SocketAddr, from: SocketAddr) -> Result<Emitter, String> {
+fn open(opening: &Opening, peer: SocketAddr, place: Place) -> Result<Emitter, String> {
     let Opening { run, to, first, sources, datagram_bytes } = opening;
-    if to.ip() != peer.ip() {
+    let (from, receiver) = (place.from, place.receiver.unwrap_or(peer.ip()));
+    if to.ip() != receiver {
         return Err(format!(
-            "sources that {} controls send to {} only, and {to} was asked for",
-            peer.ip(),
-            peer.ip()
+            "sources send to {receiver} only, and {to} was asked for; start them with --to {} to allow it",
+            to.ip()
         ));
     }
     if !(1..=MOST_SOURCES).contains(sources)
@@ -172,7 +182,7 @@ fn open(opening: &Opening, peer: SocketAddr, from: SocketAddr) -> Result<Emitter
         return Err(format!("{sources} sources from {first} on; there are {MOST_SOURCES} at most"));
     }
     let addresses = source_addresses(from, *sources)?;
-    let opened = Emitter::open(*run, &addresses, *to, *datagram_bytes as usize);
+    let opened = Emitter::open(*run, &addresses, *to, PayloadSizes::constant(*datagram_bytes));
     opened.map(|emitter| emitter.numbered_from(*first)).map_err(|error| format!("sources at {from}: {error}"))
 }
 
@@ -258,7 +268,7 @@ mod tests {
     #[test]
     fn sources_send_to_nobody_but_to_whom_they_are_controlled_by() {
         let peer = SocketAddr::from(([127, 0, 0, 1], 4000));
-        let from = SocketAddr::from(([127, 0, 0, 1], 0));
+        let place = Place { from: SocketAddr::from(([127, 0, 0, 1], 0)), receiver: None };
         let opening = |to: [u8; 4], sources| Opening {
             run: 1,
             to: SocketAddr::from((to, 5000)),
@@ -267,12 +277,14 @@ mod tests {
             datagram_bytes: 100,
         };
         let refused = |opening: Opening, word: &str| {
-            let why = open(&opening, peer, from).expect_err(word);
+            let why = open(&opening, peer, place).expect_err(word);
             assert!(why.contains(word), "{why}");
         };
-        refused(opening([127, 0, 0, 2], 2), "send to 127.0.0.1 only");
+        refused(opening([127, 0, 0, 2], 2), "send to 127.0.0.1 only, and 127.0.0.2:5000");
+        let named = Place { receiver: Some([127, 0, 0, 2].into()), ..place };
+        assert!(open(&opening([127, 0, 0, 2], 2), peer, named).is_ok());
         refused(opening([127, 0, 0, 1], 0), "0 sources");
-        assert!(open(&opening([127, 0, 0, 1], 2), peer, from).is_ok());
+        assert!(open(&opening([127, 0, 0, 1], 2), peer, place).is_ok());
         assert!(source_addresses(SocketAddr::from(([127, 0, 0, 1], 65_535)), 2).is_err());
     }
 

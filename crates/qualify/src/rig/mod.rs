@@ -17,7 +17,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::Sources;
-pub use sources::{FarError, StartSkew};
+pub use sources::{FarError, StartSkew, emit_program};
 
 use crate::device_counters::{CountersCommand, CountersError};
 use crate::host::{Counter, Counters};
@@ -26,7 +26,9 @@ use crate::switch::burst::peak_bytes;
 use crate::switch::frame::{Frame, PayloadTooLong};
 use crate::switch::search::Outcome;
 use crate::testbed::{RECEIVER, Testbed, TestbedError, TestbedSettings};
-use crate::trial::{Beside, Emission, Emitter, Judged, Receiver, Reception, Schedule, Way, judge, new_run};
+use crate::trial::{
+    Beside, Emission, Emitter, Judged, PayloadSizes, Receiver, Reception, Schedule, Way, judge, new_run,
+};
 use control::Opening;
 
 /// Where the sources of a testbed send to.
@@ -146,7 +148,9 @@ impl<'t> Rig<'t> {
         let addresses: Vec<SocketAddr> = (0..settings.sources)
             .map(|source| SocketAddr::new(testbed.source(source), PORT + 1 + source))
             .collect();
-        let emitter = testbed.at_sources(|| Emitter::open(run, &addresses, to, bytes))??.until(stop.clone());
+        let emitter = testbed
+            .at_sources(|| Emitter::open(run, &addresses, to, PayloadSizes::constant(datagram_bytes)))??
+            .until(stop.clone());
         let drain_s = 8.0 * settings.whole_depth_bytes() as f64 / settings.rate_bits_per_s;
         Rig {
             device: Device::Testbed(testbed),

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thalweg_frontend::trigger::Settings;
 
 use super::control::{Answer, Opening, Order, Request, What, hear_answer, say};
 use crate::host::ClockState;
@@ -197,6 +198,23 @@ impl Sources {
         }
         together(&emissions)
     }
+}
+
+/// Sends the events of a trigger program from several hosts together, at most `most` of them, and the end of every source.
+///
+/// # Errors
+/// When a host does not answer, or refuses.
+pub fn emit_program(
+    hosts: &[SocketAddr],
+    opening: &Opening,
+    settings: &Settings,
+    most: u64,
+    seconds: Duration,
+) -> Result<(Emission, StartSkew), FarError> {
+    let mut sources = Sources::on(hosts, opening)?;
+    let what = What::Program(Box::new(settings.clone()), most);
+    let emission = sources.order(0, sources.count(), &what, seconds)?;
+    Ok((emission, sources.start_skew()))
 }
 
 /// The emissions of all hosts as one: an event is as late as it is on the latest of them.

@@ -63,8 +63,8 @@ impl TestbedSettings {
     /// several times as fast, and 50 to 120 events of room.
     fn drawn(seed: u64, datagram_bytes: u32, sources: u16, burst_bytes: u64) -> TestbedSettings {
         let mut random = Pcg64::seed_from_u64(seed);
-        let least_bits_per_s = if datagram_bytes < 2000 { 60e6 } else { 400e6 };
-        let rate_bits_per_s = least_bits_per_s * random.random_range(1.0..2.0_f64).min(5.0 / 3.0);
+        let rates = if datagram_bytes < 2000 { 60e6..100e6 } else { 400e6..800e6 };
+        let rate_bits_per_s: f64 = random.random_range(rates);
         let events = random.random_range(50.0..120.0_f64);
         let queues = if random.random() { Buffering::Shared } else { Buffering::PerSource };
         let frame_bytes = f64::from(Frame::new(datagram_bytes).map_or(0, Frame::qdisc_bytes));

@@ -64,6 +64,37 @@ pub fn quantile(values: &[f64], part: f64) -> f64 {
     sorted.get(place.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
+/// How long payloads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadSizes {
+    /// The shortest, bytes.
+    pub least: u32,
+    /// The longest, bytes; those between are equally frequent.
+    pub most: u32,
+    /// The same seed gives every datagram of a source and event the same length.
+    pub seed: u64,
+}
+
+impl PayloadSizes {
+    /// All of one length.
+    pub fn constant(bytes: u32) -> PayloadSizes {
+        PayloadSizes { least: bytes, most: bytes, seed: 0 }
+    }
+
+    fn of(self, event: u32, source: u16) -> usize {
+        let span = u64::from(self.most.saturating_sub(self.least)) + 1;
+        if span == 1 {
+            return self.least as usize;
+        }
+        // The finaliser of SplitMix64 (Steele, Lea, Flood 2014): neighbours have nothing to do with each other.
+        let mut mixed =
+            self.seed ^ (u64::from(event) << 16 | u64::from(source)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        self.least as usize + ((mixed ^ (mixed >> 31)) % span) as usize
+    }
+}
+
 /// Sources with a socket each.
 #[derive(Debug)]
 pub struct Emitter {
@@ -72,6 +103,7 @@ pub struct Emitter {
     first: u16,
     sockets: Vec<UdpSocket>,
     payload: Vec<u8>,
+    sizes: PayloadSizes,
     /// Set when the rest of a trial is not to be sent.
     stop: Arc<AtomicBool>,
 }
@@ -85,11 +117,12 @@ impl Emitter {
         run: u64,
         addresses: &[SocketAddr],
         to: SocketAddr,
-        payload_bytes: usize,
+        sizes: PayloadSizes,
     ) -> io::Result<Emitter> {
-        if payload_bytes < LEAST_BYTES {
+        if (sizes.least as usize) < LEAST_BYTES {
             let why = format!(
-                "a datagram of a trial has {LEAST_BYTES} bytes at least, and {payload_bytes} are asked for"
+                "a datagram of a trial has {LEAST_BYTES} bytes at least, and {} are asked for",
+                sizes.least
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
@@ -99,8 +132,10 @@ impl Emitter {
             socket.set_nonblocking(true)?;
             Ok(socket)
         };
+        // The same bytes in every run, behind the label.
+        let payload = (0..sizes.most).map(|byte| byte as u8).collect();
         let sockets = addresses.iter().map(socket).collect::<io::Result<Vec<_>>>()?;
-        Ok(Emitter { run, first: 0, sockets, payload: vec![0; payload_bytes], stop: Arc::default() })
+        Ok(Emitter { run, first: 0, sockets, payload, sizes, stop: Arc::default() })
     }
 
     /// The same, with the number of its first source: others are elsewhere.
@@ -191,9 +226,11 @@ impl Emitter {
     }
 
     fn send(&mut self, trial: u32, event: u32, source: usize, emission: &mut Emission) {
-        Label { run: self.run, trial, event, source: self.first + source as u16 }.write(&mut self.payload);
-        match self.sockets[source].send(&self.payload) {
-            Ok(bytes) if bytes == self.payload.len() => emission.sent += 1,
+        let number = self.first + source as u16;
+        Label { run: self.run, trial, event, source: number }.write(&mut self.payload);
+        let payload = &self.payload[..self.sizes.of(event, number).min(self.payload.len())];
+        match self.sockets[source].send(payload) {
+            Ok(bytes) if bytes == payload.len() => emission.sent += 1,
             _ => emission.failed += 1,
         }
     }
@@ -205,7 +242,7 @@ pub fn soon() -> Instant {
 }
 
 /// Waits, and says when it was over.
-fn wait_until(due: Instant) -> Instant {
+pub fn wait_until(due: Instant) -> Instant {
     loop {
         let now = Instant::now();
         let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else { return now };
@@ -226,7 +263,7 @@ mod tests {
         let to = receiver.local_addr().expect("bound");
         let addresses: Vec<SocketAddr> =
             (1..=3).map(|last| SocketAddr::from(([127, 0, 0, last], 0))).collect();
-        let mut emitter = Emitter::open(9, &addresses, to, 100).expect("opened");
+        let mut emitter = Emitter::open(9, &addresses, to, PayloadSizes::constant(100)).expect("opened");
         let emission = emitter.emit(4, 3, &Schedule::burst(5, 1e-4), soon());
         assert_eq!((emission.sent, emission.failed, emission.times_s.len()), (15, 0, 5));
         assert!(emission.times_s.windows(2).all(|pair| pair[0] < pair[1]) && emission.times_s[0] >= 0.0);
@@ -251,6 +288,19 @@ mod tests {
             nobody.failed > 0 && nobody.failed + nobody.sent == 8,
             "nobody is there any more, and the kernel says so"
         );
-        assert!(Emitter::open(9, &addresses, to, LEAST_BYTES - 1).is_err());
+        assert!(Emitter::open(9, &addresses, to, PayloadSizes::constant(LEAST_BYTES as u32 - 1)).is_err());
+    }
+
+    #[test]
+    fn lengths_of_payloads_are_spread_evenly_and_the_same_for_a_seed() {
+        let sizes = PayloadSizes { least: 100, most: 1099, seed: 7 };
+        let all: Vec<usize> = (0..2000).map(|event| sizes.of(event, 3)).collect();
+        assert_eq!(all, (0..2000).map(|event| sizes.of(event, 3)).collect::<Vec<_>>());
+        let below = all.iter().filter(|bytes| **bytes < 600).count();
+        assert!(
+            all.iter().all(|bytes| (100..1100).contains(bytes)) && (850..1150).contains(&below),
+            "{below}"
+        );
+        assert_eq!(PayloadSizes::constant(60).of(9, 9), 60);
     }
 }

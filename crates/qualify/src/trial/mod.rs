@@ -18,7 +18,7 @@ mod schedule;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use census::{Census, MOST_EVENTS, MOST_SOURCES, SourceCensus};
-pub use emission::{Emission, Emitter, LEAST_PAYLOAD_BYTES, quantile, soon};
+pub use emission::{Emission, Emitter, LEAST_PAYLOAD_BYTES, PayloadSizes, quantile, soon, wait_until};
 pub use reception::{Receiver, Reception};
 pub use schedule::{Pattern, Schedule, Span};
 

@@ -61,9 +61,16 @@ fn edge_of(svg: &mut Svg, frame: &Frame, map: &Watershed, fit: &Fit, ports: u32)
     let saturated_s = edge(fit.depth_bytes).saturation_separation_s();
     match map.ports.len() {
         1 => saturation(svg, frame, saturated_s),
+        // Where it leaves the picture every edge has a place of its own.
         _ => {
-            let (x, y) = place(frame, 0.0, edge(fit.depth_bytes).largest_burst(0.0).unwrap_or(1) as f64);
-            svg.words(x + 4.0, y - 6.0, Type::new(11.0, GREY), &format!("{ports} sources"));
+            let (x, _) = place(frame, saturated_s, 0.0);
+            let y = frame.area.y + 14.0;
+            svg.words(
+                x.min(frame.area.right()) - 12.0,
+                y,
+                Type::new(11.0, GREY).end(),
+                &format!("{ports} sources"),
+            );
         }
     }
 }

@@ -194,12 +194,15 @@ fn trial_seconds(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct QualifyEmit {
-    /// Where they send to
+    /// Where they send to; with --control, the only address that they may send to
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "control")]
     pub(crate) to: Option<SocketAddr>,
-    /// Send what `watershed`, `throughput`, `incast` or `recovery` on another host asks for, which is controlled here
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["to", "program", "rate_hz", "triggers", "times_file", "sources", "payload_bytes"])]
+    /// Send what another host asks for, which is controlled here: `emit --hosts`, `watershed`, `throughput`, `incast` or `recovery`
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["hosts", "program", "rate_hz", "triggers", "times_file", "capture", "sources", "payload_bytes"])]
     pub(crate) control: Option<SocketAddr>,
+    /// Send from these hosts together, where `emit --control` listens; each has as many sources
+    #[arg(long, value_name = "ADDRESS:PORT,…", value_delimiter = ',', conflicts_with_all = ["from", "capture", "payload_most_bytes"])]
+    pub(crate) hosts: Vec<SocketAddr>,
     /// Address of the sources, and port of the first; the others have the ports behind it
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) from: Option<SocketAddr>,
@@ -209,6 +212,18 @@ pub(crate) struct QualifyEmit {
     /// Payload of each datagram, bytes
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(34..=65_507))]
     pub(crate) payload_bytes: u32,
+    /// Payloads of up to so many bytes, by the seed; all lengths from --payload-bytes on are equally frequent
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(34..=65_507))]
+    pub(crate) payload_most_bytes: Option<u32>,
+    /// Send the datagrams of this capture (pcap, pcapng) instead, with the gaps that they had
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "rate_hz", "triggers", "times_file", "sources", "payload_bytes", "payload_most_bytes"])]
+    pub(crate) capture: Option<PathBuf>,
+    /// Of a capture: only datagrams that went to this port
+    #[arg(long, value_name = "PORT", requires = "capture")]
+    pub(crate) capture_port: Option<u16>,
+    /// Of a capture: divide its gaps by this
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", requires = "capture", value_parser = speed)]
+    pub(crate) speed: f64,
     /// How triggers lie in time
     #[arg(long, value_enum, default_value_t = TriggerProgram::Constant)]
     pub(crate) program: TriggerProgram,
@@ -255,8 +270,30 @@ pub(crate) struct QualifyReceive {
     #[arg(long, default_value_t = 9216, value_parser = clap::value_parser!(u32).range(34..=65_507))]
     pub(crate) datagram_bytes: u32,
     /// End after so many seconds, where the ends of the sources do not come before
-    #[arg(long, default_value_t = 60.0)]
+    #[arg(long, default_value_t = 60.0, value_parser = trial_seconds_or_hours)]
     pub(crate) seconds: f64,
+    /// Prints as a JSON object what the device on the way has thrown away, as {"port 3 ifOutDiscards": 12}; run before and after
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) counters_command: Option<String>,
+    /// Count what is in this capture (pcap, pcapng) instead, as of a mirror port
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "seconds", "counters_command"])]
+    pub(crate) capture: Option<PathBuf>,
+}
+
+fn trial_seconds_or_hours(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (0.0..=1e6).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("must be from 0 to 1000000, in seconds".to_owned()),
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (1e-6..=1e6).contains(&factor) {
+        true => Ok(factor),
+        false => Err("must be from 0.000001 to 1000000".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -6,16 +6,22 @@
 //! ```
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, parse_times};
+use thalweg_qualify::device_counters::CountersCommand;
+use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, generate_on_hosts, parse_times};
 use thalweg_qualify::host::losses_in_words;
-use thalweg_qualify::receipt::{Receipt, UdpReceiverSettings, open, receive_from};
-use thalweg_qualify::rig::control::{serve, source_addresses};
-use thalweg_qualify::trial::{Emitter, new_run};
+use thalweg_qualify::receipt::{Receipt, UdpReceiverSettings, open, receive_capture, receive_from};
+use thalweg_qualify::replay::{self, Replayed};
+use thalweg_qualify::rig::StartSkew;
+use thalweg_qualify::rig::control::{Opening, Place, serve, source_addresses};
+use thalweg_qualify::trial::{Emitter, PayloadSizes, new_run};
 
+use super::device::start_words;
 use crate::arguments::{QualifyEmit, QualifyReceive, TriggerProgram};
 use crate::commands::Ended;
 use crate::report::{Failure, Outcome, print, si};
@@ -27,36 +33,88 @@ const SOURCES_SHOWN: usize = 20;
 
 pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
     if let Some(address) = options.control {
-        return control(address, options.from.unwrap_or(any_address(address)));
+        return control(address, options);
     }
     let Some(to) = options.to else { return Err(Failure::Usage(anyhow!("--to says where sources send to"))) };
+    if let Some(file) = &options.capture {
+        return send_capture(file, to, options, json);
+    }
     let settings = program(options)?;
-    let from = options.from.unwrap_or(any_address(to));
-    let addresses =
-        source_addresses(from, options.sources).map_err(|why| Failure::Usage(anyhow!("--from {why}")))?;
-    let mut emitter = Emitter::open(new_run(), &addresses, to, options.payload_bytes as usize)
-        .map_err(|error| Failure::Usage(anyhow!("sources at {}: {error}", addresses[0])))?
-        .until(Signals::install()?.stop_flag().clone());
-    let emitted =
-        generate(&mut emitter, &settings, options.triggers).map_err(|why| Failure::Usage(anyhow!(why)))?;
+    let emitted = match options.hosts.is_empty() {
+        true => here(options, to, &settings)?,
+        false => {
+            let opening = Opening {
+                run: new_run(),
+                to,
+                first: 0,
+                sources: options.sources,
+                datagram_bytes: options.payload_bytes,
+            };
+            generate_on_hosts(&options.hosts, &opening, &settings, options.triggers)
+                .map_err(|why| Failure::Other(anyhow!(why)))?
+        }
+    };
     print(&emitted, json, emitted_words)?;
     Ok(if emitted.is_as_asked() { Outcome::Done } else { Outcome::Failed })
 }
 
+fn here(options: &QualifyEmit, to: SocketAddr, settings: &Settings) -> Result<Emitted, Failure> {
+    let from = options.from.unwrap_or(any_address(to));
+    let usage = |why: String| Failure::Usage(anyhow!(why));
+    let addresses = source_addresses(from, options.sources).map_err(|why| usage(format!("--from {why}")))?;
+    let least = options.payload_bytes;
+    let sizes = PayloadSizes { least, most: options.payload_most_bytes.unwrap_or(least), seed: options.seed };
+    if sizes.most < least {
+        return Err(usage(format!("--payload-most-bytes {} is below --payload-bytes {least}", sizes.most)));
+    }
+    let mut emitter = Emitter::open(new_run(), &addresses, to, sizes)
+        .map_err(|error| usage(format!("sources at {}: {error}", addresses[0])))?
+        .until(Signals::install()?.stop_flag().clone());
+    generate(&mut emitter, settings, options.triggers).map_err(usage)
+}
+
 /// Sends what others ask for, until it is interrupted.
-fn control(address: SocketAddr, from: SocketAddr) -> Ended {
+fn control(address: SocketAddr, options: &QualifyEmit) -> Ended {
     let listener = TcpListener::bind(address).map_err(|error| {
         Failure::Usage(anyhow!(
             "--control {address}: {error}; choose an address of this host and a free port"
         ))
     })?;
-    terminal::notice(&format!(
-        "sources are controlled at {}, and send from {}",
-        listener.local_addr()?,
-        from.ip()
-    ));
-    serve(&listener, from, &mut |words| terminal::notice(&words))?;
+    let from = options.from.unwrap_or(any_address(options.to.unwrap_or(address)));
+    let place = Place { from, receiver: options.to.map(|to| to.ip()) };
+    let to = place.receiver.map_or("whoever controls them".to_owned(), |receiver| receiver.to_string());
+    terminal::notice(&format!("sources are controlled at {}, and send to {to} only", listener.local_addr()?));
+    serve(&listener, place, &mut |words| terminal::notice(&words))?;
     Ok(Outcome::Done)
+}
+
+fn send_capture(file: &Path, to: SocketAddr, options: &QualifyEmit, json: bool) -> Ended {
+    let place = file.display().to_string();
+    let input = File::open(file).map_err(|error| Failure::Usage(anyhow!("{place}: {error}")))?;
+    let from = options.from.unwrap_or(any_address(to));
+    let socket = replay::socket(from, to)
+        .map_err(|error| Failure::Usage(anyhow!("a socket from {from} to {to}: {error}")))?;
+    let settings = replay::Settings { port: options.capture_port, speed: options.speed };
+    let signals = Signals::install()?;
+    let replayed = replay::replay(place, Box::new(input), &socket, settings, signals.stop())?;
+    print(&replayed, json, replayed_words)?;
+    Ok(if replayed.remark.is_empty() { Outcome::Done } else { Outcome::Failed })
+}
+
+fn replayed_words(replayed: &Replayed) -> String {
+    let Replayed { sent, bytes, failed, others, unread, asked_s, took_s, remark, .. } = replayed;
+    let mut text = format!(
+        "{sent} datagrams, {bytes} bytes, in {took_s:.3} s; with the gaps of the capture they take {asked_s:.3} s\n\
+         not sent     {failed} that the kernel did not take, {} captured in part, {others} of others, {unread} unread, {} bytes of the file damaged",
+        replayed.incomplete, replayed.damaged_bytes
+    );
+    if let Some(lateness) = &replayed.lateness {
+        let _ = write!(text, "\nlateness     p50 {:.2} µs, p99 {:.2} µs", lateness.p50_us, lateness.p99_us);
+    }
+    if !remark.is_empty() {
+        let _ = write!(text, "\nNOT as asked: {remark}");
+    }
+    text
 }
 
 /// Any address of this host of the same family, and any port.
@@ -110,6 +168,9 @@ fn emitted_words(emitted: &Emitted) -> String {
         skew.p50_us,
         skew.most_us
     );
+    if emitted.start_skew != StartSkew::OneHost {
+        let _ = write!(text, "\nstart        {}", start_words(emitted.start_skew));
+    }
     if !remark.is_empty() {
         let _ = write!(text, "\nNOT as asked: {remark}");
     }
@@ -117,10 +178,21 @@ fn emitted_words(emitted: &Emitted) -> String {
 }
 
 pub(super) fn receive(options: &QualifyReceive, json: bool) -> Ended {
-    let settings = UdpReceiverSettings::new(options.listen, options.datagram_bytes as usize);
-    let (receiver, address) = open(settings)?;
-    terminal::notice(&format!("receiving at {address}"));
-    let receipt = receive_from(receiver, Duration::from_secs_f64(options.seconds))?;
+    let receipt = match &options.capture {
+        Some(file) => {
+            let place = file.display().to_string();
+            let input = File::open(file).map_err(|error| Failure::Usage(anyhow!("{place}: {error}")))?;
+            receive_capture(place, Box::new(input))?
+        }
+        None => {
+            let settings = UdpReceiverSettings::new(options.listen, options.datagram_bytes as usize);
+            let (receiver, address) = open(settings)?;
+            let signals = Signals::install()?;
+            let device = options.counters_command.clone().map(CountersCommand);
+            terminal::notice(&format!("receiving at {address}"));
+            receive_from(receiver, Duration::from_secs_f64(options.seconds), device.as_ref(), signals.stop())?
+        }
+    };
     print(&receipt, json, receipt_words)?;
     Ok(if receipt.ended && receipt.missing == 0 { Outcome::Done } else { Outcome::Failed })
 }
@@ -158,6 +230,14 @@ fn receipt_words(receipt: &Receipt) -> String {
         "{} received, {bound}{} missing; {} lost in the socket",
         receipt.received, receipt.missing, receipt.socket_drops
     );
+    for hop in &receipt.hops {
+        let dropped = hop.dropped.map_or("not asked".to_owned(), |dropped| dropped.to_string());
+        let of_all = if hop.is_own { "" } else { ", of everything that passed it" };
+        let _ = write!(text, "\n{:<26} {dropped}{of_all}", hop.hop);
+    }
+    if !receipt.account.is_empty() {
+        let _ = write!(text, "\n{}", receipt.account);
+    }
     if let Some(host) = losses_in_words(&receipt.host_counters) {
         let _ = write!(text, "\n{host}");
     }
