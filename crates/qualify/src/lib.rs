@@ -11,6 +11,7 @@
 //!  generator  a trigger program, sent by synchronous sources, and what was sent of it      replay  a capture, sent again
 //!  receipt    what came of it, by source, and at which hop the rest was lost
 //!  switch     trials (when sent, how much, lost or not) ─► search ─► fit: depth and drain rate of a buffer
+//!  storage    write, read, both at once, over time and by position ─► what a disk sustains, against what a plan needs
 //!  predict    depth, rates, triggers ─► load, loss and bottleneck of a hop
 //!  report     one page of a result
 //! ```
@@ -25,6 +26,7 @@ pub mod recovery;
 pub mod replay;
 pub mod report;
 pub mod rig;
+pub mod storage;
 pub mod switch;
 pub mod testbed;
 pub mod throughput;

@@ -102,13 +102,19 @@ impl fmt::Display for Holder {
 /// `7: FLOCK  ADVISORY  READ 4211 fd:01:131085 0 EOF`. Of the device only the inode's number is compared: what some file
 /// systems tell there is not what `stat` tells.
 fn locked_by(line: &str, inode: u64) -> Option<u32> {
+    let (process, locked) = lock_in(line)?;
+    (locked == inode).then_some(process)
+}
+
+/// The process and the inode in a line of `/proc/locks`, when it is about a lock that is held on a whole file or directory.
+pub(crate) fn lock_in(line: &str) -> Option<(u32, u64)> {
     // A process that waits for a lock has `->` behind the number.
     let mut words = line.split_whitespace().skip(1);
     if words.next()? != "FLOCK" {
         return None;
     }
     let pid = words.nth(2)?.parse().ok()?;
-    (words.next()?.rsplit(':').next()?.parse() == Ok(inode)).then_some(pid)
+    Some((pid, words.next()?.rsplit(':').next()?.parse().ok()?))
 }
 
 #[cfg(test)]

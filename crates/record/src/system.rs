@@ -78,7 +78,7 @@ pub(crate) fn is_in_memory(_path: &Path) -> io::Result<bool> {
 /// Lets the kernel begin to write a range of a file to the disk, so that dirty pages do not pile up until a flush
 /// stalls the run. A hint: nothing depends on it, errors are of no interest.
 #[cfg(target_os = "linux")]
-pub(crate) fn begin_write_back(file: &File, offset: u64, length: u64) {
+pub fn begin_write_back(file: &File, offset: u64, length: u64) {
     let (offset, length) = (offset as libc::off64_t, length as libc::off64_t);
     // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed.
     unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
@@ -122,4 +122,4 @@ pub(crate) mod faults {
 
 /// Nothing to do where the system has no such call.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn begin_write_back(_file: &File, _offset: u64, _length: u64) {}
+pub fn begin_write_back(_file: &File, _offset: u64, _length: u64) {}

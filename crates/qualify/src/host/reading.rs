@@ -39,12 +39,12 @@ impl HostFiles {
     }
 
     /// Where `path` (`/proc/…`) is.
-    pub(super) fn at(&self, path: &str) -> PathBuf {
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
     /// A whole file, without white space at its ends.
-    pub(super) fn text(&self, path: &str) -> Result<String, Unread> {
+    pub(crate) fn text(&self, path: &str) -> Result<String, Unread> {
         std::fs::read_to_string(self.at(path)).map(|text| text.trim().to_owned()).map_err(|cause| match cause
             .kind()
         {
@@ -54,7 +54,7 @@ impl HostFiles {
     }
 
     /// A file with one number.
-    pub(super) fn number<N: FromStr>(&self, path: &str) -> Result<N, Unread> {
+    pub(crate) fn number<N: FromStr>(&self, path: &str) -> Result<N, Unread> {
         let text = self.text(path)?;
         text.parse().map_err(|_| Unread::Odd(path.to_owned(), text))
     }

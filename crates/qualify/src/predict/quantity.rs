@@ -3,6 +3,7 @@
 //! ```text
 //!  10Gbit  10 Gb/s  100Mbit/s  1e9        ─► bits per second
 //!  330MB  64MiB  12 kB  1e6               ─► bytes
+//!  800MB/s  1.84 GiB/s                    ─► bytes per second, as of disks
 //! ```
 //! `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024. `b` is a bit and `B` a byte, and they are not mixed up
 //! silently: a rate in bytes or a size in bits is refused.
@@ -20,6 +21,7 @@ pub enum QuantityError {
 
 const RATES: &str = "10Gbit, 1Gb/s or 100Mbit/s";
 const SIZES: &str = "330MB, 64MiB or 12kB";
+const BYTE_RATES: &str = "800MB/s or 1.84GiB/s";
 
 /// A rate in bits per second.
 ///
@@ -44,6 +46,18 @@ pub fn bytes(text: &str) -> Result<f64, QuantityError> {
     match unit.strip_suffix('B').or(unit.is_empty().then_some("")).and_then(factor) {
         Some(factor) => Ok(number * factor),
         None => Err(QuantityError::Unit(text.to_owned(), unit.to_owned(), SIZES)),
+    }
+}
+
+/// A rate in bytes per second, as of disks.
+///
+/// # Errors
+/// When it is not a number above 0 with a unit of bytes per second.
+pub fn bytes_per_second(text: &str) -> Result<f64, QuantityError> {
+    let (number, unit) = split(text, BYTE_RATES)?;
+    match unit.strip_suffix("/s").and_then(|bytes| bytes.strip_suffix('B')).and_then(factor) {
+        Some(factor) => Ok(number * factor),
+        None => Err(QuantityError::Unit(text.to_owned(), unit.to_owned(), BYTE_RATES)),
     }
 }
 
@@ -83,6 +97,17 @@ mod tests {
     fn sizes_are_in_bytes_with_powers_of_1000_or_of_1024() {
         for (text, expected) in [("330MB", 330e6), ("64 MiB", 67_108_864.0), ("12kB", 12e3), ("1e6", 1e6)] {
             assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_of_disks_are_in_bytes_and_bits_are_refused() {
+        for (text, expected) in [("800MB/s", 8e8), ("1 GiB/s", 1_073_741_824.0), ("5e6 B/s", 5e6)] {
+            assert_eq!(bytes_per_second(text), Ok(expected), "{text}");
+        }
+        for text in ["800MB", "6Gb/s", "800"] {
+            let error = bytes_per_second(text).expect_err(text);
+            assert!(error.to_string().contains("800MB/s"), "{error}");
         }
     }
 

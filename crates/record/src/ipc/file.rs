@@ -27,11 +27,11 @@ use crate::system;
 use crate::table::Table;
 
 /// Bytes whose checksum is computed before they are written: well inside a second-level cache.
-const PIECE_BYTES: usize = 256 * 1024;
+pub const PIECE_BYTES: usize = 256 * 1024;
 /// Most parts of one system call (Linux takes 1024).
 const MOST_PARTS: usize = 512;
 /// Write-back begins when this many bytes are new.
-const WRITE_BACK_BYTES: u64 = 8 << 20;
+pub const WRITE_BACK_BYTES: u64 = 8 << 20;
 /// What the system writes at a time.
 const PAGE_BYTES: u64 = 4096;
 

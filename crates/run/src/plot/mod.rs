@@ -6,6 +6,7 @@
 //!              energy–PSD plane              ├─ the plane as a map, and the sum per source
 //!              hits in time                  └─ the rate
 //!  list of losses ─► Lanes ─► beneath either picture
+//!  passes over disks ─► storage_svg ─► one SVG file
 //!  trials of a device under test ─► watershed_svg ─► one SVG file
 //!  events, raw bytes ─► Timeline (sums over stretches of time) ─► timeline_svg ─► one SVG file
 //! ```
@@ -20,6 +21,7 @@ mod panel;
 mod raster;
 mod scale;
 mod spectra;
+mod storage;
 pub(crate) mod svg;
 mod timeline;
 mod watershed;
@@ -28,5 +30,6 @@ pub use lines::{Chart, Series, lines_svg};
 pub use losses::Lanes;
 pub use page::{Facts, PlotSource, spectra_svg};
 pub use spectra::{Histogram, Plane, Rate, Spectra};
+pub use storage::storage_svg;
 pub use timeline::{Line, Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
 pub use watershed::watershed_svg;

@@ -1,6 +1,7 @@
 //! What can be typed. Help, completions and the man page are made from these definitions.
 
 mod qualification;
+mod storage;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ pub(crate) use qualification::{
     QualifyOutputs, QualifyReceive, QualifyRecovery, QualifyTestbed, QualifyThroughput, QualifyWatershed,
     TriggerProcess, TriggerProgram,
 };
+
+pub(crate) use storage::{QualifyStorage, StorageAccess};
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.
 #[derive(Debug, Parser)]
@@ -90,9 +93,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg predict --reproduce nectarcam\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2"
     )]
     Predict(Predict),
-    /// Measure what a switch can do: how many events of synchronous sources it takes, and what is in it
+    /// Measure what a switch can do: how many events of synchronous sources it takes, and what is in it; and what a disk sustains
     #[command(
-        after_help = "Example:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972"
+        after_help = "Examples:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972\n  thalweg qualify storage /data --needs 800MB/s"
     )]
     Qualify(Qualify),
     /// Measure a part of the path against a yardstick

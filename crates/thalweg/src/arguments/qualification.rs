@@ -76,6 +76,11 @@ pub(crate) enum QualifyCommand {
         after_help = "Example:\n  thalweg qualify receive --listen 192.168.1.2:50000\n\nExit codes: 0 everything came, 1 something is missing or not known, 2 wrong usage."
     )]
     Receive(QualifyReceive),
+    /// What a disk sustains, written and read as a run does, over time and by position
+    #[command(
+        after_help = "Examples:\n  thalweg qualify storage /data --needs 800MB/s\n  thalweg qualify storage /data --bytes 100GB --svg storage.svg\n  thalweg qualify storage /xfs /ext4 --config run.toml\n  thalweg qualify storage /data --fill --keep-free 5%\n\nSignals: SIGINT (Ctrl-C) and SIGTERM end it, and its files are removed.\nExit codes: 0 measured, and what is needed is sustained; 1 it is not, or that was not shown, or the disk fails; 2 wrong usage."
+    )]
+    Storage(super::storage::QualifyStorage),
 }
 
 /// The device under test, and where its sources and its receiver are.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  device: testbed or hosts ─► Rig ─► watershed, throughput, incast, recovery ─► text, JSON, SVG, page
+//!  storage: what a disk sustains
 //!  emit, receive: sources and receiver on their own          testbed: a device to try them at
 //! ```
 
@@ -9,6 +10,7 @@ mod device;
 mod generate;
 mod incast;
 mod recovery;
+mod storage;
 mod testbed;
 mod throughput;
 mod watershed;
@@ -25,6 +27,7 @@ pub(crate) fn qualify(options: &Qualify, json: bool) -> Ended {
         QualifyCommand::Testbed(options) => testbed::testbed(options, json),
         QualifyCommand::Emit(options) => generate::emit(options, json),
         QualifyCommand::Receive(options) => generate::receive(options, json),
+        QualifyCommand::Storage(options) => storage::storage(options, json),
     }
 }
 
