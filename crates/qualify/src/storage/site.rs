@@ -39,7 +39,7 @@ pub struct Site {
     pub partition_start_bytes: Option<u64>,
     /// The number of the file system's device, as `stat` has it.
     #[serde(skip)]
-    pub(super) device_number: u64,
+    pub device_number: u64,
 }
 
 impl Site {

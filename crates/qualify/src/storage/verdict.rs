@@ -92,11 +92,12 @@ fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> Verdict {
         }
         Some(_) => (Judgement::Passes, "passes".to_owned()),
     };
+    let seconds: f64 = rates.iter().map(|rate| rate.seconds + rate.forced_seconds).sum();
     let verb = if is_beyond_page_cache { "sustains" } else { "took" };
     let lowest_words = lowest
         .map_or("lowest second not known".to_owned(), |lowest| format!("lowest second {}", rate(lowest)));
     let words = format!(
-        "this disk {verb} {} ({lowest_words}); your plan needs {}: {because}",
+        "this disk {verb} {} ({lowest_words}); your plan needs {}: {because}; measured over {seconds:.1} s",
         rate(sustains),
         rate(needs)
     );
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(passes.judgement, Judgement::Passes);
         assert_eq!(
             passes.words,
-            "this disk sustains 900 MB/s (lowest second 600 MB/s); your plan needs 500 MB/s: passes"
+            "this disk sustains 900 MB/s (lowest second 600 MB/s); your plan needs 500 MB/s: passes; measured over 1.0 s"
         );
         assert_eq!(of(400e6, Some(390e6), true).judgement, Judgement::DoesNotPass);
         assert_eq!(of(400e6, None, false).judgement, Judgement::DoesNotPass, "with the cache, too");

@@ -23,7 +23,7 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 30.0;
 const HEADER: f64 = 74.0;
 /// Height of the words above the panels of a directory.
-const WORDS: f64 = 46.0;
+const WORDS: f64 = 58.0;
 const PANEL: f64 = 190.0;
 /// Between two panels beside each other.
 const BETWEEN: f64 = 70.0;
@@ -172,14 +172,15 @@ fn draw_needed(svg: &mut Svg, frame: &Frame, needs: Option<f64>) {
     let mut dashes = String::new();
     let mut x = frame.area.x;
     while x < frame.area.right() {
-        let _ = write!(dashes, "M{x:.1} {y:.1}h5");
+        let length = (frame.area.right() - x).min(5.0);
+        let _ = write!(dashes, "M{x:.1} {y:.1}h{length:.1}");
         x += 9.0;
     }
     svg.path(&dashes, "none", 0.0, NEEDED, 1.2);
     svg.words(frame.area.right() - 3.0, y - 4.0, Type::new(10.5, NEEDED).end(), "needed");
 }
 
-/// Each file as a level stroke from its first to its last byte; where positions are unknown, in the order of writing.
+/// Each file as a level stroke from its first to its last byte, with a disc at its mean position; where positions are unknown, in the order of writing.
 fn draw_by_position(
     svg: &mut Svg,
     area: Area,
@@ -212,7 +213,11 @@ fn draw_by_position(
             let (from, to) = span(position, is_known);
             let y = frame.down(rate.bytes_per_s / MB);
             let path = format!("M{:.1} {y:.1}H{:.1}", frame.across(from), frame.across(to));
-            svg.path(&path, "none", 0.0, stroke, 3.0);
+            svg.path(&path, "none", 0.0, stroke, 2.0);
+            if let Some(found) = position.placement.filter(|_| is_known) {
+                let x = frame.across(found.mean_bytes * 1e-9) - 3.0;
+                svg.path(&format!("M{x:.1} {y:.1}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0"), stroke, 1.0, "none", 0.0);
+            }
         }
     }
     draw_needed(svg, &frame, needs);
@@ -222,5 +227,110 @@ fn span(position: &Position, is_known: bool) -> (f64, f64) {
     match position.placement.filter(|_| is_known) {
         Some(found) => (found.from_bytes as f64 * 1e-9, found.to_bytes as f64 * 1e-9),
         None => (f64::from(position.file) + 0.1, f64::from(position.file) + 0.9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_qualify::storage::{PATTERN, PUBLISHED, Pass, Placement, Site, Sync};
+
+    use super::*;
+
+    fn rate(steps: usize) -> Rate {
+        Rate {
+            bytes: 1 << 30,
+            seconds: 0.1 * steps as f64,
+            forced_seconds: 0.2,
+            bytes_per_s: 4e8,
+            lowest_second_bytes_per_s: None,
+            longest_call_s: 0.01,
+            fall: None,
+            step_s: 0.1,
+            steps_bytes_per_s: (0..steps).map(|step| 4e8 + 1e6 * step as f64).collect(),
+        }
+    }
+
+    fn site() -> Site {
+        Site {
+            directory: "/data".into(),
+            file_system: None,
+            mount_point: None,
+            mount_options: None,
+            device: None,
+            disks: Default::default(),
+            model: None,
+            is_rotating: None,
+            device_bytes: None,
+            partition_start_bytes: None,
+            device_number: 1,
+        }
+    }
+
+    fn report(positions: Vec<Position>) -> StorageReport {
+        let pass = |work, access, steps| Pass {
+            work,
+            access,
+            write: (work != Work::Read).then(|| rate(steps)),
+            read: (work != Work::Write).then(|| rate(steps)),
+            is_beyond_page_cache: None,
+            remark: "a < remark".to_owned(),
+        };
+        let directory = DirectoryReport {
+            site: site(),
+            total_bytes: 1,
+            free_bytes: 1,
+            floor_bytes: 1,
+            passes: vec![
+                pass(Work::Write, Access::Buffered, 40),
+                pass(Work::Read, Access::Direct, 1),
+                pass(Work::Mixed, Access::Direct, 0),
+            ],
+            positions,
+            fio: Vec::new(),
+            verdict: None,
+            remarks: Vec::new(),
+        };
+        StorageReport {
+            file_bytes: 1 << 30,
+            chunk_bytes: 4096,
+            batch_bytes: 4096,
+            sync: Sync::None,
+            pattern: PATTERN,
+            seed: 1,
+            memory_bytes: None,
+            is_virtual: None,
+            needs_bytes_per_s: Some(5e8),
+            directories: vec![directory],
+            published: PUBLISHED,
+            seconds: 1.0,
+        }
+    }
+
+    #[test]
+    fn rates_and_positions_are_drawn_with_what_is_needed_and_no_bad_numbers() {
+        let position = |file: u32| Position {
+            file,
+            placement: Some(Placement {
+                from_bytes: u64::from(file) << 30,
+                to_bytes: u64::from(file + 1) << 30,
+                mean_bytes: f64::from(file) * 1.1e9,
+                extents: 3,
+            }),
+            remark: String::new(),
+            write: rate(3),
+            read: rate(3),
+        };
+        let mut positions: Vec<Position> = (0..10).map(position).collect();
+        let known = storage_svg(&report(positions.clone()));
+        assert!(known.contains("By position") && known.contains("position on the device / GB"));
+        positions[4].placement = None;
+        let unknown = storage_svg(&report(positions));
+        assert!(unknown.contains("positions are unknown"));
+        let without = storage_svg(&report(Vec::new()));
+        assert!(!without.contains("By position"));
+        for text in [known, unknown, without] {
+            assert!(text.contains("needed") && text.contains("buffered") && text.contains("a &lt; remark"));
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        }
     }
 }

@@ -36,6 +36,7 @@ mod slices;
 mod slow_control;
 mod slow_disk;
 mod stop;
+mod storage;
 mod strangers;
 mod survival;
 mod terminal_numbers;

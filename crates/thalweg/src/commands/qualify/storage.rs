@@ -133,8 +133,8 @@ fn directory_words(directory: &DirectoryReport) -> String {
     let site = &directory.site;
     let unknown = || "unknown".to_owned();
     let rotating = match site.is_rotating {
-        Some(true) => ", rotating",
-        Some(false) => ", not rotating",
+        Some(true) => ", says it rotates",
+        Some(false) => ", says it does not rotate",
         None => "",
     };
     let model = site.model.as_ref().map_or(String::new(), |model| format!(", {model}"));
@@ -193,7 +193,7 @@ fn rate_words(name: &str, rate: &Rate) -> String {
     if let Some(fall) = &rate.fall {
         let _ = writeln!(
             text,
-            "      falls from {} to {} behind {}: as behind a cache that is full",
+            "      falls from {} to {} behind {}: as behind a full cache, or beside others",
             per_second(fall.from_bytes_per_s),
             per_second(fall.to_bytes_per_s),
             bytes_in_words(fall.after_bytes)
@@ -213,7 +213,7 @@ fn fio_words(rate: &FioRate) -> String {
 fn position_words(position: &Position) -> String {
     let at = match &position.placement {
         Some(found) => {
-            format!("{} to {}, {} extents", bytes(found.from_bytes), bytes(found.to_bytes), found.extents)
+            format!("{} to {}, extents: {}", bytes(found.from_bytes), bytes(found.to_bytes), found.extents)
         }
         None => format!("unknown: {}", position.remark),
     };
