@@ -36,20 +36,20 @@ pub struct FioRate {
     pub remark: String,
 }
 
-/// Lets `fio` write a file and read it back.
+/// Lets `fio` write a file, forced to the disk behind so many bytes where that is asked for, and read it back.
 ///
 /// # Errors
 /// Only when it was stopped: that `fio` is missing or fails is a remark.
 pub(super) fn measure(
     file: &Path,
-    (bytes, chunk_bytes): (u64, usize),
-    access: Access,
+    (bytes, chunk_bytes): (u64, u64),
+    (access, forced_behind): (Access, Option<u64>),
     stop: &AtomicBool,
 ) -> Result<Vec<FioRate>, StorageError> {
     let mut rates = Vec::new();
     for work in ["write", "read"] {
         let direct = u8::from(access == Access::Direct);
-        let words = [
+        let mut words = vec![
             format!("--name=thalweg-{work}"),
             format!("--filename={}", file.display()),
             format!("--rw={work}"),
@@ -61,6 +61,9 @@ pub(super) fn measure(
             "--refill_buffers".to_owned(),
             "--output-format=json".to_owned(),
         ];
+        if let Some(bytes) = forced_behind {
+            words.push(format!("--fdatasync={}", bytes.div_ceil(chunk_bytes).max(1)));
+        }
         let command = format!("fio {}", words.join(" "));
         let (bytes_per_s, remark) = match run(&words, stop)? {
             Ok(said) => match rate(&said, work) {

@@ -5,8 +5,8 @@
 //! ```
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use thalweg_record::{LockedDirectory, Sync, locked_directories};
 
@@ -29,6 +29,12 @@ const FILES_AT_A_TIME: u64 = 2;
 const FORGOTTEN: f64 = 0.05;
 /// What a file system takes for itself beside the bytes of files, as a part of them.
 const OWN_BLOCKS: f64 = 0.005;
+/// The page cache is the limit where less than this part of the direct rate goes through it.
+const SLOW_CACHE: f64 = 0.7;
+/// How long the space of removed files is waited for: others may have taken it.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(5);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(50);
 /// So often forced on the way, what was written is on the disk but for its end.
 const FORCED_OFTEN: u64 = 3;
 
@@ -137,6 +143,22 @@ fn note_shared_disks(directories: &mut [DirectoryReport]) {
     }
 }
 
+/// What is written more slowly through the page cache than past it is not limited by the disk.
+fn slow_cache(passes: &[Pass]) -> Option<String> {
+    let written = |access: Access| {
+        let pass = passes.iter().find(|pass| pass.work == Work::Write && pass.access == access)?;
+        Some(pass.write.as_ref()?.bytes_per_s)
+    };
+    let (buffered, direct) = (written(Access::Buffered)?, written(Access::Direct)?);
+    (buffered < SLOW_CACHE * direct).then(|| {
+        format!(
+            "through the page cache {}/s are written, and past it {}/s: the page cache is the limit and not the disk; in a virtual machine the first use of memory is slow, so measure again",
+            bytes_in_words(buffered),
+            bytes_in_words(direct)
+        )
+    })
+}
+
 /// Processors of virtual machines say so on x86.
 fn is_virtual(files: &HostFiles) -> Option<bool> {
     let text = files.text("/proc/cpuinfo").ok()?;
@@ -184,12 +206,18 @@ impl Measurement<'_> {
             passes.extend(self.passes(&here, *access)?);
         }
         let positions = match self.settings.is_filled {
-            true => self.fill(&here, &mut remarks)?,
+            true => {
+                self.wait_for_space(&here, space.free_bytes)?;
+                self.fill(&here, &mut remarks)?
+            }
             false => Vec::new(),
         };
         let fio = if self.settings.has_fio { self.fio(&here, &passes)? } else { Vec::new() };
         drop(scratch);
         self.note_what_holds_always(&site, &mut remarks);
+        if sync != Sync::Batch {
+            remarks.extend(slow_cache(&passes));
+        }
         let mut report = DirectoryReport {
             site,
             total_bytes: space.total_bytes,
@@ -327,6 +355,17 @@ impl Measurement<'_> {
         )
     }
 
+    /// Waits for the space of files that were removed: some file systems (xfs) give it back a little later.
+    fn wait_for_space(&self, here: &Here<'_>, free_bytes: u64) -> Result<(), StorageError> {
+        let until = Instant::now() + GIVEN_BACK_WITHIN;
+        let enough = (free_bytes as f64 * (1.0 - OWN_BLOCKS)) as u64;
+        let free = || Space::of(&here.site.directory, KeepFree::Bytes(0)).map(|space| space.free_bytes);
+        while free()? < enough && Instant::now() < until && !self.stop.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
     /// Fills what is free down to the floor, then reads it all.
     fn fill(&mut self, here: &Here<'_>, remarks: &mut Vec<String>) -> Result<Vec<Position>, StorageError> {
         let usable =
@@ -393,7 +432,9 @@ impl Measurement<'_> {
     }
 
     fn fio(&mut self, here: &Here<'_>, passes: &[Pass]) -> Result<Vec<fio::FioRate>, StorageError> {
-        let amount = (self.settings.whole_file_bytes(), self.settings.chunk_bytes);
+        let amount = (self.settings.whole_file_bytes(), self.settings.chunk_bytes as u64);
+        // Seconds are nothing that `fio` counts in.
+        let forced_behind = (self.settings.sync == Sync::Batch).then_some(self.settings.batch_bytes);
         let mut rates = Vec::new();
         for access in &self.settings.accesses {
             let is_refused = passes
@@ -404,7 +445,7 @@ impl Measurement<'_> {
             }
             self.say(here, &format!("fio, {}", access.word()));
             let file = here.scratch.path(FIO_FILE);
-            rates.extend(fio::measure(&file, amount, *access, self.stop)?);
+            rates.extend(fio::measure(&file, amount, (*access, forced_behind), self.stop)?);
             here.scratch.remove(FIO_FILE)?;
         }
         Ok(rates)

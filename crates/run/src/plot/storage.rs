@@ -23,12 +23,14 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 30.0;
 const HEADER: f64 = 74.0;
 /// Height of the words above the panels of a directory.
-const WORDS: f64 = 58.0;
+const WORDS: f64 = 70.0;
 const PANEL: f64 = 190.0;
 /// Between two panels beside each other.
 const BETWEEN: f64 = 70.0;
 /// Below a row of panels: ticks and the name of the axis.
 const BELOW: f64 = 58.0;
+/// Of a line across the page.
+const MOST_CHARACTERS: usize = 170;
 const NEEDED: &str = "#b3261e";
 const MB: f64 = 1e6;
 
@@ -70,10 +72,12 @@ fn draw_directory(svg: &mut Svg, directory: &DirectoryReport, top: f64, needs: O
         site.disk_words()
     );
     svg.words(28.0, top + 12.0, Type::new(13.5, INK).strong(), &words);
-    let verdict = directory.verdict.as_ref().map_or(String::new(), |verdict| verdict.words.clone());
-    let first = directory.passes.iter().map(|pass| pass.remark.as_str()).find(|remark| !remark.is_empty());
-    let said = if verdict.is_empty() { first.unwrap_or_default() } else { &verdict };
-    svg.words(28.0, top + 29.0, Type::new(11.5, GREY), said);
+    let verdict = directory.verdict.as_ref().map(|verdict| verdict.words.as_str());
+    let remark = directory.passes.iter().map(|pass| pass.remark.as_str()).find(|remark| !remark.is_empty());
+    let said = wrapped(verdict.or(remark).unwrap_or_default());
+    for (index, line) in said.iter().enumerate() {
+        svg.words(28.0, top + 29.0 + 15.0 * index as f64, Type::new(11.5, GREY), line);
+    }
     let most = highest(directory, needs);
     let width = (WIDTH - LEFT - RIGHT - 2.0 * BETWEEN) / 3.0;
     for (index, work) in [Work::Write, Work::Read, Work::Mixed].into_iter().enumerate() {
@@ -85,6 +89,15 @@ fn draw_directory(svg: &mut Svg, directory: &DirectoryReport, top: f64, needs: O
         let y = top + WORDS + 2.0 * 18.0 + PANEL + BELOW;
         let area = Area { x: LEFT, y, width: WIDTH - LEFT - RIGHT, height: PANEL };
         draw_by_position(svg, area, directory, (most, needs));
+    }
+}
+
+/// A sentence on two lines where one is too long.
+fn wrapped(words: &str) -> [&str; 2] {
+    let end = words.char_indices().nth(MOST_CHARACTERS).map_or(words.len(), |(index, _)| index);
+    match words[..end].rfind("; ") {
+        Some(cut) if end < words.len() => [&words[..=cut], &words[cut + 2..]],
+        _ => [words, ""],
     }
 }
 
@@ -140,8 +153,8 @@ fn draw_over_time(
     frame.name_axes(svg, "time / s", "MB/s");
     let mut x = area.x;
     for stroke in &strokes {
-        svg.words(x, area.y - 7.0, Type::new(11.5, stroke.colour).strong(), &stroke.name);
-        x += 18.0 + 6.6 * stroke.name.len() as f64;
+        svg.words(x, area.y - 7.0, Type::new(10.5, stroke.colour), &stroke.name);
+        x += 12.0 + 5.6 * stroke.name.len() as f64;
         svg.path(&line(&frame, stroke.rate), "none", 0.0, stroke.colour, 1.5);
     }
     draw_needed(svg, &frame, needs);
