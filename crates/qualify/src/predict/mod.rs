@@ -4,11 +4,14 @@
 //!  links × payload, rates, depth ─► Hop ─┬─► load, static limit, longest burst     closed forms
 //!  triggers: constant or Poisson ────────┼─► probability of a full queue           heavy-traffic approximation
 //!                                        └─► what is lost                          discrete events, by a seed
+//!
+//!  sources, network ─► chain: hops one behind the other      the same, hop by hop, and swept
 //! ```
 //! Bytes are those of the wire (see [`crate::switch::frame`]) unless something else is said.
 
+pub mod chain;
 mod hop;
-pub mod nectarcam;
+pub mod published;
 pub mod quantity;
 mod simulation;
 mod triggers;

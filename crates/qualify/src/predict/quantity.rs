@@ -3,7 +3,7 @@
 //! ```text
 //!  10Gbit  10 Gb/s  100Mbit/s  1e9        ─► bits per second
 //!  330MB  64MiB  12 kB  1e6               ─► bytes
-//!  800MB/s  1.84 GiB/s                    ─► bytes per second, as of disks
+//!  1.2GB/s  900 MB/s  1e9                 ─► bytes per second
 //! ```
 //! `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024. `b` is a bit and `B` a byte, and they are not mixed up
 //! silently: a rate in bytes or a size in bits is refused.
@@ -21,7 +21,7 @@ pub enum QuantityError {
 
 const RATES: &str = "10Gbit, 1Gb/s or 100Mbit/s";
 const SIZES: &str = "330MB, 64MiB or 12kB";
-const BYTE_RATES: &str = "800MB/s or 1.84GiB/s";
+const BYTE_RATES: &str = "1.2GB/s or 900MB/s";
 
 /// A rate in bits per second.
 ///
@@ -49,13 +49,14 @@ pub fn bytes(text: &str) -> Result<f64, QuantityError> {
     }
 }
 
-/// A rate in bytes per second, as of disks.
+/// A rate in bytes per second.
 ///
 /// # Errors
-/// When it is not a number above 0 with a unit of bytes per second.
+/// When it is not a number above 0 with a unit of bytes per second, or none.
 pub fn bytes_per_second(text: &str) -> Result<f64, QuantityError> {
     let (number, unit) = split(text, BYTE_RATES)?;
-    match unit.strip_suffix("/s").and_then(|bytes| bytes.strip_suffix('B')).and_then(factor) {
+    let prefix = unit.strip_suffix("B/s").or(unit.is_empty().then_some(""));
+    match prefix.and_then(factor) {
         Some(factor) => Ok(number * factor),
         None => Err(QuantityError::Unit(text.to_owned(), unit.to_owned(), BYTE_RATES)),
     }
@@ -78,6 +79,56 @@ fn factor(prefix: &str) -> Option<f64> {
     let factors = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
     let binary = [("Ki", 1024.0), ("Mi", 1024.0 * 1024.0), ("Gi", 1024.0 * 1024.0 * 1024.0)];
     factors.iter().chain(&binary).find(|(name, _)| *name == prefix).map(|(_, factor)| *factor)
+}
+
+/// Quantities in files: a text as above, or a number above 0 in the unit of the key.
+pub(crate) mod written {
+    use std::fmt;
+
+    use serde::Deserializer;
+    use serde::de::{Error, Visitor};
+
+    use super::{BYTE_RATES, QuantityError, RATES, SIZES, bits_per_second, bytes, bytes_per_second};
+
+    struct Quantity {
+        read: fn(&str) -> Result<f64, QuantityError>,
+        example: &'static str,
+    }
+
+    impl Visitor<'_> for Quantity {
+        type Value = Option<f64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a quantity in quotes, for example {}", self.example)
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Option<f64>, E> {
+            (self.read)(text).map(Some).map_err(E::custom)
+        }
+
+        fn visit_f64<E: Error>(self, number: f64) -> Result<Option<f64>, E> {
+            self.visit_str(&number.to_string())
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<Option<f64>, E> {
+            self.visit_str(&number.to_string())
+        }
+    }
+
+    /// Reads bits per second.
+    pub(crate) fn bit_rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        from.deserialize_any(Quantity { read: bits_per_second, example: RATES })
+    }
+
+    /// Reads bytes.
+    pub(crate) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        from.deserialize_any(Quantity { read: bytes, example: SIZES })
+    }
+
+    /// Reads bytes per second.
+    pub(crate) fn byte_rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        from.deserialize_any(Quantity { read: bytes_per_second, example: BYTE_RATES })
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +181,18 @@ mod tests {
         for text in ["", "-1MB", "0", "MB", "NaN", "inf", "ünfzig"] {
             assert!(matches!(bytes(text), Err(QuantityError::Number(..))), "{text}");
             assert!(matches!(bits_per_second(text), Err(QuantityError::Number(..))), "{text}");
+            assert!(matches!(bytes_per_second(text), Err(QuantityError::Number(..))), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_of_hosts_are_in_bytes() {
+        for text in ["1.2GB/s", "1200 MB/s", "1.2e9"] {
+            assert_eq!(bytes_per_second(text), Ok(1.2e9), "{text}");
+        }
+        for text in ["10Gbit", "10Gb/s", "1.2GB"] {
+            let error = bytes_per_second(text).expect_err(text);
+            assert!(error.to_string().contains("1.2GB/s"), "{error}");
         }
     }
 }

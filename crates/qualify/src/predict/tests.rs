@@ -24,7 +24,7 @@ fn predict(hop: &Hop, triggers: &Triggers, count: u64) -> Prediction {
 
 #[test]
 fn nectarcam_holds_8900_events_back_to_back_and_26_kilohertz_for_ever() {
-    let computed = nectarcam::reproduce().expect("a hop");
+    let computed = published::nectarcam::reproduce().expect("a hop");
     // By hand: (330 MB - 10 900 B) / (47 960 B - 10 900 B), as 44 × 1090 B come and 10 900 B leave in 8.72 us.
     assert_eq!(computed.events_back_to_back, Some(8904));
     assert!((computed.static_limit_hz - 26_063.0).abs() < 1.0, "{}", computed.static_limit_hz);

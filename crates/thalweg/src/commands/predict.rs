@@ -6,7 +6,7 @@
 //! ```
 
 use anyhow::{Context, anyhow};
-use thalweg_qualify::predict::nectarcam::{self, NectarCam};
+use thalweg_qualify::predict::published::nectarcam::{self, NectarCam};
 use thalweg_qualify::predict::{Bottleneck, HEAVY_TRAFFIC_LOAD, Hop, Prediction, Process, Triggers};
 use thalweg_qualify::switch::frame::Frame;
 

@@ -8,7 +8,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Hop, HopError};
+use super::Published;
+use crate::predict::{Hop, HopError};
 use crate::switch::frame::{Frame, PayloadTooLong};
 
 /// Boards of the published test, and what each of them sends at a trigger.
@@ -21,21 +22,6 @@ const DEPTH_BYTES: f64 = 330e6;
 const DEPTH_LINKS: u32 = 40;
 const PUBLISHED_EVENTS: f64 = 8000.0;
 const PUBLISHED_LIMIT_HZ: f64 = 27e3;
-
-/// A published figure and how it comes about.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Published {
-    /// Which one, with its unit.
-    pub name: &'static str,
-    /// As published.
-    pub published: f64,
-    /// Computed in the way that gives it.
-    pub computed_its_way: f64,
-    /// Computed on wire bytes and with what drains meanwhile, for the same number of links.
-    pub on_wire_bytes: f64,
-    /// Why the two differ.
-    pub reason: &'static str,
-}
 
 /// The test, computed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
