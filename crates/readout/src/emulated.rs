@@ -13,6 +13,7 @@ use std::net::{SocketAddr, UdpSocket};
 use thalweg_data::SourceError;
 use thalweg_frontend::sitcp::rbcp::Registers;
 use thalweg_frontend::sitcp::rbcp::map::recbe;
+use thalweg_frontend::trigger::Trigger;
 use thalweg_frontend::{fragment, sitcp};
 
 use crate::host::triggered::{Hosted, HostedLink, HostedRegisters, Outlet, SharedRegisters, SitcpBoard};
@@ -53,6 +54,29 @@ pub fn other_ends(
         }
     };
     url.endpoints().iter().enumerate().map(end).collect::<Result<_, String>>().map_err(failed)
+}
+
+/// What a board of an emulated source sends at each of so many triggers: the payload bytes of every datagram, or of its part of the
+/// stream. Opens nothing.
+///
+/// # Errors
+/// When the settings do not fit together, in words.
+pub fn answer_sizes(settings: &LinkSettings<'_>, triggers: u64) -> Result<Vec<Vec<u32>>, String> {
+    let plan = settings.plan()?;
+    let (mut boards, _) = EmulatedSource::new(settings, plan)?.behind(0, plan);
+    let Some(board) = boards.first_mut() else { return Ok(Vec::new()) };
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    let sizes = (0..triggers).map(|number| {
+        bytes.clear();
+        ends.clear();
+        board.answer(Trigger { number, time_ns: number * 1000 }, &mut bytes, &mut ends);
+        if ends.is_empty() {
+            ends.push(bytes.len());
+        }
+        let starts = std::iter::once(&0).chain(&ends);
+        ends.iter().zip(starts).map(|(end, start)| (end - start) as u32).filter(|size| *size > 0).collect()
+    });
+    Ok(sizes.collect())
 }
 
 /// Where datagrams go that a receiver at `bind` is to get.

@@ -40,7 +40,7 @@ pub use busy::{BusyError, BusyOutput, BusySettings, SetRegister};
 pub use busy_input::{BusyInput, BusyInputCounts};
 pub use clock::RunClock;
 pub use device::{Applied, DeviceSettings, Switch};
-pub use emulated::other_ends;
+pub use emulated::{answer_sizes, other_ends};
 pub use faults::{FaultError, FaultSettings, Faults, Faulty};
 pub use group::{Group, GroupSettings, Link, LinkId, News, Turn};
 pub use ipbus_control::IpbusControl;

@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod observed;
 pub mod plan;
 pub mod plot;
+pub mod predict;
 pub mod recording;
 pub mod serve;
 pub mod spectra;

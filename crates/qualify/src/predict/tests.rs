@@ -156,3 +156,55 @@ fn values_that_no_hop_has_are_refused_by_name() {
     }
     assert!(Prediction::new(&self::hop(1, 1e6), &constant(0.0), 10).is_err());
 }
+
+fn near(found: f64, expected: f64, within: f64) {
+    assert!((found / expected - 1.0).abs() < within, "{found} {expected}");
+}
+
+#[test]
+fn the_camera_is_limited_behind_event_building_and_its_switch_holds_a_second_at_1100_hertz() {
+    let camera = published::camera::reproduce(20_000).expect("a chain");
+    let [ratio, switch_hz, built_hz, second_hz] = camera.figures.as_slice() else { panic!("four figures") };
+    // 10 Gb/s by 67 × 1090 B; by 265 × 1024 B; 330 MB by 265 × 1090 B.
+    near(switch_hz.ours, 17_116.0, 1e-4);
+    near(built_hz.ours, 4606.4, 1e-4);
+    near(second_hz.ours, 1142.5, 1e-4);
+    near(ratio.ours, 3.716, 1e-3);
+    let [level] = camera.levels.as_slice() else { panic!("one level") };
+    assert_eq!(level.prediction.bottleneck, Some("behind event building"));
+    assert_eq!((level.prediction.damaged_triggers, level.prediction.triggers), (0, 20_000));
+    assert!(level.prediction.hop("camera server").is_some_and(|hop| !hop.is_predicted));
+}
+
+#[test]
+fn the_printed_figures_of_comet_disagree_by_these_factors() {
+    let comet = published::comet::reproduce(2000).expect("a chain");
+    let ours: Vec<f64> = comet.figures.iter().map(|figure| figure.ours).collect();
+    for (found, expected) in ours.iter().zip([492.19, 547.76, 68.492, 641.24, 1.0, 1.1429]) {
+        near(*found, expected, 1e-3);
+    }
+    let loads: Vec<f64> = comet
+        .levels
+        .iter()
+        .flat_map(|level| &level.prediction.hops)
+        .filter_map(|hop| hop.utilisation)
+        .collect();
+    for (found, expected) in loads.iter().zip([1.4605, 2.8071, 0.8493, 2.1940, 3.2910]) {
+        near(*found, expected, 1e-3);
+    }
+    assert_eq!(loads.len(), 5, "links are not published, and not predicted");
+}
+
+#[test]
+fn a_builder_of_the_size_of_cms_carries_twice_what_is_planned() {
+    let cms = published::cms::reproduce(5000).expect("a chain");
+    let prediction = &cms.levels[0].prediction;
+    near(prediction.saturates_at_hz.expect("triggered"), 206_669.0, 1e-4);
+    for hop in &prediction.hops {
+        near(hop.utilisation.expect("known"), 0.48387, 1e-4);
+    }
+    let link = prediction.hop("builder unit link").and_then(|hop| hop.simulated.clone()).expect("predicted");
+    assert_eq!((link.frames_in, link.lost_frames), (300_000, 0));
+    // An event at least waits there, and seldom two.
+    assert!((1.9e6..8e6).contains(&link.peak_bytes), "{}", link.peak_bytes);
+}

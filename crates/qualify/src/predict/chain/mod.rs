@@ -102,10 +102,10 @@ pub struct Plan {
     pub sources: Vec<Source>,
     /// What lies behind them.
     pub network: Network,
-    /// Builders that get events in turn, each with a disk.
+    /// Builders that get events in turn, each with a disk; 0 is one that is no unit of its own.
     pub builders: u32,
-    /// Whether anything is recorded.
-    pub records: bool,
+    /// How often each payload byte is recorded; 0 for a run without a disk.
+    pub recorded_copies: u32,
     /// Whether the hops of the host are asked for.
     pub has_host: bool,
     /// What was taken as true without having been said.
@@ -121,7 +121,7 @@ impl Plan {
         let mut hops = vec![self.switch()];
         if self.has_host {
             hops.extend([self.socket(), self.builder()]);
-            hops.extend(self.records.then(|| self.disk()));
+            hops.extend((self.recorded_copies > 0).then(|| self.disk()));
         }
         let chain = Chain {
             triggers: self.triggers.clone(),
@@ -172,14 +172,15 @@ impl Plan {
 
     fn builder(&self) -> Hop {
         let Build { bytes_per_s, buffer_bytes, kept } = self.network.build;
+        let is_triggered = self.sources.iter().any(|source| source.emission == Emission::Triggered);
         Hop {
-            name: "builder",
+            name: if is_triggered { "builder" } else { "decoder" },
             through: Through::Payload,
             rate_bytes_per_s: bytes_per_s,
             depth_bytes: buffer_bytes,
             lanes: self.builders.max(1),
             deal: Deal::ByTrigger,
-            kept: kept.unwrap_or(1.0),
+            kept: kept.unwrap_or(1.0) * f64::from(self.recorded_copies.max(1)),
             unknown: unknown([(bytes_per_s, "[build] rate"), (buffer_bytes, "[build] buffer")]),
         }
     }

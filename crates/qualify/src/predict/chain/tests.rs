@@ -25,7 +25,7 @@ fn plan(triggers: Settings, sources: Vec<Source>) -> Plan {
         sources,
         network: Network::default(),
         builders: 1,
-        records: true,
+        recorded_copies: 1,
         has_host: true,
         assumptions: Vec::new(),
     }

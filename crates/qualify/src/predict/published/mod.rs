@@ -1,9 +1,21 @@
 //! Published installations, computed; their figures stand beside ours, with the way in which they were counted.
+//!
+//! ```text
+//!  published sizes, rates, depths ─► Chain ─► prediction ─┐
+//!  published results ─────────────────────────────────────┴─► Figure: theirs, ours, why they differ
+//! ```
+//! No value of ours is fitted to a published result. What is not published is not predicted.
 
+pub mod camera;
+pub mod cms;
+pub mod comet;
 pub mod nectarcam;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thalweg_frontend::trigger::{Kind, Settings};
+
+use super::chain::{Carrier, ChainPrediction, Deal, Emission, Hop, Source, Through};
 
 /// A published figure and how it comes about.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -18,4 +30,68 @@ pub struct Published {
     pub on_wire_bytes: f64,
     /// Why the two differ.
     pub reason: &'static str,
+}
+
+/// A figure of ours beside a published one.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Figure {
+    /// Which one, with its unit.
+    pub name: &'static str,
+    /// As published; null where it is not.
+    pub published: Option<f64>,
+    /// As computed here from published sizes and rates.
+    pub ours: f64,
+    /// Why they differ, or what it says.
+    pub reason: &'static str,
+}
+
+/// A part of an installation.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Level {
+    /// Which part.
+    pub name: &'static str,
+    /// What is predicted of it.
+    pub prediction: ChainPrediction,
+}
+
+/// An installation, computed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Reproduction {
+    /// What it is.
+    pub title: &'static str,
+    /// Its parts, in the order of the data.
+    pub levels: Vec<Level>,
+    /// Published figures beside ours.
+    pub figures: Vec<Figure>,
+    /// What is not published, and so is not predicted.
+    pub missing: Vec<&'static str>,
+}
+
+/// Sources that answer every trigger with so many bytes.
+fn triggered(name: &str, links: u32, carrier: Carrier, bytes: u32) -> Source {
+    Source {
+        name: name.to_owned(),
+        links,
+        carrier,
+        emission: Emission::Triggered,
+        answers: vec![vec![bytes]],
+    }
+}
+
+fn random_triggers(rate_hz: f64, dead_time_ns: u64) -> Settings {
+    Settings { program: Kind::Poisson, rate_hz, dead_time_ns, ..Settings::default() }
+}
+
+/// A hop in payload bytes, with one lane.
+fn hop(name: &'static str, rate_bytes_per_s: Option<f64>, unknown: Vec<&'static str>) -> Hop {
+    Hop {
+        name,
+        through: Through::Payload,
+        rate_bytes_per_s,
+        depth_bytes: None,
+        lanes: 1,
+        deal: Deal::ByLink,
+        kept: 1.0,
+        unknown,
+    }
 }
