@@ -12,6 +12,7 @@ use std::path::Path;
 use thalweg_data::SourceId;
 use thalweg_frontend::digitizer2::emulate::settings::Pace;
 use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings as BoardSettings};
+use thalweg_frontend::trigger::Kind;
 use thalweg_qualify::host::RECEIVE_BUFFER_BYTES;
 use thalweg_qualify::predict::chain::{Carrier, Emission, Network, Plan, Source, StatedSource};
 use thalweg_readout::answer_sizes;
@@ -43,11 +44,15 @@ pub fn read_network(file: &Path) -> Result<Network, ConfigError> {
     Ok(network)
 }
 
-/// What a run of this configuration asks of a network.
+/// What a run of this configuration asks of a network; with another rate of triggers where one is given.
 ///
 /// # Errors
 /// When it is not known what a source sends or what triggers it, with what to write where.
-pub fn plan(configuration: &Configuration, network: &Network) -> Result<Plan, ConfigError> {
+pub fn plan(
+    configuration: &Configuration,
+    network: &Network,
+    rate_hz: Option<f64>,
+) -> Result<Plan, ConfigError> {
     let mut network = network.clone();
     for stated in &network.sources {
         if !configuration.sources.iter().any(|source| source.head.name == stated.name) {
@@ -66,17 +71,27 @@ pub fn plan(configuration: &Configuration, network: &Network) -> Result<Plan, Co
         let sent = sent(source, stated).map_err(|words| configuration.invalid_source(source, words))?;
         sources.push(sent);
     }
-    let triggers = match &network.trigger {
+    let mut triggers = match &network.trigger {
         Some(trigger) => trigger.clone(),
         None => crate::open_links::trigger(configuration)?,
     };
     let is_triggered = sources.iter().any(|source| source.emission == Emission::Triggered);
-    if is_triggered && network.trigger.is_none() && !states_trigger(configuration) {
+    let is_stated = network.trigger.is_some() || rate_hz.is_some() || states_trigger(configuration);
+    if is_triggered && !is_stated {
         return Err(configuration.invalid(
             "nothing says how often the boards are triggered: write [trigger] with `rate_hz` into the network's file (--network), \
-             or into this one",
+             or give --rate-hz",
         ));
     }
+    if let Some(rate_hz) = rate_hz {
+        if !is_triggered || triggers.program == Kind::Times {
+            return Err(configuration.invalid(
+                "--rate-hz is for triggers with a rate, and these have none: leave it out, or change `program` of [trigger]",
+            ));
+        }
+        triggers.rate_hz = rate_hz;
+    }
+    triggers.check().map_err(|error| configuration.invalid(error))?;
     buffers(configuration, &mut network, &mut assumptions);
     let recorded_copies = recorded_copies(configuration);
     if recorded_copies > 0 && network.build.kept.is_none() {
@@ -245,7 +260,7 @@ mod tests {
     }
 
     fn refused(text: &str, network: &Network) -> String {
-        plan(&configuration(text), network).expect_err("something is missing").to_string()
+        plan(&configuration(text), network, None).expect_err("something is missing").to_string()
     }
 
     const CAMERA: &str = "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 265\n\
@@ -255,7 +270,7 @@ mod tests {
 
     #[test]
     fn emulated_boards_are_asked_what_they_send() {
-        let plan = plan(&configuration(CAMERA), &Network::default()).expect("all is said");
+        let plan = plan(&configuration(CAMERA), &Network::default(), None).expect("all is said");
         let camera = &plan.sources[0];
         assert_eq!(
             (camera.links, camera.carrier, camera.emission),
@@ -268,7 +283,7 @@ mod tests {
         let detector = CAMERA
             .replace("\"fragment\"", "\"sitcp\"\nprofile = \"recbe\"")
             .replace("payload_bytes = 1000", "hits = 41.0");
-        let plan = super::plan(&configuration(&detector), &Network::default()).expect("all is said");
+        let plan = super::plan(&configuration(&detector), &Network::default(), None).expect("all is said");
         let cdc = &plan.sources[0];
         let mean =
             cdc.answers.iter().flatten().map(|size| f64::from(*size)).sum::<f64>() / cdc.answers.len() as f64;
@@ -282,7 +297,7 @@ mod tests {
     fn self_triggered_boards_send_by_themselves_what_their_rate_makes() {
         let text = "[[source]]\nname = \"a\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n[source.emulate]\nchannels = 16\nrate_hz = 100_000\n\
                     [record]\ntables = [\"hits\", \"raw\"]\n";
-        let plan = plan(&configuration(text), &Network::default()).expect("all is said");
+        let plan = plan(&configuration(text), &Network::default(), None).expect("all is said");
         let Emission::Free { rate_hz, hits } = plan.sources[0].emission else { panic!("{plan:?}") };
         assert!((rate_hz * hits / 1.6e6 - 1.0).abs() < 0.1, "{rate_hz} {hits}");
         assert!(plan.sources[0].answers.iter().flatten().any(|size| *size > 8000), "{plan:?}");
@@ -298,7 +313,7 @@ mod tests {
         let words = refused(BOARDS, &network);
         assert!(words.contains("[trigger]") && words.contains("rate_hz"), "{words}");
         let free = Network { sources: vec![stated(Some(100.0))], ..Network::default() };
-        let plan = plan(&configuration(BOARDS), &free).expect("all is said");
+        let plan = plan(&configuration(BOARDS), &free, None).expect("all is said");
         assert_eq!((plan.sources[0].links, plan.sources[0].carrier), (105, Carrier::Stream));
         let other = StatedSource { name: "cdd".to_owned(), ..stated(None) };
         let words = refused(BOARDS, &Network { sources: vec![other], ..Network::default() });

@@ -60,17 +60,22 @@ impl Triggers {
         }
     }
 
-    /// Their times, from the first on.
-    ///
-    /// # Errors
-    /// When there can be no such triggers.
-    pub fn program(&self) -> Result<Program, SettingsError> {
+    /// The program that gives their times.
+    pub fn settings(&self) -> Settings {
         let (program, dead_time_ns) = match self.process {
             Process::Constant => (Kind::Constant, 0),
             Process::Poisson { dead_time_ns } => (Kind::Poisson, dead_time_ns),
         };
         let (rate_hz, seed) = (self.rate_hz, self.seed);
-        Program::new(&Settings { program, rate_hz, dead_time_ns, seed, ..Settings::default() })
+        Settings { program, rate_hz, dead_time_ns, seed, ..Settings::default() }
+    }
+
+    /// Their times, from the first on.
+    ///
+    /// # Errors
+    /// When there can be no such triggers.
+    pub fn program(&self) -> Result<Program, SettingsError> {
+        Program::new(&self.settings())
     }
 
     fn dead_time_s(&self) -> f64 {

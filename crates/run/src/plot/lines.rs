@@ -85,7 +85,7 @@ pub fn lines_svg(chart: &Chart) -> String {
 }
 
 /// Writes the names beside the lines' ends, each at least a line below the one above it.
-fn name_ends(svg: &mut Svg, mut ends: Vec<((f64, f64), &String, &'static str)>) {
+pub(super) fn name_ends(svg: &mut Svg, mut ends: Vec<((f64, f64), &String, &'static str)>) {
     ends.sort_by(|one, other| one.0.1.total_cmp(&other.0.1));
     let mut lowest = f64::NEG_INFINITY;
     for ((x, y), name, fill) in ends {

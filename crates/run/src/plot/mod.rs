@@ -8,6 +8,7 @@
 //!  list of losses ─► Lanes ─► beneath either picture
 //!  passes over disks ─► storage_svg ─► one SVG file
 //!  trials of a device under test ─► watershed_svg ─► one SVG file
+//!  a sweep of a prediction ─► prediction_svg ─► one SVG file
 //!  events, raw bytes ─► Timeline (sums over stretches of time) ─► timeline_svg ─► one SVG file
 //! ```
 //! Pure: hits in, text out. Filling costs a few nanoseconds per hit and a bounded amount of memory, so that a run
@@ -18,6 +19,7 @@ mod lines;
 mod losses;
 mod page;
 mod panel;
+mod prediction;
 mod raster;
 mod scale;
 mod spectra;
@@ -29,6 +31,7 @@ mod watershed;
 pub use lines::{Chart, Series, lines_svg};
 pub use losses::Lanes;
 pub use page::{Facts, PlotSource, spectra_svg};
+pub use prediction::prediction_svg;
 pub use spectra::{Histogram, Plane, Rate, Spectra};
 pub use storage::storage_svg;
 pub use timeline::{Line, Sum, TimeFacts, TimePanel, Timeline, timeline_svg};

@@ -1,5 +1,6 @@
 //! What can be typed. Help, completions and the man page are made from these definitions.
 
+mod prediction;
 mod qualification;
 mod storage;
 
@@ -9,10 +10,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use prediction::{Predict, PublishedTest, TriggerProcess};
 pub(crate) use qualification::{
-    Doctor, Predict, PublishedTest, QualifiedDevice, Qualify, QualifyCommand, QualifyEmit, QualifyIncast,
+    Doctor, QualifiedDevice, Qualify, QualifyCommand, QualifyEmit, QualifyIncast,
     QualifyOutputs, QualifyReceive, QualifyRecovery, QualifyTestbed, QualifyThroughput, QualifyWatershed,
-    TriggerProcess, TriggerProgram,
+    TriggerProgram,
 };
 
 pub(crate) use storage::{QualifyStorage, StorageAccess};
@@ -87,10 +89,10 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg doctor\n  thalweg doctor examples/udp-camera-265.toml --probe\n  thalweg doctor --fix > fix.txt\n  sudo thalweg doctor --fix --apply --only rmem_max\n\nExit codes: 0 nothing will lose data, 1 something will (or could not be set), 2 wrong usage or configuration."
     )]
     Doctor(Doctor),
-    /// Predict load, loss and bottleneck of links into a switch output, from rates, sizes and the depth of its buffer
+    /// Predict load, loss and bottleneck, from the links of the sources to the disk, before anything is bought or connected
     #[command(
         arg_required_else_help = true,
-        after_help = "Examples:\n  thalweg predict --reproduce nectarcam\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2"
+        after_help = "Examples:\n  thalweg predict examples/udp-camera-265.toml --network examples/networks/camera-265.toml\n  thalweg predict examples/udp-camera-265.toml --network examples/networks/camera-265.toml --sweep rate_hz=500:6000:12 --svg sweep.svg\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2\n  thalweg predict --reproduce nectarcam-camera\n\nThe file of --network is described in docs/prediction.md. Exit codes: 0 predicted, whatever it says, 2 wrong usage, configuration or network."
     )]
     Predict(Predict),
     /// Measure what a switch can do: how many events of synchronous sources it takes, and what is in it; and what a disk sustains

@@ -1,10 +1,9 @@
-//! What can be typed of what is done before a run: `doctor`, `predict`, `qualify`.
+//! What can be typed of what is measured before a run: `doctor`, `qualify`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use thalweg_qualify::predict::quantity;
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -318,63 +317,7 @@ pub(crate) struct QualifyWatershed {
     pub(crate) planned_rate_hz: Option<f64>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Predict {
-    /// Compute a published test and print its published figures beside.
-    #[arg(long, value_enum, conflicts_with_all = PREDICTED_HOP)]
-    pub(crate) reproduce: Option<PublishedTest>,
-    /// Sources that send together, each on a link of its own.
-    #[arg(long, required_unless_present = "reproduce", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) links: Option<u32>,
-    /// Rate of each link, as 1Gbit.
-    #[arg(long, required_unless_present = "reproduce", value_name = "RATE", value_parser = quantity::bits_per_second)]
-    pub(crate) link_rate: Option<f64>,
-    /// Rate of the output, as 10Gbit.
-    #[arg(long, required_unless_present = "reproduce", value_name = "RATE", value_parser = quantity::bits_per_second)]
-    pub(crate) output_rate: Option<f64>,
-    /// Depth of the buffer before the output, as 330MB.
-    #[arg(long, required_unless_present = "reproduce", value_name = "SIZE", value_parser = quantity::bytes)]
-    pub(crate) depth: Option<f64>,
-    /// UDP payload that each source sends at a trigger, in bytes.
-    #[arg(long, required_unless_present = "reproduce", value_name = "BYTES")]
-    pub(crate) payload: Option<u32>,
-    /// Triggers per second, before dead time.
-    #[arg(long, required_unless_present = "reproduce", value_name = "HZ", value_parser = above_zero_hz)]
-    pub(crate) rate_hz: Option<f64>,
-    /// Triggers at random, or at equal distances.
-    #[arg(long, value_enum, default_value_t = TriggerProcess::Poisson)]
-    pub(crate) triggers: TriggerProcess,
-    /// Dead time behind each trigger; for random triggers.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, value_parser = dead_time_us)]
-    pub(crate) dead_time_us: f64,
-    /// Number of triggers that are simulated.
-    #[arg(long, value_name = "TRIGGERS", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    pub(crate) simulate: u64,
-    /// Seed of the simulated triggers.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-}
-
-/// The options that describe a hop.
-const PREDICTED_HOP: [&str; 6] = ["links", "link_rate", "output_rate", "depth", "payload", "rate_hz"];
-
-/// Published tests that can be computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PublishedTest {
-    /// 44 boards of the NectarCAM camera, 1 kB each, at 1 Gb/s into 10 Gb/s
-    Nectarcam,
-}
-
-/// How triggers lie in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum TriggerProcess {
-    /// At random
-    Poisson,
-    /// At equal distances
-    Constant,
-}
-
-fn above_zero_hz(text: &str) -> Result<f64, String> {
+pub(super) fn above_zero_hz(text: &str) -> Result<f64, String> {
     let rate_hz: f64 = text.parse().map_err(|error| format!("{error}"))?;
     // The resolution of triggers is a nanosecond.
     match (1e-6..=1e9).contains(&rate_hz) {
@@ -383,7 +326,7 @@ fn above_zero_hz(text: &str) -> Result<f64, String> {
     }
 }
 
-fn dead_time_us(text: &str) -> Result<f64, String> {
+pub(super) fn dead_time_us(text: &str) -> Result<f64, String> {
     let dead_time_us: f64 = text.parse().map_err(|error| format!("{error}"))?;
     match (0.0..=1e9).contains(&dead_time_us) {
         true => Ok(dead_time_us),

@@ -20,6 +20,8 @@ pub use source::{Carrier, Emission, Source};
 
 use thalweg_frontend::trigger::{Settings, SettingsError};
 
+use super::{Hop as OneHop, Triggers};
+
 /// The most links of all sources.
 pub const MOST_LINKS: u32 = 65_536;
 
@@ -113,6 +115,31 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The links and the output of one hop.
+    pub fn of_hop(hop: &OneHop, triggers: &Triggers) -> Plan {
+        let queue = hop.edge().queue;
+        let source = Source {
+            name: "links".to_owned(),
+            links: hop.links(),
+            carrier: Carrier::Datagrams,
+            emission: Emission::Triggered,
+            answers: vec![vec![hop.frame().payload_bytes()]],
+        };
+        let mut network = Network::default();
+        network.link.rate_bits_per_s = Some(8.0 * f64::from(hop.frame().wire_bytes()) / hop.link_time_s());
+        network.switch.output_rate_bits_per_s = Some(8.0 * queue.rate_bytes_per_s);
+        network.switch.depth_bytes = Some(queue.depth_bytes);
+        Plan {
+            triggers: triggers.settings(),
+            sources: vec![source],
+            network,
+            builders: 0,
+            recorded_copies: 0,
+            has_host: false,
+            assumptions: Vec::new(),
+        }
+    }
+
     /// The chain of this plan.
     ///
     /// # Errors

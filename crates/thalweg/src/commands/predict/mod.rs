@@ -1,31 +1,104 @@
-//! `predict`: what a hop of the planned experiment is asked for, and what it loses.
+//! `predict`: what the hops of a planned experiment are asked for, and what they lose.
 //!
 //! ```text
-//!  options ─► Hop, Triggers ─► Prediction ─► text or JSON
-//!  --reproduce ─► a published test, its figures beside
+//!  configuration, --network ─► Plan ─┬─► chain of hops ─► text or JSON
+//!  options of a hop ─────────────────┤
+//!                                    └─► --sweep ─► table, JSON, SVG
+//!  options of a hop ─► Hop, Triggers ─► Prediction ─► text or JSON
+//!  --reproduce ─► a published installation, its figures beside
 //! ```
 
+mod words;
+
+use std::path::Path;
+
 use anyhow::{Context, anyhow};
+use thalweg_qualify::predict::chain::sweep::Sweep;
+use thalweg_qualify::predict::chain::{ChainError, Plan};
 use thalweg_qualify::predict::published::nectarcam::{self, NectarCam};
+use thalweg_qualify::predict::published::{camera, cms, comet};
 use thalweg_qualify::predict::{Bottleneck, HEAVY_TRAFFIC_LOAD, Hop, Prediction, Process, Triggers};
 use thalweg_qualify::switch::frame::Frame;
+use thalweg_run::config::Configuration;
+use thalweg_run::plot::prediction_svg;
 
 use super::Ended;
 use crate::arguments::{self, PublishedTest, TriggerProcess};
 use crate::report::{Failure, Outcome, print, si};
 
+/// Triggers that are simulated unless it is said: of one hop, of several, at each value of a sweep.
+const HOP_TRIGGERS: u64 = 1_000_000;
+const CHAIN_TRIGGERS: u64 = 100_000;
+const SWEEP_TRIGGERS: u64 = 20_000;
+
 pub(crate) fn predict(options: &arguments::Predict, json: bool) -> Ended {
-    if let Some(PublishedTest::Nectarcam) = options.reproduce {
-        print(&nectarcam::reproduce()?, json, reproduced)?;
-        return Ok(Outcome::Done);
+    if let Some(test) = options.reproduce {
+        return reproduce(test, options.simulate.unwrap_or(CHAIN_TRIGGERS), json);
     }
-    let (hop, triggers) = asked(options).map_err(Failure::Usage)?;
-    let prediction = Prediction::new(&hop, &triggers, options.simulate)?;
-    print(&prediction, json, predicted)?;
+    let plan = match &options.configuration {
+        Some(file) => Some(configured(file, options)?),
+        None => options.sweep.is_some().then(|| one_hop(options)).transpose()?,
+    };
+    match (plan, &options.sweep) {
+        (Some(plan), Some(sweep)) => swept(&plan, sweep, options, json),
+        (Some(plan), None) => {
+            let triggers = options.simulate.unwrap_or(CHAIN_TRIGGERS);
+            let prediction = plan.chain().and_then(|chain| chain.predict(triggers)).map_err(usage)?;
+            print(&prediction, json, words::chain)?;
+            Ok(Outcome::Done)
+        }
+        (None, _) => {
+            let (hop, triggers) = asked(options).map_err(Failure::Usage)?;
+            let simulated = options.simulate.unwrap_or(HOP_TRIGGERS);
+            print(&Prediction::new(&hop, &triggers, simulated)?, json, predicted)?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+fn usage(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::Usage(error.into())
+}
+
+fn reproduce(test: PublishedTest, triggers: u64, json: bool) -> Ended {
+    let computed: Result<_, ChainError> = match test {
+        PublishedTest::Nectarcam => {
+            print(&nectarcam::reproduce()?, json, reproduced)?;
+            return Ok(Outcome::Done);
+        }
+        PublishedTest::NectarcamCamera => camera::reproduce(triggers),
+        PublishedTest::Comet => comet::reproduce(triggers),
+        PublishedTest::Cms => cms::reproduce(triggers),
+    };
+    print(&computed?, json, words::reproduction)?;
     Ok(Outcome::Done)
 }
 
-/// What was typed, checked.
+/// What a configuration asks of the network that is described beside it.
+fn configured(file: &Path, options: &arguments::Predict) -> Result<Plan, Failure> {
+    let configuration = Configuration::read(file)?;
+    let network = options.network.as_deref().map(thalweg_run::predict::read_network).transpose()?;
+    let mut plan = thalweg_run::predict::plan(&configuration, &network.unwrap_or_default(), options.rate_hz)?;
+    plan.triggers.seed = options.seed.unwrap_or(plan.triggers.seed);
+    Ok(plan)
+}
+
+/// The hop that the options describe, as a chain of its links and its output.
+fn one_hop(options: &arguments::Predict) -> Result<Plan, Failure> {
+    let (hop, triggers) = asked(options).map_err(Failure::Usage)?;
+    Ok(Plan::of_hop(&hop, &triggers))
+}
+
+fn swept(plan: &Plan, sweep: &Sweep, options: &arguments::Predict, json: bool) -> Ended {
+    let found = sweep.run(plan, options.simulate.unwrap_or(SWEEP_TRIGGERS)).map_err(usage)?;
+    if let Some(file) = &options.svg {
+        std::fs::write(file, prediction_svg(&found)).with_context(|| file.display().to_string())?;
+    }
+    print(&found, json, words::swept)?;
+    Ok(Outcome::Done)
+}
+
+/// What was typed of a hop, checked.
 fn asked(options: &arguments::Predict) -> anyhow::Result<(Hop, Triggers)> {
     let given = |option: Option<f64>, name: &str| option.with_context(|| format!("--{name} is missing"));
     let payload_bytes = options.payload.context("--payload is missing")?;
@@ -48,7 +121,7 @@ fn asked(options: &arguments::Predict) -> anyhow::Result<(Hop, Triggers)> {
         TriggerProcess::Constant => Process::Constant,
     };
     let rate_hz = given(options.rate_hz, "rate-hz")?;
-    Ok((hop, Triggers { rate_hz, process, seed: options.seed }))
+    Ok((hop, Triggers { rate_hz, process, seed: options.seed.unwrap_or(1) }))
 }
 
 fn events(events: Option<u64>) -> String {
