@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::rig::{RateSource, Rig, RigError, StartSkew};
+use crate::switch::burst::{Edge, Queue};
 use crate::switch::fit::{Buffering, Fit, FitError, LEAST_COLUMNS, Trial, fit};
 use crate::switch::model::{Comparison, Verdict, compare};
 use crate::switch::search::{Column, End, Search, Settings as SearchSettings};
@@ -83,6 +84,8 @@ pub struct ColumnReport {
     pub lossless_events: u64,
     /// The fewest above it with loss; null where none was found.
     pub lossy_events: Option<u64>,
+    /// Of a testbed: the most events without loss that its depth and rate predict; null where any number is.
+    pub predicted_events: Option<u64>,
     /// Trials that count, and that do not.
     pub trials: u32,
     /// Those that do not.
@@ -175,7 +178,7 @@ pub fn map(
             search.report(judged.outcome);
             trials.push(judged.trial);
             map.columns.truncate(before);
-            map.columns.extend(search.columns().iter().map(|column| ColumnReport::of(sources, column)));
+            map.columns.extend(search.columns().iter().map(|column| ColumnReport::of(rig, column)));
             map.seconds = began.elapsed().as_secs_f64();
             seen(&map);
         }
@@ -188,8 +191,17 @@ pub fn map(
 }
 
 impl ColumnReport {
-    fn of(sources: u32, column: &Column) -> ColumnReport {
+    fn of(rig: &Rig<'_>, column: &Column) -> ColumnReport {
+        let sources = rig.active_sources();
+        let edge = rig.testbed().map(|testbed| Edge {
+            queue: Queue {
+                depth_bytes: testbed.depth_of_bytes(sources) as f64,
+                rate_bytes_per_s: testbed.rate_bits_per_s / 8.0,
+            },
+            event_bytes: rig.event_bytes(),
+        });
         ColumnReport {
+            predicted_events: edge.and_then(|edge| edge.largest_burst(column.separation_s)),
             sources,
             separation_s: column.separation_s,
             lossless_events: column.lossless_events,

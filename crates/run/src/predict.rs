@@ -12,7 +12,7 @@ use std::path::Path;
 use thalweg_data::SourceId;
 use thalweg_frontend::digitizer2::emulate::settings::Pace;
 use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings as BoardSettings};
-use thalweg_frontend::trigger::Kind;
+use thalweg_frontend::trigger::{Kind, Settings as TriggerSettings};
 use thalweg_qualify::host::RECEIVE_BUFFER_BYTES;
 use thalweg_qualify::predict::chain::{Carrier, Emission, Network, Plan, Source, StatedSource};
 use thalweg_readout::answer_sizes;
@@ -71,27 +71,7 @@ pub fn plan(
         let sent = sent(source, stated).map_err(|words| configuration.invalid_source(source, words))?;
         sources.push(sent);
     }
-    let mut triggers = match &network.trigger {
-        Some(trigger) => trigger.clone(),
-        None => crate::open_links::trigger(configuration)?,
-    };
-    let is_triggered = sources.iter().any(|source| source.emission == Emission::Triggered);
-    let is_stated = network.trigger.is_some() || rate_hz.is_some() || states_trigger(configuration);
-    if is_triggered && !is_stated {
-        return Err(configuration.invalid(
-            "nothing says how often the boards are triggered: write [trigger] with `rate_hz` into the network's file (--network), \
-             or give --rate-hz",
-        ));
-    }
-    if let Some(rate_hz) = rate_hz {
-        if !is_triggered || triggers.program == Kind::Times {
-            return Err(configuration.invalid(
-                "--rate-hz is for triggers with a rate, and these have none: leave it out, or change `program` of [trigger]",
-            ));
-        }
-        triggers.rate_hz = rate_hz;
-    }
-    triggers.check().map_err(|error| configuration.invalid(error))?;
+    let triggers = triggers(configuration, &network, &sources, rate_hz)?;
     buffers(configuration, &mut network, &mut assumptions);
     let recorded_copies = recorded_copies(configuration);
     if recorded_copies > 0 && network.build.kept.is_none() {
@@ -124,10 +104,41 @@ pub fn plan(
     })
 }
 
+/// What triggers the boards: as the network says, or else the configuration.
+fn triggers(
+    configuration: &Configuration,
+    network: &Network,
+    sources: &[Source],
+    rate_hz: Option<f64>,
+) -> Result<TriggerSettings, ConfigError> {
+    let mut triggers = match &network.trigger {
+        Some(trigger) => trigger.clone(),
+        None => crate::open_links::trigger(configuration)?,
+    };
+    let is_triggered = sources.iter().any(|source| source.emission == Emission::Triggered);
+    let is_stated = network.trigger.is_some() || rate_hz.is_some() || states_trigger(configuration);
+    if is_triggered && !is_stated {
+        return Err(configuration.invalid(
+            "nothing says how often the boards are triggered: write [trigger] with `rate_hz` into the network's file (--network), \
+             or give --rate-hz",
+        ));
+    }
+    if let Some(rate_hz) = rate_hz {
+        if !is_triggered || triggers.program == Kind::Times {
+            return Err(configuration.invalid(
+                "--rate-hz is for triggers with a rate, and these have none: leave it out, or change `program` of [trigger]",
+            ));
+        }
+        triggers.rate_hz = rate_hz;
+    }
+    triggers.check().map_err(|error| configuration.invalid(error))?;
+    Ok(triggers)
+}
+
 /// Whether the configuration says what triggers its boards: a table of its own, or boards that are emulated, which are triggered by default.
 fn states_trigger(configuration: &Configuration) -> bool {
     let is_emulated = |source: &SourceSettings| source.endpoint.url.scheme() == "emulate";
-    let is_default = configuration.trigger == thalweg_frontend::trigger::Settings::default();
+    let is_default = configuration.trigger == TriggerSettings::default();
     configuration.follow.is_none() && (!is_default || configuration.sources.iter().any(is_emulated))
 }
 

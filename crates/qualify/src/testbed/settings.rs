@@ -53,9 +53,14 @@ impl TestbedSettings {
 
     /// What fits into the device.
     pub fn whole_depth_bytes(&self) -> u64 {
+        self.depth_of_bytes(u32::from(self.sources))
+    }
+
+    /// What fits into the device of so many sources that send together.
+    pub fn depth_of_bytes(&self, sources: u32) -> u64 {
         match self.queues {
             Buffering::Shared => self.true_depth_bytes(),
-            Buffering::PerSource => self.true_depth_bytes() * u64::from(self.sources),
+            Buffering::PerSource => self.depth_bytes * u64::from(sources) + self.burst_bytes,
         }
     }
 

@@ -26,7 +26,7 @@ const UPPER: Area = Area { x: LEFT, y: 78.0, width: WIDTH - LEFT - RIGHT, height
 const LOWER: Area = Area { x: LEFT, y: 338.0, width: WIDTH - LEFT - RIGHT, height: 226.0 };
 const MARK: &str = "#b3261e";
 /// The lowest loss that is drawn where none is lower.
-const LEAST_LOSS: f64 = 1e-4;
+const LEAST_LOSS: f64 = 1.5e-3;
 /// Utilisation is drawn up to this: what is behind it is lost in any case.
 const MOST_UTILISATION: f64 = 4.0;
 
@@ -144,24 +144,32 @@ fn draw_hops(svg: &mut Svg, frame: &Frame, swept: &Swept, value: Value) {
 fn mark_saturations(svg: &mut Svg, frame: &Frame, swept: &Swept) {
     for saturation in &swept.saturations {
         let x = frame.across(saturation.value);
-        svg.line((x, frame.area.y), (x, frame.area.bottom()), "#d9a5a1");
+        svg.line((x, frame.area.y), (x, frame.area.bottom()), colour_of(swept, saturation));
     }
 }
 
-/// Writes beside each mark which hop is saturated there, one below the other.
+/// The colour of the line of the hop.
+fn colour_of(swept: &Swept, saturation: &Saturation) -> &'static str {
+    let hops = swept.points.first().map_or(&[][..], |point| &point.prediction.hops);
+    colour::of_source(hops.iter().position(|hop| hop.name == saturation.hop).unwrap_or(0))
+}
+
+/// Lists which hop is saturated where, in the upper corner on the side where utilisation is low.
 fn name_saturations(svg: &mut Svg, frame: &Frame, swept: &Swept) {
+    let unit = if swept.unit.is_empty() { String::new() } else { format!(" {}", swept.unit) };
+    let most = |point: Option<&SweptPoint>| {
+        let hops = point.map_or(&[][..], |point| &point.prediction.hops);
+        hops.iter().filter_map(|hop| hop.utilisation).fold(0.0, f64::max)
+    };
+    let is_falling = most(swept.points.first()) > most(swept.points.last());
     for (index, saturation) in swept.saturations.iter().enumerate() {
-        let x = frame.across(saturation.value);
-        let y = frame.area.bottom() - 10.0 - 14.0 * index as f64;
+        let y = frame.area.y + 12.0 + 15.0 * index as f64;
         let value = short_number(three_digits(saturation.value));
-        let unit = if swept.unit.is_empty() { "" } else { " " };
-        let words = format!("{}: 100 % at {value}{unit}{}", saturation.hop, swept.unit);
-        // Beside the mark on the side where there is more of the panel.
-        let is_left = x > frame.area.x + 0.5 * frame.area.width;
-        let style = Type::new(10.5, MARK);
-        match is_left {
-            true => svg.words(x - 5.0, y, style.end(), &words),
-            false => svg.words(x + 5.0, y, style, &words),
+        let words = format!("{}: 100 % at {value}{unit}", saturation.hop);
+        let style = Type::new(11.0, colour_of(swept, saturation)).strong();
+        match is_falling {
+            true => svg.words(frame.area.right() - 10.0, y, style.end(), &words),
+            false => svg.words(frame.area.x + 10.0, y, style, &words),
         }
     }
 }

@@ -72,8 +72,11 @@ pub fn round_step(step: f64) -> f64 {
         .unwrap_or(power)
 }
 
-/// A number as short as it can be said: `0.25`, `40`, `1.5k`, `12M`.
+/// A number as short as it can be said: `1e-4`, `0.25`, `40`, `1.5k`, `12M`.
 pub fn short_number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 0.005 {
+        return format!("{value:.1e}").replace(".0e", "e");
+    }
     let (scaled, suffix) = match value.abs() {
         size if size >= 1e9 => (value / 1e9, "G"),
         size if size >= 1e6 => (value / 1e6, "M"),
@@ -129,6 +132,7 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         let texts = [0.0, 0.25, 40.0, 1500.0, 12e6, 1e9].map(short_number);
+        assert_eq!([1e-3, 2.5e-6, 0.01].map(short_number), ["1e-3", "2.5e-6", "0.01"]);
         assert_eq!(texts, ["0", "0.25", "40", "1.5k", "12M", "1G"]);
         assert_eq!(grouped(12_345_678).replace('\u{202f}', " "), "12 345 678");
         assert_eq!(grouped(7), "7");

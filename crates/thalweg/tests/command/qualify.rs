@@ -45,6 +45,12 @@ fn depth_and_rate_of_a_known_device_are_found_or_it_is_said_why_not() {
     for point in with("invalid") {
         assert_ne!(point["why"], "", "{point:#}");
     }
+    for column in map["columns"].as_array().expect("a list") {
+        // What was made is 440 kB and 50 MB/s, and an event four frames of 9014 bytes.
+        let drained = 50e6 * column["separation_s"].as_f64().expect("a time");
+        let predicted = ((440e3 - drained) / (4.0 * 9014.0 - drained) + 1e-9).floor() as u64;
+        assert_eq!(number(column, "predicted_events"), predicted, "{column:#}");
+    }
     assert!(std::fs::read_to_string(&picture).expect("it was drawn").contains("events in a burst"));
     let depth = map["fitted_depth_bytes"].as_f64();
     match depth {

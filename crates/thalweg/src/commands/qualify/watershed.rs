@@ -61,7 +61,7 @@ fn point_words(point: &Point) -> String {
 
 fn map_words(map: &Watershed) -> String {
     let mut text = format!(
-        "{} sources of {} bytes; a frame takes {} bytes in the device\n{:>7}  {:>14}  {:>9}  {:>9}  {:>7}  {:>7}\n",
+        "{} sources of {} bytes; a frame takes {} bytes in the device\n{:>7}  {:>14}  {:>9}  {:>9}  {:>9}  {:>7}  {:>7}\n",
         map.sources,
         map.datagram_bytes,
         map.frame_bytes,
@@ -69,14 +69,15 @@ fn map_words(map: &Watershed) -> String {
         "separation",
         "lossless",
         "lossy",
+        "predicted",
         "trials",
         "invalid"
     );
     for column in &map.columns {
-        let lossy = column.lossy_events.map_or("–".to_owned(), |events| events.to_string());
+        let (lossy, predicted) = (or_none(column.lossy_events), or_none(column.predicted_events));
         let _ = writeln!(
             text,
-            "{:>7}  {:>11.1} µs  {:>9}  {lossy:>9}  {:>7}  {:>7}  {}",
+            "{:>7}  {:>11.1} µs  {:>9}  {lossy:>9}  {predicted:>9}  {:>7}  {:>7}  {}",
             column.sources,
             column.separation_s * 1e6,
             column.lossless_events,
@@ -93,6 +94,10 @@ fn map_words(map: &Watershed) -> String {
     }
     let _ = write!(text, "{} trials in {:.0} s", map.points.len(), map.seconds);
     text
+}
+
+fn or_none(events: Option<u64>) -> String {
+    events.map_or("–".to_owned(), |events| events.to_string())
 }
 
 /// What was found, name and value.
@@ -202,12 +207,12 @@ fn report(map: &Watershed, is_finished: bool) -> Report {
         (_, _, Some(_)) => Verdict::Fails(found.join("\n")),
     };
     let row = |column: &watershed::ColumnReport| {
-        let lossy = column.lossy_events.map_or("–".to_owned(), |events| events.to_string());
         vec![
             column.sources.to_string(),
             format!("{:.1}", column.separation_s * 1e6),
             column.lossless_events.to_string(),
-            lossy,
+            or_none(column.lossy_events),
+            or_none(column.predicted_events),
             column.trials.to_string(),
             column.invalid.to_string(),
             column.end.clone(),
@@ -220,6 +225,7 @@ fn report(map: &Watershed, is_finished: bool) -> Report {
             "separation / µs",
             "lossless up to",
             "lossy from",
+            "predicted",
             "trials",
             "invalid",
             "end",
