@@ -38,9 +38,17 @@ pub fn read_network(file: &Path) -> Result<Network, ConfigError> {
     let text = std::fs::read_to_string(file)
         .map_err(|cause| ConfigError::Unreadable { file: file.to_owned(), cause })?;
     let refused = |report: String| ConfigError::NotAllowed { file: file.to_owned(), report };
-    let network: Network =
+    let mut network: Network =
         toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned()))?;
     network.check().map_err(|error| refused(error.to_string()))?;
+    if let Some(trigger) = &mut network.trigger
+        && let Some(times) = &trigger.times_file
+    {
+        let path = file.parent().unwrap_or(Path::new("")).join(times);
+        let text = std::fs::read_to_string(&path);
+        let failed = |cause| refused(format!("[trigger] times_file: {}: {cause}", path.display()));
+        trigger.times = Some(text.map_err(failed)?);
+    }
     Ok(network)
 }
 
@@ -292,6 +300,7 @@ mod tests {
         assert_eq!((plan.triggers.rate_hz, plan.network.host.receive_buffer_bytes), (500.0, Some(1e6)));
         assert_eq!((plan.builders, plan.recorded_copies), (0, 1));
         let detector = CAMERA
+            .replace("265", "105")
             .replace("\"fragment\"", "\"sitcp\"\nprofile = \"recbe\"")
             .replace("payload_bytes = 1000", "hits = 41.0");
         let plan = super::plan(&configuration(&detector), &Network::default(), None).expect("all is said");

@@ -10,7 +10,7 @@
 use std::fmt::Write;
 
 use thalweg_qualify::predict::chain::HopPrediction;
-use thalweg_qualify::predict::chain::sweep::{Swept, SweptPoint};
+use thalweg_qualify::predict::chain::sweep::{Saturation, Swept, SweptPoint};
 
 use super::colour;
 use super::lines::name_ends;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use thalweg_qualify::predict::quantity;
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
