@@ -133,9 +133,9 @@ fn draw_hops(svg: &mut Svg, frame: &Frame, swept: &Swept, value: Value) {
             svg.path(&dot, stroke, 1.0, "none", 0.0);
             (before, last) = (true, Some((x, y)));
         }
-        if let Some((_, y)) = last {
+        if let Some((x, y)) = last {
             svg.path(&commands, "none", 0.0, stroke, 1.6);
-            ends.push(((frame.area.right(), y), hop.name.to_owned(), stroke));
+            ends.push(((x, y), hop.name.to_owned(), stroke));
         }
     }
     name_ends(svg, ends.iter().map(|(place, name, stroke)| (*place, name, *stroke)).collect());
@@ -156,7 +156,6 @@ fn colour_of(swept: &Swept, saturation: &Saturation) -> &'static str {
 
 /// Lists which hop is saturated where, in the upper corner on the side where utilisation is low.
 fn name_saturations(svg: &mut Svg, frame: &Frame, swept: &Swept) {
-    let unit = if swept.unit.is_empty() { String::new() } else { format!(" {}", swept.unit) };
     let most = |point: Option<&SweptPoint>| {
         let hops = point.map_or(&[][..], |point| &point.prediction.hops);
         hops.iter().filter_map(|hop| hop.utilisation).fold(0.0, f64::max)
@@ -164,14 +163,20 @@ fn name_saturations(svg: &mut Svg, frame: &Frame, swept: &Swept) {
     let is_falling = most(swept.points.first()) > most(swept.points.last());
     for (index, saturation) in swept.saturations.iter().enumerate() {
         let y = frame.area.y + 12.0 + 15.0 * index as f64;
-        let value = short_number(three_digits(saturation.value));
-        let words = format!("{}: 100 % at {value}{unit}", saturation.hop);
+        let words = format!("{}: 100 % at {}", saturation.hop, with_unit(saturation.value, swept.unit));
         let style = Type::new(11.0, colour_of(swept, saturation)).strong();
         match is_falling {
             true => svg.words(frame.area.right() - 10.0, y, style.end(), &words),
             false => svg.words(frame.area.x + 10.0, y, style, &words),
         }
     }
+}
+
+/// A value of three digits with its unit: `3.29 kHz`.
+fn with_unit(value: f64, unit: &str) -> String {
+    let number = short_number(three_digits(value));
+    let digits = number.trim_end_matches(char::is_alphabetic);
+    format!("{digits} {}{unit}", &number[digits.len()..]).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -216,7 +221,7 @@ mod tests {
         }
         let drawn = draw(&plan, "rate_hz=1000:40000:9");
         // 26.1 kHz behind a dead time of 2 us.
-        assert!(drawn.contains("switch output: 100 % at 27.5k Hz"), "{drawn}");
+        assert!(drawn.contains("switch output: 100 % at 27.5 kHz"), "{drawn}");
         assert!(drawn.contains("nothing was lost of 500 simulated triggers"));
     }
 }

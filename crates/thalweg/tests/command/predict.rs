@@ -173,7 +173,7 @@ fn predict_sweeps_a_value_and_draws_where_each_hop_is_saturated() {
     // Of one hop there is no dead time unless it is said.
     assert!(text.contains("saturated        switch output at 4.33 kHz"), "{text}");
     assert!(
-        std::fs::read_to_string(&picture).expect("it was drawn").contains("switch output: 100 % at 4.33k Hz")
+        std::fs::read_to_string(&picture).expect("it was drawn").contains("switch output: 100 % at 4.33 kHz")
     );
     let json = thalweg(&hop("4000", &["--sweep", "depth=1MB:100MB:3:log", "--simulate", "2000", "--json"]))
         .done()

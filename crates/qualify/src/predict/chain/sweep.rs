@@ -229,6 +229,7 @@ impl Sweep {
                 found.push(Saturation { hop: pair[0].prediction.hops[hop].name, value });
             }
         }
+        found.sort_by(|one, other| one.value.total_cmp(&other.value));
         Ok(found)
     }
 }
