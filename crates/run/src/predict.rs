@@ -143,11 +143,13 @@ fn triggers(
     Ok(triggers)
 }
 
-/// Whether the configuration says what triggers its boards: a table of its own, or boards that are emulated, which are triggered by default.
+/// Whether the configuration says what triggers its boards: it has the section, or emulates boards, which are triggered by default. What
+/// follows a real board has its rate.
 fn states_trigger(configuration: &Configuration) -> bool {
     let is_emulated = |source: &SourceSettings| source.endpoint.url.scheme() == "emulate";
-    let is_default = configuration.trigger == TriggerSettings::default();
-    configuration.follow.is_none() && (!is_default || configuration.sources.iter().any(is_emulated))
+    let tables = configuration.text.parse::<toml::Table>();
+    let has_section = tables.is_ok_and(|tables| tables.contains_key("trigger"));
+    configuration.follow.is_none() && (has_section || configuration.sources.iter().any(is_emulated))
 }
 
 /// What the boards of a source send, and how.

@@ -61,9 +61,21 @@ fn depth_and_rate_of_a_known_device_are_found_or_it_is_said_why_not() {
             assert!((0.9..1.1).contains(&of), "{of} of the depth, {interval}: {:#}", map["columns"]);
             assert!(interval[0].as_f64() <= Some(depth) && Some(depth) <= interval[1].as_f64(), "{interval}");
             assert_eq!(ended.code, Some(0));
+            let columns = map["columns"].as_array().expect("a list");
+            let bracketed = columns.iter().filter(|column| column["end"] == "bracketed");
+            let mut off: Vec<f64> = bracketed.map(off_prediction).collect();
+            off.sort_by(f64::total_cmp);
+            let median = off.get(off.len() / 2).copied().unwrap_or(0.0);
+            assert!(median < 0.1, "half of the columns are further off the prediction: {off:?}");
         }
         None => assert!(ended.code == Some(1) && map["remark"] != "" && map["fit"] == Value::Null, "{map:#}"),
     }
+}
+
+/// How far the edge of a column is from what was predicted, as a fraction; within one event it is where it should be.
+fn off_prediction(column: &Value) -> f64 {
+    let [lossless, predicted] = ["lossless_events", "predicted_events"].map(|key| number(column, key) as f64);
+    ((lossless - predicted).abs() - 1.0).max(0.0) / predicted
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl ChainPrediction {
     /// independent; they come in groups, so that the true limit is higher.
     pub fn loss_limit_95(&self) -> Option<f64> {
         let is_clean = self.damaged_triggers == 0 && self.loss_probability == 0.0;
-        (is_clean && self.triggers > 0).then(|| 3.0 / self.triggers as f64)
+        (is_clean && self.triggers > 0).then(|| (3.0 / self.triggers as f64).min(1.0))
     }
 
     /// A hop by its name.
