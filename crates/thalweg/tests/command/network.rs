@@ -39,6 +39,11 @@ impl Host {
         Running::start_as(&through, arguments)
     }
 
+    /// As `ip netns` has it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Shapes what leaves this end of the link, as `tc qdisc` says it; nothing is shaped by `None`.
     pub fn shape(&self, discipline: Option<&str>) {
         let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();
@@ -143,6 +148,20 @@ impl Network {
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
                 Ok(()) => return Ok(()),
             }
+        }
+    }
+
+    /// A second link, 10.76.0.1 at the boards and 10.76.0.2 at the run, for what is not measured.
+    pub fn manage(&self) {
+        let (boards, run) = (&self.boards.name, &self.run.name);
+        let made = command(&[
+            "ip", "link", "add", "manage0", "netns", boards, "type", "veth", "peer", "name", "manage0",
+            "netns", run,
+        ]);
+        made.expect("there was a link before");
+        for (host, address) in [(&self.boards, "10.76.0.1/24"), (&self.run, "10.76.0.2/24")] {
+            host.ip(&["addr", "add", address, "dev", "manage0"]).expect("the link is there");
+            host.ip(&["link", "set", "manage0", "up"]).expect("the link is there");
         }
     }
 

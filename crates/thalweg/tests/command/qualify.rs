@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use thalweg_prerequisite::skip;
+use thalweg_readout::pcap::CaptureWriter;
 
 use crate::network::Network;
-use crate::process::{Folder, Running, free_port, number, thalweg};
+use crate::process::{Folder, Running, free_port, number, text, thalweg, wait_until};
 
 #[test]
 fn depth_and_rate_of_a_known_device_are_found_or_it_is_said_why_not() {
@@ -92,14 +93,24 @@ fn the_highest_rate_without_a_loss_lies_between_what_was_lossless_and_what_was_n
         "0.3",
         "--hold-seconds",
         "0.5",
+        "--linearity",
+        "3",
         "--json",
     ]);
     if ended.error.contains("a testbed needs root") {
         return skip(&format!("a testbed needs a bridge and a shaper in the kernel: {}", ended.error));
     }
-    let found = ended.json();
+    let all = ended.json();
+    let found = &all["tests"][0];
     let points = found["points"].as_array().expect("a list");
     assert!(!points.is_empty(), "{found:#}");
+    let loads = all["linearity"].as_array().expect("a list");
+    assert_eq!(loads.len(), 3, "{all:#}");
+    for load in loads.iter().filter(|load| load["outcome"] != "invalid") {
+        assert_eq!(number(load, "lost") > 0, load["outcome"] == "lossy", "{load:#}");
+        let rate = |name: &str| load[name].as_f64().expect("something came");
+        assert!(rate("carried_bits_per_s") < 1.1 * rate("offered_bits_per_s").min(1e8), "{load:#}");
+    }
     let bound = |name: &str| found[name].as_f64();
     match (found["remark"] == "", bound("lower_bound_hz"), bound("upper_bound_hz")) {
         (true, Some(lower), Some(upper)) => {
@@ -116,17 +127,207 @@ fn the_highest_rate_without_a_loss_lies_between_what_was_lossless_and_what_was_n
 }
 
 #[test]
+fn rate_depth_and_queues_that_are_hidden_from_the_measurement_are_named_or_it_is_said_why_not() {
+    let folder = Folder::new();
+    let page = folder.at("map.html");
+    // Nobody in particular, where that can be: a testbed then lives in a user namespace.
+    let command = ["qualify", "watershed", "--testbed", "blind=4,datagram=8972,sources=2", "--ports", "1,2"];
+    let ended = thalweg(&[&command[..], &["--columns", "6", "--report", &page, "--json"]].concat());
+    if ended.error.contains("a testbed needs") {
+        return skip(&format!("a testbed needs a bridge and a shaper in the kernel: {}", ended.error));
+    }
+    let map = ended.json();
+    assert_eq!((map["rate_source"].as_str(), number(&map["testbed"], "blind")), (Some("measured"), 4));
+    let text = std::fs::read_to_string(&page).expect("it was written");
+    assert!(
+        text.contains("<svg") && text.contains("watershed.json") && !text.contains("http-equiv"),
+        "{page}"
+    );
+    match map["fitted_depth_bytes"].as_f64() {
+        Some(depth) => {
+            let of = |found: f64, made: &str| found / map[made].as_f64().expect("known");
+            let rate = map["fitted_rate_bits_per_s"].as_f64().expect("fitted");
+            let (depth, rate) = (of(depth, "true_depth_bytes"), of(rate, "true_rate_bits_per_s"));
+            assert!((0.9..1.1).contains(&depth) && (0.95..1.05).contains(&rate), "{depth} {rate}");
+            assert_eq!(
+                (&map["model"]["verdict"], &map["true_queues"]),
+                (&"per_source".into(), &"per_source".into())
+            );
+        }
+        None => assert!(ended.code == Some(1) && map["remark"] != "", "{map:#}"),
+    }
+}
+
+#[test]
+fn a_device_between_hosts_is_swept_by_its_ports_and_asked_for_what_it_has_thrown_away() {
+    let Some(network) = Network::wired() else { return };
+    [&network.boards, &network.run].iter().for_each(|host| host.set_mtu(9216));
+    network.manage();
+    // Ten datagrams of 9 kB fit: two events of four boards, and not of eight.
+    network.boards.shape(Some("tbf rate 100mbit burst 10kb limit 90kb"));
+    let control = |port: u16| {
+        let address = format!("10.76.0.1:{port}");
+        let sources = ["qualify", "emit", "--control", &address, "--to", "10.77.0.2:50000"];
+        let host = network.boards.start(&[&sources[..], &["--from", "10.77.0.1:0"]].concat());
+        host.wait_for_words("send to 10.77.0.2 only");
+        host
+    };
+    let (one, other) = (control(50_001), control(50_002));
+    let dropped = format!(
+        "tc -n {} -s qdisc show dev link0 | sed -n '2s/.*dropped \\([0-9]*\\),.*/{{\"link0 dropped\": \\1}}/p'",
+        network.boards.name()
+    );
+    let device =
+        ["--hosts", "10.76.0.1:50001,10.76.0.1:50002", "--receive", "10.77.0.2:50000", "--datagram", "8972"];
+    let more = ["--sources-per-host", "4", "--rate", "100Mbit", "--counters-command", &dropped, "--json"];
+    let swept = network.run.start(&[&["qualify", "incast"], &device[..], &more[..]].concat()).wait();
+    let found = swept.json();
+    let points = found["points"].as_array().expect("a list");
+    assert_eq!(points.len(), 8, "{found:#}");
+    for point in points.iter().filter(|point| point["outcome"] != "invalid") {
+        assert_eq!(number(point, "lost") > 0, point["outcome"] == "lossy", "{point:#}");
+        assert_eq!(number(point, "sent") % (2 * number(point, "sources")), 0, "{point:#}");
+    }
+    match found["remark"] == "" {
+        true => assert!(
+            number(&found, "lossless_sources") >= 4
+                && number(&found, "lossy_sources") <= 8
+                && swept.code == Some(0),
+            "{found:#}"
+        ),
+        // A machine that does much else is said to be that.
+        false => assert_eq!(swept.code, Some(1), "{found:#}"),
+    }
+
+    // The same hosts send a program of triggers together.
+    network.boards.shape(None);
+    let receiver = network.run.start(&["qualify", "receive", "--listen", "10.77.0.2:50000", "--json"]);
+    receiver.wait_for_words("receiving at");
+    let emit = ["qualify", "emit", "--to", "10.77.0.2:50000", "--hosts", device[1], "--sources", "3"];
+    let sent = network.run.start(&[&emit[..], &["--triggers", "200", "--json"]].concat()).wait().json();
+    assert_eq!((number(&sent, "sources"), number(&sent, "sent")), (6, 1200), "{sent:#}");
+    assert_ne!(sent["start_skew"], "one_host", "{sent:#}");
+    let receipt = receiver.wait().json();
+    assert_eq!((number(&receipt, "received"), number(&receipt, "missing")), (1200, 0), "{receipt:#}");
+    drop((one, other));
+    let gone = network.run.start(&[&emit[..], &["--triggers", "200"]].concat()).wait();
+    assert!(
+        gone.code == Some(1) && gone.error.contains("is `thalweg qualify emit --control` running there?"),
+        "{gone:#?}"
+    );
+}
+
+#[test]
+fn a_device_recovers_from_an_overflow_as_fast_as_it_drains() {
+    let Some(_possible) = Network::wired() else { return };
+    let folder = Folder::new();
+    let picture = folder.at("recovery.svg");
+    let testbed = "rate=200Mbit,depth=200kB,datagram=8972,sources=2";
+    let ended = thalweg(&["qualify", "recovery", "--testbed", testbed, "--svg", &picture, "--json"]);
+    if ended.error.contains("a testbed needs") {
+        return skip(&format!("a testbed needs a bridge and a shaper in the kernel: {}", ended.error));
+    }
+    let found = ended.json();
+    let drawn = text(std::path::Path::new(&picture));
+    match found["of_draining"].as_f64() {
+        Some(of) => {
+            assert!((0.5..2.0).contains(&of) && ended.code == Some(0), "{of}: {found:#}");
+            assert!(drawn.contains("just draining"), "{drawn}");
+        }
+        None => assert!(found["remark"] != "" && ended.code == Some(1), "{found:#}"),
+    }
+}
+
+#[test]
+fn a_testbed_lasts_as_long_as_a_command_and_nothing_of_it_is_left() {
+    let Some(_possible) = Network::wired() else { return };
+    let testbed = "rate=100Mbit,depth=1MB,datagram=1024,sources=2,queues=per-input";
+    let script = "tc -n $THALWEG_DEVICE qdisc show dev out0; ip netns list | grep -c $THALWEG_SOURCES";
+    let ended = thalweg(&["qualify", "testbed", testbed, "--", "sh", "-c", script]);
+    if ended.error.contains("a testbed needs") {
+        return skip(&format!("a testbed needs a bridge and a shaper in the kernel: {}", ended.error));
+    }
+    assert_eq!((ended.code, ended.out.matches("bfifo").count()), (Some(0), 2), "{ended:#?}");
+    let failed = thalweg(&["qualify", "testbed", testbed, "--", "false"]);
+    assert_eq!(failed.code, Some(1), "{failed:#?}");
+    let held = Running::start(&["qualify", "testbed", testbed, "--json"]);
+    let made = format!("/run/netns/thalweg-{}-0-receiver", held.id());
+    wait_until("the device is there", || std::path::Path::new(&made).exists());
+    held.signal("INT");
+    let place = held.wait();
+    let names = place.json()["namespaces"].as_array().expect("a list").clone();
+    for name in names {
+        let path = format!("/run/netns/{}", name.as_str().expect("a name"));
+        assert!(!std::path::Path::new(&path).exists(), "{path} is left");
+    }
+}
+
+#[test]
+fn a_capture_is_sent_again_and_what_came_of_it_is_counted_as_of_its_sources() {
+    let folder = Folder::new();
+    let file = folder.at("sent.pcap");
+    let mut capture = CaptureWriter::new(Vec::new()).expect("memory");
+    for event in 0..50_u32 {
+        let mut payload = b"thalwegQ".to_vec();
+        payload.extend([0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
+        payload.extend(event.to_be_bytes());
+        payload.extend([0, 3, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let address = |last: u8| std::net::SocketAddr::from(([10, 0, 0, last], 50_000));
+        capture.datagram(u64::from(event) * 100_000, address(1), address(2), &payload).expect("memory");
+    }
+    std::fs::write(&file, capture.finish().expect("memory")).expect("written");
+    let counted = thalweg(&["qualify", "receive", "--capture", &file, "--json"]);
+    let of_capture = counted.json();
+    assert_eq!(
+        (counted.code, number(&of_capture, "received")),
+        (Some(1), 50),
+        "no end is in it: {of_capture:#}"
+    );
+
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let receiver = Running::start(&["qualify", "receive", "--listen", &listen, "--seconds", "600", "--json"]);
+    receiver.wait_for_words("receiving at");
+    let replayed =
+        thalweg(&["qualify", "emit", "--to", &listen, "--capture", &file, "--speed", "0.5", "--json"]);
+    let sent = replayed.json();
+    assert_eq!((number(&sent, "sent"), number(&sent, "others")), (50, 0), "{sent:#}");
+    assert!(sent["took_s"].as_f64() >= Some(0.0098), "at half the speed: {sent:#}");
+    receiver.signal("INT");
+    let receipt = receiver.wait().json();
+    assert_eq!(
+        (&receipt["sources"], number(&receipt, "received")),
+        (&of_capture["sources"], 50),
+        "{receipt:#}"
+    );
+    let wrong = thalweg(&["qualify", "emit", "--to", &listen, "--capture", "/nowhere.pcap"]);
+    assert!(wrong.code == Some(2) && wrong.error.contains("/nowhere.pcap"), "{wrong:#?}");
+}
+
+#[test]
 fn an_invalid_testbed_is_refused_with_what_to_write() {
     for (testbed, word) in [
         ("rate=800Mbit,depth=8MB", "`datagram` is missing; write for example datagram=8972"),
         ("rate=8MB,depth=8MB,datagram=8972", "rate: \"8MB\" has the unit"),
-        ("rate=800Mbit,deep=8MB", "there is no `deep`; there are rate, depth, datagram, sources, burst"),
+        (
+            "rate=800Mbit,deep=8MB",
+            "there is no `deep`; there are rate, depth, datagram, sources, burst, queues, blind",
+        ),
         ("rate=800Mbit,depth=8MB,datagram=8972,sources=0", "is no number from 1 to 512"),
+        ("rate=800Mbit,depth=8MB,datagram=8972,queues=many", "is neither shared nor per-input"),
+        ("blind=1,rate=800Mbit,datagram=8972", "`rate` is drawn by the seed"),
         ("rate", "`rate` is no KEY=VALUE"),
     ] {
         let ended = thalweg(&["qualify", "watershed", "--testbed", testbed]);
         assert!(ended.code == Some(2) && ended.error.contains(word), "{ended:#?}");
     }
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let device = ["--hosts", &nobody, "--receive", "127.0.0.1:0", "--datagram", "1024", "--rate", "1Gbit"];
+    let alone = thalweg(&[&["qualify", "incast"], &device[..]].concat());
+    assert!(
+        alone.code == Some(1) && alone.error.contains("is `thalweg qualify emit --control` running there?"),
+        "{alone:#?}"
+    );
 }
 
 #[test]

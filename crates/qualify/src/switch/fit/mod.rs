@@ -112,7 +112,7 @@ pub struct Fit {
     pub buffering: Buffering,
     /// Depth in bytes, averaged over the likelihood.
     pub depth_bytes: f64,
-    /// From and to, in bytes.
+    /// From and to, in bytes; the end is a frame beyond that of the likelihood, because queues take whole frames.
     pub depth_interval_bytes: [f64; 2],
     /// Drain rate of the output in bytes per second, averaged over the likelihood.
     pub rate_bytes_per_s: f64,
@@ -182,7 +182,11 @@ pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
     let grid = Grid::around(&bursts, &start)?;
     let best = grid.best();
     let (depth_bytes, rate_bytes_per_s) = grid.mean();
-    let (depth_interval_bytes, rate_interval_bytes_per_s) = grid.interval(INTERVAL_95);
+    let ([low, high], rate_interval_bytes_per_s) = grid.interval(INTERVAL_95);
+    // Queues take whole frames, so that a limit may be up to a frame above what fits into it.
+    let frame_bytes =
+        trials.iter().filter(|trial| trial.valid).map(|trial| trial.frame_bytes).fold(0.0, f64::max);
+    let depth_interval_bytes = [low, high + frame_bytes];
     Ok(Fit {
         buffering,
         depth_bytes,

@@ -27,8 +27,9 @@ struct Place {
 }
 
 pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
-    let testbed = made(&options.testbed)?;
+    // Before there is anything to remove.
     let signals = Signals::install()?;
+    let testbed = made(&options.testbed)?;
     let place = Place {
         settings: testbed.settings(),
         namespaces: testbed.namespaces().map(str::to_owned),

@@ -206,6 +206,33 @@ fn report(map: &Watershed, is_finished: bool) -> Report {
         (_, _, Some(acceptance)) if acceptance.passes => Verdict::Passes(found.join("\n")),
         (_, _, Some(_)) => Verdict::Fails(found.join("\n")),
     };
+    let named = |name: &str, value: String| (name.to_owned(), value);
+    let mut facts = vec![
+        named("sources", map.sources.to_string()),
+        named(
+            "datagram",
+            format!("{} bytes; a frame takes {} bytes in the device", map.datagram_bytes, map.frame_bytes),
+        ),
+        named("trials", format!("{} in {:.0} s", map.points.len(), map.seconds)),
+    ];
+    facts.extend(results(map).into_iter().map(|(name, value)| named(name, value)));
+    Report {
+        title: "Buffer of a device under synchronous bursts".to_owned(),
+        verdict,
+        facts,
+        pictures: vec![(
+            "Every trial, and the edge between lossless and lossy bursts".to_owned(),
+            watershed_svg(map),
+        )],
+        tables: tables(map).into_iter().filter(|table| !table.rows.is_empty()).collect(),
+        // While it is measured the page is loaded every second: the numbers come at the end.
+        raw: if is_finished { serde_json::to_string(map).unwrap_or_default() } else { String::new() },
+        raw_name: "watershed.json",
+    }
+}
+
+/// Separations, and trials that do not count.
+fn tables(map: &Watershed) -> [Table; 2] {
     let row = |column: &watershed::ColumnReport| {
         vec![
             column.sources.to_string(),
@@ -246,27 +273,5 @@ fn report(map: &Watershed, is_finished: bool) -> Report {
         columns: vec!["sources", "separation / µs", "events", "why"],
         rows: invalid.map(invalid_row).collect(),
     };
-    let named = |name: &str, value: String| (name.to_owned(), value);
-    let mut facts = vec![
-        named("sources", map.sources.to_string()),
-        named(
-            "datagram",
-            format!("{} bytes; a frame takes {} bytes in the device", map.datagram_bytes, map.frame_bytes),
-        ),
-        named("trials", format!("{} in {:.0} s", map.points.len(), map.seconds)),
-    ];
-    facts.extend(results(map).into_iter().map(|(name, value)| named(name, value)));
-    Report {
-        title: "Buffer of a device under synchronous bursts".to_owned(),
-        verdict,
-        facts,
-        pictures: vec![(
-            "Every trial, and the edge between lossless and lossy bursts".to_owned(),
-            watershed_svg(map),
-        )],
-        tables: [columns, reasons].into_iter().filter(|table| !table.rows.is_empty()).collect(),
-        // While it is measured the page is loaded every second: the numbers come at the end.
-        raw: if is_finished { serde_json::to_string(map).unwrap_or_default() } else { String::new() },
-        raw_name: "watershed.json",
-    }
+    [columns, reasons]
 }
