@@ -14,8 +14,10 @@
 //!  storage    write, read, both at once, over time and by position ─► what a disk sustains, against what a plan needs
 //!  predict    depth, rates, triggers ─► load, loss and bottleneck of a hop
 //!  report     one page of a result
+//!  bench      what sending costs beside a bare loop
 //! ```
 
+pub mod bench;
 pub mod device_counters;
 pub mod generator;
 pub mod host;

@@ -24,17 +24,14 @@ pub(super) struct Label {
 impl Label {
     /// Writes it to the front of a payload that is long enough.
     pub(super) fn write(self, payload: &mut [u8]) {
-        let Label { run, trial, event, source } = self;
-        let bytes = [
-            &MARK[..],
-            &run.to_be_bytes(),
-            &trial.to_be_bytes(),
-            &event.to_be_bytes(),
-            &source.to_be_bytes(),
-        ];
-        for (place, byte) in payload.iter_mut().zip(bytes.concat()) {
-            *place = byte;
-        }
+        let mut bytes = [0; LABEL_BYTES];
+        // On the stack: this is done for every datagram that is sent.
+        bytes[..8].copy_from_slice(&MARK);
+        bytes[8..16].copy_from_slice(&self.run.to_be_bytes());
+        bytes[16..20].copy_from_slice(&self.trial.to_be_bytes());
+        bytes[20..24].copy_from_slice(&self.event.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.source.to_be_bytes());
+        payload[..LABEL_BYTES].copy_from_slice(&bytes);
     }
 
     /// Writes the end of a source, which has sent so many events, in the place of an event.

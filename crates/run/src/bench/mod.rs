@@ -100,6 +100,11 @@ pub fn names() -> Vec<Bench> {
         bench("receive-udp-1024", "the same with 1024-byte datagrams", |c| {
             room("receive-udp-1024", transport::receive_udp(1024, c.repeats))
         }),
+        bench(
+            "emit",
+            "events of 16 synchronous sources over loopback, against bare send and sendmmsg loops",
+            |c| room("emit", thalweg_qualify::bench::emit(c.repeats)),
+        ),
         bench("receive-tcp", "TCP receive into blocks, against a bare receive loop", |c| {
             room("receive-tcp", transport::receive_tcp(c.repeats))
         }),

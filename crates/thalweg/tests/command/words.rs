@@ -52,6 +52,7 @@ fn benches_are_listed() {
         "decode-waveforms",
         "scope",
         "order",
+        "emit",
         "receive-udp",
         "receive-tcp",
         "record",

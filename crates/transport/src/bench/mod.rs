@@ -11,11 +11,13 @@
 mod bare;
 mod n2n;
 mod peer;
+mod send;
 mod tcp;
 mod udp;
 
 pub use n2n::{Node, n2n, n2n_node, n2n_thread};
 pub use peer::peers;
+pub use send::BareSender;
 pub use tcp::receive_tcp;
 pub use udp::receive_udp;
 
