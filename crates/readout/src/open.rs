@@ -142,6 +142,7 @@ impl Opening<'_> {
                 Backend::Recvmmsg => ReceiveBackend::Slots,
                 Backend::Gro => ReceiveBackend::Coalesced,
                 Backend::Ring => ReceiveBackend::Ring,
+                Backend::Xdp => ReceiveBackend::Xdp,
             },
             policy: match settings.policy {
                 Policy::Drop => FullPolicy::Drop,

@@ -27,6 +27,9 @@ pub enum Backend {
     /// Packets from the kernel's ring beside the socket (`TPACKET_V3`): needs the right to open packet sockets
     /// (`CAP_NET_RAW`, as of root).
     Ring,
+    /// Frames from the interface, before the kernel's network layers (`AF_XDP`): needs `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_BPF`, as of
+    /// root, a url with the address of one interface, and that interface for itself.
+    Xdp,
 }
 
 /// What happens when no block of memory is free.

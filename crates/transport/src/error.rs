@@ -35,13 +35,28 @@ pub enum TransportError {
         /// How long it was waited for.
         wait: Duration,
     },
-    /// The packet ring, without the right to it.
+    /// A backend that passes the kernel's sockets by, without the right to it.
     #[error(
-        "{place}: `backend = \"ring\"` needs CAP_NET_RAW: run as root, `setcap cap_net_raw+ep` the program, or use \"auto\""
+        "{place}: `backend = \"{backend}\"` needs {}: run as root, `setcap {rights}+ep` the program, or use \"auto\"",
+        rights.to_uppercase().replace(',', ", ")
     )]
     Privilege {
         /// The socket's address.
         place: String,
+        /// The backend.
+        backend: &'static str,
+        /// The capabilities, as `setcap` takes them.
+        rights: &'static str,
+    },
+    /// An interface that another program of the kernel's packet machine stands at.
+    #[error(
+        "{place}: {interface} has an XDP program or an AF_XDP socket already (`ip link show {interface}`), such as another source's: one source per interface can have `backend = \"xdp\"`; use \"ring\" or \"auto\" for the others"
+    )]
+    InterfaceTaken {
+        /// The socket's address.
+        place: String,
+        /// The interface.
+        interface: String,
     },
     /// A name that has no address.
     #[error("`{host}` has no address: {cause}; check the name, or give the number")]

@@ -39,6 +39,7 @@ mod system;
 mod tcp;
 pub mod udp;
 mod witness;
+pub mod xdp;
 
 pub use bell::Bell;
 pub use error::TransportError;

@@ -7,10 +7,13 @@
 //!  cores, priority    ─► sched_set…         ─► where the calling thread runs
 //! ```
 
+pub(crate) mod bpf;
 pub(crate) mod epoll;
+pub(crate) mod interface;
 pub(crate) mod packet_ring;
 pub(crate) mod scheduling;
 pub(crate) mod shared_memory;
+pub(crate) mod xdp_socket;
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -17,10 +17,10 @@ const IPV6_HEADER_BYTES: usize = 40;
 
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Datagram<'a> {
-    pub(super) sender: SocketAddr,
-    pub(super) destination: SocketAddr,
-    pub(super) payload: &'a [u8],
+pub(crate) struct Datagram<'a> {
+    pub(crate) sender: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    pub(crate) payload: &'a [u8],
     /// UDP header and payload.
     segment: &'a [u8],
 }
@@ -29,7 +29,7 @@ pub(super) struct Datagram<'a> {
 ///
 /// # Errors
 /// Why it is lost.
-pub(super) fn parse(packet: &[u8]) -> Result<Datagram<'_>, LossReason> {
+pub(crate) fn parse(packet: &[u8]) -> Result<Datagram<'_>, LossReason> {
     let (addresses, segment) = match packet.first().map(|first| first >> 4) {
         Some(4) => ipv4(packet)?,
         Some(6) => ipv6(packet)?,
@@ -92,11 +92,21 @@ fn ipv6(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
 
 impl Datagram<'_> {
     /// Whether the checksum is right, or was left out (which IPv4 allows).
-    pub(super) fn checksum_is_right(&self) -> bool {
+    pub(crate) fn checksum_is_right(&self) -> bool {
         let is_ipv4 = self.sender.is_ipv4();
         if is_ipv4 && self.segment[6..8] == [0, 0] {
             return true;
         }
+        folded(self.addresses_sum() + sum_of(self.segment)) == 0xFFFF
+    }
+
+    /// Whether the checksum is what a sender writes who leaves the payload's part to the network card: the datagram never left this host.
+    pub(crate) fn checksum_is_unfinished(&self) -> bool {
+        folded(self.addresses_sum()) == u64::from(u16::from_be_bytes([self.segment[6], self.segment[7]]))
+    }
+
+    /// Of the addresses, the protocol and the length, which a checksum covers beside the segment.
+    fn addresses_sum(&self) -> u64 {
         let mut sum = u64::from(UDP) + self.segment.len() as u64;
         for address in [self.sender.ip(), self.destination.ip()] {
             sum += match address {
@@ -104,12 +114,16 @@ impl Datagram<'_> {
                 IpAddr::V6(address) => sum_of(&address.octets()),
             };
         }
-        sum += sum_of(self.segment);
-        while sum > 0xFFFF {
-            sum = (sum & 0xFFFF) + (sum >> 16);
-        }
-        sum == 0xFFFF
+        sum
     }
+}
+
+/// A sum of 16-bit words with its carries added to it.
+fn folded(mut sum: u64) -> u64 {
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    sum
 }
 
 /// Sum of the 16-bit words, the last filled up with a zero (RFC 1071).
@@ -144,6 +158,11 @@ mod tests {
         assert_eq!(datagram.sender, "10.0.0.1:1000".parse().expect("an address"));
         assert_eq!(datagram.destination, "10.0.0.2:2000".parse().expect("an address"));
         assert!(datagram.checksum_is_right());
+        assert!(!datagram.checksum_is_unfinished());
+        // In hexadecimal: 11 + d + a00 + 1 + a00 + 2.
+        bytes[26..28].copy_from_slice(&0x1421u16.to_be_bytes());
+        assert!(parse(&bytes).expect("whole").checksum_is_unfinished());
+        bytes = packet();
         bytes[30] ^= 1;
         assert!(!parse(&bytes).expect("whole").checksum_is_right());
         bytes[26..28].fill(0);
@@ -177,6 +196,7 @@ mod tests {
             bytes.insert(0, first);
             if let Ok(datagram) = parse(&bytes) {
                 datagram.checksum_is_right();
+                datagram.checksum_is_unfinished();
             }
         }
     }

@@ -18,4 +18,4 @@ mod datagram;
 mod filter;
 mod receiver;
 
-pub(crate) use receiver::RingReceiver;
+pub(crate) use receiver::{RingReceiver, judge};

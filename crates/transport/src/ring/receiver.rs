@@ -17,7 +17,7 @@ use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
 use super::datagram::{Datagram, parse};
 use super::filter::program;
 use crate::control_message::Notes;
-use crate::system::packet_ring::{Packet, PacketRing};
+use crate::system::packet_ring::{Checksum, Packet, PacketRing};
 use crate::system::{self, Message};
 use crate::udp::book::{Book, Verdict, datagram_count};
 use crate::udp::socket::{BATCH_BYTES, HOLD_STEP};
@@ -80,7 +80,9 @@ impl RingReceiver {
         let filter = program(local.is_ipv6(), local.port());
         let ring =
             PacketRing::open(protocol, &filter, blocks, BLOCK_BYTES).map_err(|cause| match cause.kind() {
-                io::ErrorKind::PermissionDenied => TransportError::Privilege { place: place.clone() },
+                io::ErrorKind::PermissionDenied => {
+                    TransportError::Privilege { place: place.clone(), backend: "ring", rights: "cap_net_raw" }
+                }
                 _ => TransportError::System { place: place.clone(), call: "a packet ring", cause },
             })?;
         Ok(RingReceiver {
@@ -267,7 +269,7 @@ impl RingReceiver {
 }
 
 /// Counts a packet; what it carries when it is to be taken.
-fn judge<'a>(
+pub(crate) fn judge<'a>(
     book: &mut Book,
     passed_over: &mut u64,
     settings: &UdpReceiverSettings,
@@ -292,7 +294,12 @@ fn judge<'a>(
         *passed_over += 1;
         return None;
     }
-    if !packet.checksum_is_settled && !datagram.checksum_is_right() {
+    let is_settled = match packet.checksum {
+        Checksum::Settled => true,
+        Checksum::ToCompute => datagram.checksum_is_right(),
+        Checksum::ToComputeOrUnfinished => datagram.checksum_is_unfinished() || datagram.checksum_is_right(),
+    };
+    if !is_settled {
         lost(book, LossReason::BadHash, datagram.payload.len());
         return None;
     }

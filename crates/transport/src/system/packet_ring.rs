@@ -43,13 +43,24 @@ const VNET_BYTES: usize = 10;
 /// A full block, or one that is older than this, is passed on.
 const RETIRE_MS: u32 = 1;
 
+/// What is known of a packet's UDP checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checksum {
+    /// It is right, or was never computed.
+    Settled,
+    /// It is to be computed.
+    ToCompute,
+    /// It is to be computed, unless a sender on this host left it to its network card.
+    ToComputeOrUnfinished,
+}
+
 /// One received packet, where the kernel wrote it.
 #[derive(Debug)]
 pub(crate) struct Packet<'a> {
     /// From its IP header on, as much as was captured.
     pub(crate) bytes: &'a [u8],
-    /// Whether the checksum is known to be right, or was never computed.
-    pub(crate) checksum_is_settled: bool,
+    /// Whether its checksum is to be computed.
+    pub(crate) checksum: Checksum,
     /// Length of each datagram but the last, where the sender's host left the cutting to the network card.
     pub(crate) segment_bytes: Option<usize>,
 }
@@ -152,7 +163,7 @@ impl PacketRing {
         // What makes no sense is a packet without bytes, which the caller counts.
         Some(packet_of(packet).unwrap_or(Packet {
             bytes: &[],
-            checksum_is_settled: true,
+            checksum: Checksum::Settled,
             segment_bytes: None,
         }))
     }
@@ -218,9 +229,10 @@ fn packet_of(packet: &[u8]) -> Option<Packet<'_>> {
     let offload = packet.get(mac.checked_sub(VNET_BYTES)?.max(PACKET_HEADER_BYTES)..mac)?;
     let segment = half(offload, 4).filter(|segment| *segment > 0);
     let is_segmented = offload.get(1).is_some_and(|kind| kind & 0x7F == SEGMENTED_UDP);
+    let is_settled = status & (STATUS_CHECKSUM_NOT_READY | STATUS_CHECKSUM_VALID) != 0;
     Some(Packet {
         bytes,
-        checksum_is_settled: status & (STATUS_CHECKSUM_NOT_READY | STATUS_CHECKSUM_VALID) != 0,
+        checksum: if is_settled { Checksum::Settled } else { Checksum::ToCompute },
         segment_bytes: segment.filter(|_| is_segmented),
     })
 }

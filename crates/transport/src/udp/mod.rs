@@ -3,7 +3,8 @@
 //! ```text
 //!  socket ─► coalesced: one recvmsg, cut by the segment size ─┐
 //!         ─► slots: one recvmmsg, a slot per datagram        ─┼─► slices of a block ─► Frames
-//!  packets ─► ring: no call per datagram (`crate::ring`)       ─┘
+//!  packets ─► ring: no call per datagram (`crate::ring`)       ─┤
+//!  frames  ─► xdp: before the network layers (`crate::xdp`)    ─┘
 //! ```
 //! `choice` follows the measured number of datagrams per message between the two ways.
 

@@ -1,7 +1,7 @@
 //! The receiving end of a UDP source, whichever way it reads.
 //!
 //! ```text
-//!  UdpReceiverSettings ─ backend ─► receive calls │ packet ring ─► Frames
+//!  UdpReceiverSettings ─ backend ─► receive calls │ packet ring │ interface queues ─► Frames
 //! ```
 
 use std::io;
@@ -15,6 +15,7 @@ use thalweg_data::{Pool, Received, Tally};
 use super::settings::{Backend, UdpReceiverSettings};
 use super::socket::SocketReceiver;
 use crate::ring::RingReceiver;
+use crate::xdp::XdpReceiver;
 use crate::{ReceiveBuffer, TransportError};
 
 /// Receives datagrams into blocks on loan.
@@ -23,6 +24,7 @@ pub struct UdpReceiver(Way);
 enum Way {
     Socket(Box<SocketReceiver>),
     Ring(Box<RingReceiver>),
+    Xdp(Box<XdpReceiver>),
 }
 
 /// Asks whichever receiver it is.
@@ -31,6 +33,7 @@ macro_rules! ask {
         match &$self.0 {
             Way::Socket($receiver) => $answer,
             Way::Ring($receiver) => $answer,
+            Way::Xdp($receiver) => $answer,
         }
     };
 }
@@ -39,11 +42,12 @@ impl UdpReceiver {
     /// Opens the socket; datagrams are received into blocks of `pool`.
     ///
     /// # Errors
-    /// When the address cannot be bound, the settings do not fit the pool, or the privilege for a ring is missing.
+    /// When the address cannot be bound, the settings do not fit the pool, or the privilege for a ring or a program is missing.
     pub fn open(settings: UdpReceiverSettings, pool: Pool) -> Result<UdpReceiver, TransportError> {
         settings.check(pool.block_size())?;
         Ok(UdpReceiver(match settings.backend {
             Backend::Ring => Way::Ring(Box::new(RingReceiver::open(settings, pool)?)),
+            Backend::Xdp => Way::Xdp(Box::new(XdpReceiver::open(settings, pool)?)),
             _ => Way::Socket(Box::new(SocketReceiver::open(settings, pool)?)),
         }))
     }
@@ -64,6 +68,7 @@ impl UdpReceiver {
         match &mut self.0 {
             Way::Socket(receiver) => receiver.receive(frames, wait),
             Way::Ring(receiver) => receiver.receive(frames, wait),
+            Way::Xdp(receiver) => receiver.receive(frames, wait),
         }
     }
 
@@ -75,6 +80,7 @@ impl UdpReceiver {
         match &mut self.0 {
             Way::Socket(receiver) => receiver.abandon(),
             Way::Ring(receiver) => receiver.abandon(),
+            Way::Xdp(receiver) => receiver.abandon(),
         }
     }
 
@@ -86,6 +92,7 @@ impl UdpReceiver {
         match &mut self.0 {
             Way::Socket(receiver) => receiver.send_empty(),
             Way::Ring(receiver) => receiver.send_empty(),
+            Way::Xdp(receiver) => receiver.send_empty(),
         }
     }
 
@@ -97,6 +104,7 @@ impl UdpReceiver {
         match &self.0 {
             Way::Socket(receiver) => receiver.as_fd().try_clone_to_owned().map(UdpSocket::from),
             Way::Ring(receiver) => receiver.sending_socket(),
+            Way::Xdp(receiver) => receiver.sending_socket(),
         }
     }
 
@@ -106,26 +114,26 @@ impl UdpReceiver {
     }
 
     /// Datagrams (or coalesced messages) that the kernel dropped for want of room: at this socket, as reported with the ones that
-    /// came; or at this ring.
+    /// came; or at this ring, or these queues.
     pub fn socket_drops(&self) -> u64 {
         ask!(self, receiver => receiver.socket_drops())
     }
 
-    /// Bytes that had to be copied in user space: with a ring, all.
+    /// Bytes that had to be copied in user space: of a ring or of queues, all.
     pub fn moved_bytes(&self) -> u64 {
         ask!(self, receiver => receiver.moved_bytes())
     }
 
-    /// The receive buffer asked for and granted; of a ring, its size.
+    /// The receive buffer asked for and granted; of a ring or of queues, their size.
     pub fn receive_buffer(&self) -> ReceiveBuffer {
         ask!(self, receiver => receiver.receive_buffer())
     }
 
-    /// Datagrams per message, as last measured; and how often the way of reading was changed. Of a ring (0, 0).
+    /// Datagrams per message, as last measured; and how often the way of reading was changed. Of a ring or of queues (0, 0).
     pub fn coalescing(&self) -> (f64, u64) {
         match &self.0 {
             Way::Socket(receiver) => receiver.coalescing(),
-            Way::Ring(_) => (0.0, 0),
+            Way::Ring(_) | Way::Xdp(_) => (0.0, 0),
         }
     }
 

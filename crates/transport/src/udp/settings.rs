@@ -21,6 +21,9 @@ pub enum Backend {
     Coalesced,
     /// A ring of packets that the kernel fills without a call per datagram ([`mod@crate::ring`]). Needs `CAP_NET_RAW`.
     Ring,
+    /// Frames from the interface's queues, before the kernel's network layers ([`mod@crate::xdp`]). Needs `CAP_NET_ADMIN`, `CAP_NET_RAW` and
+    /// `CAP_BPF`, and the address of one interface.
+    Xdp,
 }
 
 /// What happens when no block is free.
@@ -97,7 +100,7 @@ impl UdpReceiverSettings {
         }
         let needed = match self.backend {
             Backend::Slots => self.slot_bytes(),
-            Backend::Auto | Backend::Coalesced | Backend::Ring => MESSAGE_ROOM_BYTES,
+            Backend::Auto | Backend::Coalesced | Backend::Ring | Backend::Xdp => MESSAGE_ROOM_BYTES,
         };
         if block_size < needed {
             return Err(TransportError::Settings(format!(

@@ -1,7 +1,8 @@
-//! Real sockets, peers and the packet ring on loopback.
+//! Real sockets, peers and the packet ring on loopback; queues of an interface between network namespaces.
 
 mod greetings;
 mod peers;
 mod ring;
 mod tcp;
 mod udp;
+mod xdp;

@@ -1,0 +1,382 @@
+//! A UDP source in front of the kernel's network layers.
+//!
+//! ```text
+//!  Queues ─► parse ─► ours? whole? right? ─► copied into the pool's block ─► cut ─► Frames
+//!  socket ─► what the program left to the kernel ────────────────────────────────┘
+//! ```
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use thalweg_data::batch::Frames;
+use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
+
+use super::queues::{ETHERNET_BYTES, Frame, Queues};
+use crate::ring::judge;
+use crate::system::packet_ring::{Checksum, Packet};
+use crate::system::{self, epoll};
+use crate::udp::book::{Book, Verdict, datagram_count};
+use crate::udp::socket::{BATCH_BYTES, HOLD_STEP};
+use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, Peer, UdpReceiverSettings};
+use crate::{HostCounters, ReceiveBuffer, TransportError};
+
+/// Most datagrams that one batch takes from the socket.
+const SOCKET_DATAGRAMS: usize = 64;
+/// Most frames that one batch drops.
+const DROP_FRAMES: usize = 1024;
+/// The receive buffer of the socket, which sees what the program leaves to the kernel.
+const SOCKET_BUFFER_BYTES: usize = 8 << 20;
+
+/// Receives datagrams from an interface's queues, and from the socket that holds their port.
+pub(crate) struct XdpReceiver {
+    queues: Queues,
+    /// Queues and socket, to wait for.
+    ready: OwnedFd,
+    socket: UdpSocket,
+    local: SocketAddr,
+    settings: UdpReceiverSettings,
+    place: String,
+    pool: Pool,
+    writer: Option<BlockWriter>,
+    /// Where a frame of several chunks goes that has no block.
+    spare: Box<[u8]>,
+    book: Book,
+    /// Datagrams that are not this source's, by their sender.
+    passed_over: u64,
+    /// Datagrams that came through the socket.
+    by_socket: u64,
+    host_before: HostCounters,
+}
+
+impl XdpReceiver {
+    /// Opens the socket that holds the port, then queues and program.
+    pub(crate) fn open(mut settings: UdpReceiverSettings, pool: Pool) -> Result<XdpReceiver, TransportError> {
+        let socket = open_socket(&settings)?;
+        if let Some(address) = settings.connect {
+            // The kernel would pass on the other end's alone.
+            settings.from =
+                settings.from.or(Some(Peer { address: address.ip(), port: Some(address.port()) }));
+        }
+        let local =
+            socket.local_addr().map_err(|cause| TransportError::Bind { address: settings.bind, cause })?;
+        let place = format!("udp://{local}");
+        let queues = Queues::open(&settings, local, &socket)?;
+        let ready = epoll::create().and_then(|ready| {
+            queues.descriptors().chain([socket.as_fd()]).try_for_each(|each| epoll::add(&ready, each, 0))?;
+            Ok(ready)
+        });
+        let ready =
+            ready.map_err(|cause| TransportError::System { place: place.clone(), call: "epoll", cause })?;
+        Ok(XdpReceiver {
+            queues,
+            ready,
+            socket,
+            local,
+            settings,
+            place,
+            pool,
+            writer: None,
+            spare: vec![0; MESSAGE_ROOM_BYTES].into(),
+            book: Book::default(),
+            passed_over: 0,
+            by_socket: 0,
+            host_before: HostCounters::now(),
+        })
+    }
+
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        frames: &mut Frames,
+        wait: Duration,
+    ) -> Result<Received, TransportError> {
+        if !self.has_room() {
+            return self.receive_without_block(wait);
+        }
+        if !self.receive_now(frames)? && !wait.is_zero() && self.wait(wait)? {
+            self.receive_now(frames)?;
+        }
+        Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
+    }
+
+    pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
+        match self.socket.send(&[]) {
+            Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.book.refused += 1,
+            Err(cause) if !system::is_nothing(&cause) => return Err(self.failed("send", cause)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sending_socket(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone()
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.book.tally
+    }
+
+    /// Bytes of chunks that were not read yet, and of the socket's memory that is taken.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.queues.waiting_bytes() + self.socket_memory(0)
+    }
+
+    /// Frames for which the queues' sockets had no chunk or entry, and datagrams for which the port's socket had no memory.
+    pub(crate) fn socket_drops(&self) -> u64 {
+        let counted = self.queues.statistics();
+        counted.dropped + counted.ring_full + self.port_drops()
+    }
+
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.book.moved_bytes
+    }
+
+    pub(crate) fn receive_buffer(&self) -> ReceiveBuffer {
+        let bytes = self.queues.memory_bytes();
+        ReceiveBuffer { asked_bytes: bytes, granted_bytes: bytes, forced: false }
+    }
+
+    pub(crate) fn witnesses(&self) -> Vec<(&'static str, u64)> {
+        let counted = self.queues.statistics();
+        let mut witnesses = vec![
+            ("xdp_drops", counted.dropped + counted.ring_full),
+            ("xdp_ring_full", counted.ring_full),
+            ("xdp_fill_ring_empty", counted.fill_empty),
+            ("xdp_invalid_descriptors", counted.invalid),
+            ("xdp_passed_over", self.passed_over),
+            ("xdp_by_socket", self.by_socket),
+            ("socket_drops", self.port_drops()),
+            ("socket_refused", self.book.refused),
+            ("receive_moved_bytes", self.book.moved_bytes),
+        ];
+        witnesses.extend(HostCounters::now().since(&self.host_before));
+        witnesses
+    }
+
+    pub(crate) fn description(&self) -> String {
+        let (queues, longest) = (self.queues.description(), self.settings.datagram_bytes);
+        format!("{}: {queues}, datagrams of up to {longest} bytes", self.place)
+    }
+
+    /// What the port's socket has dropped: as it said with a datagram, or says now.
+    fn port_drops(&self) -> u64 {
+        const DROPS: usize = 8;
+        self.book.socket_drops.max(self.socket_memory(DROPS))
+    }
+
+    fn socket_memory(&self, index: usize) -> u64 {
+        let words = system::option_words::<9>(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO);
+        words.map_or(0, |words| u64::from(words[index]))
+    }
+
+    fn failed(&self, call: &'static str, cause: io::Error) -> TransportError {
+        TransportError::System { place: self.place.clone(), call, cause }
+    }
+
+    fn wait(&self, wait: Duration) -> Result<bool, TransportError> {
+        system::wait_readable(self.ready.as_fd(), wait).map_err(|cause| self.failed("ppoll", cause))
+    }
+
+    /// Makes sure that there is a block with room for the largest message.
+    fn has_room(&mut self) -> bool {
+        let has = |writer: &Option<BlockWriter>| {
+            writer.as_ref().is_some_and(|writer| writer.remaining() >= MESSAGE_ROOM_BYTES)
+        };
+        if !has(&self.writer) {
+            self.writer = self.pool.take().or(self.writer.take());
+        }
+        if !has(&self.writer) {
+            self.writer = None;
+            self.writer = self.pool.take();
+        }
+        has(&self.writer)
+    }
+
+    /// Takes what is there, up to a batch; whether anything was.
+    fn receive_now(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
+        let queued = self.receive_queued(frames);
+        Ok(self.receive_from_socket(frames)? || queued)
+    }
+
+    fn receive_queued(&mut self, frames: &mut Frames) -> bool {
+        let (mut any, mut bytes) = (false, 0);
+        self.queues.next_queue();
+        while bytes < BATCH_BYTES && self.has_room() {
+            let Some(writer) = &mut self.writer else { break };
+            let Some(frame) = self.queues.next(writer.tail()) else { break };
+            any = true;
+            let mut judge =
+                |packet| judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+            let (whole, message) = match frame {
+                Frame::Whole(frame) => {
+                    let Some((datagram, message)) = judge(packet(frame)) else { continue };
+                    writer.tail()[..message.length].copy_from_slice(datagram.payload);
+                    (writer.publish(message.length), message)
+                }
+                Frame::Gathered(length) => {
+                    let ip = &writer.tail()[..length];
+                    let Some((datagram, message)) = judge(ip_packet(ip)) else { continue };
+                    let start = datagram.payload.as_ptr().addr() - ip.as_ptr().addr();
+                    let payload = writer.publish(length).part(start, message.length);
+                    (payload.expect("the payload lies in its packet"), message)
+                }
+                Frame::Lost(length) => {
+                    lose_frame(&mut self.book, length);
+                    continue;
+                }
+            };
+            bytes += message.length;
+            self.book.moved_bytes += message.length as u64;
+            self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+            frames.leases.add(writer.lease());
+            writer.align(64);
+        }
+        any
+    }
+
+    /// Takes what the program has left to the kernel; whether anything was.
+    fn receive_from_socket(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
+        let mut any = false;
+        for _ in 0..SOCKET_DATAGRAMS {
+            if !self.has_room() {
+                break;
+            }
+            let Some(writer) = &mut self.writer else { break };
+            match system::receive_message(self.socket.as_fd(), writer.tail(), self.settings.from.is_some()) {
+                Ok(message) => {
+                    any = true;
+                    self.by_socket += 1;
+                    if let Verdict::Take = self.book.judge(&message, &self.settings) {
+                        let whole = writer.publish(message.length);
+                        self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+                        frames.leases.add(writer.lease());
+                        writer.align(64);
+                    }
+                }
+                Err(cause) => match self.pass_over(cause)? {
+                    true => {}
+                    false => break,
+                },
+            }
+        }
+        Ok(any)
+    }
+
+    /// Distinguishes a call that failed from one that found nothing (`false`) or an answer to something that was sent.
+    fn pass_over(&mut self, cause: io::Error) -> Result<bool, TransportError> {
+        match cause.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                self.book.refused += 1;
+                Ok(true)
+            }
+            _ if system::is_nothing(&cause) => Ok(false),
+            _ => Err(self.failed("recvmsg", cause)),
+        }
+    }
+
+    fn receive_without_block(&mut self, wait: Duration) -> Result<Received, TransportError> {
+        match self.settings.policy {
+            FullPolicy::Hold => {
+                let deadline = Instant::now() + wait;
+                while !self.has_room() && Instant::now() < deadline {
+                    std::thread::sleep(HOLD_STEP.min(wait));
+                }
+            }
+            FullPolicy::Drop => {
+                self.wait(wait)?;
+                for _ in 0..DROP_FRAMES {
+                    if self.discard(LossReason::NoBlock)?.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Received::Full)
+    }
+
+    /// Throws the next datagram away, and counts it as lost; returns the bytes that it took, `None` when nothing waits.
+    fn discard(&mut self, reason: LossReason) -> Result<Option<usize>, TransportError> {
+        let Some(frame) = self.queues.next(&mut self.spare) else { return self.discard_from_socket(reason) };
+        let packet = match frame {
+            Frame::Whole(frame) => packet(frame),
+            Frame::Gathered(length) => ip_packet(&self.spare[..length]),
+            Frame::Lost(length) => {
+                lose_frame(&mut self.book, length);
+                return Ok(Some(length));
+            }
+        };
+        let judged = judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+        if let Some((_, message)) = judged {
+            self.book.lose(reason, datagram_count(&message), message.length);
+        }
+        Ok(Some(packet.bytes.len()))
+    }
+
+    fn discard_from_socket(&mut self, reason: LossReason) -> Result<Option<usize>, TransportError> {
+        match system::receive_message(self.socket.as_fd(), &mut self.spare, self.settings.from.is_some()) {
+            Ok(message) => {
+                self.by_socket += 1;
+                if let Verdict::Take = self.book.judge(&message, &self.settings) {
+                    self.book.lose(reason, datagram_count(&message), message.length);
+                }
+                Ok(Some(message.length))
+            }
+            Err(cause) => Ok(self.pass_over(cause)?.then_some(0)),
+        }
+    }
+
+    /// Throws away what waits now, and counts it as abandoned.
+    pub(crate) fn abandon(&mut self) -> Result<(), TransportError> {
+        // Whoever goes on sending is not listened to for ever.
+        let mut left = self.waiting_bytes();
+        while left > 0
+            && let Some(bytes) = self.discard(LossReason::Abandoned)?
+        {
+            left = left.saturating_sub(bytes.max(1) as u64);
+        }
+        Ok(())
+    }
+}
+
+/// The socket that holds the port, answers for it, and receives what the program leaves to the kernel.
+fn open_socket(settings: &UdpReceiverSettings) -> Result<UdpSocket, TransportError> {
+    let bind_error = |cause| TransportError::Bind { address: settings.bind, cause };
+    let socket = Socket::new(Domain::for_address(settings.bind), Type::DGRAM, Some(Protocol::UDP))
+        .map_err(bind_error)?;
+    ReceiveBuffer::ask(socket.as_fd(), SOCKET_BUFFER_BYTES).map_err(bind_error)?;
+    system::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1).map_err(bind_error)?;
+    socket.bind(&settings.bind.into()).map_err(bind_error)?;
+    if let Some(address) = settings.connect {
+        socket.connect(&address.into()).map_err(|cause| TransportError::Connect { address, cause })?;
+    }
+    socket.set_nonblocking(true).map_err(bind_error)?;
+    Ok(socket.into())
+}
+
+/// The packet of a frame.
+fn packet(frame: &[u8]) -> Packet<'_> {
+    ip_packet(frame.get(ETHERNET_BYTES..).unwrap_or_default())
+}
+
+fn ip_packet(bytes: &[u8]) -> Packet<'_> {
+    Packet { bytes, checksum: Checksum::ToComputeOrUnfinished, segment_bytes: None }
+}
+
+/// Counts a frame of several chunks that could not be put together.
+fn lose_frame(book: &mut Book, bytes: usize) {
+    book.tally.input(Unit::Datagrams, 1);
+    book.tally.input(Unit::Bytes, bytes as u64);
+    book.lose(LossReason::CaptureTruncated, 1, bytes);
+}
+
+impl AsFd for XdpReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+}

@@ -1,0 +1,325 @@
+//! Datagrams from an interface's queue, between two network namespaces; skipped by name without root.
+
+use std::fs::File;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, setns, unshare};
+use thalweg_data::batch::Frames;
+use thalweg_data::{LossReason, Pool, Received, Unit};
+use thalweg_transport::{
+    Backend, FullPolicy, ReadySet, TransportError, UdpReceiver, UdpReceiverSettings, UdpSender,
+};
+
+const WAIT: Duration = Duration::from_millis(20);
+/// Until something has to have come, however busy the machine is.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A virtual cable: one end in the test's namespace, the other in one of its own.
+struct Cable {
+    far: File,
+}
+
+/// Runs `ip`; what it printed, or what it said against it.
+fn ip(command: &str) -> Result<String, String> {
+    let done = Command::new("ip").args(command.split_whitespace()).output();
+    let done = done.map_err(|cause| format!("ip: {cause}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if done.status.success() {
+        Ok(text(&done.stdout))
+    } else {
+        Err(format!("ip {command}: {}", text(&done.stderr)))
+    }
+}
+
+impl Cable {
+    /// Moves the calling thread into a namespace with the end `near` (10.9.0.1, fd09::1); the other end is 10.9.0.2, fd09::2. `None`
+    /// behind a word where that is not allowed.
+    fn lay(mtu: u32) -> Option<Cable> {
+        let laid = Cable::try_lay(mtu);
+        if let Err(why) = &laid {
+            thalweg_prerequisite::skip(&format!("network namespaces need root, `ip` and veth: {why}"));
+        }
+        laid.ok()
+    }
+
+    fn try_lay(mtu: u32) -> Result<Cable, String> {
+        let new_namespace = || {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("unshare: {error}"))?;
+            ip("link set lo up")
+        };
+        let far = std::thread::spawn(move || {
+            new_namespace()?;
+            File::open("/proc/thread-self/ns/net").map_err(|cause| cause.to_string())
+        });
+        let far = far.join().expect("a thread")?;
+        new_namespace()?;
+        ip("link add near type veth peer name far")?;
+        ip(&format!("link set far netns /proc/{}/fd/{}", std::process::id(), far.as_raw_fd()))?;
+        let cable = Cable { far };
+        let both = |end: &'static str, number: u32| {
+            ip(&format!("link set {end} mtu {mtu} up"))?;
+            ip(&format!("addr add 10.9.0.{number}/24 dev {end}"))?;
+            ip(&format!("addr add fd09::{number}/64 dev {end} nodad"))
+        };
+        both("near", 1)?;
+        cable.at_far_end(move || both("far", 2))?;
+        Ok(cable)
+    }
+
+    /// Does something in the namespace of the other end.
+    fn at_far_end<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                setns(&self.far, CloneFlags::CLONE_NEWNET).expect("root");
+                what()
+            });
+            inside.join().expect("a thread")
+        })
+    }
+
+    fn sender_to(&self, to: SocketAddr) -> UdpSender {
+        let local = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let sender = self.at_far_end(|| UdpSender::open(local.parse().expect("an address"), to));
+        sender.expect("the other end")
+    }
+}
+
+fn settings(bind: &str, datagram_bytes: usize) -> UdpReceiverSettings {
+    let bind: SocketAddr = bind.parse().expect("an address");
+    UdpReceiverSettings {
+        backend: Backend::Xdp,
+        receive_buffer_bytes: 16 << 20,
+        ..UdpReceiverSettings::new(bind, datagram_bytes)
+    }
+}
+
+fn try_open(settings: UdpReceiverSettings, blocks: usize) -> Result<UdpReceiver, TransportError> {
+    UdpReceiver::open(settings, Pool::new(blocks, 256 << 10).expect("memory"))
+}
+
+/// A receiver, or a word on why there is none.
+fn open(settings: UdpReceiverSettings, blocks: usize) -> Option<UdpReceiver> {
+    match try_open(settings, blocks) {
+        Ok(receiver) => Some(receiver),
+        Err(error @ TransportError::Privilege { .. }) => {
+            thalweg_prerequisite::skip(&error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn datagram(index: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|byte| (index * 31 + byte * 7) as u8).collect()
+}
+
+/// Everything that comes until nothing does, and so many have come.
+fn receive_all(receiver: &mut UdpReceiver, wanted: usize) -> Vec<Vec<u8>> {
+    let (mut all, mut frames, mut idle, until) = (Vec::new(), Frames::default(), 0, Instant::now() + LONG);
+    while idle < 3 || (all.len() < wanted && Instant::now() < until) {
+        frames.clear();
+        let received = receiver.receive(&mut frames, WAIT).expect("queues");
+        all.extend(frames.slices.iter().map(|slice| frames.bytes(*slice).to_vec()));
+        idle = if received == Received::Data { 0 } else { idle + 1 };
+    }
+    all
+}
+
+fn kernel_count(receiver: &UdpReceiver, name: &str) -> u64 {
+    receiver.witnesses().iter().find(|(each, _)| *each == name).map_or(0, |(_, count)| *count)
+}
+
+fn assert_balance(receiver: &UdpReceiver) {
+    let tally = receiver.tally();
+    for unit in [Unit::Datagrams, Unit::Bytes] {
+        assert_eq!(tally.total_input(unit), tally.total_output(unit) + tally.total_lost_any(unit), "{unit}");
+    }
+}
+
+#[test]
+fn xdp_receives_each_datagram_once_and_whole_of_one_chunk_and_of_several() {
+    let Some(cable) = Cable::lay(9000) else { return };
+    for (bind, longest) in [("10.9.0.1:0", 8972), ("[fd09::1]:0", 8952), ("10.9.0.1:0", 1472)] {
+        let Some(mut receiver) = open(settings(bind, longest), 200) else { return };
+        assert!(receiver.description().contains("native program"), "{}", receiver.description());
+        let mut sender = cable.sender_to(receiver.local_address().expect("bound"));
+        let lengths =
+            [0, 1, 18, 700, 1472, longest, 3798, 3799, 64, longest - 1].map(|each| each.min(longest));
+        let sent: Vec<_> = (0..2000).map(|index| datagram(index, lengths[index % lengths.len()])).collect();
+        let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+        let mut received = Vec::new();
+        for part in slices.chunks(100) {
+            assert_eq!(sender.send(part, WAIT).expect("the cable"), part.len());
+            received.extend(receive_all(&mut receiver, part.len()));
+        }
+        assert!(received == sent, "{bind}: {} of {}, bytes and order", received.len(), sent.len());
+        assert_eq!((receiver.socket_drops(), receiver.waiting_bytes()), (0, 0), "{bind}");
+        assert_eq!(kernel_count(&receiver, "xdp_by_socket"), 0, "{bind}");
+        assert_eq!(receiver.moved_bytes(), sent.iter().map(Vec::len).sum::<usize>() as u64);
+        assert_balance(&receiver);
+    }
+}
+
+#[test]
+fn xdp_receives_what_the_program_leaves_to_the_kernel_through_the_socket() {
+    let Some(cable) = Cable::lay(1500) else { return };
+    let Some(mut receiver) = open(settings("10.9.0.1:0", 5000), 20) else { return };
+    let to = receiver.local_address().expect("bound");
+    let mut sender = cable.sender_to(to).without_segmentation();
+    // Fragments, one frame, too long and in fragments.
+    let sent = [datagram(1, 5000), datagram(2, 1000), datagram(3, 5001)];
+    let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+    assert_eq!(sender.send(&slices, WAIT).expect("the cable"), 3);
+    let mut beside = UdpSender::open("10.9.0.1:0".parse().expect("an address"), to).expect("loopback");
+    assert_eq!(beside.send(&[b"from this host"], WAIT).expect("loopback"), 1);
+    let mut received = receive_all(&mut receiver, 3);
+    received.sort_by_key(Vec::len);
+    assert_eq!(received, [b"from this host".to_vec(), sent[1].clone(), sent[0].clone()]);
+    assert_eq!(kernel_count(&receiver, "xdp_by_socket"), 3);
+    assert_eq!(receiver.tally().total_lost(LossReason::DatagramTooLong, Unit::Bytes), 5001);
+    assert_balance(&receiver);
+}
+
+#[test]
+fn xdp_receives_behind_a_vlan_interface_by_the_generic_program() {
+    let Some(cable) = Cable::lay(1500) else { return };
+    let vlan = |end: &str, number: u32| {
+        ip(&format!("link add link {end} name {end}.5 type vlan id 5"))?;
+        ip(&format!("addr add 10.9.5.{number}/24 dev {end}.5"))?;
+        ip(&format!("link set {end}.5 up"))
+    };
+    if let Err(why) = vlan("near", 1).and_then(|_| cable.at_far_end(|| vlan("far", 2))) {
+        return thalweg_prerequisite::skip(&format!("VLAN interfaces: {why}"));
+    }
+    let Some(mut receiver) = open(settings("10.9.5.1:0", 1000), 20) else { return };
+    assert!(
+        receiver.description().contains("AF_XDP at near.5, generic program"),
+        "{}",
+        receiver.description()
+    );
+    let mut sender = cable.sender_to(receiver.local_address().expect("bound")).without_segmentation();
+    let sent: Vec<_> = (0..200).map(|index| datagram(index, 900)).collect();
+    let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+    assert_eq!(sender.send(&slices, WAIT).expect("the cable"), 200);
+    assert_eq!(receive_all(&mut receiver, 200), sent);
+    assert_eq!(kernel_count(&receiver, "xdp_by_socket"), 0);
+    assert_balance(&receiver);
+}
+
+#[test]
+fn xdp_counts_what_the_queue_drops_while_the_reader_stands_still() {
+    let Some(cable) = Cable::lay(9000) else { return };
+    for length in [1000, 8000] {
+        let small = UdpReceiverSettings { receive_buffer_bytes: 1 << 20, ..settings("10.9.0.1:0", length) };
+        let Some(mut receiver) = open(small, 40) else { return };
+        let mut sender = cable.sender_to(receiver.local_address().expect("bound")).without_segmentation();
+        let bytes = datagram(1, length);
+        for _ in 0..100 {
+            assert_eq!(sender.send(&[&bytes[..]; 20], WAIT).expect("the cable"), 20);
+        }
+        // The kernel's thread of the cable may still have some in its hands.
+        let (mut received, until) = (0, Instant::now() + LONG);
+        while received + receiver.socket_drops() < 2000 && Instant::now() < until {
+            received += receive_all(&mut receiver, 0).len() as u64;
+        }
+        let drops = receiver.socket_drops();
+        assert!(drops > 0 && received + drops == 2000, "{length} B: {received} received, {drops} dropped");
+        assert_eq!(kernel_count(&receiver, "xdp_drops"), drops);
+        assert_balance(&receiver);
+        assert_eq!(sender.send(&[&bytes[..]], WAIT).expect("the cable"), 1);
+        assert_eq!(receive_all(&mut receiver, 1), std::slice::from_ref(&bytes), "it goes on");
+    }
+}
+
+#[test]
+fn a_second_xdp_receiver_at_an_interface_is_refused_and_the_first_goes_on() {
+    let Some(cable) = Cable::lay(1500) else { return };
+    let Some(mut receiver) = open(settings("10.9.0.1:0", 1000), 20) else { return };
+    let Err(refused) = try_open(settings("10.9.0.1:0", 1000), 2) else { panic!("one program per interface") };
+    assert!(matches!(refused, TransportError::InterfaceTaken { .. }), "{refused}");
+    assert!(refused.to_string().contains("near has an XDP program or"), "{refused}");
+    let mut sender = cable.sender_to(receiver.local_address().expect("bound"));
+    let mut set = ReadySet::new().expect("a descriptor");
+    set.add(&receiver, 5).expect("fresh");
+    assert_eq!(sender.send(&[b"still here"], WAIT).expect("the cable"), 1);
+    assert_eq!(set.wait(LONG).expect("a set"), [5]);
+    assert_eq!(receive_all(&mut receiver, 1), [b"still here"]);
+}
+
+#[test]
+fn the_xdp_program_is_off_the_interface_after_a_drop_and_after_a_panic() {
+    let Some(cable) = Cable::lay(1500) else { return };
+    let has_program = || ip("link show near").expect("an interface").contains("xdp");
+    let Some(receiver) = open(settings("10.9.0.1:0", 1000), 4) else { return };
+    let address = receiver.local_address().expect("bound");
+    assert!(has_program());
+    drop(receiver);
+    assert!(!has_program(), "after a drop");
+    let receiver = open(settings("10.9.0.1:0", 1000), 4).expect("as before");
+    // In this thread, which is in the namespace.
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _held = receiver;
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }));
+    assert!(ended.is_err() && !has_program(), "after a panic");
+    let socket = UdpSocket::bind(address).expect("the port is free");
+    let mut sender = cable.sender_to(address);
+    assert_eq!(sender.send(&[b"as ever"], WAIT).expect("the cable"), 1);
+    socket.set_read_timeout(Some(LONG)).expect("a socket");
+    let mut bytes = [0; 20];
+    assert_eq!(socket.recv(&mut bytes).expect("it comes"), 7);
+}
+
+#[test]
+fn xdp_counts_what_has_no_block_and_what_is_abandoned() {
+    let Some(cable) = Cable::lay(9000) else { return };
+    let drop = UdpReceiverSettings { policy: FullPolicy::Drop, ..settings("10.9.0.1:0", 8000) };
+    let Some(mut receiver) = open(drop, 1) else { return };
+    let mut sender = cable.sender_to(receiver.local_address().expect("bound")).without_segmentation();
+    let (bytes, mut held, until) = (datagram(1, 8000), Vec::new(), Instant::now() + LONG);
+    let lost = |receiver: &UdpReceiver, reason| receiver.tally().total_lost(reason, Unit::Datagrams);
+    while lost(&receiver, LossReason::NoBlock) == 0 && Instant::now() < until {
+        sender.send(&[&bytes[..]; 4], WAIT).expect("the cable");
+        let mut frames = Frames::default();
+        if receiver.receive(&mut frames, WAIT).expect("queues") == Received::Data {
+            held.push(frames);
+        }
+    }
+    assert!(lost(&receiver, LossReason::NoBlock) > 0, "{} batches are held", held.len());
+    while receiver.waiting_bytes() > 0 {
+        receiver.abandon().expect("queues");
+    }
+    sender.send(&[&bytes[..]; 10], WAIT).expect("the cable");
+    let before = lost(&receiver, LossReason::Abandoned);
+    while lost(&receiver, LossReason::Abandoned) - before < 10 && Instant::now() < until {
+        receiver.abandon().expect("queues");
+    }
+    assert_eq!(lost(&receiver, LossReason::Abandoned) - before, 10);
+    assert_balance(&receiver);
+}
+
+#[test]
+fn xdp_without_privilege_says_which_one_it_needs() {
+    let opened = std::thread::spawn(|| {
+        // SAFETY: a call without pointers. Unlike the C library's function it changes this thread alone, which ends with the test.
+        let _refused_without_root = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
+        try_open(settings("127.0.0.1:0", 1000), 2).map(|receiver| receiver.description())
+    });
+    match opened.join().expect("a thread") {
+        Err(error @ TransportError::Privilege { .. }) => {
+            let said = error.to_string();
+            assert!(said.contains("`backend = \"xdp\"` needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF"), "{said}");
+            assert!(said.contains("setcap cap_net_admin,cap_net_raw,cap_bpf+ep"), "{said}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn xdp_wants_the_address_of_one_interface() {
+    let Err(refused) = try_open(settings("0.0.0.0:0", 1000), 2) else { panic!("any interface") };
+    assert!(refused.to_string().contains("write the address of that interface"), "{refused}");
+}
