@@ -8,7 +8,7 @@
 //! The program takes plain frames to this address and port only. Everything that it is not sure of goes the ordinary way, to the socket
 //! that holds the port and is read as well: fragments, which the kernel puts together, datagrams longer than `datagram_bytes`, IPv4
 //! options, IPv6 extension headers, frames with a VLAN tag, what comes from this host or over another interface. An address of a
-//! VLAN interface is served there, behind the kernel's removal of the tag.
+//! VLAN interface is served there by the generic program, behind the kernel's removal of the tag (so it is with a bridge; a VLAN has not been tried).
 //!
 //! The program is taken off when the receiver is dropped, and by the kernel when the process ends, however it ends. An interface has
 //! one program: a second receiver there is refused. Drivers that can run the program do (native); for others the kernel runs it behind

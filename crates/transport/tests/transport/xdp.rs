@@ -184,29 +184,33 @@ fn xdp_receives_what_the_program_leaves_to_the_kernel_through_the_socket() {
 }
 
 #[test]
-fn xdp_receives_behind_a_vlan_interface_by_the_generic_program() {
+fn xdp_receives_at_loopback_and_at_a_bridge_by_the_generic_program() {
     let Some(cable) = Cable::lay(1500) else { return };
-    let vlan = |end: &str, number: u32| {
-        ip(&format!("link add link {end} name {end}.5 type vlan id 5"))?;
-        ip(&format!("addr add 10.9.5.{number}/24 dev {end}.5"))?;
-        ip(&format!("link set {end}.5 up"))
-    };
-    if let Err(why) = vlan("near", 1).and_then(|_| cable.at_far_end(|| vlan("far", 2))) {
-        return thalweg_prerequisite::skip(&format!("VLAN interfaces: {why}"));
+    let bridge = ip("link add bridge type bridge")
+        .and_then(|_| ip("link set near master bridge"))
+        .and_then(|_| ip("addr add 10.9.5.1/24 dev bridge"))
+        .and_then(|_| ip("link set bridge up"))
+        .and_then(|_| cable.at_far_end(|| ip("addr add 10.9.5.2/24 dev far")));
+    if let Err(why) = bridge {
+        return thalweg_prerequisite::skip(&format!("bridges between namespaces: {why}"));
     }
-    let Some(mut receiver) = open(settings("10.9.5.1:0", 1000), 20) else { return };
-    assert!(
-        receiver.description().contains("AF_XDP at near.5, generic program"),
-        "{}",
-        receiver.description()
-    );
-    let mut sender = cable.sender_to(receiver.local_address().expect("bound")).without_segmentation();
-    let sent: Vec<_> = (0..200).map(|index| datagram(index, 900)).collect();
-    let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
-    assert_eq!(sender.send(&slices, WAIT).expect("the cable"), 200);
-    assert_eq!(receive_all(&mut receiver, 200), sent);
-    assert_eq!(kernel_count(&receiver, "xdp_by_socket"), 0);
-    assert_balance(&receiver);
+    for (bind, interface) in [("127.0.0.1:0", "lo"), ("10.9.5.1:0", "bridge")] {
+        let Some(mut receiver) = open(settings(bind, 1000), 20) else { return };
+        let wanted = format!("AF_XDP at {interface}, generic program, 1 queue, copied");
+        assert!(receiver.description().contains(&wanted), "{}", receiver.description());
+        let to = receiver.local_address().expect("bound");
+        let local = SocketAddr::new(to.ip(), 0);
+        let mut sender = match interface {
+            "lo" => UdpSender::open(local, to).expect("loopback").without_segmentation(),
+            _ => cable.sender_to(to).without_segmentation(),
+        };
+        let sent: Vec<_> = (0..200).map(|index| datagram(index, 900)).collect();
+        let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+        assert_eq!(sender.send(&slices, WAIT).expect("a way"), 200);
+        assert_eq!(receive_all(&mut receiver, 200), sent, "{interface}");
+        assert_eq!(kernel_count(&receiver, "xdp_by_socket"), 0, "{interface}");
+        assert_balance(&receiver);
+    }
 }
 
 #[test]
