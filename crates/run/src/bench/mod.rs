@@ -90,24 +90,8 @@ pub fn names() -> Vec<Bench> {
     use thalweg_order::bench::{Distribution, order};
     use thalweg_record::Compression;
     use thalweg_record::bench::{EventShape, record_coincidences_in, record_events_in, record_in};
-    use thalweg_transport::bench as transport;
-    let mut all = vec![
-        bench(
-            "receive-udp",
-            "UDP receive of 8972-byte datagrams into blocks, against a bare receive loop",
-            |c| room("receive-udp", transport::receive_udp(8972, c.repeats)),
-        ),
-        bench("receive-udp-1024", "the same with 1024-byte datagrams", |c| {
-            room("receive-udp-1024", transport::receive_udp(1024, c.repeats))
-        }),
-        bench(
-            "emit",
-            "events of 16 synchronous sources over loopback, against bare send and sendmmsg loops",
-            |c| room("emit", thalweg_qualify::bench::emit(c.repeats)),
-        ),
-        bench("receive-tcp", "TCP receive into blocks, against a bare receive loop", |c| {
-            room("receive-tcp", transport::receive_tcp(c.repeats))
-        }),
+    let mut all = network_benches().to_vec();
+    all.extend([
         bench("decode", "16-byte hits out of 1 GiB of aggregates, against copying the bytes", |c| {
             room("decode", digitizer2::decode(c.repeats))
         }),
@@ -148,11 +132,40 @@ pub fn names() -> Vec<Bench> {
             "decode, order, calibration, cuts, coincidence, spectra, every hit to a file, one core, against copying the bytes",
             process::process,
         ),
-    ];
+    ]);
     all.extend(live_benches());
     all.extend(event_benches());
     all.extend(ipbus_benches());
     all
+}
+
+/// Those of sockets alone.
+fn network_benches() -> [Bench; 6] {
+    use thalweg_transport::bench as transport;
+    [
+        bench(
+            "receive-udp",
+            "UDP receive of 8972-byte datagrams into blocks, against a bare receive loop; every kind of receiving beside each other",
+            |c| room("receive-udp", transport::receive_udp(8972, c.repeats)),
+        ),
+        bench("receive-udp-1024", "the same with 1024-byte datagrams", |c| {
+            room("receive-udp-1024", transport::receive_udp(1024, c.repeats))
+        }),
+        bench("receive-udp-256", "the same with 256-byte datagrams", |c| {
+            room("receive-udp-256", transport::receive_udp(256, c.repeats))
+        }),
+        bench("receive-udp-64", "the same with 64-byte datagrams", |c| {
+            room("receive-udp-64", transport::receive_udp(64, c.repeats))
+        }),
+        bench(
+            "emit",
+            "events of 16 synchronous sources over loopback, against bare send and sendmmsg loops",
+            |c| room("emit", thalweg_qualify::bench::emit(c.repeats)),
+        ),
+        bench("receive-tcp", "TCP receive into blocks, against a bare receive loop", |c| {
+            room("receive-tcp", transport::receive_tcp(c.repeats))
+        }),
+    ]
 }
 
 fn bench(

@@ -64,7 +64,28 @@ fn figure(m: &Measurement) -> String {
             parameters.join(", ")
         ));
     }
+    for row in m.parameters.get("beside").and_then(|beside| beside.as_array()).into_iter().flatten() {
+        text.push_str(&format!("\n  {}", beside(row)));
+    }
     text
+}
+
+/// A figure that was measured beside the one that names the bench; what could not be measured says why.
+fn beside(row: &serde_json::Value) -> String {
+    let text = |name: &str| row[name].as_str().unwrap_or_default();
+    let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
+    if let Some(why) = row["skipped"].as_str() {
+        return format!("{:<12} skipped: {why}", text("what"));
+    }
+    let ratio = match row["ratio"].as_f64() {
+        Some(ratio) => {
+            format!("{ratio:.3} of {} ({}{})", text("baseline"), si(number("baseline_value")), text("unit"))
+        }
+        None => text("baseline").to_owned(),
+    };
+    let remark = Some(text("remark")).filter(|remark| !remark.is_empty());
+    let remark = remark.map_or(String::new(), |remark| format!("; {remark}"));
+    format!("{:<12} {:>9}{}  {ratio}{remark}", text("what"), si(number("value")), text("unit"))
 }
 
 /// Runs as one process of a bench that needs several.

@@ -9,11 +9,13 @@
 //! thread's processor, so that neither the sender nor the rest of the machine is measured.
 
 mod bare;
+mod kinds;
 mod n2n;
 mod peer;
 mod send;
 mod tcp;
 mod udp;
+mod uring;
 
 pub use n2n::{Node, n2n, n2n_node, n2n_thread};
 pub use peer::peers;

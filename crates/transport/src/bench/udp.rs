@@ -15,10 +15,17 @@ use crate::system::{self, thread_cpu_time};
 use crate::udp::MESSAGE_ROOM_BYTES;
 use crate::{Backend, ReceiveBuffer, TransportError, UdpReceiver, UdpReceiverSettings, UdpSender};
 
-const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(super) const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const RECEIVE_BUFFER: usize = 64 << 20;
 /// Bytes that one turn receives.
 const TURN_BYTES: usize = 128 << 20;
+/// Datagrams that one turn receives at most: short ones cost their sender the most.
+const TURN_DATAGRAMS: usize = 1 << 18;
+/// What the kernel counts for a datagram beside its payload, at most.
+const AROUND_BYTES: usize = 1024;
+/// The largest chunk of an interface's queues, and what it surely holds of a datagram.
+const XDP_CHUNK_BYTES: usize = 4096;
+const XDP_PAYLOAD_BYTES: usize = 3700;
 const SLOTS: usize = 64;
 /// How long a live turn lasts.
 const LIVE_TURN: Duration = Duration::from_millis(200);
@@ -41,6 +48,7 @@ pub fn receive_udp(datagram_bytes: usize, repeats: usize) -> Result<Measurement,
     no_drops("the packet ring", ring.as_ref().map_or(0, |ring| ring.drops))?;
     let amount = coalesced.amount as f64;
     let yardstick = "a bare recvmsg loop: same socket options, same call, same two blocks in turn";
+    let kinds = super::kinds::kinds(datagram_bytes, repeats)?;
     let measured = Measurement::of_rate("receive-udp", "B/s", amount, yardstick, compared)
         .with("datagram_bytes", datagram_bytes)
         .with("datagrams_per_s", amount / datagram_bytes as f64 / compared.subject_s)
@@ -55,6 +63,7 @@ pub fn receive_udp(datagram_bytes: usize, repeats: usize) -> Result<Measurement,
         .with("live_bytes_per_cpu_second", live.per_cpu_second)
         .with("live_bytes_per_second", live.per_second)
         .with("receive_buffer", coalesced.receiver.receive_buffer().to_string())
+        .with("beside", kinds)
         .repeated(repeats);
     Ok(match ring {
         None => measured.with("ring", "not compared: it needs CAP_NET_RAW"),
@@ -68,7 +77,7 @@ pub fn receive_udp(datagram_bytes: usize, repeats: usize) -> Result<Measurement,
 }
 
 /// Refuses a figure of turns in which something was dropped.
-fn no_drops(place: &str, drops: u64) -> Result<(), TransportError> {
+pub(super) fn no_drops(place: &str, drops: u64) -> Result<(), TransportError> {
     match drops {
         0 => Ok(()),
         _ => Err(TransportError::System {
@@ -101,7 +110,7 @@ fn ring_row(datagram_bytes: usize, repeats: usize) -> Result<Option<Ring>, Trans
 }
 
 /// Subject and yardstick with a socket each, and a sender to either.
-struct Pair {
+pub(super) struct Pair {
     datagram: Vec<u8>,
     backend: Backend,
     receiver: UdpReceiver,
@@ -112,9 +121,9 @@ struct Pair {
     cold: Footprint,
     hot: Footprint,
     /// Bytes per turn, and per filling of the socket's buffer.
-    amount: usize,
+    pub(super) amount: usize,
     filling: usize,
-    drops: u64,
+    pub(super) drops: u64,
 }
 
 struct Live {
@@ -124,7 +133,7 @@ struct Live {
 }
 
 impl Pair {
-    fn open(datagram_bytes: usize, backend: Backend) -> Result<Pair, TransportError> {
+    pub(super) fn open(datagram_bytes: usize, backend: Backend) -> Result<Pair, TransportError> {
         let settings = UdpReceiverSettings {
             backend,
             receive_buffer_bytes: RECEIVE_BUFFER,
@@ -139,9 +148,15 @@ impl Pair {
             let sender = UdpSender::open(LOOPBACK, to)?;
             Ok(if backend == Backend::Coalesced { sender } else { sender.without_segmentation() })
         };
-        // The kernel counts about 2.3 times the payload of short datagrams; all must fit.
-        let filling = (granted.granted_bytes / 4).min(16 << 20) / datagram_bytes * datagram_bytes;
-        let filling = filling.max(datagram_bytes);
+        let room_bytes = match backend {
+            // Whole chunks are taken, of which a long frame needs several.
+            Backend::Xdp => {
+                let chunks = receiver.receive_buffer().granted_bytes / XDP_CHUNK_BYTES;
+                chunks / (datagram_bytes / XDP_PAYLOAD_BYTES + 1) * (datagram_bytes + AROUND_BYTES)
+            }
+            _ => granted.granted_bytes,
+        };
+        let (amount, filling) = amounts(room_bytes, datagram_bytes);
         Ok(Pair {
             datagram: (0..datagram_bytes).map(|byte| byte as u8).collect(),
             backend,
@@ -152,7 +167,7 @@ impl Pair {
             bare: Bare::new(SLOTS),
             cold: Footprint::new(FOOTPRINT_BLOCKS, BLOCK_BYTES),
             hot: Footprint::new(1, MESSAGE_ROOM_BYTES),
-            amount: TURN_BYTES.div_ceil(filling) * filling,
+            amount,
             filling,
             drops: 0,
         })
@@ -168,7 +183,7 @@ impl Pair {
         )
     }
 
-    fn fill(sender: &mut UdpSender, datagram: &[u8], bytes: usize) {
+    pub(super) fn fill(sender: &mut UdpSender, datagram: &[u8], bytes: usize) {
         // A few messages, each as full as can be.
         let batch = vec![datagram; (65_507 / datagram.len()).clamp(1, 64) * 4];
         let mut left = bytes / datagram.len();
@@ -178,7 +193,7 @@ impl Pair {
         }
     }
 
-    fn subject_turn(&mut self) -> Duration {
+    pub(super) fn subject_turn(&mut self) -> Duration {
         let (mut spent, mut frames) = (Duration::ZERO, Frames::default());
         let before = self.receiver.socket_drops();
         for _ in 0..self.amount / self.filling {
@@ -190,8 +205,39 @@ impl Pair {
                 bytes += frames.byte_count() as usize;
                 // What was dropped never comes; a ring's last block comes a few milliseconds later.
                 idle += usize::from(!matches!(received, Ok(thalweg_data::Received::Data)));
-                if idle > if self.backend == Backend::Ring { 20 } else { 0 } {
+                if idle > if self.is_tapped() { 20 } else { 0 } {
                     break;
+                }
+            }
+            spent += thread_cpu_time() - start;
+        }
+        self.drops += self.receiver.socket_drops() - before;
+        spent
+    }
+
+    fn is_tapped(&self) -> bool {
+        matches!(self.backend, Backend::Ring | Backend::Xdp)
+    }
+
+    /// A turn of the bare loop of this kind: of a ring or of queues over the receiver's own, else over the socket beside it.
+    pub(super) fn bare_turn(&mut self) -> Duration {
+        if !self.is_tapped() {
+            return self.yardstick_turn(false);
+        }
+        let (mut spent, before) = (Duration::ZERO, self.receiver.socket_drops());
+        for _ in 0..self.amount / self.filling {
+            Pair::fill(&mut self.to_receiver, &self.datagram, self.filling);
+            let (start, mut bytes, mut idle) = (thread_cpu_time(), 0, 0);
+            while bytes < self.filling && idle <= 20 {
+                match self.receiver.copy_next(self.cold.tail(MESSAGE_ROOM_BYTES)) {
+                    Some(copied) => {
+                        self.cold.advance(copied);
+                        bytes += self.datagram.len();
+                    }
+                    None => {
+                        idle += 1;
+                        let _ready = system::wait_readable(self.receiver.as_fd(), WAIT);
+                    }
                 }
             }
             spent += thread_cpu_time() - start;
@@ -259,10 +305,15 @@ impl Pair {
     fn live_turn(&mut self, subject: bool) -> (f64, f64) {
         let stop = AtomicBool::new(false);
         let datagram = self.datagram.clone();
+        // Queues do not say where a message of several datagrams is to be cut.
+        let one_by_one = self.backend == Backend::Xdp;
         let to = if subject { self.to_receiver.peer() } else { self.to_socket.peer() };
         let rates = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let Ok(mut sender) = UdpSender::open(LOOPBACK, to) else { return };
+                if one_by_one {
+                    sender = sender.without_segmentation();
+                }
                 while !stop.load(Ordering::Relaxed) {
                     Pair::fill(&mut sender, &datagram, 1 << 20);
                 }
@@ -299,8 +350,18 @@ impl Pair {
     }
 }
 
+/// Bytes of a turn, and of each filling of a buffer that counts so many bytes.
+pub(super) fn amounts(room_bytes: usize, datagram_bytes: usize) -> (usize, usize) {
+    // The kernel counts about 2.3 times the payload of datagrams of 1 kB, and several times that of short ones; all must fit.
+    let datagrams =
+        (room_bytes / 4).min(16 << 20).min(room_bytes / (datagram_bytes + AROUND_BYTES) * datagram_bytes)
+            / datagram_bytes;
+    let filling = datagrams.max(1) * datagram_bytes;
+    (TURN_BYTES.min(TURN_DATAGRAMS * datagram_bytes).div_ceil(filling) * filling, filling)
+}
+
 /// A socket with the options that the receiver sets.
-fn bare_socket(backend: Backend) -> std::io::Result<(UdpSocket, ReceiveBuffer)> {
+pub(super) fn bare_socket(backend: Backend) -> std::io::Result<(UdpSocket, ReceiveBuffer)> {
     let socket = UdpSocket::bind(LOOPBACK)?;
     let granted = ReceiveBuffer::ask(socket.as_fd(), RECEIVE_BUFFER)?;
     system::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
@@ -311,6 +372,6 @@ fn bare_socket(backend: Backend) -> std::io::Result<(UdpSocket, ReceiveBuffer)> 
     Ok((socket, granted))
 }
 
-fn failed(call: &'static str) -> impl Fn(std::io::Error) -> TransportError {
+pub(super) fn failed(call: &'static str) -> impl Fn(std::io::Error) -> TransportError {
     move |cause| TransportError::System { place: "udp://127.0.0.1".to_owned(), call, cause }
 }

@@ -119,6 +119,13 @@ impl RingReceiver {
         Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
     }
 
+    /// Copies what lies behind the IPv4 and UDP headers of the next packet.
+    pub(crate) fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
+        let payload = self.ring.next()?.bytes.get(28..).unwrap_or_default();
+        memory.get_mut(..payload.len())?.copy_from_slice(payload);
+        Some(payload.len())
+    }
+
     pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
         match self.socket.send(&[]) {
             Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.book.refused += 1,

@@ -105,6 +105,16 @@ impl XdpReceiver {
         Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
     }
 
+    /// Copies what lies behind the Ethernet, IPv4 and UDP headers of the next frame; of several chunks, the IPv4 header too.
+    pub(crate) fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
+        let payload = match self.queues.next(memory)? {
+            Frame::Whole(frame) => frame.get(ETHERNET_BYTES + 28..).unwrap_or_default(),
+            Frame::Gathered(length) | Frame::Lost(length) => return Some(length),
+        };
+        memory.get_mut(..payload.len())?.copy_from_slice(payload);
+        Some(payload.len())
+    }
+
     pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
         match self.socket.send(&[]) {
             Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.book.refused += 1,
