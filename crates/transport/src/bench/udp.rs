@@ -21,6 +21,9 @@ const RECEIVE_BUFFER: usize = 64 << 20;
 const TURN_BYTES: usize = 128 << 20;
 /// Datagrams that one turn receives at most: short ones cost their sender the most.
 const TURN_DATAGRAMS: usize = 1 << 18;
+/// Datagrams of one filling at most. A packet ring passes on a block each millisecond, however little is in it: a sender that takes long
+/// fills it with next to nothing.
+const FILLING_DATAGRAMS: usize = 1 << 14;
 /// What the kernel counts for a datagram beside its payload, at most.
 const AROUND_BYTES: usize = 1024;
 /// The largest chunk of an interface's queues, and what it surely holds of a datagram.
@@ -356,7 +359,7 @@ pub(super) fn amounts(room_bytes: usize, datagram_bytes: usize) -> (usize, usize
     let datagrams =
         (room_bytes / 4).min(16 << 20).min(room_bytes / (datagram_bytes + AROUND_BYTES) * datagram_bytes)
             / datagram_bytes;
-    let filling = datagrams.max(1) * datagram_bytes;
+    let filling = datagrams.clamp(1, FILLING_DATAGRAMS) * datagram_bytes;
     (TURN_BYTES.min(TURN_DATAGRAMS * datagram_bytes).div_ceil(filling) * filling, filling)
 }
 
