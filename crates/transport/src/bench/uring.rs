@@ -111,3 +111,28 @@ impl Uring {
         tail.store(self.tail, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_datagram_is_completed_once_while_slots_go_round() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let to = socket.local_addr().expect("bound");
+        let mut uring = match Uring::open(socket, 9024) {
+            Ok(uring) => uring,
+            Err(cause) => return thalweg_prerequisite::skip(&format!("io_uring is not allowed: {cause}")),
+        };
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        for _ in 0..40 {
+            (0..10).for_each(|_| assert_eq!(sender.send_to(&[7; 8000], to).expect("loopback"), 8000));
+            let (mut bytes, mut calls) = (0, 0);
+            while bytes < 80_000 && calls < 1000 {
+                bytes += uring.receive().expect("a ring");
+                calls += 1;
+            }
+            assert_eq!(bytes, 80_000);
+        }
+    }
+}
