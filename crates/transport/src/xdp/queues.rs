@@ -81,12 +81,7 @@ impl Queues {
             let copy = attachment == Attachment::Generic;
             let opened = open_when_free(interface.index, queue, (chunks as u32, chunk_bytes), copy)
                 .map_err(refused("an AF_XDP socket"))?;
-            fits(
-                &place,
-                settings.datagram_bytes,
-                local.is_ipv6(),
-                (chunk_bytes, opened.taking().several_chunks),
-            )?;
+            fits(settings.datagram_bytes, local.is_ipv6(), (chunk_bytes, opened.taking().several_chunks))?;
             bpf::map_socket(&map, queue, opened.as_fd()).map_err(refused("bpf(BPF_MAP_UPDATE_ELEM)"))?;
             sockets.push(opened);
         }
@@ -180,7 +175,7 @@ fn interface_of(place: &str, local: SocketAddr) -> Result<Interface, TransportEr
     let advice = "the program that chooses datagrams is put on one interface; write the address of that interface, one of `ip addr`, into the url";
     if local.ip().is_unspecified() || local.ip().is_multicast() {
         return Err(TransportError::Settings(format!(
-            "{place}: `backend = \"xdp\"` cannot receive at {}: {advice}",
+            "`backend = \"xdp\"` cannot receive at {}: {advice}",
             local.ip()
         )));
     }
@@ -191,7 +186,7 @@ fn interface_of(place: &str, local: SocketAddr) -> Result<Interface, TransportEr
     })?;
     found.ok_or_else(|| {
         TransportError::Settings(format!(
-            "{place}: `backend = \"xdp\"` finds no interface with the address {}: {advice}",
+            "`backend = \"xdp\"` finds no interface with the address {}: {advice}",
             local.ip()
         ))
     })
@@ -235,7 +230,6 @@ fn chunks(settings: &UdpReceiverSettings, is_ipv6: bool, queues: u32) -> (usize,
 
 /// Refuses datagrams whose frames no chunk holds, where a frame has to be in one.
 fn fits(
-    place: &str,
     datagram_bytes: usize,
     is_ipv6: bool,
     (chunk_bytes, several_chunks): (usize, bool),
@@ -245,7 +239,7 @@ fn fits(
         return Ok(());
     }
     Err(TransportError::Settings(format!(
-        "{place}: `datagram_bytes` is {datagram_bytes}; `backend = \"xdp\"` takes up to {most} here, since frames of several chunks need Linux 6.6: lower `datagram_bytes`, or use \"ring\" or \"auto\""
+        "`datagram_bytes` is {datagram_bytes}; `backend = \"xdp\"` takes up to {most} here, since frames of several chunks need Linux 6.6: lower `datagram_bytes`, or use \"ring\" or \"auto\""
     )))
 }
 
@@ -255,9 +249,7 @@ fn refused(place: String, interface: String, call: &'static str, cause: io::Erro
             TransportError::Privilege { place, backend: "xdp", rights: RIGHTS }
         }
         Some(libc::EBUSY | libc::EEXIST) => TransportError::InterfaceTaken { place, interface },
-        Some(libc::ENOBUFS) => TransportError::Settings(format!(
-            "{place}: the kernel does not lock so much memory for `backend = \"xdp\"`: raise `ulimit -l`, add CAP_IPC_LOCK, or lower `receive_buffer_bytes`"
-        )),
+        Some(libc::ENOBUFS) => TransportError::Settings("the kernel does not lock so much memory for `backend = \"xdp\"`: raise `ulimit -l`, add CAP_IPC_LOCK, or lower `receive_buffer_bytes`".to_owned()),
         _ => TransportError::System { place, call, cause },
     }
 }
@@ -283,9 +275,9 @@ mod tests {
 
     #[test]
     fn datagrams_longer_than_a_chunk_are_refused_by_old_kernels_alone() {
-        assert!(fits("udp://a", 8972, false, (4096, true)).is_ok());
-        assert!(fits("udp://a", 3798, false, (4096, false)).is_ok());
-        let refused = fits("udp://a", 3799, false, (4096, false)).expect_err("too long").to_string();
+        assert!(fits(8972, false, (4096, true)).is_ok());
+        assert!(fits(3798, false, (4096, false)).is_ok());
+        let refused = fits(3799, false, (4096, false)).expect_err("too long").to_string();
         assert!(refused.contains("takes up to 3798 here") && refused.contains("Linux 6.6"), "{refused}");
     }
 
