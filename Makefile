@@ -17,6 +17,8 @@ SOAK_HITS_PER_S ?= 10000000
 SOAK_EVENT_SECONDS ?= 60
 SOAK_RECORDER_SECONDS ?= 600
 SOAK_SEEDS      ?= 10000
+SOAK_DEVICES    ?= 20
+SOAK_SWITCH_SECONDS ?= 28800
 BENCH           ?= all
 
 .PHONY: help
@@ -153,7 +155,7 @@ fuzz: ## Every fuzz target for FUZZ_SECONDS=60
 	tests/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: soak
-soak: prepare ## Sanitizers, SOAK_SEEDS=10000 simulated systems of units, 400 simulated maps of switches, events under overload for SOAK_EVENT_SECONDS=60, a million IPbus sums through a hub that is killed, the original hub and device of IPbus where they are installed, a flight recorder for SOAK_RECORDER_SECONDS=600, then memory over SOAK_MINUTES=60 at SOAK_HITS_PER_S=10000000
+soak: prepare ## Sanitizers, SOAK_SEEDS=10000 simulated systems of units, 400 simulated maps of switches, SOAK_DEVICES=20 devices whose depth, rate and queues are hidden, one at 0.9 of what it carries over night (SOAK_SWITCH_SECONDS=28800), events under overload for SOAK_EVENT_SECONDS=60, a million IPbus sums through a hub that is killed, the original hub and device of IPbus where they are installed, a flight recorder for SOAK_RECORDER_SECONDS=600, then memory over SOAK_MINUTES=60 at SOAK_HITS_PER_S=10000000
 	$(CARGO) build --release --locked -p thalweg
 	tests/sanitize.sh $(TARGET)/sanitize
 	THALWEG_SEEDS=$(SOAK_SEEDS) $(CARGO) test --release --locked -p thalweg-build --test build simulation::
@@ -163,3 +165,4 @@ soak: prepare ## Sanitizers, SOAK_SEEDS=10000 simulated systems of units, 400 si
 	$(PYTHON) tests/peers/original_ipbus.py $(TARGET)/release/thalweg
 	python3 tests/soak_recorder.py --binary $(TARGET)/release/thalweg --seconds $(SOAK_RECORDER_SECONDS)
 	python3 tests/soak.py --binary $(TARGET)/release/thalweg --minutes $(SOAK_MINUTES) --hits-per-second $(SOAK_HITS_PER_S)
+	python3 tests/soak_switch.py --binary $(TARGET)/release/thalweg --devices $(SOAK_DEVICES) --seconds $(SOAK_SWITCH_SECONDS) --report $(TARGET)/soak-switch.html

@@ -59,6 +59,9 @@ pub struct Emitted {
     pub skew: Spread,
     /// How well sources started together.
     pub start_skew: StartSkew,
+    /// When each event began, s from when the first was due.
+    #[serde(skip)]
+    pub times_s: Vec<f64>,
     /// Why this is not what was asked for; empty where it is.
     pub remark: String,
 }
@@ -86,6 +89,7 @@ impl Emitted {
             lateness: Spread::of(&emission.lateness_s),
             skew: Spread::of(&emission.skew_s),
             start_skew,
+            times_s: emission.times_s.clone(),
             remark,
         }
     }

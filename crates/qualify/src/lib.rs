@@ -7,6 +7,7 @@
 //!  rig        a device between its sources, here or on other hosts, and its receiver
 //!  watershed  search × trials ─► map of a device: its depth, its drain rate, its queues
 //!  throughput the highest rate without a loss          incast    few events of more and more ports
+//!  soak       hours at a load that a device carries
 //!  recovery   how long after an overflow a burst passes
 //!  generator  a trigger program, sent by synchronous sources, and what was sent of it      replay  a capture, sent again
 //!  receipt    what came of it, by source, and at which hop the rest was lost
@@ -28,6 +29,7 @@ pub mod recovery;
 pub mod replay;
 pub mod report;
 pub mod rig;
+pub mod soak;
 pub mod storage;
 pub mod switch;
 pub mod testbed;

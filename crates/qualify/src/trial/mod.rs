@@ -68,6 +68,8 @@ pub struct Judged {
     pub span_s: f64,
     /// Those that the device says it has thrown away, where it can be asked.
     pub dropped: Option<u64>,
+    /// Those that the receiving socket has thrown away.
+    pub socket_drops: u64,
     /// Half of the events were later than this, s.
     pub lateness_median_s: f64,
     /// Half of the events took longer than this from the first source to the last, s.
@@ -124,6 +126,7 @@ pub fn judge(
         of_second: reception.of_second,
         span_s: reception.span_s,
         dropped: beside.dropped,
+        socket_drops: beside.socket_drops,
         lateness_median_s: emission.lateness_median_s(),
         skew_median_s: emission.skew_median_s(),
     }

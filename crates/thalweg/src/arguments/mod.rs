@@ -13,7 +13,8 @@ use clap_complete::Shell;
 pub(crate) use prediction::{Predict, PublishedTest, TriggerProcess};
 pub(crate) use qualification::{
     Doctor, QualifiedDevice, Qualify, QualifyCommand, QualifyEmit, QualifyIncast, QualifyOutputs,
-    QualifyReceive, QualifyRecovery, QualifyTestbed, QualifyThroughput, QualifyWatershed, TriggerProgram,
+    QualifyReceive, QualifyRecovery, QualifySoak, QualifyTestbed, QualifyThroughput, QualifyWatershed,
+    TriggerProgram,
 };
 
 pub(crate) use storage::{QualifyStorage, StorageAccess};

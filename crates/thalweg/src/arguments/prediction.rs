@@ -46,8 +46,8 @@ pub(crate) struct Predict {
     /// Predict at several values of one quantity, KEY=FROM:TO:STEPS, with `:log` behind it at equal ratios; as rate_hz=1000:40000:20.
     #[arg(long, value_name = "KEY=FROM:TO:STEPS", value_parser = Sweep::parse, conflicts_with = "reproduce")]
     pub(crate) sweep: Option<Sweep>,
-    /// Draw the sweep to this file: utilisation and loss of each hop.
-    #[arg(long, value_name = "FILE", requires = "sweep")]
+    /// Draw the sweep to this file: utilisation and loss of each hop; of nectarcam, the published figure.
+    #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// Number of triggers that are simulated; 1000000 of one hop, 100000 of a configuration or an installation, 20000 at each value of a sweep
     /// unless given.

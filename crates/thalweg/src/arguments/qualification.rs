@@ -61,6 +61,11 @@ pub(crate) enum QualifyCommand {
         after_help = "Example:\n  thalweg qualify recovery --testbed rate=800Mbit,depth=2MB,datagram=8972\n\nExit codes: 0 measured, 1 not (the report says why), 2 wrong usage."
     )]
     Recovery(QualifyRecovery),
+    /// Hours at a load that a device carries: nothing may be lost that nobody counts
+    #[command(
+        after_help = "Example:\n  thalweg qualify soak --testbed rate=800Mbit,depth=8MB,datagram=8972 --seconds 28800 --report soak.html\n\nCtrl-C ends it, and what there is by then is the result.\nExit codes: 0 nothing was lost that nobody counts, 1 something was, 2 wrong usage."
+    )]
+    Soak(QualifySoak),
     /// Make a device of this host's kernel whose depth, rate and queues are known, and keep it until Ctrl-C
     #[command(
         after_help = "Examples:\n  sudo thalweg qualify testbed rate=800Mbit,depth=8MB,datagram=8972\n  thalweg qualify testbed rate=100Mbit,depth=1MB,datagram=1024,queues=per-input -- bash\n\nWith a command the device lasts as long as that, and its namespaces are in THALWEG_SOURCES, THALWEG_DEVICE and THALWEG_RECEIVER.\n\nExit codes: 0 done, or the command's success; 1 it failed, 2 wrong usage."
@@ -172,6 +177,31 @@ pub(crate) struct QualifyRecovery {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct QualifySoak {
+    #[command(flatten)]
+    pub(crate) device: QualifiedDevice,
+    #[command(flatten)]
+    pub(crate) outputs: QualifyOutputs,
+    /// Fraction of the rate of the output that is sent
+    #[arg(long, default_value_t = 0.9, value_name = "FRACTION", value_parser = load)]
+    pub(crate) load: f64,
+    /// How long
+    #[arg(long, default_value_t = 28_800.0, value_parser = trial_seconds_or_hours)]
+    pub(crate) seconds: f64,
+    /// After so many seconds it is counted and begun anew
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = trial_seconds)]
+    pub(crate) trial_seconds: f64,
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    let fraction: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (0.001..=1.5).contains(&fraction) {
+        true => Ok(fraction),
+        false => Err("must be from 0.001 to 1.5, as a fraction of the rate of the output".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct QualifyTestbed {
     /// rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared unless given (or queues=per-input)
     #[arg(value_name = "KEY=VALUE,…")]
@@ -223,6 +253,9 @@ pub(crate) struct QualifyEmit {
     /// Send the datagrams of this capture (pcap, pcapng) instead, with the gaps that they had
     #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "rate_hz", "triggers", "times_file", "sources", "payload_bytes", "payload_most_bytes"])]
     pub(crate) capture: Option<PathBuf>,
+    /// Write when each event was sent to this file, as `12.5 us`: --times-file takes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["control", "capture"])]
+    pub(crate) emitted_times: Option<PathBuf>,
     /// Of a capture: only datagrams that went to this port
     #[arg(long, value_name = "PORT", requires = "capture")]
     pub(crate) capture_port: Option<u16>,

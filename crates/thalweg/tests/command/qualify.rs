@@ -366,9 +366,14 @@ fn what_synchronous_sources_send_is_counted_by_source_and_what_is_lost_is_said()
     let sources = receipt["sources"].as_array().expect("a list");
     assert!(sources.len() == 5 && sources.iter().all(|source| source["sent"] == 400), "{receipt:#}");
 
-    // The same port takes the next one.
+    // The same port takes the next one, whose events are those that were sent before.
+    let folder = Folder::new();
+    let times = folder.at("times.txt");
+    let again = ["qualify", "emit", "--to", &to, "--sources", "2", "--triggers", "50", "--json"];
+    let written = thalweg(&[&again[..], &["--emitted-times", &times]].concat());
+    assert_eq!(text(std::path::Path::new(&times)).lines().count(), 50, "{written:#?}");
     let receiver = receive(port);
-    thalweg(&["qualify", "emit", "--to", &to, "--sources", "2", "--triggers", "50", "--json"]);
+    thalweg(&[&again[..], &["--times-file", &times]].concat());
     let whole = receiver.wait().done().json();
     assert_eq!(number(&whole, "received"), 100, "{whole:#}");
     let nobody = format!("127.0.0.1:{}", free_port());

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Published;
 use crate::predict::{Hop, HopError};
+use crate::switch::burst::{Edge, Queue};
 use crate::switch::frame::{Frame, PayloadTooLong};
 
 /// Boards of the published test, and what each of them sends at a trigger.
@@ -20,6 +21,10 @@ const OUTPUT_RATE_BITS_PER_S: f64 = 10e9;
 const DEPTH_BYTES: f64 = 330e6;
 /// Ports of the published measurement of the depth: 40 × 8000 packets of 1 kB.
 const DEPTH_LINKS: u32 = 40;
+/// The depth that was fitted to the published map: of the queue of each input.
+const PACKETS_PER_INPUT: f64 = 7000.0;
+/// Places on a curve.
+const CURVE_STEPS: u32 = 60;
 const PUBLISHED_EVENTS: f64 = 8000.0;
 const PUBLISHED_LIMIT_HZ: f64 = 27e3;
 
@@ -63,6 +68,41 @@ fn hop(links: u32) -> Result<Hop, NectarCamError> {
     Ok(Hop::new(links, LINK_RATE_BITS_PER_S, OUTPUT_RATE_BITS_PER_S, DEPTH_BYTES, frame)?)
 }
 
+/// What one curve of the published figure is: the most events without loss against their separation.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct EdgeCurve {
+    /// Which buffer, of how many ports.
+    pub name: String,
+    /// Separation of events in seconds, and the most of them that lose nothing.
+    pub points: Vec<(f64, u64)>,
+}
+
+/// The published figure with both readings of the switch: 330 MB that all inputs share, and 7000 packets per input, which was fitted. With
+/// all 44 ports they are nearly the same; with half of them they are not, so that a sweep of the ports tells them.
+///
+/// # Errors
+/// As of the test.
+pub fn edges() -> Result<Vec<EdgeCurve>, NectarCamError> {
+    let mut curves = Vec::new();
+    for links in [LINKS, LINKS / 2] {
+        let (link_time_s, frame_bytes) =
+            (hop(links)?.link_time_s(), f64::from(hop(links)?.frame().wire_bytes()));
+        let rate_bytes_per_s = OUTPUT_RATE_BITS_PER_S / 8.0;
+        let event_bytes = f64::from(links) * frame_bytes;
+        let queues = f64::from(links) * PACKETS_PER_INPUT * frame_bytes;
+        for (depth_bytes, name) in [(DEPTH_BYTES, "shared"), (queues, "per input")] {
+            let edge = Edge { queue: Queue { depth_bytes, rate_bytes_per_s }, event_bytes };
+            let saturated_s = edge.saturation_separation_s();
+            let step_s = (0.995 * saturated_s - link_time_s) / f64::from(CURVE_STEPS);
+            let separations = (0..=CURVE_STEPS).map(|step| link_time_s + step_s * f64::from(step));
+            let points = separations
+                .filter_map(|separation_s| Some((separation_s, edge.largest_burst(separation_s)?)));
+            curves.push(EdgeCurve { name: format!("{links} ports, {name}"), points: points.collect() });
+        }
+    }
+    Ok(curves)
+}
+
 /// Computes the test.
 ///
 /// # Errors
@@ -95,4 +135,23 @@ pub fn reproduce() -> Result<NectarCam, NectarCamError> {
         link_time_s: hop.link_time_s(),
         published: vec![events, limit],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_per_input_are_told_from_a_shared_buffer_by_half_of_the_ports() {
+        let curves = edges().expect("a hop");
+        let first: Vec<u64> = curves.iter().map(|curve| curve.points[0].1).collect();
+        let [shared, queues, half_shared, half_queues] = first[..] else { panic!("{first:?}") };
+        assert!(
+            shared.abs_diff(queues) * 20 < shared,
+            "with all ports they differ by less than 5 %: {first:?}"
+        );
+        // With half of the ports each event is half as large and drains the same.
+        assert!(half_shared > 2 * shared && half_queues * 3 < half_shared * 2, "{first:?}");
+        assert!(curves.iter().all(|curve| curve.points.windows(2).all(|pair| pair[0].1 <= pair[1].1)));
+    }
 }

@@ -20,7 +20,7 @@ use thalweg_qualify::predict::published::{camera, cms, comet};
 use thalweg_qualify::predict::{Bottleneck, HEAVY_TRAFFIC_LOAD, Hop, Prediction, Process, Triggers};
 use thalweg_qualify::switch::frame::Frame;
 use thalweg_run::config::Configuration;
-use thalweg_run::plot::prediction_svg;
+use thalweg_run::plot::{Chart, Series, lines_svg, prediction_svg};
 
 use super::Ended;
 use crate::arguments::{self, PublishedTest, TriggerProcess};
@@ -33,7 +33,7 @@ const SWEEP_TRIGGERS: u64 = 20_000;
 
 pub(crate) fn predict(options: &arguments::Predict, json: bool) -> Ended {
     if let Some(test) = options.reproduce {
-        return reproduce(test, options.simulate.unwrap_or(CHAIN_TRIGGERS), json);
+        return reproduce(test, options, json);
     }
     let plan = match &options.configuration {
         Some(file) => Some(configured(file, options)?),
@@ -41,6 +41,9 @@ pub(crate) fn predict(options: &arguments::Predict, json: bool) -> Ended {
     };
     match (plan, &options.sweep) {
         (Some(plan), Some(sweep)) => swept(&plan, sweep, options, json),
+        (_, None) if options.svg.is_some() => {
+            Err(usage(anyhow!("--svg draws a sweep; add --sweep KEY=FROM:TO:STEPS")))
+        }
         (Some(plan), None) => {
             let triggers = options.simulate.unwrap_or(CHAIN_TRIGGERS);
             let prediction = plan.chain().and_then(|chain| chain.predict(triggers)).map_err(usage)?;
@@ -60,9 +63,18 @@ fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::Usage(error.into())
 }
 
-fn reproduce(test: PublishedTest, triggers: u64, json: bool) -> Ended {
+fn reproduce(test: PublishedTest, options: &arguments::Predict, json: bool) -> Ended {
+    let triggers = options.simulate.unwrap_or(CHAIN_TRIGGERS);
+    if options.svg.is_some() && test != PublishedTest::Nectarcam {
+        return Err(usage(anyhow!(
+            "--svg is for --sweep, and for --reproduce nectarcam, whose figure is drawn"
+        )));
+    }
     let computed: Result<_, ChainError> = match test {
         PublishedTest::Nectarcam => {
+            if let Some(file) = &options.svg {
+                std::fs::write(file, edges_svg()?).with_context(|| file.display().to_string())?;
+            }
             print(&nectarcam::reproduce()?, json, reproduced)?;
             return Ok(Outcome::Done);
         }
@@ -72,6 +84,23 @@ fn reproduce(test: PublishedTest, triggers: u64, json: bool) -> Ended {
     };
     print(&computed?, json, words::reproduction)?;
     Ok(Outcome::Done)
+}
+
+/// The published figure, drawn.
+fn edges_svg() -> Result<String, Failure> {
+    let series = |curve: nectarcam::EdgeCurve| {
+        let points = curve.points.iter().map(|(separation_s, events)| (separation_s * 1e6, *events as f64));
+        Series { points: points.collect(), name: curve.name }
+    };
+    Ok(lines_svg(&Chart {
+        title: "NectarCAM switch test: events without loss".to_owned(),
+        subtitle: "1 kB at 1 Gb/s of each port into 10 Gb/s; a shared buffer of 330 MB, or 7000 packets for each input: half of the ports tell which".to_owned(),
+        x_words: "separation of events / µs".to_owned(),
+        y_words: "events in a burst".to_owned(),
+        logarithmic_x: false,
+        logarithmic_y: true,
+        series: nectarcam::edges()?.into_iter().map(series).collect(),
+    }))
 }
 
 /// What a configuration asks of the network that is described beside it.

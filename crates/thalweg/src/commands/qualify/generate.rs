@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use thalweg_qualify::device_counters::CountersCommand;
 use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, generate_on_hosts, parse_times};
 use thalweg_qualify::host::losses_in_words;
@@ -54,8 +54,16 @@ pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
                 .map_err(|why| Failure::Other(anyhow!(why)))?
         }
     };
+    if let Some(file) = &options.emitted_times {
+        std::fs::write(file, times_text(&emitted.times_s)).with_context(|| file.display().to_string())?;
+    }
     print(&emitted, json, emitted_words)?;
     Ok(if emitted.is_as_asked() { Outcome::Done } else { Outcome::Failed })
+}
+
+/// A line for each event.
+fn times_text(times_s: &[f64]) -> String {
+    times_s.iter().map(|time_s| format!("{:.3} us\n", time_s * 1e6)).collect()
 }
 
 fn here(options: &QualifyEmit, to: SocketAddr, settings: &Settings) -> Result<Emitted, Failure> {

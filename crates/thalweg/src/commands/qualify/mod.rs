@@ -10,6 +10,7 @@ mod device;
 mod generate;
 mod incast;
 mod recovery;
+mod soak;
 mod storage;
 mod testbed;
 mod throughput;
@@ -24,6 +25,7 @@ pub(crate) fn qualify(options: &Qualify, json: bool) -> Ended {
         QualifyCommand::Throughput(options) => throughput::throughput(options, json),
         QualifyCommand::Incast(options) => incast::incast(options, json),
         QualifyCommand::Recovery(options) => recovery::recovery(options, json),
+        QualifyCommand::Soak(options) => soak::soak(options, json),
         QualifyCommand::Testbed(options) => testbed::testbed(options, json),
         QualifyCommand::Emit(options) => generate::emit(options, json),
         QualifyCommand::Receive(options) => generate::receive(options, json),
