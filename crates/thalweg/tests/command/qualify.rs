@@ -5,7 +5,7 @@ use thalweg_prerequisite::skip;
 use thalweg_readout::pcap::CaptureWriter;
 
 use crate::network::Network;
-use crate::process::{Folder, Running, free_port, number, text, thalweg, wait_until};
+use crate::process::{Folder, Running, free_port, number, thalweg, wait_until};
 
 #[test]
 fn depth_and_rate_of_a_known_device_are_found_or_it_is_said_why_not() {
@@ -228,7 +228,7 @@ fn a_device_recovers_from_an_overflow_as_fast_as_it_drains() {
         return skip(&format!("a testbed needs a bridge and a shaper in the kernel: {}", ended.error));
     }
     let found = ended.json();
-    let drawn = text(std::path::Path::new(&picture));
+    let drawn = std::fs::read_to_string(&picture).expect("it was drawn");
     match found["of_draining"].as_f64() {
         Some(of) => {
             assert!((0.5..2.0).contains(&of) && ended.code == Some(0), "{of}: {found:#}");
@@ -371,7 +371,7 @@ fn what_synchronous_sources_send_is_counted_by_source_and_what_is_lost_is_said()
     let times = folder.at("times.txt");
     let again = ["qualify", "emit", "--to", &to, "--sources", "2", "--triggers", "50", "--json"];
     let written = thalweg(&[&again[..], &["--emitted-times", &times]].concat());
-    assert_eq!(text(std::path::Path::new(&times)).lines().count(), 50, "{written:#?}");
+    assert_eq!(std::fs::read_to_string(&times).expect("written").lines().count(), 50, "{written:#?}");
     let receiver = receive(port);
     thalweg(&[&again[..], &["--times-file", &times]].concat());
     let whole = receiver.wait().done().json();
