@@ -273,7 +273,7 @@ fn wrong_usage_is_refused_with_what_to_write() {
         (&[], "no directory is given"),
         (&[&here, "--chunk", "1000"], "a chunk of 1000 bytes: write a multiple of 4096"),
         (&[&here, "--bytes", "1000"], "are less than one chunk"),
-        (&[&here, "--needs", "6Gbit"], "has the unit \"Gbit\"; write for example 800MB/s"),
+        (&[&here, "--needs", "6Gbit"], "has the unit \"Gbit\"; write for example 1.2GB/s"),
         (&[&here, "--sync", "never"], "write none, batch, or seconds above 0"),
         (&[&here, "--keep-free", "100%"], "a part of the disk from 0% to below 100%"),
         (&["--config", "/no/such/run.toml"], "/no/such/run.toml"),

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  trigger ─► each link: one frame behind the other ─┐ by time
-//!                                                    ├─► lanes of a hop: depth, rate, first in first out ─┐ by time
+//!                                                    ├─► servers of a hop: depth, rate, first in first out ─┐ by time
 //!                                                    ┘       └ full: lost, or held back                   ├─► next hop
 //! ```
-//! Time goes in windows. What leaves parallel lanes is given on in the order of time, up to the time before which no lane can give
+//! Time goes in windows. What leaves parallel servers is given on in the order of time, up to the time before which no server can give
 //! anything any more; the rest is carried into the next window. The same seed gives the same frames.
 
 use rand::{RngExt, SeedableRng};
@@ -45,7 +45,7 @@ pub(super) struct Seen {
     pub(super) damaged_triggers: u64,
     pub(super) peak_bytes: f64,
     pub(super) longest_delay_s: f64,
-    /// Fraction of the time that the busiest lane was busy.
+    /// Fraction of the time that the busiest server was busy.
     pub(super) busy: f64,
 }
 
@@ -149,7 +149,7 @@ struct Sink<'s> {
 
 /// One queue of a hop.
 #[derive(Clone, Default)]
-struct Lane {
+struct Server {
     level_bytes: f64,
     at_s: f64,
     departed_s: f64,
@@ -159,7 +159,7 @@ struct Lane {
 /// A hop while it is simulated.
 struct Serving<'c> {
     hop: &'c Hop,
-    lanes: Vec<Lane>,
+    servers: Vec<Server>,
     order: Order,
     seen: Seen,
     damaged: Numbers,
@@ -182,14 +182,14 @@ impl Serving<'_> {
                 Through::Wire => frame.wire_bytes,
                 Through::Payload => frame.payload_bytes,
             };
-            let lane = match (self.hop.deal, frame.trigger) {
+            let server = match (self.hop.deal, frame.trigger) {
                 (Deal::ByLink, _) | (Deal::ByTrigger, FREE) => frame.link,
                 (Deal::ByTrigger, trigger) => trigger,
             };
-            let lane = &mut self.lanes[lane as usize % self.hop.lanes as usize];
-            lane.level_bytes = (lane.level_bytes - rate * (frame.time_s - lane.at_s)).max(0.0);
-            lane.at_s = frame.time_s;
-            if lane.level_bytes + bytes > depth_bytes + ROUNDING * bytes {
+            let server = &mut self.servers[server as usize % self.hop.servers as usize];
+            server.level_bytes = (server.level_bytes - rate * (frame.time_s - server.at_s)).max(0.0);
+            server.at_s = frame.time_s;
+            if server.level_bytes + bytes > depth_bytes + ROUNDING * bytes {
                 if frame.can_lose {
                     self.seen.lost_frames += 1;
                     if frame.trigger != FREE {
@@ -200,20 +200,20 @@ impl Serving<'_> {
                 }
                 self.seen.held_back_frames += 1;
             }
-            lane.level_bytes += bytes;
-            lane.served_bytes += bytes;
-            self.seen.peak_bytes = self.seen.peak_bytes.max(lane.level_bytes);
-            let delay_s = lane.level_bytes / rate;
+            server.level_bytes += bytes;
+            server.served_bytes += bytes;
+            self.seen.peak_bytes = self.seen.peak_bytes.max(server.level_bytes);
+            let delay_s = server.level_bytes / rate;
             self.seen.longest_delay_s = self.seen.longest_delay_s.max(delay_s);
             // Rounding must not turn the order round.
-            lane.departed_s = lane.departed_s.max(frame.time_s + delay_s);
-            frame.time_s = lane.departed_s;
+            server.departed_s = server.departed_s.max(frame.time_s + delay_s);
+            frame.time_s = server.departed_s;
             frame.payload_bytes *= kept;
             true
         });
-        if self.lanes.len() > 1 {
+        if self.servers.len() > 1 {
             self.order.0.append(frames);
-            let earliest_s = self.lanes.iter().map(|lane| lane.departed_s.max(until_s));
+            let earliest_s = self.servers.iter().map(|server| server.departed_s.max(until_s));
             self.order.release(earliest_s.fold(f64::INFINITY, f64::min), frames);
         }
         self.seen.frames_out += frames.len() as u64;
@@ -222,8 +222,10 @@ impl Serving<'_> {
     fn finish(mut self, first_s: f64, last_s: f64) -> Seen {
         self.seen.damaged_triggers = self.damaged.1;
         if let Some(rate) = self.hop.rate_bytes_per_s {
-            let busy = |lane: &Lane| lane.served_bytes / rate / (lane.departed_s.max(last_s) - first_s);
-            self.seen.busy = self.lanes.iter().map(busy).filter(|busy| busy.is_finite()).fold(0.0, f64::max);
+            let busy =
+                |server: &Server| server.served_bytes / rate / (server.departed_s.max(last_s) - first_s);
+            self.seen.busy =
+                self.servers.iter().map(busy).filter(|busy| busy.is_finite()).fold(0.0, f64::max);
         }
         self.seen
     }
@@ -283,7 +285,7 @@ impl<'c> Flow<'c> {
         }
         let serving = |hop: &'c Hop| Serving {
             hop,
-            lanes: vec![Lane::default(); hop.lanes as usize],
+            servers: vec![Server::default(); hop.servers as usize],
             order: Order::default(),
             seen: Seen::default(),
             damaged: Numbers::default(),

@@ -1,7 +1,7 @@
 //! What closed forms say of a chain: loads, limits, and how probable a full queue is, where that is known.
 //!
 //! ```text
-//!  mean rate × bytes of an event ÷ rate of a lane = load       mean rate ÷ load = static limit
+//!  mean rate × bytes of an event ÷ rate of a server = load       mean rate ÷ load = static limit
 //!  bursts: the hyperbola of one burst · random triggers: heavy traffic · behind a slower hop: never
 //! ```
 
@@ -89,10 +89,10 @@ impl Chain {
         self.hops[..hop].iter().map(|hop| hop.kept).product()
     }
 
-    /// What a hop is asked for: all lanes together, and the busiest of them; bytes per second.
+    /// What a hop is asked for: all servers together, and the busiest of them; bytes per second.
     pub(super) fn asked(&self, index: usize) -> (f64, f64) {
         let hop = &self.hops[index];
-        let mut lanes = vec![0.0; hop.lanes as usize];
+        let mut servers = vec![0.0; hop.servers as usize];
         let (mut all, mut next) = (0.0, 0);
         for source in &self.sources {
             let mut each = hop.through.of(source.mean(self.mtu_bytes)) * self.answers_hz(source);
@@ -103,16 +103,16 @@ impl Chain {
             let is_dealt_by_link = hop.deal == Deal::ByLink || source.emission != Emission::Triggered;
             for link in 0..source.links as usize {
                 if is_dealt_by_link {
-                    lanes[(next + link) % hop.lanes as usize] += each;
+                    servers[(next + link) % hop.servers as usize] += each;
                 }
             }
             next += source.links as usize;
             if !is_dealt_by_link {
-                let share = each * f64::from(source.links) / f64::from(hop.lanes);
-                lanes.iter_mut().for_each(|lane| *lane += share);
+                let share = each * f64::from(source.links) / f64::from(hop.servers);
+                servers.iter_mut().for_each(|server| *server += share);
             }
         }
-        (all, lanes.into_iter().fold(0.0, f64::max))
+        (all, servers.into_iter().fold(0.0, f64::max))
     }
 
     /// The load of the links and of each hop, as far as their rates are known.
@@ -134,7 +134,7 @@ impl Chain {
         let load = own / before;
         let is_triggered = self.sources.iter().all(|source| source.emission == Emission::Triggered);
         let is_first = index == 0 || loads[..index].iter().all(Option::is_none);
-        let by_turn = if hop.deal == Deal::ByTrigger { f64::from(hop.lanes) } else { 1.0 };
+        let by_turn = if hop.deal == Deal::ByTrigger { f64::from(hop.servers) } else { 1.0 };
         let event_bytes = by_turn * own * hop.rate_bytes_per_s? / self.mean_rate_hz();
         if is_triggered && is_first && self.is_even() && event_bytes > depth_bytes * (1.0 + ROUNDING) {
             return Some(1.0);
@@ -145,9 +145,9 @@ impl Chain {
         if !is_triggered {
             return None;
         }
-        // Lanes of different hops are not compared with each other: what comes out of several may come together.
-        let lanes_are_one = self.hops[..=index].iter().all(|hop| hop.lanes == 1);
-        if lanes_are_one && highest >= own && self.largest_frame(index) * 2.0 <= depth_bytes {
+        // Servers of different hops are not compared with each other: what comes out of several may come together.
+        let is_one_server = self.hops[..=index].iter().all(|hop| hop.servers == 1);
+        if is_one_server && highest >= own && self.largest_frame(index) * 2.0 <= depth_bytes {
             return Some(0.0);
         }
         self.of_groups(hop, load, (event_bytes, depth_bytes), is_first)
@@ -168,7 +168,7 @@ impl Chain {
     ) -> Option<f64> {
         let depth_events = depth_bytes / event_bytes;
         let is_even = self.is_even();
-        let by_turn = if hop.deal == Deal::ByTrigger { f64::from(hop.lanes) } else { 1.0 };
+        let by_turn = if hop.deal == Deal::ByTrigger { f64::from(hop.servers) } else { 1.0 };
         match self.triggers.program {
             _ if depth_events < if is_even { 1.0 - ROUNDING } else { 2.0 } => None,
             Kind::Constant => is_even.then_some(0.0),

@@ -34,12 +34,12 @@ pub enum Through {
     Payload,
 }
 
-/// Which of its lanes a hop gives a frame.
+/// Which of its servers a hop gives a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
-    /// That of its link: links are spread over the lanes.
+    /// That of its link: links are spread over the servers.
     ByLink,
-    /// That of its trigger: events go to the lanes in turn.
+    /// That of its trigger: events go to the servers in turn.
     ByTrigger,
 }
 
@@ -50,12 +50,12 @@ pub struct Hop {
     pub name: &'static str,
     /// Which bytes occupy it.
     pub through: Through,
-    /// Rate of each lane, bytes per second.
+    /// Rate of each server, bytes per second.
     pub rate_bytes_per_s: Option<f64>,
-    /// Depth of the buffer before each lane, bytes.
+    /// Depth of the buffer before each server, bytes.
     pub depth_bytes: Option<f64>,
-    /// Lanes that are alike.
-    pub lanes: u32,
+    /// Servers that are alike.
+    pub servers: u32,
     /// How frames are dealt to them.
     pub deal: Deal,
     /// Payload bytes that leave, divided by those that come.
@@ -170,7 +170,7 @@ impl Plan {
             through: Through::Wire,
             rate_bytes_per_s,
             depth_bytes,
-            lanes: outputs.unwrap_or(1),
+            servers: outputs.unwrap_or(1),
             deal: Deal::ByLink,
             kept: 1.0,
             unknown: unknown([(rate_bytes_per_s, "[switch] output_rate"), (depth_bytes, "[switch] depth")]),
@@ -187,7 +187,7 @@ impl Plan {
             through: Through::Payload,
             rate_bytes_per_s: receive_bytes_per_s,
             depth_bytes: depth,
-            lanes: 1,
+            servers: 1,
             deal: Deal::ByLink,
             kept: 1.0,
             unknown: unknown([
@@ -205,7 +205,7 @@ impl Plan {
             through: Through::Payload,
             rate_bytes_per_s: bytes_per_s,
             depth_bytes: buffer_bytes,
-            lanes: self.builders.max(1),
+            servers: self.builders.max(1),
             deal: Deal::ByTrigger,
             kept: kept.unwrap_or(1.0) * f64::from(self.recorded_copies.max(1)),
             unknown: unknown([(bytes_per_s, "[build] rate"), (buffer_bytes, "[build] buffer")]),
@@ -219,7 +219,7 @@ impl Plan {
             through: Through::Payload,
             rate_bytes_per_s: bytes_per_s,
             depth_bytes: buffer_bytes,
-            lanes: self.builders.max(1),
+            servers: self.builders.max(1),
             deal: Deal::ByTrigger,
             kept: 1.0,
             unknown: unknown([(bytes_per_s, "[disk] rate"), (buffer_bytes, "[disk] buffer")]),

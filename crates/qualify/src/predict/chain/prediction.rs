@@ -33,7 +33,7 @@ pub struct HopSimulated {
     pub loss_probability: f64,
     /// Triggers of which it lost at least one frame.
     pub damaged_triggers: u64,
-    /// Fraction of the time that its busiest lane was busy.
+    /// Fraction of the time that its busiest server was busy.
     pub busy: f64,
     /// Highest level of its fullest buffer, bytes; of the links, what waited at a source.
     pub peak_bytes: f64,
@@ -46,15 +46,15 @@ pub struct HopSimulated {
 pub struct HopPrediction {
     /// Which hop.
     pub name: &'static str,
-    /// Lanes that are alike: outputs, builders, disks.
-    pub lanes: u32,
-    /// What is asked of all lanes together if nothing is lost before, bytes per second.
+    /// Servers that are alike: outputs, builders, disks.
+    pub servers: u32,
+    /// What is asked of all servers together if nothing is lost before, bytes per second.
     pub offered_bytes_per_s: f64,
-    /// Rate of a lane, bytes per second; null where it is not known.
+    /// Rate of a server, bytes per second; null where it is not known.
     pub rate_bytes_per_s: Option<f64>,
-    /// Depth of the buffer before a lane, bytes; null where it is not known.
+    /// Depth of the buffer before a server, bytes; null where it is not known.
     pub depth_bytes: Option<f64>,
-    /// What the busiest lane is asked for, divided by its rate.
+    /// What the busiest server is asked for, divided by its rate.
     pub utilisation: Option<f64>,
     /// The mean rate of triggers, per second, at which it is saturated; null where no source is triggered.
     pub saturates_at_hz: Option<f64>,
@@ -166,7 +166,7 @@ fn links(chain: &Chain, seen: &Seen, mean_rate_hz: Option<f64>) -> HopPrediction
     let links: u32 = chain.sources.iter().map(|source| source.links).sum();
     HopPrediction {
         name: "source link",
-        lanes: links,
+        servers: links,
         offered_bytes_per_s: chain.asked_of_links(),
         rate_bytes_per_s: chain.link_bytes_per_s,
         depth_bytes: None,
@@ -184,7 +184,7 @@ fn hop(chain: &Chain, index: usize, seen: &Seen, mean_rate_hz: Option<f64>) -> H
     let utilisation = chain.loads().1[index];
     HopPrediction {
         name: hop.name,
-        lanes: hop.lanes,
+        servers: hop.servers,
         offered_bytes_per_s: chain.asked(index).0,
         rate_bytes_per_s: hop.rate_bytes_per_s,
         depth_bytes: hop.depth_bytes,

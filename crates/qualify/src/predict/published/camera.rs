@@ -29,7 +29,7 @@ pub fn reproduce(simulated_triggers: u64) -> Result<Reproduction, ChainError> {
         through: Through::Wire,
         rate_bytes_per_s: Some(OUTPUT_BITS_PER_S / 8.0),
         depth_bytes: Some(DEPTH_BYTES / f64::from(OUTPUTS)),
-        lanes: OUTPUTS,
+        servers: OUTPUTS,
         deal: Deal::ByLink,
         kept: 1.0,
         unknown: Vec::new(),

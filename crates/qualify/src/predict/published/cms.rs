@@ -28,7 +28,7 @@ pub fn reproduce(simulated_triggers: u64) -> Result<Reproduction, ChainError> {
         through: Through::Wire,
         rate_bytes_per_s: Some(link_bytes_per_s),
         depth_bytes: None,
-        lanes: BUILDER_UNITS,
+        servers: BUILDER_UNITS,
         deal: Deal::ByTrigger,
         kept: 1.0,
         unknown: vec!["memory of a builder unit's link"],

@@ -82,14 +82,14 @@ fn random_triggers(rate_hz: f64, dead_time_ns: u64) -> Settings {
     Settings { program: Kind::Poisson, rate_hz, dead_time_ns, ..Settings::default() }
 }
 
-/// A hop in payload bytes, with one lane.
+/// A hop in payload bytes, with one server.
 fn hop(name: &'static str, rate_bytes_per_s: Option<f64>, unknown: Vec<&'static str>) -> Hop {
     Hop {
         name,
         through: Through::Payload,
         rate_bytes_per_s,
         depth_bytes: None,
-        lanes: 1,
+        servers: 1,
         deal: Deal::ByLink,
         kept: 1.0,
         unknown,

@@ -124,7 +124,7 @@ fn lost(p: &ChainPrediction) -> String {
 fn hops(p: &ChainPrediction) -> String {
     let head = [
         "hop",
-        "lanes",
+        "servers",
         "offered",
         "rate of each",
         "load",
@@ -150,7 +150,7 @@ fn row(hop: &HopPrediction) -> Vec<String> {
     });
     vec![
         hop.name.to_owned(),
-        hop.lanes.to_string(),
+        hop.servers.to_string(),
         per_second(hop.offered_bytes_per_s),
         or_unknown(hop.rate_bytes_per_s.map(per_second)),
         or_unknown(hop.utilisation.map(|load| format!("{:.1} %", 100.0 * load))),

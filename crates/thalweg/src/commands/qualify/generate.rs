@@ -166,8 +166,8 @@ fn emitted_words(emitted: &Emitted) -> String {
     let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{}Hz", si(rate)));
     let mut text = format!(
         "{events} events of {sources} sources: {sent} datagrams, at {} of {} asked for\n\
-         late by      {:>9.2} µs half of them, {:.2} µs one in a hundred, {:.1} µs at most\n\
-         one event    {:>9.2} µs from the first source to the last, half of them; {:.1} µs at most",
+         lateness     p50 {:.2} µs, p99 {:.2} µs, largest {:.1} µs\n\
+         skew         p50 {:.2} µs from the first source to the last, largest {:.1} µs",
         rate(emitted.sent_rate_hz),
         rate(emitted.asked_rate_hz),
         lateness.p50_us,
