@@ -24,6 +24,9 @@ pub const LEAST_COLUMNS: usize = 6;
 /// edge, and all of its trials agree. This covers the truth in at least 95 % of simulated maps with stalls (tests).
 const INTERVAL_95: f64 = 4.5;
 
+/// A rate is that of one clock measured with another; IEEE 802.3 lets each be off by 100 ppm.
+const CLOCKS: f64 = 2e-4;
+
 /// One burst that was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
@@ -116,7 +119,7 @@ pub struct Fit {
     pub depth_interval_bytes: [f64; 2],
     /// Drain rate of the output in bytes per second, averaged over the likelihood.
     pub rate_bytes_per_s: f64,
-    /// From and to, in bytes per second.
+    /// From and to, in bytes per second, beyond the likelihood by what two clocks may differ.
     pub rate_interval_bytes_per_s: [f64; 2],
     /// How blurred the edge is, in bytes; a wide one means that the model is wrong.
     pub width_bytes: f64,
@@ -182,7 +185,8 @@ pub fn fit_as(trials: &[Trial], buffering: Buffering) -> Result<Fit, FitError> {
     let grid = Grid::around(&bursts, &start)?;
     let best = grid.best();
     let (depth_bytes, rate_bytes_per_s) = grid.mean();
-    let ([low, high], rate_interval_bytes_per_s) = grid.interval(INTERVAL_95);
+    let ([low, high], [slow, fast]) = grid.interval(INTERVAL_95);
+    let rate_interval_bytes_per_s = [slow * (1.0 - CLOCKS), fast * (1.0 + CLOCKS)];
     // Queues take whole frames, so that a limit may be up to a frame above what fits into it.
     let frame_bytes =
         trials.iter().filter(|trial| trial.valid).map(|trial| trial.frame_bytes).fold(0.0, f64::max);
