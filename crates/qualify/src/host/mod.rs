@@ -22,6 +22,7 @@ mod reading;
 mod socket;
 mod storage;
 mod sysctl;
+mod tracking;
 
 pub use check::{Check, Severity, Verdict};
 pub use clock::ClockState;
@@ -50,6 +51,7 @@ pub fn checks(files: &HostFiles, needs: &Needs, probe: Probe) -> Vec<Check> {
     if probe == Probe::Ways && needs.has_datagrams() {
         checks.extend(path::checks(needs));
     }
+    checks.push(tracking::check(files));
     checks.extend(processor::checks(files));
     checks.extend(memory::checks(files, needs));
     checks.extend(clock::checks(files));
