@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rig::{Rig, RigError};
+use crate::rig::{FlowControl, Rig, RigError};
 use crate::switch::search::Outcome;
 use crate::trial::{Judged, Schedule};
 
@@ -45,10 +45,12 @@ pub struct Incast {
     pub datagram_bytes: u32,
     /// Trials with each number of ports.
     pub repeats: u32,
-    /// The most ports up to which no trial lost anything; 0 where a single one does.
-    pub lossless_sources: u32,
-    /// The fewest ports with a loss; null where there are none.
+    /// The most ports up to which no trial lost anything; 0 where a single one does, null where senders waited instead of losing.
+    pub lossless_sources: Option<u32>,
+    /// The fewest ports with a loss; null where there are none, or where senders waited instead of losing.
     pub lossy_sources: Option<u32>,
+    /// Whether PAUSE made somebody wait.
+    pub flow_control: FlowControl,
     /// By number of ports.
     pub points: Vec<PortsPoint>,
     /// Why there is no result; empty where there is one.
@@ -74,6 +76,7 @@ pub fn sweep(
         points.push(point);
     }
     rig.use_sources(rig.sources());
+    let flow_control = rig.flow_control()?;
     let first = |outcome: &str| points.iter().find(|point| point.outcome == outcome);
     let lossy_sources = first("lossy").map(|point| point.sources);
     let below = |point: &&PortsPoint| lossy_sources.is_none_or(|lossy| point.sources < lossy);
@@ -81,15 +84,18 @@ pub fn sweep(
     let remark = first("invalid").map_or(String::new(), |point| {
         format!("with {} ports no trial counts: {}", point.sources, point.why)
     });
+    let lossless_sources = lossless.map(|point| point.sources).max().unwrap_or(0);
+    let paused = flow_control.fault();
     Ok(Incast {
         events,
         asked_separation_s: separation_s,
         datagram_bytes: rig.frame().payload_bytes(),
         repeats,
-        lossless_sources: lossless.map(|point| point.sources).max().unwrap_or(0),
-        lossy_sources,
+        lossless_sources: paused.is_none().then_some(lossless_sources),
+        lossy_sources: lossy_sources.filter(|_| paused.is_none()),
+        flow_control,
         points,
-        remark,
+        remark: paused.unwrap_or(remark),
     })
 }
 

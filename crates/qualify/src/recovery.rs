@@ -9,7 +9,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rig::{Rig, RigError};
+use crate::rig::{FlowControl, Rig, RigError};
 use crate::switch::burst::{even_times, peak_bytes};
 use crate::switch::search::{End, Outcome, Search, Settings as SearchSettings};
 use crate::trial::{Judged, Schedule};
@@ -68,14 +68,16 @@ pub struct Recovery {
     pub datagram_bytes: u32,
     /// Separation of events, s.
     pub separation_s: f64,
-    /// The most events without a loss at that separation, and what they fill.
-    pub lossless_events: u64,
-    /// Events of the burst that overflows.
-    pub overflow_events: u64,
+    /// The most events without a loss at that separation; null where that is not known.
+    pub lossless_events: Option<u64>,
+    /// Events of the burst that overflows; null where that is not known.
+    pub overflow_events: Option<u64>,
     /// By probe.
     pub probes: Vec<Probe>,
     /// The pause of the largest probe, as a multiple of what draining takes; null where it is not known.
     pub of_draining: Option<f64>,
+    /// Whether PAUSE made somebody wait; where it did, no probe counts.
+    pub flow_control: FlowControl,
     /// Every trial.
     pub attempts: Vec<Attempt>,
     /// Why there is no result; empty where there is one.
@@ -87,15 +89,33 @@ pub struct Recovery {
 /// # Errors
 /// When the device, a source or the receiver is gone.
 pub fn measure(rig: &mut Rig<'_>, seen: &mut dyn FnMut(&Attempt)) -> Result<Recovery, RigError> {
+    let found = probes(rig, seen)?;
+    let flow_control = rig.flow_control()?;
+    Ok(match flow_control.fault() {
+        None => Recovery { flow_control, ..found },
+        Some(why) => Recovery {
+            flow_control,
+            lossless_events: None,
+            overflow_events: None,
+            probes: Vec::new(),
+            of_draining: None,
+            remark: why,
+            ..found
+        },
+    })
+}
+
+fn probes(rig: &mut Rig<'_>, seen: &mut dyn FnMut(&Attempt)) -> Result<Recovery, RigError> {
     let separation_s = CLOSE * rig.event_bytes() / rig.rate_bytes_per_s();
     let mut found = Recovery {
         sources: rig.active_sources(),
         datagram_bytes: rig.frame().payload_bytes(),
         separation_s,
-        lossless_events: 0,
-        overflow_events: 0,
+        lossless_events: None,
+        overflow_events: None,
         probes: Vec::new(),
         of_draining: None,
+        flow_control: FlowControl::not_read(),
         attempts: Vec::new(),
         remark: String::new(),
     };
@@ -103,14 +123,14 @@ pub fn measure(rig: &mut Rig<'_>, seen: &mut dyn FnMut(&Attempt)) -> Result<Reco
         Ok(edge) => edge,
         Err(why) => return Ok(Recovery { remark: why, ..found }),
     };
-    found.lossless_events = lossless;
-    found.overflow_events = (OVERFLOW * lossy as f64).ceil() as u64;
+    let overflow = (OVERFLOW * lossy as f64).ceil() as u64;
+    (found.lossless_events, found.overflow_events) = (Some(lossless), Some(overflow));
     for fraction in PROBES {
         let events = ((fraction * lossless as f64).round() as u64).max(1);
         let bytes = peak_bytes(&even_times(events, separation_s), rig.event_bytes(), rig.rate_bytes_per_s());
         let draining_s = bytes / rig.rate_bytes_per_s();
         let mut probe = Probe { events, bytes, lossless_pause_s: None, lossy_pause_s: 0.0, draining_s };
-        if let Err(why) = bisect(rig, &mut found, &mut probe, seen)? {
+        if let Err(why) = bisect(rig, &mut found, (overflow, &mut probe), seen)? {
             found.remark = why;
         }
         found.probes.push(probe);
@@ -144,12 +164,12 @@ fn edge(rig: &mut Rig<'_>, separation_s: f64) -> Result<Result<(u64, u64), Strin
 fn bisect(
     rig: &mut Rig<'_>,
     found: &mut Recovery,
-    probe: &mut Probe,
+    (overflow, probe): (u64, &mut Probe),
     seen: &mut dyn FnMut(&Attempt),
 ) -> Result<Result<(), String>, RigError> {
     let mut pause_s = SEARCHED * probe.draining_s;
     loop {
-        match recovers(rig, found, probe.events, pause_s, seen)? {
+        match recovers(rig, found, (overflow, probe.events), pause_s, seen)? {
             Err(why) => return Ok(Err(why)),
             Ok(true) => probe.lossless_pause_s = Some(pause_s),
             Ok(false) => probe.lossy_pause_s = pause_s,
@@ -168,13 +188,12 @@ fn bisect(
 fn recovers(
     rig: &mut Rig<'_>,
     found: &mut Recovery,
-    events: u64,
+    (overflow, events): (u64, u64),
     pause_s: f64,
     seen: &mut dyn FnMut(&Attempt),
 ) -> Result<Result<bool, String>, RigError> {
     let separation_s = found.separation_s;
-    let schedule =
-        Schedule::two_bursts((found.overflow_events, separation_s), pause_s, (events, separation_s));
+    let schedule = Schedule::two_bursts((overflow, separation_s), pause_s, (events, separation_s));
     let (mut counted, mut invalid) = (0, 0);
     while counted < ATTEMPTS {
         let judged = rig.send(&schedule)?;

@@ -10,7 +10,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rig::{Rig, RigError};
+use crate::rig::{FlowControl, Rig, RigError};
 use crate::switch::search::Outcome;
 use crate::trial::{Judged, Schedule};
 
@@ -67,7 +67,8 @@ pub struct LoadPoint {
     pub why: String,
 }
 
-/// Offers these fractions of what the output is said to carry, each for `trial_s`. `seen` is given each as it is known.
+/// Offers these fractions of what the output is said to carry, each for `trial_s`. `seen` is given each as it is known. Where PAUSE made
+/// somebody wait, none of them counts in the end.
 ///
 /// # Errors
 /// When the device, a source or the receiver is gone.
@@ -97,6 +98,9 @@ pub fn linearity(
         seen(&point);
         points.push(point);
     }
+    if let Some(why) = rig.flow_control()?.fault() {
+        points.iter_mut().for_each(|point| (point.outcome, point.why) = ("invalid", why.clone()));
+    }
     Ok(points)
 }
 
@@ -125,6 +129,8 @@ pub struct Throughput {
     pub held: Option<RatePoint>,
     /// Where nothing was lost while it was held: with a confidence of 95 % fewer than this part is.
     pub loss_limit: Option<f64>,
+    /// Whether PAUSE made somebody wait; where it did, there are no bounds.
+    pub flow_control: FlowControl,
     /// Every trial.
     pub points: Vec<RatePoint>,
     /// Why there is no result; empty where there is one.
@@ -164,7 +170,12 @@ pub fn search(
             Outcome::Invalid(why) => refused = Some(why),
         }
     }
-    Ok(bounds.report(rig, (stated_rate_hz, trial_s), points, held, refused))
+    let flow_control = rig.flow_control()?;
+    if let Some(why) = flow_control.fault() {
+        (bounds.lower, bounds.upper, held, refused) = (None, None, None, Some(why));
+    }
+    let found = bounds.report(rig, (stated_rate_hz, trial_s), held, refused);
+    Ok(Throughput { flow_control, points, ..found })
 }
 
 /// A trial; one that was not sent as asked is tried again, and is the last one's reason in the end.
@@ -255,7 +266,6 @@ impl Bounds {
         self,
         rig: &Rig<'_>,
         (stated_rate_hz, trial_s): (f64, f64),
-        points: Vec<RatePoint>,
         held: Option<RatePoint>,
         refused: Option<String>,
     ) -> Throughput {
@@ -283,7 +293,8 @@ impl Bounds {
             hidden_overload: depth_bytes.map(|depth_bytes| depth_bytes / (rig.rate_bytes_per_s() * trial_s)),
             loss_limit: clean.map(|held| 3.0 / held.sent as f64),
             held,
-            points,
+            flow_control: FlowControl::not_read(),
+            points: Vec::new(),
             remark,
         }
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rig::{RateSource, Rig, RigError, StartSkew};
+use crate::rig::{FlowControl, RateSource, Rig, RigError, StartSkew};
 use crate::switch::burst::{Edge, Queue};
 use crate::switch::fit::{Buffering, Fit, FitError, LEAST_COLUMNS, Trial, fit};
 use crate::switch::model::{Comparison, Verdict, compare};
@@ -122,6 +122,8 @@ pub struct Watershed {
     pub rate_source: RateSource,
     /// How well the sources started together.
     pub start_skew: StartSkew,
+    /// Whether PAUSE made somebody wait; where it did, there is no fit.
+    pub flow_control: FlowControl,
     /// Of a testbed, what it was made as.
     pub testbed: Option<TestbedSettings>,
     /// Of a testbed: what fits into a queue of the kind that was fitted, bytes.
@@ -185,7 +187,11 @@ pub fn map(
     }
     rig.use_sources(rig.sources());
     map.start_skew = rig.start_skew();
-    map.fitted(&trials, settings.planned_rate_hz);
+    map.flow_control = rig.flow_control()?;
+    match map.flow_control.fault() {
+        Some(why) => map.remark = why,
+        None => map.fitted(&trials, settings.planned_rate_hz),
+    }
     map.seconds = began.elapsed().as_secs_f64();
     Ok(map)
 }
@@ -231,6 +237,7 @@ impl Watershed {
             assumed_rate_bits_per_s: 8.0 * rig.rate_bytes_per_s(),
             rate_source: rig.rate_source(),
             start_skew: rig.start_skew(),
+            flow_control: FlowControl::not_read(),
             true_depth_bytes: testbed.map(|settings| settings.whole_depth_bytes()),
             true_rate_bits_per_s: testbed.map(|settings| settings.rate_bits_per_s),
             true_queues: testbed.map(|settings| settings.queues),

@@ -36,7 +36,7 @@ pub(super) fn names(files: &HostFiles, needs: &Needs) -> Vec<String> {
 }
 
 /// The card through which this host reaches an address, or that has it.
-fn card_to(address: IpAddr) -> Option<String> {
+pub(super) fn card_to(address: IpAddr) -> Option<String> {
     let any: SocketAddr = match address {
         IpAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -44,7 +44,11 @@ fn card_to(address: IpAddr) -> Option<String> {
     let socket = UdpSocket::bind(any).ok()?;
     // Nothing is sent: the kernel only looks up the way.
     socket.connect((address, 9)).ok()?;
-    let own = socket.local_addr().ok()?.ip();
+    card_of(socket.local_addr().ok()?.ip())
+}
+
+/// The card that has an address of this host.
+fn card_of(own: IpAddr) -> Option<String> {
     let has_it = |card: &nix::ifaddrs::InterfaceAddress| {
         let of_card = card.address.as_ref();
         let v4 = of_card.and_then(|address| address.as_sockaddr_in()).map(|address| IpAddr::V4(address.ip()));

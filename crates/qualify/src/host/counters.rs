@@ -7,13 +7,13 @@
 //! They count since the host started: before and after a run, the difference is the run's.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thalweg_transport::HostCounters;
 
 use super::reading::HostFiles;
 
 /// One place where something is thrown away, and how much was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counter {
     /// `host_udp_receive_buffer_errors` as with a run's witnesses, or `eth0 rx_missed_errors`.
     pub name: String,

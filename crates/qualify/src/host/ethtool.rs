@@ -1,20 +1,24 @@
 //! What the driver of a network card reports: rings, coalescing, queues, offloads, flow control.
 //!
 //! ```text
-//!  card ─► genetlink "ethtool" ─► DriverSettings; each part is known, or why it is not
+//!  card ─► genetlink "ethtool" ─► DriverSettings, PAUSE frames; each part is known, or why it is not
 //! ```
 //! Reading needs no privilege. A driver that does not have something answers `operation not supported`.
 
 use std::time::Duration;
 
 use ethtool::{
-    EthtoolAttr, EthtoolChannelAttr, EthtoolCoalesceAttr, EthtoolError, EthtoolFeatureAttr, EthtoolHandle,
-    EthtoolPauseAttr, EthtoolRingAttr,
+    EthtoolAttr, EthtoolChannelAttr, EthtoolCmd, EthtoolCoalesceAttr, EthtoolError, EthtoolFeatureAttr,
+    EthtoolHandle, EthtoolHeader, EthtoolMessage, EthtoolPauseAttr, EthtoolPauseStatAttr, EthtoolRingAttr,
 };
 use futures_util::stream::{Stream, TryStreamExt};
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_generic::GenlMessage;
 
 /// A driver that takes longer is left alone.
 const LONGEST_ANSWER: Duration = Duration::from_secs(2);
+/// `ETHTOOL_FLAG_STATS` of linux/ethtool_netlink.h.
+const FLAG_STATISTICS: u32 = 1 << 2;
 
 /// Packets that the receive ring holds, and how many it could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,36 +62,44 @@ impl DriverSettings {
 
     /// Asks the driver of one card.
     pub(super) fn of(card: &str) -> DriverSettings {
-        // On a thread of its own: who asks may be part of a runtime, which cannot wait for another one.
-        let found = std::thread::scope(|scope| scope.spawn(|| asked_in_time(card)).join());
-        found.unwrap_or_else(|_| {
-            DriverSettings::unknown("asking the driver has failed: a defect, please report it")
+        let found = asked_in_time(|mut handle| async move {
+            Ok(DriverSettings {
+                ring: ring(&mut handle, card).await,
+                coalescing: coalescing(&mut handle, card).await,
+                queues: queues(&mut handle, card).await,
+                offloads: offloads(&mut handle, card).await,
+                pause: pause(&mut handle, card).await,
+            })
+        });
+        found.unwrap_or_else(|why| DriverSettings::unknown(&why))
+    }
+}
+
+/// PAUSE frames that a card has received and sent since it was started.
+///
+/// # Errors
+/// Why its driver does not say it, in words.
+pub(super) fn pause_frames(card: &str) -> Result<(u64, u64), String> {
+    asked_in_time(|mut handle| async move { pause_statistics(&mut handle, card).await })
+}
+
+/// Asks on a thread of its own: who asks may be part of a runtime, which cannot wait for another one.
+fn asked_in_time<A: Send, F: Future<Output = Result<A, String>>>(
+    ask: impl FnOnce(EthtoolHandle) -> F + Send,
+) -> Result<A, String> {
+    let asked = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|why| format!("no runtime to ask with: {why}"))?;
+        runtime.block_on(async {
+            let (connection, handle, _) =
+                ethtool::new_connection().map_err(|why| format!("the kernel answers no ethtool: {why}"))?;
+            tokio::spawn(connection);
+            let answered = tokio::time::timeout(LONGEST_ANSWER, ask(handle)).await;
+            answered.unwrap_or_else(|_| Err("the driver does not answer".to_owned()))
         })
-    }
-}
-
-fn asked_in_time(card: &str) -> DriverSettings {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(why) => return DriverSettings::unknown(&format!("no runtime to ask with: {why}")),
     };
-    let found = runtime.block_on(async { tokio::time::timeout(LONGEST_ANSWER, asked(card)).await });
-    found.unwrap_or_else(|_| DriverSettings::unknown("the driver does not answer"))
-}
-
-async fn asked(card: &str) -> DriverSettings {
-    let (connection, mut handle, _) = match ethtool::new_connection() {
-        Ok(opened) => opened,
-        Err(why) => return DriverSettings::unknown(&format!("the kernel answers no ethtool: {why}")),
-    };
-    tokio::spawn(connection);
-    DriverSettings {
-        ring: ring(&mut handle, card).await,
-        coalescing: coalescing(&mut handle, card).await,
-        queues: queues(&mut handle, card).await,
-        offloads: offloads(&mut handle, card).await,
-        pause: pause(&mut handle, card).await,
-    }
+    let joined = std::thread::scope(|scope| scope.spawn(asked).join());
+    joined.unwrap_or_else(|_| Err("asking the driver has failed: a defect, please report it".to_owned()))
 }
 
 /// What one card answers; `attributes` takes them out of the message.
@@ -180,4 +192,62 @@ async fn pause(handle: &mut EthtoolHandle, card: &str) -> Result<(bool, bool), S
         }
     }
     Ok((obeyed, sent))
+}
+
+async fn pause_statistics(handle: &mut EthtoolHandle, card: &str) -> Result<(u64, u64), String> {
+    // The library's own question leaves out the flag without which the kernel answers no statistics.
+    let header = vec![EthtoolHeader::DevName(card.to_owned()), EthtoolHeader::Flags(FLAG_STATISTICS)];
+    let question = EthtoolMessage {
+        cmd: EthtoolCmd::PauseGet,
+        nlas: vec![EthtoolAttr::Pause(EthtoolPauseAttr::Header(header))],
+    };
+    let mut message = NetlinkMessage::from(GenlMessage::from_payload(question));
+    message.header.flags = NLM_F_REQUEST;
+    let answers = handle.request(message).await.map_err(|error| in_words(&error))?;
+    let first = std::pin::pin!(answers).try_next().await.map_err(|error| error.to_string())?;
+    match first.map(|answer| answer.payload) {
+        Some(NetlinkPayload::InnerMessage(message)) => frames_of(message.payload.nlas),
+        Some(NetlinkPayload::Error(error)) => Err(in_words(&EthtoolError::NetlinkError(error))),
+        _ => Err("the driver says nothing".to_owned()),
+    }
+}
+
+/// PAUSE frames received and sent. A driver that counts one direction only is not known to count pauses.
+fn frames_of(said: Vec<EthtoolAttr>) -> Result<(u64, u64), String> {
+    let (mut received, mut sent) = (None, None);
+    for attribute in said {
+        let EthtoolAttr::Pause(EthtoolPauseAttr::Stats(counts)) = attribute else { continue };
+        for count in counts {
+            match count {
+                EthtoolPauseStatAttr::Rx(frames) => received = Some(frames),
+                EthtoolPauseStatAttr::Tx(frames) => sent = Some(frames),
+                EthtoolPauseStatAttr::Other(_) => {}
+            }
+        }
+    }
+    received.zip(sent).ok_or_else(|| "the driver counts no PAUSE frames".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_frames_are_known_where_the_driver_counts_both_directions() {
+        let said = |counts| vec![EthtoolAttr::Pause(EthtoolPauseAttr::Stats(counts))];
+        let both = vec![EthtoolPauseStatAttr::Tx(3), EthtoolPauseStatAttr::Rx(12)];
+        assert_eq!(frames_of(said(both)), Ok((12, 3)));
+        for counts in [vec![EthtoolPauseStatAttr::Tx(3)], Vec::new()] {
+            assert!(frames_of(said(counts)).is_err());
+        }
+        assert!(frames_of(vec![EthtoolAttr::Pause(EthtoolPauseAttr::Rx(true))]).is_err());
+    }
+
+    #[test]
+    fn a_card_without_pause_frames_and_one_that_is_not_there_say_why() {
+        for card in ["lo", "nosuchcard0"] {
+            let why = pause_frames(card).expect_err(card);
+            assert!(!why.is_empty(), "{card}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //!  /proc, /sys, ethtool, sockets ─┐
 //!  Needs, of a configuration ─────┴► checks() ─► [Check] ─► doctor, the page
 //!  counters before and after a run ► Counters::since ─► [Counter]
+//!  PAUSE frames of a card, before and after ► PauseReading::moved_since ─► [Counter]
 //! ```
 //! Nothing is written here but by [`Fix::apply`], which somebody has to ask for. What cannot be read is unknown, and never good.
 
@@ -17,9 +18,11 @@ pub mod kernel_memory;
 mod memory;
 mod needs;
 mod path;
+mod pause;
 mod processor;
 mod reading;
 mod socket;
+mod statistics;
 mod storage;
 mod sysctl;
 mod tracking;
@@ -29,6 +32,7 @@ pub use clock::ClockState;
 pub use counters::{Counter, Counters, losses_in_words};
 pub use fix::{Fix, FixError, SYSCTL_FILE};
 pub use needs::{Needs, RECEIVE_BUFFER_BYTES};
+pub use pause::{PauseCounts, PauseReading};
 pub use reading::HostFiles;
 pub use socket::charge_bytes;
 

@@ -5,6 +5,7 @@
 //!              ◄── opened: its clock ─────────────
 //!              ── send: trial, schedule, start ──►   waits for the start, sends
 //!              ◄── sent: emission, its clock ─────
+//!              ── pause ──►   ◄── paused: what its card counts of PAUSE
 //! ```
 //! Several hosts start at a time of day that all of them have: their clocks are as good as what holds them, which each answer says. A host
 //! sends to the address from which it is controlled, or to one that its operator has named, and nowhere else: it cannot be turned against a
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thalweg_frontend::trigger::{Program, Settings};
 
-use crate::host::ClockState;
+use crate::host::{ClockState, PauseReading};
 use crate::trial::{Emission, Emitter, MOST_EVENTS, MOST_SOURCES, PayloadSizes, Schedule, soon};
 
 /// A request is shorter, bytes.
@@ -26,6 +27,7 @@ const MOST_REQUEST_BYTES: u64 = 1 << 20;
 const MOST_ANSWER_BYTES: u64 = 1 << 30;
 /// A start lies ahead by so much at most.
 const MOST_AHEAD: Duration = Duration::from_secs(5);
+const NOT_OPEN: &str = "no sources are open";
 /// A trial takes no longer, s.
 const MOST_SECONDS: f64 = 3600.0;
 
@@ -37,6 +39,8 @@ pub enum Request {
     Open(Opening),
     /// Send.
     Send(Order),
+    /// Say what the card that sends counts of PAUSE.
+    Pause,
 }
 
 /// Sources to open.
@@ -85,6 +89,8 @@ pub enum Answer {
     Opened(ClockState),
     /// They have sent.
     Sent(Box<Emission>, ClockState),
+    /// The card through which they send, as it counts PAUSE.
+    Paused(PauseReading),
     /// They cannot.
     Refused(String),
 }
@@ -153,14 +159,19 @@ fn serve_one(mut stream: TcpStream, peer: SocketAddr, place: Place) -> io::Resul
             },
             Request::Send(order) => {
                 trials += 1;
-                let sent = emitter
-                    .as_mut()
-                    .ok_or("no sources are open".to_owned())
-                    .and_then(|emitter| send(emitter, &order));
+                let sent =
+                    emitter.as_mut().ok_or(NOT_OPEN.to_owned()).and_then(|emitter| send(emitter, &order));
                 sent.map_or_else(Answer::Refused, |emission| {
                     Answer::Sent(Box::new(emission), ClockState::read())
                 })
             }
+            Request::Pause => match emitter.as_ref().map(Emitter::address) {
+                Some(Ok(address)) => Answer::Paused(PauseReading::at(address)),
+                Some(Err(error)) => {
+                    Answer::Refused(format!("the sources do not know their address: {error}"))
+                }
+                None => Answer::Refused(NOT_OPEN.to_owned()),
+            },
         };
         say(&mut stream, &answer)?;
     }

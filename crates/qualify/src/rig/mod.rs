@@ -7,20 +7,22 @@
 //! ```
 
 pub mod control;
+mod flow_control;
 mod sources;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub use flow_control::{FlowControl, PauseState};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::Sources;
 pub use sources::{FarError, StartSkew, emit_program};
 
 use crate::device_counters::{CountersCommand, CountersError};
-use crate::host::{Counter, Counters};
+use crate::host::{Counter, Counters, PauseReading};
 use crate::receipt::{self, ReceiptError, UdpReceiverSettings};
 use crate::switch::burst::peak_bytes;
 use crate::switch::frame::{Frame, PayloadTooLong};
@@ -126,6 +128,10 @@ pub struct Rig<'t> {
     sources: Sources,
     active: u32,
     receiver: Receiver,
+    /// The receiver's address, where its card is one that may pause.
+    card_at: Option<IpAddr>,
+    /// What cards counted of PAUSE when they were last asked, each with where it is.
+    pauses: Vec<(String, PauseReading)>,
     trial: u32,
     stop: Arc<AtomicBool>,
 }
@@ -161,6 +167,8 @@ impl<'t> Rig<'t> {
             active: u32::from(settings.sources),
             sources: Sources::Here(emitter),
             receiver: Receiver::start(run, receiver)?,
+            card_at: None,
+            pauses: Vec::new(),
             trial: 0,
             stop: stop.clone(),
         }
@@ -179,7 +187,7 @@ impl<'t> Rig<'t> {
         let (receiver, to) = receipt::open(settings)?;
         let Hosts { sources_per_host: sources, datagram_bytes, .. } = *hosts;
         let sources = Sources::on(&hosts.controls, &Opening { run, to, first: 0, sources, datagram_bytes })?;
-        Rig {
+        let mut rig = Rig {
             device: Device::Unknown(hosts.counters.clone()),
             way: way(frame.wire_bytes(), hosts.longest_drain),
             rate_source: RateSource::Stated,
@@ -188,10 +196,29 @@ impl<'t> Rig<'t> {
             active: sources.count(),
             sources,
             receiver: Receiver::start(run, receiver)?,
+            card_at: Some(hosts.receiver.ip()),
+            pauses: Vec::new(),
             trial: 0,
             stop: stop.clone(),
-        }
-        .with_rate(hosts.rate_bits_per_s)
+        };
+        // Before the rate is measured: a pause spoils that, too.
+        rig.pauses = rig.read_pauses()?;
+        rig.with_rate(hosts.rate_bits_per_s)
+    }
+
+    /// What PAUSE did since the device was opened, or since this was last asked.
+    ///
+    /// # Errors
+    /// When a host does not answer. A card that cannot be read is no error: that is unknown then, and says why.
+    pub fn flow_control(&mut self) -> Result<FlowControl, RigError> {
+        let before = std::mem::take(&mut self.pauses);
+        self.pauses = self.read_pauses()?;
+        Ok(FlowControl::between(&before, &self.pauses))
+    }
+
+    fn read_pauses(&mut self) -> Result<Vec<(String, PauseReading)>, RigError> {
+        let own = self.card_at.map(|address| ("the receiver".to_owned(), PauseReading::at(address)));
+        Ok(own.into_iter().chain(self.sources.pauses()?).collect())
     }
 
     fn with_rate(mut self, rate_bits_per_s: Option<f64>) -> Result<Rig<'t>, RigError> {

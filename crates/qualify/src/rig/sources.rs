@@ -14,7 +14,7 @@ use serde::Serialize;
 use thalweg_frontend::trigger::Settings;
 
 use super::control::{Answer, Opening, Order, Request, What, hear_answer, say};
-use crate::host::ClockState;
+use crate::host::{ClockState, PauseReading};
 use crate::trial::{Emission, Emitter, Schedule, soon};
 
 /// A host answers its opening within this time, and a trial within this behind its end.
@@ -153,6 +153,19 @@ impl Sources {
             }
             _ => StartSkew::OneHost,
         }
+    }
+
+    /// What the cards through which they send count of PAUSE, each with its host; none of sources in this process.
+    pub(super) fn pauses(&mut self) -> Result<Vec<(String, PauseReading)>, FarError> {
+        let Sources::Far(hosts) = self else { return Ok(Vec::new()) };
+        let asked = hosts.iter_mut().map(|host| {
+            host.ask(&Request::Pause)?;
+            match host.answer(Duration::ZERO)? {
+                Answer::Paused(reading) => Ok((format!("the sources at {}", host.address), reading)),
+                other => Err(host.refused(other)),
+            }
+        });
+        asked.collect()
     }
 
     /// Sends a trial from the first `sources`.

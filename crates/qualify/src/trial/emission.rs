@@ -6,7 +6,7 @@
 //! A thread that sleeps wakes 50 µs late; so the last of each wait is spent looking at the clock.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -149,6 +149,15 @@ impl Emitter {
     /// The same, which sends nothing more of a trial once `stop` is set.
     pub fn until(self, stop: Arc<AtomicBool>) -> Emitter {
         Emitter { stop, ..self }
+    }
+
+    /// The address of this host from which the first source sends.
+    ///
+    /// # Errors
+    /// When its socket does not know it.
+    pub fn address(&self) -> io::Result<IpAddr> {
+        let first = self.sockets.first().ok_or(io::ErrorKind::NotConnected)?;
+        first.local_addr().map(|address| address.ip())
     }
 
     /// How many sources there are.

@@ -180,6 +180,12 @@ fn a_device_between_hosts_is_swept_by_its_ports_and_asked_for_what_it_has_thrown
     let found = swept.json();
     let points = found["points"].as_array().expect("a list");
     assert_eq!(points.len(), 8, "{found:#}");
+    // Virtual cards count no PAUSE frames: that is said of the receiver's and of each sending host's.
+    let flow_control = &found["flow_control"];
+    assert_eq!(flow_control["state"], "unknown", "{flow_control}");
+    for place in ["link0 of the receiver", "the sources at 10.76.0.1:50001", "10.76.0.1:50002"] {
+        assert!(flow_control["words"].as_str().is_some_and(|words| words.contains(place)), "{flow_control}");
+    }
     for point in points.iter().filter(|point| point["outcome"] != "invalid") {
         assert_eq!(number(point, "lost") > 0, point["outcome"] == "lossy", "{point:#}");
         assert_eq!(number(point, "sent") % (2 * number(point, "sources")), 0, "{point:#}");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, anyhow};
 use thalweg_qualify::device_counters::CountersCommand;
 use thalweg_qualify::report::Report;
-use thalweg_qualify::rig::{Hosts, Rig, RigError, StartSkew};
+use thalweg_qualify::rig::{FlowControl, Hosts, PauseState, Rig, RigError, StartSkew};
 use thalweg_qualify::testbed::{Testbed, TestbedSettings, become_root_of_own_namespace};
 
 use crate::arguments::{QualifiedDevice, QualifyOutputs};
@@ -91,6 +91,16 @@ pub(super) fn start_words(skew: StartSkew) -> String {
             "how well hosts started together is unknown: nobody holds the clock of one of them".to_owned()
         }
     }
+}
+
+/// What is said of PAUSE: nothing of a device of this host's kernel, which has none.
+pub(super) fn flow_control_words(found: &FlowControl) -> Option<String> {
+    (found.state != PauseState::NoCard).then(|| found.words.clone())
+}
+
+/// The same, as a fact of a page.
+pub(super) fn flow_control_fact(found: &FlowControl) -> Option<(String, String)> {
+    flow_control_words(found).map(|words| ("flow control".to_owned(), words))
 }
 
 /// Files that are asked for beside what is printed, and the page as it grows.

@@ -6,7 +6,7 @@ use thalweg_qualify::incast::{self, Incast, PortsPoint};
 use thalweg_qualify::report::{Report, Table, Verdict};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
-use super::device::{Device, Outputs};
+use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
 use super::{because, sign};
 use crate::arguments::QualifyIncast;
 use crate::commands::Ended;
@@ -40,10 +40,11 @@ fn point_words(point: &PortsPoint) -> String {
 }
 
 fn result(found: &Incast) -> String {
+    let Some(lossless) = found.lossless_sources else { return format!("{} events: not known", found.events) };
     let from = found
         .lossy_sources
         .map_or("no loss up to the last port".to_owned(), |ports| format!("loss from {ports} ports on"));
-    format!("{} events: lossless up to {} ports, {from}", found.events, found.lossless_sources)
+    format!("{} events: lossless up to {lossless} ports, {from}", found.events)
 }
 
 fn words(found: &Incast) -> String {
@@ -53,6 +54,9 @@ fn words(found: &Incast) -> String {
         found.repeats,
         result(found)
     );
+    if let Some(words) = flow_control_words(&found.flow_control) {
+        let _ = write!(text, "\nflow control: {words}");
+    }
     if !found.remark.is_empty() {
         let _ = write!(text, "\nnot everything counts: {}", found.remark);
     }
@@ -93,11 +97,14 @@ fn report(found: &Incast) -> Report {
             true => Verdict::Found(result(found)),
             false => Verdict::Fails(format!("{}\n{}", result(found), found.remark)),
         },
-        facts: vec![
+        facts: [
             ("events".to_owned(), found.events.to_string()),
             ("datagram".to_owned(), format!("{} bytes", found.datagram_bytes)),
             ("trials with each number of ports".to_owned(), found.repeats.to_string()),
-        ],
+        ]
+        .into_iter()
+        .chain(flow_control_fact(&found.flow_control))
+        .collect(),
         pictures: vec![("Datagrams lost against the number of ports".to_owned(), svg(found))],
         tables: vec![Table {
             title: "Ports".to_owned(),

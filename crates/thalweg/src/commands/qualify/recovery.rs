@@ -7,7 +7,7 @@ use thalweg_qualify::report::{Report, Table, Verdict};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
 use super::because;
-use super::device::{Device, Outputs};
+use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
 use crate::arguments::QualifyRecovery;
 use crate::commands::Ended;
 use crate::report::{Outcome, print};
@@ -46,10 +46,9 @@ fn pause_words(probe: &Probe) -> String {
 }
 
 fn result(found: &Recovery) -> String {
-    match found.of_draining {
-        Some(of) => format!(
-            "the largest probe is lossless after {:.2} times what a queue takes that just drains; {} events lose nothing, {} overflow",
-            of, found.lossless_events, found.overflow_events
+    match found.of_draining.zip(found.lossless_events).zip(found.overflow_events) {
+        Some(((of, lossless), overflow)) => format!(
+            "the largest probe is lossless after {of:.2} times what a queue takes that just drains; {lossless} events lose nothing, {overflow} overflow"
         ),
         None => format!("not known: {}", found.remark),
     }
@@ -77,6 +76,9 @@ fn words(found: &Recovery) -> String {
             probe.lossy_pause_s * 1e3,
             probe.draining_s * 1e3
         );
+    }
+    if let Some(words) = flow_control_words(&found.flow_control) {
+        let _ = writeln!(text, "flow control {words}");
     }
     text + "recovery     " + &result(found)
 }
@@ -115,12 +117,18 @@ fn report(found: &Recovery) -> Report {
             true => Verdict::Found(result(found)),
             false => Verdict::Fails(result(found)),
         },
-        facts: vec![
+        facts: [
             ("sources".to_owned(), found.sources.to_string()),
             ("datagram".to_owned(), format!("{} bytes", found.datagram_bytes)),
             ("separation of events".to_owned(), format!("{:.1} µs", found.separation_s * 1e6)),
-            ("burst that overflows".to_owned(), format!("{} events", found.overflow_events)),
-        ],
+            (
+                "burst that overflows".to_owned(),
+                found.overflow_events.map_or("not known".to_owned(), |events| format!("{events} events")),
+            ),
+        ]
+        .into_iter()
+        .chain(flow_control_fact(&found.flow_control))
+        .collect(),
         pictures: vec![("The pause that a burst needs, against what it fills".to_owned(), svg(found))],
         tables: vec![Table {
             title: "Probes".to_owned(),

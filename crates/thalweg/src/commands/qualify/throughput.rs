@@ -7,7 +7,7 @@ use thalweg_qualify::report::{Report, Table, Verdict};
 use thalweg_qualify::throughput::{self, LoadPoint, RatePoint, Throughput};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
-use super::device::{Device, Outputs};
+use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
 use super::{because, sign};
 use crate::arguments::QualifyThroughput;
 use crate::commands::Ended;
@@ -129,6 +129,9 @@ fn test_words(found: &Throughput) -> String {
             held.seconds, held.sent
         );
     }
+    if let Some(words) = flow_control_words(&found.flow_control) {
+        let _ = writeln!(text, "flow control {words}");
+    }
     match found.remark.is_empty() {
         true => text.trim_end().to_owned(),
         false => text + "no throughput: " + &found.remark,
@@ -180,6 +183,27 @@ fn report(all: &StaticTest, is_finished: bool) -> Report {
     let said = words(all);
     let good = all.tests.iter().all(|found| found.remark.is_empty());
     let is_line_rate = all.tests.iter().all(|found| found.of_line_rate.is_some_and(|of| of >= LINE_RATE));
+    Report {
+        title: "Static test: the rate without a loss".to_owned(),
+        verdict: match (is_finished, good, is_line_rate) {
+            (false, ..) => Verdict::Measuring(format!("{} tests so far", all.tests.len())),
+            (_, true, true) => Verdict::Passes(said),
+            (_, true, false) => Verdict::Found(said),
+            (_, false, _) => Verdict::Fails(said),
+        },
+        facts: [("tests".to_owned(), all.tests.len().to_string())]
+            .into_iter()
+            .chain(all.tests.iter().filter_map(|found| flow_control_fact(&found.flow_control)))
+            .collect(),
+        pictures: vec![("Sent and received".to_owned(), svg(all))],
+        tables: tables(all).into_iter().filter(|table| !table.rows.is_empty()).collect(),
+        raw: if is_finished { serde_json::to_string(all).unwrap_or_default() } else { String::new() },
+        raw_name: "throughput.json",
+    }
+}
+
+/// Rates, and what came out of what went in.
+fn tables(all: &StaticTest) -> [Table; 2] {
     let row = |found: &Throughput| {
         let hz = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{rate:.1}"));
         vec![
@@ -203,7 +227,7 @@ fn report(all: &StaticTest, is_finished: bool) -> Report {
             point.outcome.to_owned() + &because(&point.why),
         ]
     };
-    let tables = [
+    [
         Table {
             title: "The highest rate without a loss".to_owned(),
             columns: vec![
@@ -230,19 +254,5 @@ fn report(all: &StaticTest, is_finished: bool) -> Report {
             ],
             rows: all.linearity.iter().map(load).collect(),
         },
-    ];
-    Report {
-        title: "Static test: the rate without a loss".to_owned(),
-        verdict: match (is_finished, good, is_line_rate) {
-            (false, ..) => Verdict::Measuring(format!("{} tests so far", all.tests.len())),
-            (_, true, true) => Verdict::Passes(said),
-            (_, true, false) => Verdict::Found(said),
-            (_, false, _) => Verdict::Fails(said),
-        },
-        facts: vec![("tests".to_owned(), all.tests.len().to_string())],
-        pictures: vec![("Sent and received".to_owned(), svg(all))],
-        tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
-        raw: if is_finished { serde_json::to_string(all).unwrap_or_default() } else { String::new() },
-        raw_name: "throughput.json",
-    }
+    ]
 }

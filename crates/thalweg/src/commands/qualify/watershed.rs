@@ -9,7 +9,7 @@ use thalweg_qualify::switch::model;
 use thalweg_qualify::watershed::{self, Point, Settings, Watershed};
 use thalweg_run::plot::watershed_svg;
 
-use super::device::{Device, Outputs, start_words};
+use super::device::{Device, Outputs, flow_control_words, start_words};
 use super::{because, sign};
 use crate::arguments::QualifyWatershed;
 use crate::commands::Ended;
@@ -136,6 +136,7 @@ fn results(map: &Watershed) -> Vec<(&'static str, String)> {
     if map.testbed.is_none() {
         found.push(("start", start_words(map.start_skew)));
     }
+    found.extend(flow_control_words(&map.flow_control).map(|words| ("flow control", words)));
     found
 }
 
