@@ -6,6 +6,7 @@
 //!  trial      a burst: sent as asked, received to its end, judged
 //!  rig        a device between its sources, here or on other hosts, and its receiver
 //!  watershed  search × trials ─► map of a device: its depth, its drain rate, its queues
+//!  outputs    two maps: one output congested, then both ─► whether they share a buffer
 //!  throughput the highest rate without a loss          incast    few events of more and more ports
 //!  soak       hours at a load that a device carries
 //!  recovery   how long after an overflow a burst passes
@@ -23,6 +24,7 @@ pub mod device_counters;
 pub mod generator;
 pub mod host;
 pub mod incast;
+pub mod outputs;
 pub mod predict;
 pub mod receipt;
 pub mod recovery;

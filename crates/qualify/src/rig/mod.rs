@@ -10,7 +10,7 @@ pub mod control;
 mod flow_control;
 mod sources;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::receipt::{self, ReceiptError, UdpReceiverSettings};
 use crate::switch::burst::peak_bytes;
 use crate::switch::frame::{Frame, PayloadTooLong};
 use crate::switch::search::Outcome;
-use crate::testbed::{RECEIVER, Testbed, TestbedError, TestbedSettings};
+use crate::testbed::{Testbed, TestbedError, TestbedSettings};
 use crate::trial::{
     Beside, Emission, Emitter, Judged, PayloadSizes, Receiver, Reception, Schedule, Way, judge, new_run,
 };
@@ -75,6 +75,9 @@ pub enum RigError {
         /// From so many.
         sources: u32,
     },
+    /// The same, because senders waited.
+    #[error("the rate of the output is not known: {0}")]
+    Paused(String),
     /// It was asked to stop.
     #[error("stopped before the end")]
     Stopped,
@@ -126,7 +129,9 @@ pub struct Rig<'t> {
     frame: Frame,
     frame_bytes: u32,
     sources: Sources,
+    /// Sources that send to each output that is in use.
     active: u32,
+    outputs: u16,
     receiver: Receiver,
     /// The receiver's address, where its card is one that may pause.
     card_at: Option<IpAddr>,
@@ -137,7 +142,7 @@ pub struct Rig<'t> {
 }
 
 impl<'t> Rig<'t> {
-    /// Opens sources and receiver at a testbed. No trial begins once `stop` is set, and one that is sent is not sent to its end.
+    /// Opens sources and receiver at a testbed; the first of its outputs is in use. No trial begins once `stop` is set, and one that is sent is not sent to its end.
     ///
     /// # Errors
     /// When they cannot be.
@@ -148,15 +153,21 @@ impl<'t> Rig<'t> {
     ) -> Result<Rig<'t>, RigError> {
         let settings = testbed.settings();
         let frame = Frame::new(datagram_bytes)?;
-        let (run, to) = (new_run(), SocketAddr::from((RECEIVER, PORT)));
-        let bytes = datagram_bytes as usize;
-        let (receiver, _) = testbed.at_receiver(|| receipt::open(UdpReceiverSettings::new(to, bytes)))??;
-        let addresses: Vec<SocketAddr> = (0..settings.sources)
-            .map(|source| SocketAddr::new(testbed.source(source), PORT + 1 + source))
-            .collect();
-        let emitter = testbed
-            .at_sources(|| Emitter::open(run, &addresses, to, PayloadSizes::constant(datagram_bytes)))??
+        let (run, bytes) = (new_run(), datagram_bytes as usize);
+        let socket = |to: Ipv4Addr| {
+            let settings = UdpReceiverSettings::new(SocketAddr::from((to, PORT)), bytes);
+            testbed.at_receiver(|| receipt::open(settings))?.map(|(socket, _)| socket).map_err(RigError::from)
+        };
+        let sockets = testbed.receivers().into_iter().map(socket).collect::<Result<Vec<_>, _>>()?;
+        let way_of = |source: u16| {
+            let from = SocketAddr::new(testbed.source(source), PORT + 1 + source);
+            (from, SocketAddr::from((testbed.receiver_of(source), PORT)))
+        };
+        let ways: Vec<_> = (0..settings.sources).map(way_of).collect();
+        let mut emitter = testbed
+            .at_sources(|| Emitter::open_each(run, &ways, PayloadSizes::constant(datagram_bytes)))??
             .until(stop.clone());
+        emitter.use_every(settings.outputs);
         let drain_s = 8.0 * settings.whole_depth_bytes() as f64 / settings.rate_bits_per_s;
         Rig {
             device: Device::Testbed(testbed),
@@ -164,9 +175,10 @@ impl<'t> Rig<'t> {
             rate_source: RateSource::Stated,
             frame,
             frame_bytes: frame.qdisc_bytes(),
-            active: u32::from(settings.sources),
+            active: u32::from(settings.sources_per_output()),
+            outputs: 1,
             sources: Sources::Here(emitter),
-            receiver: Receiver::start(run, receiver)?,
+            receiver: Receiver::start(run, sockets)?,
             card_at: None,
             pauses: Vec::new(),
             trial: 0,
@@ -194,8 +206,9 @@ impl<'t> Rig<'t> {
             frame,
             frame_bytes: frame.wire_bytes(),
             active: sources.count(),
+            outputs: 1,
             sources,
-            receiver: Receiver::start(run, receiver)?,
+            receiver: Receiver::start(run, vec![receiver])?,
             card_at: Some(hosts.receiver.ip()),
             pauses: Vec::new(),
             trial: 0,
@@ -225,7 +238,14 @@ impl<'t> Rig<'t> {
         match rate_bits_per_s {
             Some(rate) => self.way.rate_bytes_per_s = rate / 8.0,
             None => {
-                self.way.rate_bytes_per_s = self.measure_rate()?;
+                let measured = self.measure_rate();
+                // A switch that makes senders wait is never overloaded.
+                if let (Err(RigError::NoOverload { .. }), Some(why)) =
+                    (&measured, self.flow_control()?.fault())
+                {
+                    return Err(RigError::Paused(why));
+                }
+                self.way.rate_bytes_per_s = measured?;
                 self.rate_source = RateSource::Measured;
             }
         }
@@ -250,9 +270,23 @@ impl<'t> Rig<'t> {
         self.frame_bytes
     }
 
-    /// How many sources there are.
+    /// Outputs that can be congested.
+    pub fn outputs(&self) -> u16 {
+        self.testbed().map_or(1, |settings| settings.outputs)
+    }
+
+    /// Lets sources send to the first so many outputs, of each output as many as there are.
+    pub fn use_outputs(&mut self, outputs: u16) {
+        self.outputs = outputs.clamp(1, self.outputs());
+        self.sources.use_every(self.outputs() / self.outputs);
+        self.active = self.sources();
+        // What fits into an output alone may not fit beside another one.
+        self.way.lossless_bytes = 0.0;
+    }
+
+    /// How many sources there are of each output.
     pub fn sources(&self) -> u32 {
-        self.sources.count()
+        self.sources.count() / u32::from(self.outputs())
     }
 
     /// How many of them send.
@@ -270,12 +304,12 @@ impl<'t> Rig<'t> {
         self.sources.start_skew()
     }
 
-    /// What an event brings, bytes in the device's accounting.
+    /// What an event brings to each output that is in use, bytes in the device's accounting.
     pub fn event_bytes(&self) -> f64 {
         f64::from(self.active) * self.way.frame_bytes
     }
 
-    /// The rate of the output, bytes per second in the device's accounting.
+    /// The rate of each output, bytes per second in the device's accounting.
     pub fn rate_bytes_per_s(&self) -> f64 {
         self.way.rate_bytes_per_s
     }
@@ -307,7 +341,7 @@ impl<'t> Rig<'t> {
         let before = (self.dropped()?, self.receiver.socket_drops());
         let second = schedule.spans.first().map_or(0, |span| span.events);
         self.receiver.begin(self.trial, second);
-        let emission = self.sources.emit(self.trial, self.active, schedule)?;
+        let emission = self.sources.emit(self.trial, self.active * u32::from(self.outputs), schedule)?;
         if self.stop.load(Ordering::Acquire) {
             return Err(RigError::Stopped);
         }

@@ -136,6 +136,13 @@ impl Sources {
         }
     }
 
+    /// Lets every so many of the sources send; those on other hosts have one receiver, and all do.
+    pub(super) fn use_every(&mut self, stride: u16) {
+        if let Sources::Here(emitter) = self {
+            emitter.use_every(stride);
+        }
+    }
+
     /// What is known of the hosts' clocks, as they were at the last answer of each.
     pub(super) fn start_skew(&self) -> StartSkew {
         match self {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  sources ─► one shared buffer      ─┐
-//!          or one queue per source   ─┴─► server: rate, stalls, catches up by so many bytes ─► lost or not
+//!          or one queue per source    │
+//!          or one for all outputs    ─┴─► server: rate, stalls, catches up by so many bytes ─► lost or not
 //! ```
 //! All sources send a frame at each event. The server is a token bucket, as `tbf` is: while it is stalled it gathers
 //! tokens up to its burst, and what it misses beyond that is lost to its rate. Its burst adds to the depth, therefore.
@@ -28,6 +29,13 @@ pub enum Buffers {
     PerSource {
         /// The depth of each in bytes.
         depth_bytes: f64,
+    },
+    /// Those of several outputs in one buffer; each of the outputs gets an event of all its sources at once, and has a server of its own.
+    OfOutputs {
+        /// The depth of the buffer in bytes.
+        depth_bytes: f64,
+        /// Outputs that are congested at once.
+        outputs: u32,
     },
 }
 
@@ -116,11 +124,12 @@ impl Device {
         Device { settings, random: Pcg64::seed_from_u64(settings.seed) }
     }
 
-    /// What the whole device holds of `sources` that send together, in bytes: its queues and its burst.
+    /// What the whole device holds of `sources` that send together to one output, in bytes: its queues and its burst.
     pub fn effective_depth_bytes(&self, sources: u32) -> f64 {
         let queues_bytes = match self.settings.buffers {
             Buffers::Shared { depth_bytes } => depth_bytes,
             Buffers::PerSource { depth_bytes } => depth_bytes * f64::from(sources),
+            Buffers::OfOutputs { depth_bytes, outputs } => depth_bytes / f64::from(outputs.max(1)),
         };
         queues_bytes + self.settings.burst_bytes
     }
@@ -158,15 +167,21 @@ impl Device {
 
     /// One of the queues, how many there are, and the frames of one event in each.
     fn lane(&self, sources: u32) -> (Lane, u64, u64) {
-        let (depth_bytes, lanes, frames) = match self.settings.buffers {
-            Buffers::Shared { depth_bytes } => (depth_bytes, 1, u64::from(sources)),
-            Buffers::PerSource { depth_bytes } => (depth_bytes, u64::from(sources.max(1)), 1),
+        let Settings { rate_bytes_per_s, burst_bytes, .. } = self.settings;
+        let (depth_bytes, lanes, frames, of_server) = match self.settings.buffers {
+            Buffers::Shared { depth_bytes } => (depth_bytes, 1, sources, 1.0),
+            Buffers::PerSource { depth_bytes } => {
+                (depth_bytes, sources.max(1), 1, 1.0 / f64::from(sources.max(1)))
+            }
+            // Outputs that get the same at the same time hold the same: each its part of the buffer.
+            Buffers::OfOutputs { depth_bytes, outputs } => {
+                (depth_bytes / f64::from(outputs.max(1)), outputs.max(1), sources, 1.0)
+            }
         };
-        let burst_bytes = self.settings.burst_bytes / lanes as f64;
-        let rate_bytes_per_s = self.settings.rate_bytes_per_s / lanes as f64;
+        let (rate_bytes_per_s, burst_bytes) = (rate_bytes_per_s * of_server, burst_bytes * of_server);
         let lane =
             Lane { depth_bytes, rate_bytes_per_s, burst_bytes, level_bytes: 0.0, token_bytes: burst_bytes };
-        (lane, lanes, frames)
+        (lane, u64::from(lanes), u64::from(frames))
     }
 
     /// The stalls of a burst in the order of time, from and until in seconds; they do not overlap.

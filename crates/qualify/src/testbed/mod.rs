@@ -3,10 +3,10 @@
 //! ```text
 //!  namespace "sources"          namespace "device"               namespace "receiver"
 //!  10.78.1.1 … 10.78.1.K ─ link0 ══ in0 ─ bridge ─ out0 ══ link0 ─ 10.78.0.2
-//!                                            │
-//!              shared:    tbf: rate, burst, limit in bytes
-//!              per input: htb: rate, burst ─┬ class of source 1: bfifo, limit in bytes
-//!                                           └ class of source K: …, all served in turn
+//!                                            └ out1 ══ link1 ─ 10.78.0.3, of outputs=2: sources 2, 4, 6 … send there
+//!              each output, shared: tbf: rate, burst, limit in bytes
+//!              or per input:        htb: rate, burst ─┬ class of its first source: bfifo, limit in bytes
+//!                                                     └ class of its last: …, all served in turn
 //! ```
 //! Made with `ip` and `tc` and removed when dropped, in a panic, too. It needs root, which [`become_root_of_own_namespace`] gives to
 //! anybody where the kernel allows it. Nothing leaves the namespaces. What a queue holds is its limit and the burst of the shaper: the
@@ -25,8 +25,10 @@ pub use settings::{SettingsError, TestbedSettings};
 use crate::host::{Counter, Counters};
 use crate::switch::fit::Buffering;
 
-/// The receiver's address.
+/// The receiver's address behind the first output.
 pub const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+/// The receiver's addresses, by output.
+pub const RECEIVERS: [Ipv4Addr; 2] = [RECEIVER, Ipv4Addr::new(10, 78, 0, 3)];
 /// Links take frames as long as switches do.
 const MTU: &str = "9216";
 /// What a class of a source may send in its turn: the longest frame.
@@ -63,6 +65,23 @@ pub enum TestbedError {
     },
 }
 
+/// An output of the bridge, and what is behind it.
+#[derive(Clone, Copy, Debug)]
+struct Output {
+    number: u16,
+    /// The bridge's end.
+    port: &'static str,
+    /// The receiver's end.
+    link: &'static str,
+    hardware: &'static str,
+    address: Ipv4Addr,
+}
+
+const OUTPUTS: [Output; 2] = [
+    Output { number: 0, port: "out0", link: "link0", hardware: "02:00:00:00:78:02", address: RECEIVERS[0] },
+    Output { number: 1, port: "out1", link: "link1", hardware: "02:00:00:00:78:03", address: RECEIVERS[1] },
+];
+
 /// The device and both its sides.
 #[derive(Debug)]
 pub struct Testbed {
@@ -92,53 +111,87 @@ impl Testbed {
         Ok(testbed)
     }
 
+    fn outputs(&self) -> &'static [Output] {
+        &OUTPUTS[..usize::from(self.settings.outputs).min(OUTPUTS.len())]
+    }
+
+    /// The sources that send to an output.
+    fn sources_of(&self, output: Output) -> impl Iterator<Item = u16> {
+        (output.number..self.settings.sources).step_by(usize::from(self.settings.outputs))
+    }
+
     /// Links, addresses, and who has which, so that nobody has to ask through the device.
     fn wire(&self) -> Result<(), TestbedError> {
         const OF_SOURCES: &str = "02:00:00:00:78:01";
-        const OF_RECEIVER: &str = "02:00:00:00:78:02";
         let Testbed { sources, device, receiver, settings } = self;
-        for (end, own, host) in [("in0", OF_SOURCES, sources), ("out0", OF_RECEIVER, receiver)] {
-            device.ip(&format!("link add {end} type veth peer name link0 netns {}", host.name()))?;
-            host.ip(&format!("link set link0 address {own} mtu {MTU}"))?;
-            device.ip(&format!("link set {end} mtu {MTU}"))?;
-        }
+        let outputs = self.outputs();
         device.ip("link add br0 type bridge")?;
-        for end in ["in0", "out0"] {
-            device.ip(&format!("link set {end} master br0 up"))?;
+        let join = |port: &str, host: &Namespace, link: &str, own: &str| {
+            device.ip(&format!("link add {port} type veth peer name {link} netns {}", host.name()))?;
+            host.ip(&format!("link set {link} address {own} mtu {MTU}"))?;
+            device.ip(&format!("link set {port} mtu {MTU}"))?;
+            device.ip(&format!("link set {port} master br0 up"))
+        };
+        join("in0", sources, "link0", OF_SOURCES)?;
+        for Output { port, link, hardware, .. } in outputs {
+            join(port, receiver, link, hardware)?;
         }
         device.ip(&format!("link set br0 mtu {MTU} up"))?;
-        receiver.ip(&format!("addr add {RECEIVER}/16 dev link0"))?;
-        receiver.ip("link set link0 up")?;
         sources.ip("link set link0 up")?;
         for source in 0..settings.sources {
-            let address = self.source(source);
-            sources.ip(&format!("addr add {address}/16 dev link0"))?;
-            receiver.ip(&format!("neigh add {address} lladdr {OF_SOURCES} dev link0 nud permanent"))?;
+            sources.ip(&format!("addr add {}/16 dev link0", self.source(source)))?;
         }
-        sources.ip(&format!("neigh add {RECEIVER} lladdr {OF_RECEIVER} dev link0 nud permanent"))
+        for output in outputs {
+            self.wire_receiver(*output, OF_SOURCES)?;
+        }
+        Ok(())
+    }
+
+    /// The receiver's side of an output, and the way there. The receiver has a way back to each source by the output that it comes from:
+    /// a kernel that checks this (`rp_filter`) throws away what comes by another one.
+    fn wire_receiver(&self, output: Output, of_sources: &str) -> Result<(), TestbedError> {
+        let Output { number, port, link, hardware, address } = output;
+        let length = if number == 0 { 16 } else { 32 };
+        self.receiver.ip(&format!("addr add {address}/{length} dev {link}"))?;
+        self.receiver.ip(&format!("link set {link} up"))?;
+        for source in self.sources_of(output).map(|source| self.source(source)) {
+            if number > 0 {
+                self.receiver.ip(&format!("route add {source}/32 dev {link}"))?;
+            }
+            self.receiver.ip(&format!("neigh add {source} lladdr {of_sources} dev {link} nud permanent"))?;
+        }
+        if self.settings.outputs > 1 {
+            // The receiver sends nothing from which a bridge would learn, and one that has not learned sends to all outputs.
+            self.device.bridge(&format!("fdb add {hardware} dev {port} master static"))?;
+        }
+        self.sources.ip(&format!("neigh add {address} lladdr {hardware} dev link0 nud permanent"))
     }
 
     fn shape(&self) -> Result<(), TestbedError> {
-        let TestbedSettings { rate_bits_per_s, depth_bytes, burst_bytes, sources, queues, .. } =
-            self.settings;
+        self.outputs().iter().try_for_each(|output| self.shape_output(*output))
+    }
+
+    fn shape_output(&self, output: Output) -> Result<(), TestbedError> {
+        let TestbedSettings { rate_bits_per_s, depth_bytes, burst_bytes, queues, .. } = self.settings;
+        let (tc, port) = (|line: String| self.device.tc(&line).map(drop), output.port);
         if queues == Buffering::Shared {
-            let line = format!(
-                "qdisc add dev out0 root tbf rate {rate_bits_per_s:.0}bit burst {burst_bytes} limit {depth_bytes}"
-            );
-            return self.device.tc(&line).map(drop);
+            return tc(format!(
+                "qdisc add dev {port} root tbf rate {rate_bits_per_s:.0}bit burst {burst_bytes} limit {depth_bytes}"
+            ));
         }
         let rate = format!("ceil {rate_bits_per_s:.0}bit cburst {burst_bytes}");
-        self.device.tc("qdisc add dev out0 root handle 1: htb")?;
-        let output = format!("rate {rate_bits_per_s:.0}bit burst {burst_bytes} {rate}");
-        self.device.tc(&format!("class add dev out0 parent 1: classid 1:1 htb {output}"))?;
-        for source in 0..sources {
+        tc(format!("qdisc add dev {port} root handle 1: htb"))?;
+        let whole = format!("rate {rate_bits_per_s:.0}bit burst {burst_bytes} {rate}");
+        tc(format!("class add dev {port} parent 1: classid 1:1 htb {whole}"))?;
+        for source in self.sources_of(output) {
             // Next to nothing of its own: everything is borrowed from the output, in turn.
             let (class, own) = (0x10 + source, format!("rate 8kbit burst {QUANTUM_BYTES} {rate}"));
-            let add = format!("parent 1:1 classid 1:{class:x} htb {own} quantum {QUANTUM_BYTES}");
-            self.device.tc(&format!("class add dev out0 {add}"))?;
-            self.device.tc(&format!("qdisc add dev out0 parent 1:{class:x} bfifo limit {depth_bytes}"))?;
+            tc(format!(
+                "class add dev {port} parent 1:1 classid 1:{class:x} htb {own} quantum {QUANTUM_BYTES}"
+            ))?;
+            tc(format!("qdisc add dev {port} parent 1:{class:x} bfifo limit {depth_bytes}"))?;
             let from = format!("u32 match ip src {}/32 flowid 1:{class:x}", self.source(source));
-            self.device.tc(&format!("filter add dev out0 parent 1: protocol ip prio 1 {from}"))?;
+            tc(format!("filter add dev {port} parent 1: protocol ip prio 1 {from}"))?;
         }
         Ok(())
     }
@@ -175,18 +228,34 @@ impl Testbed {
         self.receiver.within(make)
     }
 
-    /// Frames that the queues have thrown away so far. The root's count, which comes first, has those of its classes.
+    /// The receiver's address behind each output.
+    pub fn receivers(&self) -> Vec<Ipv4Addr> {
+        self.outputs().iter().map(|output| output.address).collect()
+    }
+
+    /// Where a source sends to: sources send to all outputs in turn.
+    pub fn receiver_of(&self, source: u16) -> Ipv4Addr {
+        RECEIVERS[usize::from(source % self.settings.outputs).min(RECEIVERS.len() - 1)]
+    }
+
+    /// Frames that the queues have thrown away so far, by output. The root's count, which comes first, has those of its classes.
     ///
     /// # Errors
     /// When `tc` does not say it.
     pub fn counters(&self) -> Result<Counters, TestbedError> {
-        let said = self.device.tc("-s qdisc show dev out0")?;
+        let counters = self.outputs().iter().map(|output| self.dropped(output.port));
+        Ok(Counters::of_device(counters.collect::<Result<_, _>>()?))
+    }
+
+    fn dropped(&self, port: &str) -> Result<Counter, TestbedError> {
+        let line = format!("-s qdisc show dev {port}");
+        let said = self.device.tc(&line)?;
         let dropped = said.split("(dropped ").nth(1).and_then(|rest| rest.split(',').next());
         let total = dropped.and_then(|count| count.trim().parse().ok());
         match total {
-            Some(total) => Ok(Counters::of_device(vec![Counter { name: "out0 dropped".to_owned(), total }])),
+            Some(total) => Ok(Counter { name: format!("{port} dropped"), total }),
             None => Err(TestbedError::Failed {
-                command: "tc -s qdisc show dev out0".to_owned(),
+                command: format!("tc {line}"),
                 said: format!("no count of dropped frames in \"{}\"", said.trim()),
             }),
         }

@@ -1,7 +1,7 @@
 //! Network namespaces that are made for a device and removed with it.
 //!
 //! ```text
-//!  root ──────────────────────────────► ip netns add NAME ─► ip -n NAME …, tc -n NAME …
+//!  root ──────────────────────────────► ip netns add NAME ─► ip -n NAME …, tc -n NAME …, bridge -n NAME …
 //!  anybody ─► own user namespace, in it ─┘
 //! ```
 
@@ -39,6 +39,11 @@ impl Namespace {
     pub(super) fn tc(&self, line: &str) -> Result<String, TestbedError> {
         let words: Vec<&str> = line.split(' ').collect();
         run(&[&["tc", "-n", &self.0], &words[..]].concat())
+    }
+
+    pub(super) fn bridge(&self, line: &str) -> Result<(), TestbedError> {
+        let words: Vec<&str> = line.split(' ').collect();
+        run(&[&["bridge", "-n", &self.0], &words[..]].concat()).map(drop)
     }
 
     /// Runs `make` on a thread that is in this namespace; sockets that it opens stay there.

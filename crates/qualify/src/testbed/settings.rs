@@ -1,7 +1,7 @@
 //! What a testbed is made as, and how it is written on a command line.
 //!
 //! ```text
-//!  rate=800Mbit,depth=8MB,datagram=8972,sources=16,burst=40kB,queues=shared ─► TestbedSettings
+//!  rate=800Mbit,depth=8MB,datagram=8972,sources=16,burst=40kB,queues=shared,outputs=1 ─► TestbedSettings
 //!  blind=7,datagram=8972 ─► the same, drawn by the seed
 //! ```
 
@@ -21,7 +21,8 @@ const BURST_BYTES: u64 = 40_000;
 const SOURCES: u16 = 16;
 /// Sources have an address each.
 const MOST_SOURCES: u16 = 512;
-const KEYS: &str = "rate, depth, datagram, sources, burst, queues, blind";
+const MOST_OUTPUTS: u16 = 2;
+const KEYS: &str = "rate, depth, datagram, sources, burst, queues, outputs, blind";
 
 /// What is made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -32,31 +33,40 @@ pub struct TestbedSettings {
     pub depth_bytes: u64,
     /// What the output may send at once after a rest, bytes.
     pub burst_bytes: u64,
-    /// Sources, each with an address of its own.
+    /// Sources of all outputs, each with an address of its own.
     pub sources: u16,
     /// UDP payload of each datagram, bytes.
     pub datagram_bytes: u32,
-    /// One queue, or one for each source.
+    /// One queue at each output, or one for each source.
     pub queues: Buffering,
+    /// Outputs, each with queues and a rate of its own; sources send to them in turn.
+    pub outputs: u16,
     /// The seed by which rate, depth and queues were drawn; whoever measures the device is not given them then.
     pub blind: Option<u64>,
 }
 
 impl TestbedSettings {
+    /// Sources that send to one output.
+    pub fn sources_per_output(&self) -> u16 {
+        self.sources / self.outputs
+    }
+
     /// What fits into a queue: its limit, and its fraction of what the output sends at once.
     pub fn true_depth_bytes(&self) -> u64 {
         match self.queues {
             Buffering::Shared => self.depth_bytes + self.burst_bytes,
-            Buffering::PerSource => self.depth_bytes + self.burst_bytes / u64::from(self.sources),
+            Buffering::PerSource => {
+                self.depth_bytes + self.burst_bytes / u64::from(self.sources_per_output())
+            }
         }
     }
 
-    /// What fits into the device.
+    /// What fits into the queues of one output.
     pub fn whole_depth_bytes(&self) -> u64 {
-        self.depth_of_bytes(u32::from(self.sources))
+        self.depth_of_bytes(u32::from(self.sources_per_output()))
     }
 
-    /// What fits into the device of so many sources that send together.
+    /// What fits into the queues of one output of so many of its sources that send together.
     pub fn depth_of_bytes(&self, sources: u32) -> u64 {
         match self.queues {
             Buffering::Shared => self.true_depth_bytes(),
@@ -66,7 +76,8 @@ impl TestbedSettings {
 
     /// Draws rate, depth and queues: 60 to 100 Mb/s of datagrams below 2 kB and 400 to 800 Mb/s of longer ones, which a core can send
     /// several times as fast, and room for 20 to 60 events, or for 60 to 140 frames of each source.
-    fn drawn(seed: u64, datagram_bytes: u32, sources: u16, burst_bytes: u64) -> TestbedSettings {
+    fn drawn(seed: u64, datagram_bytes: u32, written: &Written) -> TestbedSettings {
+        let (sources, outputs) = (written.sources(), written.outputs());
         let mut random = Pcg64::seed_from_u64(seed);
         let rates = if datagram_bytes < 2000 { 60e6..100e6 } else { 400e6..800e6 };
         let rate_bits_per_s: f64 = random.random_range(rates);
@@ -74,16 +85,17 @@ impl TestbedSettings {
         let frame_bytes = f64::from(Frame::new(datagram_bytes).map_or(0, Frame::qdisc_bytes));
         // A queue takes whole frames: one of 20 frames is known within 5 % at best.
         let (event_bytes, events) = match queues {
-            Buffering::Shared => (frame_bytes * f64::from(sources), random.random_range(20.0..60.0_f64)),
+            Buffering::Shared => (frame_bytes * f64::from(sources / outputs), random.random_range(20.0..60.0_f64)),
             Buffering::PerSource => (frame_bytes, random.random_range(60.0..140.0_f64)),
         };
         TestbedSettings {
             rate_bits_per_s: rate_bits_per_s.round(),
             depth_bytes: (events * event_bytes) as u64,
-            burst_bytes,
+            burst_bytes: written.burst_bytes(),
             sources,
             datagram_bytes,
             queues,
+            outputs,
             blind: Some(seed),
         }
     }
@@ -127,10 +139,37 @@ struct Written {
     sources: Option<u16>,
     datagram_bytes: Option<u32>,
     queues: Option<Buffering>,
+    outputs: Option<u16>,
     blind: Option<u64>,
 }
 
 impl Written {
+    fn sources(&self) -> u16 {
+        self.sources.unwrap_or(SOURCES)
+    }
+
+    fn outputs(&self) -> u16 {
+        self.outputs.unwrap_or(1)
+    }
+
+    fn burst_bytes(&self) -> u64 {
+        self.burst_bytes.unwrap_or(BURST_BYTES)
+    }
+
+    /// Sources are divided among outputs without a rest.
+    fn check(&self) -> Result<(), SettingsError> {
+        let (sources, outputs) = (self.sources(), self.outputs());
+        match sources % outputs {
+            0 => Ok(()),
+            _ => Err(SettingsError::Value {
+                key: "outputs",
+                why: format!(
+                    "{sources} sources cannot be divided among {outputs} outputs; use an even number of sources"
+                ),
+            }),
+        }
+    }
+
     fn take(&mut self, key: &str, value: &str) -> Result<(), SettingsError> {
         let bytes = |key| {
             let bytes = quantity::bytes(value);
@@ -149,6 +188,7 @@ impl Written {
             "burst" => self.burst_bytes = Some(bytes("burst")? as u64),
             "datagram" => self.datagram_bytes = Some(bytes("datagram")? as u32),
             "sources" => self.sources = Some(number("sources", value, 1, MOST_SOURCES)?),
+            "outputs" => self.outputs = Some(number("outputs", value, 1, MOST_OUTPUTS)?),
             "blind" => self.blind = Some(number("blind", value, 0, u64::MAX)?),
             "queues" => {
                 self.queues = Some(match value {
@@ -190,8 +230,7 @@ impl FromStr for TestbedSettings {
             written.take(key, value)?;
         }
         let missing = |key, example| SettingsError::Missing { key, example };
-        let sources = written.sources.unwrap_or(SOURCES);
-        let burst_bytes = written.burst_bytes.unwrap_or(BURST_BYTES);
+        written.check()?;
         if let Some(seed) = written.blind {
             let given = [
                 ("rate", written.rate_bits_per_s.is_some()),
@@ -202,17 +241,18 @@ impl FromStr for TestbedSettings {
                 Some((key, _)) => Err(SettingsError::Drawn(key)),
                 None => {
                     let datagram_bytes = written.datagram_bytes.ok_or(missing("datagram", "8972"))?;
-                    Ok(TestbedSettings::drawn(seed, datagram_bytes, sources, burst_bytes))
+                    Ok(TestbedSettings::drawn(seed, datagram_bytes, &written))
                 }
             };
         }
         Ok(TestbedSettings {
             rate_bits_per_s: written.rate_bits_per_s.ok_or(missing("rate", "800Mbit"))?,
             depth_bytes: written.depth_bytes.ok_or(missing("depth", "8MB"))?,
-            burst_bytes,
-            sources,
+            burst_bytes: written.burst_bytes(),
+            sources: written.sources(),
             datagram_bytes: written.datagram_bytes.ok_or(missing("datagram", "8972"))?,
             queues: written.queues.unwrap_or(Buffering::Shared),
+            outputs: written.outputs(),
             blind: None,
         })
     }
@@ -233,7 +273,12 @@ mod tests {
         let queues =
             read("rate=800Mbit,depth=400kB,datagram=8972,queues=per-input,sources=8").expect("complete");
         assert_eq!((queues.true_depth_bytes(), queues.whole_depth_bytes()), (405_000, 3_240_000));
+        let two = read("rate=800Mbit,depth=400kB,datagram=8972,queues=per-input,sources=8,outputs=2");
+        let two = two.expect("complete");
+        assert_eq!((two.sources_per_output(), two.whole_depth_bytes()), (4, 1_640_000), "of one output");
         for (text, word) in [
+            ("rate=800Mbit,depth=8MB,datagram=8972,sources=5,outputs=2", "5 sources cannot be divided"),
+            ("outputs=3", "outputs: \"3\" is no number from 1 to 2"),
             ("rate=800Mbit,depth=8MB", "`datagram` is missing; write for example datagram=8972"),
             ("rate=800Mbit,depth=8MB,datagram=1,queues=all", "neither shared nor per-input"),
             ("blind=7", "`datagram` is missing"),

@@ -104,6 +104,8 @@ pub struct Emitter {
     /// The number of the first source.
     first: u16,
     sockets: Vec<UdpSocket>,
+    /// Every so many of them sends: 1 for all.
+    stride: usize,
     payload: Vec<u8>,
     sizes: PayloadSizes,
     /// Set when the rest of a trial is not to be sent.
@@ -121,6 +123,19 @@ impl Emitter {
         to: SocketAddr,
         sizes: PayloadSizes,
     ) -> io::Result<Emitter> {
+        let ways: Vec<(SocketAddr, SocketAddr)> = addresses.iter().map(|from| (*from, to)).collect();
+        Emitter::open_each(run, &ways, sizes)
+    }
+
+    /// As [`open`](Emitter::open), each source from an address and to a receiver of its own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_each(
+        run: u64,
+        ways: &[(SocketAddr, SocketAddr)],
+        sizes: PayloadSizes,
+    ) -> io::Result<Emitter> {
         if (sizes.least as usize) < LEAST_BYTES {
             let why = format!(
                 "a datagram of a trial has {LEAST_BYTES} bytes at least, and {} are asked for",
@@ -128,8 +143,8 @@ impl Emitter {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let socket = |address: &SocketAddr| {
-            let socket = UdpSocket::bind(address)?;
+        let socket = |(from, to): &(SocketAddr, SocketAddr)| {
+            let socket = UdpSocket::bind(from)?;
             socket.connect(to)?;
             socket.set_nonblocking(true)?;
             report_queue_drops(&socket, address)?;
@@ -137,8 +152,8 @@ impl Emitter {
         };
         // The same bytes in every run, behind the label.
         let payload = (0..sizes.most).map(|byte| byte as u8).collect();
-        let sockets = addresses.iter().map(socket).collect::<io::Result<Vec<_>>>()?;
-        Ok(Emitter { run, first: 0, sockets, payload, sizes, stop: Arc::default() })
+        let sockets = ways.iter().map(socket).collect::<io::Result<Vec<_>>>()?;
+        Ok(Emitter { run, first: 0, sockets, stride: 1, payload, sizes, stop: Arc::default() })
     }
 
     /// The same, with the number of its first source: others are elsewhere.
@@ -160,14 +175,19 @@ impl Emitter {
         first.local_addr().map(|address| address.ip())
     }
 
-    /// How many sources there are.
+    /// Lets every so many of the sources send, from the first on: with 2, those of the first of two receivers that they send to in turn.
+    pub fn use_every(&mut self, stride: u16) {
+        self.stride = usize::from(stride.max(1));
+    }
+
+    /// How many sources there are, whether they are let send or not.
     pub fn sources(&self) -> u32 {
         self.sockets.len() as u32
     }
 
-    /// Sends a trial from the first `sources` of all, from `start` on.
+    /// Sends a trial from the first `sources` of those that are let send, from `start` on.
     pub fn emit(&mut self, trial: u32, sources: u32, schedule: &Schedule, start: Instant) -> Emission {
-        let sources = sources.min(self.sources());
+        let sources = sources.min(self.sockets.len().div_ceil(self.stride) as u32);
         match schedule.pattern {
             Pattern::Together => {
                 self.emit_at(trial, sources, schedule.times_s().map(Duration::from_secs_f64), start)
@@ -238,6 +258,7 @@ impl Emitter {
     }
 
     fn send(&mut self, trial: u32, event: u32, source: usize, emission: &mut Emission) {
+        let source = source * self.stride;
         let number = self.first + source as u16;
         Label { run: self.run, trial, event, source: number }.write(&mut self.payload);
         let payload = &self.payload[..self.sizes.of(event, number).min(self.payload.len())];

@@ -1,8 +1,8 @@
-//! Counts what comes of a trial, on a thread of its own, until all is there or nothing comes any more.
+//! Counts what comes of a trial, on a thread for each socket, until all is there or nothing comes any more.
 //!
 //! ```text
-//!  UdpReceiver ─► label ─┬─ of this run and trial ─► received, longest gap
-//!                        └─ of another ────────────► left out
+//!  UdpReceiver of each output ─► label ─┬─ of this run and trial ─► received, longest gap at a socket
+//!                                       └─ of another ────────────► left out
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub struct Reception {
     pub doubled: u64,
     /// Of them, those of the second span of a schedule.
     pub of_second: u64,
-    /// The longest time between two that came, s.
+    /// The longest time between two that came to a socket, s.
     pub longest_gap_s: f64,
     /// From the first that came to the last, s.
     pub span_s: f64,
@@ -48,12 +48,14 @@ struct Counting {
     first: Option<Instant>,
     last: Option<Instant>,
     longest_gap: Duration,
-    socket_drops: u64,
+    /// When something last came, by socket: one that is busy hides no gap of another.
+    last_of_socket: Vec<Option<Instant>>,
+    drops_of_socket: Vec<u64>,
     failure: Option<String>,
 }
 
 impl Counting {
-    fn count(&mut self, label: Label, now: Instant) {
+    fn count(&mut self, socket: usize, label: Label, now: Instant) {
         if (label.run, label.trial) != (self.run, self.trial) {
             return;
         }
@@ -64,17 +66,20 @@ impl Counting {
             self.of_source.resize(source + 1, 0);
         }
         self.of_source[source] += 1;
-        self.longest_gap = self.longest_gap.max(self.last.map_or(Duration::ZERO, |last| now - last));
-        self.first.get_or_insert(now);
-        self.last = Some(now);
+        if let Some(last) = self.last_of_socket[socket].replace(now) {
+            self.longest_gap = self.longest_gap.max(now.saturating_duration_since(last));
+        }
+        // Threads of two sockets may count in another order than they looked at the clock.
+        self.first = Some(self.first.map_or(now, |first| first.min(now)));
+        self.last = self.last.max(Some(now));
     }
 }
 
-/// The receiving side. Dropping it ends its thread.
+/// The receiving side. Dropping it ends its threads.
 pub struct Receiver {
     counting: Arc<Mutex<Counting>>,
     ending: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 fn locked(counting: &Mutex<Counting>) -> MutexGuard<'_, Counting> {
@@ -82,20 +87,33 @@ fn locked(counting: &Mutex<Counting>) -> MutexGuard<'_, Counting> {
 }
 
 impl Receiver {
-    /// Counts what comes to a socket, of one run.
+    /// Counts what comes to these sockets, of one run.
     ///
     /// # Errors
-    /// When there is no thread for it.
-    pub fn start(run: u64, receiver: UdpReceiver) -> std::io::Result<Receiver> {
-        let counting = Arc::new(Mutex::new(Counting { run, ..Counting::default() }));
-        let ending = Arc::new(AtomicBool::new(false));
-        let (own, end) = (counting.clone(), ending.clone());
-        let thread = std::thread::Builder::new().name("receive trials".to_owned()).spawn(move || {
-            if let Err(error) = receive(receiver, &own, &end) {
-                locked(&own).failure = Some(error.to_string());
-            }
-        })?;
-        Ok(Receiver { counting, ending, thread: Some(thread) })
+    /// When there is no thread for one of them.
+    pub fn start(run: u64, sockets: Vec<UdpReceiver>) -> std::io::Result<Receiver> {
+        let of_sockets = sockets.len();
+        let counting = Counting {
+            run,
+            last_of_socket: vec![None; of_sockets],
+            drops_of_socket: vec![0; of_sockets],
+            ..Counting::default()
+        };
+        let mut receiver = Receiver {
+            counting: Arc::new(Mutex::new(counting)),
+            ending: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+        };
+        for (number, socket) in sockets.into_iter().enumerate() {
+            let (own, end) = (receiver.counting.clone(), receiver.ending.clone());
+            let thread = std::thread::Builder::new().name("receive trials".to_owned()).spawn(move || {
+                if let Err(error) = receive(number, socket, &own, &end) {
+                    locked(&own).failure = Some(error.to_string());
+                }
+            })?;
+            receiver.threads.push(thread);
+        }
+        Ok(receiver)
     }
 
     /// Forgets the trial before: what comes of it now is counted nowhere. Events from `second` on are counted apart, too.
@@ -105,7 +123,8 @@ impl Receiver {
             run: counting.run,
             trial,
             second,
-            socket_drops: counting.socket_drops,
+            last_of_socket: vec![None; counting.last_of_socket.len()],
+            drops_of_socket: std::mem::take(&mut counting.drops_of_socket),
             failure: counting.failure.take(),
             ..Counting::default()
         };
@@ -140,13 +159,14 @@ impl Receiver {
         }
     }
 
-    /// What the socket has thrown away since it was opened.
+    /// What the sockets have thrown away since they were opened.
     pub fn socket_drops(&self) -> u64 {
-        locked(&self.counting).socket_drops
+        locked(&self.counting).drops_of_socket.iter().sum()
     }
 }
 
 fn receive(
+    number: usize,
     mut receiver: UdpReceiver,
     counting: &Mutex<Counting>,
     ending: &AtomicBool,
@@ -161,10 +181,10 @@ fn receive(
         let mut counting = locked(counting);
         for slice in &frames.slices {
             if let Some(label) = Label::read(frames.bytes(*slice)) {
-                counting.count(label, now);
+                counting.count(number, label, now);
             }
         }
-        counting.socket_drops = receiver.socket_drops();
+        counting.drops_of_socket[number] = receiver.socket_drops();
     }
     Ok(())
 }
@@ -172,7 +192,7 @@ fn receive(
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ended = thread.join();
         }
     }

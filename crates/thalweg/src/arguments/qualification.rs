@@ -43,7 +43,7 @@ pub(crate) struct Qualify {
 pub(crate) enum QualifyCommand {
     /// For each separation of events, how many pass without a loss; depth and drain rate of the buffer from that
     #[command(
-        after_help = "Examples:\n  thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972 --report map.html\n  thalweg qualify watershed --testbed blind=7,datagram=8972 --columns 12\n  thalweg qualify watershed --hosts 10.0.0.11:50001,10.0.0.12:50001 --receive 192.168.1.2:50000 --sources-per-host 8 --datagram 1024 --rate 10Gbit\n\nExit codes: 0 depth and rate were fitted, and the plan is accepted where one is given; 1 not (the report says why), 2 wrong usage."
+        after_help = "Examples:\n  thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972 --report map.html\n  thalweg qualify watershed --testbed blind=7,datagram=8972 --columns 12\n  thalweg qualify watershed --testbed rate=800Mbit,depth=4MB,datagram=8972,outputs=2 --outputs 2\n  thalweg qualify watershed --hosts 10.0.0.11:50001,10.0.0.12:50001 --receive 192.168.1.2:50000 --sources-per-host 8 --datagram 1024 --rate 10Gbit\n\nExit codes: 0 depth and rate were fitted, the plan is accepted where one is given, and of two outputs it is known whether they share a buffer; 1 not (the report says why), 2 wrong usage."
     )]
     Watershed(QualifyWatershed),
     /// The highest rate without a loss, sources one behind the other, held for a minute
@@ -91,7 +91,7 @@ pub(crate) enum QualifyCommand {
 /// The device under test, and where its sources and its receiver are.
 #[derive(Debug, Args)]
 pub(crate) struct QualifiedDevice {
-    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared unless given; or blind=SEED,datagram=8972. Needs root or user namespaces
+    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared,outputs=1 unless given; or blind=SEED,datagram=8972. Needs root or user namespaces
     #[arg(long, value_name = "KEY=VALUE,…", required_unless_present = "hosts", conflicts_with = "hosts")]
     pub(crate) testbed: Option<String>,
     /// Hosts with sources, where `qualify emit --control` listens; they start together
@@ -203,7 +203,7 @@ fn load(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct QualifyTestbed {
-    /// rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared unless given (or queues=per-input)
+    /// rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared,outputs=1 unless given (or queues=per-input, outputs=2)
     #[arg(value_name = "KEY=VALUE,…")]
     pub(crate) testbed: String,
     /// A command that runs beside the device, and ends it
@@ -346,6 +346,9 @@ pub(crate) struct QualifyWatershed {
     /// Numbers of sources, a map for each: they tell one shared buffer from a queue per input
     #[arg(long, value_name = "COUNT,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(crate) ports: Vec<u32>,
+    /// Outputs that are congested: 2 maps the first alone, then both at once, and says whether they share a buffer
+    #[arg(long = "outputs", value_name = "COUNT", default_value_t = 1, conflicts_with_all = ["ports", "hosts"], value_parser = clap::value_parser!(u16).range(1..=2))]
+    pub(crate) congested_outputs: u16,
     /// Planned triggers per second in the mean: the buffer is accepted when it holds a second of them
     #[arg(long, value_name = "HZ", value_parser = above_zero_hz)]
     pub(crate) planned_rate_hz: Option<f64>,

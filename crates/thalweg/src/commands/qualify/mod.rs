@@ -9,6 +9,7 @@
 mod device;
 mod generate;
 mod incast;
+mod outputs;
 mod recovery;
 mod soak;
 mod storage;

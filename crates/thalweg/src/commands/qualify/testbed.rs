@@ -1,5 +1,6 @@
 //! `qualify testbed`: a device to try things at, there until it is not needed any more.
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ struct Place {
     namespaces: [String; 3],
     first_source: String,
     receiver: String,
+    /// Behind the second output, where there is one: every second source may send there.
+    second_receiver: Option<String>,
 }
 
 pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
@@ -35,6 +38,7 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
         namespaces: testbed.namespaces().map(str::to_owned),
         first_source: testbed.source(0).to_string(),
         receiver: RECEIVER.to_string(),
+        second_receiver: testbed.receivers().get(1).map(Ipv4Addr::to_string),
     };
     let Some((program, words)) = options.command.split_first() else {
         print(&place, json, words_of)?;
@@ -56,8 +60,9 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
 
 fn words_of(place: &Place) -> String {
     let [sources, device, receiver] = &place.namespaces;
+    let second = place.second_receiver.as_ref().map_or(String::new(), |address| format!(" and {address}"));
     format!(
-        "sources      namespace {sources}, from {}\nreceiver     namespace {receiver}, {}\ndevice       namespace {device}: tc -n {device} -s qdisc show dev out0\n\
+        "sources      namespace {sources}, from {}\nreceiver     namespace {receiver}, {}{second}\ndevice       namespace {device}: tc -n {device} -s qdisc show dev out0\n\
          Try:  ip netns exec {receiver} thalweg qualify receive --listen {}:50000\n      ip netns exec {sources} thalweg qualify emit --to {}:50000\nIt is removed on Ctrl-C.",
         place.first_source, place.receiver, place.receiver, place.receiver
     )

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use anyhow::anyhow;
 use thalweg_qualify::report::{Report, Table, Verdict};
 use thalweg_qualify::rig::RateSource;
 use thalweg_qualify::switch::fit::{Buffering, Fit};
@@ -10,15 +11,21 @@ use thalweg_qualify::watershed::{self, Point, Settings, Watershed};
 use thalweg_run::plot::watershed_svg;
 
 use super::device::{Device, Outputs, flow_control_words, start_words};
-use super::{because, sign};
+use super::{because, outputs, sign};
 use crate::arguments::QualifyWatershed;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{Failure, Outcome, print};
 use crate::terminal;
 
 pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
     let device = Device::open(&options.device)?;
     let mut rig = device.rig(device.datagram_bytes())?;
+    if options.congested_outputs > rig.outputs() {
+        return Err(Failure::Usage(anyhow!(
+            "--outputs {}: the device has one output; a testbed has two with outputs=2",
+            options.congested_outputs
+        )));
+    }
     let mut outputs = Outputs::new(&options.outputs);
     let settings = Settings {
         columns: usize::from(options.columns),
@@ -29,6 +36,9 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
         ),
         planned_rate_hz: options.planned_rate_hz,
     };
+    if options.congested_outputs > 1 {
+        return outputs::outputs(&mut rig, &Settings { ports: Vec::new(), ..settings }, &mut outputs, json);
+    }
     let map = watershed::map(&mut rig, &settings, &mut |map| {
         if let Some(point) = map.points.last().filter(|_| !json) {
             terminal::notice(&point_words(point));
@@ -49,7 +59,7 @@ fn ports(asked: &[u32], sources: u32, is_blind: bool) -> Vec<u32> {
     }
 }
 
-fn point_words(point: &Point) -> String {
+pub(super) fn point_words(point: &Point) -> String {
     let Point { sources, separation_s, events, outcome, why, sent, lost, .. } = point;
     format!(
         "{} {sources:>3} sources {events:>6} events {:>9.1} µs apart: {lost} of {sent} lost{}",
@@ -59,7 +69,7 @@ fn point_words(point: &Point) -> String {
     )
 }
 
-fn map_words(map: &Watershed) -> String {
+pub(super) fn map_words(map: &Watershed) -> String {
     let mut text = format!(
         "{} sources of {} bytes; a frame takes {} bytes in the device\n{:>7}  {:>14}  {:>9}  {:>9}  {:>9}  {:>7}  {:>7}\n",
         map.sources,
@@ -101,7 +111,7 @@ fn or_none(events: Option<u64>) -> String {
 }
 
 /// What was found, name and value.
-fn results(map: &Watershed) -> Vec<(&'static str, String)> {
+pub(super) fn results(map: &Watershed) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if map.rate_source == RateSource::Measured {
         let rate = map.assumed_rate_bits_per_s * 1e-6;
@@ -197,7 +207,7 @@ fn verdict_words(verdict: model::Verdict) -> &'static str {
     }
 }
 
-fn report(map: &Watershed, is_finished: bool) -> Report {
+pub(super) fn report(map: &Watershed, is_finished: bool) -> Report {
     let found: Vec<String> =
         results(map).into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let verdict = match (is_finished, &map.fit, map.acceptance) {
@@ -233,7 +243,7 @@ fn report(map: &Watershed, is_finished: bool) -> Report {
 }
 
 /// Separations, and trials that do not count.
-fn tables(map: &Watershed) -> [Table; 2] {
+pub(super) fn tables(map: &Watershed) -> [Table; 2] {
     let row = |column: &watershed::ColumnReport| {
         vec![
             column.sources.to_string(),
