@@ -110,6 +110,8 @@ pub struct Acceptance {
 pub struct Watershed {
     /// Sources that there are.
     pub sources: u32,
+    /// Sources behind one input of the device.
+    pub sources_per_input: u32,
     /// How many of them sent, one map for each number.
     pub ports: Vec<u32>,
     /// Payload of each datagram, bytes.
@@ -231,6 +233,7 @@ impl Watershed {
         }
         Watershed {
             sources: rig.sources(),
+            sources_per_input: rig.sources_per_input(),
             ports,
             datagram_bytes: rig.frame().payload_bytes(),
             frame_bytes: rig.frame_bytes(),
@@ -294,7 +297,8 @@ impl Watershed {
     }
 
     fn accepted(&self, fit: &Fit, planned_rate_hz: f64) -> Acceptance {
-        let queues = if fit.buffering == Buffering::PerSource { f64::from(self.sources) } else { 1.0 };
+        let inputs = f64::from(self.sources.div_ceil(self.sources_per_input.max(1)));
+        let queues = if fit.buffering == Buffering::PerSource { inputs } else { 1.0 };
         let event_bytes = f64::from(self.sources) * f64::from(self.frame_bytes);
         let held_s = queues * fit.depth_interval_bytes[0] / event_bytes / planned_rate_hz;
         Acceptance { planned_rate_hz, held_s, passes: held_s >= 1.0 }

@@ -93,7 +93,7 @@ pub struct Hosts {
     pub receiver: SocketAddr,
     /// The hosts that send, where they are controlled.
     pub controls: Vec<SocketAddr>,
-    /// Sources on each of them.
+    /// Sources on each of them, which are stacked behind its input of the device.
     pub sources_per_host: u16,
     /// UDP payload of each datagram, bytes.
     pub datagram_bytes: u32,
@@ -171,7 +171,7 @@ impl<'t> Rig<'t> {
         let drain_s = 8.0 * settings.whole_depth_bytes() as f64 / settings.rate_bits_per_s;
         Rig {
             device: Device::Testbed(testbed),
-            way: way(frame.qdisc_bytes(), Duration::from_secs_f64(drain_s)),
+            way: way(frame.qdisc_bytes(), u32::from(settings.stacking), Duration::from_secs_f64(drain_s)),
             rate_source: RateSource::Stated,
             frame,
             frame_bytes: frame.qdisc_bytes(),
@@ -201,7 +201,7 @@ impl<'t> Rig<'t> {
         let sources = Sources::on(&hosts.controls, &Opening { run, to, first: 0, sources, datagram_bytes })?;
         let mut rig = Rig {
             device: Device::Unknown(hosts.counters.clone()),
-            way: way(frame.wire_bytes(), hosts.longest_drain),
+            way: way(frame.wire_bytes(), u32::from(hosts.sources_per_host), hosts.longest_drain),
             rate_source: RateSource::Stated,
             frame,
             frame_bytes: frame.wire_bytes(),
@@ -287,6 +287,11 @@ impl<'t> Rig<'t> {
     /// How many sources there are of each output.
     pub fn sources(&self) -> u32 {
         self.sources.count() / u32::from(self.outputs())
+    }
+
+    /// Sources behind one input of the device.
+    pub fn sources_per_input(&self) -> u32 {
+        self.way.sources_per_input
     }
 
     /// How many of them send.
@@ -383,10 +388,11 @@ impl<'t> Rig<'t> {
     }
 }
 
-fn way(frame_bytes: u32, longest_drain: Duration) -> Way {
+fn way(frame_bytes: u32, sources_per_input: u32, longest_drain: Duration) -> Way {
     Way {
         rate_bytes_per_s: f64::INFINITY,
         frame_bytes: f64::from(frame_bytes),
+        sources_per_input,
         lossless_bytes: 0.0,
         silence: longest_drain + LONGEST_STALL,
     }

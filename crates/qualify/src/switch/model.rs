@@ -5,7 +5,8 @@
 //!                                 └─► fit: per source  events × one frame ≤ depth + … / sources ─┴─► likelihood ratio
 //! ```
 //! With one number of sources the two are the same queue in other units. Only trials with several numbers tell them
-//! apart: a shared buffer holds fewer events of more sources, and queues per input hold the same events of each.
+//! apart: a shared buffer holds fewer events of more sources, and queues per input hold the same events of each. Sources that are stacked
+//! behind one input have one queue together.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -115,6 +116,25 @@ mod tests {
             let fit = found.per_source.expect("fits");
             assert!((fit.depth_bytes / depth_bytes - 1.0).abs() < 0.02, "{fit:?}");
             assert!((fit.rate_bytes_per_s / RATE_BYTES_PER_S - 1.0).abs() < 0.01, "{fit:?}");
+        }
+    }
+
+    #[test]
+    fn stacked_sources_have_the_queue_of_their_input_together() {
+        for seed in 0..2 {
+            let depth_bytes = 120e3 + 20e3 * seed as f64;
+            let buffers = Buffers::PerInput { depth_bytes, stacking: 3 };
+            let trials = swept(buffers, &[6, 15, 30], seed);
+            let found = compare(&trials).expect("fits");
+            assert_eq!(found.verdict, Verdict::PerSource, "{found:?}");
+            let fit = found.per_source.expect("fits");
+            assert!((fit.depth_bytes / depth_bytes - 1.0).abs() < 0.02, "{fit:?}");
+            assert!((fit.rate_bytes_per_s / RATE_BYTES_PER_S - 1.0).abs() < 0.01, "{fit:?}");
+            // Who does not know of the stack takes the queue of an input for that of a source, a third as deep.
+            let apart: Vec<Trial> =
+                trials.into_iter().map(|trial| Trial { sources_per_input: 1, ..trial }).collect();
+            let fit = compare(&apart).expect("fits").per_source.expect("fits");
+            assert!((3.0 * fit.depth_bytes / depth_bytes - 1.0).abs() < 0.05, "{fit:?}");
         }
     }
 

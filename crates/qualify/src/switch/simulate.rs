@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  sources ─► one shared buffer      ─┐
-//!          or one queue per source    │
+//!          or one queue per source, or per input with stacked sources
 //!          or one for all outputs    ─┴─► server: rate, stalls, catches up by so many bytes ─► lost or not
 //! ```
 //! All sources send a frame at each event. The server is a token bucket, as `tbf` is: while it is stalled it gathers
@@ -29,6 +29,13 @@ pub enum Buffers {
     PerSource {
         /// The depth of each in bytes.
         depth_bytes: f64,
+    },
+    /// Those of each input in a queue of its own, and several sources are stacked behind each input.
+    PerInput {
+        /// The depth of each in bytes.
+        depth_bytes: f64,
+        /// Sources behind each input; trials have a multiple of it.
+        stacking: u32,
     },
     /// Those of several outputs in one buffer; each of the outputs gets an event of all its sources at once, and has a server of its own.
     OfOutputs {
@@ -129,6 +136,9 @@ impl Device {
         let queues_bytes = match self.settings.buffers {
             Buffers::Shared { depth_bytes } => depth_bytes,
             Buffers::PerSource { depth_bytes } => depth_bytes * f64::from(sources),
+            Buffers::PerInput { depth_bytes, stacking } => {
+                depth_bytes * f64::from(sources.div_ceil(stacking.max(1)))
+            }
             Buffers::OfOutputs { depth_bytes, outputs } => depth_bytes / f64::from(outputs.max(1)),
         };
         queues_bytes + self.settings.burst_bytes
@@ -173,6 +183,10 @@ impl Device {
             Buffers::PerSource { depth_bytes } => {
                 (depth_bytes, sources.max(1), 1, 1.0 / f64::from(sources.max(1)))
             }
+            Buffers::PerInput { depth_bytes, stacking } => {
+                let inputs = sources.div_ceil(stacking.max(1)).max(1);
+                (depth_bytes, inputs, sources / inputs, 1.0 / f64::from(inputs))
+            }
             // Outputs that get the same at the same time hold the same: each its part of the buffer.
             Buffers::OfOutputs { depth_bytes, outputs } => {
                 (depth_bytes / f64::from(outputs.max(1)), outputs.max(1), sources, 1.0)
@@ -182,6 +196,13 @@ impl Device {
         let lane =
             Lane { depth_bytes, rate_bytes_per_s, burst_bytes, level_bytes: 0.0, token_bytes: burst_bytes };
         (lane, u64::from(lanes), u64::from(frames))
+    }
+
+    fn sources_per_input(&self) -> u32 {
+        match self.settings.buffers {
+            Buffers::PerInput { stacking, .. } => stacking.max(1),
+            Buffers::Shared { .. } | Buffers::PerSource { .. } | Buffers::OfOutputs { .. } => 1,
+        }
     }
 
     /// The stalls of a burst in the order of time, from and until in seconds; they do not overlap.
@@ -216,7 +237,16 @@ impl Device {
                 (true, false) => Outcome::Lossless,
             });
             let separation_s = request.separation_s;
-            trials.push(Trial { separation_s, times_s, sources, frame_bytes, lossy, valid });
+            let sources_per_input = self.sources_per_input();
+            trials.push(Trial {
+                separation_s,
+                times_s,
+                sources,
+                sources_per_input,
+                frame_bytes,
+                lossy,
+                valid,
+            });
         }
         trials
     }

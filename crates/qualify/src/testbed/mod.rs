@@ -5,10 +5,10 @@
 //!  10.78.1.1 … 10.78.1.K ─ link0 ══ in0 ─ bridge ─ out0 ══ link0 ─ 10.78.0.2
 //!                                            └ out1 ══ link1 ─ 10.78.0.3, of outputs=2: sources 2, 4, 6 … send there
 //!              each output, shared: tbf: rate, burst, limit in bytes
-//!              or per input:        htb: rate, burst ─┬ class of its first source: bfifo, limit in bytes
+//!              or per input:        htb: rate, burst ─┬ class of its first input: bfifo, limit in bytes
 //!                                                     └ class of its last: …, all served in turn
 //! ```
-//! Made with `ip` and `tc` and removed when dropped, in a panic, too. It needs root, which [`become_root_of_own_namespace`] gives to
+//! An input is an address: of stacking=2, two sources have each. Made with `ip` and `tc` and removed when dropped, in a panic, too. It needs root, which [`become_root_of_own_namespace`] gives to
 //! anybody where the kernel allows it. Nothing leaves the namespaces. What a queue holds is its limit and the burst of the shaper: the
 //! tokens that were saved up pass at once.
 
@@ -31,7 +31,7 @@ pub const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 pub const RECEIVERS: [Ipv4Addr; 2] = [RECEIVER, Ipv4Addr::new(10, 78, 0, 3)];
 /// Links take frames as long as switches do.
 const MTU: &str = "9216";
-/// What a class of a source may send in its turn: the longest frame.
+/// What a class of an input may send in its turn: the longest frame.
 const QUANTUM_BYTES: u32 = 9230;
 
 /// Why there is no such device.
@@ -115,9 +115,10 @@ impl Testbed {
         &OUTPUTS[..usize::from(self.settings.outputs).min(OUTPUTS.len())]
     }
 
-    /// The sources that send to an output.
-    fn sources_of(&self, output: Output) -> impl Iterator<Item = u16> {
-        (output.number..self.settings.sources).step_by(usize::from(self.settings.outputs))
+    /// The first source of each input that leads to an output.
+    fn inputs_of(&self, output: Output) -> impl Iterator<Item = u16> {
+        let step = self.settings.outputs.max(self.settings.stacking);
+        (output.number..self.settings.sources).step_by(usize::from(step))
     }
 
     /// Links, addresses, and who has which, so that nobody has to ask through the device.
@@ -138,7 +139,7 @@ impl Testbed {
         }
         device.ip(&format!("link set br0 mtu {MTU} up"))?;
         sources.ip("link set link0 up")?;
-        for source in 0..settings.sources {
+        for source in (0..settings.sources).step_by(usize::from(settings.stacking)) {
             sources.ip(&format!("addr add {}/16 dev link0", self.source(source)))?;
         }
         for output in outputs {
@@ -154,15 +155,15 @@ impl Testbed {
         let length = if number == 0 { 16 } else { 32 };
         self.receiver.ip(&format!("addr add {address}/{length} dev {link}"))?;
         self.receiver.ip(&format!("link set {link} up"))?;
-        for source in self.sources_of(output).map(|source| self.source(source)) {
+        for source in self.inputs_of(output).map(|source| self.source(source)) {
             if number > 0 {
                 self.receiver.ip(&format!("route add {source}/32 dev {link}"))?;
             }
             self.receiver.ip(&format!("neigh add {source} lladdr {of_sources} dev {link} nud permanent"))?;
         }
         if self.settings.outputs > 1 {
-            // The receiver sends nothing from which a bridge would learn, and one that has not learned sends to all outputs.
-            self.device.bridge(&format!("fdb add {hardware} dev {port} master static"))?;
+            // A bridge that has not learned where an address is sends to all outputs. It may have learned it by chance, for a while.
+            self.device.bridge(&format!("fdb replace {hardware} dev {port} master static"))?;
         }
         self.sources.ip(&format!("neigh add {address} lladdr {hardware} dev link0 nud permanent"))
     }
@@ -183,7 +184,7 @@ impl Testbed {
         tc(format!("qdisc add dev {port} root handle 1: htb"))?;
         let whole = format!("rate {rate_bits_per_s:.0}bit burst {burst_bytes} {rate}");
         tc(format!("class add dev {port} parent 1: classid 1:1 htb {whole}"))?;
-        for source in self.sources_of(output) {
+        for source in self.inputs_of(output) {
             // Next to nothing of its own: everything is borrowed from the output, in turn.
             let (class, own) = (0x10 + source, format!("rate 8kbit burst {QUANTUM_BYTES} {rate}"));
             tc(format!(
@@ -196,9 +197,9 @@ impl Testbed {
         Ok(())
     }
 
-    /// The address of a source, the first of which is 0.
+    /// The address of a source, the first of which is 0: that of its input.
     pub fn source(&self, source: u16) -> IpAddr {
-        let [high, low] = (source + 1).to_be_bytes();
+        let [high, low] = (source / self.settings.stacking + 1).to_be_bytes();
         Ipv4Addr::new(10, 78, 1 + high, low).into()
     }
 

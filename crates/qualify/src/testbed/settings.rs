@@ -1,7 +1,7 @@
 //! What a testbed is made as, and how it is written on a command line.
 //!
 //! ```text
-//!  rate=800Mbit,depth=8MB,datagram=8972,sources=16,burst=40kB,queues=shared,outputs=1 ─► TestbedSettings
+//!  rate=800Mbit,depth=8MB,datagram=8972,sources=16,burst=40kB,queues=shared,outputs=1,stacking=1 ─► TestbedSettings
 //!  blind=7,datagram=8972 ─► the same, drawn by the seed
 //! ```
 
@@ -22,7 +22,8 @@ const SOURCES: u16 = 16;
 /// Sources have an address each.
 const MOST_SOURCES: u16 = 512;
 const MOST_OUTPUTS: u16 = 2;
-const KEYS: &str = "rate, depth, datagram, sources, burst, queues, outputs, blind";
+const MOST_STACKING: u16 = 3;
+const KEYS: &str = "rate, depth, datagram, sources, burst, queues, outputs, stacking, blind";
 
 /// What is made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -33,14 +34,16 @@ pub struct TestbedSettings {
     pub depth_bytes: u64,
     /// What the output may send at once after a rest, bytes.
     pub burst_bytes: u64,
-    /// Sources of all outputs, each with an address of its own.
+    /// Sources of all outputs.
     pub sources: u16,
     /// UDP payload of each datagram, bytes.
     pub datagram_bytes: u32,
-    /// One queue at each output, or one for each source.
+    /// One queue at each output, or one for each input.
     pub queues: Buffering,
     /// Outputs, each with queues and a rate of its own; sources send to them in turn.
     pub outputs: u16,
+    /// Sources behind each input, which have its address; their ports differ.
+    pub stacking: u16,
     /// The seed by which rate, depth and queues were drawn; whoever measures the device is not given them then.
     pub blind: Option<u64>,
 }
@@ -51,12 +54,17 @@ impl TestbedSettings {
         self.sources / self.outputs
     }
 
+    /// Inputs that lead to one output of so many of its sources.
+    fn inputs(&self, sources: u32) -> u64 {
+        u64::from(sources.div_ceil(u32::from(self.stacking)))
+    }
+
     /// What fits into a queue: its limit, and its fraction of what the output sends at once.
     pub fn true_depth_bytes(&self) -> u64 {
         match self.queues {
             Buffering::Shared => self.depth_bytes + self.burst_bytes,
             Buffering::PerSource => {
-                self.depth_bytes + self.burst_bytes / u64::from(self.sources_per_output())
+                self.depth_bytes + self.burst_bytes / self.inputs(u32::from(self.sources_per_output()))
             }
         }
     }
@@ -70,14 +78,14 @@ impl TestbedSettings {
     pub fn depth_of_bytes(&self, sources: u32) -> u64 {
         match self.queues {
             Buffering::Shared => self.true_depth_bytes(),
-            Buffering::PerSource => self.depth_bytes * u64::from(sources) + self.burst_bytes,
+            Buffering::PerSource => self.depth_bytes * self.inputs(sources) + self.burst_bytes,
         }
     }
 
     /// Draws rate, depth and queues: 60 to 100 Mb/s of datagrams below 2 kB and 400 to 800 Mb/s of longer ones, which a core can send
     /// several times as fast, and room for 20 to 60 events, or for 60 to 140 frames of each source.
     fn drawn(seed: u64, datagram_bytes: u32, written: &Written) -> TestbedSettings {
-        let (sources, outputs) = (written.sources(), written.outputs());
+        let (sources, outputs, stacking) = (written.sources(), written.outputs(), written.stacking());
         let mut random = Pcg64::seed_from_u64(seed);
         let rates = if datagram_bytes < 2000 { 60e6..100e6 } else { 400e6..800e6 };
         let rate_bits_per_s: f64 = random.random_range(rates);
@@ -85,8 +93,10 @@ impl TestbedSettings {
         let frame_bytes = f64::from(Frame::new(datagram_bytes).map_or(0, Frame::qdisc_bytes));
         // A queue takes whole frames: one of 20 frames is known within 5 % at best.
         let (event_bytes, events) = match queues {
-            Buffering::Shared => (frame_bytes * f64::from(sources / outputs), random.random_range(20.0..60.0_f64)),
-            Buffering::PerSource => (frame_bytes, random.random_range(60.0..140.0_f64)),
+            Buffering::Shared => {
+                (frame_bytes * f64::from(sources / outputs), random.random_range(20.0..60.0_f64))
+            }
+            Buffering::PerSource => (frame_bytes * f64::from(stacking), random.random_range(60.0..140.0_f64)),
         };
         TestbedSettings {
             rate_bits_per_s: rate_bits_per_s.round(),
@@ -96,6 +106,7 @@ impl TestbedSettings {
             datagram_bytes,
             queues,
             outputs,
+            stacking,
             blind: Some(seed),
         }
     }
@@ -140,6 +151,7 @@ struct Written {
     datagram_bytes: Option<u32>,
     queues: Option<Buffering>,
     outputs: Option<u16>,
+    stacking: Option<u16>,
     blind: Option<u64>,
 }
 
@@ -152,21 +164,32 @@ impl Written {
         self.outputs.unwrap_or(1)
     }
 
+    fn stacking(&self) -> u16 {
+        self.stacking.unwrap_or(1)
+    }
+
     fn burst_bytes(&self) -> u64 {
         self.burst_bytes.unwrap_or(BURST_BYTES)
     }
 
-    /// Sources are divided among outputs without a rest.
+    /// Sources are divided among outputs, and stacked behind inputs, without a rest. An input has one output.
     fn check(&self) -> Result<(), SettingsError> {
-        let (sources, outputs) = (self.sources(), self.outputs());
-        match sources % outputs {
-            0 => Ok(()),
-            _ => Err(SettingsError::Value {
-                key: "outputs",
-                why: format!(
-                    "{sources} sources cannot be divided among {outputs} outputs; use an even number of sources"
-                ),
-            }),
+        let (sources, outputs, stacking) = (self.sources(), self.outputs(), self.stacking());
+        let wrong = |key, why| Err(SettingsError::Value { key, why });
+        if !sources.is_multiple_of(outputs) {
+            let why = format!("{sources} sources cannot be divided among {outputs} outputs");
+            return wrong("outputs", format!("{why}; use an even number of sources"));
+        }
+        if !sources.is_multiple_of(stacking) {
+            let why = format!("{sources} sources cannot be stacked by {stacking}");
+            return wrong("stacking", format!("{why}; use a multiple of {stacking} sources"));
+        }
+        match outputs > 1 && stacking > 1 {
+            true => wrong(
+                "stacking",
+                "sources of one input send to one output; leave one of stacking and outputs at 1".to_owned(),
+            ),
+            false => Ok(()),
         }
     }
 
@@ -189,6 +212,7 @@ impl Written {
             "datagram" => self.datagram_bytes = Some(bytes("datagram")? as u32),
             "sources" => self.sources = Some(number("sources", value, 1, MOST_SOURCES)?),
             "outputs" => self.outputs = Some(number("outputs", value, 1, MOST_OUTPUTS)?),
+            "stacking" => self.stacking = Some(number("stacking", value, 1, MOST_STACKING)?),
             "blind" => self.blind = Some(number("blind", value, 0, u64::MAX)?),
             "queues" => {
                 self.queues = Some(match value {
@@ -253,6 +277,7 @@ impl FromStr for TestbedSettings {
             datagram_bytes: written.datagram_bytes.ok_or(missing("datagram", "8972"))?,
             queues: written.queues.unwrap_or(Buffering::Shared),
             outputs: written.outputs(),
+            stacking: written.stacking(),
             blind: None,
         })
     }
@@ -276,7 +301,16 @@ mod tests {
         let two = read("rate=800Mbit,depth=400kB,datagram=8972,queues=per-input,sources=8,outputs=2");
         let two = two.expect("complete");
         assert_eq!((two.sources_per_output(), two.whole_depth_bytes()), (4, 1_640_000), "of one output");
+        let three = read("rate=800Mbit,depth=400kB,datagram=8972,queues=per-input,sources=12,stacking=3");
+        let three = three.expect("complete");
+        let depths = (three.true_depth_bytes(), three.whole_depth_bytes(), three.depth_of_bytes(6));
+        assert_eq!(depths, (410_000, 1_640_000, 840_000), "of four inputs, and of two");
         for (text, word) in [
+            ("rate=800Mbit,depth=8MB,datagram=8972,sources=8,stacking=3", "use a multiple of 3 sources"),
+            (
+                "rate=8Mbit,depth=8MB,datagram=89,stacking=2,outputs=2",
+                "leave one of stacking and outputs at 1",
+            ),
             ("rate=800Mbit,depth=8MB,datagram=8972,sources=5,outputs=2", "5 sources cannot be divided"),
             ("outputs=3", "outputs: \"3\" is no number from 1 to 2"),
             ("rate=800Mbit,depth=8MB", "`datagram` is missing; write for example datagram=8972"),

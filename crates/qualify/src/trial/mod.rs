@@ -45,6 +45,8 @@ pub struct Way {
     pub rate_bytes_per_s: f64,
     /// What a frame takes in the device's accounting, bytes.
     pub frame_bytes: f64,
+    /// Sources behind one input of the device.
+    pub sources_per_input: u32,
     /// The highest queue that has lost nothing so far, bytes; 0 before any.
     pub lossless_bytes: f64,
     /// How long what is on its way may keep silent, and still come.
@@ -114,6 +116,7 @@ pub fn judge(
         separation_s: schedule.separation_s(),
         times_s: emission.times_s.clone(),
         sources,
+        sources_per_input: way.sources_per_input,
         frame_bytes: way.frame_bytes,
         lossy: reception.received < emission.sent,
         valid: !matches!(outcome, Outcome::Invalid(_)),
@@ -210,6 +213,7 @@ mod tests {
     const WAY: Way = Way {
         rate_bytes_per_s: 1e8,
         frame_bytes: 9014.0,
+        sources_per_input: 1,
         lossless_bytes: 0.0,
         silence: Duration::from_millis(1),
     };

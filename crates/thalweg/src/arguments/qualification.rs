@@ -91,7 +91,7 @@ pub(crate) enum QualifyCommand {
 /// The device under test, and where its sources and its receiver are.
 #[derive(Debug, Args)]
 pub(crate) struct QualifiedDevice {
-    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared,outputs=1 unless given; or blind=SEED,datagram=8972. Needs root or user namespaces
+    /// A device of this host's kernel, made for the measurement: rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared,outputs=1,stacking=1 unless given; or blind=SEED,datagram=8972. Needs root or user namespaces
     #[arg(long, value_name = "KEY=VALUE,…", required_unless_present = "hosts", conflicts_with = "hosts")]
     pub(crate) testbed: Option<String>,
     /// Hosts with sources, where `qualify emit --control` listens; they start together
@@ -203,7 +203,7 @@ fn load(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct QualifyTestbed {
-    /// rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared,outputs=1 unless given (or queues=per-input, outputs=2)
+    /// rate=800Mbit,depth=8MB,datagram=8972, and sources=16,burst=40kB,queues=shared,outputs=1,stacking=1 unless given (or queues=per-input, outputs=2, stacking=3)
     #[arg(value_name = "KEY=VALUE,…")]
     pub(crate) testbed: String,
     /// A command that runs beside the device, and ends it

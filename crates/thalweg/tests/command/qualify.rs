@@ -79,7 +79,7 @@ fn outputs_of_a_bridge_have_a_buffer_each_or_it_is_said_why_that_is_not_known() 
     let folder = Folder::new();
     let page = folder.at("outputs.html");
     let command =
-        ["qualify", "watershed", "--testbed", "rate=200Mbit,depth=300kB,datagram=8972,sources=4,outputs=2"];
+        ["qualify", "watershed", "--testbed", "rate=400Mbit,depth=200kB,datagram=8972,sources=4,outputs=2"];
     let ended =
         thalweg(&[&command[..], &["--outputs", "2", "--columns", "6", "--report", &page, "--json"]].concat());
     if ended.error.contains("a testbed needs root") {
@@ -359,11 +359,12 @@ fn an_invalid_testbed_is_refused_with_what_to_write() {
         ("rate=8MB,depth=8MB,datagram=8972", "rate: \"8MB\" has the unit"),
         (
             "rate=800Mbit,deep=8MB",
-            "there is no `deep`; there are rate, depth, datagram, sources, burst, queues, outputs, blind",
+            "there is no `deep`; there are rate, depth, datagram, sources, burst, queues, outputs, stacking, blind",
         ),
         ("rate=800Mbit,depth=8MB,datagram=8972,sources=0", "is no number from 1 to 512"),
         ("rate=800Mbit,depth=8MB,datagram=8972,queues=many", "is neither shared nor per-input"),
         ("rate=800Mbit,depth=8MB,datagram=8972,sources=5,outputs=2", "use an even number of sources"),
+        ("rate=800Mbit,depth=8MB,datagram=8972,stacking=3", "use a multiple of 3 sources"),
         ("blind=1,rate=800Mbit,datagram=8972", "`rate` is drawn by the seed"),
         ("rate", "`rate` is no KEY=VALUE"),
     ] {

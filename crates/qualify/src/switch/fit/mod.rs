@@ -36,6 +36,8 @@ pub struct Trial {
     pub times_s: Vec<f64>,
     /// Sources that sent a frame at each event.
     pub sources: u32,
+    /// Sources behind one input, from the first on: the last input may have fewer.
+    pub sources_per_input: u32,
     /// Bytes of a frame, in the accounting in which depth and rate are wanted.
     pub frame_bytes: f64,
     /// Whether anything was lost in the device.
@@ -50,7 +52,7 @@ pub struct Trial {
 pub enum Buffering {
     /// One buffer that all sources share.
     Shared,
-    /// A queue per source; the depth is that of each, the rate that of the output.
+    /// A queue per input, which is a source unless several are stacked; the depth is that of each, the rate that of the output.
     PerSource,
 }
 
@@ -232,7 +234,11 @@ fn bursts(trials: &[Trial], buffering: Buffering) -> Vec<Burst<'_>> {
         let Trial { sources, frame_bytes, separation_s, times_s, lossy, .. }: &Trial = trial;
         let (event_bytes, rate_fraction) = match buffering {
             Buffering::Shared => (f64::from(*sources) * frame_bytes, 1.0),
-            Buffering::PerSource => (*frame_bytes, 1.0 / f64::from(*sources)),
+            Buffering::PerSource => {
+                // All inputs are served alike. One that is not full of sources gets what it leaves to others: that is neglected.
+                let stacked = trial.sources_per_input.clamp(1, (*sources).max(1));
+                (f64::from(stacked) * frame_bytes, 1.0 / f64::from(sources.div_ceil(stacked)))
+            }
         };
         Burst { times_s, event_bytes, rate_fraction, column_s: *separation_s, lossy: *lossy }
     };

@@ -106,7 +106,15 @@ fn trials(columns: &[f64], times: &mut dyn FnMut(u64, f64) -> Vec<f64>) -> Vec<T
             let times_s = times(events, separation_s);
             let lossy = peak_bytes(&times_s, edge.event_bytes, RATE_BYTES_PER_S) > DEPTH_BYTES;
             let (sources, frame_bytes) = (SOURCES, FRAME_BYTES);
-            trials.push(Trial { separation_s, times_s, sources, frame_bytes, lossy, valid: true });
+            trials.push(Trial {
+                separation_s,
+                times_s,
+                sources,
+                sources_per_input: 1,
+                frame_bytes,
+                lossy,
+                valid: true,
+            });
         }
     }
     trials

@@ -50,6 +50,15 @@ fn result(found: &OutputsMap) -> String {
     text
 }
 
+/// As it fits above a picture.
+fn short_result(found: &OutputsMap) -> String {
+    found.comparison.map_or("not known".to_owned(), |comparison| {
+        let [low, high] = comparison.ratio_interval;
+        let verdict = comparison.verdict.words();
+        format!("{verdict}: depth together ÷ alone {:.3} [{low:.3} to {high:.3}]", comparison.ratio)
+    })
+}
+
 fn words(found: &OutputsMap) -> String {
     format!(
         "one output congested\n{}\n\nboth outputs congested; depth and rate are those of each\n{}\n\noutputs      {}",
@@ -67,7 +76,7 @@ fn svg(found: &OutputsMap) -> String {
     };
     lines_svg(&Chart {
         title: "The most events without a loss, with one output congested and with both".to_owned(),
-        subtitle: result(found),
+        subtitle: short_result(found),
         x_words: "separation of events / µs".to_owned(),
         y_words: "events in a burst".to_owned(),
         logarithmic_x: false,

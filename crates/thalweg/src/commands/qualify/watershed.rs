@@ -31,7 +31,7 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
         columns: usize::from(options.columns),
         ports: ports(
             &options.ports,
-            rig.sources(),
+            (rig.sources(), rig.sources_per_input()),
             rig.testbed().is_some_and(|testbed| testbed.blind.is_some()),
         ),
         planned_rate_hz: options.planned_rate_hz,
@@ -51,10 +51,11 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
     Ok(if map.fit.is_some() && passes { Outcome::Done } else { Outcome::Failed })
 }
 
-/// The numbers of ports: those that are asked for; of a device of which nothing is known, three that tell its queues.
-fn ports(asked: &[u32], sources: u32, is_blind: bool) -> Vec<u32> {
+/// The numbers of ports: those that are asked for; of a device of which nothing is known, three that tell its queues, with whole inputs.
+fn ports(asked: &[u32], (sources, per_input): (u32, u32), is_blind: bool) -> Vec<u32> {
+    let whole = |parts: u32| sources.div_ceil(parts).next_multiple_of(per_input.max(1)).min(sources);
     match (asked.is_empty(), is_blind) {
-        (true, true) => vec![sources.div_ceil(4), sources.div_ceil(2), sources],
+        (true, true) => vec![whole(4), whole(2), sources],
         _ => asked.to_vec(),
     }
 }
