@@ -240,7 +240,7 @@ impl Watershed {
             assumed_rate_bits_per_s: 8.0 * rig.rate_bytes_per_s(),
             rate_source: rig.rate_source(),
             start_skew: rig.start_skew(),
-            flow_control: FlowControl::not_read(),
+            flow_control: testbed.map_or_else(FlowControl::not_read, |_| FlowControl::between(&[], &[])),
             true_depth_bytes: testbed.map(|settings| settings.whole_depth_bytes()),
             true_rate_bits_per_s: testbed.map(|settings| settings.rate_bits_per_s),
             true_queues: testbed.map(|settings| settings.queues),

@@ -121,6 +121,9 @@ pub enum RateSource {
     Measured,
 }
 
+/// Reads the card that has an address.
+type ReadPause = fn(IpAddr) -> PauseReading;
+
 /// The device, with sources and receiver opened.
 pub struct Rig<'t> {
     device: Device<'t>,
@@ -133,8 +136,8 @@ pub struct Rig<'t> {
     active: u32,
     outputs: u16,
     receiver: Receiver,
-    /// The receiver's address, where its card is one that may pause.
-    card_at: Option<IpAddr>,
+    /// The receiver's address, where its card is one that may pause, and what reads that card.
+    card: Option<(IpAddr, ReadPause)>,
     /// What cards counted of PAUSE when they were last asked, each with where it is.
     pauses: Vec<(String, PauseReading)>,
     trial: u32,
@@ -179,7 +182,7 @@ impl<'t> Rig<'t> {
             outputs: 1,
             sources: Sources::Here(emitter),
             receiver: Receiver::start(run, sockets)?,
-            card_at: None,
+            card: None,
             pauses: Vec::new(),
             trial: 0,
             stop: stop.clone(),
@@ -209,7 +212,7 @@ impl<'t> Rig<'t> {
             outputs: 1,
             sources,
             receiver: Receiver::start(run, vec![receiver])?,
-            card_at: Some(hosts.receiver.ip()),
+            card: Some((hosts.receiver.ip(), PauseReading::at)),
             pauses: Vec::new(),
             trial: 0,
             stop: stop.clone(),
@@ -230,7 +233,7 @@ impl<'t> Rig<'t> {
     }
 
     fn read_pauses(&mut self) -> Result<Vec<(String, PauseReading)>, RigError> {
-        let own = self.card_at.map(|address| ("the receiver".to_owned(), PauseReading::at(address)));
+        let own = self.card.map(|(address, read)| ("the receiver".to_owned(), read(address)));
         Ok(own.into_iter().chain(self.sources.pauses()?).collect())
     }
 
@@ -408,4 +411,78 @@ struct Sent {
     emission: Emission,
     reception: Reception,
     beside: Beside,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::atomic::AtomicU64;
+
+    use super::control::{Place, serve};
+    use super::*;
+    use crate::host::PauseCounts;
+    use crate::{incast, throughput, watershed};
+
+    /// Sources and receiver at the loopback, with nothing between; as if the receiver's card counted what `read` says.
+    fn rig(read: ReadPause) -> Rig<'static> {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = TcpListener::bind(any).expect("a port");
+        let control = listener.local_addr().expect("bound");
+        // It ends with the test.
+        std::thread::spawn(move || serve(&listener, Place { from: any, receiver: None }, &mut |_| {}));
+        let hosts = Hosts {
+            receiver: any,
+            controls: vec![control],
+            sources_per_host: 2,
+            datagram_bytes: 1024,
+            rate_bits_per_s: Some(1e6),
+            longest_drain: Duration::ZERO,
+            counters: None,
+        };
+        let mut rig = Rig::between(&hosts, &Arc::default()).expect("the loopback is there");
+        rig.card = Some((any.ip(), read));
+        rig.flow_control().expect("it is asked");
+        rig
+    }
+
+    fn reading(frames: u64) -> PauseReading {
+        let counter = Counter { name: "PAUSE frames sent".to_owned(), total: frames };
+        PauseReading { card: "eth1".to_owned(), counts: PauseCounts::Known(vec![counter]) }
+    }
+
+    fn moving(_: IpAddr) -> PauseReading {
+        static FRAMES: AtomicU64 = AtomicU64::new(0);
+        reading(FRAMES.fetch_add(1, Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_device_that_paused_has_no_number_of_ports_and_no_rate_and_the_remark_names_the_card() {
+        let mut rig = rig(moving);
+        let found = incast::sweep(&mut rig, (2, 1e-3), 1, &mut |_| {}).expect("swept");
+        assert_eq!((found.lossless_sources, found.lossy_sources, found.points.len()), (None, None, 2));
+        assert!(found.remark.contains("eth1 of the receiver: PAUSE frames sent"), "{}", found.remark);
+        let settings = watershed::Settings { columns: 0, ports: Vec::new(), planned_rate_hz: None };
+        let map = watershed::map(&mut rig, &settings, &mut |_| {}).expect("mapped");
+        assert!(
+            map.fit.is_none() && map.remark.contains("senders waited instead of losing"),
+            "{}",
+            map.remark
+        );
+        let found = throughput::search(&mut rig, (0.05, 0.05), &mut |_| {}).expect("searched");
+        assert_eq!((found.lower_bound_hz, found.upper_bound_hz, found.of_line_rate), (None, None, None));
+        assert!(found.held.is_none() && found.remark.contains("turn PAUSE off"), "{}", found.remark);
+        let loads = throughput::linearity(&mut rig, &[0.5], 0.05, &mut |_| {}).expect("offered");
+        assert!(loads.iter().all(|load| load.outcome == "invalid" && load.why.contains("eth1")), "{loads:?}");
+    }
+
+    #[test]
+    fn a_card_that_stands_still_takes_no_result_away_and_one_that_cannot_be_read_is_named() {
+        let mut rig = rig(|_| reading(7));
+        let found = incast::sweep(&mut rig, (2, 1e-3), 1, &mut |_| {}).expect("swept");
+        assert!(found.lossless_sources.is_some(), "{}", found.remark);
+        // The card of the sources is the loopback, which counts no PAUSE frames.
+        assert_eq!(found.flow_control.state, PauseState::Unknown);
+        let words = &found.flow_control.words;
+        assert!(words.contains("lo of the sources at 127.0.0.1") && !words.contains("eth1"), "{words}");
+    }
 }
