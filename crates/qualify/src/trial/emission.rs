@@ -147,7 +147,7 @@ impl Emitter {
             let socket = UdpSocket::bind(from)?;
             socket.connect(to)?;
             socket.set_nonblocking(true)?;
-            report_queue_drops(&socket, address)?;
+            report_queue_drops(&socket, from)?;
             Ok(socket)
         };
         // The same bytes in every run, behind the label.
