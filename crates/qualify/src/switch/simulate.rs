@@ -1,9 +1,9 @@
 //! A device under test that is known, because it is computed: for tests of search and fit, and to plan a measurement.
 //!
 //! ```text
-//!  sources ─► one shared buffer      ─┐
-//!          or one queue per source, or per input with stacked sources
-//!          or one for all outputs    ─┴─► server: rate, stalls, catches up by so many bytes ─► lost or not
+//!  sources ─► one shared buffer              ─┐
+//!          or one queue per source, or input  │
+//!          or one buffer for all outputs     ─┴─► server: rate, stalls, catches up by so many bytes ─► lost or not
 //! ```
 //! All sources send a frame at each event. The server is a token bucket, as `tbf` is: while it is stalled it gathers
 //! tokens up to its burst, and what it misses beyond that is lost to its rate. Its burst adds to the depth, therefore.

@@ -8,9 +8,9 @@
 //!              or per input:        htb: rate, burst ─┬ class of its first input: bfifo, limit in bytes
 //!                                                     └ class of its last: …, all served in turn
 //! ```
-//! An input is an address: of stacking=2, two sources have each. Made with `ip` and `tc` and removed when dropped, in a panic, too. It needs root, which [`become_root_of_own_namespace`] gives to
-//! anybody where the kernel allows it. Nothing leaves the namespaces. What a queue holds is its limit and the burst of the shaper: the
-//! tokens that were saved up pass at once.
+//! An input is an address: of stacking=2, two sources have each. Everything is made with `ip`, `tc` and, of two outputs, `bridge`, and
+//! removed when dropped, in a panic, too. It needs root, which [`become_root_of_own_namespace`] gives to anybody where the kernel allows it.
+//! Nothing leaves the namespaces. What a queue holds is its limit and the burst of the shaper: the tokens that were saved up pass at once.
 
 mod namespace;
 mod settings;
