@@ -135,7 +135,8 @@ fn probes(rig: &mut Rig<'_>, seen: &mut dyn FnMut(&Attempt)) -> Result<Recovery,
         }
         found.probes.push(probe);
     }
-    let last = found.probes.last();
+    // A bisection that was given up is no result.
+    let last = found.probes.last().filter(|_| found.remark.is_empty());
     found.of_draining = last.and_then(|probe| Some(probe.lossless_pause_s? / probe.draining_s));
     if found.of_draining.is_none() && found.remark.is_empty() {
         found.remark =

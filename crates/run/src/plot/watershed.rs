@@ -180,7 +180,7 @@ fn legend(svg: &mut Svg, area: Area) {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_qualify::rig::{RateSource, StartSkew};
+    use thalweg_qualify::rig::{FlowControl, RateSource, StartSkew};
 
     use super::*;
 
@@ -188,12 +188,14 @@ mod tests {
     fn map(ports: &[u32], points: Vec<Point>, remark: &str) -> Watershed {
         Watershed {
             sources: 16,
+            sources_per_input: 1,
             ports: ports.to_vec(),
             datagram_bytes: 8972,
             frame_bytes: 9014,
             assumed_rate_bits_per_s: 8e8,
             rate_source: RateSource::Stated,
             start_skew: StartSkew::OneHost,
+            flow_control: FlowControl::not_read(),
             testbed: None,
             true_depth_bytes: None,
             true_rate_bits_per_s: None,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::batch::Frames;
-use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
+use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally};
 
 use super::datagram::{Datagram, parse};
 use super::filter::program;
@@ -283,15 +283,10 @@ pub(crate) fn judge<'a>(
     local: SocketAddr,
     packet: &Packet<'a>,
 ) -> Option<(Datagram<'a>, Message)> {
-    let lost = |book: &mut Book, reason, bytes: usize| {
-        book.tally.input(Unit::Datagrams, 1);
-        book.tally.input(Unit::Bytes, bytes as u64);
-        book.lose(reason, 1, bytes);
-    };
     let datagram = match parse(packet.bytes) {
         Ok(datagram) => datagram,
         Err(reason) => {
-            lost(book, reason, packet.bytes.len());
+            book.lose_arrived(reason, packet.bytes.len());
             return None;
         }
     };
@@ -307,7 +302,7 @@ pub(crate) fn judge<'a>(
         Checksum::ToComputeOrUnfinished => datagram.checksum_is_unfinished() || datagram.checksum_is_right(),
     };
     if !is_settled {
-        lost(book, LossReason::BadHash, datagram.payload.len());
+        book.lose_arrived(LossReason::BadHash, datagram.payload.len());
         return None;
     }
     let segment_bytes = packet.segment_bytes.filter(|segment| *segment < datagram.payload.len());

@@ -82,6 +82,13 @@ impl Book {
         self.tally.lost(reason, Unit::Bytes, bytes as u64);
     }
 
+    /// Counts a datagram that came and cannot be taken.
+    pub(crate) fn lose_arrived(&mut self, reason: LossReason, bytes: usize) {
+        self.tally.input(Unit::Datagrams, 1);
+        self.tally.input(Unit::Bytes, bytes as u64);
+        self.lose(reason, 1, bytes);
+    }
+
     fn pass_on(&mut self, slice: Slice, frames: &mut Frames) {
         self.tally.output(Unit::Datagrams, 1);
         self.tally.output(Unit::Bytes, u64::from(slice.length));

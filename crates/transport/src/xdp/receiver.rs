@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::batch::Frames;
-use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
+use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally};
 
 use super::queues::{ETHERNET_BYTES, Frame, Queues};
 use crate::ring::judge;
@@ -380,9 +380,7 @@ fn ip_packet(bytes: &[u8]) -> Packet<'_> {
 
 /// Counts a frame of several chunks that could not be put together.
 fn lose_frame(book: &mut Book, bytes: usize) {
-    book.tally.input(Unit::Datagrams, 1);
-    book.tally.input(Unit::Bytes, bytes as u64);
-    book.lose(LossReason::CaptureTruncated, 1, bytes);
+    book.lose_arrived(LossReason::CaptureTruncated, bytes);
 }
 
 impl AsFd for XdpReceiver {
