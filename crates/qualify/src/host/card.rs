@@ -11,6 +11,7 @@ use super::ethtool::DriverSettings;
 use super::fix::Fix;
 use super::needs::Needs;
 use super::reading::{HostFiles, bytes};
+use super::statistics::{self, UdpSpread};
 
 const CARDS: &str = "/sys/class/net";
 /// A receive ring should hold so many packets where it can.
@@ -71,6 +72,11 @@ pub(super) fn checks(files: &HostFiles, needs: &Needs, card: &str) -> Vec<Check>
     checks.extend([link(files, card), ring(&driver, card), coalescing(&driver, card), queues(&driver, card)]);
     checks.extend([offloads(&driver, card), pause(&driver, card), spreading(files, card)]);
     checks.extend([
+        hashing(&driver, card, statistics::udp_spread(card)),
+        steering(&driver, card),
+        stamping(card, statistics::stamped(card)),
+    ]);
+    checks.extend([
         place(files, card),
         memory_node(files, card),
         interrupts(files, card),
@@ -78,6 +84,44 @@ pub(super) fn checks(files: &HostFiles, needs: &Needs, card: &str) -> Vec<Check>
     ]);
     checks.push(damaged(files, card));
     checks
+}
+
+/// What decides about the queue of a datagram.
+fn hashing(driver: &DriverSettings, card: &str, spread: Result<UdpSpread, String>) -> Check {
+    let why = "many drivers choose the queue of a datagram by its addresses alone: all boards behind one address then come to one queue, and to one core. Fragments have no ports: never with IP fragments";
+    let check = of("hash of UDP", card, Severity::Warning, why)
+        .wanting("addresses and ports, where flows differ in ports only");
+    if matches!(driver.queues, Ok((1, _))) {
+        return check.noted("one queue takes all");
+    }
+    match spread {
+        Ok(UdpSpread::ByPorts) => check.found("addresses and ports", true),
+        Ok(UdpSpread::ByAddresses) => check
+            .found("addresses alone", false)
+            .fixed_by(Fix::program(&format!("ethtool -N {card} rx-flow-hash udp4 sdfn"))),
+        Err(why) => check.unknown(why),
+    }
+}
+
+/// Whether rules may lead flows to queues.
+fn steering(driver: &DriverSettings, card: &str) -> Check {
+    let why = "a rule leads the port of some boards to a queue, and so to a core (`ethtool -N CARD flow-type udp4 dst-port PORT action QUEUE`); `backend = \"xdp\"` reads all queues and needs none";
+    let check = of("flow steering", card, Severity::Information, why);
+    match &driver.offloads {
+        Ok(on) if on.iter().any(|name| name == "rx-ntuple-filter") => check.noted("on"),
+        Ok(_) => check.noted("off, or this card has none"),
+        Err(why) => check.unknown(why),
+    }
+}
+
+/// Who stamps packets.
+fn stamping(card: &str, stamped: Result<&'static str, String>) -> Check {
+    let why = "stamps of the card are those of its arrival; stamps of the kernel have the delay of the core that took it";
+    let check = of("stamps of received packets", card, Severity::Information, why);
+    match stamped {
+        Ok(which) => check.noted(which),
+        Err(why) => check.unknown(why),
+    }
 }
 
 fn of(what: &str, card: &str, severity: Severity, why: &str) -> Check {
@@ -363,5 +407,20 @@ mod tests {
     #[test]
     fn the_card_to_an_address_of_the_host_itself_is_its_loopback() {
         assert_eq!(card_to("127.0.0.7".parse().expect("an address")).as_deref(), Some("lo"));
+    }
+
+    #[test]
+    fn a_hash_of_addresses_alone_is_bad_only_where_there_are_several_queues() {
+        let driver =
+            |queues: u32| DriverSettings { queues: Ok((queues, 8)), ..DriverSettings::of("nosuchcard0") };
+        let found = |queues, spread| hashing(&driver(queues), "eth0", Ok(spread));
+        let bad = found(4, UdpSpread::ByAddresses);
+        assert_eq!(
+            (bad.verdict, bad.command.as_str()),
+            (Verdict::Bad, "ethtool -N eth0 rx-flow-hash udp4 sdfn")
+        );
+        assert_eq!(found(4, UdpSpread::ByPorts).verdict, Verdict::Good);
+        assert_eq!(found(1, UdpSpread::ByAddresses).value, "one queue takes all");
+        assert_eq!(hashing(&driver(4), "eth0", Err("no".to_owned())).verdict, Verdict::Unknown);
     }
 }

@@ -1,7 +1,9 @@
-//! What a driver counts of its own, by the names that it gives: `ethtool -S`.
+//! What a driver reports that netlink does not: its own counts (`ethtool -S`), how UDP is spread (`-n … rx-flow-hash udp4`), who is stamped.
 //!
 //! ```text
 //!  card ─► SIOCETHTOOL: how many ─► names, 32 bytes each ─► counts, 8 bytes each ─► [Counter]
+//!                       fields of a UDP packet that its queue depends on ─► UdpSpread
+//!          SIOCGHWTSTAMP: packets that the card stamps ─► stamped
 //! ```
 
 use std::net::UdpSocket;
@@ -13,6 +15,10 @@ use super::counters::Counter;
 const GET_SET_INFO: u32 = 0x37;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
+const GET_HASH_FIELDS: u32 = 0x29;
+const UDP_OVER_IPV4: u32 = 0x02;
+/// Fields that a hash takes: both bytes of each port.
+const PORTS: u64 = 0xc0;
 const SET_OF_STATISTICS: u32 = 1;
 const NAME_BYTES: usize = 32;
 /// A driver that counts more is not asked.
@@ -26,6 +32,10 @@ struct Driver<'c> {
 
 impl Driver<'_> {
     fn ask(&self, words: &mut [u64]) -> Result<(), String> {
+        self.ask_by(libc::SIOCETHTOOL, words)
+    }
+
+    fn ask_by(&self, command: u64, words: &mut [u64]) -> Result<(), String> {
         // SAFETY: all bytes of this struct may be 0.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         // The last byte stays 0: it ends the name.
@@ -38,8 +48,7 @@ impl Driver<'_> {
         request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
         // SAFETY: the request outlives the call and points to a struct of its command, behind which there is room for everything that the
         // kernel answers to it (`read` sees to that); the descriptor is open.
-        let answer =
-            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+        let answer = unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, &raw mut request) };
         match answer {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error().to_string()),
@@ -59,13 +68,54 @@ fn first(word: u64) -> usize {
     u32::from_ne_bytes([a, b, c, d]) as usize
 }
 
+/// What decides about the queue of a UDP packet over IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UdpSpread {
+    /// Addresses and ports.
+    ByPorts,
+    /// Addresses alone, or nothing.
+    ByAddresses,
+}
+
+/// How a card spreads UDP over its queues.
+///
+/// # Errors
+/// Why its driver does not say it, in words.
+pub(super) fn udp_spread(card: &str) -> Result<UdpSpread, String> {
+    // struct ethtool_rxnfc: cmd, flow type, fields, and room for the rules that it could hold.
+    let mut words = [0; 64];
+    words[0] = pair(GET_HASH_FIELDS, UDP_OVER_IPV4);
+    asked(card)?.ask(&mut words)?;
+    Ok(if words[1] & PORTS == PORTS { UdpSpread::ByPorts } else { UdpSpread::ByAddresses })
+}
+
+/// Which received packets a card stamps, in words.
+///
+/// # Errors
+/// Why its driver does not say it, in words.
+pub(super) fn stamped(card: &str) -> Result<&'static str, String> {
+    // Of linux/sockios.h. struct hwtstamp_config: flags, which are sent with a stamp, which are received with one; a number each.
+    const GET_STAMPING: u64 = 0x89b1;
+    let mut words = [0; 2];
+    asked(card)?.ask_by(GET_STAMPING, &mut words)?;
+    Ok(match first(words[1]) {
+        0 => "none",
+        1 => "all that come",
+        _ => "those of PTP",
+    })
+}
+
+fn asked(card: &str) -> Result<Driver<'_>, String> {
+    let socket = UdpSocket::bind("0.0.0.0:0").map_err(|error| format!("no socket to ask with: {error}"))?;
+    Ok(Driver { socket, card })
+}
+
 /// All counts of a card, by the names of its driver.
 ///
 /// # Errors
 /// Why its driver does not say them, in words.
 pub(super) fn of_card(card: &str) -> Result<Vec<Counter>, String> {
-    let socket = UdpSocket::bind("0.0.0.0:0").map_err(|error| format!("no socket to ask with: {error}"))?;
-    let driver = Driver { socket, card };
+    let driver = asked(card)?;
     // struct ethtool_sset_info: cmd, reserved, mask of sets, count of each.
     let mut info = [pair(GET_SET_INFO, 0), 1 << SET_OF_STATISTICS, 0];
     driver.ask(&mut info)?;
@@ -127,6 +177,7 @@ mod tests {
     fn a_card_without_counts_and_one_that_is_not_there_say_why() {
         for card in ["lo", "nosuchcard0", "a_name_that_is_too_long_for_a_card"] {
             assert!(!of_card(card).expect_err(card).is_empty(), "{card}");
+            assert!(udp_spread(card).is_err() && stamped(card).is_err(), "{card}");
         }
     }
 }
