@@ -27,9 +27,16 @@ TABLE = """<node>
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that is free for datagrams and streams, below those of which the system gives any to others meanwhile."""
+    while True:
+        port = random.randrange(6_000, 12_000)
+        try:
+            with socket.socket() as streams, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+                streams.bind(("127.0.0.1", port))
+                datagrams.bind(("127.0.0.1", port))
+                return port
+        except OSError:
+            continue
 
 
 @contextmanager

@@ -236,16 +236,9 @@ fn a_device_between_hosts_is_swept_by_its_ports_and_asked_for_what_it_has_thrown
         assert_eq!(number(point, "lost") > 0, point["outcome"] == "lossy", "{point:#}");
         assert_eq!(number(point, "sent") % (2 * number(point, "sources")), 0, "{point:#}");
     }
-    match found["remark"] == "" {
-        true => assert!(
-            number(&found, "lossless_sources") >= 4
-                && number(&found, "lossy_sources") <= 8
-                && swept.code == Some(0),
-            "{found:#}"
-        ),
-        // A machine that does much else is said to be that.
-        false => assert_eq!(swept.code, Some(1), "{found:#}"),
-    }
+    // Two events of four boards fit. A machine that does much else sends so slowly that those of eight do, too, or says what did not count.
+    assert!(found["lossy_sources"].as_u64().is_none_or(|lossy| lossy >= 5), "{found:#}");
+    assert_eq!(swept.code == Some(0), found["remark"] == "", "{found:#}");
 
     // The same hosts send a program of triggers together.
     network.boards.shape(None);
