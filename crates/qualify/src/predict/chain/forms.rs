@@ -139,8 +139,9 @@ impl Chain {
         if is_triggered && is_first && self.is_even() && event_bytes > depth_bytes * (1.0 + ROUNDING) {
             return Some(1.0);
         }
-        if load > 1.0 + ROUNDING {
-            return Some(1.0 - 1.0 / load);
+        // At a load of 1, which is rounded to either side, what comes is what goes.
+        if load > 1.0 - ROUNDING {
+            return Some((1.0 - 1.0 / load).max(0.0));
         }
         if !is_triggered {
             return None;
