@@ -8,11 +8,10 @@ use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::batch::Frames;
-use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally};
+use thalweg_data::{LossReason, Pool, Received, Tally};
 
 use super::datagram::{Datagram, parse};
 use super::filter::program;
@@ -20,8 +19,9 @@ use crate::control_message::Notes;
 use crate::system::packet_ring::{Checksum, Packet, PacketRing};
 use crate::system::{self, Message};
 use crate::udp::book::{Book, Verdict, datagram_count};
-use crate::udp::socket::{BATCH_BYTES, HOLD_STEP};
-use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, Peer, UdpReceiverSettings};
+use crate::udp::intake::{Intake, hold, open_port, send_empty};
+use crate::udp::socket::BATCH_BYTES;
+use crate::udp::{FullPolicy, UdpReceiverSettings};
 use crate::{ReceiveBuffer, TransportError};
 
 /// Bytes per block of the ring: it is passed on when full, or after a millisecond.
@@ -42,8 +42,7 @@ pub(crate) struct RingReceiver {
     local: SocketAddr,
     settings: UdpReceiverSettings,
     place: String,
-    pool: Pool,
-    writer: Option<BlockWriter>,
+    intake: Intake,
     book: Book,
     /// Packets that are not this source's, by address.
     passed_over: u64,
@@ -57,21 +56,8 @@ impl RingReceiver {
         mut settings: UdpReceiverSettings,
         pool: Pool,
     ) -> Result<RingReceiver, TransportError> {
-        let bind_error = |cause| TransportError::Bind { address: settings.bind, cause };
-        let socket = Socket::new(Domain::for_address(settings.bind), Type::DGRAM, Some(Protocol::UDP))
-            .map_err(bind_error)?;
         // The least that the kernel allows: what comes here comes twice.
-        socket.set_recv_buffer_size(0).map_err(bind_error)?;
-        socket.bind(&settings.bind.into()).map_err(bind_error)?;
-        if let Some(address) = settings.connect {
-            socket.connect(&address.into()).map_err(|cause| TransportError::Connect { address, cause })?;
-            // The kernel would pass on the other end's alone.
-            settings.from =
-                settings.from.or(Some(Peer { address: address.ip(), port: Some(address.port()) }));
-        }
-        socket.set_nonblocking(true).map_err(bind_error)?;
-        let socket: UdpSocket = socket.into();
-        let local = socket.local_addr().map_err(bind_error)?;
+        let (socket, local) = open_port(&mut settings, |socket| socket.set_recv_buffer_size(0))?;
         let place = format!("udp://{local}");
         let wanted =
             if settings.receive_buffer_bytes == 0 { 16 << 20 } else { settings.receive_buffer_bytes };
@@ -92,8 +78,7 @@ impl RingReceiver {
             local,
             settings,
             place,
-            pool,
-            writer: None,
+            intake: Intake::new(pool),
             book: Book::default(),
             passed_over: 0,
             drops: Cell::new(0),
@@ -110,7 +95,7 @@ impl RingReceiver {
         frames: &mut Frames,
         wait: Duration,
     ) -> Result<Received, TransportError> {
-        if !self.has_room() {
+        if !self.intake.has_room() {
             return self.receive_without_block(wait);
         }
         if !self.receive_now(frames) && !wait.is_zero() && self.wait(wait)? {
@@ -127,14 +112,7 @@ impl RingReceiver {
     }
 
     pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
-        match self.socket.send(&[]) {
-            Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.book.refused += 1,
-            Err(cause) if !system::is_nothing(&cause) => {
-                return Err(TransportError::System { place: self.place.clone(), call: "send", cause });
-            }
-            _ => {}
-        }
-        Ok(())
+        send_empty(&self.socket, &mut self.book, &self.place)
     }
 
     pub(crate) fn sending_socket(&self) -> io::Result<UdpSocket> {
@@ -194,26 +172,11 @@ impl RingReceiver {
         })
     }
 
-    /// Makes sure that there is a block with room for the largest message.
-    fn has_room(&mut self) -> bool {
-        let has = |writer: &Option<BlockWriter>| {
-            writer.as_ref().is_some_and(|writer| writer.remaining() >= MESSAGE_ROOM_BYTES)
-        };
-        if !has(&self.writer) {
-            self.writer = self.pool.take().or(self.writer.take());
-        }
-        if !has(&self.writer) {
-            self.writer = None;
-            self.writer = self.pool.take();
-        }
-        has(&self.writer)
-    }
-
     /// Takes what is in the ring, up to a batch; whether anything was.
     fn receive_now(&mut self, frames: &mut Frames) -> bool {
         let (mut any, mut bytes) = (false, 0);
-        while bytes < BATCH_BYTES && self.has_room() {
-            let Some(writer) = &mut self.writer else { break };
+        while bytes < BATCH_BYTES && self.intake.has_room() {
+            let Some(writer) = self.intake.writer() else { break };
             let Some(packet) = self.ring.next() else { break };
             any = true;
             let taken = judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
@@ -232,12 +195,7 @@ impl RingReceiver {
 
     fn receive_without_block(&mut self, wait: Duration) -> Result<Received, TransportError> {
         match self.settings.policy {
-            FullPolicy::Hold => {
-                let deadline = Instant::now() + wait;
-                while !self.has_room() && Instant::now() < deadline {
-                    std::thread::sleep(HOLD_STEP.min(wait));
-                }
-            }
+            FullPolicy::Hold => hold(wait, || self.intake.has_room()),
             FullPolicy::Drop => {
                 self.wait(wait)?;
                 for _ in 0..DROP_PACKETS {

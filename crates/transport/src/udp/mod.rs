@@ -10,6 +10,7 @@
 
 pub(crate) mod book;
 mod choice;
+pub(crate) mod intake;
 mod receiver;
 mod sender;
 mod settings;

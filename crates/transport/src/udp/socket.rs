@@ -10,7 +10,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::batch::Frames;
@@ -19,6 +19,7 @@ use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
 use super::MESSAGE_ROOM_BYTES;
 use super::book::{Book, Spilled, Verdict, datagram_count};
 use super::choice::{Choice, Way};
+use super::intake::{hold, send_empty};
 use super::settings::{Backend, FullPolicy, UdpReceiverSettings};
 use crate::system::{self, ReceiveTable};
 use crate::{HostCounters, ReceiveBuffer, TransportError};
@@ -27,8 +28,6 @@ use crate::{HostCounters, ReceiveBuffer, TransportError};
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 /// Messages per `recvmmsg`.
 const SLOTS: usize = 64;
-/// How long a held source sleeps before it looks for a free block again.
-pub(crate) const HOLD_STEP: Duration = Duration::from_micros(50);
 /// Most `recvmmsg` calls that one batch drops by.
 const DROP_CALLS: usize = 16;
 
@@ -128,12 +127,7 @@ impl SocketReceiver {
     /// # Errors
     /// When the socket is of no further use.
     pub fn send_empty(&mut self) -> Result<(), TransportError> {
-        match self.socket.send(&[]) {
-            Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.book.refused += 1,
-            Err(cause) if !system::is_nothing(&cause) => return Err(self.failed("send", cause)),
-            _ => {}
-        }
-        Ok(())
+        send_empty(&self.socket, &mut self.book, &self.place)
     }
 
     /// Datagrams and bytes in, out, lost.
@@ -305,12 +299,7 @@ impl SocketReceiver {
 
     fn receive_without_block(&mut self, wait: Duration) -> Result<Received, TransportError> {
         match self.settings.policy {
-            FullPolicy::Hold => {
-                let deadline = Instant::now() + wait;
-                while !self.has_room() && Instant::now() < deadline {
-                    std::thread::sleep(HOLD_STEP.min(wait));
-                }
-            }
+            FullPolicy::Hold => hold(wait, || self.has_room()),
             FullPolicy::Drop => {
                 let ready = system::wait_readable(self.socket.as_fd(), wait)
                     .map_err(|cause| self.failed("ppoll", cause))?;

@@ -8,19 +8,19 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::batch::Frames;
-use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally};
+use thalweg_data::{LossReason, Pool, Received, Tally};
 
 use super::queues::{ETHERNET_BYTES, Frame, Queues};
 use crate::ring::judge;
 use crate::system::packet_ring::{Checksum, Packet};
 use crate::system::{self, epoll};
 use crate::udp::book::{Book, Verdict, datagram_count};
-use crate::udp::socket::{BATCH_BYTES, HOLD_STEP};
-use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, Peer, UdpReceiverSettings};
+use crate::udp::intake::{Intake, hold, open_port, send_empty};
+use crate::udp::socket::BATCH_BYTES;
+use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, UdpReceiverSettings};
 use crate::{HostCounters, ReceiveBuffer, TransportError};
 
 /// Most datagrams that one batch takes from the socket.
@@ -39,8 +39,7 @@ pub(crate) struct XdpReceiver {
     local: SocketAddr,
     settings: UdpReceiverSettings,
     place: String,
-    pool: Pool,
-    writer: Option<BlockWriter>,
+    intake: Intake,
     /// Where a frame of several chunks goes that has no block.
     spare: Box<[u8]>,
     book: Book,
@@ -54,14 +53,10 @@ pub(crate) struct XdpReceiver {
 impl XdpReceiver {
     /// Opens the socket that holds the port, then queues and program.
     pub(crate) fn open(mut settings: UdpReceiverSettings, pool: Pool) -> Result<XdpReceiver, TransportError> {
-        let socket = open_socket(&settings)?;
-        if let Some(address) = settings.connect {
-            // The kernel would pass on the other end's alone.
-            settings.from =
-                settings.from.or(Some(Peer { address: address.ip(), port: Some(address.port()) }));
-        }
-        let local =
-            socket.local_addr().map_err(|cause| TransportError::Bind { address: settings.bind, cause })?;
+        let (socket, local) = open_port(&mut settings, |socket| {
+            ReceiveBuffer::ask(socket.as_fd(), SOCKET_BUFFER_BYTES)?;
+            system::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+        })?;
         let place = format!("udp://{local}");
         let queues = Queues::open(&settings, local, &socket)?;
         let ready = epoll::create().and_then(|ready| {
@@ -77,8 +72,7 @@ impl XdpReceiver {
             local,
             settings,
             place,
-            pool,
-            writer: None,
+            intake: Intake::new(pool),
             spare: vec![0; MESSAGE_ROOM_BYTES].into(),
             book: Book::default(),
             passed_over: 0,
@@ -96,7 +90,7 @@ impl XdpReceiver {
         frames: &mut Frames,
         wait: Duration,
     ) -> Result<Received, TransportError> {
-        if !self.has_room() {
+        if !self.intake.has_room() {
             return self.receive_without_block(wait);
         }
         if !self.receive_now(frames)? && !wait.is_zero() && self.wait(wait)? {
@@ -116,12 +110,7 @@ impl XdpReceiver {
     }
 
     pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
-        match self.socket.send(&[]) {
-            Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.book.refused += 1,
-            Err(cause) if !system::is_nothing(&cause) => return Err(self.failed("send", cause)),
-            _ => {}
-        }
-        Ok(())
+        send_empty(&self.socket, &mut self.book, &self.place)
     }
 
     pub(crate) fn sending_socket(&self) -> io::Result<UdpSocket> {
@@ -193,21 +182,6 @@ impl XdpReceiver {
         system::wait_readable(self.ready.as_fd(), wait).map_err(|cause| self.failed("ppoll", cause))
     }
 
-    /// Makes sure that there is a block with room for the largest message.
-    fn has_room(&mut self) -> bool {
-        let has = |writer: &Option<BlockWriter>| {
-            writer.as_ref().is_some_and(|writer| writer.remaining() >= MESSAGE_ROOM_BYTES)
-        };
-        if !has(&self.writer) {
-            self.writer = self.pool.take().or(self.writer.take());
-        }
-        if !has(&self.writer) {
-            self.writer = None;
-            self.writer = self.pool.take();
-        }
-        has(&self.writer)
-    }
-
     /// Takes what is there, up to a batch; whether anything was.
     fn receive_now(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
         let queued = self.receive_queued(frames);
@@ -217,8 +191,8 @@ impl XdpReceiver {
     fn receive_queued(&mut self, frames: &mut Frames) -> bool {
         let (mut any, mut bytes) = (false, 0);
         self.queues.next_queue();
-        while bytes < BATCH_BYTES && self.has_room() {
-            let Some(writer) = &mut self.writer else { break };
+        while bytes < BATCH_BYTES && self.intake.has_room() {
+            let Some(writer) = self.intake.writer() else { break };
             let Some(frame) = self.queues.next(writer.tail()) else { break };
             any = true;
             let mut judge =
@@ -254,10 +228,10 @@ impl XdpReceiver {
     fn receive_from_socket(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
         let mut any = false;
         for _ in 0..SOCKET_DATAGRAMS {
-            if !self.has_room() {
+            if !self.intake.has_room() {
                 break;
             }
-            let Some(writer) = &mut self.writer else { break };
+            let Some(writer) = self.intake.writer() else { break };
             match system::receive_message(self.socket.as_fd(), writer.tail(), self.settings.from.is_some()) {
                 Ok(message) => {
                     any = true;
@@ -292,12 +266,7 @@ impl XdpReceiver {
 
     fn receive_without_block(&mut self, wait: Duration) -> Result<Received, TransportError> {
         match self.settings.policy {
-            FullPolicy::Hold => {
-                let deadline = Instant::now() + wait;
-                while !self.has_room() && Instant::now() < deadline {
-                    std::thread::sleep(HOLD_STEP.min(wait));
-                }
-            }
+            FullPolicy::Hold => hold(wait, || self.intake.has_room()),
             FullPolicy::Drop => {
                 self.wait(wait)?;
                 for _ in 0..DROP_FRAMES {
@@ -352,21 +321,6 @@ impl XdpReceiver {
         }
         Ok(())
     }
-}
-
-/// The socket that holds the port, answers for it, and receives what the program leaves to the kernel.
-fn open_socket(settings: &UdpReceiverSettings) -> Result<UdpSocket, TransportError> {
-    let bind_error = |cause| TransportError::Bind { address: settings.bind, cause };
-    let socket = Socket::new(Domain::for_address(settings.bind), Type::DGRAM, Some(Protocol::UDP))
-        .map_err(bind_error)?;
-    ReceiveBuffer::ask(socket.as_fd(), SOCKET_BUFFER_BYTES).map_err(bind_error)?;
-    system::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1).map_err(bind_error)?;
-    socket.bind(&settings.bind.into()).map_err(bind_error)?;
-    if let Some(address) = settings.connect {
-        socket.connect(&address.into()).map_err(|cause| TransportError::Connect { address, cause })?;
-    }
-    socket.set_nonblocking(true).map_err(bind_error)?;
-    Ok(socket.into())
 }
 
 /// The packet of a frame.

@@ -1,0 +1,95 @@
+//! What receivers share that copy datagrams out of memory which the kernel fills: the port, the block that is written, waiting for one.
+//!
+//! ```text
+//!  open_port ─► socket that holds the port        hold ─► until there is a block
+//!  Intake: pool ─► block with room for the largest message ─► writer
+//! ```
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use thalweg_data::{BlockWriter, Pool};
+
+use super::settings::{Peer, UdpReceiverSettings};
+use super::{MESSAGE_ROOM_BYTES, book::Book};
+use crate::TransportError;
+use crate::system;
+
+/// How long a held source sleeps before it looks for a free block again.
+const HOLD_STEP: Duration = Duration::from_micros(50);
+
+/// Where the next message goes.
+pub(crate) struct Intake {
+    pool: Pool,
+    writer: Option<BlockWriter>,
+}
+
+impl Intake {
+    pub(crate) fn new(pool: Pool) -> Intake {
+        Intake { pool, writer: None }
+    }
+
+    /// Makes sure that there is a block with room for the largest message.
+    pub(crate) fn has_room(&mut self) -> bool {
+        let has = |writer: &Option<BlockWriter>| {
+            writer.as_ref().is_some_and(|writer| writer.remaining() >= MESSAGE_ROOM_BYTES)
+        };
+        if !has(&self.writer) {
+            self.writer = self.pool.take().or(self.writer.take());
+        }
+        if !has(&self.writer) {
+            self.writer = None;
+            self.writer = self.pool.take();
+        }
+        has(&self.writer)
+    }
+
+    /// The block that is written; it has room for the largest message where [`has_room`](Intake::has_room) has said so.
+    pub(crate) fn writer(&mut self) -> Option<&mut BlockWriter> {
+        self.writer.as_mut()
+    }
+}
+
+/// Waits for room, and no longer than `wait`.
+pub(crate) fn hold(wait: Duration, mut has_room: impl FnMut() -> bool) {
+    let deadline = Instant::now() + wait;
+    while !has_room() && Instant::now() < deadline {
+        std::thread::sleep(HOLD_STEP.min(wait));
+    }
+}
+
+/// Sends an empty datagram, so that the other end knows where to send to. An answer that nobody is there is counted.
+pub(crate) fn send_empty(socket: &UdpSocket, book: &mut Book, place: &str) -> Result<(), TransportError> {
+    match socket.send(&[]) {
+        Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => book.refused += 1,
+        Err(cause) if !system::is_nothing(&cause) => {
+            return Err(TransportError::System { place: place.to_owned(), call: "send", cause });
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Opens the socket that holds the port and answers for it; `prepare` sets it up before it is bound. Where it is connected, the settings
+/// say from then on that the other end's datagrams alone are taken, as the kernel would do.
+pub(crate) fn open_port(
+    settings: &mut UdpReceiverSettings,
+    prepare: impl FnOnce(&Socket) -> io::Result<()>,
+) -> Result<(UdpSocket, SocketAddr), TransportError> {
+    let address = settings.bind;
+    let bind_error = |cause| TransportError::Bind { address, cause };
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP));
+    let socket = socket.map_err(bind_error)?;
+    prepare(&socket).map_err(bind_error)?;
+    socket.bind(&address.into()).map_err(bind_error)?;
+    if let Some(address) = settings.connect {
+        socket.connect(&address.into()).map_err(|cause| TransportError::Connect { address, cause })?;
+        settings.from = settings.from.or(Some(Peer { address: address.ip(), port: Some(address.port()) }));
+    }
+    socket.set_nonblocking(true).map_err(bind_error)?;
+    let socket: UdpSocket = socket.into();
+    let local = socket.local_addr().map_err(bind_error)?;
+    Ok((socket, local))
+}
