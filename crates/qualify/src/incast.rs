@@ -125,7 +125,7 @@ fn ports(rig: &mut Rig<'_>, schedule: &Schedule, repeats: u32) -> Result<PortsPo
         outcome,
         why: if counted.is_empty() { why } else { String::new() },
         sent: counted.iter().map(|judged| judged.sent).sum(),
-        lost: counted.iter().map(|judged| judged.sent.saturating_sub(judged.received)).sum(),
+        lost: counted.iter().map(|judged| judged.lost()).sum(),
         separation_s: median(separations.collect()),
         skew_median_s: median(skews).unwrap_or(0.0),
     })

@@ -224,7 +224,7 @@ impl Attempt {
         };
         let of_probe = probe_events * u64::from(judged.trial.sources);
         let lost = of_probe.saturating_sub(judged.of_second);
-        let all_lost = judged.sent.saturating_sub(judged.received);
+        let all_lost = judged.lost();
         let counts = why.is_empty();
         Attempt {
             pause_s,

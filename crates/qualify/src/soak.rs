@@ -92,7 +92,7 @@ pub fn soak(
             Err(RigError::Stopped) if !soak.points.is_empty() => break,
             judged => judged?,
         };
-        let lost = judged.sent.saturating_sub(judged.received);
+        let lost = judged.lost();
         let counted = judged.dropped.map(|dropped| dropped + judged.socket_drops);
         let (_, why) = judged.outcome_words();
         soak.sent += judged.sent;

@@ -41,8 +41,7 @@ pub struct RatePoint {
 impl RatePoint {
     fn of(rate_hz: f64, seconds: f64, judged: &Judged) -> RatePoint {
         let (outcome, why) = judged.outcome_words();
-        let lost = judged.sent.saturating_sub(judged.received);
-        RatePoint { rate_hz, outcome, why, sent: judged.sent, lost, seconds }
+        RatePoint { rate_hz, outcome, why, sent: judged.sent, lost: judged.lost(), seconds }
     }
 }
 
@@ -91,7 +90,7 @@ pub fn linearity(
             offered_bits_per_s: judged.sent as f64 * frame_bits / trial_s,
             carried_bits_per_s: (judged.span_s > 0.0).then_some(came),
             sent: judged.sent,
-            lost: judged.sent.saturating_sub(judged.received),
+            lost: judged.lost(),
             outcome,
             why,
         };

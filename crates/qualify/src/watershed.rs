@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::rig::{FlowControl, RateSource, Rig, RigError, StartSkew};
 use crate::switch::burst::{Edge, Queue};
-use crate::switch::fit::{Buffering, Fit, FitError, LEAST_COLUMNS, Trial, fit};
+use crate::switch::fit::{Buffering, Fit, Trial, fit};
 use crate::switch::model::{Comparison, Verdict, compare};
 use crate::switch::search::{Column, End, Search, Settings as SearchSettings};
 use crate::testbed::TestbedSettings;
@@ -65,7 +65,7 @@ impl Point {
             outcome,
             why,
             sent: judged.sent,
-            lost: judged.sent.saturating_sub(judged.received),
+            lost: judged.lost(),
             dropped: judged.dropped,
             lateness_median_s: judged.lateness_median_s,
             skew_median_s: judged.skew_median_s,
@@ -259,30 +259,14 @@ impl Watershed {
         }
     }
 
-    /// Fits all trials: one buffer where one number of ports was tried, else whichever kind they speak for.
+    /// Fits all trials, or says why there is no fit.
     fn fitted(&mut self, trials: &[Trial], planned_rate_hz: Option<f64>) {
-        let fitted = match self.ports.len() {
-            1 => fit(trials),
-            _ => compare(trials).and_then(|comparison| {
-                let chosen = match comparison.verdict {
-                    Verdict::Shared => comparison.shared.clone(),
-                    Verdict::PerSource => comparison.per_source.clone(),
-                    Verdict::Undecided => {
-                        self.remark = "one shared buffer and a queue per input fit these trials alike; use numbers of ports that lie farther apart".to_owned();
-                        None
-                    }
-                };
-                self.model = Some(comparison);
-                chosen.ok_or(FitError::TooFewColumns { seen: LEAST_COLUMNS })
-            }),
-        };
-        let fit = match fitted {
+        let fit = match self.chosen(trials) {
             Ok(fit) => fit,
-            Err(error) if self.remark.is_empty() => {
-                self.remark = error.to_string();
+            Err(why) => {
+                self.remark = why;
                 return;
             }
-            Err(_) => return,
         };
         let bits = |bytes: f64| 8.0 * bytes;
         self.fitted_depth_bytes = Some(fit.depth_bytes);
@@ -294,6 +278,23 @@ impl Watershed {
         }
         self.acceptance = planned_rate_hz.map(|rate_hz| self.accepted(&fit, rate_hz));
         self.fit = Some(fit);
+    }
+
+    /// One buffer where one number of ports was tried, else whichever kind the trials speak for.
+    fn chosen(&mut self, trials: &[Trial]) -> Result<Fit, String> {
+        if self.ports.len() == 1 {
+            return fit(trials).map_err(|error| error.to_string());
+        }
+        let comparison = compare(trials).map_err(|error| error.to_string())?;
+        let chosen = match comparison.verdict {
+            Verdict::Shared => comparison.shared.clone(),
+            Verdict::PerSource => comparison.per_source.clone(),
+            Verdict::Undecided => None,
+        };
+        self.model = Some(comparison);
+        chosen.ok_or_else(|| {
+            "one shared buffer and a queue per input fit these trials alike; use numbers of ports that lie farther apart".to_owned()
+        })
     }
 
     fn accepted(&self, fit: &Fit, planned_rate_hz: f64) -> Acceptance {

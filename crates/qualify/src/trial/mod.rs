@@ -79,6 +79,11 @@ pub struct Judged {
 }
 
 impl Judged {
+    /// Datagrams that did not come.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
     /// `lossless`, `lossy` or `invalid`; of an invalid one, why.
     pub fn outcome_words(&self) -> (&'static str, String) {
         match &self.outcome {
