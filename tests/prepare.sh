@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (for the zstd library), `ip` and `tc` (two hosts in one
-# machine; only root can have them, and other users' tests skip them), strace (it slows the writes of a disk down), Node and
+# machine; only root can have them, and other users' tests skip them), ext4 and xfs (made and mounted by root alone), fio (storage is
+# held against it), strace (it slows the writes of a disk down), Node and
 # Chromium for the page, Python's venv module, the Python packages of tests/python/requirements.txt in a virtual environment,
 # and the packages of web/package-lock.json.
 #
@@ -32,6 +33,11 @@ missing=()
 if [ "$(id -u)" -eq 0 ] && ! { command -v ip && command -v tc; } >/dev/null; then
     missing+=(iproute2)
 fi
+if [ "$(id -u)" -eq 0 ]; then
+    command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
+    command -v mkfs.xfs >/dev/null || missing+=(xfsprogs)
+fi
+command -v fio >/dev/null || missing+=(fio)
 command -v strace >/dev/null || missing+=(strace)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)

@@ -9,9 +9,7 @@ none to all of its sums were done.
 """
 
 import argparse
-import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,24 +18,14 @@ from pathlib import Path
 
 import uhal
 
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+from ports import free_port
+
 STEP = 100
 BAD_NETWORK = ["--lost", "5", "--doubled", "2", "--delayed", "5", "--most-delay-us", "1000"]
 TABLE = '<node><node id="SUM" address="0x10"/></node>'
 # What a hub may grow by after all of its clients have come.
 TOLERATED_KIB = 1024
-
-
-def free_port():
-    """A port that is free for datagrams and streams, below those of which the system gives any to others meanwhile."""
-    while True:
-        port = random.randrange(6_000, 12_000)
-        try:
-            with socket.socket() as streams, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
-                streams.bind(("127.0.0.1", port))
-                datagrams.bind(("127.0.0.1", port))
-                return port
-        except OSError:
-            continue
 
 
 def serving(binary, what, *arguments):

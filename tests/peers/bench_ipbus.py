@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import uhal
-from programs import free_port, serving
+from ports import free_port
+from programs import serving
 from thalweg import ipbus
 
 PROGRAM = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2] / "target/release/thalweg")

@@ -21,7 +21,8 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from programs import WAIT_SECONDS, free_port, running, serving
+from ports import free_port
+from programs import WAIT_SECONDS, running, serving
 
 PROGRAM = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2] / "target/release/thalweg")
 ROOT = Path(os.environ.get("CACTUS_ROOT", "/opt/cactus"))

@@ -1,20 +1,12 @@
 """Programs that serve, for the scripts that hold ours against the originals."""
 
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 
 # How long a program may take to begin or to end on a busy machine.
 WAIT_SECONDS = 60
-
-
-def free_port():
-    """A port that nobody has, neither of TCP nor, as good as certainly, of UDP."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

@@ -7,14 +7,16 @@
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import pytest
 import uhal
-from conftest import BINARY
+from conftest import BINARY, ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "peers"))
+from ports import free_port
 
 TABLE = """<node>
   <node id="WORD" address="0x10"/>
@@ -24,19 +26,6 @@ TABLE = """<node>
   <node id="BROKEN" address="0x40" parameters="emulate=error"/>
   <node id="MEMORY" address="0x100000" mode="incremental" size="0x400000"/>
 </node>"""
-
-
-def free_port():
-    """A port that is free for datagrams and streams, below those of which the system gives any to others meanwhile."""
-    while True:
-        port = random.randrange(6_000, 12_000)
-        try:
-            with socket.socket() as streams, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
-                streams.bind(("127.0.0.1", port))
-                datagrams.bind(("127.0.0.1", port))
-                return port
-        except OSError:
-            continue
 
 
 @contextmanager

@@ -106,8 +106,7 @@ impl Emitted {
 /// When the settings of the program are invalid.
 pub fn generate(emitter: &mut Emitter, settings: &Settings, most: u64) -> Result<Emitted, String> {
     let times = program_times(settings, most)?;
-    let emission = emitter.emit_at(0, emitter.sources(), times.iter().copied(), soon());
-    emitter.end(0, emission.times_s.len() as u64);
+    let emission = emitter.emit_and_end(0, emitter.sources(), times.iter().copied(), soon());
     let asked_s: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
     Ok(Emitted::of(emitter.sources(), StartSkew::OneHost, &asked_s, &emission))
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::rig::{FlowControl, Rig, RigError};
 use crate::switch::search::Outcome;
-use crate::trial::{Judged, Schedule};
+use crate::trial::{Judged, Schedule, quantile};
 
 /// A number of ports that is not sent as asked is tried so often.
 const MOST_INVALID: u32 = 5;
@@ -114,11 +114,14 @@ fn ports(rig: &mut Rig<'_>, schedule: &Schedule, repeats: u32) -> Result<PortsPo
         (false, true) => "lossy",
         (false, false) => "lossless",
     };
-    let separations = counted.iter().filter_map(|judged| {
-        let times_s = &judged.trial.times_s;
-        let gaps = times_s.len().checked_sub(1).filter(|gaps| *gaps > 0)?;
-        Some((times_s[gaps] - times_s[0]) / gaps as f64)
-    });
+    let separations: Vec<f64> = counted
+        .iter()
+        .filter_map(|judged| {
+            let times_s = &judged.trial.times_s;
+            let gaps = times_s.len().checked_sub(1).filter(|gaps| *gaps > 0)?;
+            Some((times_s[gaps] - times_s[0]) / gaps as f64)
+        })
+        .collect();
     let skews: Vec<f64> = counted.iter().map(|judged| judged.skew_median_s).collect();
     Ok(PortsPoint {
         sources: rig.active_sources(),
@@ -126,12 +129,7 @@ fn ports(rig: &mut Rig<'_>, schedule: &Schedule, repeats: u32) -> Result<PortsPo
         why: if counted.is_empty() { why } else { String::new() },
         sent: counted.iter().map(|judged| judged.sent).sum(),
         lost: counted.iter().map(|judged| judged.lost()).sum(),
-        separation_s: median(separations.collect()),
-        skew_median_s: median(skews).unwrap_or(0.0),
+        separation_s: (!separations.is_empty()).then(|| quantile(&separations, 0.5)),
+        skew_median_s: quantile(&skews, 0.5),
     })
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }

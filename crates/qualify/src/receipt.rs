@@ -57,8 +57,8 @@ pub struct Receipt {
     pub missing: u64,
     /// Datagrams of other runs or programs.
     pub others: u64,
-    /// Datagrams that the receiving socket has thrown away.
-    pub socket_drops: u64,
+    /// Datagrams that the receiving socket has thrown away; null of a capture, which knows of none.
+    pub socket_drops: Option<u64>,
     /// What the host has thrown away meanwhile, of all programs.
     pub host_counters: Vec<Counter>,
     /// What each hop on the way says that it has thrown away.
@@ -181,7 +181,7 @@ impl Receipt {
             received: sources.iter().map(|source| source.received).sum(),
             missing,
             others: census.others,
-            socket_drops: hops.last().and_then(|hop| hop.dropped).unwrap_or(0),
+            socket_drops: hops.last().and_then(|hop| hop.dropped),
             account: if hops.is_empty() { String::new() } else { account(missing, !ended, &hops) },
             host_counters,
             hops,

@@ -219,9 +219,7 @@ fn send(emitter: &mut Emitter, order: &Order) -> Result<Emission, String> {
         }
         What::Program(settings, most) => {
             let triggers = program_times(settings, *most)?;
-            let emission = emitter.emit_at(order.trial, order.sources, triggers.into_iter(), start);
-            emitter.end(order.trial, emission.times_s.len() as u64);
-            Ok(emission)
+            Ok(emitter.emit_and_end(order.trial, order.sources, triggers.into_iter(), start))
         }
     }
 }

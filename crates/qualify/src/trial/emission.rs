@@ -221,6 +221,19 @@ impl Emitter {
         emission
     }
 
+    /// The same from all sources that `sources` counts, and the end of every source behind it: what was not sent is not claimed.
+    pub fn emit_and_end(
+        &mut self,
+        trial: u32,
+        sources: u32,
+        times: impl Iterator<Item = Duration>,
+        start: Instant,
+    ) -> Emission {
+        let emission = self.emit_at(trial, sources, times, start);
+        self.end(trial, emission.times_s.len() as u64);
+        emission
+    }
+
     /// Each datagram has a time of its own, evenly within the separation of events.
     fn emit_in_turn(&mut self, trial: u32, sources: u32, schedule: &Schedule, start: Instant) -> Emission {
         let (mut emission, step_s) =

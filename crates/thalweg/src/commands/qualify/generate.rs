@@ -235,8 +235,10 @@ fn receipt_words(receipt: &Receipt) -> String {
     let bound = if receipt.ended { "" } else { "at least " };
     let _ = write!(
         text,
-        "{} received, {bound}{} missing; {} lost in the socket",
-        receipt.received, receipt.missing, receipt.socket_drops
+        "{} received, {bound}{} missing{}",
+        receipt.received,
+        receipt.missing,
+        receipt.socket_drops.map_or(String::new(), |drops| format!("; {drops} lost in the socket"))
     );
     for hop in &receipt.hops {
         let dropped = hop.dropped.map_or("not asked".to_owned(), |dropped| dropped.to_string());

@@ -209,8 +209,8 @@ fn verdict_words(verdict: model::Verdict) -> &'static str {
 }
 
 pub(super) fn report(map: &Watershed, is_finished: bool) -> Report {
-    let found: Vec<String> =
-        results(map).into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let results = results(map);
+    let found: Vec<String> = results.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let verdict = match (is_finished, &map.fit, map.acceptance) {
         (false, ..) => Verdict::Measuring(format!("{} trials in {:.0} s", map.points.len(), map.seconds)),
         (_, None, _) => Verdict::Fails(format!("no depth and no rate: {}", map.remark)),
@@ -227,7 +227,7 @@ pub(super) fn report(map: &Watershed, is_finished: bool) -> Report {
         ),
         named("trials", format!("{} in {:.0} s", map.points.len(), map.seconds)),
     ];
-    facts.extend(results(map).into_iter().map(|(name, value)| named(name, value)));
+    facts.extend(results.into_iter().map(|(name, value)| named(name, value)));
     Report {
         title: "Buffer of a device under synchronous bursts".to_owned(),
         verdict,
