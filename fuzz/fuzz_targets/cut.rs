@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_order::cut::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_analysis::cut::check(bytes));

@@ -1,4 +1,4 @@
-// Packed counts, as crates/order/src/spectrum/pack.rs writes them.
+// Packed counts, as crates/analysis/src/spectrum/pack.rs writes them.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use thalweg_analysis::spectrum::SpectrumSet;
+use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::{Books, RunState};
-use thalweg_order::spectrum::SpectrumSet;
-use thalweg_order::view::{Applied, NewCalibration, NewCut};
 
 use crate::history::Past;
 use crate::recorded_run::RecordedRun;

@@ -8,22 +8,13 @@
 //! the hits.
 
 pub mod bench;
-pub mod channels;
-pub mod clocks;
-pub mod coincide;
-pub mod cut;
 mod error;
 mod held;
-pub mod hit_stage;
 mod merge;
-pub mod process;
-pub mod pulse;
 mod repair;
 pub mod settings;
-pub mod spectrum;
 pub mod time_order;
 mod tree;
-pub mod view;
 mod window;
 
 pub use error::OrderError;

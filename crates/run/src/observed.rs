@@ -8,12 +8,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use thalweg_analysis::channels::ChannelMap;
+use thalweg_analysis::clocks::ClockState;
+use thalweg_analysis::pulse::PulseStore;
+use thalweg_analysis::spectrum::SpectrumSet;
+use thalweg_analysis::view::View;
 pub use thalweg_monitor::state::CutReport;
-use thalweg_order::channels::ChannelMap;
-use thalweg_order::clocks::ClockState;
-use thalweg_order::pulse::PulseStore;
-use thalweg_order::spectrum::SpectrumSet;
-use thalweg_order::view::View;
 
 use crate::processing::Processing;
 

@@ -4,7 +4,7 @@
 //!  energy spectra of all channels ─► sum ─► cut behind the last counts worth seeing ─► ninety-odd bins
 //! ```
 
-use thalweg_order::spectrum::{Kind, SpectrumSet};
+use thalweg_analysis::spectrum::{Kind, SpectrumSet};
 
 /// Bins of a preview, at most.
 const BINS: usize = 96;

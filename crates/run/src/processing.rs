@@ -8,10 +8,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use thalweg_analysis::channels::{ChannelError, ChannelMap, SourceChannels, table};
+use thalweg_analysis::clocks::Aligner;
+use thalweg_analysis::process::{self, Stages};
 use thalweg_data::SourceId;
-use thalweg_order::channels::{ChannelError, ChannelMap, SourceChannels, table};
-use thalweg_order::clocks::Aligner;
-use thalweg_order::process::{self, Stages};
 
 use crate::config::Configuration;
 
@@ -87,7 +87,7 @@ fn channel_map(configuration: &Configuration) -> Result<ChannelMap, Refused> {
     Ok(ChannelMap::new(&sources, &configuration.channel, &rows)?)
 }
 
-fn read_table(path: &Path) -> Result<Vec<thalweg_order::channels::ChannelSettings>, Refused> {
+fn read_table(path: &Path) -> Result<Vec<thalweg_analysis::channels::ChannelSettings>, Refused> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|cause| Refused::File { file: name.clone(), cause })?;
     Ok(table::read(&name, &text)?)

@@ -8,7 +8,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_order::clocks::ClockState;
+use thalweg_analysis::clocks::ClockState;
 
 use super::rule::Rule;
 use crate::state::{Completeness, LiveState, SourceState};

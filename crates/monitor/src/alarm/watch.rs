@@ -216,7 +216,7 @@ impl Subject {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_order::clocks::ClockState;
+    use thalweg_analysis::clocks::ClockState;
 
     use super::*;
     use crate::state::{Completeness, DeadTime, EventState, SeriesValue, SourceState};

@@ -9,8 +9,8 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
+use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::topology::Topology;
-use thalweg_order::view::{Applied, NewCalibration, NewCut};
 
 use super::{control, pulses, runs, spectra, view};
 use crate::experiment::{Message, PulseChannel, PulseTrace, Refused, StartRun};

@@ -14,7 +14,7 @@ use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use thalweg_order::spectrum::{At, Axis, Info, Kind, SpectrumError, SpectrumSet, pack};
+use thalweg_analysis::spectrum::{At, Axis, Info, Kind, SpectrumError, SpectrumSet, pack};
 
 use super::told::{Told, query};
 use super::{Answer, Shared};

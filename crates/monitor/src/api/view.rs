@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use thalweg_order::view::{NewCalibration, NewCut};
+use thalweg_analysis::view::{NewCalibration, NewCut};
 
 use super::told::Told;
 use super::{Answer, Shared};

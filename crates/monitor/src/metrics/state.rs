@@ -5,8 +5,8 @@
 //!                                             ─► thalweg_source_hit_rate_hertz{source="board0"} 5000000
 //! ```
 
+use thalweg_analysis::clocks::ClockState;
 use thalweg_data::RunState;
-use thalweg_order::clocks::ClockState;
 
 use super::exposition::{Exposition, Kind};
 use crate::state::{CutReport, LiveState, SourceState};

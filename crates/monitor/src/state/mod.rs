@@ -25,10 +25,10 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thalweg_analysis::clocks::ClockState;
+use thalweg_analysis::view::Applied;
 use thalweg_data::RunState;
 use thalweg_data::ledger::{Entries, Loss, LossTotal};
-use thalweg_order::clocks::ClockState;
-use thalweg_order::view::Applied;
 
 pub use dead_time::{DeadTime, DeadTimeOf, RunDeadTime, TriggerCounts, TriggerState};
 pub use events::{BuildLook, Completeness, EventState};

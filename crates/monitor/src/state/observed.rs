@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use thalweg_order::cut::{Passed, Scope};
+use thalweg_analysis::cut::{Passed, Scope};
 
 /// How much one cut kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -10,6 +10,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use thalweg_analysis::channels::{ChannelMap, SourceChannels};
+use thalweg_analysis::clocks::ClockState;
+use thalweg_analysis::cut::Scope;
+use thalweg_analysis::spectrum::{Path, Settings, SpectrumSet};
+use thalweg_analysis::view::{Applied, ChangeKind, NewCalibration, NewCut};
 use thalweg_data::{Books, Flags, Hit, Ledger, LossReason, RunState, SourceId, Stage, Tally, Unit};
 use thalweg_monitor::alarm::{Alarm, Level};
 use thalweg_monitor::history::{History, Past};
@@ -18,11 +23,6 @@ use thalweg_monitor::state::{
     RunIdentity, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
 use thalweg_monitor::{Command, Experiment, Message, PulseChannel, PulseTrace, RecordedRun, Refused};
-use thalweg_order::channels::{ChannelMap, SourceChannels};
-use thalweg_order::clocks::ClockState;
-use thalweg_order::cut::Scope;
-use thalweg_order::spectrum::{Path, Settings, SpectrumSet};
-use thalweg_order::view::{Applied, ChangeKind, NewCalibration, NewCut};
 
 pub struct Fake {
     pub state: Mutex<RunState>,

@@ -1,7 +1,7 @@
 //! Each place of the API does what it says.
 
 use serde_json::json;
-use thalweg_order::spectrum::unpack;
+use thalweg_analysis::spectrum::unpack;
 
 use super::{serve, serve_with};
 use thalweg_monitor::{Monitor, MonitorError, Settings};

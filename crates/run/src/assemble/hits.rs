@@ -9,6 +9,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use thalweg_analysis::process::Stages;
 use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
 use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
@@ -16,7 +17,6 @@ use thalweg_data::sent::SentAccount;
 use thalweg_data::{Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
-use thalweg_order::process::Stages;
 use thalweg_readout::host::HostedBoard;
 use thalweg_record::{CoincidenceWriter, HitWriter, RawSource, Table};
 

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use thalweg_analysis::channels::{ChannelMap, ChannelSettings, SourceChannels};
+use thalweg_analysis::process::{Processor, Settings, Stages, stages};
+use thalweg_analysis::{coincide, cut};
 use thalweg_data::measure::{Clock, Comparison, Measurement, compare, warm_memory};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Decode, Frames, Hit, HitEvents, Hits, Sink, SourceId, Unit, Unpack};
 use thalweg_frontend::digitizer2::{Decoder, Settings as DecodeSettings, UdpUnpack};
-use thalweg_order::channels::{ChannelMap, ChannelSettings, SourceChannels};
-use thalweg_order::process::{Processor, Settings, Stages, stages};
-use thalweg_order::{Pushed, TimeOrder, coincide, cut};
+use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::HitWriter;
 use thalweg_transport::placement::{Machine, Place, Standing};
 use thalweg_transport::thread_cpu_time;

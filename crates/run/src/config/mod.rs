@@ -205,11 +205,11 @@ pub struct Configuration {
     /// `[order]`.
     pub order: thalweg_order::Settings,
     /// `[channels]`.
-    pub channels: thalweg_order::channels::Settings,
+    pub channels: thalweg_analysis::channels::Settings,
     /// `[[channel]]`: what is known of single channels.
-    pub channel: Vec<thalweg_order::channels::ChannelSettings>,
+    pub channel: Vec<thalweg_analysis::channels::ChannelSettings>,
     /// `[clocks]`, `[[stage]]`, `[[cut]]`, `[[polygon]]`, `[coincidence]`, `[spectra]`, `[[spectrum]]`: what is done with ordered hits.
-    pub process: thalweg_order::process::Settings,
+    pub process: thalweg_analysis::process::Settings,
     /// `[trigger]`: what triggers the emulated boards.
     pub trigger: thalweg_frontend::trigger::Settings,
     /// `[trigger.follow]`.
@@ -512,8 +512,8 @@ impl<'t> Reader<'t> {
     }
 
     /// What is done with ordered hits: sections of its own, in the order of the path.
-    fn process(&self, top: &mut Entries<'t>) -> Result<thalweg_order::process::Settings, ConfigError> {
-        Ok(thalweg_order::process::Settings {
+    fn process(&self, top: &mut Entries<'t>) -> Result<thalweg_analysis::process::Settings, ConfigError> {
+        Ok(thalweg_analysis::process::Settings {
             stages: self.tables("stage", top.take("stage"))?,
             clocks: self.section(top.take("clocks"))?,
             cuts: self.tables("cut", top.take("cut"))?,

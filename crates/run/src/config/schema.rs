@@ -61,7 +61,7 @@ pub fn json_schema() -> Value {
 
 /// What is done with ordered hits, and what is shown of a run.
 fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
-    use thalweg_order::{channels, clocks, coincide, cut, hit_stage, pulse, spectrum};
+    use thalweg_analysis::{channels, clocks, coincide, cut, hit_stage, pulse, spectrum};
     let one = |schema: schemars::Schema| schema.to_value();
     let many = |schema: schemars::Schema| json!({ "type": "array", "items": schema.to_value() });
     let sections = [

@@ -4,9 +4,9 @@
 //!  ordered batch ─► stage: a verdict for each hit ─► taken out, counted by source ─► next stage … ─► cuts, recording
 //! ```
 
+use thalweg_analysis::hit_stage::{HitStageRole, MadeStage, Verdict};
 use thalweg_data::ledger::MOST_ADDED;
 use thalweg_data::{Hits, LossReason, SnapshotNumber, SourceId, Tally, Unit};
-use thalweg_order::hit_stage::{HitStageRole, MadeStage, Verdict};
 
 use super::{Ledgered, Signals};
 

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thalweg_analysis::cut::Scope;
+use thalweg_analysis::process::Processor;
 use thalweg_data::ring::Downstream;
 use thalweg_data::{HitEvents, SinkError, SnapshotNumber, SourceId, Unit};
-use thalweg_order::cut::Scope;
-use thalweg_order::process::Processor;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{CoincidenceWriter, OnFull};
 

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
+use thalweg_analysis::channels::ChannelMap;
+use thalweg_analysis::clocks::Aligner;
+use thalweg_analysis::cut::{HitCuts, Kept, Scope, Verdicts};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Hits, SnapshotNumber, SourceId};
-use thalweg_order::channels::ChannelMap;
-use thalweg_order::clocks::Aligner;
-use thalweg_order::cut::{HitCuts, Kept, Scope, Verdicts};
 
 use super::{Ledgered, OUTPUT_HITS, REPORT_EVERY_NS};
 use crate::observed::{CutReport, Observed};

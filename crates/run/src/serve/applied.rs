@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
+use thalweg_analysis::view::{Applied, View, ViewError};
 use thalweg_monitor::Refused;
-use thalweg_order::view::{Applied, View, ViewError};
 
 use super::recorded;
 use crate::supervise::RunHandle;

@@ -24,6 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde_json::Value;
+use thalweg_analysis::pulse::Pulse;
+use thalweg_analysis::spectrum::SpectrumSet;
+use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::{Books, Flags, RunState};
 use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
@@ -31,9 +34,6 @@ use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
     Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, RecordedRun, Refused, StartRun,
 };
-use thalweg_order::pulse::Pulse;
-use thalweg_order::spectrum::SpectrumSet;
-use thalweg_order::view::{Applied, NewCalibration, NewCut};
 use thalweg_qualify::host::{Counters, HostFiles};
 use thalweg_record::RunDirectory;
 

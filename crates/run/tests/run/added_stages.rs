@@ -13,8 +13,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
+use thalweg_analysis::hit_stage::{self, HitStage, HitStageKind, HitStageRole, Keys, Verdict};
 use thalweg_data::{Flags, Hits, Unit};
-use thalweg_order::hit_stage::{self, HitStage, HitStageKind, HitStageRole, Keys, Verdict};
 use thalweg_run::config::Configuration;
 use thalweg_run::serve::{MessageLog, Served, Subject};
 use thalweg_run::supervise::{EndWhen, RunHandle, Summary, Watch};

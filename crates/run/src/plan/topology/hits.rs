@@ -1,8 +1,8 @@
 //! The path of hits: from a source of its own time to time order, and what is made of ordered hits.
 
+use thalweg_analysis::hit_stage::{HitStageRole, MadeStage};
 use thalweg_data::topology::{Counts, Fan, Lane, Subjects, Via};
 use thalweg_data::{SourceId, Stage, Unit};
-use thalweg_order::hit_stage::{HitStageRole, MadeStage};
 use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};

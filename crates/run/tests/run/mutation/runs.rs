@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use thalweg_analysis::view::NewCut;
 use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::seeds;
-use thalweg_order::view::NewCut;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_record::read::TableReader;
 use thalweg_run::config::Configuration;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use thalweg_analysis::channels::{ChannelMap, SourceChannels};
+use thalweg_analysis::coincide::{self, Coincidence, Leg, Mode};
+use thalweg_analysis::process::{Settings, Stages, stages};
+use thalweg_analysis::pulse::{self, PulseTap};
+use thalweg_analysis::spectrum::{At, Kind};
 use thalweg_data::{Hit, HitEvents, Hits, Mark, Pool, SourceId};
 use thalweg_frontend::check::{self, Outcome};
 use thalweg_frontend::{abcd, compass};
-use thalweg_order::channels::{ChannelMap, SourceChannels};
-use thalweg_order::coincide::{self, Coincidence, Leg, Mode};
-use thalweg_order::process::{Settings, Stages, stages};
-use thalweg_order::pulse::{self, PulseTap};
-use thalweg_order::spectrum::{At, Kind};
 use thalweg_order::{Pushed, TimeOrder};
 
 fn recorded(name: &str) -> Option<Vec<u8>> {
@@ -68,7 +68,7 @@ fn neutrons_and_gammas_of_californium_are_two_bands() {
     let batch = Hits { hits, ..Hits::default() };
     processor.process(&batch, None, |_| Ok::<(), Infallible>(())).expect("infallible");
     let is_plane =
-        |info: &&thalweg_order::spectrum::Info| info.kind == Kind::Plane && info.at == At::Received;
+        |info: &&thalweg_analysis::spectrum::Info| info.kind == Kind::Plane && info.at == At::Received;
     let plane = set.spectra().iter().find(is_plane).expect("every channel has one");
     let mut counts = Vec::new();
     set.read(plane.id, &mut counts).expect("known");
