@@ -55,8 +55,8 @@ pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
 pub use range::{EventSum, RangeFate, RangeRecord};
 pub use refused::{FirstRefused, Refused};
 pub use room::{
-    Control, ControlError, Decode, EventSink, Parameter, Received, Sink, SinkError, Source, SourceError,
-    Split, Unpack,
+    Control, ControlError, Decode, EventSink, Framed, Framing, Parameter, Received, Sink, SinkError, Source,
+    SourceError,
 };
 pub use sent::SentRecord;
 pub use sent_fragments::{AnswerFates, FragmentRecord};

@@ -314,6 +314,11 @@ impl<T> Upstream<T> {
         self.empties.pop()
     }
 
+    /// Whether [`Upstream::next_empty`] does not wait: an empty batch is there, or none will be, since the other end is gone.
+    pub fn is_ready(&self) -> bool {
+        !self.empties.is_empty() || self.is_closed()
+    }
+
     /// An empty batch, waiting at most `wait` for one: the policy `hold`.
     pub fn empty_wait(&mut self, wait: Duration) -> Option<T> {
         self.empties.pop_wait(wait)

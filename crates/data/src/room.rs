@@ -1,18 +1,19 @@
 //! The traits between rooms. A stage knows these and never its neighbour.
 //!
 //! ```text
-//!  Source ─Frames─► Unpack ─Frames─► Decode ─Hits─► … ─Hits─► Sink
-//!     ▲      └────► Split ─Fragments─► build ─Events─► EventSink
+//!  Source ─Frames─► Framing ─Frames─► Decode ─Hits─► … ─Hits─► Sink
+//!     ▲                └──Fragments─► build ─Events─► EventSink
 //!     Control
 //! ```
-//! `Unpack` is sequential: it keeps sequence numbers and finds what is missing. `Decode` may be split over
+//! `Framing` is sequential: it keeps sequence numbers and finds what is missing. `Decode` may be split over
 //! workers batch by batch. Each keeps one running [`Tally`] per unit it handles and says what it did; the
 //! thread that drives it publishes the tally in the ledger between batches.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{Frames, Hits, Mark};
+use crate::batch::{Frames, Header, Hits, Mark};
 use crate::event::{Events, Fragments};
 use crate::ledger::Tally;
 use crate::refused::Refused;
@@ -97,22 +98,80 @@ pub trait Source: Send {
 
     /// Whether bytes are a stream (units may straddle receive calls) rather than datagrams.
     fn is_stream(&self) -> bool;
+
+    /// What to wait on where a thread reads several sources; `None` of one that is simply asked, such as a file.
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes note that units have this length (0: several lengths). A stream then ends its batches with whole ones where it can.
+    fn expect_units(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
+    /// Asks the memory for what the next receive call needs.
+    fn prefetch(&self) {}
 }
 
-/// Finds whole units in received bytes and says what is missing between them.
-pub trait Unpack: Send {
-    /// Appends the units found in `received` to `units`, with the leases they need; returns how many bytes at
-    /// the end of a stream's last slice are the head of a unit still to come (0 for datagrams).
-    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize;
+/// A batch that a framing appends to: [`Frames`] for decoders, or [`Fragments`] for a builder.
+pub trait Framed: Default + Send {
+    /// Whole units in it.
+    fn unit_count(&self) -> usize;
 
-    /// Tells that the source has ended behind `carried`, the bytes that wait for more ([`Source::give_carried`]; empty of
+    /// Where and when it comes from.
+    fn header_mut(&mut self) -> &mut Header;
+
+    /// Empties it and keeps its memory.
+    fn clear(&mut self);
+}
+
+impl Framed for Frames {
+    fn unit_count(&self) -> usize {
+        self.slices.len()
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn clear(&mut self) {
+        Frames::clear(self);
+    }
+}
+
+impl Framed for Fragments {
+    fn unit_count(&self) -> usize {
+        self.fragments.len()
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn clear(&mut self) {
+        Fragments::clear(self);
+    }
+}
+
+/// Finds whole units in received bytes and says what is missing between them. What comes out is either [`Frames`], which a
+/// [`Decode`] turns into hits, or [`Fragments`], whose key, trigger number and source, is read in the same pass: framing and header
+/// are the same few bytes.
+pub trait Framing: Send {
+    /// What is found.
+    type Output: Framed;
+
+    /// Appends what is found in `received` to `units`, with the leases it needs; returns how many bytes at the end of a stream's
+    /// last slice are the head of a unit still to come (0 for datagrams).
+    fn frame(&mut self, received: &Frames, units: &mut Self::Output) -> usize;
+
+    /// Takes note that the source has ended behind `carried`, the bytes that wait for more ([`Source::give_carried`]; empty of
     /// datagrams): units that are whole there are appended to `units`, and what is unfinished is lost now.
-    fn finish(&mut self, carried: &Frames, units: &mut Frames) {
+    fn finish(&mut self, carried: &Frames, units: &mut Self::Output) {
         let _ = (carried, units);
     }
 
-    /// Tells that the source's connection was opened again: what is unfinished has been told to be so by `finish`, and what
-    /// comes next is the beginning of a stream.
+    /// Takes note that the source's connection was opened again: `finish` has lost what was unfinished, and what comes next is the
+    /// beginning of a stream.
     fn begin_anew(&mut self) {}
 
     /// How often the board has said in its data that it was started; 0 of a format that does not say.
@@ -120,11 +179,30 @@ pub trait Unpack: Send {
         0
     }
 
-    /// Datagrams, bytes and frames: in, out, overhead, lost.
+    /// The boards, in the order of their numbers, can be asked what they have answered: their records learn what has come. A framing
+    /// whose boards cannot be asked has no use for it.
+    fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
+        let _ = records;
+    }
+
+    /// Datagrams, bytes and frames of the link: in, out, overhead, lost. Of a link to a single board its fragments, too.
     fn tally(&self) -> &Tally;
 
-    /// The account by sequence numbers: what was sent, seen, and never seen, in datagrams and frames.
-    fn wire_tally(&self) -> &Tally;
+    /// Of a link to several boards the fragments of each, in the order of their numbers; else empty.
+    fn board_tallies(&self) -> &[Tally] {
+        &[]
+    }
+
+    /// What the boards' own sequence numbers say was sent, seen, and never seen: one tally per board, in the order of their numbers;
+    /// empty of a format that does not count.
+    fn wire_tallies(&self) -> &[Tally] {
+        &[]
+    }
+
+    /// The first few units that were refused, for people to look at; empty of a format that keeps none.
+    fn first_refused(&self) -> &[Refused] {
+        &[]
+    }
 }
 
 /// Turns whole units into hits.
@@ -134,41 +212,6 @@ pub trait Decode: Send {
 
     /// Frames and bytes in, used and lost; hits out.
     fn tally(&self) -> &Tally;
-}
-
-/// Finds fragments in received bytes: framing and header in one step, since both read the same few bytes.
-pub trait Split: Send {
-    /// Appends the fragments found in `received` to `fragments`, with the leases they need; returns how many bytes at the
-    /// end of a stream's last slice are the head of a fragment still to come (0 for datagrams).
-    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize;
-
-    /// Tells that the source has ended behind `carried`, the bytes that wait for more ([`Source::give_carried`]; empty of
-    /// datagrams): fragments that are whole there are appended to `fragments`, and what is unfinished is lost now.
-    fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
-        let _ = (carried, fragments);
-    }
-
-    /// The boards, in the order of their numbers, can be asked what they have answered: tells their records what has come.
-    fn ask(&mut self, records: Vec<Arc<FragmentRecord>>);
-
-    /// Datagrams and bytes of the link: in, out, overhead, lost. Of a link to a single board its fragments, too.
-    fn tally(&self) -> &Tally;
-
-    /// Of a link to several boards the fragments of each, in the order of their numbers; else empty.
-    fn board_tallies(&self) -> &[Tally] {
-        &[]
-    }
-
-    /// What the boards' own counters say was sent, seen, and never seen, in frames (blocks, as the board counts them):
-    /// one tally per board, in the order of their numbers; empty of a format that does not count.
-    fn wire_tallies(&self) -> &[Tally] {
-        &[]
-    }
-
-    /// The first few units that were refused, for people to look at; empty of a format that keeps none.
-    fn first_refused(&self) -> &[Refused] {
-        &[]
-    }
 }
 
 /// A sink that could not take a batch.

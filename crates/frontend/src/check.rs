@@ -12,8 +12,8 @@ use thalweg_data::pool::BlockWriter;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::waveform::Samples;
 use thalweg_data::{
-    Books, Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Mark, Pool, Signal, SourceId, Stage,
-    Statistics, Tally, Unit, Unpack,
+    Books, Decode, Extra, Flags, Frames, Framing, Hit, Hits, LossReason, Mark, Pool, Signal, SourceId, Stage,
+    Statistics, Tally, Unit,
 };
 
 pub use crate::digitizer2::check::control;
@@ -90,7 +90,12 @@ impl Outcome {
 ///
 /// # Panics
 /// When the front end does, or asks to carry more than it was given.
-pub fn stream(unpack: impl Unpack, decode: impl Decode, bytes: &[u8], pieces: &[usize]) -> Outcome {
+pub fn stream(
+    unpack: impl Framing<Output = Frames>,
+    decode: impl Decode,
+    bytes: &[u8],
+    pieces: &[usize],
+) -> Outcome {
     let mut run = Run::new(unpack, decode);
     let (given_up, mut buffer) =
         feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
@@ -145,7 +150,7 @@ pub(crate) fn feed_stream(
 /// # Panics
 /// As [`datagrams_in_batches`].
 pub fn datagrams<'a>(
-    unpack: impl Unpack,
+    unpack: impl Framing<Output = Frames>,
     decode: impl Decode,
     datagrams: impl IntoIterator<Item = &'a [u8]>,
 ) -> Outcome {
@@ -157,7 +162,7 @@ pub fn datagrams<'a>(
 /// # Panics
 /// When the front end does, or a datagram is longer than a block.
 pub fn datagrams_in_batches<'a>(
-    unpack: impl Unpack,
+    unpack: impl Framing<Output = Frames>,
     decode: impl Decode,
     datagrams: impl IntoIterator<Item = &'a [u8]>,
     per_batch: usize,
@@ -196,7 +201,7 @@ struct Run<U, D> {
     mark: Mark,
 }
 
-impl<U: Unpack, D: Decode> Run<U, D> {
+impl<U: Framing<Output = Frames>, D: Decode> Run<U, D> {
     fn new(unpack: U, decode: D) -> Run<U, D> {
         let (received, units, hits) = (Frames::default(), Frames::default(), Hits::default());
         let (receive, outcome) = (Tally::default(), Outcome::default());
@@ -212,7 +217,7 @@ impl<U: Unpack, D: Decode> Run<U, D> {
             self.receive.output(unit, count);
         }
         self.units.clear();
-        let left_over = self.unpack.unpack(&self.received, &mut self.units);
+        let left_over = self.unpack.frame(&self.received, &mut self.units);
         self.decode_units();
         left_over
     }
@@ -250,7 +255,7 @@ impl<U: Unpack, D: Decode> Run<U, D> {
             tally: tally.clone(),
         };
         let accounts = vec![
-            book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], self.unpack.wire_tally()),
+            book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &self.unpack.wire_tallies()[0]),
             book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.receive),
             book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.tally()),
             book(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.tally()),

@@ -9,7 +9,7 @@
 //! has not ended, what the receiver had to give up, and what was unfinished when the source ended. So a format whose units
 //! are frames only says how to [`Cut`] them, and [`StreamUnpack`] is its framing.
 
-use thalweg_data::{Frames, LossReason, Noted, Slice, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Frames, Framing, LossReason, Noted, Slice, SourceId, Tally, Unit};
 
 /// One contiguous piece of a stream, and whether bytes were given up just before it.
 pub struct Piece<'a> {
@@ -60,8 +60,10 @@ impl<C: Cut> StreamUnpack<C> {
     }
 }
 
-impl<C: Cut> Unpack for StreamUnpack<C> {
-    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
+impl<C: Cut> Framing for StreamUnpack<C> {
+    type Output = Frames;
+
+    fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
         let StreamUnpack { source, account, cut } = self;
         let left_over =
             account.unpack(received, units, |piece, units, account| cut.cut(piece, units, account));
@@ -86,8 +88,8 @@ impl<C: Cut> Unpack for StreamUnpack<C> {
         &self.account.tally
     }
 
-    fn wire_tally(&self) -> &Tally {
-        &self.account.wire
+    fn wire_tallies(&self) -> &[Tally] {
+        std::slice::from_ref(&self.account.wire)
     }
 }
 

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::ring::{Producer, ring};
-use thalweg_data::{Busy, Frames, Pool, SourceError, SourceId};
+use thalweg_data::{Busy, Fragments, Frames, Pool, SourceError, SourceId};
 use thalweg_frontend::fragment;
 use thalweg_frontend::fragment::wire::HEADER_BYTES;
 use thalweg_frontend::trigger::Trigger;
 use thalweg_transport::{ReadySet, UdpReceiver, UdpReceiverSettings, thread_cpu_time};
 
-use crate::group::{Group, GroupSettings};
+use crate::group::{Group, GroupSettings, LinkId, Take};
 use crate::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
 use crate::links::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, open_links};
 use crate::{RunClock, Settings, SourceUrl};
@@ -323,7 +323,7 @@ fn paced_turn(
 /// Boards, and the group that reads them.
 pub struct Subject {
     sender: Sender,
-    group: Group,
+    group: Group<Fragments>,
     block_bytes: usize,
 }
 
@@ -349,10 +349,11 @@ impl Subject {
     /// # Errors
     /// When something does not arrive.
     pub fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
+        let mut counting = Counting::default();
         self.turn_with(work, &mut |group| {
-            let mut seen = 0;
-            group.turn(WAIT, &mut |_, _, fragments| seen += fragments.fragments.len() as u64)?;
-            Ok(seen)
+            counting.seen = 0;
+            group.turn(WAIT, &mut counting)?;
+            Ok(counting.seen)
         })
     }
 
@@ -363,7 +364,7 @@ impl Subject {
     pub fn turn_with(
         &mut self,
         work: &Work,
-        read: &mut dyn FnMut(&mut Group) -> Result<u64, SourceError>,
+        read: &mut dyn FnMut(&mut Group<Fragments>) -> Result<u64, SourceError>,
     ) -> Result<Duration, SourceError> {
         let group = &mut self.group;
         turn(work, &mut self.sender, || read(group))
@@ -475,5 +476,23 @@ impl Bare {
             *rest %= work.fragment_bytes as u64;
             Ok(whole)
         })
+    }
+}
+
+/// Counts fragments and lets them go.
+#[derive(Default)]
+struct Counting {
+    batch: Fragments,
+    seen: u64,
+}
+
+impl Take<Fragments> for Counting {
+    fn batch(&mut self, _link: LinkId) -> &mut Fragments {
+        &mut self.batch
+    }
+
+    fn take(&mut self, _link: LinkId, _received: &Frames) {
+        self.seen += self.batch.fragments.len() as u64;
+        self.batch.clear();
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use thalweg_data::{Busy, Control, FragmentRecord, Pool, SourceError, SourceId, Split};
+use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Framing, Pool, Source, SourceError, SourceId};
 use thalweg_frontend::{fragment, sitcp};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
@@ -24,7 +24,6 @@ use crate::emulated::EmulatedSource;
 use crate::file::FileSource;
 use crate::group::{Link, Reopen};
 use crate::host::triggered::{HostedLink, HostedRegisters, Outlet};
-use crate::live::{Asked, Live};
 use crate::open::{CONNECT_WAIT, Opening};
 use crate::pcap::{PcapFilter, PcapSource};
 use crate::register_control::{REGISTER_PORT, RegisterControl, RegisterSettings};
@@ -119,7 +118,7 @@ impl LinkPlan {
 /// A source of triggered boards, ready to be read.
 pub struct OpenedLinks {
     /// Its links, for a [`Group`](crate::group::Group), in order.
-    pub links: Vec<Link>,
+    pub links: Vec<Link<Fragments>>,
     /// The blocks of each link.
     pub pools: Vec<Pool>,
     /// The registers of each board that has some: armed before the run.
@@ -138,7 +137,7 @@ impl OpenedLinks {
         let mut all = Vec::new();
         for (link, end) in self.links.iter_mut().zip(&mut self.hosted) {
             end.records = end.boards.iter().map(|_| Arc::new(FragmentRecord::new(rate_hz))).collect();
-            link.split.ask(end.records.clone());
+            link.framing.ask(end.records.clone());
             all.extend(end.records.iter().cloned());
         }
         all
@@ -182,10 +181,14 @@ impl LinkSettings<'_> {
     ///
     /// # Errors
     /// What does not fit together, in words.
-    pub fn split(&self, link: usize, is_stream: bool) -> Result<Box<dyn Split>, String> {
+    pub fn framing(
+        &self,
+        link: usize,
+        is_stream: bool,
+    ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
         let boards_per_link = self.plan()?.boards_per_link;
         let own = self.boards.of_link(link, boards_per_link)?;
-        own.split(self.source_of(link, boards_per_link), is_stream)
+        own.framing(self.source_of(link, boards_per_link), is_stream)
     }
 
     fn source_of(&self, link: usize, boards_per_link: u16) -> SourceId {
@@ -287,7 +290,11 @@ impl Boards {
         }
     }
 
-    fn split(&self, first_source: SourceId, is_stream: bool) -> Result<Box<dyn Split>, String> {
+    fn framing(
+        &self,
+        first_source: SourceId,
+        is_stream: bool,
+    ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
         Ok(match self {
             Boards::Fragment(settings) if is_stream => {
                 Box::new(fragment::StreamSplitter::new(first_source, settings).map_err(text)?)
@@ -336,8 +343,8 @@ pub fn open_links(
     for (index, Opened { live, reopen }) in lives.into_iter().enumerate() {
         let source = settings.source_of(index, plan.boards_per_link);
         let own = settings.boards.of_link(index, plan.boards_per_link).map_err(failed)?;
-        let split = own.split(source, live.is_stream()).map_err(failed)?;
-        links.push(Link { source, live, split, reopen });
+        let framing = own.framing(source, live.is_stream()).map_err(failed)?;
+        links.push(Link { source, live, framing, reopen });
     }
     let mut controls: Vec<Box<dyn Control>> = Vec::new();
     for address in register_ports {
@@ -367,7 +374,7 @@ fn check_open_files(sockets: usize, place: &str) -> Result<(), SourceError> {
 }
 
 struct Opened {
-    live: Box<dyn Live>,
+    live: Box<dyn Source>,
     reopen: Option<Reopen>,
 }
 
@@ -406,12 +413,12 @@ impl Opener<'_> {
                 let mut paths: Vec<PathBuf> = vec![path.clone()];
                 paths.extend(endpoint.continuations.iter().cloned());
                 let source = FileSource::open(&paths, self.pools[0].clone(), self.clock)?;
-                Ok(self.recorded(Box::new(Asked(Box::new(source)))))
+                Ok(self.recorded(Box::new(source)))
             }
             Endpoint::Pcap { path, port, from } => {
                 let filter = PcapFilter { port: *port, destination: None, source: *from };
                 let source = PcapSource::open(path, filter, self.pools[0].clone())?;
-                Ok(self.recorded(Box::new(Asked(Box::new(source)))))
+                Ok(self.recorded(Box::new(source)))
             }
             Endpoint::Dig2(_) => {
                 Err(self
@@ -420,7 +427,7 @@ impl Opener<'_> {
         }
     }
 
-    fn recorded(&self, live: Box<dyn Live>) -> OpenedAll {
+    fn recorded(&self, live: Box<dyn Source>) -> OpenedAll {
         (vec![Opened { live, reopen: None }], Vec::new(), Vec::new())
     }
 

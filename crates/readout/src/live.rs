@@ -47,95 +47,6 @@ pub(crate) fn source_error(place: impl ToString, error: &TransportError) -> Sour
     SourceError { place: place.to_string(), message: error.to_string() }
 }
 
-/// A source that is read together with others on one thread: a link of a [`Group`](crate::group::Group).
-pub trait Live: Source {
-    /// What to wait on; `None` of a source that is simply asked, such as a file.
-    fn socket(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Tells that units have this length (0: several lengths). A stream then ends its batches with whole ones where it can.
-    fn expect_units(&mut self, bytes: usize) {
-        let _ = bytes;
-    }
-
-    /// Asks the memory for what the next receive call needs.
-    fn prefetch(&self) {}
-}
-
-impl Live for UdpSource {
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.receiver.as_fd())
-    }
-}
-
-impl Live for TcpSource {
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.receiver.as_fd())
-    }
-
-    fn expect_units(&mut self, bytes: usize) {
-        self.receiver.expect_units(bytes);
-    }
-
-    fn prefetch(&self) {
-        self.receiver.prefetch();
-    }
-}
-
-/// Any other source as a link: a file, a capture, a replay, one with faults. It is asked in every turn.
-pub struct Asked(pub Box<dyn Source>);
-
-impl Live for Asked {
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
-
-impl Source for Asked {
-    fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
-        self.0.receive(frames, wait)
-    }
-
-    fn carry(&mut self, bytes: usize) {
-        self.0.carry(bytes);
-    }
-
-    fn give_carried(&mut self, frames: &mut Frames) {
-        self.0.give_carried(frames);
-    }
-
-    fn tally(&self) -> &Tally {
-        self.0.tally()
-    }
-
-    fn waiting_bytes(&self) -> u64 {
-        self.0.waiting_bytes()
-    }
-
-    fn abandon(&mut self) -> Result<(), SourceError> {
-        self.0.abandon()
-    }
-
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.0.witnesses()
-    }
-
-    fn unreadable(&self) -> Option<String> {
-        self.0.unreadable()
-    }
-
-    fn description(&self) -> String {
-        self.0.description()
-    }
-
-    fn is_stream(&self) -> bool {
-        self.0.is_stream()
-    }
-
-    fn connections(&self) -> u32 {
-        self.0.connections()
-    }
-}
-
 /// Datagrams from a socket.
 pub struct UdpSource {
     receiver: UdpReceiver,
@@ -189,6 +100,10 @@ impl Source for UdpSource {
 
     fn is_stream(&self) -> bool {
         false
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.receiver.as_fd())
     }
 }
 
@@ -246,5 +161,17 @@ impl Source for TcpSource {
 
     fn is_stream(&self) -> bool {
         true
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.receiver.as_fd())
+    }
+
+    fn expect_units(&mut self, bytes: usize) {
+        self.receiver.expect_units(bytes);
+    }
+
+    fn prefetch(&self) {
+        self.receiver.prefetch();
     }
 }

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!  [[source]] ─► endpoint ─► (faults) ─┐
-//!  recording ────────────► raw replay ─┴─► Opened { source, unpack, decoders, control, board }
+//!  recording ────────────► raw replay ─┴─► Opened { source, framing, decoders, control, board }
 //! ```
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use thalweg_data::{Busy, Control, Decode, Pool, SentRecord, Source, SourceError, SourceId, Unit, Unpack};
+use thalweg_data::{
+    Busy, Control, Decode, Frames, Framing, Pool, SentRecord, Source, SourceError, SourceId, Unit,
+};
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_readout::{Faulty, RunClock};
 use thalweg_record::RawReplay;
@@ -31,7 +33,7 @@ pub(crate) enum Origin {
 /// One source, ready to be read.
 pub(crate) struct Opened {
     pub(crate) source: Box<dyn Source>,
-    pub(crate) unpack: Box<dyn Unpack>,
+    pub(crate) framing: Box<dyn Framing<Output = Frames>>,
     /// One for inline decoding, or one per worker.
     pub(crate) decoders: Vec<Box<dyn Decode>>,
     pub(crate) wire_units: &'static [Unit],
@@ -134,12 +136,12 @@ impl Given<'_> {
         let Given { settings, format, id, .. } = *self;
         let (is_stream, scheme) = (source.is_stream(), settings.endpoint.url.scheme());
         let pool_shape = (pool.block_count(), pool.block_size());
-        let (unpack, decoders) = format
+        let (framing, decoders) = format
             .path(id, (is_stream, scheme, asked), pool_shape, settings.head.workers.max(1))
             .map_err(|message| self.refused(message))?;
         Ok(Opened {
             source,
-            unpack,
+            framing,
             decoders,
             wire_units: format.wire_units(is_stream, asked.is_some()),
             pool,

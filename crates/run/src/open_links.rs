@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use thalweg_data::{Busy, Control, FragmentRecord, Pool, Source as _, SourceError, SourceId};
+use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Pool, Source as _, SourceError, SourceId};
 use thalweg_frontend::trigger::Program;
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
@@ -84,7 +84,7 @@ fn open_live(
     clock: RunClock,
     busy: &Arc<Busy>,
 ) -> Result<OpenedLinks, RunError> {
-    let mut all: Vec<Link> = Vec::new();
+    let mut all: Vec<Link<Fragments>> = Vec::new();
     let (mut places, mut controls, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut hosted, mut emulated): (Vec<HostedLink>, Vec<EmulatedBoard>) = (Vec::new(), Vec::new());
     for &index in sources {
@@ -103,7 +103,7 @@ fn open_live(
                 boards: place.boards.clone(),
                 stream,
                 drops: !stream && source.endpoint.policy == Policy::Drop,
-                counts_frames: !link.split.wire_tallies().is_empty(),
+                counts_frames: !link.framing.wire_tallies().is_empty(),
                 block_bytes: plan.block_bytes as u64,
                 pool,
             });
@@ -189,20 +189,21 @@ fn open_recorded(
             let pool = Pool::of(plan.blocks, plan.block_bytes, source.endpoint.memory()).map_err(failed)?;
             let replay = RawReplay::open(path, place.link, pool.clone())?;
             let stream = replay.is_stream();
-            let split =
-                settings.split(number, stream).map_err(|message| refused(configuration, source, message))?;
+            let framing = settings
+                .framing(number, stream)
+                .map_err(|message| refused(configuration, source, message))?;
             places.push(OpenedPlace {
                 link: place.link,
                 boards: place.boards.clone(),
                 stream,
                 drops: !stream && source.endpoint.policy == Policy::Drop,
-                counts_frames: !split.wire_tallies().is_empty(),
+                counts_frames: !framing.wire_tallies().is_empty(),
                 block_bytes: plan.block_bytes as u64,
                 pool,
             });
             let has_gaps = replay.content().gap_count() > 0;
             let replay = Box::new(replay);
-            links.push(RecordedLink { source: place.link, replay, has_gaps, split });
+            links.push(RecordedLink { source: place.link, replay, has_gaps, framing });
         }
         descriptions.push((index, format!("replay of {} link(s)", entry.links.len())));
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Comparison, Measurement, PAGE_BYTES, compare, half_a_page_apart};
 use thalweg_data::waveform::Samples;
-use thalweg_data::{Decode, Frames, Hits, Pool, PoolError, SourceId, Unit, Unpack};
+use thalweg_data::{Decode, Frames, Framing, Hits, Pool, PoolError, SourceId, Unit};
 
 use super::emit::{self, HitFields, ScopeFields};
 use super::wire::{EventHeader, WaveInfo};
@@ -254,7 +254,7 @@ pub fn unpack_udp(repeats: usize) -> Result<Measurement, BenchError> {
             let begin = Instant::now();
             for frames in &input.batches {
                 units.clear();
-                unpack.unpack(frames, &mut units);
+                unpack.frame(frames, &mut units);
                 black_box(units.slices.as_ptr());
             }
             let took = begin.elapsed();

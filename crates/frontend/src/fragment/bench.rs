@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Measurement, compare};
-use thalweg_data::{Fragments, Frames, Mark, Pool, PoolError, SourceId, Split};
+use thalweg_data::{Fragments, Frames, Framing, Mark, Pool, PoolError, SourceId};
 
 use super::emulate;
 use super::{Settings, Splitter, StreamSplitter};
@@ -109,14 +109,18 @@ impl Input {
         begin.elapsed()
     }
 
-    fn split(&mut self, splitter: &mut dyn Split, fragments: &mut Fragments) -> (Duration, u64) {
+    fn split(
+        &mut self,
+        splitter: &mut dyn Framing<Output = Fragments>,
+        fragments: &mut Fragments,
+    ) -> (Duration, u64) {
         let (begin, mut split) = (Instant::now(), 0);
         for _ in 0..self.rounds() {
             self.mark.0 += 2_000_000_000;
             for frames in &mut self.batches {
                 frames.header.mark = self.mark;
                 fragments.clear();
-                splitter.split(frames, fragments);
+                splitter.frame(frames, fragments);
                 split += fragments.fragments.len() as u64;
                 black_box(fragments.fragments.as_ptr());
             }
@@ -132,7 +136,7 @@ impl Input {
 pub fn split(boards: u16, board: &emulate::Settings, repeats: usize) -> Result<Measurement, BenchError> {
     let input = RefCell::new(input(boards, board)?);
     let link = Settings { boards, reassembly_ms: 1000, ..Settings::default() };
-    let mut splitter: Box<dyn Split> = match board.stream {
+    let mut splitter: Box<dyn Framing<Output = Fragments>> = match board.stream {
         true => Box::new(StreamSplitter::new(SourceId(0), &link)?),
         false => Box::new(Splitter::new(SourceId(0), &link)?),
     };

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use thalweg_data::ledger::AccountBook;
 use thalweg_data::pool::BlockWriter;
-use thalweg_data::{Books, Fragment, Fragments, Frames, Mark, Pool, SourceId, Split, Stage, Tally, Unit};
+use thalweg_data::{Books, Fragment, Fragments, Frames, Framing, Mark, Pool, SourceId, Stage, Tally, Unit};
 
 use super::{Checksum, Settings, Splitter, StreamSplitter};
 use crate::check::feed_stream;
@@ -90,7 +90,7 @@ pub struct Run<S> {
     pub mark: Mark,
 }
 
-impl<S: Split> Run<S> {
+impl<S: Framing<Output = Fragments>> Run<S> {
     /// Nothing has come yet.
     pub fn new(splitter: S) -> Run<S> {
         Run {
@@ -112,7 +112,7 @@ impl<S: Split> Run<S> {
             self.outcome.receive.input(unit, count);
             self.outcome.receive.output(unit, count);
         }
-        let left_over = self.splitter.split(&self.received, &mut self.fragments);
+        let left_over = self.splitter.frame(&self.received, &mut self.fragments);
         self.take_fragments();
         self.received.clear();
         left_over
@@ -171,7 +171,10 @@ impl<S: Split> Run<S> {
 ///
 /// # Panics
 /// When the splitter does, or a datagram is longer than a block.
-pub fn datagrams<'a>(splitter: impl Split, datagrams: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+pub fn datagrams<'a>(
+    splitter: impl Framing<Output = Fragments>,
+    datagrams: impl IntoIterator<Item = &'a [u8]>,
+) -> Outcome {
     let mut run = Run::new(splitter);
     datagrams.into_iter().for_each(|datagram| run.datagram(datagram));
     run.finish()
@@ -181,7 +184,7 @@ pub fn datagrams<'a>(splitter: impl Split, datagrams: impl IntoIterator<Item = &
 ///
 /// # Panics
 /// When the splitter does, or asks to carry more than it was given.
-pub fn stream(splitter: impl Split, bytes: &[u8], pieces: &[usize]) -> Outcome {
+pub fn stream(splitter: impl Framing<Output = Fragments>, bytes: &[u8], pieces: &[usize]) -> Outcome {
     let mut run = Run::new(splitter);
     let (_, mut buffer) = feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
         buffer.publish(length, &mut run.received);

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use thalweg_data::{
-    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Lease, LossReason, Mark, Refused, Slice,
-    SourceId, Split, Tally, Unit,
+    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Framing, Lease, LossReason, Mark, Refused,
+    Slice, SourceId, Tally, Unit,
 };
 
 use super::admission::{Admission, BoardTallies};
@@ -123,12 +123,14 @@ impl Splitter {
     }
 }
 
-impl Split for Splitter {
+impl Framing for Splitter {
+    type Output = Fragments;
+
     fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
         self.boards.ask(records);
     }
 
-    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+    fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         fragments.header = received.header;
         let mark = received.header.mark;
         self.assembly.expire(Some(mark), (&mut self.link, &mut self.boards));

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use thalweg_data::{
-    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally,
+    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Framing, LossReason, Refused, SourceId, Tally,
     Unit,
 };
 
@@ -56,12 +56,14 @@ impl StreamSplitter {
     }
 }
 
-impl Split for StreamSplitter {
+impl Framing for StreamSplitter {
+    type Output = Fragments;
+
     fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
         self.cutter.boards.ask(records);
     }
 
-    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+    fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         let StreamSplitter { account, cutter } = self;
         fragments.header = received.header;
         let mut no_units = Frames::default();

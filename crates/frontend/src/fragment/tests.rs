@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use thalweg_data::{AnswerFates, FragmentRecord, LossReason, SourceId, Split as _, Unit};
+use thalweg_data::{AnswerFates, FragmentRecord, Framing as _, LossReason, SourceId, Unit};
 
 use super::check::{self, Outcome, Run};
 use super::wire::{HEADER_BYTES, Header};
@@ -110,11 +110,11 @@ fn the_first_refused_are_kept() {
             received.slices.push(writer.append(datagram).expect("fits"));
         }
         received.leases.add(writer.lease());
-        thalweg_data::Split::split(&mut run, &received, &mut thalweg_data::Fragments::default());
+        thalweg_data::Framing::frame(&mut run, &received, &mut thalweg_data::Fragments::default());
     };
     feed(&vec![vec![0xAB; 300]; 9]);
     feed(&[cut(&header(9, 1), b"stranger", 1472, false).remove(0)]);
-    let kept = thalweg_data::Split::first_refused(&run);
+    let kept = thalweg_data::Framing::first_refused(&run);
     assert_eq!(kept.len(), 5);
     assert_eq!((kept[0].reason, kept[0].bytes, kept[0].head.len()), (LossReason::WrongConstant, 300, 128));
     let text = kept[4].to_string();

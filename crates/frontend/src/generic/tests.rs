@@ -100,7 +100,7 @@ fn slsdetector_worked_bytes() {
     let mut received = thalweg_data::Frames::default();
     received.slices.push(writer.append(&packet).expect("fits"));
     received.leases.add(writer.lease());
-    thalweg_data::Unpack::unpack(&mut unpack, &received, &mut units);
+    thalweg_data::Framing::frame(&mut unpack, &received, &mut units);
     assert_eq!(unpack.parts(), [0x0002_0001_0000]);
     assert_eq!(units.slices[0].length, 48 + 8192);
 }

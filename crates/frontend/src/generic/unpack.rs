@@ -13,7 +13,7 @@
 //! received and refused is counted where it was refused, and its number is missing on the wire, too: the two accounts
 //! tell the same story from their two ends.
 
-use thalweg_data::{Frames, LossReason, Mark, Slice, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Frames, Framing, LossReason, Mark, Slice, SourceId, Tally, Unit};
 
 use super::gaps::{Arrival, Track};
 use super::layout::{Head, Layout};
@@ -87,8 +87,10 @@ impl GenericUnpack {
     }
 }
 
-impl Unpack for GenericUnpack {
-    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
+impl Framing for GenericUnpack {
+    type Output = Frames;
+
+    fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
         if !self.packets.layout.stream {
             self.datagrams(received, units);
             return 0;
@@ -110,8 +112,8 @@ impl Unpack for GenericUnpack {
         &self.account.tally
     }
 
-    fn wire_tally(&self) -> &Tally {
-        &self.account.wire
+    fn wire_tallies(&self) -> &[Tally] {
+        std::slice::from_ref(&self.account.wire)
     }
 }
 

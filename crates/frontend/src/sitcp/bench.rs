@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Measurement, compare};
-use thalweg_data::{Fragments, Frames, Pool, PoolError, SourceId, Split};
+use thalweg_data::{Fragments, Frames, Framing, Pool, PoolError, SourceId};
 
 use super::emulate::{self, Board};
 use super::settings::{Profile, Settings};
@@ -94,7 +94,7 @@ fn split_all(input: &Input, splitter: &mut Splitter, fragments: &mut Fragments) 
     let (begin, mut split) = (Instant::now(), 0);
     for frames in (0..ROUNDS).flat_map(|_| &input.batches) {
         fragments.clear();
-        splitter.split(frames, fragments);
+        splitter.frame(frames, fragments);
         split += fragments.fragments.len() as u64;
         black_box(fragments.fragments.as_ptr());
     }

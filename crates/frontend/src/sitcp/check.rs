@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use thalweg_data::ledger::AccountBook;
 use thalweg_data::{
-    Books, Fragment, Fragments, Frames, LossReason, Mark, Pool, SourceId, Split, Stage, Tally, Unit,
+    Books, Fragment, Fragments, Frames, Framing, LossReason, Mark, Pool, SourceId, Stage, Tally, Unit,
 };
 
 use super::rbcp::{self, Client, Faults, Operation, Registers};
@@ -109,7 +109,7 @@ impl Run {
             self.receive.output(unit, count);
         }
         self.fragments.clear();
-        let left_over = splitter.split(&self.received, &mut self.fragments);
+        let left_over = splitter.frame(&self.received, &mut self.fragments);
         self.collect();
         left_over
     }

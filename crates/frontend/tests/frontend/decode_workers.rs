@@ -1,7 +1,7 @@
 //! Several decoders of one source, which take its batches in turn, read the same as one.
 
 use thalweg_data::batch::BoardStarts;
-use thalweg_data::{Decode, Frames, Hits, Mark, Pool, SourceId, Unpack};
+use thalweg_data::{Decode, Frames, Framing, Hits, Mark, Pool, SourceId};
 use thalweg_frontend::digitizer2::Settings;
 use thalweg_frontend::digitizer2::decode::Decoder;
 use thalweg_frontend::digitizer2::unpack::TcpUnpack;
@@ -41,7 +41,7 @@ fn times(decoder: &Decoder, workers: usize) -> Vec<i64> {
         received.slices.push(writer.append(&bytes).expect("fits"));
         received.leases.add(writer.lease());
         let mut units = Frames::default();
-        assert_eq!(unpack.unpack(&received, &mut units), 0);
+        assert_eq!(unpack.frame(&received, &mut units), 0);
         (units.header.mark, units.starts) = (mark, starts);
         starts.pass(unpack.starts(), mark);
         let mut hits = Hits::default();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use thalweg_data::ledger::AccountBook;
-use thalweg_data::{Books, SourceId, Stage, Unpack};
+use thalweg_data::{Books, Framing, SourceId, Stage};
 use thalweg_frontend::generic::emit::Encoder;
 use thalweg_frontend::generic::{GenericUnpack, Settings};
 
@@ -262,14 +262,14 @@ fn books(source: Given, description: &Settings, settings: FaultSettings) -> (Boo
     let mut units = Frames::default();
     all(&mut faulty, |frames, _| {
         units.clear();
-        unpack.unpack(frames, &mut units)
+        unpack.frame(frames, &mut units)
     });
     units.clear();
     let mut carried = Frames::default();
     faulty.give_carried(&mut carried);
     unpack.finish(&carried, &mut units);
     let accounts = vec![
-        book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], unpack.wire_tally()),
+        book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &unpack.wire_tallies()[0]),
         book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.tally()),
         book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], unpack.tally()),
     ];

@@ -1,4 +1,4 @@
-//! One link of a group: its connection, its framing, its books over all its connections.
+//! One link of a group: its connection, its framing, its counters over all its connections.
 //!
 //! ```text
 //!  Reading ◄──► Held (no block free)          paused: beside all of these, not in the set
@@ -9,11 +9,10 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Fragments, Frames, Mark, Received, SourceError, SourceId, Split, Tally, Unit};
+use thalweg_data::{Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Tally, Unit};
 use thalweg_transport::ReadySet;
 
-use super::{Each, GroupSettings, Link, LinkId, Reopen};
-use crate::live::Live;
+use super::{GroupSettings, Link, LinkId, Reopen, Take};
 
 /// How a link stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +27,24 @@ pub(super) enum State {
     Ended,
 }
 
-pub(super) struct Member {
+pub(super) struct Member<O> {
     pub(super) link: LinkId,
     pub(super) source: SourceId,
     /// `None` while away and when ended.
-    live: Option<Box<dyn Live>>,
-    pub(super) split: Box<dyn Split>,
+    live: Option<Box<dyn Source>>,
+    pub(super) framing: Box<dyn Framing<Output = O>>,
+    /// Connections of its source that the framing knows of.
+    connections: u32,
     /// `None` also while an attempt is under way.
     pub(super) reopen: Option<Reopen>,
     pub(super) state: State,
     pub(super) paused: bool,
+    /// Whether it is asked in every turn, and so tells itself what time it is; else the group waits for its socket.
+    pub(super) is_asked: bool,
     /// Whether the socket is in the group's set.
     joined: bool,
+    /// No block was free at its last receive call.
+    pub(super) is_full: bool,
     /// Mark of what was handed over last.
     pub(super) latest: Mark,
     pub(super) epoch: u32,
@@ -56,20 +61,22 @@ pub(super) struct Member {
     unreadable: Option<String>,
 }
 
-impl Member {
-    /// A link whose socket is in the set already.
-    pub(super) fn new(link: LinkId, given: Link, settings: &GroupSettings) -> Member {
-        let joined = given.live.socket().is_some();
+impl<O: Framed> Member<O> {
+    /// A link whose socket is in the set already, if it `joins` one.
+    pub(super) fn new(link: LinkId, given: Link<O>, joins: bool, settings: &GroupSettings) -> Member<O> {
         let now = Instant::now();
         Member {
             link,
             source: given.source,
             live: Some(given.live),
-            split: given.split,
+            framing: given.framing,
+            connections: 0,
             reopen: given.reopen,
             state: State::Reading,
             paused: false,
-            joined,
+            is_asked: !joins,
+            joined: joins,
+            is_full: false,
             latest: Mark(0),
             epoch: 0,
             retry_at: now,
@@ -87,90 +94,108 @@ impl Member {
     pub(super) fn prefetch(&self) {
         let Some(live) = &self.live else { return };
         live.prefetch();
-        for tally in [live.tally(), self.split.tally()] {
+        for tally in [live.tally(), self.framing.tally()] {
             tally.prefetch(Unit::Datagrams);
             tally.prefetch(Unit::Bytes);
         }
-        self.split.tally().prefetch(Unit::Fragments);
+        self.framing.tally().prefetch(Unit::Fragments);
     }
 
-    /// Receives once, splits, hands over. An end leaves the link as [`State::Gone`].
+    /// Receives once, frames, hands over. An end leaves the link as [`State::Gone`].
     #[inline]
-    pub(super) fn take(
-        &mut self,
-        frames: &mut Frames,
-        fragments: &mut Fragments,
-        each: &mut Each<'_>,
-    ) -> Received {
+    pub(super) fn take(&mut self, wait: Duration, frames: &mut Frames, taker: &mut impl Take<O>) -> Received {
         let Some(live) = &mut self.live else { return Received::Idle };
-        let received = live.receive(frames, Duration::ZERO).unwrap_or_else(|error| {
+        let received = live.receive(frames, wait).unwrap_or_else(|error| {
             self.failure = Some(error.to_string());
             Received::End
         });
-        match received {
-            Received::Data => {
-                frames.header.source = self.source;
-                fragments.header = frames.header;
-                let left_over = self.split.split(frames, fragments);
-                live.carry(left_over);
-                if let ([slice], false) = (&frames.slices[..], fragments.fragments.is_empty()) {
-                    let bytes = (slice.length as usize).saturating_sub(left_over);
-                    live.expect_units(unit_bytes(bytes, fragments.fragments.len()));
-                }
-                self.latest = frames.header.mark;
-                // A board that takes connections only to drop them is not asked more and more often: data alone count.
-                (self.silent_at, self.retry_wait) = (None, self.first_retry);
-                each(self.link, frames, fragments);
-            }
-            Received::End => self.state = State::Gone,
-            Received::Idle | Received::Full => {}
+        self.is_full = received == Received::Full;
+        if received == Received::End {
+            self.state = State::Gone;
         }
+        let mark = frames.header.mark;
+        if !frames.slices.is_empty() {
+            // A board that takes connections only to drop them is not asked more and more often: data alone count.
+            (self.silent_at, self.retry_wait) = (None, self.first_retry);
+            self.hand_over(frames, taker);
+        } else if self.is_asked && received != Received::End {
+            self.pass_time(mark, frames, taker);
+        }
+        self.latest = self.latest.max(mark);
         frames.clear();
-        fragments.clear();
         received
     }
 
-    /// Hands over a mark alone.
-    pub(super) fn pass_time(
-        &mut self,
-        mark: Mark,
-        (frames, fragments): (&mut Frames, &mut Fragments),
-        each: &mut Each<'_>,
-    ) {
-        (frames.header.source, frames.header.mark) = (self.source, mark);
-        fragments.header = frames.header;
-        self.latest = mark;
-        each(self.link, frames, fragments);
-        frames.clear();
-        fragments.clear();
+    /// Frames what was received, and hands it over.
+    #[inline]
+    fn hand_over(&mut self, frames: &mut Frames, taker: &mut impl Take<O>) {
+        let Some(live) = &mut self.live else { return };
+        // The end is handed over by `finish`, whatever a recording says of its last batch.
+        (frames.header.source, frames.header.end) = (self.source, false);
+        let units = taker.batch(self.link);
+        *units.header_mut() = frames.header;
+        let connections = live.connections();
+        if connections != self.connections {
+            self.connections = connections;
+            if live.is_stream() {
+                // What the connection before had carried is gone with it.
+                self.framing.finish(&Frames::default(), units);
+                self.framing.begin_anew();
+            }
+        }
+        let before = units.unit_count();
+        let left_over = self.framing.frame(frames, units);
+        live.carry(left_over);
+        let found = units.unit_count() - before;
+        if let ([slice], true) = (&frames.slices[..], found > 0) {
+            live.expect_units(unit_bytes((slice.length as usize).saturating_sub(left_over), found));
+        }
+        taker.take(self.link, frames);
     }
 
-    /// Tells the framing that its stream has ended, and hands that over; `end` when nothing follows in this run. To be called
-    /// before the connection is given up, which keeps the bytes that wait for more.
-    pub(super) fn finish(
-        &mut self,
-        mark: Mark,
-        end: bool,
-        (frames, fragments): (&mut Frames, &mut Fragments),
-        each: &mut Each<'_>,
-    ) {
+    /// Hands over a mark alone, where it is of use.
+    pub(super) fn pass_time(&mut self, mark: Mark, frames: &mut Frames, taker: &mut impl Take<O>) {
+        if !taker.wants_mark(self.link, mark) {
+            return;
+        }
+        frames.clear();
+        (frames.header.source, frames.header.mark) = (self.source, mark);
+        self.latest = mark;
+        let units = taker.batch(self.link);
+        *units.header_mut() = frames.header;
+        // Datagrams that wait for those before them give them up as time passes, whether or not anything comes.
+        if self.live.as_ref().is_some_and(|live| !live.is_stream()) {
+            self.framing.frame(frames, units);
+        }
+        taker.take(self.link, frames);
+        frames.clear();
+    }
+
+    /// The framing learns that its stream has ended, and what it gives is handed over; `end` when nothing follows in this run. To be
+    /// called before the connection is given up, which keeps the bytes that wait for more.
+    pub(super) fn finish(&mut self, mark: Mark, end: bool, frames: &mut Frames, taker: &mut impl Take<O>) {
+        // A recording has its own time.
+        let mark = if self.is_asked { self.latest } else { mark };
+        frames.clear();
+        (frames.header.source, frames.header.mark, frames.header.end) = (self.source, mark, end);
         if let Some(live) = &mut self.live {
             live.give_carried(frames);
         }
-        self.split.finish(frames, fragments);
+        let units = taker.batch(self.link);
+        *units.header_mut() = frames.header;
+        self.framing.finish(frames, units);
+        let header = frames.header;
         frames.clear();
-        (frames.header.source, frames.header.mark, frames.header.end) = (self.source, mark, end);
-        fragments.header = frames.header;
+        frames.header = header;
         self.latest = mark;
-        each(self.link, frames, fragments);
+        taker.take(self.link, frames);
         frames.clear();
-        fragments.clear();
     }
 
     /// Takes the socket out of the set.
-    pub(super) fn leave(&mut self, ready: &mut ReadySet) {
+    pub(super) fn leave(&mut self, ready: Option<&mut ReadySet>) {
         let socket = self.live.as_ref().and_then(|live| live.socket());
-        if let (Some(socket), true) = (socket, self.joined) {
+        if let (Some(socket), Some(ready), true) = (socket, ready, self.joined) {
             // It fails only for a socket that is not in the set any more.
             let _gone = ready.remove(socket);
             self.joined = false;
@@ -178,9 +203,9 @@ impl Member {
     }
 
     /// Puts the socket back into the set, unless the link is paused. `false` leaves the link as [`State::Gone`].
-    pub(super) fn join(&mut self, ready: &mut ReadySet) -> bool {
+    pub(super) fn join(&mut self, ready: Option<&mut ReadySet>) -> bool {
         let socket = self.live.as_ref().and_then(|live| live.socket());
-        if let (Some(socket), false, false) = (socket, self.joined, self.paused) {
+        if let (Some(socket), Some(ready), false, false) = (socket, ready, self.joined, self.paused) {
             match ready.add(socket, self.link.index()) {
                 Ok(()) => self.joined = true,
                 Err(cause) => {
@@ -193,8 +218,8 @@ impl Member {
         true
     }
 
-    /// Gives the connection up, keeps its books; returns what was seen.
-    pub(super) fn bury(&mut self, ready: &mut ReadySet, comes_back: bool) -> String {
+    /// Gives the connection up, keeps its counters; returns what was seen, where the other end did not just close it.
+    pub(super) fn close(&mut self, ready: Option<&mut ReadySet>, comes_back: bool) -> Option<String> {
         self.leave(ready);
         let mut place = String::new();
         if let Some(live) = self.live.take() {
@@ -204,15 +229,18 @@ impl Member {
         }
         self.state = if comes_back { State::Away } else { State::Ended };
         self.retry_at = Instant::now() + self.retry_wait;
-        let seen = self.failure.take().unwrap_or_else(|| "the other end closed the connection".to_owned());
-        format!("{place}: {seen}")
+        match (self.failure.take(), comes_back) {
+            (Some(seen), true) => Some(format!("{place}: {seen}")),
+            (None, true) => Some(format!("{place}: the other end closed the connection")),
+            (seen, false) => seen,
+        }
     }
 
     /// Goes on with a new connection. `false` leaves the link as [`State::Gone`].
     pub(super) fn come_back(
         &mut self,
-        live: Box<dyn Live>,
-        ready: &mut ReadySet,
+        live: Box<dyn Source>,
+        ready: Option<&mut ReadySet>,
         settings: &GroupSettings,
     ) -> bool {
         self.live = Some(live);

@@ -1,8 +1,9 @@
-//! Many links on one thread: the readout of triggered boards.
+//! The links of one readout thread, one or many: what each has received is framed and handed over.
 //!
 //! ```text
-//!  105 sockets ─ ReadySet ─► those with something to read, in turn ─ one receive each ─► Frames ─ split ─► Fragments ─► each
-//!                              ├ idle: a mark each millisecond, so that time passes          (link, frames, fragments)
+//!  one source  ─ receive, which waits itself ──────────────────────────────────────┐
+//!  105 sockets ─ ReadySet ─► those with something to read, in turn ─ one receive each ─┴► Frames ─ framing ─► Take
+//!                              ├ idle: a mark each millisecond, so that time passes          (link, frames, units)
 //!                              ├ paused, or no block free: not read; a stream's sender waits
 //!                              └ gone: finished, counted, opened again with back-off
 //! ```
@@ -11,22 +12,23 @@
 
 mod member;
 mod reconnect;
+mod take;
 #[cfg(test)]
 mod tests;
 
 use std::time::{Duration, Instant};
 
 use thalweg_data::prefetch::prefetch;
-use thalweg_data::{Fragments, Frames, Mark, Received, SourceError, SourceId, Split, Tally};
+use thalweg_data::{Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Tally};
 use thalweg_transport::ReadySet;
 
 use crate::clock::RunClock;
-use crate::live::Live;
 use member::{Member, State};
 use reconnect::Reconnector;
+pub use take::{Each, Take, each};
 
 /// Opens a link's connection again. It may take the time that a connection takes: it is called on a thread of its own.
-pub type Reopen = Box<dyn FnMut() -> Result<Box<dyn Live>, SourceError> + Send>;
+pub type Reopen = Box<dyn FnMut() -> Result<Box<dyn Source>, SourceError> + Send>;
 
 /// A link's place in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,13 +43,13 @@ impl LinkId {
 }
 
 /// One link as it is given to a group.
-pub struct Link {
+pub struct Link<O> {
     /// Its first (or only) board.
     pub source: SourceId,
-    /// The socket.
-    pub live: Box<dyn Live>,
-    /// Its framing.
-    pub split: Box<dyn Split>,
+    /// Where its bytes come from.
+    pub live: Box<dyn Source>,
+    /// What finds units in them.
+    pub framing: Box<dyn Framing<Output = O>>,
     /// How to connect again when the other end is gone; without it, such a link has ended.
     pub reopen: Option<Reopen>,
 }
@@ -97,6 +99,8 @@ pub enum News {
     Ended {
         /// Which.
         link: LinkId,
+        /// Why, where it is no end that was to come: the source is of no further use.
+        failure: Option<String>,
     },
     /// The connection stands, and not one byte has come over it.
     Silent {
@@ -114,16 +118,13 @@ pub struct Turn {
     pub mark: Mark,
 }
 
-/// Takes what a link has given in one turn: its frames (for raw recording; empty when only time passes or the link has
-/// ended, which the header says) and their fragments, which may be swapped for an empty batch.
-pub type Each<'e> = dyn FnMut(LinkId, &Frames, &mut Fragments) + 'e;
-
-/// Many links, read by one thread.
-pub struct Group {
+/// The links that one thread reads.
+pub struct Group<O> {
     settings: GroupSettings,
     clock: RunClock,
-    ready: ReadySet,
-    members: Vec<Member>,
+    /// `None` with one link, which is received from directly.
+    ready: Option<ReadySet>,
+    members: Vec<Member<O>>,
     reconnector: Reconnector,
     /// Links without a socket, which are asked in every turn; and whether one of them had something the last time.
     asked: Vec<usize>,
@@ -133,7 +134,6 @@ pub struct Group {
     /// Links without a connection.
     away: Vec<usize>,
     frames: Frames,
-    fragments: Fragments,
     news: Vec<News>,
     /// When idle links get their next mark.
     next_sweep: Mark,
@@ -148,25 +148,37 @@ pub struct Group {
 /// Between two looks at links whose pool was empty, or that are away.
 const TRY_EVERY: Duration = Duration::from_micros(200);
 
-impl Group {
+impl<O: Framed> Group<O> {
     /// A group of links, in the order of their [`LinkId`]s.
     ///
     /// # Errors
     /// When the system has no descriptor left to wait with.
-    pub fn new(links: Vec<Link>, settings: GroupSettings, clock: RunClock) -> Result<Group, SourceError> {
+    pub fn new(
+        links: Vec<Link<O>>,
+        settings: GroupSettings,
+        clock: RunClock,
+    ) -> Result<Group<O>, SourceError> {
         let failed = |cause: std::io::Error| SourceError {
             place: "waiting for many links".to_owned(),
             message: format!("{cause}; raise the limit of open files (`ulimit -n`)"),
         };
-        let mut ready = ReadySet::new().map_err(failed)?;
+        let is_alone = links.len() == 1;
+        let mut ready = (!is_alone).then(ReadySet::new).transpose().map_err(failed)?;
         let mut members = Vec::with_capacity(links.len());
         let mut asked = Vec::new();
         for (key, link) in links.into_iter().enumerate() {
-            match link.live.socket() {
-                Some(socket) => ready.add(socket, key).map_err(failed)?,
-                None => asked.push(key),
-            }
-            members.push(Member::new(LinkId(key as u32), link, &settings));
+            let joins = match (&mut ready, link.live.socket()) {
+                (Some(ready), Some(socket)) => {
+                    ready.add(socket, key).map_err(failed)?;
+                    true
+                }
+                (Some(_), None) => {
+                    asked.push(key);
+                    false
+                }
+                (None, _) => false,
+            };
+            members.push(Member::new(LinkId(key as u32), link, joins, &settings));
         }
         let latest = clock.mark();
         Ok(Group {
@@ -180,7 +192,6 @@ impl Group {
             members,
             reconnector: Reconnector::default(),
             frames: Frames::default(),
-            fragments: Fragments::default(),
             news: Vec::new(),
             next_sweep: latest,
             latest,
@@ -190,48 +201,73 @@ impl Group {
         })
     }
 
-    /// Waits at most `wait`, receives once from every link that has something, splits it, and hands it over.
+    /// Waits at most `wait`, receives once from every link that has something, frames it, and hands it over.
     ///
     /// # Errors
     /// When the group is of no further use; what happens to one link is told by [`Group::news`].
-    pub fn turn(&mut self, wait: Duration, each: &mut Each<'_>) -> Result<Turn, SourceError> {
+    pub fn turn(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<Turn, SourceError> {
         self.news.clear();
-        let wait = self.bounded(wait);
         let mut turn = Turn::default();
-        let keys = self.ready.wait(wait).map_err(|cause| SourceError {
+        match self.ready {
+            None => turn.links = self.receive_directly(wait, taker),
+            Some(_) => turn.links = self.receive_from_ready(wait, taker)?,
+        }
+        turn.mark = self.latest;
+        if self.gone || !self.held.is_empty() || !self.away.is_empty() {
+            self.service(taker);
+        }
+        self.sweep(turn.mark, taker);
+        Ok(turn)
+    }
+
+    /// Receives from the only link, which waits itself; returns how many links had something.
+    fn receive_directly(&mut self, wait: Duration, taker: &mut impl Take<O>) -> u32 {
+        // Before the wait: what is handed over later has not arrived before this.
+        self.latest = self.clock.mark();
+        let member = &mut self.members[0];
+        if member.paused || member.state != State::Reading {
+            std::thread::sleep(wait);
+            return 0;
+        }
+        let received = member.take(wait, &mut self.frames, taker);
+        self.gone |= received == Received::End;
+        u32::from(received == Received::Data)
+    }
+
+    /// Waits for those that are ready, and receives once from each; returns how many had something.
+    fn receive_from_ready(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<u32, SourceError> {
+        let wait = self.bounded(wait);
+        let Group { ready: Some(ready), members, frames, held, gone, .. } = self else { return Ok(0) };
+        let mut given = 0;
+        let keys = ready.wait(wait).map_err(|cause| SourceError {
             place: "waiting for many links".to_owned(),
             message: cause.to_string(),
         })?;
         // One look at the clock per turn; a batch has its own mark besides.
-        turn.mark = self.clock.mark();
-        self.latest = turn.mark;
+        self.latest = self.clock.mark();
         for (place, &key) in keys.iter().enumerate() {
             // What is known of the next links has left the cache since their last turn.
             if let Some(&second) = keys.get(place + 2) {
-                prefetch(&self.members[second]);
+                prefetch(&members[second]);
             }
             if let Some(&next) = keys.get(place + 1) {
-                self.members[next].prefetch();
+                members[next].prefetch();
             }
-            let member = &mut self.members[key];
-            match member.take(&mut self.frames, &mut self.fragments, each) {
-                Received::Data => turn.links += 1,
+            let member = &mut members[key];
+            match member.take(Duration::ZERO, frames, taker) {
+                Received::Data => given += 1,
                 Received::Idle => {}
                 Received::Full => {
                     member.state = State::Held;
-                    self.held.push(key);
+                    held.push(key);
                 }
-                Received::End => self.gone = true,
+                Received::End => *gone = true,
             }
         }
         if !self.asked.is_empty() {
-            turn.links += self.ask(each);
+            given += self.ask(taker);
         }
-        if self.gone || !self.held.is_empty() || !self.away.is_empty() {
-            self.tend(each);
-        }
-        self.sweep(turn.mark, each);
-        Ok(turn)
+        Ok(given)
     }
 
     /// A wait within which every mark and every second try is in time.
@@ -245,14 +281,14 @@ impl Group {
     }
 
     /// Asks the links that have no socket to wait on; returns how many had something.
-    fn ask(&mut self, each: &mut Each<'_>) -> u32 {
+    fn ask(&mut self, taker: &mut impl Take<O>) -> u32 {
         let (mut given, members) = (0, &mut self.members);
         for &key in &self.asked {
             let member = &mut members[key];
             if member.paused || member.state != State::Reading {
                 continue;
             }
-            match member.take(&mut self.frames, &mut self.fragments, each) {
+            match member.take(Duration::ZERO, &mut self.frames, taker) {
                 Received::Data => given += 1,
                 Received::End => self.gone = true,
                 Received::Idle | Received::Full => {}
@@ -264,15 +300,15 @@ impl Group {
     }
 
     /// Looks after the links that are not simply read: full, gone, away.
-    fn tend(&mut self, each: &mut Each<'_>) {
+    fn service(&mut self, taker: &mut impl Take<O>) {
         // A level-triggered set tells of a held link without end: it leaves the set until there is room.
         for &key in &self.held {
-            self.members[key].leave(&mut self.ready);
+            self.members[key].leave(self.ready.as_mut());
         }
         if std::mem::take(&mut self.gone) {
             for key in 0..self.members.len() {
                 if self.members[key].state == State::Gone {
-                    self.bury(key, each);
+                    self.close_link(key, taker);
                 }
             }
         }
@@ -281,34 +317,34 @@ impl Group {
             return;
         }
         self.next_try = now + TRY_EVERY;
-        self.try_held(each);
+        self.try_held(taker);
         self.try_away(now);
     }
 
     /// Accounts for a link whose connection is gone, and sees whether it may come back.
-    fn bury(&mut self, key: usize, each: &mut Each<'_>) {
+    fn close_link(&mut self, key: usize, taker: &mut impl Take<O>) {
         let comes_back = self.members[key].reopen.is_some() && !self.closing;
         let member = &mut self.members[key];
         let mark = self.clock.mark();
-        member.finish(mark, !comes_back, (&mut self.frames, &mut self.fragments), each);
-        let message = member.bury(&mut self.ready, comes_back);
+        member.finish(mark, !comes_back, &mut self.frames, taker);
+        let seen = member.close(self.ready.as_mut(), comes_back);
         let link = member.link;
         if comes_back {
             self.away.push(key);
-            self.news.push(News::Gone { link, message });
+            self.news.push(News::Gone { link, message: seen.unwrap_or_default() });
         } else {
-            self.news.push(News::Ended { link });
+            self.news.push(News::Ended { link, failure: seen });
         }
     }
 
-    fn try_held(&mut self, each: &mut Each<'_>) {
+    fn try_held(&mut self, taker: &mut impl Take<O>) {
         let mut index = 0;
         while index < self.held.len() {
             let key = self.held[index];
             let member = &mut self.members[key];
             let received = match member.paused {
                 true => Received::Full,
-                false => member.take(&mut self.frames, &mut self.fragments, each),
+                false => member.take(Duration::ZERO, &mut self.frames, taker),
             };
             match received {
                 Received::Full => {
@@ -317,9 +353,9 @@ impl Group {
                 }
                 Received::Data | Received::Idle => {
                     member.state = State::Reading;
-                    self.gone |= !member.join(&mut self.ready);
+                    self.gone |= !member.join(self.ready.as_mut());
                 }
-                Received::End => self.bury(key, each),
+                Received::End => self.close_link(key, taker),
             }
             self.held.swap_remove(index);
         }
@@ -339,7 +375,7 @@ impl Group {
             member.reopen = Some(outcome.reopen);
             match outcome.result {
                 Ok(live) => {
-                    self.gone |= !member.come_back(live, &mut self.ready, &self.settings);
+                    self.gone |= !member.come_back(live, self.ready.as_mut(), &self.settings);
                     self.away.retain(|key| *key != outcome.key);
                     self.news.push(News::Back { link: member.link, epoch: member.epoch });
                 }
@@ -349,7 +385,7 @@ impl Group {
     }
 
     /// Lets time pass for the links that had nothing to say since the last sweep.
-    fn sweep(&mut self, mark: Mark, each: &mut Each<'_>) {
+    fn sweep(&mut self, mark: Mark, taker: &mut impl Take<O>) {
         if mark < self.next_sweep {
             return;
         }
@@ -357,10 +393,10 @@ impl Group {
         self.next_sweep = Mark(mark.0 + every_ns);
         let now = Instant::now();
         for member in self.members.iter_mut().filter(|member| member.state != State::Ended) {
-            if mark.since_ns(member.latest) < every_ns {
-                continue;
+            // One that is asked tells the time itself: a recording has its own.
+            if !member.is_asked && mark.since_ns(member.latest) >= every_ns {
+                member.pass_time(mark, &mut self.frames, taker);
             }
-            member.pass_time(mark, (&mut self.frames, &mut self.fragments), each);
             if member.is_newly_silent(now) {
                 self.news.push(News::Silent { link: member.link });
             }
@@ -376,7 +412,7 @@ impl Group {
     pub fn pause(&mut self, link: LinkId) {
         let member = &mut self.members[link.index()];
         member.paused = true;
-        member.leave(&mut self.ready);
+        member.leave(self.ready.as_mut());
     }
 
     /// Reads a link again that was paused.
@@ -384,7 +420,7 @@ impl Group {
         let member = &mut self.members[link.index()];
         member.paused = false;
         if member.state == State::Reading {
-            self.gone |= !member.join(&mut self.ready);
+            self.gone |= !member.join(self.ready.as_mut());
         }
     }
 
@@ -395,12 +431,12 @@ impl Group {
     }
 
     /// Ends the run for every link that has not ended: what is unfinished is lost now, and each is told the end.
-    pub fn finish(&mut self, each: &mut Each<'_>) {
+    pub fn finish(&mut self, taker: &mut impl Take<O>) {
         self.close();
         let mark = self.clock.mark();
         for member in self.members.iter_mut().filter(|member| member.state != State::Ended) {
-            member.leave(&mut self.ready);
-            member.finish(mark, true, (&mut self.frames, &mut self.fragments), each);
+            member.leave(self.ready.as_mut());
+            member.finish(mark, true, &mut self.frames, taker);
             member.state = State::Ended;
         }
     }
@@ -422,7 +458,7 @@ impl Group {
     }
 
     /// The links, in order.
-    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<O> {
         (0..self.members.len() as u32).map(LinkId)
     }
 
@@ -437,8 +473,8 @@ impl Group {
     }
 
     /// A link's framing, for its tallies: the account of the stage `unpack`.
-    pub fn split(&self, link: LinkId) -> &dyn Split {
-        &*self.members[link.index()].split
+    pub fn framing(&self, link: LinkId) -> &dyn Framing<Output = O> {
+        &*self.members[link.index()].framing
     }
 
     /// How often a link's connection has come back.
@@ -448,7 +484,8 @@ impl Group {
 
     /// Whether a link is held now because none of its blocks is free.
     pub fn is_held(&self, link: LinkId) -> bool {
-        self.members[link.index()].state == State::Held
+        let member = &self.members[link.index()];
+        member.state == State::Held || member.is_full
     }
 
     /// Bytes that wait to be received over a link; 0 of one that is not open.

@@ -8,16 +8,15 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use thalweg_data::SourceError;
+use thalweg_data::{Source, SourceError};
 
 use super::Reopen;
-use crate::live::Live;
 
 /// What became of an attempt.
 pub(super) struct Outcome {
     pub(super) key: usize,
     pub(super) reopen: Reopen,
-    pub(super) result: Result<Box<dyn Live>, SourceError>,
+    pub(super) result: Result<Box<dyn Source>, SourceError>,
 }
 
 type Attempt = (usize, Reopen);

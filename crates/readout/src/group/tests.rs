@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
 
-use thalweg_data::{Fragment, FragmentRecord, Pool, Unit};
+use thalweg_data::{Fragment, Fragments, Pool, Unit};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, TransportError, UdpReceiver, UdpReceiverSettings};
 
 use super::*;
@@ -16,10 +15,10 @@ struct Lengths {
     held: usize,
 }
 
-impl Split for Lengths {
-    fn ask(&mut self, _: Vec<Arc<FragmentRecord>>) {}
+impl Framing for Lengths {
+    type Output = Fragments;
 
-    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+    fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         self.tally.input(Unit::Bytes, received.byte_count());
         self.held = 0;
         for slice in &received.slices {
@@ -59,7 +58,7 @@ impl Split for Lengths {
 
 const WAIT: Duration = Duration::from_millis(1);
 
-fn connect(address: SocketAddr, pool: &Pool, clock: RunClock) -> Result<Box<dyn Live>, TransportError> {
+fn connect(address: SocketAddr, pool: &Pool, clock: RunClock) -> Result<Box<dyn Source>, TransportError> {
     let wait = Duration::from_millis(300);
     let settings = TcpReceiverSettings { address, receive_buffer_bytes: 0, connect_wait: wait };
     let receiver = TcpReceiver::connect(&settings, pool.clone())?;
@@ -67,7 +66,7 @@ fn connect(address: SocketAddr, pool: &Pool, clock: RunClock) -> Result<Box<dyn 
 }
 
 /// A link, and the listener of its board.
-fn tcp_link(clock: RunClock, reopens: bool) -> (Link, TcpListener, TcpStream, Pool) {
+fn tcp_link(clock: RunClock, reopens: bool) -> (Link<Fragments>, TcpListener, TcpStream, Pool) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
     let pool = Pool::new(4, 4096).expect("small");
@@ -79,8 +78,8 @@ fn tcp_link(clock: RunClock, reopens: bool) -> (Link, TcpListener, TcpStream, Po
         let failed = |error: TransportError| SourceError { place: String::new(), message: error.to_string() };
         connect(address, &opened, clock).map_err(failed)
     });
-    let split = Box::new(Lengths::default());
-    (Link { source: SourceId(0), live, split, reopen: reopens.then_some(reopen) }, listener, board, pool)
+    let framing = Box::new(Lengths::default());
+    (Link { source: SourceId(0), live, framing, reopen: reopens.then_some(reopen) }, listener, board, pool)
 }
 
 fn settings() -> GroupSettings {
@@ -92,17 +91,20 @@ fn settings() -> GroupSettings {
 }
 
 fn turns(
-    group: &mut Group,
+    group: &mut Group<Fragments>,
     most: Duration,
-    mut done: impl FnMut(&mut Group, &mut Vec<(LinkId, u64)>) -> bool,
+    mut done: impl FnMut(&mut Group<Fragments>, &mut Vec<(LinkId, u64)>) -> bool,
 ) {
     let (start, mut seen) = (Instant::now(), Vec::new());
     while !done(group, &mut seen) {
         assert!(start.elapsed() < most, "{} fragments after {most:?}", seen.len());
         group
-            .turn(WAIT, &mut |link, _, fragments| {
-                seen.extend(fragments.fragments.iter().map(|fragment| (link, fragment.trigger)));
-            })
+            .turn(
+                WAIT,
+                &mut each(|link, _, fragments: &mut Fragments| {
+                    seen.extend(fragments.fragments.iter().map(|fragment| (link, fragment.trigger)));
+                }),
+            )
             .expect("a group");
     }
 }
@@ -131,7 +133,7 @@ fn every_link_is_read_and_split() {
     assert!(seen_by_link.values().all(|triggers| triggers.iter().copied().eq(0..100)));
     for link in group.links() {
         assert_eq!(group.receive_tally(link).total_output(Unit::Bytes), 500);
-        assert_eq!(group.split(link).tally().total_output(Unit::Fragments), 100);
+        assert_eq!(group.framing(link).tally().total_output(Unit::Fragments), 100);
     }
     drop(boards);
     turns(&mut group, Duration::from_secs(60), |group, _| group.open_links() == 0);
@@ -147,7 +149,7 @@ fn time_passes_for_links_that_say_nothing() {
     while marks.len() <= 20 || silent == 0 {
         assert!(start.elapsed() < Duration::from_secs(60), "{} marks, {silent} silent", marks.len());
         group
-            .turn(Duration::from_millis(20), &mut |_, frames, _| marks.push(frames.header.mark))
+            .turn(Duration::from_millis(20), &mut each(|_, frames, _| marks.push(frames.header.mark)))
             .expect("a group");
         silent += group.news().iter().filter(|news| matches!(news, News::Silent { .. })).count();
     }
@@ -173,7 +175,10 @@ fn a_paused_link_makes_its_sender_wait_and_loses_nothing() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(!sender.is_finished(), "40 MB do not fit the kernel's buffers");
     assert_eq!(
-        group.turn(WAIT, &mut |_, _, fragments| assert!(fragments.fragments.is_empty())).expect("ok").links,
+        group
+            .turn(WAIT, &mut each(|_, _, fragments: &mut Fragments| assert!(fragments.fragments.is_empty())))
+            .expect("ok")
+            .links,
         0
     );
     group.resume(LinkId(0));
@@ -201,7 +206,12 @@ fn without_a_free_block_a_link_waits_and_others_do_not() {
     let mut rounds = 0u32;
     while !group.is_held(LinkId(0)) || start.elapsed() < Duration::from_millis(50) {
         group
-            .turn(WAIT, &mut |link, _, fragments| assert!(link.0 == 1 || fragments.fragments.is_empty()))
+            .turn(
+                WAIT,
+                &mut each(|link, _, fragments: &mut Fragments| {
+                    assert!(link.0 == 1 || fragments.fragments.is_empty())
+                }),
+            )
             .expect("ok");
         rounds += 1;
     }
@@ -231,16 +241,16 @@ fn a_board_that_drops_its_connection_comes_back_with_books_that_close() {
     let mut board = listener.accept().expect("connected again").0;
     board.write_all(&[2, 8]).expect("connected");
     turns(&mut group, Duration::from_secs(60), |_, seen| seen.contains(&(LinkId(0), 8)));
-    let (received, split) = (group.receive_tally(LinkId(0)), group.split(LinkId(0)).tally());
+    let (received, split) = (group.receive_tally(LinkId(0)), group.framing(LinkId(0)).tally());
     assert_eq!((received.total_output(Unit::Bytes), split.total_input(Unit::Bytes)), (7, 7));
     assert_eq!((split.total_output(Unit::Bytes), split.total_lost_any(Unit::Bytes)), (5, 2));
     assert_eq!(group.epoch(LinkId(0)), 1);
     // Nobody listens any more: it is tried in vain, and the group goes on.
     drop((board, listener));
     turns(&mut group, Duration::from_secs(60), |group, _| matches!(group.news(), [News::Gone { .. }]));
-    group.turn(Duration::from_millis(50), &mut |_, _, _| {}).expect("a group");
+    group.turn(Duration::from_millis(50), &mut each(|_, _, _| {})).expect("a group");
     let mut ends = 0;
-    group.finish(&mut |_, frames, _| ends += u32::from(frames.header.end));
+    group.finish(&mut each(|_, frames, _| ends += u32::from(frames.header.end)));
     assert_eq!((ends, group.open_links()), (1, 0));
 }
 
@@ -273,7 +283,7 @@ fn datagrams_of_one_socket_are_split_by_link() {
         let receiver = UdpReceiver::open(receiver_settings, pool).expect("loopback");
         to.push(receiver.local_address().expect("bound"));
         let live = Box::new(UdpSource::new(receiver, clock, None, "udp://boards"));
-        links.push(Link { source: SourceId(0), live, split: Box::new(Lengths::default()), reopen: None });
+        links.push(Link { source: SourceId(0), live, framing: Box::new(Lengths::default()), reopen: None });
     }
     let mut group = Group::new(links, settings(), clock).expect("descriptors");
     let board = UdpSocket::bind("127.0.0.1:0").expect("loopback");

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, Decode, Frames, Hit, Hits, Received, Source, SourceId, Tally, Unit, Unpack};
+use thalweg_data::{Busy, Decode, Frames, Framing, Hit, Hits, Received, Source, SourceId, Tally, Unit};
 use thalweg_frontend::digitizer2::emulate::Settings as BoardSettings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::digitizer2::{Decoder, Settings as FormatSettings, TcpUnpack, UdpUnpack};
@@ -36,7 +36,7 @@ fn truth() -> (Arc<Mutex<Vec<Hit>>>, TruthSink) {
 
 /// Framing and decoding of one source.
 struct Path {
-    unpack: Box<dyn Unpack>,
+    unpack: Box<dyn Framing<Output = Frames>>,
     decoder: Decoder,
     hits: Hits,
 }
@@ -44,7 +44,7 @@ struct Path {
 impl Path {
     fn of(opened: &Opened) -> Path {
         let (id, block_bytes) = (SourceId(0), opened.pool.block_size());
-        let unpack: Box<dyn Unpack> = match opened.source.is_stream() {
+        let unpack: Box<dyn Framing<Output = Frames>> = match opened.source.is_stream() {
             true => Box::new(TcpUnpack::new(id, block_bytes)),
             false => Box::new(UdpUnpack::new(id, 1 << 20)),
         };
@@ -66,7 +66,7 @@ impl Path {
             match received {
                 Received::Data => {
                     units.clear();
-                    let carried = self.unpack.unpack(&frames, &mut units);
+                    let carried = self.unpack.frame(&frames, &mut units);
                     source.carry(carried);
                     self.decoder.decode(&units, &mut self.hits);
                 }

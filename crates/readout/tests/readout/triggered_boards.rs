@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_data::{
-    Busy, Fragment, FragmentRecord, Fragments, Frames, LossReason, Pool, SourceId, Split, Tally, Unit,
+    Busy, Fragment, Fragments, Frames, Framing, LossReason, Pool, Source, SourceId, Tally, Unit,
 };
 use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
 use thalweg_readout::RunClock;
-use thalweg_readout::group::{Group, GroupSettings, Link, LinkId};
+use thalweg_readout::group::{Group, GroupSettings, Link, LinkId, each};
 use thalweg_readout::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
-use thalweg_readout::live::{Live, TcpSource, UdpSource};
+use thalweg_readout::live::{TcpSource, UdpSource};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, UdpReceiver, UdpReceiverSettings};
 
 const WAIT: Duration = Duration::from_millis(1);
@@ -49,15 +49,15 @@ impl Hosted for Plain {}
 
 /// Its framing.
 #[derive(Default)]
-struct PlainSplit {
+struct PlainFraming {
     tally: Tally,
     held: usize,
 }
 
-impl Split for PlainSplit {
-    fn ask(&mut self, _: Vec<Arc<FragmentRecord>>) {}
+impl Framing for PlainFraming {
+    type Output = Fragments;
 
-    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+    fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         self.tally.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {
             let bytes = received.bytes(*slice);
@@ -100,13 +100,13 @@ fn constant(rate_hz: f64, triggers: u64) -> Feed {
 }
 
 /// TCP boards behind one connection each, and the links to them.
-fn tcp_boards(boards: u16, bytes: usize, clock: RunClock) -> (Vec<HostedLink>, Vec<Link>) {
+fn tcp_boards(boards: u16, bytes: usize, clock: RunClock) -> (Vec<HostedLink>, Vec<Link<Fragments>>) {
     (0..boards)
         .map(|board| {
             let outlet = Outlet::listen("127.0.0.1:0".parse().expect("an address")).expect("loopback");
             let address = outlet.local_address().expect("listening");
             let pool = Pool::new(8, 64 << 10).expect("memory");
-            let connect = move || -> Box<dyn Live> {
+            let connect = move || -> Box<dyn Source> {
                 let connect_wait = Duration::from_secs(1);
                 let settings = TcpReceiverSettings { address, receive_buffer_bytes: 0, connect_wait };
                 let receiver = TcpReceiver::connect(&settings, pool.clone()).expect("listening");
@@ -115,7 +115,7 @@ fn tcp_boards(boards: u16, bytes: usize, clock: RunClock) -> (Vec<HostedLink>, V
             let link = Link {
                 source: SourceId(board),
                 live: connect(),
-                split: Box::new(PlainSplit::default()),
+                framing: Box::new(PlainFraming::default()),
                 reopen: Some(Box::new(move || Ok(connect()))),
             };
             (HostedLink::new(outlet, vec![Box::new(Plain::new(board, bytes, false))]), link)
@@ -145,7 +145,11 @@ impl Seen {
 }
 
 /// Boards that are ready to start, what reads them, and what was read.
-fn opened(settings: TriggeredSettings, links: Vec<Link>, clock: RunClock) -> (HostedBoards, Group, Seen) {
+fn opened(
+    settings: TriggeredSettings,
+    links: Vec<Link<Fragments>>,
+    clock: RunClock,
+) -> (HostedBoards, Group<Fragments>, Seen) {
     let hosted = HostedBoards::new(settings).expect("boards");
     let group = Group::new(links, GroupSettings::default(), clock).expect("descriptors");
     (hosted, group, Seen::default())
@@ -153,20 +157,20 @@ fn opened(settings: TriggeredSettings, links: Vec<Link>, clock: RunClock) -> (Ho
 
 /// Reads until `done`, however slow the machine is.
 fn read_until(
-    group: &mut Group,
+    group: &mut Group<Fragments>,
     hosted: &HostedBoards,
     seen: &mut Seen,
-    done: impl Fn(&Group, &Seen) -> bool,
+    done: impl Fn(&Group<Fragments>, &Seen) -> bool,
 ) {
     let start = Instant::now();
     while !done(group, seen) {
         assert!(start.elapsed() < LIMIT, "{} fragments, {:?}", seen.fragments, hosted.totals());
-        group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
+        group.turn(WAIT, &mut each(|_, _, fragments| seen.take(fragments))).expect("a group");
     }
 }
 
 /// Datagrams that the kernel had no room for.
-fn dropped(group: &Group) -> u64 {
+fn dropped(group: &Group<Fragments>) -> u64 {
     let drops = |link| {
         group.witnesses(link).iter().find(|(name, _)| *name == "socket_drops").map_or(0, |drops| drops.1)
     };
@@ -179,17 +183,17 @@ fn sent_by(hosted: &HostedBoards) -> u64 {
 }
 
 /// Reads until the boards are silent and everything that they have sent has come or was dropped.
-fn read_all(group: &mut Group, hosted: &HostedBoards, seen: &mut Seen) {
+fn read_all(group: &mut Group<Fragments>, hosted: &HostedBoards, seen: &mut Seen) {
     read_until(group, hosted, seen, |group, seen| {
         hosted.is_silent() && seen.fragments + dropped(group) >= sent_by(hosted)
     });
     // Nothing comes behind it.
-    group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
+    group.turn(WAIT, &mut each(|_, _, fragments| seen.take(fragments))).expect("a group");
 }
 
-fn books_close(group: &Group) {
+fn books_close(group: &Group<Fragments>) {
     for link in group.links() {
-        let (received, split) = (group.receive_tally(link), group.split(link).tally());
+        let (received, split) = (group.receive_tally(link), group.framing(link).tally());
         assert_eq!(received.total_output(Unit::Bytes), split.total_input(Unit::Bytes));
         let away =
             split.total_output(Unit::Bytes) + split.total_lost_any(Unit::Bytes) + split.held(Unit::Bytes);
@@ -226,8 +230,8 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
     let to = receiver.local_address().expect("bound");
     let short = receiver.receive_buffer().granted_bytes < 4 << 20;
     let live = Box::new(UdpSource::new(receiver, clock, None, "udp://boards"));
-    let split = Box::new(PlainSplit::default());
-    let link = Link { source: SourceId(0), live, split, reopen: None };
+    let framing = Box::new(PlainFraming::default());
+    let link = Link { source: SourceId(0), live, framing, reopen: None };
     let boards = (0..320).map(|board| Box::new(Plain::new(board, 1000, true)) as Box<dyn Hosted>).collect();
     let hosted = vec![HostedLink::new(Outlet::Datagrams(to), boards)];
     let rate_hz = if short { 100.0 } else { 1000.0 };
@@ -382,11 +386,15 @@ fn boards_follow_the_triggers_of_another() {
     drop(triggers);
     let mut numbers = Vec::new();
     while seen.fragments < 16 {
-        let mut each = |_: LinkId, _: &Frames, fragments: &mut Fragments| {
-            seen.take(fragments);
-            numbers.extend(fragments.fragments.iter().filter(|f| f.source.0 == 2).map(|f| f.trigger));
-        };
-        group.turn(WAIT, &mut each).expect("a group");
+        group
+            .turn(
+                WAIT,
+                &mut each(|_: LinkId, _: &Frames, fragments: &mut Fragments| {
+                    seen.take(fragments);
+                    numbers.extend(fragments.fragments.iter().filter(|f| f.source.0 == 2).map(|f| f.trigger));
+                }),
+            )
+            .expect("a group");
     }
     assert_eq!(numbers, [7, 8, 9, 1000]);
     hosted.end();
@@ -418,7 +426,7 @@ fn boards_that_are_stopped_in_full_swing_answer_nothing_twice() {
     let (mut hosted, mut group, mut seen) = opened(TriggeredSettings::new(hosted, feed), links, clock);
     hosted.start();
     while seen.fragments < 100_000 {
-        group.turn(WAIT, &mut |_, _, fragments| seen.take(fragments)).expect("a group");
+        group.turn(WAIT, &mut each(|_, _, fragments| seen.take(fragments))).expect("a group");
     }
     hosted.stop();
     read_all(&mut group, &hosted, &mut seen);

@@ -5,10 +5,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, SourceId, Unit};
+use thalweg_data::{Busy, Fragments, SourceId, Unit};
 use thalweg_frontend::trigger::{Kind, Program, Settings as Triggers};
 use thalweg_frontend::{fragment, sitcp};
-use thalweg_readout::group::{Group, GroupSettings};
+use thalweg_readout::group::{Group, GroupSettings, each};
 use thalweg_readout::host::triggered::{
     Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings, TriggeredTotals,
 };
@@ -59,7 +59,7 @@ fn run(opened: OpenedLinks, feed: Feed, clock: RunClock) -> (Seen, Option<Trigge
     }
     let (mut seen, start) = (Seen::new(), Instant::now());
     // Until everything that was sent has come, or the file that is read has ended.
-    let has_come = |seen: &Seen, group: &Group| match &hosted {
+    let has_come = |seen: &Seen, group: &Group<Fragments>| match &hosted {
         Some(hosted) => {
             hosted.is_silent() && seen.values().map(|(count, _)| count).sum::<u64>() >= sent(hosted)
         }
@@ -67,20 +67,23 @@ fn run(opened: OpenedLinks, feed: Feed, clock: RunClock) -> (Seen, Option<Trigge
     };
     while !has_come(&seen, &group) {
         assert!(start.elapsed() < Duration::from_secs(60), "{seen:?}");
-        let turn = group.turn(WAIT, &mut |_, _, fragments| {
-            for (fragment, slices) in fragments.iter() {
-                let bytes: u32 = slices.iter().map(|slice| slice.length).sum();
-                assert_eq!(bytes, fragment.bytes);
-                let (count, disorder) = seen.entry(fragment.source).or_default();
-                *disorder += u64::from(fragment.trigger != *count);
-                *count += 1;
-            }
-        });
+        let turn = group.turn(
+            WAIT,
+            &mut each(|_, _, fragments: &mut Fragments| {
+                for (fragment, slices) in fragments.iter() {
+                    let bytes: u32 = slices.iter().map(|slice| slice.length).sum();
+                    assert_eq!(bytes, fragment.bytes);
+                    let (count, disorder) = seen.entry(fragment.source).or_default();
+                    *disorder += u64::from(fragment.trigger != *count);
+                    *count += 1;
+                }
+            }),
+        );
         turn.expect("a group");
     }
-    group.finish(&mut |_, _, _| {});
+    group.finish(&mut each(|_, _, _| {}));
     for link in group.links() {
-        let (received, split) = (group.receive_tally(link), group.split(link).tally());
+        let (received, split) = (group.receive_tally(link), group.framing(link).tally());
         assert_eq!(received.total_output(Unit::Bytes), split.total_input(Unit::Bytes));
         let away = split.total_output(Unit::Bytes)
             + split.total_overhead(Unit::Bytes)

@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::format::FormatSettings;
 use crate::open_links::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, EventReader, EventReaderParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
+    BoardBooks, Building, BuildingParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
 };
 use crate::slow_control::BoardControl;
 use crate::supervise::{BuildGauges, Gauges};
@@ -93,7 +93,7 @@ impl Reading<'_> {
         let gauges: Vec<(SourceId, Arc<Gauges>)> = places.iter().map(gauges_of).collect();
         let (inlet, outlet) = circuit(site.claims.ring(self.name, self.taker), Events::default);
         let builder_node = format!("build {}", roster.names[self.events.index()]);
-        let reader = EventReader::new(EventReaderParts {
+        let reader = Building::readout(BuildingParts {
             inputs: links,
             builder,
             links: places.iter().map(|place| link_books(site, &builder_node, place)).collect(),

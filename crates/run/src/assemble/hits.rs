@@ -17,6 +17,7 @@ use thalweg_data::sent::SentAccount;
 use thalweg_data::{Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
+use thalweg_readout::group::{Group, GroupSettings, Link};
 use thalweg_readout::host::HostedBoard;
 use thalweg_record::{CoincidenceWriter, HitWriter, RawSource, Table};
 
@@ -28,8 +29,8 @@ use crate::error::RunError;
 use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, open_all};
 use crate::pipeline::{
-    AddedStages, Collector, Cut, EventBooks, EventOutlet, EventRecorder, Inlet, Ledgered, OUTPUT_HITS,
-    Process, Reader, ReaderAccounts, Selection, Signals, Slicer, lanes,
+    AddedStages, Collector, Cut, Decoding, EventBooks, EventOutlet, EventRecorder, HitLink, Inlet, Ledgered,
+    OUTPUT_HITS, Process, ReaderAccounts, Selection, Signals, Slicer, lanes,
 };
 use crate::plan::{HITS_PER_BATCH, SLICES};
 use crate::processing::Processing;
@@ -321,20 +322,13 @@ fn start_threads(
         let accounts = reader_accounts(site, (id, &settings.head.name), stream, source.wire_units);
         let block_bytes = source.pool.block_size() as u64;
         let name = settings.head.name.clone();
-        let reader = Reader {
-            id,
-            source: source.source,
-            waits,
-            unpack: source.unpack,
-            lanes,
-            raw: raw.link(
-                site,
-                &settings.head.name,
-                &[RawSource { source: id.0, name, stream, block_bytes }],
-            ),
-            accounts,
-            gauges: gauges[index].clone(),
-        };
+        let link = Link { source: id, live: source.source, framing: source.framing, reopen: None };
+        let raw =
+            raw.link(site, &name, &[RawSource { source: id.0, name: name.clone(), stream, block_bytes }]);
+        let of_link =
+            HitLink { id, name: name.clone(), waits, lanes, accounts, gauges: gauges[index].clone() };
+        let group = Group::new(vec![link], GroupSettings::default(), site.clock)?;
+        let reader = Decoding::readout(group, vec![of_link], raw);
         let group = format!("{}-decode", settings.head.name);
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
         readers.push((settings.head.name.clone(), reader));

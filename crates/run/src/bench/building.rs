@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use thalweg_build::{Builder, Full, Incomplete, Settings};
-use thalweg_data::{Events, Fragments, SourceError};
-use thalweg_readout::group::{Group, LinkId};
+use thalweg_data::{Events, Fragments, Frames, SourceError};
+use thalweg_readout::group::{Group, LinkId, Take};
 
 /// A turn of the group ends within this.
 const WAIT: Duration = Duration::from_millis(1);
@@ -30,6 +30,8 @@ pub(super) struct Building {
     /// Links that are not read: something of them waits, or the builder does not want more.
     held: Vec<LinkId>,
     newly_held: Vec<LinkId>,
+    /// What was found on the link that is being taken.
+    framed: Fragments,
     events: Events,
     /// Events that leave at a time.
     pub(super) events_per_batch: usize,
@@ -57,6 +59,7 @@ impl Building {
             waiting: (0..boards).map(|_| Waiting::default()).collect(),
             held: Vec::new(),
             newly_held: Vec::new(),
+            framed: Fragments::default(),
             events: Events::default(),
             events_per_batch: EVENTS_PER_BATCH,
             built: 0,
@@ -65,17 +68,17 @@ impl Building {
     }
 
     /// One turn of the group; returns how many fragments left in whole events.
-    pub(super) fn turn(&mut self, group: &mut Group) -> Result<u64, SourceError> {
+    pub(super) fn turn(&mut self, group: &mut Group<Fragments>) -> Result<u64, SourceError> {
         self.turn_with(group, &mut Events::clear)
     }
 
     /// The same; `leave` is given each batch of events, and leaves it empty.
     pub(super) fn turn_with(
         &mut self,
-        group: &mut Group,
+        group: &mut Group<Fragments>,
         leave: &mut dyn FnMut(&mut Events),
     ) -> Result<u64, SourceError> {
-        let turn = group.turn(WAIT, &mut |link, _, fragments| self.take(link, fragments))?;
+        let turn = group.turn(WAIT, self)?;
         self.builder.advance(turn.mark);
         self.most_blocks = self.most_blocks.max(self.builder.standing().blocks);
         let mut fragments = 0;
@@ -88,24 +91,7 @@ impl Building {
         Ok(fragments)
     }
 
-    fn take(&mut self, link: LinkId, fragments: &mut Fragments) {
-        if fragments.fragments.is_empty() {
-            return;
-        }
-        let Some(source) = fragments.fragments.first().map(|fragment| fragment.source) else { return };
-        let waiting = &mut self.waiting[link.index()];
-        let taken = self.builder.insert(fragments);
-        let all = taken == fragments.fragments.len();
-        if !all {
-            waiting.taken = taken;
-            std::mem::swap(&mut waiting.batch, fragments);
-        }
-        if !all || !self.builder.wants(source) {
-            self.newly_held.push(link);
-        }
-    }
-
-    fn hold_and_resume(&mut self, group: &mut Group) {
+    fn hold_and_resume(&mut self, group: &mut Group<Fragments>) {
         let Building { builder, waiting, held, newly_held, .. } = self;
         for link in newly_held.drain(..) {
             group.pause(link);
@@ -122,5 +108,26 @@ impl Building {
             }
             !goes_on
         });
+    }
+}
+
+impl Take<Fragments> for Building {
+    fn batch(&mut self, _link: LinkId) -> &mut Fragments {
+        &mut self.framed
+    }
+
+    fn take(&mut self, link: LinkId, _received: &Frames) {
+        let Some(source) = self.framed.fragments.first().map(|fragment| fragment.source) else { return };
+        let waiting = &mut self.waiting[link.index()];
+        let taken = self.builder.insert(&self.framed);
+        let all = taken == self.framed.fragments.len();
+        if !all {
+            waiting.taken = taken;
+            std::mem::swap(&mut waiting.batch, &mut self.framed);
+        }
+        self.framed.clear();
+        if !all || !self.builder.wants(source) {
+            self.newly_held.push(link);
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Header;
 use thalweg_data::measure::{Clock, Measurement, PAGE_BYTES, compare, half_a_page_apart};
-use thalweg_data::{Decode, Frames, Hits, Mark, Pool, Sink, SourceId, Unit, Unpack};
+use thalweg_data::{Decode, Frames, Framing, Hits, Mark, Pool, Sink, SourceId, Unit};
 use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings as BoardSettings, settings::Rates};
 use thalweg_frontend::digitizer2::{Decoder, Settings, UdpUnpack};
 use thalweg_order::{Pushed, TimeOrder};
@@ -155,7 +155,7 @@ impl Input {
         let start = Instant::now();
         for frames in &self.batches {
             let (unpack, decode) = &mut stages[frames.header.source.index()];
-            unpack.unpack(frames, &mut units);
+            unpack.frame(frames, &mut units);
             (units.header, hits.header) = (frames.header, frames.header);
             decode.decode(&units, &mut hits);
             units.clear();

@@ -19,7 +19,7 @@ use thalweg_analysis::process::{Processor, Settings, Stages, stages};
 use thalweg_analysis::{coincide, cut};
 use thalweg_data::measure::{Clock, Comparison, Measurement, compare, warm_memory};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
-use thalweg_data::{Decode, Frames, Hit, HitEvents, Hits, Sink, SourceId, Unit, Unpack};
+use thalweg_data::{Decode, Frames, Framing, Hit, HitEvents, Hits, Sink, SourceId, Unit};
 use thalweg_frontend::digitizer2::{Decoder, Settings as DecodeSettings, UdpUnpack};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::HitWriter;
@@ -223,7 +223,7 @@ fn turn_on<'s>(
     let (start, start_wall) = (thread_cpu_time(), Instant::now());
     for frames in &input.batches {
         let (unpack, decode) = &mut boards[frames.header.source.index()];
-        unpack.unpack(frames, &mut units);
+        unpack.frame(frames, &mut units);
         (units.header, hits.header) = (frames.header, frames.header);
         decode.decode(&units, &mut hits);
         units.clear();

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use thalweg_data::{Decode, SentRecord, SourceId, Unit, Unpack};
+use thalweg_data::{Decode, Frames, Framing, SentRecord, SourceId, Unit};
 use thalweg_frontend::digitizer2::unpack::{TcpUnpack, UdpUnpack};
 use thalweg_frontend::{abcd, compass, digitizer2, generic};
 
 use super::ChannelRange;
 
 /// The framing of one source, and its decoders.
-pub(crate) type FrontEnd = (Box<dyn Unpack>, Vec<Box<dyn Decode>>);
+pub(crate) type FrontEnd = (Box<dyn Framing<Output = Frames>>, Vec<Box<dyn Decode>>);
 
 /// A format of self-triggered boards with its settings.
 #[derive(Clone, Debug, Serialize)]
@@ -49,7 +49,7 @@ impl HitFormat {
                     true => digitizer2::Decoder::of_armed_board(source, settings),
                     false => digitizer2::Decoder::new(source, settings),
                 };
-                let unpack: Box<dyn Unpack> = match (is_stream, is_armed) {
+                let unpack: Box<dyn Framing<Output = Frames>> = match (is_stream, is_armed) {
                     // Raw blobs in a file have no packet headers.
                     _ if is_file => Box::new(TcpUnpack::of_blob(source, block_bytes)),
                     (true, true) => Box::new(TcpUnpack::of_armed_board(source, block_bytes)),

@@ -41,7 +41,7 @@ pub(super) trait Draining {
 
 /// How far a reader is with it.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub(crate) struct Drain {
     /// Boards that go on sending are listened to so long, or until what waited at the stop is taken.
     at_least: Duration,
     stalled: Duration,

@@ -77,6 +77,14 @@ impl Lanes {
         }
     }
 
+    /// Whether the next [`Lanes::send`] does not wait.
+    pub(crate) fn is_ready(&self) -> bool {
+        match self {
+            Lanes::Inline { hits, .. } => hits.is_ready(),
+            Lanes::Workers { queues, next } => queues[*next].is_ready(),
+        }
+    }
+
     /// Batches under way, of how many.
     pub(crate) fn fill(&self) -> f64 {
         let share = |in_flight: usize| in_flight as f64 / BATCHES as f64;

@@ -9,6 +9,7 @@ use thalweg_build::slices::FragmentCutter;
 use thalweg_data::{LossReason, SourceId, Tally, Unit};
 use thalweg_readout::group::LinkId;
 
+use super::readout::Inputs as _;
 use super::{Ledgered, Links};
 
 /// Why fragments are refused by their framing.
@@ -52,10 +53,10 @@ pub(crate) struct Reported {
 impl LinkBooks {
     /// Reports to the builder what has come of each board and was refused, and what a recording could not give, since the last report.
     pub(super) fn report_to_builder(&mut self, link: LinkId, inputs: &Links, builder: &mut Builder) {
-        let split = inputs.split(link);
+        let framing = inputs.framing(link);
         for (index, board) in self.boards.iter_mut().enumerate() {
             // A board's own tally; of one board alone it is the link's.
-            let found = split.board_tallies().get(index).unwrap_or(split.tally());
+            let found = framing.board_tallies().get(index).unwrap_or(framing.tally());
             let refused = DAMAGED.iter().map(|reason| found.total_lost(*reason, Unit::Fragments)).sum();
             let unreadable = inputs.lost_by_recording(link, board.source);
             let before = std::mem::replace(&mut board.reported, Reported { refused, unreadable });
@@ -75,11 +76,11 @@ impl LinkBooks {
         (inputs, cutter, builder): (&Links, Option<&FragmentCutter>, &Builder),
         mut tell: impl FnMut(&Ledgered, &Tally),
     ) {
-        let split = inputs.split(link);
+        let framing = inputs.framing(link);
         tell(&self.receive, &inputs.receive_tally(link));
-        tell(&self.unpack, split.tally());
+        tell(&self.unpack, framing.tally());
         for (index, board) in self.boards.iter().enumerate() {
-            if let (Some(account), Some(tally)) = (&board.unpack, split.board_tallies().get(index)) {
+            if let (Some(account), Some(tally)) = (&board.unpack, framing.board_tallies().get(index)) {
                 tell(account, tally);
             }
             let timeline = cutter.and_then(|cutter| cutter.timelines().get(index));
@@ -87,7 +88,7 @@ impl LinkBooks {
                 tell(account, timeline.tally());
             }
             let mut wire = builder.wire_tally(board.source).clone();
-            if let Some(sent) = split.wire_tallies().get(index) {
+            if let Some(sent) = framing.wire_tallies().get(index) {
                 wire.add_all(sent);
             }
             tell(&board.wire, &wire);

@@ -14,11 +14,12 @@
 //! a format or opens a file.
 
 mod added;
+mod building;
 mod busy_share;
 mod collector;
+mod decoding;
 mod drain;
 mod event_outlet;
-mod event_reader;
 mod event_recorder;
 mod filing;
 mod lane;
@@ -28,7 +29,7 @@ mod links;
 mod outcome;
 mod process;
 mod raw;
-mod reader;
+mod readout;
 mod refused_outlet;
 mod replayed_links;
 mod selection;
@@ -40,10 +41,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use thalweg_data::{Account, SnapshotNumber, Stage, Tally};
 
 pub(crate) use added::AddedStages;
+pub(crate) use building::{Building, BuildingParts};
 pub(crate) use busy_share::BusyShare;
 pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
+pub(crate) use decoding::{BATCH_BYTES, Decoding, HitLink, ReaderAccounts};
 pub(crate) use event_outlet::{EVENT_BATCHES, EventOutlet};
-pub(crate) use event_reader::{EventReader, EventReaderParts};
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use filing::{Filed, Filing, Given};
 pub(crate) use lane::{BATCHES, lanes};
@@ -52,7 +54,6 @@ pub(crate) use link_books::{BoardBooks, LinkBooks, Reported, link_units};
 pub(crate) use links::Links;
 pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;
-pub(crate) use reader::{BATCH_BYTES, Reader, ReaderAccounts};
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
 pub(crate) use selection::{SELECTED_BATCHES, Selected, Selection};

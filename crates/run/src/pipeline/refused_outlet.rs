@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use thalweg_build::Builder;
 
+use super::readout::Inputs as _;
 use super::{Ledgered, LinkBooks, Links};
 use crate::supervise::{RefusedGauges, RefusedUnit};
 
@@ -30,7 +31,7 @@ impl RefusedOutlet {
         (builder, events_books): (&Builder, &Ledgered),
         names: &[String],
     ) {
-        let kept_by_links: usize = inputs.ids().map(|link| inputs.split(link).first_refused().len()).sum();
+        let kept_by_links: usize = inputs.ids().map(|link| inputs.framing(link).first_refused().len()).sum();
         let kept = kept_by_links + builder.dumps().len();
         if kept == self.shown {
             return;
@@ -40,7 +41,7 @@ impl RefusedOutlet {
         for link in inputs.ids() {
             let LinkBooks { source, unpack, .. } = &links[link.index()];
             let name = &names[source.index()];
-            let refused = inputs.split(link).first_refused().iter();
+            let refused = inputs.framing(link).first_refused().iter();
             units.extend(refused.map(|refused| RefusedUnit::new(unpack.stage(), refused, names, name)));
         }
         let dumps = builder.dumps().iter();

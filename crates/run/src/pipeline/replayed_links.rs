@@ -1,7 +1,7 @@
 //! The links of a recorded run, read again in the order of their marks.
 //!
 //! ```text
-//!  raw recording ─► one replay per link ─ the next of each ─► smallest (mark, link) ─► split ─► each
+//!  raw recording ─► one replay per link ─ the next of each ─► smallest (mark, link) ─► framing ─► Take
 //! ```
 //! Time is that of the marks: a batch is handed over when everything that was received before it has been, so that the
 //! builder sees what it saw in the run. While no link has a free block no time passes: whoever holds the blocks is asked to let
@@ -9,15 +9,15 @@
 
 use std::time::Duration;
 
-use thalweg_data::{Fragments, Frames, Mark, Received, Source, SourceError, SourceId, Split, Tally};
+use thalweg_data::{Fragments, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Tally};
 use thalweg_readout::LinkId;
-use thalweg_readout::group::{Each, Turn};
+use thalweg_readout::group::{Take, Turn};
 
 /// One link's recording, and what comes next of it.
 struct Replayed {
     source: SourceId,
     replay: Box<dyn Source>,
-    split: Box<dyn Split>,
+    framing: Box<dyn Framing<Output = Fragments>>,
     next: Frames,
     /// `next` holds something that has not been handed over.
     waiting: bool,
@@ -49,23 +49,22 @@ pub(crate) struct RecordedLink {
     /// … which was damaged, and has gaps.
     pub(crate) has_gaps: bool,
     /// Its framing.
-    pub(crate) split: Box<dyn Split>,
+    pub(crate) framing: Box<dyn Framing<Output = Fragments>>,
 }
 
 /// All links of a recorded run.
 pub(crate) struct ReplayedLinks {
     links: Vec<Replayed>,
-    fragments: Fragments,
     latest: Mark,
 }
 
 impl ReplayedLinks {
     /// These recordings with their framings, in the order of the links.
     pub(crate) fn new(links: Vec<RecordedLink>) -> ReplayedLinks {
-        let link = |RecordedLink { source, replay, has_gaps, split }| Replayed {
+        let link = |RecordedLink { source, replay, has_gaps, framing }| Replayed {
             source,
             replay,
-            split,
+            framing,
             numbers: has_gaps.then(Vec::new),
             next: Frames::default(),
             waiting: false,
@@ -73,15 +72,15 @@ impl ReplayedLinks {
             is_full: false,
             counted: Tally::default(),
         };
-        ReplayedLinks {
-            links: links.into_iter().map(link).collect(),
-            fragments: Fragments::default(),
-            latest: Mark(0),
-        }
+        ReplayedLinks { links: links.into_iter().map(link).collect(), latest: Mark(0) }
     }
 
     /// Hands over the one batch that was received first of all that are left.
-    pub(crate) fn turn(&mut self, wait: Duration, each: &mut Each<'_>) -> Result<Turn, SourceError> {
+    pub(crate) fn turn(
+        &mut self,
+        wait: Duration,
+        taker: &mut impl Take<Fragments>,
+    ) -> Result<Turn, SourceError> {
         for link in &mut self.links {
             link.look_ahead(wait)?;
         }
@@ -90,7 +89,7 @@ impl ReplayedLinks {
         let Some((index, _)) = first else { return Ok(Turn { links: 0, mark: self.latest }) };
         let link = &mut self.links[index];
         self.latest = self.latest.max(link.next.header.mark);
-        link.hand_over(LinkId(index as u32), &mut self.fragments, each);
+        link.hand_over(LinkId(index as u32), taker);
         Ok(Turn { links: 1, mark: self.latest })
     }
 
@@ -107,10 +106,10 @@ impl ReplayedLinks {
     }
 
     /// Ends every link that has not ended.
-    pub(crate) fn finish(&mut self, each: &mut Each<'_>) {
+    pub(crate) fn finish(&mut self, taker: &mut impl Take<Fragments>) {
         let mark = self.latest;
         for (index, link) in self.links.iter_mut().enumerate().filter(|(_, link)| !link.ended) {
-            link.end(LinkId(index as u32), mark, &mut self.fragments, each);
+            link.end(LinkId(index as u32), mark, taker);
         }
     }
 
@@ -134,8 +133,8 @@ impl ReplayedLinks {
         self.links[link.index()].replay.unreadable()
     }
 
-    pub(crate) fn split(&self, link: LinkId) -> &dyn Split {
-        &*self.links[link.index()].split
+    pub(crate) fn framing(&self, link: LinkId) -> &dyn Framing<Output = Fragments> {
+        &*self.links[link.index()].framing
     }
 }
 
@@ -158,39 +157,39 @@ impl Replayed {
         Ok(())
     }
 
-    fn hand_over(&mut self, id: LinkId, fragments: &mut Fragments, each: &mut Each<'_>) {
+    fn hand_over(&mut self, id: LinkId, taker: &mut impl Take<Fragments>) {
         self.waiting = false;
         self.counted.clone_from(self.replay.tally());
         self.next.header.source = self.source;
         let end = self.next.header.end || self.next.slices.is_empty();
         self.next.header.end = false;
-        fragments.header = self.next.header;
         if !self.next.slices.is_empty() {
-            let left_over = self.split.split(&self.next, fragments);
+            let fragments = taker.batch(id);
+            fragments.header = self.next.header;
+            let left_over = self.framing.frame(&self.next, fragments);
             self.replay.carry(left_over);
             if let Some(numbers) = &mut self.numbers {
                 follow_numbers(numbers, self.next.interrupted, fragments);
             }
-            each(id, &self.next, fragments);
-            fragments.clear();
+            taker.take(id, &self.next);
         }
         let mark = self.next.header.mark;
         self.next.clear();
         if end {
-            self.end(id, mark, fragments, each);
+            self.end(id, mark, taker);
         }
     }
 
-    fn end(&mut self, id: LinkId, mark: Mark, fragments: &mut Fragments, each: &mut Each<'_>) {
+    fn end(&mut self, id: LinkId, mark: Mark, taker: &mut impl Take<Fragments>) {
         self.ended = true;
         self.counted.clone_from(self.replay.tally());
         let mut carried = Frames::default();
         self.replay.give_carried(&mut carried);
-        self.split.finish(&carried, fragments);
         (self.next.header.source, self.next.header.mark, self.next.header.end) = (self.source, mark, true);
+        let fragments = taker.batch(id);
         fragments.header = self.next.header;
-        each(id, &self.next, fragments);
-        fragments.clear();
+        self.framing.finish(&carried, fragments);
+        taker.take(id, &self.next);
         self.next.clear();
     }
 }
@@ -227,6 +226,7 @@ fn numbers_between(first: u64, second: u64) -> u64 {
 mod tests {
     use super::*;
     use thalweg_data::{Pool, Unit};
+    use thalweg_readout::each;
 
     /// A recording of batches with these marks, of so many bytes each.
     struct Recording {
@@ -266,12 +266,12 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Framing(Tally);
+    struct Counted(Tally);
 
-    impl Split for Framing {
-        fn ask(&mut self, _: Vec<std::sync::Arc<thalweg_data::FragmentRecord>>) {}
+    impl Framing for Counted {
+        type Output = Fragments;
 
-        fn split(&mut self, received: &Frames, _fragments: &mut Fragments) -> usize {
+        fn frame(&mut self, received: &Frames, _fragments: &mut Fragments) -> usize {
             self.0.input(Unit::Bytes, received.byte_count());
             0
         }
@@ -286,21 +286,24 @@ mod tests {
         let pool = Pool::new(8, 4096).expect("small");
         let link = |number: u16, marks: &[u64]| -> RecordedLink {
             let recording = Recording { pool: pool.clone(), marks: marks.to_vec(), tally: Tally::default() };
-            let (replay, split) = (Box::new(recording), Box::new(Framing::default()));
-            RecordedLink { source: SourceId(number), replay, has_gaps: false, split }
+            let (replay, framing) = (Box::new(recording), Box::new(Counted::default()));
+            RecordedLink { source: SourceId(number), replay, has_gaps: false, framing }
         };
         let mut links = ReplayedLinks::new(vec![link(0, &[1, 5, 9]), link(1, &[2, 3]), link(2, &[4])]);
         let mut batches = 0;
         while links.open_links() > 0 {
             links
-                .turn(Duration::ZERO, &mut |_, frames, _| batches += u64::from(!frames.slices.is_empty()))
+                .turn(
+                    Duration::ZERO,
+                    &mut each(|_, frames, _| batches += u64::from(!frames.slices.is_empty())),
+                )
                 .expect("no error");
             let mut received = 0;
             for id in (0..3).map(LinkId) {
                 let out = links.receive_tally(id).total_output(Unit::Bytes);
                 assert_eq!(
                     out,
-                    links.split(id).tally().total_input(Unit::Bytes),
+                    links.framing(id).tally().total_input(Unit::Bytes),
                     "link {} after {batches} batches",
                     id.0
                 );

@@ -1,6 +1,6 @@
 //! The board from outside: what it sends decodes to its truth, its totals agree, its states hold.
 
-use thalweg_data::{Decode, Frames, Hits, Pool, Signal, SourceId, Unit, Unpack};
+use thalweg_data::{Decode, Frames, Framing, Hits, Pool, Signal, SourceId, Unit};
 
 use super::settings::{Data, Firmware, Rates, Transport};
 use super::*;
@@ -93,7 +93,7 @@ fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
     const BLOCK: usize = 1 << 20;
     let pool = Pool::new(16, BLOCK).expect("small");
     let mut decoder = decoder(settings);
-    let mut unpack: Box<dyn Unpack> = match settings.transport {
+    let mut unpack: Box<dyn Framing<Output = Frames>> = match settings.transport {
         Transport::Udp => Box::new(UdpUnpack::new(SourceId(0), BLOCK as u64)),
         Transport::Tcp => Box::new(TcpUnpack::new(SourceId(0), BLOCK)),
     };
@@ -110,14 +110,14 @@ fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
         frames.leases.add(writer.lease());
         frames.carried = left_over.len() as u32;
         units.clear();
-        let carry = unpack.unpack(&frames, &mut units);
+        let carry = unpack.frame(&frames, &mut units);
         left_over = bytes[bytes.len() - carry..].to_vec();
         decoder.decode(&units, &mut hits);
     }
     units.clear();
     unpack.finish(&Frames::default(), &mut units);
     decoder.decode(&units, &mut hits);
-    for tally in [unpack.tally(), unpack.wire_tally(), decoder.tally()] {
+    for tally in [unpack.tally(), &unpack.wire_tallies()[0], decoder.tally()] {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Hits] {
             assert_eq!(tally.total_lost_any(unit), 0, "{unit:?}: {tally:?}");
         }
@@ -425,7 +425,7 @@ fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64
         frames.slices.push(writer.append(datagram).expect("it fits"));
         frames.leases.add(writer.lease());
         units.clear();
-        unpack.unpack(&frames, &mut units);
+        unpack.frame(&frames, &mut units);
         hits.clear();
         decoder.decode(&units, &mut hits);
     }
@@ -433,7 +433,7 @@ fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64
     unpack.finish(&Frames::default(), &mut units);
     decoder.decode(&units, &mut hits);
     let account = record.account().expect("the record reaches back");
-    let wire = unpack.wire_tally();
+    let wire = &unpack.wire_tallies()[0];
     assert_eq!(account.datagrams, wire.total_input(Unit::Datagrams), "{settings:?}");
     assert_eq!(account.datagrams + account.datagrams_behind, board.totals().datagrams);
     let (decoded, missing) = (decoder.tally().total_input(Unit::Hits), wire.total_lost_any(Unit::Hits));

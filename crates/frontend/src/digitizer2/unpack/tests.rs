@@ -1,6 +1,6 @@
 //! How long a datagram waits for its turn.
 
-use thalweg_data::{Frames, LossReason, Mark, Pool, SourceId, Unit, Unpack};
+use thalweg_data::{Frames, Framing, LossReason, Mark, Pool, SourceId, Unit};
 
 use super::{TcpUnpack, UdpUnpack};
 use crate::digitizer2::emit;
@@ -37,7 +37,7 @@ impl Given {
     fn batch(&mut self, mut frames: Frames, mark_us: u64) -> u64 {
         frames.header.mark = Mark(mark_us * 1000);
         self.units.clear();
-        self.unpack.unpack(&frames, &mut self.units);
+        self.unpack.frame(&frames, &mut self.units);
         let tally = self.unpack.tally();
         let used = [tally.total_output(Unit::Datagrams), tally.held(Unit::Datagrams)];
         let all = used.iter().sum::<u64>() + tally.total_lost_any(Unit::Datagrams);
@@ -46,7 +46,7 @@ impl Given {
     }
 
     fn missing(&self) -> u64 {
-        self.unpack.wire_tally().total_lost(LossReason::DatagramGap, Unit::Datagrams)
+        self.unpack.wire_tallies()[0].total_lost(LossReason::DatagramGap, Unit::Datagrams)
     }
 }
 
@@ -54,7 +54,7 @@ impl Given {
 fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
     let mut given = Given::new();
     let gaps = |given: &Given| {
-        let wire = given.unpack.wire_tally();
+        let wire = &given.unpack.wire_tallies()[0];
         let law = wire.total_output(Unit::Datagrams) + wire.total_lost_any(Unit::Datagrams);
         assert_eq!(wire.total_input(Unit::Datagrams), law);
         (wire.total_gap_opened(Unit::Datagrams), wire.total_gap_filled(Unit::Datagrams))
@@ -119,7 +119,7 @@ fn a_jump_beyond_1024_buffers_is_a_gap_and_no_damage() {
     given.arrives_at((7, 0), 0, 0);
     assert_eq!(given.arrives_at((5007, 3), 90_000, 100), 0, "nothing confirms it yet");
     assert_eq!(given.arrives_at((5007, 4), 90_001, 5000), 2, "both are used, however slowly they come");
-    let wire = given.unpack.wire_tally();
+    let wire = &given.unpack.wire_tallies()[0];
     assert_eq!(wire.total_lost(LossReason::BufferGap, Unit::Datagrams), 5000);
     assert_eq!(wire.total_lost(LossReason::DatagramGap, Unit::Datagrams), 3);
     assert_eq!(wire.total_lost(LossReason::FrameGap, Unit::Frames), 89_999);
@@ -157,7 +157,8 @@ fn a_lost_first_aggregate_of_a_board_that_we_armed_is_a_gap() {
     frames.slices.push(writer.append(&marker).expect("there is room"));
     frames.leases.add(writer.lease());
     given.batch(frames, 10);
-    let missing = |given: &Given| given.unpack.wire_tally().total_lost(LossReason::FrameGap, Unit::Frames);
+    let missing =
+        |given: &Given| given.unpack.wire_tallies()[0].total_lost(LossReason::FrameGap, Unit::Frames);
     assert_eq!(missing(&given), 0, "what is left from before is no gap");
     given.arrives_at((0, 1), 2, 20);
     assert_eq!(missing(&given), 2, "aggregates 0 and 1");
@@ -178,7 +179,7 @@ fn a_lost_first_aggregate_in_a_stream_of_a_board_that_we_armed_is_a_gap() {
         let (mut frames, mut writer) = (Frames::default(), pool.take().expect("free"));
         frames.slices.push(writer.append(&stream).expect("there is room"));
         frames.leases.add(writer.lease());
-        unpack.unpack(&frames, &mut Frames::default());
-        assert_eq!(unpack.wire_tally().total_lost(LossReason::FrameGap, Unit::Frames), first_missing);
+        unpack.frame(&frames, &mut Frames::default());
+        assert_eq!(unpack.wire_tallies()[0].total_lost(LossReason::FrameGap, Unit::Frames), first_missing);
     }
 }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use thalweg_data::{
-    Frames, Lease, Leases, LossReason, Mark, SentRecord, Slice, SourceId, Tally, Unit, Unpack,
+    Frames, Framing, Lease, Leases, LossReason, Mark, SentRecord, Slice, SourceId, Tally, Unit,
 };
 
 use super::asked::Asked;
@@ -406,8 +406,10 @@ impl UdpUnpack {
     }
 }
 
-impl Unpack for UdpUnpack {
-    fn unpack(&mut self, received: &Frames, units: &mut Frames) -> usize {
+impl Framing for UdpUnpack {
+    type Output = Frames;
+
+    fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
         units.header = received.header;
         units.header.source = self.source;
         self.tally.input(Unit::Datagrams, received.slices.len() as u64);
@@ -434,7 +436,7 @@ impl Unpack for UdpUnpack {
         &self.tally
     }
 
-    fn wire_tally(&self) -> &Tally {
-        &self.wire
+    fn wire_tallies(&self) -> &[Tally] {
+        std::slice::from_ref(&self.wire)
     }
 }

@@ -20,7 +20,7 @@ mod frames;
 use std::sync::Arc;
 
 use thalweg_data::{
-    FirstRefused, FragmentRecord, Fragments, Frames, LossReason, Refused, SourceId, Split, Tally,
+    FirstRefused, FragmentRecord, Fragments, Frames, Framing, LossReason, Refused, SourceId, Tally,
 };
 
 use self::boards::Boards;
@@ -81,12 +81,14 @@ impl Splitter {
     }
 }
 
-impl Split for Splitter {
+impl Framing for Splitter {
+    type Output = Fragments;
+
     fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
         self.state.boards.ask(records);
     }
 
-    fn split(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
+    fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         fragments.header = received.header;
         let before = fragments.fragments.len();
         let Splitter { account, profile, state } = self;

@@ -12,21 +12,22 @@ use thalweg_data::Mark;
 use thalweg_readout::group::LinkId;
 
 use super::super::Signals;
-use super::super::drain::{Drain, Draining};
-use super::{DRAIN, EventReader};
+use super::super::drain::Drain;
+use super::super::readout::{Inputs as _, Readout};
+use super::{Building, DRAIN};
 
 /// Who gave nothing for so long after a stop has said everything.
 const SILENCE_NS: u64 = 100_000_000;
 
-impl EventReader {
+impl Readout<Building> {
     /// Nothing more can be read until blocks come back, and no time passes meanwhile that would bring them. `false` when nobody goes on.
     #[cold]
     pub(super) fn make_room_in_replay(&mut self, mark: Mark, signals: &Signals) -> bool {
         if let Some(goes_on) = self.write_all(mark, signals) {
             return goes_on;
         }
-        self.wrote_all = false;
-        if self.feed.open_slices_leave(mark) || self.feed.builder.make_room() {
+        self.work.wrote_all = false;
+        if self.work.feed.open_slices_leave(mark) || self.work.feed.builder.make_room() {
             return true;
         }
         signals.fail(
@@ -46,16 +47,16 @@ impl EventReader {
         drain: &mut Drain,
         signals: &Signals,
     ) -> bool {
-        if self.heard.is_empty() {
-            self.heard.resize(self.feed.links.len(), mark);
+        if self.work.heard.is_empty() {
+            self.work.heard.resize(self.work.feed.links.len(), mark);
         }
         let is_held_up: Vec<bool> = self.inputs.ids().map(|link| self.is_held_up(link)).collect();
         if !is_held_up.contains(&true) {
-            self.held_up_since = None;
+            self.work.held_up_since = None;
             return true;
         }
         drain.held_up();
-        let since = *self.held_up_since.get_or_insert(mark);
+        let since = *self.work.held_up_since.get_or_insert(mark);
         // A recording that waits for the disk holds the blocks whatever leaves.
         if !took_nothing || signals.is_paused() || self.an_answer_may_come(mark, since, &is_held_up) {
             return true;
@@ -64,7 +65,7 @@ impl EventReader {
             return goes_on;
         }
         // With nothing left that could leave, others hold the blocks: the drain waits for them, and says so in the end.
-        let (links, heard) = (&self.feed.links, &self.heard);
+        let (links, heard) = (&self.work.feed.links, &self.work.heard);
         let silent = links
             .iter()
             .zip(&is_held_up)
@@ -72,9 +73,9 @@ impl EventReader {
             .filter(|((_, is_held_up), heard)| !**is_held_up && mark.since_ns(**heard) >= SILENCE_NS);
         let silent: Vec<_> =
             silent.flat_map(|((link, _), _)| link.boards.iter().map(|board| board.source)).collect();
-        let any = self.feed.open_slices_leave(mark)
-            || self.feed.builder.make_room_at_stop(|source| silent.contains(&source));
-        self.wrote_all = !any;
+        let any = self.work.feed.open_slices_leave(mark)
+            || self.work.feed.builder.make_room_at_stop(|source| silent.contains(&source));
+        self.work.wrote_all = !any;
         true
     }
 
@@ -83,7 +84,7 @@ impl EventReader {
         let mut before = None;
         while self.pull(mark, signals) {
             self.hold_and_resume();
-            let (feed, standing) = (&self.feed, self.feed.builder.standing());
+            let (feed, standing) = (&self.work.feed, self.work.feed.builder.standing());
             let pending: usize =
                 feed.pending.iter().map(|pending| pending.batch.fragments.len() - pending.taken).sum();
             let now = Some((pending, standing.open_events, standing.parked, standing.base));
@@ -91,22 +92,22 @@ impl EventReader {
                 break;
             }
             before = now;
-            self.feed.builder.make_room_at_stop(|_| true);
+            self.work.feed.builder.make_room_at_stop(|_| true);
         }
     }
 
     /// Whether something of a link waits, and cannot be taken without room.
     fn is_held_up(&self, link: LinkId) -> bool {
-        let is_not_read = self.feed.held.contains(&link) || self.inputs.is_held(link);
-        let is_pending = !self.feed.pending[link.index()].is_empty();
+        let is_not_read = self.work.feed.held.contains(&link) || self.inputs.is_held(link);
+        let is_pending = !self.work.feed.pending[link.index()].is_empty();
         is_pending || is_not_read && self.inputs.waiting_bytes(link) > 0
     }
 
     /// Whether the oldest event waits for a board that can be read and has not been silent for long. It is not waited for without end:
     /// a board that goes on sending may never answer.
     fn an_answer_may_come(&self, mark: Mark, since: Mark, is_held_up: &[bool]) -> bool {
-        let builder = &self.feed.builder;
-        let mut links = self.feed.links.iter().zip(is_held_up).zip(&self.heard);
+        let builder = &self.work.feed.builder;
+        let mut links = self.work.feed.links.iter().zip(is_held_up).zip(&self.work.heard);
         let may_come = links.any(|((link, is_held_up), heard)| {
             let has_spoken = !is_held_up && mark.since_ns(*heard) < SILENCE_NS;
             has_spoken && link.boards.iter().any(|board| builder.awaits(board.source))
@@ -116,42 +117,14 @@ impl EventReader {
 
     /// Has whoever takes the events write all of them, and let go of their blocks. `None` once that is done; otherwise whether it goes on.
     fn write_all(&mut self, mark: Mark, signals: &Signals) -> Option<bool> {
-        if !self.outlet.is_at_rest() {
+        if !self.work.outlet.is_at_rest() {
             return Some(true);
         }
-        if self.wrote_all {
+        if self.work.wrote_all {
             return None;
         }
-        self.wrote_all = true;
-        let busy = &mut self.busy;
-        Some(self.outlet.write_all(mark, &mut || busy.set(true, mark), signals))
-    }
-}
-
-impl Draining for EventReader {
-    fn waiting_bytes(&self, link: usize) -> u64 {
-        self.inputs.waiting_bytes(LinkId(link as u32))
-    }
-
-    fn held_up_by(&self) -> String {
-        let (standing, in_flight) = (self.feed.builder.standing(), self.outlet.in_flight());
-        if !self.outlet.is_at_rest() {
-            return match self.to_readout_unit {
-                true => "the readout unit keeps its events, which builder units have not written: look at the builder units".to_owned(),
-                false => format!(
-                    "the recorder has not written {in_flight} batches of events: look at the disk that is recorded on"
-                ),
-            };
-        }
-        if standing.blocks > 0 {
-            return format!(
-                "{} open events hold {} blocks with {} bytes: raise `memory_bytes` of the sources, or lower `[build] age_ms`",
-                standing.open_events, standing.blocks, standing.held_bytes
-            );
-        }
-        match self.feed.raw {
-            Some(_) => "the raw recording holds the blocks: look at the disk that is recorded on".to_owned(),
-            None => "neither events nor a recording hold blocks: a defect, please report it".to_owned(),
-        }
+        self.work.wrote_all = true;
+        let busy = &mut self.work.busy;
+        Some(self.work.outlet.write_all(mark, &mut || busy.set(true, mark), signals))
     }
 }

@@ -1,7 +1,7 @@
-//! The thread that receives from triggered boards and builds their events.
+//! What a readout thread of triggered boards does: it builds their events.
 //!
 //! ```text
-//!  Links ─ turn ─► (link, frames, fragments) ─ Feed ─► Builder ─ pull ─► Events ══► recorder
+//!  Readout ─► (link, frames, fragments) ─ Feed ─► Builder ─ pull ─► Events ══► recorder
 //!    ▲                     ╚══frames══► raw writer          │
 //!    └── pause, resume: who is not wanted is not read ──────┘
 //! ```
@@ -17,29 +17,28 @@ use std::time::{Duration, Instant};
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::Upstream;
-use thalweg_data::{Busy, Events, Fragments, Frames, LossReason, Mark, SnapshotNumber, Unit};
-use thalweg_readout::group::{LinkId, News};
+use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber, Unit};
+use thalweg_readout::group::{LinkId, Turn};
 use thalweg_readout::host::triggered::AcceptedNumbers;
 
 use super::busy_share::BusyShare;
-use super::drain::{Drain, Drained};
+use super::drain::Drain;
 use super::event_outlet::{EVENT_BATCHES, EventOutlet};
 use super::lane::wait_for_empty;
 use super::leader::Leader;
 use super::link_books::LinkBooks;
 use super::links::Links;
+use super::readout::{Inputs as _, Readout, ReadoutWork, TURN_WAIT};
 use super::refused_outlet::RefusedOutlet;
 use super::{Ledgered, Signals};
 use crate::supervise::{BuildGauges, Gauges};
 
-/// Idle or not, a turn ends within this.
-const TURN_WAIT: Duration = Duration::from_micros(500);
 /// How often the books are published.
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
 /// How often boards that are silent are looked for, of a run with time slices.
-const TELL_CUTTERS_EVERY_NS: u64 = 5_000_000;
+const ADVANCE_CUTTERS_EVERY_NS: u64 = 5_000_000;
 /// How often the builder gets a report of what was refused before it.
-const TELL_BUILDER_EVERY_NS: u64 = 5_000_000;
+const REPORT_TO_BUILDER_EVERY_NS: u64 = 5_000_000;
 /// So long is waited for the trigger's last number.
 const TRIGGER_END: Duration = Duration::from_secs(2);
 /// After a stop, boards that go on sending are listened to so long.
@@ -75,6 +74,8 @@ struct Feed {
     builder: Builder,
     links: Vec<LinkBooks>,
     pending: Vec<Pending>,
+    /// What was found on the link that is being taken; empty between links.
+    framed: Fragments,
     /// Links that are not read: they have something pending, or are not wanted.
     held: Vec<LinkId>,
     /// Links that joined `held` in this turn.
@@ -88,16 +89,15 @@ struct Feed {
     /// What was cut and is not offered to the builder yet; empty between batches.
     cut: Fragments,
     /// When the cutters were last told the time.
-    told_cutters: Mark,
+    cutters_advanced: Mark,
     /// When the builder last got a report of what was refused before it.
-    told_builder: Mark,
+    builder_informed: Mark,
     /// The raw recording has ended before its time.
     raw_lost: bool,
 }
 
-/// Everything that the thread owns.
-pub(crate) struct EventReader {
-    inputs: Links,
+/// What stands behind the links of such a thread.
+pub(crate) struct Building {
     feed: Feed,
     /// The account of the events themselves.
     events_books: Ledgered,
@@ -122,8 +122,8 @@ pub(crate) struct EventReader {
     accepted: Option<Arc<AcceptedNumbers>>,
 }
 
-/// What an event reader is made of.
-pub(crate) struct EventReaderParts {
+/// What such a thread is made of.
+pub(crate) struct BuildingParts {
     pub(crate) inputs: Links,
     pub(crate) builder: Builder,
     pub(crate) links: Vec<LinkBooks>,
@@ -147,9 +147,9 @@ pub(crate) struct EventReaderParts {
     pub(crate) accepted: Option<Arc<AcceptedNumbers>>,
 }
 
-impl EventReader {
-    pub(crate) fn new(parts: EventReaderParts) -> EventReader {
-        let EventReaderParts {
+impl Building {
+    pub(crate) fn readout(parts: BuildingParts) -> Readout<Building> {
+        let BuildingParts {
             inputs,
             builder,
             links,
@@ -169,6 +169,7 @@ impl EventReader {
         let feed = Feed {
             builder,
             pending: links.iter().map(|_| Pending::default()).collect(),
+            framed: Fragments::default(),
             links,
             held: Vec::new(),
             newly_held: Vec::new(),
@@ -177,12 +178,11 @@ impl EventReader {
             leader,
             cutters,
             cut: Fragments::default(),
-            told_cutters: Mark(0),
-            told_builder: Mark(0),
+            cutters_advanced: Mark(0),
+            builder_informed: Mark(0),
             raw_lost: false,
         };
-        EventReader {
-            inputs,
+        let building = Building {
             feed,
             events_books,
             outlet: EventOutlet::new(outlet, gauges.clone()),
@@ -199,74 +199,95 @@ impl EventReader {
             held_up_since: None,
             to_readout_unit,
             accepted,
-        }
-    }
-
-    /// Reads and builds until the links have ended, or a stop is asked for and everything on its way has come.
-    pub(crate) fn run(mut self, signals: &Arc<Signals>) {
-        let mut drain = Drain::new(DRAIN, self.feed.links.len());
-        let mut goes_on = true;
-        let mut drained = Drained::No;
-        while goes_on && self.inputs.open_links() > 0 && drained == Drained::No {
-            goes_on = self.turn(&mut drain, signals);
-            drained = drain.state(&self, signals);
-        }
-        if drained == Drained::GivenUp {
-            self.abandon(&drain, signals);
-        }
-        self.end(signals);
-    }
-
-    /// What waits in the links is thrown away and counted: nobody takes it any more.
-    fn abandon(&mut self, drain: &Drain, signals: &Signals) {
-        if let Err(error) = self.inputs.abandon() {
-            signals.note_failure(error.to_string());
-        }
-        let lost = |link| self.inputs.receive_tally(link).total_lost(LossReason::Abandoned, Unit::Bytes);
-        signals.note_failure(drain.words(self.inputs.ids().map(lost).sum(), self, signals));
-    }
-
-    fn turn(&mut self, drain: &mut Drain, signals: &Signals) -> bool {
-        let (feed, heard) = (&mut self.feed, &mut self.heard);
-        drain.listen();
-        let mut is_idle = true;
-        let turn = match self.inputs.turn(TURN_WAIT, &mut |link, frames, fragments| {
-            if !frames.slices.is_empty() {
-                is_idle = false;
-                drain.heard(link.index(), || frames.byte_count());
-                // Empty before the stop.
-                if let Some(heard) = heard.get_mut(link.index()) {
-                    *heard = frames.header.mark;
-                }
-            }
-            feed.take(link, frames, fragments, signals);
-        }) {
-            Ok(turn) => turn,
-            Err(error) => {
-                signals.fail(error.to_string());
-                return false;
-            }
         };
-        if is_idle {
-            drain.idle();
+        Readout::new(inputs, building)
+    }
+}
+
+impl ReadoutWork for Building {
+    type Output = Fragments;
+    type Inputs = Links;
+
+    const DRAIN: Duration = DRAIN;
+
+    #[inline]
+    fn batch(&mut self, _link: LinkId) -> &mut Fragments {
+        &mut self.feed.framed
+    }
+
+    #[inline]
+    fn take(&mut self, link: LinkId, received: &Frames, signals: &Signals) {
+        // Empty before the stop.
+        if let Some(heard) = self.heard.get_mut(link.index())
+            && !received.slices.is_empty()
+        {
+            *heard = received.header.mark;
         }
-        self.latest = turn.mark;
-        if signals.stop_requested() {
-            self.inputs.close();
+        self.feed.take(link, received, signals);
+    }
+
+    fn name(&self, link: LinkId) -> &str {
+        &self.names[self.feed.links[link.index()].source.index()]
+    }
+
+    fn link_failed(&self, message: String, _signals: &Signals) {
+        // Others go on: their events lack its fragments, and say so.
+        tracing::warn!("{message}");
+    }
+
+    fn held_up_by(&self) -> String {
+        let (standing, in_flight) = (self.feed.builder.standing(), self.outlet.in_flight());
+        if !self.outlet.is_at_rest() {
+            return match self.to_readout_unit {
+                true => "the readout unit keeps its events, which builder units have not written: look at the builder units".to_owned(),
+                false => format!(
+                    "the recorder has not written {in_flight} batches of events: look at the disk that is recorded on"
+                ),
+            };
         }
-        self.tell_news();
-        self.feed.tell_cutters(turn.mark);
+        if standing.blocks > 0 {
+            return format!(
+                "{} open events hold {} blocks with {} bytes: raise `memory_bytes` of the sources, or lower `[build] age_ms`",
+                standing.open_events, standing.blocks, standing.held_bytes
+            );
+        }
+        match self.feed.raw {
+            Some(_) => "the raw recording holds the blocks: look at the disk that is recorded on".to_owned(),
+            None => "neither events nor a recording hold blocks: a defect, please report it".to_owned(),
+        }
+    }
+
+    fn after_turn(
+        readout: &mut Readout<Self>,
+        turn: Turn,
+        took_nothing: bool,
+        drain: &mut Drain,
+        signals: &Signals,
+    ) -> bool {
+        readout.build(turn, took_nothing, drain, signals)
+    }
+
+    fn end(readout: &mut Readout<Self>, signals: &Signals) {
+        readout.end_building(signals);
+    }
+}
+
+impl Readout<Building> {
+    /// Builds what a turn has given, and passes events on that are due.
+    fn build(&mut self, turn: Turn, took_nothing: bool, drain: &mut Drain, signals: &Signals) -> bool {
+        self.work.latest = turn.mark;
+        self.work.feed.advance_cutters(turn.mark);
         // Where a replay waits for blocks, events leave although no time passes.
-        let told_ns = turn.mark.since_ns(self.feed.told_builder);
-        if told_ns >= TELL_BUILDER_EVERY_NS || self.inputs.is_starved() {
+        let since_ns = turn.mark.since_ns(self.work.feed.builder_informed);
+        if since_ns >= REPORT_TO_BUILDER_EVERY_NS || self.inputs.is_starved() {
             self.report_to_builder(turn.mark);
         }
-        self.feed.builder.advance(turn.mark);
+        self.work.feed.builder.advance(turn.mark);
         let passed_on = self.pull(turn.mark, signals);
         self.hold_and_resume();
         self.follow_busy(turn.mark);
-        if let Some(stop) = self.feed.builder.stop() {
-            let first = stop.missing.first().map_or("nobody", |source| &self.names[source.index()]);
+        if let Some(stop) = self.work.feed.builder.stop() {
+            let first = stop.missing.first().map_or("nobody", |source| &self.work.names[source.index()]);
             signals.fail(format!(
                 "trigger {} is incomplete and `[build] incomplete` is \"stop\": {} source(s) missing, the first is {first}",
                 stop.trigger,
@@ -275,38 +296,19 @@ impl EventReader {
             return false;
         }
         self.publish_when_due(turn.mark, signals);
-        let took_nothing = is_idle && turn.links == 0;
-        self.wrote_all &= took_nothing;
+        self.work.wrote_all &= took_nothing;
         let goes_on = match signals.stop_requested() {
             _ if self.inputs.is_starved() => self.make_room_in_replay(turn.mark, signals),
             true => self.make_room_at_stop(turn.mark, took_nothing, drain, signals),
             false => true,
         };
-        goes_on && passed_on && !self.feed.raw_lost
-    }
-
-    fn tell_news(&self) {
-        let name = |link: &LinkId| &self.names[self.feed.links[link.index()].source.index()];
-        for news in self.inputs.news() {
-            match news {
-                News::Gone { link, message } => {
-                    tracing::warn!("{}: {message}; it is being opened again", name(link));
-                }
-                News::Back { link, epoch } => tracing::info!("{}: connected again ({epoch})", name(link)),
-                News::Ended { link } => tracing::info!("{}: ended", name(link)),
-                News::Silent { link } => tracing::warn!(
-                    "{}: {}: connected, and not one byte has come; is the board's trigger running?",
-                    name(link),
-                    self.inputs.description(*link)
-                ),
-            }
-        }
+        goes_on && passed_on && !self.work.feed.raw_lost
     }
 
     /// Tells the builder what the framing has refused, and what a recording could not give.
     fn report_to_builder(&mut self, mark: Mark) {
-        let Feed { links, builder, told_builder, .. } = &mut self.feed;
-        *told_builder = mark;
+        let Feed { links, builder, builder_informed, .. } = &mut self.work.feed;
+        *builder_informed = mark;
         for (link, books) in self.inputs.ids().zip(links) {
             books.report_to_builder(link, &self.inputs, builder);
         }
@@ -314,9 +316,9 @@ impl EventReader {
 
     /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more.
     fn pull(&mut self, mark: Mark, signals: &Signals) -> bool {
-        let busy = &mut self.busy;
+        let busy = &mut self.work.busy;
         // The recorder is behind: whoever triggers is told to wait.
-        self.outlet.pull(&mut self.feed.builder, mark, &mut || busy.set(true, mark), signals)
+        self.work.outlet.pull(&mut self.work.feed.builder, mark, &mut || busy.set(true, mark), signals)
     }
 
     fn pass_on(
@@ -326,12 +328,12 @@ impl EventReader {
         end: bool,
         signals: &Signals,
     ) -> bool {
-        let busy = &mut self.busy;
-        self.outlet.pass_on(mark, snapshot, end, &mut || busy.set(true, mark), signals)
+        let busy = &mut self.work.busy;
+        self.work.outlet.pass_on(mark, snapshot, end, &mut || busy.set(true, mark), signals)
     }
 
     fn hold_and_resume(&mut self) {
-        let Feed { builder, links, pending, held, newly_held, ending, .. } = &mut self.feed;
+        let Feed { builder, links, pending, held, newly_held, ending, .. } = &mut self.work.feed;
         for link in newly_held.drain(..) {
             self.inputs.pause(link);
             held.push(link);
@@ -364,12 +366,12 @@ impl EventReader {
 
     fn follow_busy(&mut self, mark: Mark) {
         // One batch left: the recorder is about to hold us up.
-        let recorder_behind = self.outlet.in_flight() + 1 >= EVENT_BATCHES;
-        let recorder_caught_up = self.outlet.in_flight() <= EVENT_BATCHES / 2;
-        let builder_busy = self.feed.builder.is_busy();
-        match self.busy.is_raised() {
-            false if builder_busy || recorder_behind => self.busy.set(true, mark),
-            true if !builder_busy && recorder_caught_up => self.busy.set(false, mark),
+        let recorder_behind = self.work.outlet.in_flight() + 1 >= EVENT_BATCHES;
+        let recorder_caught_up = self.work.outlet.in_flight() <= EVENT_BATCHES / 2;
+        let builder_busy = self.work.feed.builder.is_busy();
+        match self.work.busy.is_raised() {
+            false if builder_busy || recorder_behind => self.work.busy.set(true, mark),
+            true if !builder_busy && recorder_caught_up => self.work.busy.set(false, mark),
             _ => {}
         }
     }
@@ -377,22 +379,22 @@ impl EventReader {
     fn publish_when_due(&mut self, mark: Mark, signals: &Signals) {
         let requested = signals.snapshot_requested();
         // Fragments on their way into the builder are in nobody's books: a snapshot waits for a turn without.
-        if requested > self.snapshot_sent && self.feed.pending.iter().all(Pending::is_empty) {
-            self.snapshot_sent = requested;
+        if requested > self.work.snapshot_sent && self.work.feed.pending.iter().all(Pending::is_empty) {
+            self.work.snapshot_sent = requested;
             self.snapshot(requested);
             self.pass_on(mark, Some(requested), false, signals);
         }
-        if mark.since_ns(self.published) >= PUBLISH_EVERY_NS {
-            self.published = mark;
+        if mark.since_ns(self.work.published) >= PUBLISH_EVERY_NS {
+            self.work.published = mark;
             self.publish(mark);
         }
     }
 
     fn snapshot(&mut self, number: SnapshotNumber) {
-        for (link, books) in self.inputs.ids().zip(&self.feed.links) {
-            let tallies = (&self.inputs, self.feed.cutters.get(link.index()), &self.feed.builder);
+        for (link, books) in self.inputs.ids().zip(&self.work.feed.links) {
+            let tallies = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
             books.each(link, tallies, |account, tally| account.snapshot(number, tally));
-            if let Some(raw) = &mut self.feed.raw
+            if let Some(raw) = &mut self.work.feed.raw
                 && let Some(mut marker) = raw.empty_wait(DRAIN)
             {
                 marker.clear();
@@ -400,61 +402,62 @@ impl EventReader {
                 raw.send(marker);
             }
         }
-        self.events_books.snapshot(number, self.feed.builder.events_tally());
+        self.work.events_books.snapshot(number, self.work.feed.builder.events_tally());
         self.witness();
     }
 
     fn publish(&mut self, mark: Mark) {
-        for (link, books) in self.inputs.ids().zip(&self.feed.links) {
-            let tallies = (&self.inputs, self.feed.cutters.get(link.index()), &self.feed.builder);
+        for (link, books) in self.inputs.ids().zip(&self.work.feed.links) {
+            let tallies = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
             books.each(link, tallies, |account, tally| account.publish(tally));
         }
-        self.events_books.publish(self.feed.builder.events_tally());
-        let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
-        self.gauges.look(&self.feed.builder, self.busy.is_raised(), Some(self.busy.share(mark)), fill);
-        let Feed { links, builder, .. } = &self.feed;
-        self.refused.look((&self.inputs, links), (builder, &self.events_books), &self.names);
+        self.work.events_books.publish(self.work.feed.builder.events_tally());
+        let fill = self.work.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
+        self.work.gauges.look(
+            &self.work.feed.builder,
+            self.work.busy.is_raised(),
+            Some(self.work.busy.share(mark)),
+            fill,
+        );
+        let Feed { links, builder, .. } = &self.work.feed;
+        self.work.refused.look((&self.inputs, links), (builder, &self.work.events_books), &self.work.names);
     }
 
     /// What the kernel counts, link by link.
     fn witness(&self) {
-        for (link, gauges) in self.inputs.ids().zip(&self.link_gauges) {
+        for (link, gauges) in self.inputs.ids().zip(&self.work.link_gauges) {
             gauges.witness(self.inputs.witnesses(link));
         }
     }
 
     /// The run is over for every link: what waits leaves as it is, and the books are published for the last time.
-    fn end(&mut self, signals: &Signals) {
-        let feed = &mut self.feed;
-        self.inputs.finish(&mut |link, frames, fragments| feed.take(link, frames, fragments, signals));
-        let mark = self.latest;
+    fn end_building(&mut self, signals: &Signals) {
+        let mark = self.work.latest;
         self.take_pending(mark, signals);
-        for pending in &mut self.feed.pending {
-            self.feed.builder.refuse(&pending.batch, pending.taken);
+        for pending in &mut self.work.feed.pending {
+            self.work.feed.builder.refuse(&pending.batch, pending.taken);
             pending.clear();
         }
         self.report_to_builder(mark);
-        self.feed.builder.end_run();
+        self.work.feed.builder.end_run();
         // A builder that was stopped by an incomplete event gives nothing more: what it holds is in its books as held.
-        while self.pull(mark, signals) && !self.feed.builder.is_empty() && self.feed.builder.stop().is_none()
-        {
-        }
+        while self.pull(mark, signals)
+            && !self.work.feed.builder.is_empty()
+            && self.work.feed.builder.stop().is_none()
+        {}
         let accepted = self.accepted_numbers();
-        self.feed.builder.end_numbers(accepted);
+        self.work.feed.builder.end_numbers(accepted);
         self.pass_on(mark, None, true, signals);
-        for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {
-            signals.note_failure(message);
-        }
-        self.busy.set(false, mark);
+        self.work.busy.set(false, mark);
         self.publish(mark);
         self.witness();
     }
 }
 
-impl EventReader {
+impl Readout<Building> {
     /// The numbers that the trigger has given. A run that fails ends here first, and its trigger a moment later.
     fn accepted_numbers(&self) -> Option<RangeInclusive<u64>> {
-        let accepted = self.accepted.as_ref()?;
+        let accepted = self.work.accepted.as_ref()?;
         let deadline = Instant::now() + TRIGGER_END;
         while !accepted.is_final() && Instant::now() < deadline {
             std::thread::sleep(TURN_WAIT);
@@ -465,18 +468,21 @@ impl EventReader {
 
 impl Feed {
     /// One link's share of a turn: received bytes to the raw recording, fragments to the builder.
-    fn take(&mut self, link: LinkId, frames: &Frames, fragments: &mut Fragments, signals: &Signals) {
+    fn take(&mut self, link: LinkId, frames: &Frames, signals: &Signals) {
         if !frames.slices.is_empty() {
             self.raw_lost |= !self.send_raw(link, frames, signals);
         }
         if let Some(leader) = &mut self.leader {
-            leader.look(fragments);
+            leader.look(&self.framed);
         }
         let end = frames.header.end;
+        let mut framed = std::mem::take(&mut self.framed);
         match self.cutters.is_empty() {
-            true => self.offer(link, fragments),
-            false => self.cut(link, fragments),
+            true => self.offer(link, &mut framed),
+            false => self.cut(link, &framed),
         }
+        framed.clear();
+        self.framed = framed;
         if end {
             if let Some(leader) = &mut self.leader {
                 leader.end(self.links[link.index()].boards.iter().map(|board| board.source));
@@ -496,11 +502,11 @@ impl Feed {
     }
 
     /// Tells the cutters what time it is, so that slices of silent boards leave, too.
-    fn tell_cutters(&mut self, mark: Mark) {
-        if self.cutters.is_empty() || mark.since_ns(self.told_cutters) < TELL_CUTTERS_EVERY_NS {
+    fn advance_cutters(&mut self, mark: Mark) {
+        if self.cutters.is_empty() || mark.since_ns(self.cutters_advanced) < ADVANCE_CUTTERS_EVERY_NS {
             return;
         }
-        self.told_cutters = mark;
+        self.cutters_advanced = mark;
         for link in 0..self.cutters.len() as u32 {
             self.drain_cutter(LinkId(link), |cutter, cut| cutter.advance(mark, cut));
         }

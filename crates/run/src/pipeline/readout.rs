@@ -1,0 +1,298 @@
+//! A readout thread: it reads its links, one or many, until they have ended, or until a stop is asked for and everything on its way
+//! has come.
+//!
+//! ```text
+//!  Inputs (links that are there, or their recording) ─ turn ─► (link, frames, units) ─► ReadoutWork: Decoding │ Building
+//!    ▲                                                                                      │
+//!    └── pause, resume: who is not wanted is not read ──────────────────────────────────────┘
+//! ```
+//! The loop, the drain, the news of links, and the end stand here once, whatever the units are and whatever is made of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_data::{Framed, Frames, Framing, LossReason, Mark, SourceError, Tally, Unit};
+use thalweg_readout::group::{Group, LinkId, News, Take, Turn};
+
+use super::Signals;
+use super::drain::{Drain, Drained, Draining};
+
+/// Idle or not, a turn ends within this.
+pub(super) const TURN_WAIT: Duration = Duration::from_micros(500);
+
+/// The links of one thread.
+pub(crate) trait Inputs<O: Framed> {
+    /// Waits at most `wait`, and hands over what has come.
+    fn turn(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<Turn, SourceError>;
+    /// What happened to links in the last turn.
+    fn news(&self) -> &[News];
+    /// Opens nothing again from now on.
+    fn close(&mut self);
+    /// Ends the run for every link that has not ended.
+    fn finish(&mut self, taker: &mut impl Take<O>);
+    /// Links from which something may still come.
+    fn open_links(&self) -> usize;
+    /// How many links there are.
+    fn count(&self) -> usize;
+    /// Stops reading a link.
+    fn pause(&mut self, link: LinkId);
+    /// Reads a link again.
+    fn resume(&mut self, link: LinkId);
+    /// What a link has received.
+    fn receive_tally(&self, link: LinkId) -> Tally;
+    /// Bytes that wait to be received over a link.
+    fn waiting_bytes(&self, link: LinkId) -> u64;
+    /// Throws away what waits, and counts it.
+    fn abandon(&mut self) -> Result<(), SourceError>;
+    /// The kernel's counters of a link.
+    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)>;
+    /// What of a link's file could not be read, and where.
+    fn unreadable(&self, link: LinkId) -> Option<String>;
+    /// What finds units on a link.
+    fn framing(&self, link: LinkId) -> &dyn Framing<Output = O>;
+    /// One line on a link.
+    fn description(&self, link: LinkId) -> String;
+
+    /// The links, in order.
+    fn ids(&self) -> impl Iterator<Item = LinkId> + use<Self, O>
+    where
+        Self: Sized,
+    {
+        (0..self.count() as u32).map(LinkId)
+    }
+}
+
+impl<O: Framed> Inputs<O> for Group<O> {
+    fn turn(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<Turn, SourceError> {
+        Group::turn(self, wait, taker)
+    }
+
+    fn news(&self) -> &[News] {
+        Group::news(self)
+    }
+
+    fn close(&mut self) {
+        Group::close(self);
+    }
+
+    fn finish(&mut self, taker: &mut impl Take<O>) {
+        Group::finish(self, taker);
+    }
+
+    fn open_links(&self) -> usize {
+        Group::open_links(self)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn pause(&mut self, link: LinkId) {
+        Group::pause(self, link);
+    }
+
+    fn resume(&mut self, link: LinkId) {
+        Group::resume(self, link);
+    }
+
+    fn receive_tally(&self, link: LinkId) -> Tally {
+        Group::receive_tally(self, link)
+    }
+
+    fn waiting_bytes(&self, link: LinkId) -> u64 {
+        Group::waiting_bytes(self, link)
+    }
+
+    fn abandon(&mut self) -> Result<(), SourceError> {
+        Group::abandon(self)
+    }
+
+    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
+        Group::witnesses(self, link)
+    }
+
+    fn unreadable(&self, link: LinkId) -> Option<String> {
+        Group::unreadable(self, link)
+    }
+
+    fn framing(&self, link: LinkId) -> &dyn Framing<Output = O> {
+        Group::framing(self, link)
+    }
+
+    fn description(&self, link: LinkId) -> String {
+        Group::description(self, link)
+    }
+}
+
+/// What a readout thread does with what its links give.
+pub(crate) trait ReadoutWork: Sized {
+    /// What is found in received bytes.
+    type Output: Framed;
+    /// Where it comes from.
+    type Inputs: Inputs<Self::Output>;
+
+    /// After a stop, boards that go on sending are listened to so long.
+    const DRAIN: Duration;
+
+    /// The batch that what is found on a link is appended to.
+    fn batch(&mut self, link: LinkId) -> &mut Self::Output;
+
+    /// Takes what a link has received; its units are in its batch.
+    fn take(&mut self, link: LinkId, received: &Frames, signals: &Signals);
+
+    /// Whether a mark alone is of use.
+    fn wants_mark(&self, link: LinkId, mark: Mark) -> bool {
+        let _ = (link, mark);
+        true
+    }
+
+    /// What people call a link.
+    fn name(&self, link: LinkId) -> &str;
+
+    /// A link has ended because its source is of no further use.
+    fn link_failed(&self, message: String, signals: &Signals);
+
+    /// What it waits for when it takes nothing, and where to look.
+    fn held_up_by(&self) -> String;
+
+    /// Before each turn.
+    fn before_turn(readout: &mut Readout<Self>, signals: &Signals) {
+        let _ = (readout, signals);
+    }
+
+    /// Behind each turn: `took_nothing` where nothing came. `false` when nobody goes on.
+    fn after_turn(
+        readout: &mut Readout<Self>,
+        turn: Turn,
+        took_nothing: bool,
+        drain: &mut Drain,
+        signals: &Signals,
+    ) -> bool;
+
+    /// Every link has ended, and what it had left is taken.
+    fn end(readout: &mut Readout<Self>, signals: &Signals);
+}
+
+/// Everything that a readout thread owns.
+pub(crate) struct Readout<W: ReadoutWork> {
+    pub(super) inputs: W::Inputs,
+    pub(super) work: W,
+}
+
+/// Takes for the work, and sees what is heard of which link.
+struct Taking<'t, W> {
+    work: &'t mut W,
+    drain: &'t mut Drain,
+    signals: &'t Signals,
+    is_idle: bool,
+}
+
+impl<W: ReadoutWork> Take<W::Output> for Taking<'_, W> {
+    #[inline]
+    fn batch(&mut self, link: LinkId) -> &mut W::Output {
+        self.work.batch(link)
+    }
+
+    #[inline]
+    fn take(&mut self, link: LinkId, received: &Frames) {
+        if !received.slices.is_empty() {
+            self.is_idle = false;
+            self.drain.heard(link.index(), || received.byte_count());
+        }
+        self.work.take(link, received, self.signals);
+    }
+
+    #[inline]
+    fn wants_mark(&self, link: LinkId, mark: Mark) -> bool {
+        self.work.wants_mark(link, mark)
+    }
+}
+
+impl<W: ReadoutWork> Readout<W> {
+    pub(crate) fn new(inputs: W::Inputs, work: W) -> Readout<W> {
+        Readout { inputs, work }
+    }
+
+    /// Reads until the links have ended, or a stop is asked for and everything on its way has come.
+    pub(crate) fn run(mut self, signals: &Arc<Signals>) {
+        let mut drain = Drain::new(W::DRAIN, self.inputs.count());
+        let (mut goes_on, mut drained) = (true, Drained::No);
+        while goes_on && self.inputs.open_links() > 0 && drained == Drained::No {
+            goes_on = self.turn(&mut drain, signals);
+            drained = drain.state(&self, signals);
+        }
+        if drained == Drained::GivenUp {
+            self.abandon(&drain, signals);
+        }
+        let Readout { inputs, work } = &mut self;
+        inputs.finish(&mut Taking { work, drain: &mut drain, signals, is_idle: true });
+        for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {
+            signals.note_failure(message);
+        }
+        W::end(&mut self, signals);
+    }
+
+    fn turn(&mut self, drain: &mut Drain, signals: &Signals) -> bool {
+        W::before_turn(self, signals);
+        drain.listen();
+        let Readout { inputs, work } = self;
+        let mut taking = Taking { work, drain, signals, is_idle: true };
+        let turn = inputs.turn(TURN_WAIT, &mut taking);
+        let is_idle = taking.is_idle;
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(error) => {
+                signals.fail(error.to_string());
+                return false;
+            }
+        };
+        if is_idle {
+            drain.idle();
+        }
+        if signals.stop_requested() {
+            self.inputs.close();
+        }
+        self.report_news(signals);
+        W::after_turn(self, turn, is_idle && turn.links == 0, drain, signals)
+    }
+
+    /// What waits in the links is thrown away and counted: nobody takes it any more.
+    fn abandon(&mut self, drain: &Drain, signals: &Signals) {
+        if let Err(error) = self.inputs.abandon() {
+            signals.note_failure(error.to_string());
+        }
+        let lost = |link| self.inputs.receive_tally(link).total_lost(LossReason::Abandoned, Unit::Bytes);
+        signals.note_failure(drain.words(self.inputs.ids().map(lost).sum(), self, signals));
+    }
+
+    fn report_news(&self, signals: &Signals) {
+        let name = |link: &LinkId| self.work.name(*link);
+        for news in self.inputs.news() {
+            match news {
+                News::Gone { link, message } => {
+                    tracing::warn!("{}: {message}; it is being opened again", name(link));
+                }
+                News::Back { link, epoch } => tracing::info!("{}: connected again ({epoch})", name(link)),
+                News::Ended { link, failure: None } => tracing::info!("{}: ended", name(link)),
+                News::Ended { failure: Some(message), .. } => {
+                    self.work.link_failed(message.clone(), signals);
+                }
+                News::Silent { link } => tracing::warn!(
+                    "{}: {}: open, and not one byte has come; does the board take data, and does its trigger run?",
+                    name(link),
+                    self.inputs.description(*link)
+                ),
+            }
+        }
+    }
+}
+
+impl<W: ReadoutWork> Draining for Readout<W> {
+    fn waiting_bytes(&self, link: usize) -> u64 {
+        self.inputs.waiting_bytes(LinkId(link as u32))
+    }
+
+    fn held_up_by(&self) -> String {
+        self.work.held_up_by()
+    }
+}
