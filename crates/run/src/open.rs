@@ -68,7 +68,7 @@ pub(crate) fn open_all(
             Origin::Recorded(path) => given.recorded(path),
         };
         // Its blocks are near the core that will read it.
-        sources.push(placement.near(&settings.head.name, open)??);
+        sources.push(placement.near(settings.head.reader(), open)??);
     }
     Ok(OpenedAll { sources, truth })
 }

@@ -79,13 +79,20 @@ impl Claims {
         faults.extend(differences("thread", &taken.threads, threads.collect()));
         let pools = self.topology.pools.iter().map(|pool| (pool.owner.clone(), pool.pools));
         faults.extend(differences("pool", &taken.pools, pools.collect()));
-        let declared: BTreeMap<(String, String), usize> =
-            self.topology.rings.iter().map(|ring| ((ring.from.clone(), ring.to.clone()), 1)).collect();
+        let mut declared: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for ring in &self.topology.rings {
+            *declared.entry((ring.from.clone(), ring.to.clone())).or_default() += 1;
+        }
         for ((from, to), _) in declared.iter().filter(|(ends, _)| !taken.rings.contains_key(*ends)) {
             faults.push(format!("the ring from {from} to {to} is declared, and nobody has made it"));
         }
-        for ((from, to), count) in taken.rings.iter().filter(|(_, count)| **count > 1) {
-            faults.push(format!("the ring from {from} to {to} is made {count} times"));
+        for (ends, count) in &taken.rings {
+            let (said, (from, to)) = (declared.get(ends).copied().unwrap_or(1), ends);
+            if *count != said {
+                faults.push(format!(
+                    "the ring from {from} to {to} is made {count} times, and declared {said} times"
+                ));
+            }
         }
         faults
     }
@@ -172,7 +179,7 @@ mod tests {
             "1 threads of stray are taken, and 0 declared",
             "2 threads of compress are declared, and none is taken",
             "the ring from a to raw is made, and not declared",
-            "the ring from a to raw is made 2 times",
+            "the ring from a to raw is made 2 times, and declared 1 times",
             "the ring from a to order is declared, and nobody has made it",
             "1 pools of a are taken, and 2 declared",
             "a pool of a has 9 blocks of 4096 bytes, and 8 of 4096 are declared",

@@ -6,6 +6,7 @@
 //!                        ╚══frames══► raw recorder, if received bytes are kept
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -14,7 +15,7 @@ use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
 use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
 use thalweg_data::sent::SentAccount;
-use thalweg_data::{Events, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Events, Frames, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
 use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
 use thalweg_readout::group::{Group, GroupSettings, Link};
@@ -290,6 +291,14 @@ fn hit_writer(site: &Site<'_>, selection: Option<&Selection>) -> Result<HitWrite
     })
 }
 
+/// What one thread reads.
+#[derive(Default)]
+struct Reading {
+    links: Vec<Link<Frames>>,
+    work: Vec<HitLink>,
+    raw: Vec<RawSource>,
+}
+
 fn start_threads(
     site: &Site<'_>,
     opened: Vec<Opened>,
@@ -299,7 +308,8 @@ fn start_threads(
     let Site { configuration, .. } = *site;
     let mut order = TimeOrder::new(&configuration.order, opened.len(), OUTPUT_HITS);
     let sink = hit_writer(site, selection.as_ref())?;
-    let (mut inlets, mut readers, mut work) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut inlets, mut work) = (Vec::new(), Vec::new());
+    let mut readings: BTreeMap<String, Reading> = BTreeMap::new();
     for (index, (source, (settings, _))) in opened.into_iter().zip(configuration.hit_sources()).enumerate() {
         let id = SourceId(index as u16);
         let own_ps = source.disorder_ps.unwrap_or(configuration.order.disorder_ps);
@@ -320,18 +330,18 @@ fn start_threads(
         ));
         let stream = source.source.is_stream();
         let accounts = reader_accounts(site, (id, &settings.head.name), stream, source.wire_units);
-        let block_bytes = source.pool.block_size() as u64;
         let name = settings.head.name.clone();
-        let link = Link { source: id, live: source.source, framing: source.framing, reopen: None };
-        let raw =
-            raw.link(site, &name, &[RawSource { source: id.0, name: name.clone(), stream, block_bytes }]);
-        let of_link =
-            HitLink { id, name: name.clone(), waits, lanes, accounts, gauges: gauges[index].clone() };
-        let group = Group::new(vec![link], GroupSettings::default(), site.clock)?;
-        let reader = Decoding::readout(group, vec![of_link], raw);
-        let group = format!("{}-decode", settings.head.name);
+        let reading = readings.entry(settings.head.reader().to_owned()).or_default();
+        reading.raw.push(RawSource {
+            source: id.0,
+            name: name.clone(),
+            stream,
+            block_bytes: source.pool.block_size() as u64,
+        });
+        reading.links.push(Link { source: id, live: source.source, framing: source.framing, reopen: None });
+        let group = format!("{name}-decode");
+        reading.work.push(HitLink { id, name, waits, lanes, accounts, gauges: gauges[index].clone() });
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
-        readers.push((settings.head.name.clone(), reader));
     }
     let collector =
         Collector::new(inlets, order, (sink, configuration.record.on_full), (added, selection, slicer));
@@ -341,7 +351,9 @@ fn start_threads(
         let name = format!("{group}-{number}");
         handles.push(site.spawn_one_of(&group, &name, move |signals| worker.run(signals))?);
     }
-    for (name, reader) in readers {
+    for (name, Reading { links, work, raw: sources }) in readings {
+        let group = Group::new(links, GroupSettings::default(), site.clock)?;
+        let reader = Decoding::readout(group, work, raw.link(site, &name, &sources));
         handles.push(site.spawn(&name, move |signals| reader.run(signals))?);
     }
     Ok((handles, collector))
@@ -366,13 +378,13 @@ fn reader_accounts(
 
 /// Batches of each lane from a source to time order.
 fn lane_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
-    let (name, workers) = (&settings.head.name, settings.head.workers);
-    let decoders = format!("{name}-decode");
+    let (reader, workers) = (settings.head.reader(), settings.head.workers);
+    let decoders = format!("{}-decode", settings.head.name);
     if workers == 0 {
-        return site.claims.ring(name, "order");
+        return site.claims.ring(reader, "order");
     }
     site.claims.ring(&decoders, "order");
-    site.claims.ring(name, &decoders) / workers
+    site.claims.ring(reader, &decoders) / workers
 }
 
 /// Enters what the senders count that can be asked: the first page of the hits' book. Returns the sum of hits sent, if every source's

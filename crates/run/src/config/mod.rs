@@ -93,6 +93,10 @@ pub struct SourceHead {
     /// Threads that decode this source; 0 decodes on the receiving thread.
     #[serde(default)]
     pub workers: usize,
+    /// The thread that reads this source of hits: those with the same word share one, which has this name. Without it each source has a
+    /// thread of its own, named like the source.
+    #[serde(default)]
+    pub reader: Option<String>,
     /// How far back in time a hit of this source may lie, picoseconds; without it `[order] disorder_ps`, and for
     /// files their whole length.
     #[serde(default)]
@@ -103,6 +107,13 @@ pub struct SourceHead {
     /// Share of an emulated board's datagrams that are dropped before they are sent, by its seed.
     #[serde(default)]
     pub loss: f64,
+}
+
+impl SourceHead {
+    /// The name of the thread that reads this source of hits.
+    pub(crate) fn reader(&self) -> &str {
+        self.reader.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// `[trigger.follow]`: emulated boards answer what another board, real or replayed, is seen to answer.
@@ -325,6 +336,20 @@ impl Configuration {
             FormatSettings::Hits(format) => Some((source, format)),
             FormatSettings::Triggered(_) => None,
         })
+    }
+
+    /// The threads that read sources of hits, in the order of the first source of each, and which these are: with its number in the
+    /// ledger.
+    pub(crate) fn hit_readers(&self) -> Vec<(&str, Vec<(usize, &SourceSettings)>)> {
+        let mut readers: Vec<(&str, Vec<(usize, &SourceSettings)>)> = Vec::new();
+        for (number, (source, _)) in self.hit_sources().enumerate() {
+            let name = source.head.reader();
+            match readers.iter_mut().find(|(reader, _)| *reader == name) {
+                Some((_, sources)) => sources.push((number, source)),
+                None => readers.push((name, vec![(number, source)])),
+            }
+        }
+        readers
     }
 
     /// The channels of each source that gives hits, by its name.

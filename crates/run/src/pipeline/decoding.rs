@@ -4,6 +4,9 @@
 //! recordings hold those marks: a replay cuts the same batches and so gives the same hits. A link whose decoder takes nothing is not
 //! read meanwhile, and holds no other up.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -34,6 +34,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         checked.map_err(|message| configuration.invalid_source(source, message))?;
     }
     channels(configuration)?;
+    readers(resolved).map_err(|(source, message)| configuration.invalid_source(source, message))?;
     let not_allowed = |message: String| configuration.invalid(message);
     let monitor = configuration.monitor.as_ref();
     monitor.map_or(Ok(()), |monitor| monitor.check()).map_err(|error| not_allowed(error.to_string()))?;
@@ -91,6 +92,26 @@ fn opens(source: &SourceSettings) -> Result<(), String> {
     }
     if !(0.0..=1.0).contains(&source.head.loss) {
         return Err(format!("`loss = {}`: write a fraction from 0 to 1", source.head.loss));
+    }
+    Ok(())
+}
+
+/// Whether each thread that reads sources of hits has a name of its own.
+fn readers<'r>(resolved: &Resolved<'r>) -> Result<(), (&'r SourceSettings, String)> {
+    let threads = super::threads::threads(resolved);
+    let named = |name: &str| threads.iter().filter(|thread| thread.name == name).count();
+    for source in &resolved.configuration.sources {
+        let Some(reader) = source.head.reader.as_deref() else { continue };
+        if matches!(source.format, FormatSettings::Triggered(_)) {
+            let message = "`reader` is of sources of hits; triggered boards are read by the thread that builds their events";
+            return Err((source, format!("{message}; take it out")));
+        }
+        if named(reader) != 1 {
+            return Err((
+                source,
+                format!("`reader = \"{reader}\"`: another thread of this run has that name; write another"),
+            ));
+        }
     }
     Ok(())
 }

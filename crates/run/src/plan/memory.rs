@@ -42,7 +42,7 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
     };
     let mut all = Vec::new();
     for (source, _) in resolved.configuration.hit_sources() {
-        all.push(placed(source.head.name.clone(), of_source(source, 1, source.endpoint.pool_shape())));
+        all.push(placed(source.head.reader().to_owned(), of_source(source, 1, source.endpoint.pool_shape())));
     }
     for (source, plan) in resolved.triggered() {
         let pool = of_source(source, plan.links, (plan.blocks, plan.block_bytes));

@@ -254,8 +254,8 @@ impl<'c> Resolved<'c> {
 
     /// The threads that receive.
     fn readers(&self) -> Vec<String> {
-        let mut readers: Vec<String> =
-            self.configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
+        let of_hits = self.configuration.hit_readers().into_iter().map(|(reader, _)| reader.to_owned());
+        let mut readers: Vec<String> = of_hits.collect();
         readers.extend(self.triggered().map(|(source, _)| self.reader_of(source)));
         readers.dedup();
         readers

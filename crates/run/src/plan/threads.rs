@@ -20,8 +20,8 @@ use crate::units::{UnitPlan, files_of};
 pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
     let configuration = resolved.configuration;
     let mut threads = Vec::new();
-    for (source, _) in configuration.hit_sources() {
-        of_hits(source, &mut threads);
+    for (reader, sources) in configuration.hit_readers() {
+        of_hits(reader, &sources, &mut threads);
     }
     if resolved.has_hits() {
         let cuts = if resolved.slices_hits() { "; cuts and builds time slices" } else { "" };
@@ -78,12 +78,20 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
     threads
 }
 
-fn of_hits(source: &SourceSettings, threads: &mut Vec<Thread>) {
-    let (name, workers) = (&source.head.name, source.head.workers);
-    let does = if workers == 0 { "receives, finds units, decodes" } else { "receives, finds units" };
-    threads.push(Thread { url: Some(source.endpoint.url.to_string()), ..Thread::new(name, does) });
-    if workers > 0 {
-        threads.push(Thread { count: workers, ..Thread::new(format!("{name}-decode"), "decodes in turn") });
+/// The thread that reads these sources, and those that decode them.
+fn of_hits(reader: &str, sources: &[(usize, &SourceSettings)], threads: &mut Vec<Thread>) {
+    let decodes = sources.iter().any(|(_, source)| source.head.workers == 0);
+    let does = if decodes { "receives, finds units, decodes" } else { "receives, finds units" };
+    threads.push(match sources {
+        [(_, source)] => Thread { url: Some(source.endpoint.url.to_string()), ..Thread::new(reader, does) },
+        _ => {
+            let names: Vec<&str> = sources.iter().map(|(_, source)| &source.head.name[..]).collect();
+            Thread::new(reader, format!("{does} of {}", super::spelled(&names)))
+        }
+    });
+    for (_, source) in sources.iter().filter(|(_, source)| source.head.workers > 0) {
+        let name = format!("{}-decode", source.head.name);
+        threads.push(Thread { count: source.head.workers, ..Thread::new(name, "decodes in turn") });
     }
 }
 
@@ -138,9 +146,9 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
             full: full.to_owned(),
         };
         if workers == 0 {
-            rings.push(ring(name, "order", "hits", full));
+            rings.push(ring(source.head.reader(), "order", "hits", full));
         } else {
-            rings.push(ring(name, &decode, "units", full));
+            rings.push(ring(source.head.reader(), &decode, "units", full));
             rings.push(ring(&decode, "order", "hits", "it waits"));
         }
     }

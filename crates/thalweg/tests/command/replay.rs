@@ -3,11 +3,11 @@
 use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
 
 /// Boards that send everything there is, into a recording with the raw table.
-fn configuration(folder: &Folder, order: &str) -> String {
+fn configuration(folder: &Folder, (of_sources, order): (&str, &str)) -> String {
     let source = |name: &str, board: u16| {
         format!(
             "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
-             channels = 8\nfirst_channel = {}\n\
+             {of_sources}channels = 8\nfirst_channel = {}\n\
              [source.emulate]\nboard = {board}\nboards = 2\nchannels = 8\nrate_hz = 20000\n\
              waveform_samples = 16\nstatistics_interval_ms = 100\n",
             8 * board
@@ -23,10 +23,9 @@ fn configuration(folder: &Folder, order: &str) -> String {
     folder.file("run.toml", &text)
 }
 
-#[test]
-fn a_replay_gives_the_same_files_bit_by_bit() {
+fn a_replay_gives_the_same_files(of_sources: &str) {
     let folder = Folder::new();
-    let file = configuration(&folder, "stall_ms = 500");
+    let file = configuration(&folder, (of_sources, "stall_ms = 500"));
     let first = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
     assert_books_close(&first);
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
@@ -39,6 +38,29 @@ fn a_replay_gives_the_same_files_bit_by_bit() {
         let (one, two) = (bytes(&first).expect("recorded"), bytes(&again).expect("recorded"));
         assert!(one == two, "{table}: {} bytes against {}", one.len(), two.len());
     }
+}
+
+#[test]
+fn a_replay_gives_the_same_files_bit_by_bit() {
+    a_replay_gives_the_same_files("");
+}
+
+#[test]
+fn boards_that_share_a_reading_thread_are_replayed_bit_by_bit() {
+    a_replay_gives_the_same_files("reader = \"boards\"\n");
+    let folder = Folder::new();
+    let file = configuration(&folder, ("reader = \"boards\"\n", ""));
+    let explained = thalweg(&["run", &file, "--explain"]).done().out;
+    assert!(explained.contains("receives, finds units, decodes of left, right"), "{explained}");
+}
+
+#[test]
+fn a_reading_thread_with_the_name_of_another_is_refused_with_its_source() {
+    let folder = Folder::new();
+    let file = configuration(&folder, ("reader = \"order\"\n", ""));
+    let ended = thalweg(&["run", &file, "--explain"]);
+    assert_eq!(ended.code, Some(2), "{ended:#?}");
+    assert!(ended.error.contains("another thread of this run has that name"), "{}", ended.error);
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Making<'_, '_> {
             if is_stream == Some(true) { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
         let may: &[Unit] = if is_stream.is_none() { &[Unit::Datagrams] } else { &[] };
         let of = |units: &[Unit]| Counts { may: may.to_vec(), ..Counts::of(id, units) };
-        let reader = place(name, name);
+        let reader = place(name, source.head.reader());
         let is_asked = source.asks_sender() && !self.resolved.is_replay;
         let wire_units = format.wire_units(is_stream == Some(true), is_asked);
         let sender = is_asked.then(|| {
