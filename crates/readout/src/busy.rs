@@ -16,8 +16,8 @@
 //! each `repeat_ms` while busy, and each second otherwise: a trigger that has not heard anything for two seconds should
 //! take that as busy.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thalweg_data::Busy;
+use thalweg_transport::http::{HttpClient, HttpError, HttpSettings, look_up, parse_url};
 
 use crate::device::Switch;
 
@@ -53,11 +54,14 @@ const EXPECTED_TRIGGER: &str = "HOST:PORT of the trigger";
 pub struct BusySettings {
     /// HOST:PORT to which datagrams are sent.
     pub udp: Option<String>,
-    /// http://HOST:PORT/PATH to which changes are posted as `{"busy": true, "change": 7}`.
+    /// http://HOST:PORT/PATH, or https://, to which changes are posted as `{"busy": true, "change": 7}`.
     pub http: Option<String>,
+    /// PEM file of the authority that signed the certificate of an https server, relative to the configuration; without it, the
+    /// authorities that this host trusts.
+    pub tls_ca: Option<PathBuf>,
     /// Between two datagrams while busy, milliseconds.
     pub repeat_ms: u32,
-    /// How long connecting and answering may take, milliseconds each.
+    /// How long connecting may take, TLS included, milliseconds; a whole post may take twice as long.
     pub http_timeout_ms: u32,
     /// A register that is switched on while busy, as in `{ of = "crate", path = "ctrl.busy" }` with a `[[control]]` called "crate".
     pub register: Option<Switch>,
@@ -75,13 +79,35 @@ impl BusySettings {
             }
         }
         let udp = self.udp.as_deref().map(|to| resolve("udp", to, to, EXPECTED_TRIGGER));
-        udp.transpose().and(self.http.as_deref().map(hook_parts).transpose()).map(drop)
+        udp.transpose().and(self.http.as_deref().map(|url| self.hook(url)).transpose()).map(drop)
+    }
+
+    /// Takes paths as they are meant in a configuration file: relative to its folder.
+    pub fn relative_to(&mut self, folder: &Path) {
+        self.tls_ca = self.tls_ca.take().map(|path| folder.join(path));
+    }
+
+    /// The client of the server at `url`. Its name is looked up here and not again: no change waits for a name server.
+    fn hook(&self, url: &str) -> Result<HttpClient, BusyError> {
+        let connect_timeout = Duration::from_millis(self.http_timeout_ms.into());
+        let tls_ca = self.tls_ca.clone();
+        let settings =
+            HttpSettings { connect_timeout, timeout: 2 * connect_timeout, tls_ca, look_up_once: true };
+        let client = parse_url(url).and_then(|url| HttpClient::new(url, settings));
+        client.map_err(|cause| BusyError::Http { found: url.to_owned(), cause })
     }
 }
 
 impl Default for BusySettings {
     fn default() -> BusySettings {
-        BusySettings { udp: None, http: None, repeat_ms: 10, http_timeout_ms: 500, register: None }
+        BusySettings {
+            udp: None,
+            http: None,
+            tls_ca: None,
+            repeat_ms: 10,
+            http_timeout_ms: 500,
+            register: None,
+        }
     }
 }
 
@@ -99,6 +125,14 @@ pub enum BusyError {
         cause: String,
         /// What should stand there.
         expected: &'static str,
+    },
+    /// A server that cannot be posted to.
+    #[error("busy output: `http = \"{found}\"`: {cause}")]
+    Http {
+        /// What was written.
+        found: String,
+        /// What is wrong with it.
+        cause: HttpError,
     },
     /// A time of zero.
     #[error("busy output: `{0} = 0`; allowed is 1 or more")]
@@ -154,9 +188,11 @@ impl BusyOutput {
             output.spawn("busy datagrams", busy, move |watch| sender.run(watch))?;
         }
         if let Some(url) = &settings.http {
-            let timeout = Duration::from_millis(settings.http_timeout_ms.into());
-            let hook = Hook::parse(url, timeout)?;
-            let post = Box::new(move |busy, change| hook.post(busy, change));
+            let hook = settings.hook(url)?;
+            let post = Box::new(move |busy, change| {
+                let state = format!("{{\"busy\": {busy}, \"change\": {change}}}");
+                hook.post_json(state.as_bytes()).map_err(|cause| cause.to_string())
+            });
             let mut reports =
                 Reports { to: post, shared: output.shared.clone(), outage: Outage::new(url.clone()) };
             output.spawn("busy hook", busy, move |watch| reports.run(watch))?;
@@ -363,39 +399,16 @@ pub(crate) fn resolve(
     all.next().ok_or_else(|| failed("it has no address".to_owned()))
 }
 
-/// Address, host and path of `http://HOST:PORT/PATH`.
-fn hook_parts(url: &str) -> Result<(SocketAddr, &str, &str), BusyError> {
-    const EXPECTED: &str = "http://HOST:PORT/PATH";
-    let failed = |cause: &str| BusyError::Address {
-        key: "http",
-        found: url.to_owned(),
-        cause: cause.to_owned(),
-        expected: EXPECTED,
-    };
-    let rest = url.strip_prefix("http://").ok_or_else(|| failed("only http:// is spoken"))?;
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if url.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-        return Err(failed("it has blanks"));
+/// Where a hook listens. It has no certificate: only what is posted in clear is heard.
+pub(crate) fn hook_address(found: &str) -> Result<SocketAddr, BusyError> {
+    let failed = |cause| BusyError::Http { found: found.to_owned(), cause };
+    let url = parse_url(found).map_err(failed)?;
+    if url.scheme() != "http" {
+        let cause = "emulated boards are told of BUSY over http:// or `udp`, not over TLS".to_owned();
+        return Err(failed(HttpError::Url(cause)));
     }
-    let with_port = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-        host.to_owned()
-    } else {
-        format!("{host}:80")
-    };
-    Ok((resolve("http", url, &with_port, EXPECTED)?, host, path))
-}
-
-/// Where a hook listens.
-pub(crate) fn hook_address(url: &str) -> Result<SocketAddr, BusyError> {
-    hook_parts(url).map(|(address, ..)| address)
-}
-
-/// An HTTP server that is told of changes.
-struct Hook {
-    address: SocketAddr,
-    host: String,
-    path: String,
-    timeout: Duration,
+    let addresses = look_up(&url).map_err(failed)?;
+    addresses.first().copied().ok_or_else(|| failed(HttpError::Url("it has no address".to_owned())))
 }
 
 /// The other end takes a state and says so: a server, a register.
@@ -444,52 +457,10 @@ impl Reports {
     }
 }
 
-impl Hook {
-    fn parse(url: &str, timeout: Duration) -> Result<Hook, BusyError> {
-        let (address, host, path) = hook_parts(url)?;
-        Ok(Hook { address, host: host.to_owned(), path: format!("/{path}"), timeout })
-    }
-
-    /// Posts a state; whether the server has taken it.
-    fn post(&self, busy: bool, change: u32) -> Result<(), String> {
-        let posted = self.exchange(busy, change).map_err(|cause| cause.to_string());
-        posted.and_then(|status| match status.as_bytes() {
-            [b'2', ..] => Ok(()),
-            [] => Err("it closed the connection without an answer".to_owned()),
-            _ => Err(format!("it answered with status {}", status.escape_default())),
-        })
-    }
-
-    /// The status of the server's answer; empty where it is none of HTTP.
-    fn exchange(&self, busy: bool, change: u32) -> std::io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&self.address, self.timeout)?;
-        stream.set_write_timeout(Some(self.timeout))?;
-        stream.set_read_timeout(Some(self.timeout))?;
-        let body = format!("{{\"busy\": {busy}, \"change\": {change}}}");
-        let request = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            self.path,
-            self.host,
-            body.len()
-        );
-        stream.write_all(request.as_bytes())?;
-        let (mut answer, mut length) = ([0; 64], 0);
-        let deadline = Instant::now() + self.timeout;
-        // The status line begins `HTTP/1.1 200`.
-        while length < 12 && Instant::now() < deadline {
-            match stream.read(&mut answer[length..])? {
-                0 => break,
-                count => length += count,
-            }
-        }
-        let is_http = length >= 12 && answer.starts_with(b"HTTP/1.");
-        Ok(if is_http { String::from_utf8_lossy(&answer[9..12]).into_owned() } else { String::new() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -561,7 +532,7 @@ mod tests {
         assert!(answer(&server, "204 No Content").ends_with("{\"busy\": false, \"change\": 0}"));
         busy.raise();
         let request = answer(&server, "204 No Content");
-        assert!(request.starts_with("POST /trigger/busy HTTP/1.1\r\nHost: 127.0.0.1:"), "{request}");
+        assert!(request.starts_with("POST /trigger/busy HTTP/1.1\r\n"), "{request}");
         assert!(request.ends_with("{\"busy\": true, \"change\": 1}"), "{request}");
         until("a post", || output.counts().posts == 2);
         assert_eq!(output.counts().failures, 0);
@@ -669,8 +640,20 @@ mod tests {
         let udp = |text: &str| refused(BusySettings { udp: Some(text.into()), ..BusySettings::default() });
         let http = |text: &str| refused(BusySettings { http: Some(text.into()), ..BusySettings::default() });
         assert!(udp("nonsense").contains("write HOST:PORT of the trigger"));
-        assert!(http("https://x/").contains("only http:// is spoken"));
+        assert!(
+            http("ftp://x/")
+                .contains("`http = \"ftp://x/\"`: ftp: is not spoken; write http://HOST:PORT/PATH")
+        );
         assert!(http("http://127.0.0.1:1/a b").contains("blanks"));
+        let tls_ca = Some(PathBuf::from("lab-ca.pem"));
+        let https = |tls_ca| BusySettings {
+            http: Some("https://127.0.0.1:1/".into()),
+            tls_ca,
+            ..BusySettings::default()
+        };
+        let mut beside = https(tls_ca);
+        beside.relative_to(Path::new("/nonexistent"));
+        assert!(refused(beside).contains("`tls_ca = \"/nonexistent/lab-ca.pem\"`: No such file"));
         assert!(
             refused(BusySettings { repeat_ms: 0, ..BusySettings::default() }).contains("`repeat_ms = 0`")
         );

@@ -282,6 +282,8 @@ mod tests {
         told.lower();
         until("not busy", || !heard.is_raised());
         until("all answered", || output.counts().posts == 3);
+        let https = hook_address("https://127.0.0.1:1/busy").expect_err("no certificate").to_string();
+        assert!(https.contains("not over TLS"), "{https}");
         let mut stranger = TcpStream::connect(at).expect("it listens");
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("connected");
         let mut answer = String::new();

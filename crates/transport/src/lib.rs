@@ -10,6 +10,8 @@
 //!  datagrams ─► UdpSender ─► network                                       send (emulated boards, benches)
 //!  bytes     ─► TcpSender ─► network        paced by a Pacer
 //!
+//!  JSON ─► HttpClient ─► http:// · https://                               beside the data path: BUSY, alarms
+//!
 //!  messages  ⇄ Peer ⇄ tcp:// · shm:// · inproc://                          between the units of one system
 //! ```
 //! Received bytes are written once, by the kernel, into memory that the readers get on loan. Each receiver counts
@@ -27,6 +29,7 @@ mod bell;
 pub mod bench;
 mod control_message;
 mod error;
+pub mod http;
 mod open_files;
 mod pace;
 mod path_mtu;

@@ -11,7 +11,6 @@ mod notify;
 mod quantity;
 mod rule;
 mod watch;
-mod webhook;
 
 pub use notify::{Notifier, NotifySettings};
 pub use quantity::Quantity;

@@ -8,6 +8,7 @@
 //! Telling never waits: when the queue is full, the change is in the log and on the page, and it is counted that nobody else heard.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,11 +18,10 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use url::Url;
+use thalweg_transport::http::{HttpClient, HttpSettings, parse_url};
 
 use super::rule::{AlarmError, Level};
 use super::watch::Change;
-use super::webhook;
 
 /// Changes that may wait to be told.
 const QUEUE: usize = 64;
@@ -40,8 +40,11 @@ const LONGEST_PAUSE_AT_END: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotifySettings {
-    /// A plain-http address that each change is posted to, as JSON.
+    /// An address, http:// or https://, that each change is posted to, as JSON.
     pub webhook: Option<String>,
+    /// PEM file of the authority that signed the certificate of an https webhook, relative to the configuration; without it, the
+    /// authorities that this host trusts.
+    pub tls_ca: Option<PathBuf>,
     /// A program and its arguments; it gets the text on its standard input, as `["mail", "-s", "thalweg", "shift@lab.example"]`.
     pub command: Vec<String>,
     /// Changes of a lower level are not told.
@@ -60,7 +63,8 @@ pub struct NotifySettings {
 impl Default for NotifySettings {
     fn default() -> NotifySettings {
         let (level, timeout_s) = (Level::Warning, 5.0);
-        NotifySettings { webhook: None, command: Vec::new(), level, timeout_s, attempts: 3, pause_s: 1.0 }
+        let (webhook, tls_ca, command) = (None, None, Vec::new());
+        NotifySettings { webhook, tls_ca, command, level, timeout_s, attempts: 3, pause_s: 1.0 }
     }
 }
 
@@ -70,9 +74,6 @@ impl NotifySettings {
     /// # Errors
     /// What was found, and what to write.
     pub fn check(&self) -> Result<(), AlarmError> {
-        if let Some(webhook) = &self.webhook {
-            webhook::parse(webhook).map_err(AlarmError::Notify)?;
-        }
         let refuse = |message: &str| Err(AlarmError::Notify(message.to_owned()));
         if self.command.first().is_some_and(String::is_empty) {
             return refuse("command begins with the name of a program");
@@ -80,10 +81,24 @@ impl NotifySettings {
         if !(0.1..=60.0).contains(&self.timeout_s) || !(0.0..=60.0).contains(&self.pause_s) {
             return refuse("timeout_s is 0.1 to 60 and pause_s 0 to 60");
         }
-        match (1..=10).contains(&self.attempts) {
-            true => Ok(()),
-            false => refuse("attempts is 1 to 10"),
+        if !(1..=10).contains(&self.attempts) {
+            return refuse("attempts is 1 to 10");
         }
+        self.webhook.as_deref().map(|url| self.client(url)).transpose().map(drop)
+    }
+
+    /// Takes paths as they are meant in a configuration file: relative to its folder.
+    pub fn relative_to(&mut self, folder: &Path) {
+        self.tls_ca = self.tls_ca.take().map(|path| folder.join(path));
+    }
+
+    /// The client of the webhook at `url`.
+    fn client(&self, url: &str) -> Result<HttpClient, AlarmError> {
+        let timeout = Duration::from_secs_f64(self.timeout_s);
+        let tls_ca = self.tls_ca.clone();
+        let settings = HttpSettings { connect_timeout: timeout, timeout, tls_ca, look_up_once: false };
+        let client = parse_url(url).and_then(|url| HttpClient::new(url, settings));
+        client.map_err(|cause| AlarmError::Notify(format!("webhook = \"{url}\": {cause}")))
     }
 }
 
@@ -121,7 +136,7 @@ impl Notifier {
         let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
         let mut notifier = Notifier { level: settings.level, routes: Vec::new(), counts, stop };
         if let Some(url) = &settings.webhook {
-            notifier.add(Destination::Webhook(webhook::parse(url).map_err(AlarmError::Notify)?), settings)?;
+            notifier.add(Destination::Webhook(settings.client(url)?), settings)?;
         }
         if !settings.command.is_empty() {
             notifier.add(Destination::Command(settings.command.clone()), settings)?;
@@ -188,16 +203,16 @@ impl Drop for Notifier {
 
 /// Where a change is told.
 enum Destination {
-    Webhook(Url),
+    Webhook(HttpClient),
     Command(Vec<String>),
 }
 
 impl Destination {
     fn tell(&self, change: &Change, timeout: Duration) -> Result<(), String> {
         match self {
-            Destination::Webhook(url) => {
+            Destination::Webhook(client) => {
                 let body = serde_json::to_vec(change).map_err(|cause| cause.to_string())?;
-                webhook::post(url, &body, timeout)
+                client.post_json(&body).map_err(|cause| format!("{}: {cause}", client.url()))
             }
             Destination::Command(command) => run(command, &format!("{change}\n"), change, timeout),
         }
@@ -356,7 +371,8 @@ mod tests {
                 {
                     assert!(!line.starts_with("POST ") || line == "POST /hook?a=b HTTP/1.1", "{line}");
                     length = line
-                        .strip_prefix("Content-Length: ")
+                        .to_lowercase()
+                        .strip_prefix("content-length: ")
                         .map_or(length, |text| text.parse().expect("a number"));
                 }
                 let mut body = vec![0; length];
@@ -441,7 +457,11 @@ mod tests {
     fn settings_that_cannot_be_meant_are_refused() {
         let message =
             |change: fn(&mut NotifySettings)| settings(change).check().expect_err("refused").to_string();
-        assert!(message(|settings| settings.webhook = Some("https://x/".into())).contains("curl"));
+        let without = message(|settings| {
+            (settings.webhook, settings.tls_ca) = (Some("https://x/".into()), Some("lab-ca.pem".into()));
+            settings.relative_to(Path::new("/nonexistent"));
+        });
+        assert!(without.contains("`tls_ca = \"/nonexistent/lab-ca.pem\"`: No such file"), "{without}");
         assert!(message(|settings| settings.webhook = Some("x".into())).contains("http://"));
         assert!(message(|settings| settings.attempts = 0).contains("attempts"));
         assert!(message(|settings| settings.timeout_s = f64::NAN).contains("timeout_s"));

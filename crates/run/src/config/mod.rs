@@ -445,7 +445,18 @@ impl Configuration {
             truth: None,
             text: String::new(),
         };
-        Ok(Configuration { text, ..configuration })
+        Ok(Configuration { text, ..configuration }.with_paths_beside())
+    }
+
+    /// Takes the paths in sections of other rooms as [`Configuration::beside`] does.
+    fn with_paths_beside(mut self) -> Configuration {
+        let folder = self.beside(Path::new(""));
+        self.busy.relative_to(&folder);
+        self.notify.relative_to(&folder);
+        if let Some(monitor) = &mut self.monitor {
+            monitor.relative_to(&folder);
+        }
+        self
     }
 }
 
@@ -679,6 +690,17 @@ mod tests {
         let configuration = Configuration::parse(Path::new("run.toml"), GOOD.to_owned()).expect("valid");
         assert_eq!(configuration.text, GOOD);
         assert_eq!(configuration.sources[0].head.name, "a");
+    }
+
+    #[test]
+    fn files_of_certificates_are_looked_for_beside_the_configuration() {
+        let text = format!(
+            "{GOOD}[busy]\ntls_ca = \"a.pem\"\n[notify]\ntls_ca = \"/b.pem\"\n[monitor]\ntls_certificate = \"c.pem\"\n"
+        );
+        let configuration = Configuration::parse(Path::new("lab/run.toml"), text).expect("valid");
+        assert_eq!(configuration.busy.tls_ca, Some("lab/a.pem".into()));
+        assert_eq!(configuration.notify.tls_ca, Some("/b.pem".into()));
+        assert_eq!(configuration.monitor.expect("there").tls_certificate, Some("lab/c.pem".into()));
     }
 
     #[test]

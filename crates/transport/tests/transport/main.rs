@@ -1,6 +1,7 @@
 //! Real sockets, peers and the packet ring on loopback; queues of an interface between network namespaces.
 
 mod greetings;
+mod http;
 mod peers;
 mod ring;
 mod tcp;

@@ -1,0 +1,254 @@
+//! Posts to servers that speak HTTP, plain or over TLS: for what goes out beside the data path, such as BUSY and alarms.
+//!
+//! ```text
+//!  url, settings ─► HttpClient ─ JSON ─► connect · TLS · POST ─► 2xx, or what was seen and what to do
+//! ```
+//! Each post has a connection of its own. Of the answer only the status is read. A redirect is not followed, and no proxy that the
+//! environment names is asked: the server that the configuration names gets the post, or none.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::ring::default_provider;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use url::Url;
+
+/// Addresses of a name that are tried; the client of HTTP keeps no more.
+const MOST_ADDRESSES: usize = 16;
+
+/// A post that did not go, or was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// Not an address that can be posted to.
+    #[error("{0}; write http://HOST:PORT/PATH or https://HOST:PORT/PATH")]
+    Url(String),
+    /// The file of one's own authority cannot be used.
+    #[error(
+        "`tls_ca = \"{}\"`: {cause}; write the PEM file of the authority that signed the server's certificate",
+        file.display()
+    )]
+    AuthorityFile {
+        /// Where it was looked for.
+        file: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The host itself trusts nobody.
+    #[error(
+        "this host has no certificates of authorities{0}; install its package of them (ca-certificates), or name the PEM file of your own in `tls_ca`"
+    )]
+    NoAuthorities(String),
+    /// Nobody listens there.
+    #[error("connection refused; see that the server runs and that the port is its own")]
+    Refused,
+    /// No connection in time.
+    #[error("not connected within {} ms; check address, cable and firewall", .0.as_millis())]
+    NotConnected(Duration),
+    /// Connected or not, no answer in time.
+    #[error("no answer within {} ms; see what holds the server up", .0.as_millis())]
+    NoAnswer(Duration),
+    /// The end of a connection came before an answer.
+    #[error("it closed the connection without an answer; see the log of the server")]
+    Closed,
+    /// An answer other than 2xx.
+    #[error("it answered with status {0}, not 2xx; see the log of the server")]
+    Status(u16),
+    /// A certificate that nobody vouches for, or that is another server's.
+    #[error("{0}; name the PEM file of the authority that signed it in `tls_ca`, or correct the host's name")]
+    Untrusted(String),
+    /// TLS did not come about for another reason.
+    #[error("no TLS with it: {0}; write http:// where the server speaks plain HTTP")]
+    Tls(String),
+    /// What came is no answer.
+    #[error("its answer is not HTTP: {0}; write https:// where the server speaks TLS")]
+    NotHttp(String),
+    /// What the system, or the name server, said.
+    #[error("{0}; check host, network and server")]
+    System(String),
+}
+
+/// How posts are made.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// How long connecting may take, TLS included.
+    pub connect_timeout: Duration,
+    /// How long a whole post may take.
+    pub timeout: Duration,
+    /// The PEM file of the authorities that a server's certificate is checked against, in place of those that the host trusts.
+    pub tls_ca: Option<PathBuf>,
+    /// Looks the host's name up once, when the client is made: no post waits for a name server then.
+    pub look_up_once: bool,
+}
+
+/// The address in a text.
+///
+/// # Errors
+/// When it is none that can be posted to.
+pub fn parse_url(text: &str) -> Result<Url, HttpError> {
+    if text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        return Err(HttpError::Url("it has blanks".to_owned()));
+    }
+    let url = Url::parse(text).map_err(|cause| HttpError::Url(cause.to_string()))?;
+    match (url.scheme(), url.host_str()) {
+        ("http" | "https", Some(_)) => Ok(url),
+        (scheme, _) => Err(HttpError::Url(format!("{scheme}: is not spoken"))),
+    }
+}
+
+/// Where the host of an address is, by the name server.
+///
+/// # Errors
+/// When its name has no address.
+pub fn look_up(url: &Url) -> Result<Vec<SocketAddr>, HttpError> {
+    let found = url.socket_addrs(|| None).map_err(|cause| HttpError::System(cause.to_string()))?;
+    if found.is_empty() {
+        return Err(HttpError::Url("the host has no address".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Posts to one address.
+#[derive(Debug)]
+pub struct HttpClient {
+    url: Url,
+    settings: HttpSettings,
+    agent: ureq::Agent,
+}
+
+impl HttpClient {
+    /// A client; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the authorities cannot be read, or the name has no address where it is looked up once.
+    pub fn new(url: Url, settings: HttpSettings) -> Result<HttpClient, HttpError> {
+        let config = Config::builder()
+            .proxy(None)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .http_status_as_error(false)
+            .max_idle_connections(0)
+            .user_agent(concat!("thalweg/", env!("CARGO_PKG_VERSION")))
+            .timeout_connect(Some(settings.connect_timeout))
+            .timeout_global(Some(settings.timeout))
+            .tls_config(tls(&url, settings.tls_ca.as_deref())?)
+            .build();
+        let connector = DefaultConnector::default();
+        let agent = match settings.look_up_once {
+            true => ureq::Agent::with_parts(config, connector, Known(look_up(&url)?)),
+            false => ureq::Agent::with_parts(config, connector, DefaultResolver::default()),
+        };
+        Ok(HttpClient { url, settings, agent })
+    }
+
+    /// Where it posts to.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Posts a JSON text; returns when the server has taken it.
+    ///
+    /// # Errors
+    /// What was seen, and what to do.
+    pub fn post_json(&self, body: &[u8]) -> Result<(), HttpError> {
+        let request = self.agent.post(self.url.as_str());
+        let request = request.header("Content-Type", "application/json").header("Connection", "close");
+        let answer = request.send(body).map_err(|error| self.error(error))?;
+        match answer.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(HttpError::Status(status.as_u16())),
+        }
+    }
+
+    fn error(&self, error: ureq::Error) -> HttpError {
+        match error {
+            ureq::Error::Timeout(ureq::Timeout::Connect) => {
+                HttpError::NotConnected(self.settings.connect_timeout)
+            }
+            ureq::Error::Timeout(_) => HttpError::NoAnswer(self.settings.timeout),
+            ureq::Error::Protocol(cause) => HttpError::NotHttp(cause.to_string()),
+            ureq::Error::Rustls(cause) => tls_error(&cause),
+            ureq::Error::Io(cause) => io_error(&cause),
+            other => HttpError::System(other.to_string()),
+        }
+    }
+}
+
+/// Addresses that are known: no name is looked up.
+#[derive(Debug)]
+struct Known(Vec<SocketAddr>);
+
+impl Resolver for Known {
+    fn resolve(
+        &self,
+        _uri: &Uri,
+        _config: &Config,
+        _timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut known = self.empty();
+        self.0.iter().take(MOST_ADDRESSES).for_each(|address| known.push(*address));
+        Ok(known)
+    }
+}
+
+/// TLS with the authorities that are to be trusted. Where none is spoken none are read.
+fn tls(url: &Url, own: Option<&Path>) -> Result<TlsConfig, HttpError> {
+    let authorities = match (own, url.scheme()) {
+        (Some(file), _) => authorities_in(file)?,
+        (None, "https") => authorities_of_host()?,
+        (None, _) => Vec::new(),
+    };
+    let builder = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(default_provider()));
+    Ok(builder.root_certs(RootCerts::from(authorities)).build())
+}
+
+fn authorities_in(file: &Path) -> Result<Vec<Certificate<'static>>, HttpError> {
+    let failed = |cause: String| HttpError::AuthorityFile { file: file.to_owned(), cause };
+    let text = std::fs::read(file).map_err(|cause| failed(cause.to_string()))?;
+    let mut found = Vec::new();
+    for item in parse_pem(&text) {
+        if let PemItem::Certificate(certificate) = item.map_err(|cause| failed(cause.to_string()))? {
+            found.push(certificate);
+        }
+    }
+    let mut store = rustls::RootCertStore::empty();
+    for certificate in &found {
+        let usable = store.add(certificate.der().into());
+        usable.map_err(|cause| failed(cause.to_string()))?;
+    }
+    if found.is_empty() { Err(failed("it has no certificate".to_owned())) } else { Ok(found) }
+}
+
+fn authorities_of_host() -> Result<Vec<Certificate<'static>>, HttpError> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let causes = found.errors.iter().map(|cause| format!(": {cause}"));
+        return Err(HttpError::NoAuthorities(causes.collect()));
+    }
+    Ok(found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect())
+}
+
+/// Errors of TLS come through the reading and writing that it is done by.
+fn io_error(cause: &io::Error) -> HttpError {
+    if let Some(error) = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return tls_error(error);
+    }
+    match cause.kind() {
+        io::ErrorKind::ConnectionRefused => HttpError::Refused,
+        io::ErrorKind::UnexpectedEof => HttpError::Closed,
+        _ => HttpError::System(cause.to_string()),
+    }
+}
+
+fn tls_error(error: &rustls::Error) -> HttpError {
+    match error {
+        rustls::Error::InvalidCertificate(_) => HttpError::Untrusted(error.to_string()),
+        _ => HttpError::Tls(error.to_string()),
+    }
+}
