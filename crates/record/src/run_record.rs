@@ -463,27 +463,9 @@ impl LedgerRecord {
     }
 }
 
-/// UTC to the millisecond, as in RFC 3339.
+/// UTC to the millisecond, as in RFC 3339; the start of 1970 for a time beyond year 9999.
 pub fn utc_text(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = civil_date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let millisecond = since.subsec_millis();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
-}
-
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01. Counts in years that begin in March, so that
-/// the leap day is a year's last; 400 of them have 146 097 days.
-fn civil_date(days: u64) -> (u64, u64, u64) {
-    let since_march_0000 = days + 719_468;
-    let (era, day_of_era) = (since_march_0000 / 146_097, since_march_0000 % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (400 * era + year_of_era + u64::from(month <= 2), month, day)
+    format!("{:.3}", jiff::Timestamp::try_from(time).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -496,6 +478,13 @@ mod tests {
         assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(text(951_782_400), "2000-02-29T00:00:00.000Z");
         assert_eq!(text(1_795_227_484), "2026-11-21T02:18:04.000Z");
+        assert_eq!(
+            utc_text(UNIX_EPOCH + Duration::from_micros(1_999_999)),
+            "1970-01-01T00:00:01.999Z",
+            "not rounded up"
+        );
+        assert_eq!(utc_text(UNIX_EPOCH - Duration::from_millis(1)), "1969-12-31T23:59:59.999Z");
+        assert_eq!(text(u64::from(u32::MAX) << 20), text(0), "no year that the calendar has");
     }
 
     #[test]
