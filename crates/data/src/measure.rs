@@ -127,15 +127,18 @@ pub fn half_a_page_apart(buffer: &[u8], source: &[u8]) -> usize {
     (PAGE_BYTES / 2).wrapping_sub(apart) % PAGE_BYTES
 }
 
-/// The middle value; of an even number, the mean of the two in the middle; NaN of none.
+/// The middle value; of an even number, the mean of the two in the middle; NaN of none. Sorts them.
 pub fn median(values: &mut [f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The value below which this fraction of all lies (0.99: p99), exact: between two neighbours by proportion; NaN of none. Sorts them.
+pub fn quantile(values: &mut [f64], fraction: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => values[middle],
-        _ => (values[middle - 1] + values[middle]) / 2.0,
-    }
+    let Some(last) = values.len().checked_sub(1) else { return f64::NAN };
+    let place = fraction.clamp(0.0, 1.0) * last as f64;
+    let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    if below == above { below } else { below + place.fract() * (above - below) }
 }
 
 impl Measurement {
@@ -210,5 +213,15 @@ mod tests {
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&mut []).is_nan());
+        assert_eq!(median(&mut [f64::INFINITY; 2]), f64::INFINITY);
+    }
+
+    #[test]
+    fn percentiles_lie_between_the_least_and_the_most() {
+        let mut values: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|at| quantile(&mut values, at)), [0.0, 50.0, 99.0, 100.0]);
+        assert_eq!(quantile(&mut [2.0, 1.0], 0.99), 1.99);
+        assert_eq!([0.0, 0.99, 1.0].map(|at| quantile(&mut [7.0], at)), [7.0; 3]);
+        assert!(quantile(&mut [], 0.99).is_nan());
     }
 }

@@ -8,6 +8,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use thalweg_data::measure::median;
 use thalweg_frontend::digitizer2::emulate::settings::Data;
 use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings};
 
@@ -37,10 +38,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             rates.push(rate);
             ratios.push(bytes_rate / copy(out.bytes()));
         }
-        let median = |values: &mut Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values[REPEATS / 2]
-        };
         let (rate, ratio) = (median(&mut rates) / 1e6, median(&mut ratios));
         println!("{name:28} {rate:8.1} M hits/s, {ratio:.3} of a copy; made in {made:.1?}");
     }

@@ -33,7 +33,7 @@ pub struct Spread {
 
 impl Spread {
     pub(crate) fn of(values_s: &[f64]) -> Spread {
-        let at = |part| 1e6 * quantile(values_s, part);
+        let at = |fraction| 1e6 * quantile(values_s, fraction);
         Spread { p50_us: at(0.5), p99_us: at(0.99), most_us: at(1.0) }
     }
 }

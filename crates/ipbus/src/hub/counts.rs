@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::sequence::PacketCounts;
 use crate::wire::{HubCode, Target};
 
-/// Upper edges of the latencies that are counted, in microseconds; one more is for everything beyond.
+/// Upper edges of the latencies that are counted, in microseconds; one more is for everything beyond. They are those of the metric, whose
+/// bins have to be exact and a few.
 pub const LATENCY_EDGES_US: [u64; 15] =
     [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
@@ -35,9 +36,9 @@ impl Latencies {
         self.counts.iter().sum()
     }
 
-    /// The edge that a share of the replies took no longer than; `None` when there is none, or it is beyond the last edge.
-    pub fn quantile_us(&self, share: f64) -> Option<u64> {
-        let wanted = (share * self.count() as f64).ceil() as u64;
+    /// The edge that a fraction of the replies took no longer than (0.99: p99); `None` when there is none, or it is beyond the last edge.
+    pub fn quantile_us(&self, fraction: f64) -> Option<u64> {
+        let wanted = (fraction * self.count() as f64).ceil() as u64;
         let mut seen = 0;
         let place = self.counts.iter().position(|count| {
             seen += count;

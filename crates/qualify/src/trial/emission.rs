@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Ipv4RecvErr, Ipv6RecvErr};
 use serde::{Deserialize, Serialize};
+use thalweg_data::measure;
 
 use super::payload::{LEAST_BYTES, Label};
 use super::schedule::{Pattern, Schedule};
@@ -58,12 +59,9 @@ impl Emission {
     }
 }
 
-/// The value below which this part of all lies; 0 without any.
-pub fn quantile(values: &[f64], part: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = (part * values.len() as f64) as usize;
-    sorted.get(place.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
+/// The value below which this fraction of all lies (0.99: p99); 0 without any.
+pub fn quantile(values: &[f64], fraction: f64) -> f64 {
+    if values.is_empty() { 0.0 } else { measure::quantile(&mut values.to_vec(), fraction) }
 }
 
 /// How long payloads are.

@@ -341,6 +341,6 @@ impl EventsTaken {
 
 /// A histogram of times in three numbers, microseconds.
 pub(crate) fn spread_us(times: &thalweg_readout::host::triggered::Times) -> serde_json::Value {
-    let us = |share| times.quantile_ns(share) as f64 / 1e3;
-    serde_json::json!({ "median": us(0.5), "p99": us(0.99), "highest": us(1.0) })
+    let us = |fraction| times.quantile_ns(fraction) as f64 / 1e3;
+    serde_json::json!({ "p50": us(0.5), "p99": us(0.99), "highest": us(1.0) })
 }

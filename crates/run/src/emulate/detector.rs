@@ -213,12 +213,12 @@ impl fmt::Display for DetectorReport {
             "{} boards: {} fragments sent, {} bytes, {} datagrams; {} fragments discarded for want of a client",
             self.boards, self.fragments_sent, self.bytes_sent, self.datagrams_sent, self.fragments_discarded
         )?;
-        for (word, times) in [("late by", &self.lateness_us), ("skew", &self.skew_us)] {
+        for (word, times) in [("lateness", &self.lateness_us), ("skew", &self.skew_us)] {
             let us = |key: &str| times[key].as_f64().unwrap_or_default();
             write!(
                 f,
-                "\n{word} {:.0} µs (median), {:.0} µs (99 %), {:.0} µs (most)",
-                us("median"),
+                "\n{word} p50 {:.0} µs, p99 {:.0} µs, largest {:.0} µs",
+                us("p50"),
                 us("p99"),
                 us("highest")
             )?;

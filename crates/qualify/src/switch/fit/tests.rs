@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_distr::Exp1;
 use rand_pcg::Pcg64;
+use thalweg_data::measure::quantile;
 
 use super::*;
 use crate::switch::burst::{Edge, Queue, even_times, peak_bytes};
@@ -65,11 +66,6 @@ fn holds(interval: [f64; 2], truth: f64) -> bool {
     interval[0] <= truth && truth <= interval[1]
 }
 
-fn quantile(mut values: Vec<f64>, fraction: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[((values.len() - 1) as f64 * fraction).round() as usize]
-}
-
 /// `THALWEG_SIMULATED_MAPS=400 cargo test -p thalweg-qualify maps -- --nocapture` for more of them.
 #[test]
 fn intervals_cover_depth_and_rate_of_simulated_maps_with_stalls() {
@@ -80,7 +76,7 @@ fn intervals_cover_depth_and_rate_of_simulated_maps_with_stalls() {
         |holds: &dyn Fn(&Map) -> bool| maps.iter().filter(|map| holds(map)).count() as f64 / count as f64;
     let (depth, rate) = (fraction(&|map| map.covers_depth), fraction(&|map| map.covers_rate));
     let within = (fraction(&|map| map.depth_error <= 0.02), fraction(&|map| map.rate_error <= 0.01));
-    let of = |value: &dyn Fn(&Map) -> f64, at| quantile(maps.iter().map(value).collect(), at);
+    let of = |value: &dyn Fn(&Map) -> f64, at| quantile(&mut maps.iter().map(value).collect::<Vec<_>>(), at);
     let depth_error = (of(&|map| map.depth_error, 0.5), of(&|map| map.depth_error, 0.95));
     let rate_error = (of(&|map| map.rate_error, 0.5), of(&|map| map.rate_error, 0.95));
     println!(

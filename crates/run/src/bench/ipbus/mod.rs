@@ -14,7 +14,7 @@ mod link;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Clock, Comparison, Measurement, compare, median};
+use thalweg_data::measure::{Clock, Comparison, Measurement, compare, quantile};
 use thalweg_ipbus::client::{Client, DispatchError};
 use thalweg_ipbus::device::{Buffers, Device, DeviceServer, Registers};
 use thalweg_ipbus::hub::{HubOptions, HubServer};
@@ -199,11 +199,11 @@ fn point(
         turns.client.read(ADDRESS).map_err(failed)?;
         times.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    let middle = median(&mut times);
+    let mut us = |fraction| quantile(&mut times, fraction);
     Ok(measured
-        .with("round_trip_us_half_within", middle)
-        .with("round_trip_us_99_percent_within", times[SINGLES * 99 / 100])
-        .with("round_trip_us_most", times[SINGLES - 1]))
+        .with("round_trip_us_p50", us(0.5))
+        .with("round_trip_us_p99", us(0.99))
+        .with("round_trip_us_most", us(1.0)))
 }
 
 fn sweep(bench: &'static str, title: &str, points: Vec<Measurement>) -> Measured {

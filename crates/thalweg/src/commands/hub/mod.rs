@@ -201,8 +201,8 @@ fn target_value(state: &TargetState) -> serde_json::Value {
         "restarts": state.counts.restarts,
         "conflicts": state.counts.conflicts,
         "latency_us": {
-            "half_at_most": latencies.quantile_us(0.5),
-            "99_percent_at_most": latencies.quantile_us(0.99),
+            "p50_at_most": latencies.quantile_us(0.5),
+            "p99_at_most": latencies.quantile_us(0.99),
         },
     })
 }
@@ -247,10 +247,10 @@ fn summary(state: &HubState) -> String {
 fn target_line(state: &TargetState, rate_hz: Option<f64>) -> String {
     let (packets, latencies) = (&state.counts.packets, &state.counts.latencies);
     let rate = rate_hz.map_or(String::new(), |rate_hz| format!("  {:>8}/s", si(rate_hz).trim_end()));
-    let half = match (latencies.quantile_us(0.5), latencies.count()) {
-        (Some(us), _) => format!("half within {us} µs"),
+    let latency = match (latencies.quantile_us(0.5), latencies.count()) {
+        (Some(us), _) => format!("latency p50 at most {us} µs"),
         (None, 0) => "no answer".to_owned(),
-        (None, _) => "half above 500 ms".to_owned(),
+        (None, _) => "latency p50 above 500 ms".to_owned(),
     };
     let again = packets.requests_repeated + packets.replies_repeated;
     let mut wrong = String::new();
@@ -265,7 +265,7 @@ fn target_line(state: &TargetState, rate_hz: Option<f64>) -> String {
         }
     }
     format!(
-        "  {:21}  {:>8} packets{rate}  {half}{wrong}",
+        "  {:21}  {:>8} packets{rate}  {latency}{wrong}",
         state.target.to_string(),
         si(packets.sent as f64).trim_end()
     )

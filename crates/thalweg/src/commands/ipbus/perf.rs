@@ -6,42 +6,36 @@
 
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use thalweg_ipbus::client::{Client, DispatchError};
 
 use crate::arguments::IpbusPerf;
 use crate::commands::Ended;
 use crate::report::{Outcome, print, si};
 
-/// Round trips whose times are kept; beyond, every second one is, and so on.
-const MOST_TIMES: usize = 1 << 20;
+/// The longest round trip that is told from longer ones, nanoseconds: a minute.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Digits to which its time is known.
+const DIGITS: u8 = 3;
 
-/// Times of dispatches, evenly thinned.
-struct Times {
-    seconds: Vec<f64>,
-    every: u64,
-    seen: u64,
-}
+/// Times of dispatches, nanoseconds.
+struct Times(Histogram<u64>);
 
 impl Times {
-    fn add(&mut self, took: Duration) {
-        if self.seen.is_multiple_of(self.every) {
-            self.seconds.push(took.as_secs_f64());
-        }
-        self.seen += 1;
-        if self.seconds.len() == MOST_TIMES {
-            let mut keep = false;
-            self.seconds.retain(|_| {
-                keep = !keep;
-                keep
-            });
-            self.every *= 2;
-        }
+    fn new() -> Times {
+        Times(
+            Histogram::new_with_max(LONGEST_NS, DIGITS)
+                .expect("a range of two and more, five digits or fewer"),
+        )
     }
 
-    /// The time in microseconds that a share of the dispatches took no longer than.
-    fn quantile_us(&self, share: f64) -> f64 {
-        let last = self.seconds.len().saturating_sub(1);
-        1e6 * self.seconds.get((share * last as f64).round() as usize).copied().unwrap_or(f64::NAN)
+    fn add(&mut self, took: Duration) {
+        self.0.saturating_record(took.as_nanos().try_into().unwrap_or(u64::MAX));
+    }
+
+    /// The time in microseconds that a fraction of the dispatches took no longer than (0.99: p99); NaN of none.
+    fn quantile_us(&self, fraction: f64) -> f64 {
+        if self.0.is_empty() { f64::NAN } else { 1e-3 * self.0.value_at_quantile(fraction) as f64 }
     }
 }
 
@@ -68,10 +62,10 @@ pub(super) struct Figures {
     /// Words that went either way.
     pub(super) words: u64,
     pub(super) words_per_s: f64,
-    /// Half of the dispatches took no longer; 99 % of them; none.
-    pub(super) half_us: f64,
-    pub(super) percent_99_us: f64,
-    pub(super) all_us: f64,
+    /// Round trip of a dispatch, percentiles and the longest.
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) most_us: f64,
     /// Words that came back other than they were written.
     pub(super) wrong: u64,
 }
@@ -120,7 +114,7 @@ impl Shape {
     ) -> Result<Figures, DispatchError> {
         let all = self.words * self.transactions;
         let (mut written, mut block, mut random) = (vec![0; all], vec![0; all], self.seed);
-        let mut times = Times { seconds: Vec::new(), every: 1, seen: 0 };
+        let mut times = Times::new();
         let (mut wrong, mut busy) = (0, Duration::ZERO);
         let begun = Instant::now();
         while begun.elapsed().as_secs_f64() < seconds {
@@ -133,15 +127,15 @@ impl Shape {
             busy += took;
             times.add(took);
         }
-        times.seconds.sort_by(f64::total_cmp);
-        let words = times.seen * all as u64 * if self.validate { 2 } else { 1 };
+        let dispatches = times.0.len();
+        let words = dispatches * all as u64 * if self.validate { 2 } else { 1 };
         Ok(Figures {
-            dispatches: times.seen,
+            dispatches,
             words,
             words_per_s: words as f64 / busy.as_secs_f64(),
-            half_us: times.quantile_us(0.5),
-            percent_99_us: times.quantile_us(0.99),
-            all_us: times.quantile_us(1.0),
+            p50_us: times.quantile_us(0.5),
+            p99_us: times.quantile_us(0.99),
+            most_us: times.quantile_us(1.0),
             wrong,
         })
     }
@@ -158,9 +152,9 @@ pub(super) fn perf(client: &mut Client, address: u32, options: &IpbusPerf, json:
         "words_per_s": found.words_per_s,
         "gigabits_per_s": 32e-9 * found.words_per_s,
         "round_trip_us": {
-            "half_within": found.half_us,
-            "99_percent_within": found.percent_99_us,
-            "most": found.all_us,
+            "p50": found.p50_us,
+            "p99": found.p99_us,
+            "most": found.most_us,
         },
         "words_that_came_back_other": options.validate.then_some(found.wrong),
         "requests_repeated": counts.requests_repeated,
@@ -176,11 +170,11 @@ pub(super) fn perf(client: &mut Client, address: u32, options: &IpbusPerf, json:
             }
         };
         format!(
-            "{} dispatches of {all} words: half within {:.1} µs, 99 % within {:.1} µs, all within {:.1} µs\n{}words/s, {:.3} Gb/s; {again} packets sent or asked for again{validated}",
+            "{} dispatches of {all} words: round trip p50 {:.1} µs, p99 {:.1} µs, longest {:.1} µs\n{}words/s, {:.3} Gb/s; {again} packets sent or asked for again{validated}",
             found.dispatches,
-            found.half_us,
-            found.percent_99_us,
-            found.all_us,
+            found.p50_us,
+            found.p99_us,
+            found.most_us,
             si(found.words_per_s),
             32e-9 * found.words_per_s,
         )

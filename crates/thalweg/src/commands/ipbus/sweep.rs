@@ -70,7 +70,7 @@ pub(super) fn sweep(uri: &str, address: u32, sweep: IpbusSweep, options: &IpbusP
     let line = |point: &Point| {
         let Point { at, words_per_s, gigabits_per_s, round_trip_us, .. } = point;
         format!(
-            "{at:>8}  {:>9}words/s  {gigabits_per_s:7.3} Gb/s  half within {round_trip_us:9.1} µs\n",
+            "{at:>8}  {:>9}words/s  {gigabits_per_s:7.3} Gb/s  round trip p50 {round_trip_us:9.1} µs\n",
             si(*words_per_s)
         )
     };
@@ -103,7 +103,7 @@ fn measured(at: usize, targets: &[&str], shape: Shape, address: u32, seconds: f6
     });
     let found = found?;
     let words_per_s = found.iter().map(|one| one.words_per_s).sum();
-    let round_trip_us = found.iter().map(|one| one.half_us).sum::<f64>() / found.len() as f64;
+    let round_trip_us = found.iter().map(|one| one.p50_us).sum::<f64>() / found.len() as f64;
     let wrong = found.iter().map(|one| one.wrong).sum();
     Ok(Point { at, words_per_s, gigabits_per_s: 32e-9 * words_per_s, round_trip_us, wrong })
 }
