@@ -27,7 +27,7 @@ def hits_file(folder):
 
 def read_growing(path):
     """Reads, and does not map: a mapping has the length that the file had when it was made, and a batch that is completed
-    meanwhile reaches beyond it (docs/recordings.md)."""
+    meanwhile reaches beyond it (docs/experiment/recordings.md)."""
     with pa.OSFile(str(path)) as source:
         return pa.ipc.open_stream(source).read_all()
 

@@ -8,7 +8,7 @@
 //!  state ──► Alarms ──► raised, cleared ──► Notifier ──► log · webhook · command
 //! ```
 //! Serving only: nothing here takes part in taking data, and nothing on the data path waits for anything here. What is served comes
-//! through [`Experiment`], so that the whole crate can be tried with a made-up one. `docs/monitor.md` is for those who use it.
+//! through [`Experiment`], so that the whole crate can be tried with a made-up one. `docs/operation/monitor.md` is for those who use it.
 
 pub mod alarm;
 mod api;

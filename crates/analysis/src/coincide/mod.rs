@@ -7,7 +7,7 @@
 //!  admission (veto, gate) ─► rule ─► HitEvents
 //!                             chain │ opened window │ gap │ referenced
 //! ```
-//! [`Coincidence`] is the stage; [`Settings`] says what belongs together; `docs/coincidence.md` defines every mode with a drawing.
+//! [`Coincidence`] is the stage; [`Settings`] says what belongs together; `docs/experiment/coincidence.md` defines every mode with a drawing.
 //! A state machine without a clock: the same hits give the same events, however they were cut into batches. Every hit that comes in
 //! goes out in an event, is filtered as single, or is held; a hit that stands in two events goes out once.
 

@@ -6,7 +6,7 @@
 //!     ▼                           │
 //!  steps ─── columns of 256 hits ─┴─► pass: one byte per hit, counted by cut and source
 //! ```
-//! [`HitCuts`] and [`EventCuts`] are the stages, [`Expression`] one cut of them, [`Field`] what can be asked; `docs/cuts.md` is the language. What a hit does not have
+//! [`HitCuts`] and [`EventCuts`] are the stages, [`Expression`] one cut of them, [`Field`] what can be asked; `docs/experiment/cuts.md` is the language. What a hit does not have
 //! is not a number, and compares with nothing: `psd > 0` and `psd <= 0` are both false of a hit without a short gate.
 
 mod check;

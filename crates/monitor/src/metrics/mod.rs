@@ -5,7 +5,7 @@
 //!  state ─► thalweg_source_hit_rate_hertz{source}, …              ─► OpenMetrics text
 //!  server ► thalweg_monitor_streams, …
 //! ```
-//! The names are a contract: `docs/monitor.md` lists them, the dashboard in `examples/grafana` uses them.
+//! The names are a contract: `docs/operation/monitor.md` lists them, the dashboard in `examples/grafana` uses them.
 
 pub mod exposition;
 mod ledger;

@@ -38,7 +38,7 @@ fn the_dashboard_shows_metrics_that_there_are() {
 
 #[test]
 fn the_documentation_lists_every_metric() {
-    let text = read("docs/monitor.md");
+    let text = read("docs/operation/monitor.md");
     let samples = metrics::read(&serve().client().get("/metrics").text()).expect("metrics");
     let units = ["datagrams", "bytes", "frames", "hits", "fragments", "events"];
     let nouns = ["input", "output", "overhead", "filtered", "held", "lost", "gap_opened", "gap_filled"];
@@ -47,6 +47,6 @@ fn the_documentation_lists_every_metric() {
         nouns.iter().any(|noun| units.iter().any(|unit| name == format!("thalweg_{noun}_{unit}")))
     };
     for name in samples.keys().filter(|name| !is_of_the_books(name)) {
-        assert!(text.contains(&format!("`{name}")), "{name} is not in docs/monitor.md");
+        assert!(text.contains(&format!("`{name}")), "{name} is not in docs/operation/monitor.md");
     }
 }

@@ -92,7 +92,7 @@ pub(crate) enum Command {
     /// Predict load, loss and bottleneck, from the links of the sources to the disk, before anything is bought or connected
     #[command(
         arg_required_else_help = true,
-        after_help = "Examples:\n  thalweg predict examples/udp-camera-265.toml --network examples/networks/camera-265.toml\n  thalweg predict examples/udp-camera-265.toml --network examples/networks/camera-265.toml --sweep rate_hz=500:6000:12 --svg sweep.svg\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2\n  thalweg predict --reproduce nectarcam-camera\n\nThe file of --network is described in docs/prediction.md. Exit codes: 0 predicted, whatever it says, 2 wrong usage, configuration or network."
+        after_help = "Examples:\n  thalweg predict examples/udp-camera-265.toml --network examples/networks/camera-265.toml\n  thalweg predict examples/udp-camera-265.toml --network examples/networks/camera-265.toml --sweep rate_hz=500:6000:12 --svg sweep.svg\n  thalweg predict --links 265 --link-rate 1Gbit --output-rate 10Gbit --depth 330MB --payload 1024 --rate-hz 4000 --dead-time-us 2\n  thalweg predict --reproduce nectarcam-camera\n\nThe file of --network is described in docs/host/prediction.md. Exit codes: 0 predicted, whatever it says, 2 wrong usage, configuration or network."
     )]
     Predict(Predict),
     /// Measure what a switch can do: how many events of synchronous sources it takes, and what is in it; and what a disk sustains
@@ -476,7 +476,7 @@ pub(crate) struct Hub {
     /// Where clients come.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10203")]
     pub(crate) listen: SocketAddr,
-    /// Who may do what on which target at which addresses, as TOML: docs/ipbus.md.
+    /// Who may do what on which target at which addresses, as TOML: docs/experiment/ipbus.md.
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
     /// The targets that are served, a line each as in the original's allow list: `192.168.0.2:50001` or `192.168.0.2`.
