@@ -19,6 +19,7 @@ mod losses;
 mod namespaces;
 mod network;
 mod overload;
+mod packages;
 mod plot;
 mod predict;
 mod process;
