@@ -115,8 +115,9 @@ page: web/node_modules/.package-lock.json ## Build the live page into crates/mon
 	cd web && npm run --silent build
 
 .PHONY: generated
-generated: web/node_modules/.package-lock.json ## Write anew what follows from the types of the live state: crates/monitor/src/openapi.json, web/src/live/generated.ts
+generated: web/node_modules/.package-lock.json ## Write anew what follows from types: crates/monitor/src/openapi.json, web/src/live/generated.ts, docs/configuration
 	THALWEG_GENERATE=1 $(CARGO) test --locked --quiet -p thalweg-monitor --lib the_description_is_what_the_types_give
+	THALWEG_GENERATE=1 $(CARGO) test --locked --quiet -p thalweg-run --test run the_configuration_reference_is_what_the_schema_gives
 	cd web && npm run --silent types
 
 web/node_modules/.package-lock.json: web/package-lock.json
@@ -144,6 +145,24 @@ pictures: web/node_modules/.package-lock.json ## Take the page's pictures in doc
 latency: prepare web/node_modules/.package-lock.json ## From a hit on the wire to a count on the screen of a real browser
 	$(CARGO) build --release --locked -p thalweg
 	cd web && THALWEG_BINARY=$(TARGET)/release/thalweg node ../tests/web/latency.mjs
+
+MDBOOK ?= mdbook
+MDBOOK_VERSION := 0.4.52
+
+.PHONY: docs
+docs: ## Build the book into target/book, with mdbook
+	@command -v $(MDBOOK) >/dev/null || { echo "mdbook is not installed: \`cargo install --locked --no-default-features mdbook --version $(MDBOOK_VERSION)\` builds it, then \`make docs\` again" >&2; exit 1; }
+	$(MDBOOK) build --dest-dir $(TARGET)/book
+	@echo "$(TARGET)/book/index.html"
+
+.PHONY: deb
+deb: ## A package for Debian and Ubuntu, in target/packages
+	$(CARGO) build --release --locked -p thalweg
+	packaging/deb.sh $(TARGET)/release/thalweg $(TARGET)/packages
+
+.PHONY: container
+container: ## A container image called thalweg, with podman or docker
+	packaging/container.sh thalweg
 
 .PHONY: bench
 bench: ## Measure against the yardsticks; JSON in target/bench (BENCH=decode for one)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import book
+
 ROOT = Path(__file__).resolve().parent.parent
 LINES_PER_FILE = 800
 LINES_PER_FUNCTION = 70
@@ -18,7 +20,6 @@ ABBREVIATED = re.compile(r"\b(seqno|evtno|trigno|tstamp|nhits|nchan|nsamples|pkt
 # These panic when nobody reads any more; a run must not end for that.
 PRINTS = re.compile(r"\be?print(?:ln)?!\s*\(|\bdbg!\s*\(|\bio::std(?:out|err)\(\)(?!\.is_terminal)")
 TERMINAL = Path("crates/thalweg/src/terminal.rs")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 # Instructions are named once, so that what is compiled is what the processor was asked for.
 INSTRUCTIONS = re.compile(r"\btarget_feature\(|\bis_x86_feature_detected!")
 INSTRUCTIONS_PLACE = Path("crates/data/src/wide.rs")
@@ -112,13 +113,6 @@ def source_findings(path, text):
         yield from stage_findings(path, lines)
 
 
-def link_findings(path, text):
-    """Links of documents to files that are not there."""
-    for target in LINK.findall(text):
-        if "://" not in target and not (ROOT / path.parent / target).exists():
-            yield f"{path}: link to {target}, which is not there"
-
-
 def findings():
     """All findings of the tree."""
     for file in tracked_files():
@@ -127,8 +121,9 @@ def findings():
             yield f"{path}: a room needs a noun"
         if path.suffix in {".rs", ".py"}:
             yield from source_findings(path, file.read_text())
-        elif path.suffix == ".md":
-            yield from link_findings(path, file.read_text())
+        elif path.suffix == ".md" and path.parts[0] != "docs":
+            yield from book.link_findings(file)
+    yield from book.findings()
 
 
 def main():
