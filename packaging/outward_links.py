@@ -23,11 +23,13 @@ def outward(page, repository):
     def place(found):
         target = found[1]
         path = posixpath.normpath(posixpath.join(folder, target))
-        if "://" in target or (path.startswith("docs/") and (ROOT / path).exists()):
+        if "://" in target:
             return found[0]
-        if (ROOT / target).exists():
+        if not (ROOT / path).exists() and (ROOT / target).exists():
             path = target
         if path.startswith("docs/"):
+            # mdbook calls a README.md index.html, and leaves links to it alone.
+            path = re.sub(r"/README\.md$", "/index.md", path)
             return f"]({posixpath.relpath(path, folder)}{found[2]})"
         return f"]({repository}/blob/main/{path}{found[2]})"
 

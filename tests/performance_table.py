@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/PERFORMANCE.md and README.md from what `make bench` has written, so that nobody copies a figure.
+"""Writes the tables of docs/PERFORMANCE.md, docs/capabilities.md and README.md from what `make bench` has written, so that nobody copies a figure.
 
     performance_table.py DIRECTORY
 
     DIRECTORY/NAME.json ─┬► docs/PERFORMANCE.md: one row each, in the order in which they were measured, and a table of its
                          │  own for each bench at several sizes, and for the stages of `process`
-                         └► README.md: the rows of README_ROWS
+                         ├► docs/capabilities.md: the rows of CAPABILITIES_ROWS
+                         └► README.md: those of them in README_ROWS
 """
 
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 
 CLOCKS = {"wall": "wall clock", "processor": "processor time"}
 ROOT = Path(__file__).resolve().parent.parent
-README_ROWS = [
+CAPABILITIES_ROWS = [
     ("UDP receive, 8972-byte datagrams", "receive-udp"),
     ("the same, 1024-byte datagrams", "receive-udp-1024"),
     ("TCP receive", "receive-tcp"),
@@ -33,6 +34,7 @@ README_ROWS = [
     ("receive and build events of 2 to 512 boards over TCP, the slowest point", "build"),
     ("record events of 105 × 380 B", "record-events"),
 ]
+README_ROWS = [row for row in CAPABILITIES_ROWS if row[1] in {"receive-udp", "live"}]
 # What a point of a bench at several sizes is told by: lines of the table, then its columns.
 AXES = [("links", "fragment_bytes"), ("line", "fragment_bytes"), ("units", "fragment_bytes"), ("fragments", "offered_hz"),
         ("nodes", "message_bytes"), ("arrival", "sources"), ("line", "words"), ("line", "clients")]
@@ -113,11 +115,11 @@ def performance(measured):
             yield from stages(figures)
 
 
-def readme(measured):
-    """The table of README.md."""
+def chosen(measured, rows):
+    """A table of some benches, each by its words."""
     yield "| what | figure | ratio (lowest to highest) | to | cores |"
     yield "|---|---|---|---|---|"
-    for words, name in README_ROWS:
+    for words, name in rows:
         if name in measured:
             figures = measured[name]
             figure = f"{short(figures['value'])}{figures['unit']}, {CLOCKS[figures['clock']]}"
@@ -136,13 +138,14 @@ def write(file, lines):
 
 
 def main():
-    """Reads a directory, oldest file first, which is the order in which they were measured, and writes both documents."""
+    """Reads a directory, oldest file first, which is the order in which they were measured, and writes the documents."""
     files = sorted(Path(sys.argv[1]).glob("*.json"), key=lambda file: file.stat().st_mtime)
     if not files:
         sys.exit(f"{sys.argv[1]}: no figures; `make bench` writes them")
     measured = {file.stem: json.loads(file.read_text()) for file in files}
     write(ROOT / "docs/PERFORMANCE.md", performance(measured))
-    write(ROOT / "README.md", readme(measured))
+    write(ROOT / "docs/capabilities.md", chosen(measured, CAPABILITIES_ROWS))
+    write(ROOT / "README.md", chosen(measured, README_ROWS))
 
 
 if __name__ == "__main__":
