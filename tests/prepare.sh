@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (for the zstd library), `ip` and `tc` (two hosts in one
 # machine; only root can have them, and other users' tests skip them), ext4 and xfs (made and mounted by root alone), fio (storage is
-# held against it), strace (it slows the writes of a disk down), Node and
+# held against it), strace (it slows the writes of a disk down), systemd (it judges the unit of the package), Node and
 # Chromium for the page, Python's venv module, the Python packages of tests/python/requirements.txt in a virtual environment,
 # and the packages of web/package-lock.json.
 #
@@ -39,6 +39,7 @@ if [ "$(id -u)" -eq 0 ]; then
 fi
 command -v fio >/dev/null || missing+=(fio)
 command -v strace >/dev/null || missing+=(strace)
+command -v systemd-analyze >/dev/null || missing+=(systemd)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
 [ -n "${CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)
