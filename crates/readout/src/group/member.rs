@@ -59,6 +59,8 @@ pub(super) struct Member<O> {
     failure: Option<String>,
     /// What of a file that has ended could not be read.
     unreadable: Option<String>,
+    /// Counters beside the books of the connection that ended last.
+    last_witnesses: Vec<(&'static str, u64)>,
 }
 
 impl<O: Framed> Member<O> {
@@ -86,6 +88,7 @@ impl<O: Framed> Member<O> {
             past: Box::default(),
             failure: None,
             unreadable: None,
+            last_witnesses: Vec::new(),
         }
     }
 
@@ -225,6 +228,7 @@ impl<O: Framed> Member<O> {
         if let Some(live) = self.live.take() {
             self.past.add_all(live.tally());
             self.unreadable = live.unreadable();
+            self.last_witnesses = live.witnesses();
             place = live.description();
         }
         self.state = if comes_back { State::Away } else { State::Ended };
@@ -286,7 +290,7 @@ impl<O: Framed> Member<O> {
     }
 
     pub(super) fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.live.as_ref().map_or_else(Vec::new, |live| live.witnesses())
+        self.live.as_ref().map_or_else(|| self.last_witnesses.clone(), |live| live.witnesses())
     }
 
     /// What of a file could not be read, and where.

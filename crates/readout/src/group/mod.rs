@@ -501,7 +501,7 @@ impl<O: Framed> Group<O> {
         self.members.iter_mut().try_for_each(Member::abandon)
     }
 
-    /// Counters beside the books: those of the link's present connection.
+    /// Counters beside the books: those of the link's present connection, or of its last one.
     pub fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         self.members[link.index()].witnesses()
     }
