@@ -16,9 +16,9 @@ pub mod plan;
 pub mod plot;
 pub mod predict;
 pub mod recording;
+pub mod run_control;
 pub mod serve;
 pub mod spectra;
-pub mod station;
 pub mod supervise;
 
 mod assemble;

@@ -3,7 +3,7 @@
 //! ```text
 //!  RunHandle ─ LiveState, Observed ─► page state, spectra ─► monitor ─► browsers
 //!  runs directory ─► list of runs ─────────────────────────►    │
-//!  Subject: one run, or a station ◄─ start, stop, pause ────────┘
+//!  Subject: one run, or run control ◄─ start, stop, pause ────────┘
 //! ```
 //! Nothing here touches the data path: states are pointers to what the supervisor has put together anyway, spectra are read where they
 //! are filled.
@@ -44,7 +44,7 @@ pub use watchman::{Unattended, Watchman};
 use self::in_use::InUse;
 use self::seen_alarms::SeenAlarms;
 use crate::config::Configuration;
-use crate::station::{NewRun, Station};
+use crate::run_control::{NewRun, RunControl};
 use crate::supervise::{self, CommandError, EndWhen, RunHandle};
 
 /// What is served.
@@ -52,7 +52,7 @@ pub enum Subject {
     /// One run, which begins and ends by itself.
     Run(RunHandle),
     /// Runs of one configuration, one after another.
-    Station(Arc<Station>),
+    RunControl(Arc<RunControl>),
 }
 
 /// An experiment as the page sees it.
@@ -105,12 +105,12 @@ impl Served {
     }
 
     /// Takes the next run with what the file says now.
-    fn read_again(&self, station: &Station) -> Result<(), Refused> {
-        if !station.is_idle() {
+    fn read_again(&self, run_control: &RunControl) -> Result<(), Refused> {
+        if !run_control.is_idle() {
             return Ok(());
         }
         if let Some(new) = self.in_use().read_again()? {
-            station.configure(new.configuration.clone().with_room_made());
+            run_control.configure(new.configuration.clone().with_room_made());
             *self.in_use.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Served {
     fn handle(&self) -> RunHandle {
         match &self.subject {
             Subject::Run(run) => run.clone(),
-            Subject::Station(station) => station.run(),
+            Subject::RunControl(run_control) => run_control.run(),
         }
     }
 
@@ -144,13 +144,13 @@ impl Served {
     }
 
     fn start_run(&self, new: StartRun) -> Result<RunState, Refused> {
-        let Subject::Station(station) = &self.subject else {
+        let Subject::RunControl(run_control) = &self.subject else {
             return Err(Refused::new(
                 "this program takes one run and ends with it",
                 "`thalweg serve FILE` takes one run after another",
             ));
         };
-        self.read_again(station)?;
+        self.read_again(run_control)?;
         let words = |text: String| (!text.is_empty()).then_some(text);
         let end = EndWhen { seconds: new.seconds, hits: new.hits, events: new.events };
         let own = self.in_use().configuration.run.end();
@@ -163,7 +163,7 @@ impl Served {
             ));
         }
         let new = NewRun { title: words(new.title), comment: words(new.comment), end, record: new.record };
-        let run = station.start(&new).map_err(|error| refused(&error))?;
+        let run = run_control.start(&new).map_err(|error| refused(&error))?;
         Ok(run.state().state)
     }
 
@@ -188,7 +188,7 @@ impl Served {
         let run = self.handle();
         match &self.subject {
             Subject::Run(_) => run.command(command),
-            Subject::Station(station) => station.command(command),
+            Subject::RunControl(run_control) => run_control.command(command),
         }
         .map_err(|error| refused(&error))?;
         Ok(run.state().state)

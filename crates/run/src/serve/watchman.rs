@@ -19,7 +19,7 @@ use thalweg_monitor::alarm::{AlarmError, Alarms, Notifier};
 
 use super::old_runs::RoomMaker;
 use super::{Served, Subject};
-use crate::station::NewRun;
+use crate::run_control::NewRun;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -161,10 +161,10 @@ impl Watch {
 
     /// Starts the next run where that is asked for.
     fn follow(&mut self) {
-        let Subject::Station(station) = &self.served.subject else { return };
+        let Subject::RunControl(run_control) = &self.served.subject else { return };
         let in_use = self.served.in_use();
         let rules = &in_use.configuration.unattended;
-        let (latest, is_idle) = (station.run().state(), station.is_idle());
+        let (latest, is_idle) = (run_control.run().state(), run_control.is_idle());
         let state = latest.state;
         if !matches!(state, RunState::Stopped | RunState::Failed) {
             // Somebody has started one.
@@ -179,7 +179,7 @@ impl Watch {
                 |seconds: f64| Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
             self.failures = if state == RunState::Failed { self.failures + 1 } else { 0 };
             self.restart_at = match state {
-                RunState::Stopped if rules.rotate && station.ended_by_limit() => Some(Instant::now()),
+                RunState::Stopped if rules.rotate && run_control.ended_by_limit() => Some(Instant::now()),
                 RunState::Failed if self.failures >= rules.most_failures => {
                     let times = self.failures;
                     tracing::error!(
@@ -193,9 +193,9 @@ impl Watch {
         }
         if self.restart_at.is_some_and(|at| at <= Instant::now()) {
             self.restart_at = None;
-            let station = station.clone();
+            let run_control = run_control.clone();
             self.make_room();
-            match station.start(&NewRun::default()) {
+            match run_control.start(&NewRun::default()) {
                 Ok(_) => tracing::info!("the next run is started, as [unattended] asks"),
                 Err(error) => tracing::warn!("the next run could not be started: {error}"),
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_data::{Stage, Unit};
 use thalweg_run::RunState;
 use thalweg_run::config::Configuration;
-use thalweg_run::station::{NewRun, Station};
+use thalweg_run::run_control::{NewRun, RunControl};
 use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -148,18 +148,19 @@ fn the_state_has_everything_that_a_page_draws() {
 }
 
 #[test]
-fn a_station_starts_one_run_after_another() {
+fn run_control_starts_one_run_after_another() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let record = folder.path().join("runs");
     let text = format!("[run]\ntitle = \"plain\"\n{BOARDS}[record]\ndirectory = {record:?}\n");
-    let station = Station::new(Configuration::parse(Path::new("station.toml"), text).expect("valid"));
-    assert_eq!(station.run().state().state, RunState::Configured);
-    assert!(station.command(&Command::Stop).is_err(), "there is no run yet");
+    let run_control =
+        RunControl::new(Configuration::parse(Path::new("run_control.toml"), text).expect("valid"));
+    assert_eq!(run_control.run().state().state, RunState::Configured);
+    assert!(run_control.command(&Command::Stop).is_err(), "there is no run yet");
     let new: NewRun =
         serde_json::from_str(r#"{"comment": "with source", "events": 200}"#).expect("plain JSON");
-    let first = station.start(&new).expect("none before");
-    assert!(station.start(&new).is_err(), "one at a time");
-    let directory = match station.wait().as_deref() {
+    let first = run_control.start(&new).expect("none before");
+    assert!(run_control.start(&new).is_err(), "one at a time");
+    let directory = match run_control.wait().as_deref() {
         Some(Ok(summary)) => summary.run_directory.clone().expect("recorded"),
         other => panic!("{other:?}"),
     };
@@ -168,13 +169,13 @@ fn a_station_starts_one_run_after_another() {
     let last = first.state();
     assert_eq!(last.state, RunState::Stopped);
     let second =
-        station.start(&NewRun { title: Some("again".to_owned()), ..new }).expect("the first is over");
+        run_control.start(&NewRun { title: Some("again".to_owned()), ..new }).expect("the first is over");
     let state = second.newer_than(last.sequence, LIMIT).expect("states go on");
     assert!(
         state.sequence > last.sequence && state.title == "again" && state.run.number == last.run.number + 1
     );
-    station.command(&Command::Stop).expect("it runs");
-    assert!(station.wait().is_some_and(|ended| ended.as_ref().as_ref().is_ok_and(Summary::is_good)));
+    run_control.command(&Command::Stop).expect("it runs");
+    assert!(run_control.wait().is_some_and(|ended| ended.as_ref().as_ref().is_ok_and(Summary::is_good)));
 }
 
 #[test]

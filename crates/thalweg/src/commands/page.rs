@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
+use thalweg_run::run_control::{NewRun, RunControl};
 use thalweg_run::serve::{MessageLog, Served, Subject, Watchman};
-use thalweg_run::station::{NewRun, Station};
 use thalweg_run::supervise::{Command, RunHandle};
 
 use super::Ended;
@@ -67,11 +67,12 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
     }
     Plan::of(&configuration)?;
     let signals = Signals::install()?;
-    let station = Arc::new(Station::new(configuration.clone().with_room_made()));
-    let served = Arc::new(Served::new(Subject::Station(station.clone()), configuration, messages.clone()));
+    let run_control = Arc::new(RunControl::new(configuration.clone().with_room_made()));
+    let served =
+        Arc::new(Served::new(Subject::RunControl(run_control.clone()), configuration, messages.clone()));
     let page = Page::start(&served)?;
     if options.start {
-        station.start(&NewRun::default())?;
+        run_control.start(&NewRun::default())?;
     } else if !json {
         terminal::notice(&format!("no run yet: start one on the page, at {}", page.url()));
     }
@@ -80,8 +81,8 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
         std::thread::sleep(LOOK);
     }
     // Without a run there is none to stop.
-    let _none = station.command(&Command::Stop);
-    match station.wait().as_deref() {
+    let _none = run_control.command(&Command::Stop);
+    match run_control.wait().as_deref() {
         Some(Ok(summary)) => report(summary, json),
         Some(Err(message)) => Err(Failure::Other(anyhow::anyhow!("{message}"))),
         None => Ok(Outcome::Done),

@@ -49,15 +49,15 @@ struct Standing {
 }
 
 /// Runs of one configuration, one at a time. Shared by reference between threads; dropping it ends the run in good order.
-pub struct Station {
+pub struct RunControl {
     configuration: Mutex<Configuration>,
     standing: Mutex<Standing>,
 }
 
-impl Station {
-    /// A station that is ready to start runs. Nothing is opened yet.
-    pub fn new(configuration: Configuration) -> Station {
-        Station { configuration: Mutex::new(configuration), standing: Mutex::default() }
+impl RunControl {
+    /// Run control that is ready to start runs. Nothing is opened yet.
+    pub fn new(configuration: Configuration) -> RunControl {
+        RunControl { configuration: Mutex::new(configuration), standing: Mutex::default() }
     }
 
     /// Takes the runs from the next one on with another configuration.
@@ -176,7 +176,7 @@ impl Standing {
     }
 }
 
-impl Drop for Station {
+impl Drop for RunControl {
     fn drop(&mut self) {
         let standing = self.standing.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Of a run that has ended, or ends, there is nothing to ask.
