@@ -321,7 +321,7 @@ impl Configuration {
         self.file.parent().unwrap_or(Path::new("")).join(file)
     }
 
-    /// The same for a run beside which a [`Watchman`](crate::serve::Watchman) makes room: on a full disk it waits, and is ended
+    /// The same for a run beside which a [`UnattendedOperation`](crate::serve::UnattendedOperation) makes room: on a full disk it waits, and is ended
     /// from there where `on_full` says so.
     pub fn with_room_made(mut self) -> Configuration {
         if self.record.retention.is_some() {

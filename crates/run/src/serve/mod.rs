@@ -17,7 +17,7 @@ mod messages;
 mod old_runs;
 mod recorded;
 mod seen_alarms;
-mod watchman;
+mod unattended;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ use thalweg_record::RunDirectory;
 
 pub use messages::MessageLog;
 pub use thalweg_monitor::Monitor;
-pub use watchman::{Unattended, Watchman};
+pub use unattended::{Unattended, UnattendedOperation};
 
 use self::in_use::InUse;
 use self::seen_alarms::SeenAlarms;
@@ -63,7 +63,7 @@ pub struct Served {
     alarms: Mutex<Vec<Alarm>>,
     seen: Mutex<SeenAlarms>,
     began: Instant,
-    /// The rates since then, noted by the watchman.
+    /// The rates since then, noted by unattended operation.
     history: Mutex<History>,
     /// What the host had thrown away when the run of this number started.
     host: Mutex<(u64, Counters)>,

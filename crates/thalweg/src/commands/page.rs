@@ -6,7 +6,7 @@ use std::time::Duration;
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
 use thalweg_run::run_control::{NewRun, RunControl};
-use thalweg_run::serve::{MessageLog, Served, Subject, Watchman};
+use thalweg_run::serve::{MessageLog, Served, Subject, UnattendedOperation};
 use thalweg_run::supervise::{Command, RunHandle};
 
 use super::Ended;
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Page {
     url: String,
     // In this order: nobody is told of a run whose page is gone.
-    _watchman: Watchman,
+    _unattended: UnattendedOperation,
     _monitor: Option<thalweg_run::serve::Monitor>,
 }
 
@@ -44,12 +44,12 @@ impl Page {
 
     fn start(served: &Arc<Served>) -> Result<Page, Failure> {
         let monitor = served.start().map_err(|error| Failure::Usage(error.into()))?;
-        let watchman = Watchman::start(served)?;
+        let unattended = UnattendedOperation::start(served)?;
         let url = monitor.as_ref().map(thalweg_run::serve::Monitor::url).unwrap_or_default();
         if !url.is_empty() {
             terminal::notice(&format!("live page: {url}"));
         }
-        Ok(Page { url, _watchman: watchman, _monitor: monitor })
+        Ok(Page { url, _unattended: unattended, _monitor: monitor })
     }
 
     /// Where it is.

@@ -67,17 +67,17 @@ impl Unattended {
 }
 
 /// Looks after a run on a thread of its own, as long as it lives.
-pub struct Watchman {
+pub struct UnattendedOperation {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watchman {
+impl UnattendedOperation {
     /// Begins to look after what is served.
     ///
     /// # Errors
     /// When an alarm cannot be meant, or the system has no thread left.
-    pub fn start(served: &Arc<Served>) -> Result<Watchman, AlarmError> {
+    pub fn start(served: &Arc<Served>) -> Result<UnattendedOperation, AlarmError> {
         let in_use = served.in_use();
         let alarms = Alarms::new(&in_use.configuration.alarms)?;
         let notifier = Notifier::start(&in_use.configuration.notify)?;
@@ -93,16 +93,17 @@ impl Watchman {
             restart_at: None,
         };
         let asked = stop.clone();
-        let thread = std::thread::Builder::new().name("watchman".to_owned()).spawn(move || watch.run(&asked));
+        let thread =
+            std::thread::Builder::new().name("unattended".to_owned()).spawn(move || watch.run(&asked));
         // Without it the run goes on; what is missing is said.
         if let Err(cause) = &thread {
             tracing::error!("no thread for alarms and old runs: {cause}; end other programs and start again");
         }
-        Ok(Watchman { stop, thread: thread.ok() })
+        Ok(UnattendedOperation { stop, thread: thread.ok() })
     }
 }
 
-impl Drop for Watchman {
+impl Drop for UnattendedOperation {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
