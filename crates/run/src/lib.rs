@@ -31,8 +31,8 @@ mod pipeline;
 mod placement;
 mod preview;
 mod processing;
-mod roster;
 mod slow_control;
+mod source_table;
 mod thread_times;
 mod units;
 

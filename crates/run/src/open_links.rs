@@ -1,7 +1,7 @@
 //! Opens the triggered sources of a run: links, framing, register control, emulated boards.
 //!
 //! ```text
-//!  [[source]] … ─► links, in the order of the roster ─► Group
+//!  [[source]] … ─► links, in the order of the source table ─► Group
 //!                    └─ their other ends, if emulated ─► one trigger for all of them: HostedBoards
 //! ```
 
@@ -21,8 +21,8 @@ use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::open::{Origin, located_endpoint, refused};
 use crate::pipeline::{Links, RecordedLink, ReplayedLinks};
-use crate::roster::Roster;
 use crate::slow_control::BoardControl;
+use crate::source_table::SourceTable;
 
 /// One link's place among the accounts, and how it is treated.
 pub(crate) struct OpenedPlace {
@@ -68,19 +68,19 @@ pub(crate) struct OpenedLinks {
 pub(crate) fn open_links(
     configuration: &Configuration,
     origin: &Origin,
-    (roster, sources): (&Roster, &[usize]),
+    (source_table, sources): (&SourceTable, &[usize]),
     clock: RunClock,
     busy: &Arc<Busy>,
 ) -> Result<OpenedLinks, RunError> {
     match origin {
-        Origin::Configured => open_live(configuration, (roster, sources), clock, busy),
-        Origin::Recorded(path) => open_recorded(configuration, (roster, sources), path),
+        Origin::Configured => open_live(configuration, (source_table, sources), clock, busy),
+        Origin::Recorded(path) => open_recorded(configuration, (source_table, sources), path),
     }
 }
 
 fn open_live(
     configuration: &Configuration,
-    (roster, sources): (&Roster, &[usize]),
+    (source_table, sources): (&SourceTable, &[usize]),
     clock: RunClock,
     busy: &Arc<Busy>,
 ) -> Result<OpenedLinks, RunError> {
@@ -88,7 +88,7 @@ fn open_live(
     let (mut places, mut controls, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut hosted, mut emulated): (Vec<HostedLink>, Vec<EmulatedBoard>) = (Vec::new(), Vec::new());
     for &index in sources {
-        let (source, entry) = (&configuration.sources[index], &roster.entries[index]);
+        let (source, entry) = (&configuration.sources[index], &source_table.entries[index]);
         let Some(first) = entry.links.first() else { continue };
         let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
         let endpoint = located_endpoint(configuration, source);
@@ -172,12 +172,12 @@ pub(crate) fn program(configuration: &Configuration) -> Result<Program, ConfigEr
 /// The links of a raw recording, with pools of the same shape.
 fn open_recorded(
     configuration: &Configuration,
-    (roster, sources): (&Roster, &[usize]),
+    (source_table, sources): (&SourceTable, &[usize]),
     path: &Path,
 ) -> Result<OpenedLinks, RunError> {
     let (mut links, mut places, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     for &index in sources {
-        let (source, entry) = (&configuration.sources[index], &roster.entries[index]);
+        let (source, entry) = (&configuration.sources[index], &source_table.entries[index]);
         let Some(first) = entry.links.first() else { continue };
         let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
         let plan = settings.plan().map_err(|message| refused(configuration, source, message))?;

@@ -15,19 +15,19 @@ use super::{Signals, Site};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::open::Origin;
-use crate::roster::Roster;
 use crate::slow_control::{Devices, KEEPER, Keeper, Recorder, SERIES, Values};
+use crate::source_table::SourceTable;
 use crate::units::{UnitPlan, drives_busy, drives_devices};
 
 /// The devices of a run that takes data, and BUSY of a real trigger, also through a register of one of them: where this process drives
 /// either.
 pub(super) fn open(
     configuration: &Configuration,
-    (origin, roster): (&Origin, &Roster),
+    (origin, source_table): (&Origin, &SourceTable),
     values: &Values,
     busy: &Arc<Busy>,
 ) -> Result<(Option<Devices>, BusyOutput), RunError> {
-    let plan = UnitPlan::of(configuration, roster)?;
+    let plan = UnitPlan::of(configuration, source_table)?;
     let drives = matches!(origin, Origin::Configured) && drives_devices(configuration, plan.as_ref());
     let devices = drives.then(|| Devices::open(configuration, values)).transpose()?;
     let raises = drives_busy(configuration, plan.as_ref());

@@ -65,8 +65,9 @@ impl Reading<'_> {
         site: &Site<'_>,
         raw: &mut RawLinks,
     ) -> Result<(StartedReader, Downstream<Events>), RunError> {
-        let Site { configuration, roster, .. } = *site;
-        let open = || open_links(configuration, site.origin, (roster, self.sources), site.clock, site.busy);
+        let Site { configuration, source_table, .. } = *site;
+        let open =
+            || open_links(configuration, site.origin, (source_table, self.sources), site.clock, site.busy);
         let opened = site.placement.near(self.name, open)??;
         let OpenedLinks { links, places, hosted, emulated, controls, descriptions } = opened;
         self.claim(site, &places);
@@ -84,7 +85,7 @@ impl Reading<'_> {
         builder.start_run(super::RUN);
         let raw_source = |place: &OpenedPlace| RawSource {
             source: place.link.0,
-            name: roster.names[place.link.index()].clone(),
+            name: source_table.names[place.link.index()].clone(),
             stream: place.stream,
             block_bytes: place.block_bytes,
         };
@@ -92,7 +93,7 @@ impl Reading<'_> {
         let gauges_of = |place: &OpenedPlace| (place.link, Arc::new(Gauges::new(Some(place.pool.clone()))));
         let gauges: Vec<(SourceId, Arc<Gauges>)> = places.iter().map(gauges_of).collect();
         let (inlet, outlet) = circuit(site.claims.ring(self.name, self.taker), Events::default);
-        let builder_node = format!("build {}", roster.names[self.events.index()]);
+        let builder_node = format!("build {}", source_table.names[self.events.index()]);
         let reader = Building::readout(BuildingParts {
             inputs: links,
             builder,
@@ -106,7 +107,7 @@ impl Reading<'_> {
             gauges: self.gauges,
             link_gauges: gauges.iter().map(|(_, gauges)| gauges.clone()).collect(),
             refused: RefusedOutlet::new(site.refused, self.name),
-            names: roster.names.clone().into(),
+            names: source_table.names.clone().into(),
             to_readout_unit: self.for_readout_unit,
             accepted: self.accepted,
         });
@@ -116,7 +117,7 @@ impl Reading<'_> {
 
     /// Takes what the topology declares for this reader beside its thread and the ring behind it.
     fn claim(&self, site: &Site<'_>, places: &[OpenedPlace]) {
-        for entry in self.sources.iter().map(|index| &site.roster.entries[*index]) {
+        for entry in self.sources.iter().map(|index| &site.source_table.entries[*index]) {
             let is_of_it = |place: &&OpenedPlace| entry.links.iter().any(|link| link.link == place.link);
             for place in places.iter().filter(is_of_it) {
                 site.claims.pools(&entry.name, 1, (place.pool.block_count(), place.pool.block_size()));
@@ -140,7 +141,7 @@ fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, Ru
             continue;
         };
         let tick = settings.tick_ps.and_then(Tick::from_ps).ok_or_else(no_clock)?;
-        for place in &site.roster.entries[*index].links {
+        for place in &site.source_table.entries[*index].links {
             cutters.push(FragmentCutter::new(place.boards.clone(), slices, tick)?);
         }
     }
@@ -153,12 +154,12 @@ fn trigger_bits(site: &Site<'_>, index: usize) -> Vec<(SourceId, u32)> {
         FormatSettings::Triggered(Boards::Sitcp(settings)) => settings.profile.trigger_bits(),
         FormatSettings::Triggered(Boards::Fragment(_)) | FormatSettings::Hits(_) => return Vec::new(),
     };
-    let links = site.roster.entries[index].links.iter();
+    let links = site.source_table.entries[index].links.iter();
     links.flat_map(|place| place.boards.clone()).map(|board| (SourceId(board), bits)).collect()
 }
 
 fn link_books(site: &Site<'_>, builder: &str, place: &OpenedPlace) -> LinkBooks {
-    let of = site.roster.entry_of(place.link);
+    let of = site.source_table.entry_of(place.link);
     let open = |stage: &str, source| site.account(&format!("{stage} {of}"), source);
     let one_board = place.boards.len() == 1;
     let wire: &[Unit] =

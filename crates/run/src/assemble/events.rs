@@ -80,25 +80,25 @@ impl EventPath {
     /// # Errors
     /// When a link cannot be opened, or a file, a connection or a thread cannot be made.
     pub(super) fn open(site: &Site<'_>, raw: &mut RawLinks) -> Result<Option<EventPath>, RunError> {
-        let has_links = site.roster.links.iter().flatten().next().is_some();
-        let Some(events) = site.roster.events.filter(|_| has_links) else { return Ok(None) };
+        let has_links = site.source_table.links.iter().flatten().next().is_some();
+        let Some(events) = site.source_table.events.filter(|_| has_links) else { return Ok(None) };
         let gauges = Arc::new(BuildGauges::default());
         let plan = match site.origin {
-            Origin::Configured => UnitPlan::of(site.configuration, site.roster)?,
+            Origin::Configured => UnitPlan::of(site.configuration, site.source_table)?,
             // What was recorded here is built here again.
             Origin::Recorded(_) => None,
         };
-        let mut leading = Leading::of(site.configuration, site.roster)?;
+        let mut leading = Leading::of(site.configuration, site.source_table)?;
         let (readers, recording) = match plan {
             None => {
-                let triggered = site.roster.entries.iter().enumerate();
+                let triggered = site.source_table.entries.iter().enumerate();
                 let sources: Vec<usize> =
                     triggered.filter(|(_, entry)| !entry.links.is_empty()).map(|(index, _)| index).collect();
                 let reading = Reading {
                     name: "build",
                     taker: "record",
                     sources: &sources,
-                    boards: site.roster.boards.clone(),
+                    boards: site.source_table.boards.clone(),
                     events,
                     gauges: gauges.clone(),
                     leader: leading.leader_of(&sources),
@@ -224,12 +224,12 @@ pub(super) fn recorder(
     events: SourceId,
     inlet: Downstream<Events>,
 ) -> Result<JoinHandle<EventRecorder>, RunError> {
-    let Site { configuration, roster, .. } = *site;
+    let Site { configuration, source_table, .. } = *site;
     let files = site.directory.events_of(None);
     let ordered = configuration.build.ordered;
-    let create = || EventWriter::create(&files, &configuration.record, &roster.names, ordered);
+    let create = || EventWriter::create(&files, &configuration.record, &source_table.names, ordered);
     let sink = site.writer(create)?;
-    let boards = roster.boards.clone();
+    let boards = source_table.boards.clone();
     let recorded = boards.clone().map(|board| site.account("record fragments", SourceId(board)));
     let recorder = EventRecorder::new(
         inlet,
@@ -299,7 +299,7 @@ impl EventsTaken {
         for book in books.making(Unit::Events).into_iter().filter(|own| self.builders.contains(&own.source)) {
             built.add_all(&book.tally);
         }
-        let boards = &site.roster.boards;
+        let boards = &site.source_table.boards;
         let of_boards = |role| books.at(role).filter(|own| boards.contains(&own.source.0));
         let missing = of_boards(StageRole::SequenceNumbers);
         let unused = of_boards(StageRole::Work);
@@ -313,7 +313,7 @@ impl EventsTaken {
             events_partial: look.partial(),
             events_dropped: built.total_lost_any(Unit::Events),
             triggers_unseen: books.triggers_unseen(),
-            events_recorded: site.roster.events_recorded(&books),
+            events_recorded: site.source_table.events_recorded(&books),
             fragments_recorded: books.output_at(StageRole::Recording, Unit::Fragments),
             fragments_missing: missing
                 .map(|account| account.tally.total_lost(LossReason::MissingFragment, Unit::Fragments))

@@ -190,19 +190,20 @@ impl HitPath {
 
 /// What cuts hits into time slices, and the thread that records them; `None` of a run without.
 fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> {
-    let Site { configuration, roster, placement, .. } = *site;
-    let (Some(slices), Some(events)) = (&configuration.slices, roster.events) else { return Ok(None) };
+    let Site { configuration, source_table, placement, .. } = *site;
+    let (Some(slices), Some(events)) = (&configuration.slices, source_table.events) else { return Ok(None) };
     let build = Settings {
         // Batches come in the order of their arrival: to hold one source back would hold all others.
         full: Full::Close,
         ..slices.builder(&configuration.build)
     };
-    let mut builder = Builder::new(&build, roster.boards.clone())?;
+    let mut builder = Builder::new(&build, source_table.boards.clone())?;
     builder.start_run(super::RUN);
     let mut sources = Vec::new();
     for (index, (settings, _)) in configuration.hit_sources().enumerate() {
-        let (source, own_slices) = (SourceId(index as u16), SourceId(roster.boards.start + index as u16));
-        let blocks = slices.hit_blocks(roster.boards.len());
+        let (source, own_slices) =
+            (SourceId(index as u16), SourceId(source_table.boards.start + index as u16));
+        let blocks = slices.hit_blocks(source_table.boards.len());
         let pool = placement.near("order", || Pool::new(blocks, HIT_BLOCK_BYTES))??;
         site.claims.pools(SLICES, 1, (blocks, HIT_BLOCK_BYTES));
         let own = match settings.endpoint.url.scheme() {
@@ -236,7 +237,7 @@ struct Behind {
 }
 
 fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
-    let Site { configuration, roster, .. } = *site;
+    let Site { configuration, source_table, .. } = *site;
     let processing = site.placement.near("process", || Processing::of(configuration))?;
     let invalid = |message| configuration.invalid(message);
     let Some(processing) = processing.map_err(invalid)? else {
@@ -261,7 +262,7 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let spectra_books = of_hits("spectra", processor.shows_hits());
     let coincidence_books = of_hits("coincide", processor.makes_events());
     let keeps = configuration.record.keeps(Table::Coincidences);
-    let events = roster.coincidences.map(|account| EventBooks {
+    let events = source_table.coincidences.map(|account| EventBooks {
         coincide: site.account("coincide coincidences", account),
         cut: site.account("cut coincidences", account),
         record: keeps.then(|| site.account("record coincidences", account)),

@@ -16,7 +16,7 @@ use crate::format::{EmulateSettings, FormatSettings};
 use crate::open::Origin;
 use crate::open_links::program;
 use crate::pipeline::{Leader, TRIGGERS_WAITING};
-use crate::roster::Roster;
+use crate::source_table::SourceTable;
 
 /// The two ends of what leads: one goes to the reader of the leader, the other to the emulated boards.
 pub(crate) struct Leading {
@@ -67,14 +67,17 @@ impl Leading {
     ///
     /// # Errors
     /// When the leader is no triggered source, or a setting cannot be.
-    pub(crate) fn of(configuration: &Configuration, roster: &Roster) -> Result<Leading, ConfigError> {
+    pub(crate) fn of(
+        configuration: &Configuration,
+        source_table: &SourceTable,
+    ) -> Result<Leading, ConfigError> {
         let Some(follow) = &configuration.follow else {
             let accepted = number_offset(configuration).map(|offset| Arc::new(AcceptedNumbers::new(offset)));
             return Ok(Leading { leader: None, feed: None, accepted });
         };
         let refuse = |message: String| configuration.invalid(format!("[trigger.follow]: {message}"));
-        let place = roster.entries.iter().position(|entry| entry.name == follow.source);
-        let first = place.and_then(|place| Some((place, roster.entries[place].links.first()?)));
+        let place = source_table.entries.iter().position(|entry| entry.name == follow.source);
+        let first = place.and_then(|place| Some((place, source_table.entries[place].links.first()?)));
         let Some((place, link)) = first else {
             return Err(refuse(format!("`source = \"{}\"` is no triggered source", follow.source)));
         };

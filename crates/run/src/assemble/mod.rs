@@ -43,8 +43,8 @@ use crate::pipeline::{Ledgered, Signals};
 use crate::placement::Placement;
 use crate::plan::{self, Plan};
 use crate::preview::preview;
-use crate::roster::{Entry, Roster};
 use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
+use crate::source_table::{Entry, SourceTable};
 use crate::supervise::{
     BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, RunHandle,
     SnapshotAudit, SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
@@ -82,9 +82,9 @@ pub fn run_planned(
     let (configuration, told) = boards::ask(configuration)?;
     // What boards say changes what the run needs, as the number of channels does.
     let plan = if configuration.asks_boards() { Plan::of(&configuration)? } else { plan };
-    let (configuration, Plan { roster, placement, topology, .. }) = (&configuration, plan);
+    let (configuration, Plan { source_table, placement, topology, .. }) = (&configuration, plan);
     placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
-    let planned = Planned { roster, placement, topology };
+    let planned = Planned { source_table, placement, topology };
     take_data(configuration, (&Origin::Configured, &told), planned, end, watch)
 }
 
@@ -112,7 +112,7 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
         (source.endpoint.numa_node, source.endpoint.huge_pages) = Default::default();
     }
     let planned = Planned {
-        roster: Roster::of(&configuration)?,
+        source_table: SourceTable::of(&configuration)?,
         placement: Placement::default(),
         topology: plan::of_recording(&configuration)?,
     };
@@ -122,7 +122,7 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
 
 /// What was planned of a run.
 struct Planned {
-    roster: Roster,
+    source_table: SourceTable,
     placement: Placement,
     topology: Topology,
 }
@@ -134,7 +134,7 @@ struct Site<'c> {
     directory: &'c RunDirectory,
     ledger: &'c Ledger,
     signals: &'c Arc<Signals>,
-    roster: &'c Roster,
+    source_table: &'c SourceTable,
     /// Raised by whoever cannot take more.
     busy: &'c Arc<Busy>,
     /// Where readers show what was refused first.
@@ -397,7 +397,7 @@ fn take_data(
     let comment = configuration.run.comment.clone();
     let started_ns = nanoseconds_since_1970();
     let identity = match origin {
-        Origin::Configured => identity_record(configuration, &planned.roster, started_ns)?,
+        Origin::Configured => identity_record(configuration, &planned.source_table, started_ns)?,
         // What was recorded by units is built without them again.
         Origin::Recorded(_) => None,
     };
@@ -405,7 +405,7 @@ fn take_data(
         comment,
         identity,
         channels: channels_of(configuration),
-        ..RunRecord::start(&directory, title, &configuration.text, &planned.roster.names)
+        ..RunRecord::start(&directory, title, &configuration.text, &planned.source_table.names)
     };
     if !told.is_empty() {
         record.details.insert(boards::DETAIL.to_owned(), serde_json::to_value(told).unwrap_or_default());
@@ -414,7 +414,7 @@ fn take_data(
     let mut files = Files { directory, record, has_begun: false };
     let result = files
         .keep_channels(configuration)
-        .and_then(|()| files.reserve_record(planned.roster.names.len()))
+        .and_then(|()| files.reserve_record(planned.source_table.names.len()))
         .and_then(|()| take_data_into(configuration, origin, (planned, started_ns), end, watch, &mut files));
     if let Err(error) = &result {
         watch.handle.publish(LiveState {
@@ -436,15 +436,15 @@ fn take_data(
 fn take_data_into(
     configuration: &Configuration,
     origin: &Origin,
-    (Planned { roster, placement, topology }, started_ns): (Planned, u64),
+    (Planned { source_table, placement, topology }, started_ns): (Planned, u64),
     end: EndWhen,
     watch: &mut Watch<'_>,
     files: &mut Files,
 ) -> Result<Summary, RunError> {
-    let (ledger, roster) = (ledger(&files.directory, topology)?, Arc::new(roster));
+    let (ledger, source_table) = (ledger(&files.directory, topology)?, Arc::new(source_table));
     let (signals, busy, refused): (Arc<Signals>, Arc<Busy>, Arc<RefusedGauges>) = Default::default();
     let values = Arc::new(Values::of(&configuration.series));
-    let (devices, _busy_output) = devices::open(configuration, (origin, &roster), &values, &busy)?;
+    let (devices, _busy_output) = devices::open(configuration, (origin, &source_table), &values, &busy)?;
     let (directory, clock) = (files.directory.clone(), RunClock::start());
     let site = Site {
         configuration,
@@ -452,7 +452,7 @@ fn take_data_into(
         directory: &directory,
         ledger: &ledger,
         signals: &signals,
-        roster: &roster,
+        source_table: &source_table,
         busy: &busy,
         refused: &refused,
         clock,
@@ -471,7 +471,7 @@ fn take_data_into(
     let slow_control = devices.map(|devices| files.begin_slow_control(&site, devices)).transpose()?;
     let host_before = Counters::read(&HostFiles::of_host());
     let paths = start_as_declared(&site, paths)?;
-    let watched = as_watched(&site, &roster, &paths, started, watch.handle.clone());
+    let watched = as_watched(&site, &source_table, &paths, started, watch.handle.clone());
     let audit = watched.until_end(end, &paths, watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
     let taken = paths.finish(&site)?;
@@ -492,7 +492,7 @@ fn take_data_into(
     let series = slow_control.and_then(|slow_control| slow_control.finish(&signals));
     let listed = loss_list.finish(&outcome.books, &signals);
     let mut summary =
-        outcome.summary(&files.directory, &roster, &descriptions, &watched.gauges, signals.failures());
+        outcome.summary(&files.directory, &source_table, &descriptions, &watched.gauges, signals.failures());
     files.close(
         &mut summary,
         (taken.tables().into_iter().chain(series).collect(), listed),
@@ -506,7 +506,7 @@ fn take_data_into(
 /// What is looked at while the run goes on.
 fn as_watched(
     site: &Site<'_>,
-    roster: &Arc<Roster>,
+    source_table: &Arc<SourceTable>,
     paths: &Paths,
     started: Instant,
     handle: RunHandle,
@@ -514,7 +514,7 @@ fn as_watched(
     Watched {
         signals: site.signals.clone(),
         ledger: site.ledger.clone(),
-        roster: roster.clone(),
+        source_table: source_table.clone(),
         gauges: paths.gauges(),
         build: paths.build_gauges(),
         refused: site.refused.clone(),
@@ -592,7 +592,7 @@ impl Outcome {
     fn summary(
         &self,
         directory: &RunDirectory,
-        roster: &Roster,
+        source_table: &SourceTable,
         descriptions: &[String],
         gauges: &GaugesOf,
         failures: Vec<String>,
@@ -610,14 +610,14 @@ impl Outcome {
             let accounts = entry.all.iter().filter_map(|source| books.account_at(StageRole::Intake, *source));
             accounts.map(|account| account.tally.total_output(Unit::Bytes)).sum()
         };
-        let entries = roster.entries.iter().zip(descriptions).enumerate();
+        let entries = source_table.entries.iter().zip(descriptions).enumerate();
         let sources = entries.map(|(index, (entry, description))| SourceSummary {
             name: entry.name.clone(),
             description: description.clone(),
             hits: made(Unit::Hits, entry),
             fragments: made(Unit::Fragments, entry),
             bytes: received(entry),
-            dead_time: dead_time(self.observed.as_ref(), roster, index),
+            dead_time: dead_time(self.observed.as_ref(), source_table, index),
             witnesses: add_witnesses(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
         });
         let sources: Vec<SourceSummary> = sources.collect();
@@ -626,20 +626,22 @@ impl Outcome {
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
         let recording = books.at(StageRole::Recording);
         let left_out = recording.map(|account| account.tally.total_filtered(Unit::Hits));
-        let losses = roster.placed(books);
+        let losses = source_table.placed(books);
         let loss =
-            LossReport { kinds: LossKind::all_of(&losses, &books.path()), ..roster.loss_report(books) };
+            LossReport { kinds: LossKind::all_of(&losses, &books.path()), ..source_table.loss_report(books) };
         Summary {
             no_data: no_data(books, &sources, self.elapsed_seconds),
             state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
             run_directory: Some(PathBuf::from(directory.path())),
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
-            hits_recorded: books.output_at(roster.hits_end(), Unit::Hits),
+            hits_recorded: books.output_at(source_table.hits_end(), Unit::Hits),
             hits_left_out: left_out.sum(),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
             hits_late: (!hits_made.is_empty()).then(|| books.total_noted(Noted::Late, Unit::Hits)),
-            coincidences_recorded: roster.coincidences.map(|_| roster.coincidences_recorded(books)),
+            coincidences_recorded: source_table
+                .coincidences
+                .map(|_| source_table.coincidences_recorded(books)),
             bytes_unread,
             loss,
             events: self.events.clone(),

@@ -39,7 +39,7 @@ impl RawLinks {
         for source in sources {
             let units = if source.stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
             let id = SourceId(source.source);
-            let node = format!("raw {}", site.roster.entry_of(id));
+            let node = format!("raw {}", site.source_table.entry_of(id));
             self.accounts.push((id, site.account_of(&node, id, units)));
         }
         self.described.extend_from_slice(sources);

@@ -124,7 +124,7 @@ impl UnitThreads {
         leading: &mut Leading,
     ) -> Result<(Vec<StartedReader>, UnitThreads), RunError> {
         site.configuration.unit_rules.check()?;
-        let identity = identity(site.configuration, site.roster, &plan);
+        let identity = identity(site.configuration, site.source_table, &plan);
         let run = run_number(&identity.run);
         let key = shared_key(site.configuration)?;
         let starting = Starting { site, plan: Arc::new(plan), identity, key, run };
@@ -148,7 +148,7 @@ impl UnitThreads {
             units.others.push(starting.manager(HeardManager::new(units.managers.clone()))?);
         }
         for number in builders {
-            units.accounts.push(site.roster.unit(&plan.builders[number].name));
+            units.accounts.push(site.source_table.unit(&plan.builders[number].name));
             let notes = units.notes(site, &plan, &plan.builders[number].name)?;
             units.builders.push(starting.builder(number, gauges, notes, &units.managers)?);
         }
@@ -233,7 +233,7 @@ fn close_record_books(site: &Site<'_>, sinks: &[EventWriter]) {
     if sinks.is_empty() {
         return;
     }
-    for source in site.roster.boards.clone().map(SourceId) {
+    for source in site.source_table.boards.clone().map(SourceId) {
         let mut tally = Tally::default();
         sinks.iter().for_each(|sink| tally.add_all(sink.source_tally(source)));
         site.ledger.claim("record fragments", source).publish(&tally);
@@ -258,7 +258,7 @@ impl Starting<'_> {
     }
 
     fn account(&self, stage: &str, unit: &UnitSettings) -> Ledgered {
-        self.site.account(&format!("{stage} {}", unit.name), self.site.roster.unit(&unit.name))
+        self.site.account(&format!("{stage} {}", unit.name), self.site.source_table.unit(&unit.name))
     }
 
     fn to_manager(&self) -> (Address, String) {
@@ -315,11 +315,11 @@ impl Starting<'_> {
     /// The files of a builder unit, and the way to their thread.
     fn files(&self, unit: &UnitSettings) -> Result<(Upstream<Events>, EventRecorder, Arc<Filed>), RunError> {
         let site = self.site;
-        let Site { configuration, roster, .. } = *site;
+        let Site { configuration, source_table, .. } = *site;
         let directory = site.directory.events_of(Some(&unit.name));
         // Ranges are written as they become whole.
         let ordered = false;
-        let create = || EventWriter::create(&directory, &configuration.record, &roster.names, ordered);
+        let create = || EventWriter::create(&directory, &configuration.record, &source_table.names, ordered);
         let (sink, on_full) = (site.writer(create)?, configuration.record.on_full);
         let (outlet, inlet) = circuit(site.claims.ring(&unit.name, &files_of(unit)), Events::default);
         let record = self.account("record", unit);
@@ -343,7 +343,7 @@ impl Starting<'_> {
             taker: &unit.name,
             sources: &readout.sources,
             boards: self.plan.topology.readouts[number].clone(),
-            events: site.roster.unit(&unit.name),
+            events: site.source_table.unit(&unit.name),
             // What is shown of building is what the builder units say.
             gauges: Arc::default(),
             leader: leading.leader_of(&readout.sources),

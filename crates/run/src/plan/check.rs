@@ -26,7 +26,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     let configuration = resolved.configuration;
     let recorded = configuration.record.check();
     recorded.map_err(|words| configuration.invalid(format!("[record]: {words}")))?;
-    for (source, plan) in configuration.sources.iter().zip(&resolved.roster.links) {
+    for (source, plan) in configuration.sources.iter().zip(&resolved.source_table.links) {
         let checked = keys(source)
             .and_then(|()| node(source, machine))
             .and_then(|()| blocks(resolved, source, plan.as_ref()))
@@ -51,7 +51,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     if resolved.triggered().any(|(source, _)| source.endpoint.url.scheme() == "emulate") {
         crate::open_links::program(configuration)?;
     }
-    Leading::of(configuration, &resolved.roster)?;
+    Leading::of(configuration, &resolved.source_table)?;
     if resolved.drives_busy() {
         configuration.busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
     }
@@ -63,7 +63,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     if let Some(slices) = &configuration.slices {
         check_slices(resolved, slices).map_err(|message| not_allowed(format!("[slices]: {message}")))?;
     }
-    if resolved.roster.events.is_some() {
+    if resolved.source_table.events.is_some() {
         configuration.build.check().map_err(|error| not_allowed(format!("[build]: {error}")))?;
     }
     Ok(())
@@ -241,7 +241,7 @@ fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPl
         }
     };
     let of_events = plan.is_some() && resolved.keeps(Table::Fragments);
-    let boards = resolved.roster.boards.len();
+    let boards = resolved.source_table.boards.len();
     let held_by_events = if of_events { record.event_blocks_held(boards, block_bytes) } else { 0 };
     let held_raw = if resolved.keeps(Table::Raw) { record.raw_blocks_held(block_bytes) } else { 0 };
     let held = held_raw + held_by_events;

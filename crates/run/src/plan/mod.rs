@@ -25,7 +25,7 @@ use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::pipeline::BATCH_BYTES;
 use crate::placement::Placement;
 use crate::processing::Processing;
-use crate::roster::Roster;
+use crate::source_table::SourceTable;
 use crate::units::{UnitPlan, drives_busy, drives_devices, shared_key};
 
 pub(crate) use memory::SLICES;
@@ -83,13 +83,13 @@ pub struct Plan {
     #[serde(skip)]
     pub(crate) placement: Placement,
     #[serde(skip)]
-    pub(crate) roster: Roster,
+    pub(crate) source_table: SourceTable,
 }
 
 /// A configuration with everything that is derived from it, once.
 struct Resolved<'c> {
     configuration: &'c Configuration,
-    roster: Roster,
+    source_table: SourceTable,
     units: Option<UnitPlan>,
     /// It is the replay of a recording: no board is there, and everything is built here.
     is_replay: bool,
@@ -131,7 +131,7 @@ impl Plan {
                 allowed: machine.allowed,
             },
             placement,
-            roster: resolved.roster,
+            source_table: resolved.source_table,
         })
     }
 }
@@ -142,19 +142,20 @@ fn this_machine(configuration: &Configuration) -> Result<Machine, ConfigError> {
 
 impl<'c> Resolved<'c> {
     fn of(configuration: &'c Configuration) -> Result<Resolved<'c>, ConfigError> {
-        let roster = Roster::of(configuration)?;
-        let units = UnitPlan::of(configuration, &roster).map_err(|error| configuration.invalid(error))?;
+        let source_table = SourceTable::of(configuration)?;
+        let units =
+            UnitPlan::of(configuration, &source_table).map_err(|error| configuration.invalid(error))?;
         if units.is_some() {
             // Read anew at the start: it is kept nowhere.
             shared_key(configuration).map_err(|error| configuration.invalid(error))?;
         }
-        Ok(Resolved { configuration, roster, units, is_replay: false })
+        Ok(Resolved { configuration, source_table, units, is_replay: false })
     }
 
     /// The same for the replay of what was recorded.
     fn of_recording(configuration: &'c Configuration) -> Result<Resolved<'c>, ConfigError> {
-        let roster = Roster::of(configuration)?;
-        Ok(Resolved { configuration, roster, units: None, is_replay: true })
+        let source_table = SourceTable::of(configuration)?;
+        Ok(Resolved { configuration, source_table, units: None, is_replay: true })
     }
 
     fn keeps(&self, table: Table) -> bool {
@@ -209,7 +210,7 @@ impl<'c> Resolved<'c> {
                 readout.sources.contains(&index) && self.configuration.hosts(&readout.settings)
             }),
         };
-        let sources = self.configuration.sources.iter().zip(&self.roster.links).enumerate();
+        let sources = self.configuration.sources.iter().zip(&self.source_table.links).enumerate();
         sources
             .filter_map(move |(index, (source, plan))| Some((source, (*plan)?)).filter(|_| read_here(index)))
     }
@@ -265,7 +266,7 @@ impl<'c> Resolved<'c> {
     fn builders_of_events(&self) -> Vec<(String, usize)> {
         let Some(units) = &self.units else {
             let thread = if self.slices_hits() { "order" } else { "build" };
-            let here = self.records_events().then(|| (thread.to_owned(), self.roster.boards.len()));
+            let here = self.records_events().then(|| (thread.to_owned(), self.source_table.boards.len()));
             return here.into_iter().collect();
         };
         let readouts = units.readouts.iter().zip(&units.topology.readouts);

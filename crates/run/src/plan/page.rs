@@ -42,7 +42,7 @@ fn table(f: &mut fmt::Formatter<'_>, lines: &[Line], right: &[usize]) -> fmt::Re
 impl Plan {
     /// The plan in a sentence, for the start of a run: what is read, how much memory it takes, where it is recorded.
     pub fn brief(&self) -> String {
-        let names: Vec<&str> = self.roster.entries.iter().map(|entry| &entry.name[..]).collect();
+        let names: Vec<&str> = self.source_table.entries.iter().map(|entry| &entry.name[..]).collect();
         let sources = if names.len() == 1 { "source" } else { "sources" };
         format!(
             "{sources} {} · {} MiB of memory · recorded under {} · threads, rings and memory one by one with --verbose",

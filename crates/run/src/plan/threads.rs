@@ -38,7 +38,7 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
                 names.push(&source.head.name[..]);
                 links += plan.links;
             }
-            let boards = resolved.roster.boards.len();
+            let boards = resolved.source_table.boards.len();
             let what = match configuration.slices {
                 None => "builds events",
                 Some(_) => "cuts and builds time slices",

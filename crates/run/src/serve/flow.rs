@@ -228,7 +228,7 @@ keep = "multiplicity > 2"
         let source = |name: &str, links| SourceState { name: name.into(), links, ..SourceState::default() };
         LiveState {
             sources: vec![source("ge", 0), source("tracker", 1)],
-            flow_places: crate::supervise::flow_places(&plan.topology, &plan.roster).into(),
+            flow_places: crate::supervise::flow_places(&plan.topology, &plan.source_table).into(),
             ledger: Some(vec![
                 entry("ge", Stage::Wire, Unit::Datagrams, 1000, 20),
                 entry("ge", Stage::Wire, Unit::Frames, 2000, 40),
@@ -237,7 +237,7 @@ keep = "multiplicity > 2"
                 entry("tracker", Stage::Wire, Unit::Fragments, 300, 3),
                 entry("tracker", Stage::Receive, Unit::Datagrams, 300, 0),
                 entry("events", Stage::Build, Unit::Events, 100, 0),
-                entry(crate::roster::COINCIDENCES, Stage::Cut, Unit::Events, 50, 0),
+                entry(crate::source_table::COINCIDENCES, Stage::Cut, Unit::Events, 50, 0),
             ]),
             losses: vec![
                 loss("ge", Stage::Wire, LossReason::DatagramGap, Unit::Datagrams, 18),

@@ -57,7 +57,9 @@ impl InUse {
         let plan = Plan::of(&configuration).ok();
         InUse {
             configuration,
-            sources: plan.as_ref().map_or_else(Vec::new, |plan| supervise::configured_sources(&plan.roster)),
+            sources: plan
+                .as_ref()
+                .map_or_else(Vec::new, |plan| supervise::configured_sources(&plan.source_table)),
             plan: plan.and_then(|plan| serde_json::to_value(plan).ok()).unwrap_or_default(),
             at_start,
             waiting,

@@ -8,12 +8,12 @@ use thalweg_data::{Books, StageRole};
 use thalweg_monitor::state::FlowPlace;
 
 use super::rates::Rates;
-use crate::roster::Roster;
+use crate::source_table::SourceTable;
 
 impl Rates {
     /// The stops of the path of these books.
-    pub(super) fn flow_places(&mut self, books: &Books, roster: &Roster) -> Arc<Vec<FlowPlace>> {
-        let places = |topology: &Topology| Arc::new(of(topology, roster));
+    pub(super) fn flow_places(&mut self, books: &Books, source_table: &SourceTable) -> Arc<Vec<FlowPlace>> {
+        let places = |topology: &Topology| Arc::new(of(topology, source_table));
         if let (None, Some(topology)) = (&self.flow_places, &books.topology) {
             self.flow_places = Some(places(topology));
         }
@@ -22,9 +22,9 @@ impl Rates {
 }
 
 /// The stops of a topology.
-pub(crate) fn of(topology: &Topology, roster: &Roster) -> Vec<FlowPlace> {
+pub(crate) fn of(topology: &Topology, source_table: &SourceTable) -> Vec<FlowPlace> {
     let mut group_of = vec![None; topology.subjects.len()];
-    for (name, subjects) in roster.groups() {
+    for (name, subjects) in source_table.groups() {
         for subject in subjects {
             if let Some(place) = group_of.get_mut(subject.index()) {
                 *place = Some(name);

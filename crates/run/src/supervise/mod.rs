@@ -39,8 +39,8 @@ pub(crate) use summary::{no_data, unplaced_loss};
 use crate::observed::Observed;
 use crate::pipeline::Signals;
 use crate::recording::bytes_in;
-use crate::roster::Roster;
 use crate::slow_control::Values;
+use crate::source_table::SourceTable;
 use progress::LookedAt;
 pub(crate) use rates::{Beside, Rates};
 
@@ -67,7 +67,7 @@ pub struct Watch<'w> {
 pub(crate) struct Watched {
     pub(crate) signals: Arc<Signals>,
     pub(crate) ledger: Ledger,
-    pub(crate) roster: Arc<Roster>,
+    pub(crate) source_table: Arc<SourceTable>,
     pub(crate) gauges: GaugesOf,
     pub(crate) build: Option<Arc<BuildGauges>>,
     pub(crate) refused: Arc<RefusedGauges>,
@@ -176,12 +176,12 @@ impl Watched {
     fn is_reached(&self, end: EndWhen) -> bool {
         let kept = |role, unit| self.ledger.output_at(role, unit);
         // Built events and coincidences are counted in one unit: a run that has both tells them apart.
-        let events = || match (self.roster.events, self.roster.coincidences) {
-            (Some(_), Some(_)) => self.roster.events_recorded(&self.ledger.books()),
+        let events = || match (self.source_table.events, self.source_table.coincidences) {
+            (Some(_), Some(_)) => self.source_table.events_recorded(&self.ledger.books()),
             _ => kept(StageRole::Recording, Unit::Events),
         };
         end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
-            || end.hits.is_some_and(|hits| kept(self.roster.hits_end(), Unit::Hits) >= hits)
+            || end.hits.is_some_and(|hits| kept(self.source_table.hits_end(), Unit::Hits) >= hits)
             || end.events.is_some_and(|wanted| events() >= wanted)
     }
 
@@ -248,7 +248,7 @@ impl Watched {
             bytes_recorded: bytes_in(self.directory.path()),
             channels: observed.map(Observed::channel_hits).unwrap_or_default(),
         };
-        self.rates().take(books, &self.roster, asked_seconds, beside);
+        self.rates().take(books, &self.source_table, asked_seconds, beside);
     }
 
     fn rates(&self) -> MutexGuard<'_, Rates> {
@@ -314,7 +314,7 @@ impl Watched {
         };
         let state = self.rates().state(LookedAt {
             books: &self.ledger.books(),
-            roster: &self.roster,
+            source_table: &self.source_table,
             gauges: &self.gauges,
             build: self.build.as_ref().map(|gauges| gauges.latest()),
             trigger,

@@ -1,7 +1,7 @@
 //! Puts the live state of a run together: what the terminal shows, what a page draws, what a server sends.
 //!
 //! ```text
-//!  ledger, gauges, roster, disk ─ supervisor, each 50 ms ─► LiveState ─► terminal · JSON · page
+//!  ledger, gauges, source table, disk ─ supervisor, each 50 ms ─► LiveState ─► terminal · JSON · page
 //! ```
 //! One [type](thalweg_monitor::state) for runs of hits, of events, and of both. What is only looked at on request, as the channels, is
 //! put in by `serve`.
@@ -19,7 +19,7 @@ use thalweg_monitor::state::{
 use super::dead_time::{busy_time, reported_dead_time};
 use super::rates::{Counts, Look, Rates, expected_and_built};
 use crate::observed::Observed;
-use crate::roster::{Entry, Roster};
+use crate::source_table::{Entry, SourceTable};
 
 /// Fill levels and the kernel's counters of one source: written by its reader, read by anyone.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ pub(crate) fn add_witnesses<'g>(
 /// What a look is taken at.
 pub(crate) struct LookedAt<'l> {
     pub(crate) books: &'l Books,
-    pub(crate) roster: &'l Roster,
+    pub(crate) source_table: &'l SourceTable,
     pub(crate) gauges: &'l GaugesOf,
     pub(crate) build: Option<BuildLook>,
     pub(crate) trigger: Option<TriggerCounts>,
@@ -90,9 +90,9 @@ pub(crate) struct LookedAt<'l> {
 impl Rates {
     /// Completes what is known with counts and rates.
     pub(crate) fn state(&mut self, at: LookedAt<'_>) -> LiveState {
-        let LookedAt { books, roster, gauges, build, trigger, observed, known } = at;
-        let flow_places = self.flow_places(books, roster);
-        let by_source = books.grouped(roster.groups());
+        let LookedAt { books, source_table, gauges, build, trigger, observed, known } = at;
+        let flow_places = self.flow_places(books, source_table);
+        let by_source = books.grouped(source_table.groups());
         let free = known.disk_free_bytes;
         let used = self.free_at_start.get_or_insert(free).saturating_sub(free);
         // A run that takes no more data has no rates.
@@ -100,8 +100,8 @@ impl Rates {
         let rates = if known.state.takes_data() { &*self } else { &ended };
         let before = rates.trigger_before();
         let busy_time = busy_time(trigger, build.as_ref(), known.elapsed_seconds);
-        let report = roster.loss_report(&by_source);
-        let sources: Vec<SourceState> = (0..roster.entries.len())
+        let report = source_table.loss_report(&by_source);
+        let sources: Vec<SourceState> = (0..source_table.entries.len())
             .map(|index| {
                 let own = rates.of_source(index);
                 SourceState {
@@ -110,8 +110,8 @@ impl Rates {
                     byte_rate_hz: own.bytes_hz,
                     lost_rate_hz: own.lost_hz,
                     loss: report.of_source(SourceId(index as u16)).cloned(),
-                    dead_time: dead_time(observed, roster, index),
-                    ..source_state(&roster.entries[index], &by_source, index, gauges)
+                    dead_time: dead_time(observed, source_table, index),
+                    ..source_state(&source_table.entries[index], &by_source, index, gauges)
                 }
             })
             .collect();
@@ -129,7 +129,7 @@ impl Rates {
             recorded_rate_hz: rates.kept_hz(),
             rate_window_seconds: rates.window().seconds,
             rate_window: rates.window(),
-            hits_recorded: books.output_at(roster.hits_end(), Unit::Hits),
+            hits_recorded: books.output_at(source_table.hits_end(), Unit::Hits),
             byte_rate_hz: rates.bytes_recorded_hz(),
             cuts: report_of_hits.cuts,
             clocks: report_of_hits.clocks,
@@ -141,17 +141,19 @@ impl Rates {
                 cut_short: coincidences.cut_short,
                 multiplicity: coincidences.multiplicity,
             }),
-            coincidences_recorded: roster.coincidences.map(|_| roster.coincidences_recorded(books)),
+            coincidences_recorded: source_table
+                .coincidences
+                .map(|_| source_table.coincidences_recorded(books)),
             events: build.map(|look| EventState {
                 event_rate_hz: rates.events_hz(),
                 events_built: look.events(),
                 events_partial: look.partial(),
-                events_recorded: roster.events_recorded(books),
-                completeness: completeness(roster, books, rates),
+                events_recorded: source_table.events_recorded(books),
+                completeness: completeness(source_table, books, rates),
                 // One number for every screen.
                 look: BuildLook { busy_share: busy_time.map(|busy| busy.fraction), ..look },
             }),
-            losses: roster.grouped_losses(&by_source),
+            losses: source_table.grouped_losses(&by_source),
             ledger: Some(by_source.entries()),
             disk_left_seconds: (used > 0).then(|| free as f64 * known.elapsed_seconds / used as f64),
             ..known
@@ -160,10 +162,16 @@ impl Rates {
 }
 
 /// What the boards of a `[[source]]` of hits report.
-pub(crate) fn dead_time(observed: Option<&Observed>, roster: &Roster, index: usize) -> Option<DeadTime> {
+pub(crate) fn dead_time(
+    observed: Option<&Observed>,
+    source_table: &SourceTable,
+    index: usize,
+) -> Option<DeadTime> {
     let is_of_hits = |entry: &&Entry| entry.links.is_empty();
-    let number = roster.entries[..index].iter().filter(is_of_hits).count();
-    observed.filter(|_| is_of_hits(&&roster.entries[index])).and_then(|own| reported_dead_time(own, number))
+    let number = source_table.entries[..index].iter().filter(is_of_hits).count();
+    observed
+        .filter(|_| is_of_hits(&&source_table.entries[index]))
+        .and_then(|own| reported_dead_time(own, number))
 }
 
 fn source_state(entry: &Entry, by_source: &Books, index: usize, gauges: &GaugesOf) -> SourceState {
@@ -195,17 +203,17 @@ fn configured_source(entry: &Entry) -> SourceState {
 }
 
 /// The sources of a run that has not begun.
-pub(crate) fn configured_sources(roster: &Roster) -> Vec<SourceState> {
-    roster.entries.iter().map(configured_source).collect()
+pub(crate) fn configured_sources(source_table: &SourceTable) -> Vec<SourceState> {
+    source_table.entries.iter().map(configured_source).collect()
 }
 
-fn completeness(roster: &Roster, books: &Books, rates: &Rates) -> Vec<Completeness> {
-    let boards = roster.boards.clone().enumerate().map(|(index, board)| {
+fn completeness(source_table: &SourceTable, books: &Books, rates: &Rates) -> Vec<Completeness> {
+    let boards = source_table.boards.clone().enumerate().map(|(index, board)| {
         let of = |look: &Look| look.boards.get(index).copied().unwrap_or_default();
         let (before, now) = rates.ends().map(|(before, now)| (of(before), of(now))).unwrap_or_default();
         let (expected, built) = expected_and_built(books, SourceId(board));
         Completeness {
-            name: roster.names[usize::from(board)].clone(),
+            name: source_table.names[usize::from(board)].clone(),
             expected: now.0.saturating_sub(before.0),
             built: now.1.saturating_sub(before.1),
             missing: expected.saturating_sub(built),

@@ -18,7 +18,7 @@ use thalweg_data::{Books, SourceId, Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, RateWindow};
 
 use super::dead_time::TriggerCounts;
-use crate::roster::Roster;
+use crate::source_table::SourceTable;
 
 /// Rates are taken over at least this time, once the run is that old.
 const WINDOW_SECONDS: f64 = 2.5;
@@ -126,21 +126,31 @@ impl Rates {
     }
 
     /// Takes a look at books that were asked for at `asked_seconds` since the start of the run.
-    pub(crate) fn take(&mut self, books: &Books, roster: &Roster, asked_seconds: f64, beside: Beside) {
+    pub(crate) fn take(
+        &mut self,
+        books: &Books,
+        source_table: &SourceTable,
+        asked_seconds: f64,
+        beside: Beside,
+    ) {
         if self.looks.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds) {
             return;
         }
-        let by_source = books.grouped(roster.groups());
+        let by_source = books.grouped(source_table.groups());
         // Given to the recording: what it has on file, and what waits in it.
-        let kept = books.at(roster.hits_end());
+        let kept = books.at(source_table.hits_end());
         let kept = kept.map(|own| own.tally.total_output(Unit::Hits) + own.tally.held(Unit::Hits));
         self.looks.push_back(Look {
             elapsed_seconds: asked_seconds,
             ordered: ordered(books),
             kept: kept.sum(),
             beside,
-            sources: (0..roster.entries.len()).map(|index| Counts::of(&by_source, index)).collect(),
-            boards: roster.boards.clone().map(|board| expected_and_built(books, SourceId(board))).collect(),
+            sources: (0..source_table.entries.len()).map(|index| Counts::of(&by_source, index)).collect(),
+            boards: source_table
+                .boards
+                .clone()
+                .map(|board| expected_and_built(books, SourceId(board)))
+                .collect(),
             entries: Arc::new(by_source.entries()),
         });
         let oldest = asked_seconds - WINDOW_SECONDS;
@@ -259,11 +269,11 @@ mod tests {
 
     #[test]
     fn there_are_no_rates_before_the_second_look() {
-        let (mut rates, roster) = (Rates::default(), Roster::default());
+        let (mut rates, source_table) = (Rates::default(), SourceTable::default());
         let take = |rates: &mut Rates, asked_seconds: f64, events: u64| {
             let channels = vec![events, 2 * events];
             let beside = Beside { elapsed_seconds: asked_seconds, events, channels, ..Beside::default() };
-            rates.take(&Books::default(), &roster, asked_seconds, beside);
+            rates.take(&Books::default(), &source_table, asked_seconds, beside);
         };
         take(&mut rates, 1.0, 50);
         assert_eq!((rates.window().seconds, rates.events_hz()), (0.0, 0.0));

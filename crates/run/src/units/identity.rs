@@ -11,14 +11,18 @@ use thalweg_transport::peer::RunIdentity;
 
 use super::{UnitPlan, UnitPlanError};
 use crate::config::Configuration;
-use crate::roster::Roster;
+use crate::source_table::SourceTable;
 
 /// The identity of a run of this configuration.
-pub(crate) fn identity(configuration: &Configuration, roster: &Roster, plan: &UnitPlan) -> RunIdentity {
+pub(crate) fn identity(
+    configuration: &Configuration,
+    source_table: &SourceTable,
+    plan: &UnitPlan,
+) -> RunIdentity {
     let units: Vec<_> =
         configuration.units.iter().map(|unit| (&unit.name, unit.kind, &unit.sources, &unit.node)).collect();
     let boards: Vec<_> =
-        roster.entries.iter().map(|entry| entry.links.iter().map(|link| &link.boards)).collect();
+        source_table.entries.iter().map(|entry| entry.links.iter().map(|link| &link.boards)).collect();
     let boards: Vec<Vec<_>> = boards.into_iter().map(Iterator::collect).collect();
     let sources: Vec<_> =
         configuration.sources.iter().map(|source| (&source.head.name, source.head.format)).collect();
@@ -35,11 +39,11 @@ pub(crate) fn identity(configuration: &Configuration, roster: &Roster, plan: &Un
 /// As of [`UnitPlan::of`].
 pub(crate) fn identity_record(
     configuration: &Configuration,
-    roster: &Roster,
+    source_table: &SourceTable,
     started_ns: u64,
 ) -> Result<Option<IdentityRecord>, UnitPlanError> {
-    let Some(plan) = UnitPlan::of(configuration, roster)? else { return Ok(None) };
-    let RunIdentity { configuration: digest, run } = identity(configuration, roster, &plan);
+    let Some(plan) = UnitPlan::of(configuration, source_table)? else { return Ok(None) };
+    let RunIdentity { configuration: digest, run } = identity(configuration, source_table, &plan);
     let managers = if configuration.hosts(&plan.manager) { vec![started_ns] } else { Vec::new() };
     Ok(Some(IdentityRecord {
         run,

@@ -5,7 +5,7 @@ use thalweg_transport::peer::Endpoint;
 
 use super::{UnitKind, UnitSettings, has_key};
 use crate::config::Configuration;
-use crate::roster::Roster;
+use crate::source_table::SourceTable;
 
 /// Blocks for what units receive from each other.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
@@ -57,7 +57,7 @@ impl UnitPlan {
     /// What is missing, doubled or does not fit together.
     pub(crate) fn of(
         configuration: &Configuration,
-        roster: &Roster,
+        source_table: &SourceTable,
     ) -> Result<Option<UnitPlan>, UnitPlanError> {
         let units = &configuration.units;
         check_nodes(configuration)?;
@@ -84,14 +84,14 @@ impl UnitPlan {
         }
         let mut readouts = Vec::new();
         for unit in of_kind(UnitKind::Readout) {
-            let sources = sources_of(&unit, configuration, roster)?;
+            let sources = sources_of(&unit, configuration, source_table)?;
             readouts.push(Readout { settings: unit, sources });
         }
         readouts.sort_by_key(|readout| readout.sources[0]);
-        check_cover(&readouts, roster)?;
+        check_cover(&readouts, source_table)?;
         check_trigger(&readouts, configuration)?;
         let range = |readout: &Readout| {
-            let links = |index: &usize| roster.entries[*index].links.clone();
+            let links = |index: &usize| source_table.entries[*index].links.clone();
             let all: Vec<_> = readout.sources.iter().flat_map(links).collect();
             let start = all.iter().map(|place| place.boards.start).min().unwrap_or(0);
             start..all.iter().map(|place| place.boards.end).max().unwrap_or(0)
@@ -237,12 +237,12 @@ pub(crate) const TRIGGER: &str = "trigger";
 fn sources_of(
     unit: &UnitSettings,
     configuration: &Configuration,
-    roster: &Roster,
+    source_table: &SourceTable,
 ) -> Result<Vec<usize>, UnitPlanError> {
     let mut places = Vec::new();
     for name in &unit.sources {
         let place = configuration.sources.iter().position(|source| source.head.name == *name);
-        match place.filter(|place| !roster.entries[*place].links.is_empty()) {
+        match place.filter(|place| !source_table.entries[*place].links.is_empty()) {
             Some(place) => places.push(place),
             None => {
                 return refuse(format!("\"{}\" names \"{name}\", which is no triggered source", unit.name));
@@ -257,14 +257,14 @@ fn sources_of(
 }
 
 /// Every triggered source belongs to one readout unit, and those of a unit are neighbours.
-fn check_cover(readouts: &[Readout], roster: &Roster) -> Result<(), UnitPlanError> {
-    let triggered = roster.entries.iter().enumerate().filter(|(_, entry)| !entry.links.is_empty());
+fn check_cover(readouts: &[Readout], source_table: &SourceTable) -> Result<(), UnitPlanError> {
+    let triggered = source_table.entries.iter().enumerate().filter(|(_, entry)| !entry.links.is_empty());
     let wanted: Vec<usize> = triggered.map(|(index, _)| index).collect();
     let given: Vec<usize> = readouts.iter().flat_map(|readout| readout.sources.iter().copied()).collect();
     if given == wanted {
         return Ok(());
     }
-    let name = |index: usize| &roster.entries[index].name;
+    let name = |index: usize| &source_table.entries[index].name;
     if let Some(missing) = wanted.iter().find(|index| !given.contains(index)) {
         return refuse(format!("the source \"{}\" belongs to no readout unit", name(*missing)));
     }

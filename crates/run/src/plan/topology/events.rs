@@ -20,7 +20,8 @@ const FRAGMENTS: &[Unit] = &[Unit::Fragments];
 impl Making<'_, '_> {
     pub(super) fn events(&mut self) {
         let resolved = self.resolved;
-        let Some(events) = resolved.roster.events.filter(|_| resolved.triggered().next().is_some()) else {
+        let Some(events) = resolved.source_table.events.filter(|_| resolved.triggered().next().is_some())
+        else {
             return self.units_without_boards();
         };
         let is_emulated =
@@ -41,7 +42,7 @@ impl Making<'_, '_> {
         } else {
             let build = Place { of: "events", lane: Lane::Events, thread: "build" };
             let built = self.builds(build, events, &given);
-            let is_triggered = |index: &usize| resolved.roster.links[*index].is_some();
+            let is_triggered = |index: &usize| resolved.source_table.links[*index].is_some();
             let sources: Vec<usize> =
                 (0..resolved.configuration.sources.len()).filter(is_triggered).collect();
             self.triggered_by(&built, &sources);
@@ -57,7 +58,7 @@ impl Making<'_, '_> {
     /// One source up to what goes to a builder: the nodes that give fragments, with the units.
     fn triggered_source(&mut self, index: usize, is_emulated: bool) -> Vec<String> {
         let resolved = self.resolved;
-        let (source, entry) = (&resolved.configuration.sources[index], &resolved.roster.entries[index]);
+        let (source, entry) = (&resolved.configuration.sources[index], &resolved.source_table.entries[index]);
         let Some(first) = entry.links.first() else { return Vec::new() };
         let links = || entry.links.iter().map(|place| place.link);
         let boards = || entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId);
@@ -121,7 +122,7 @@ impl Making<'_, '_> {
     /// what frames fragments, and of links whose boards share them. Returns the node that counts events.
     fn builds(&mut self, place: Place<'_>, events: SourceId, given: &[String]) -> String {
         let (fragments, built) = self.builder(place, events, given);
-        let boards = self.resolved.roster.boards.clone();
+        let boards = self.resolved.source_table.boards.clone();
         let records = Place { of: "events", thread: "record", ..place };
         let recorded = self.node(Stage::Record, records, vec![Counts::of(events, EVENTS)]);
         let of_boards = Place { of: "fragments", ..records };
@@ -186,7 +187,8 @@ impl Making<'_, '_> {
             if !resolved.configuration.hosts(unit) {
                 continue;
             }
-            let names = readout.sources.iter().map(|index| resolved.roster.entries[*index].name.as_str());
+            let names =
+                readout.sources.iter().map(|index| resolved.source_table.entries[*index].name.as_str());
             let of_it = |name: &str| {
                 let own = given.iter().filter(move |id| {
                     id.split_once(' ').is_some_and(|(_, of)| of == name || of == format!("{name}/boards"))
@@ -195,7 +197,7 @@ impl Making<'_, '_> {
             };
             let own: Vec<String> = names.flat_map(of_it).collect();
             let thread = format!("{}-read", unit.name);
-            let account = resolved.roster.unit(&unit.name);
+            let account = resolved.source_table.unit(&unit.name);
             let builds = Place { of: &unit.name, lane: Lane::Events, thread: &thread };
             let (of_boards, built) = self.builder(builds, account, &own);
             fragments.push(of_boards);
@@ -222,7 +224,7 @@ impl Making<'_, '_> {
         let Some(units) = &resolved.units else { return };
         let mut hosted = Vec::new();
         for unit in resolved.builders() {
-            let account = resolved.roster.unit(&unit.name);
+            let account = resolved.source_table.unit(&unit.name);
             let place = Place { of: &unit.name, lane: Lane::Events, thread: &unit.name };
             let counted = Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes]).making(EVENTS);
             let build = self.node(Stage::Build, place, vec![counted]);
@@ -236,7 +238,7 @@ impl Making<'_, '_> {
         for ship in shipped.iter().filter(|_| !takers.is_empty()) {
             self.edges_to(ship, &takers, &[Unit::Fragments], (Fan::Split, Via::Peer, Subjects::Same));
         }
-        let boards = resolved.roster.boards.clone();
+        let boards = resolved.source_table.boards.clone();
         if !hosted.is_empty() {
             let kept = Place { of: "fragments", lane: Lane::Events, thread: "" };
             let kept = self.node_at_the_end(Stage::Record, kept, vec![Counts::of_each(boards, OF_BOARDS)]);

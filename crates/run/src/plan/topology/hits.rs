@@ -39,7 +39,7 @@ impl Making<'_, '_> {
         let record = self.node(Stage::Record, place(ALL, "order"), of_hits(Unit::Hits));
         self.edge(&last, &record, &[Unit::Hits]);
         if let Some(cut) = cut.filter(|_| resolved.keeps(Table::Coincidences)) {
-            let coincidences = place(crate::roster::COINCIDENCES, "process");
+            let coincidences = place(crate::source_table::COINCIDENCES, "process");
             let counts = self.topology.node(&cut).map_or_else(Vec::new, |node| node.counts.clone());
             let record = self.node(Stage::Record, coincidences, counts);
             self.edge(&cut, &record, &[Unit::Events]);
@@ -123,9 +123,9 @@ impl Making<'_, '_> {
         }
         let coincide = self.node(Stage::Coincide, place(ALL, "process"), of_hits);
         self.edge(kept, &coincide, &[Unit::Hits]);
-        let account = self.resolved.roster.coincidences?;
+        let account = self.resolved.source_table.coincidences?;
         let events = vec![Counts::of(account, &[Unit::Events])];
-        let coincidences = place(crate::roster::COINCIDENCES, "process");
+        let coincidences = place(crate::source_table::COINCIDENCES, "process");
         let made = vec![Counts::of(account, &[Unit::Events]).making(&[Unit::Events])];
         let made = self.node(Stage::Coincide, coincidences, made);
         let cut = self.node(Stage::Cut, coincidences, events);
@@ -135,9 +135,9 @@ impl Making<'_, '_> {
 
     /// Time slices of hits: built on the thread of time order, out of what was decoded.
     fn slices(&mut self, decoders: &[String], of_hits: Vec<Counts>) {
-        let Some(events) = self.resolved.roster.events else { return };
+        let Some(events) = self.resolved.source_table.events else { return };
         let slices = Place { lane: Lane::Events, ..place("slices", "order") };
-        let boards = self.resolved.roster.boards.clone();
+        let boards = self.resolved.source_table.boards.clone();
         let wire = self.node(Stage::Wire, slices, vec![Counts::of_each(boards, &[Unit::Fragments])]);
         let cut = self.node(Stage::TimeSlice, slices, of_hits);
         for decoder in decoders {

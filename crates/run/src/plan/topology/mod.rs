@@ -21,7 +21,7 @@ use super::{Resolved, memory, threads};
 use crate::config::{ConfigError, Configuration};
 use crate::placement::Placement;
 use crate::processing::Processing;
-use crate::roster::Roster;
+use crate::source_table::SourceTable;
 
 /// The topology of a run.
 pub(super) fn of(
@@ -33,7 +33,7 @@ pub(super) fn of(
     let mut making = Making {
         resolved,
         topology: Topology {
-            subjects: subjects(&resolved.roster),
+            subjects: subjects(&resolved.source_table),
             rings: threads::rings(resolved),
             threads,
             pools,
@@ -57,13 +57,13 @@ pub(crate) fn of_recording(configuration: &Configuration) -> Result<Topology, Co
     Ok(of(&resolved, processing.as_ref(), threads::threads(&resolved), pools))
 }
 
-fn subjects(roster: &Roster) -> Vec<Subject> {
+fn subjects(source_table: &SourceTable) -> Vec<Subject> {
     let subject = |name: &String| Subject { name: name.clone(), kind: SubjectKind::Source, parent: None };
-    let mut subjects: Vec<Subject> = roster.names.iter().map(subject).collect();
-    for board in roster.boards.clone() {
+    let mut subjects: Vec<Subject> = source_table.names.iter().map(subject).collect();
+    for board in source_table.boards.clone() {
         subjects[usize::from(board)].kind = SubjectKind::Slices;
     }
-    for place in roster.entries.iter().flat_map(|entry| &entry.links) {
+    for place in source_table.entries.iter().flat_map(|entry| &entry.links) {
         let is_shared = !place.boards.contains(&place.link.0);
         for board in place.boards.clone() {
             let subject = &mut subjects[usize::from(board)];
@@ -73,9 +73,9 @@ fn subjects(roster: &Roster) -> Vec<Subject> {
             subjects[place.link.index()].kind = SubjectKind::Link;
         }
     }
-    let units = roster.units.iter().map(|(_, unit)| (*unit, SubjectKind::Unit));
-    let events = roster.events.map(|events| (events, SubjectKind::Events));
-    let coincidences = roster.coincidences.map(|account| (account, SubjectKind::Coincidences));
+    let units = source_table.units.iter().map(|(_, unit)| (*unit, SubjectKind::Unit));
+    let events = source_table.events.map(|events| (events, SubjectKind::Events));
+    let coincidences = source_table.coincidences.map(|account| (account, SubjectKind::Coincidences));
     for (source, kind) in units.chain(events).chain(coincidences) {
         subjects[source.index()].kind = kind;
     }

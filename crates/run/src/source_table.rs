@@ -51,7 +51,7 @@ impl Entry {
 
 /// Everyone in a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct SourceTable {
     /// By number.
     pub(crate) names: Vec<String>,
     /// In the order of the configuration.
@@ -71,14 +71,14 @@ pub(crate) struct Roster {
     pub(crate) units: Vec<(String, SourceId)>,
 }
 
-impl Roster {
+impl SourceTable {
     /// The account of a unit.
     ///
     /// # Panics
     /// Of a unit that is not configured.
     pub(crate) fn unit(&self, name: &str) -> SourceId {
         let found = self.units.iter().find(|(unit, _)| unit == name);
-        found.expect("every unit of the configuration is in the roster").1
+        found.expect("every unit of the configuration is in the source_table").1
     }
 
     /// The name of the `[[source]]` to which a number belongs; empty of events and units.
@@ -109,7 +109,7 @@ impl Roster {
         books.losses_of(knows).into_iter().map(place).collect()
     }
 
-    /// The losses of books that are grouped as [`Roster::groups`] says, with the advice that fits each `[[source]]`.
+    /// The losses of books that are grouped as [`SourceTable::groups`] says, with the advice that fits each `[[source]]`.
     pub(crate) fn grouped_losses(&self, grouped: &Books) -> Vec<Loss> {
         let knows = |source: SourceId, key: &str| {
             self.entries.get(source.index()).is_some_and(|entry| entry.knows(key))
@@ -154,7 +154,7 @@ impl Roster {
     ///
     /// # Errors
     /// When settings do not fit together, or there are more than numbers.
-    pub(crate) fn of(configuration: &Configuration) -> Result<Roster, ConfigError> {
+    pub(crate) fn of(configuration: &Configuration) -> Result<SourceTable, ConfigError> {
         let links = configuration.sources.iter().map(|source| link_plan(configuration, source));
         let links: Vec<Option<LinkPlan>> = links.collect::<Result<_, _>>()?;
         let shapes = configuration.sources.iter().zip(&links);
@@ -173,32 +173,32 @@ impl Roster {
             let report = format!("{all} sources, boards and links are more than the 65535 that have numbers");
             return Err(configuration.invalid(report));
         }
-        let mut roster = Roster {
+        let mut source_table = SourceTable {
             names: vec![String::new(); all],
             boards: hits as u16..(hits + boards + sliced) as u16,
             events: builds.then(|| SourceId((hits + sliced + boards + shared) as u16)),
             coincidences: coincides.then(|| SourceId((without_units - 1) as u16)),
             links,
             keeps_slices_alone: sliced > 0 && !configuration.record.keeps(Table::Hits),
-            ..Roster::default()
+            ..SourceTable::default()
         };
-        if let Some(coincidences) = roster.coincidences {
-            roster.names[coincidences.index()] = COINCIDENCES.to_owned();
+        if let Some(coincidences) = source_table.coincidences {
+            source_table.names[coincidences.index()] = COINCIDENCES.to_owned();
         }
-        if let Some(events) = roster.events {
-            roster.names[events.index()] = "events".to_owned();
+        if let Some(events) = source_table.events {
+            source_table.names[events.index()] = "events".to_owned();
         }
         for (index, unit) in configuration.units.iter().enumerate() {
             let id = SourceId((all - configuration.units.len() + index) as u16);
-            roster.names[id.index()].clone_from(&unit.name);
-            roster.units.push((unit.name.clone(), id));
+            source_table.names[id.index()].clone_from(&unit.name);
+            source_table.units.push((unit.name.clone(), id));
         }
         let sliced = sliced > 0;
         let mut next = Next { hit: 0, board: hits as u16, shared: (hits + boards) as u16 };
         for (source, shape) in configuration.sources.iter().zip(shapes) {
-            roster.add(source, shape, sliced, &mut next);
+            source_table.add(source, shape, sliced, &mut next);
         }
-        Ok(roster)
+        Ok(source_table)
     }
 
     fn add(&mut self, source: &SourceSettings, shape: Option<Shape>, sliced: bool, next: &mut Next) {
@@ -280,58 +280,61 @@ mod tests {
 
     use super::*;
 
-    fn roster(text: &str) -> Roster {
+    fn source_table(text: &str) -> SourceTable {
         let configuration = Configuration::parse(Path::new("run.toml"), text.to_owned()).expect("valid");
-        Roster::of(&configuration).expect("few enough")
+        SourceTable::of(&configuration).expect("few enough")
     }
 
     #[test]
     fn hits_come_first_and_boards_are_one_range() {
-        let roster = roster(
+        let source_table = source_table(
             "[[source]]\nname = \"cdc\"\nformat = \"sitcp\"\nurl = \"tcp://127.0.0.{1..3}:24\"\n\
              [[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n\
              [[source]]\nname = \"camera\"\nformat = \"fragment\"\nboards = 2\nurl = \"udp://127.0.0.1:0\"\n",
         );
         let names = ["ge", "cdc-1", "cdc-2", "cdc-3", "camera/0", "camera/1", "camera", "events"];
-        assert_eq!(roster.names, names);
-        assert_eq!(roster.boards, 1..6);
-        assert_eq!(roster.events, Some(SourceId(7)));
-        assert_eq!(roster.entries[0].links[2], LinkPlace { link: SourceId(3), boards: 3..4 });
-        assert_eq!(roster.entries[2].links, [LinkPlace { link: SourceId(6), boards: 4..6 }]);
-        assert_eq!(roster.entries[1].all, [SourceId(0)]);
+        assert_eq!(source_table.names, names);
+        assert_eq!(source_table.boards, 1..6);
+        assert_eq!(source_table.events, Some(SourceId(7)));
+        assert_eq!(source_table.entries[0].links[2], LinkPlace { link: SourceId(3), boards: 3..4 });
+        assert_eq!(source_table.entries[2].links, [LinkPlace { link: SourceId(6), boards: 4..6 }]);
+        assert_eq!(source_table.entries[1].all, [SourceId(0)]);
     }
 
     #[test]
     fn built_events_and_coincidences_are_two_numbers() {
-        let roster = roster(
+        let source_table = source_table(
             "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n\
              [slices]\nslice_ps = 1_000_000_000\n[coincidence]\nwindow_ps = 100_000\n",
         );
-        let ledger = thalweg_data::Ledger::create(None, &roster.names).expect("memory");
-        for (account, count) in [(roster.events, 300), (roster.coincidences, 7)] {
+        let ledger = thalweg_data::Ledger::create(None, &source_table.names).expect("memory");
+        for (account, count) in [(source_table.events, 300), (source_table.coincidences, 7)] {
             let mut tally = thalweg_data::Tally::default();
             tally.output(Unit::Events, count);
             let account = account.expect("the run has both");
             ledger.open(thalweg_data::Stage::Record, account, &[Unit::Events]).publish(&tally);
         }
         let books = ledger.books();
-        assert_eq!((roster.events_recorded(&books), roster.coincidences_recorded(&books)), (300, 7));
+        assert_eq!(
+            (source_table.events_recorded(&books), source_table.coincidences_recorded(&books)),
+            (300, 7)
+        );
     }
 
     #[test]
     fn boards_that_are_left_out_leave_the_names_of_the_others() {
         let text = "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nboards = 4\nfirst_board = 10\n\
                     without = [11]\nurl = \"udp://127.0.0.1:0\"\n";
-        let roster = roster(text);
-        assert_eq!(roster.names, ["camera/0", "camera/2", "camera/3", "camera", "events"]);
-        assert_eq!(roster.boards, 0..3);
+        let source_table = source_table(text);
+        assert_eq!(source_table.names, ["camera/0", "camera/2", "camera/3", "camera", "events"]);
+        assert_eq!(source_table.boards, 0..3);
     }
 
     #[test]
     fn a_run_without_triggered_boards_has_no_events() {
         let text = "[[source]]\nname = \"ge\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:0\"\n";
-        assert_eq!(roster(text).events, None);
-        let cut = roster(&format!("{text}[slices]\n"));
+        assert_eq!(source_table(text).events, None);
+        let cut = source_table(&format!("{text}[slices]\n"));
         assert_eq!((cut.boards, cut.events), (1..2, Some(SourceId(2))), "hits that are cut are built");
         assert_eq!(cut.names, ["ge", "ge/slices", "events"]);
     }
