@@ -3,7 +3,7 @@
 //! ```text
 //!  [coincidence] with a reference    t(channel) − t(reference hit)
 //!  without one                       t(channel) − t(lowest channel of the event)
-//!                                      ─► bin ─► trays, by channel ─► one more in each bin
+//!                                      ─► bin ─► fill buffers, by channel ─► one more in each bin
 //! ```
 //! Which hit is subtracted is never decided by time: the difference to the earliest hit has one sign only, so that a
 //! resolution of σ would show as half a Gaussian.
@@ -12,12 +12,12 @@ use thalweg_data::{Hit, HitEvents};
 
 use super::axis::Axis;
 use super::catalogue::{Block, Catalogue};
+use super::fill_buffers::FillBuffers;
 use super::store::{Store, Totals};
-use super::trays::Trays;
 use crate::channels::ChannelMap;
 
 /// Differences that wait, of each channel.
-const TRAY: usize = 512;
+const FILL_BUFFER: usize = 512;
 
 /// Fills the time differences.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Differences {
     /// Whether events have a reference hit that the user chose; else it is only their first hit.
     has_reference: bool,
     /// Bin of each, counted from 1: 0 is below the axis, and what is behind the last bin is above it.
-    trays: Trays<u32>,
+    fill_buffers: FillBuffers<u32>,
 }
 
 impl Differences {
@@ -37,7 +37,12 @@ impl Differences {
         // The axes of all channels are alike.
         let axis = catalogue.spectra[block.first].axes[0].clone();
         let has_reference = catalogue.has_reference;
-        Some(Differences { block, axis, has_reference, trays: Trays::new(block.count, TRAY) })
+        Some(Differences {
+            block,
+            axis,
+            has_reference,
+            fill_buffers: FillBuffers::new(block.count, FILL_BUFFER),
+        })
     }
 
     /// Takes all members of events, but those of the channel that is subtracted; `pass` says which of them are shown, `None` all. What is
@@ -58,8 +63,8 @@ impl Differences {
                 let Some(row) = map.row(member.channel).filter(|_| is_pair && is_shown) else { continue };
                 let difference = member.time_ps.wrapping_sub(start.time_ps) as f64;
                 let place = self.axis.bin(difference).map_or(0, |bin| (bin + 1) as u32);
-                if self.trays.push(row, place) {
-                    count(self.block, row, self.trays.take(row), store);
+                if self.fill_buffers.push(row, place) {
+                    count(self.block, row, self.fill_buffers.take(row), store);
                 }
             }
         }
@@ -70,10 +75,10 @@ impl Differences {
         self.block.first..self.block.first + self.block.count
     }
 
-    /// Counts what lies in the trays.
+    /// Counts what is in the fill buffers.
     pub fn settle(&mut self, store: &Store) {
-        let Differences { block, trays, .. } = self;
-        trays.take_all(|row, places| count(*block, row, places, store));
+        let Differences { block, fill_buffers, .. } = self;
+        fill_buffers.take_all(|row, places| count(*block, row, places, store));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Fills the spectra: the writing half, one for each thread that has hits.
 //!
 //! ```text
-//!  hits, pass ─► words ─► trays, by channel ─ full, or asked for ─► bins of that channel
+//!  hits, pass ─► words ─► fill buffers, by channel ─ full, or asked for ─► bins of that channel
 //!     └────────► the user's own spectra, at once                events ─► time differences, own spectra
 //! ```
-//! What lies in the trays is counted by [`Filler::settle`] at the latest: who shows spectra calls it as often as they are to be true.
+//! What lies in the fill buffers is counted by [`Filler::settle`] at the latest: who shows spectra calls it as often as they are to be true.
 
 use std::sync::atomic::Ordering;
 
@@ -13,16 +13,16 @@ use thalweg_data::{Flags, Hit, HitEvents, Hits};
 
 use super::custom::Custom;
 use super::differences::Differences;
+use super::fill_buffers::{FillBuffers, Word};
 use super::set::SpectrumSet;
 use super::settings::At;
 use super::standard::StandardFiller;
-use super::trays::{Trays, Word};
 use crate::channels::ChannelMap;
 use crate::cut::{EventFacts, gather_facts};
 use crate::view::ViewChange;
 
 /// Hits of each channel that wait: each of its bins is fetched from memory once for all of them.
-const TRAY: usize = 4096;
+const FILL_BUFFER: usize = 4096;
 /// Hits at a time: their words are a KiB.
 const PIECE: usize = 256;
 
@@ -35,7 +35,7 @@ pub struct Filler {
     standard: Option<StandardFiller>,
     /// Rows of each plane; 0 of none.
     plane_rows: u32,
-    trays: Trays<Word>,
+    fill_buffers: FillBuffers<Word>,
     differences: Option<Differences>,
     facts: Vec<EventFacts>,
     seen_asked: u32,
@@ -51,7 +51,8 @@ impl Filler {
         let standard = StandardFiller::new(catalogue, map.calibrations().clone());
         let plane = catalogue.received.and_then(|received| received.plane);
         let plane_rows = plane.map_or(0, |block| catalogue.spectra[block.first].axes[1].bins);
-        let trays = Trays::new(if standard.is_some() { set.channels() + 1 } else { 0 }, TRAY);
+        let fill_buffers =
+            FillBuffers::new(if standard.is_some() { set.channels() + 1 } else { 0 }, FILL_BUFFER);
         let differences = Differences::new(catalogue);
         let shown = vec![0; set.channels() + 1].into();
         Filler {
@@ -60,7 +61,7 @@ impl Filler {
             own,
             standard,
             plane_rows,
-            trays,
+            fill_buffers,
             differences,
             facts: Vec::new(),
             seen_asked: 0,
@@ -147,21 +148,22 @@ impl Filler {
         widest(WriteWords { hits, pass, plane_rows: self.plane_rows, words: &mut words });
         for (hit, word) in hits.iter().zip(words) {
             let row = map.row_or_behind(hit.channel);
-            if self.trays.push(row, word) {
+            if self.fill_buffers.push(row, word) {
                 self.empty_tray(row);
             }
         }
     }
 
     fn empty_tray(&mut self, row: usize) {
-        let Filler { standard, set, store, trays, is_cut, shown, .. } = self;
-        count(standard.as_ref(), (set, *store), row, trays.take(row), (*is_cut, shown));
+        let Filler { standard, set, store, fill_buffers, is_cut, shown, .. } = self;
+        count(standard.as_ref(), (set, *store), row, fill_buffers.take(row), (*is_cut, shown));
     }
 
-    /// Counts what lies in the trays: the spectra have every hit that came until now.
+    /// Counts what is in the fill buffers: the spectra have every hit that came until now.
     pub fn settle(&mut self) {
-        let Filler { standard, set, store, trays, is_cut, shown, .. } = self;
-        trays.take_all(|row, words| count(standard.as_ref(), (set, *store), row, words, (*is_cut, shown)));
+        let Filler { standard, set, store, fill_buffers, is_cut, shown, .. } = self;
+        fill_buffers
+            .take_all(|row, words| count(standard.as_ref(), (set, *store), row, words, (*is_cut, shown)));
         if let Some(differences) = &mut self.differences {
             differences.settle(&self.set.0.stores[self.store]);
         }

@@ -13,6 +13,7 @@ mod catalogue;
 mod custom;
 mod differences;
 mod export;
+mod fill_buffers;
 mod filler;
 mod history;
 mod pack;
@@ -22,7 +23,6 @@ mod standard;
 mod store;
 #[cfg(test)]
 mod tests;
-mod trays;
 
 pub use axis::{Axis, AxisSettings};
 pub use catalogue::{Info, Kind, Path};

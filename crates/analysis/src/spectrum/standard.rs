@@ -1,4 +1,4 @@
-//! The spectra that every channel has, filled from a tray of its hits.
+//! The spectra that every channel has, filled from a fill buffer of its hits.
 //!
 //! ```text
 //!  words of one channel ─► 256 places each: energy │ keV │ plane ─► asked for ─► one more in each
@@ -9,9 +9,9 @@
 use thalweg_data::wide::{Wide, whole_part_long, widest};
 
 use super::catalogue::{Block, Catalogue, Standard};
+use super::fill_buffers::Word;
 use super::history::History;
 use super::store::{Store, Totals};
-use super::trays::Word;
 use crate::channels::Calibrations;
 
 /// Hits at a time: their places are three KiB.

@@ -132,7 +132,10 @@ fn more_hits_than_a_tray_holds_are_all_counted() {
     filler.fill(&unsent, Some(&[0; 10_000]), &map);
     let received = find(&set, Kind::Energy, At::Received, 4);
     let before = set.totals(received).expect("known").entries;
-    assert!((4096..10_000).contains(&before), "a full tray is counted at once, the rest waits: {before}");
+    assert!(
+        (4096..10_000).contains(&before),
+        "a full fill buffer is counted at once, the rest waits: {before}"
+    );
     filler.settle();
     for channel in [4, 5] {
         let ours = |index: &usize| usize::from(channel) == 4 + index % 2;

@@ -1,10 +1,10 @@
 //! Hits of one channel that wait until counting them is worth it.
 //!
 //! ```text
-//!  hit of channel 7 ─► tray 7 │ word word word … │ full, or asked for ─► one more in each bin of channel 7
+//!  hit of channel 7 ─► fill buffer 7 │ word word word … │ full, or asked for ─► one more in each bin of channel 7
 //! ```
 //! The bins of all channels are hundreds of MiB, and the next hit is nearly always of another channel: counted at once, each would wait
-//! for main memory. A full tray goes to the bins of one channel, which stay in the cache while it does.
+//! for main memory. A full fill buffer goes to the bins of one channel, which stay in the cache while it does.
 
 /// What is counted of one hit, in one word.
 ///
@@ -54,25 +54,25 @@ impl Word {
     }
 }
 
-/// The trays of all channels, by row of the channel map.
+/// The fill buffers of all channels, by row of the channel map.
 #[derive(Debug)]
-pub(super) struct Trays<T> {
+pub(super) struct FillBuffers<T> {
     words: Box<[T]>,
     counts: Box<[u32]>,
     capacity: usize,
-    /// From one tray to the next: a cache line more than the power of two, so that their ends do not meet in one set of the cache.
+    /// From one fill buffer to the next: a cache line more than the power of two, so that their ends do not meet in one set of the cache.
     stride: usize,
 }
 
-impl<T: Copy + Default> Trays<T> {
-    /// Trays for so many words each, a power of two.
-    pub fn new(channels: usize, capacity: usize) -> Trays<T> {
+impl<T: Copy + Default> FillBuffers<T> {
+    /// Buffers for so many words each, a power of two.
+    pub fn new(channels: usize, capacity: usize) -> FillBuffers<T> {
         let stride = capacity + 64 / size_of::<T>();
         let words = vec![T::default(); channels * stride].into();
-        Trays { words, counts: vec![0; channels].into(), capacity, stride }
+        FillBuffers { words, counts: vec![0; channels].into(), capacity, stride }
     }
 
-    /// Lays a word in a tray. Whether the tray is full: it is emptied before the next.
+    /// Lays a word in a tray. Whether the fill buffer is full: it is emptied before the next.
     #[inline(always)]
     pub fn push(&mut self, row: usize, word: T) -> bool {
         let count = self.counts[row] as usize;
@@ -81,13 +81,13 @@ impl<T: Copy + Default> Trays<T> {
         count + 1 == self.capacity
     }
 
-    /// Takes what lies in a tray, which is empty then.
+    /// Takes what is in a fill buffer, which is empty then.
     pub fn take(&mut self, row: usize) -> &[T] {
         let count = std::mem::take(&mut self.counts[row]) as usize;
         &self.words[row * self.stride..][..count]
     }
 
-    /// Takes what lies in all trays, one after another.
+    /// Takes what is in all fill buffers, one after another.
     pub fn take_all(&mut self, mut each: impl FnMut(usize, &[T])) {
         for row in 0..self.counts.len() {
             match self.take(row) {
