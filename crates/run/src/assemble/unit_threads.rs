@@ -1,7 +1,7 @@
 //! The threads of the units that this process hosts.
 //!
 //! ```text
-//!  [[unit]] of this node ─► door, machine, work ─► a thread each ─► joined at the end, sinks and books with them
+//!  [[unit]] of this node ─► endpoint, machine, work ─► a thread each ─► joined at the end, sinks and books with them
 //! ```
 
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::error::RunError;
 use crate::pipeline::{EventRecorder, Filed, Filing, Given, Ledgered};
 use crate::supervise::BuildGauges;
 use crate::units::{
-    BLOCK_BYTES, BuilderWork, Door, FirstWord, GATE_BLOCKS, GateWork, HeardManager, ManagerWork, Managers,
-    RangeNotes, Readout, ReadoutWork, TRIGGER, UnitHost, UnitPlan, UnitSettings, files_of, gate,
-    has_emulated, identity, recall, run_number, shared_key,
+    BLOCK_BYTES, BuilderWork, FirstWord, GATE_BLOCKS, GateWork, HeardManager, ManagerWork, Managers,
+    RangeNotes, Readout, ReadoutWork, TRIGGER, UnitEndpoint, UnitHost, UnitPlan, UnitSettings, files_of,
+    gate, has_emulated, identity, recall, run_number, shared_key,
 };
 
 /// For how long units that have not come to their end are waited for without an entry in the books of this process: others do not
@@ -115,7 +115,7 @@ impl UnitThreads {
     /// Starts the units that this node hosts, and the readers of its readout units.
     ///
     /// # Errors
-    /// When a link cannot be opened, or a door, a file or a thread cannot be made.
+    /// When a link cannot be opened, or an endpoint, a file or a thread cannot be made.
     pub(super) fn start(
         site: &Site<'_>,
         raw: &mut RawLinks,
@@ -267,12 +267,12 @@ impl Starting<'_> {
 
     fn manager(&self, heard: HeardManager) -> Result<JoinHandle<()>, RunError> {
         let (site, unit) = (self.site, &self.plan.manager);
-        let door = Door::open(Some(&unit.url()), &[], &self.peers(unit)?)?;
+        let endpoint = UnitEndpoint::open(Some(&unit.url()), &[], &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
         let machine =
             EventManager::new(self.run, site.started_ns, &self.plan.topology, rules, site.clock.mark());
         let work = ManagerWork { unit: machine, heard };
-        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
+        let host = UnitHost::new(&unit.name, work, endpoint, self.plan.clone(), site.clock)?;
         site.spawn(&unit.name, move |signals| drop(host.run(signals)))
     }
 
@@ -285,7 +285,7 @@ impl Starting<'_> {
     ) -> Result<BuilderThreads, RunError> {
         let (site, unit) = (self.site, &self.plan.builders[number]);
         let Site { configuration, .. } = *site;
-        let door = Door::open(Some(&unit.url()), &[self.to_manager()], &self.peers(unit)?)?;
+        let endpoint = UnitEndpoint::open(Some(&unit.url()), &[self.to_manager()], &self.peers(unit)?)?;
         let rules = &configuration.unit_rules;
         let mut machine =
             BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark());
@@ -306,7 +306,7 @@ impl Starting<'_> {
             event_bytes: Histogram::default(),
             build_ns: Histogram::default(),
         };
-        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
+        let host = UnitHost::new(&unit.name, work, endpoint, self.plan.clone(), site.clock)?;
         let files = site.spawn(&files_of(unit), move |signals| files.run(signals))?;
         let unit = site.spawn(&unit.name, move |signals| host.run(signals))?;
         Ok(BuilderThreads { unit, files, filed })
@@ -355,7 +355,7 @@ impl Starting<'_> {
         let mut others: Vec<_> =
             builders.map(|(number, unit)| (Address::Builder(number as u16), unit.url())).collect();
         others.push(self.to_manager());
-        let door = Door::open(None, &others, &self.peers(unit)?)?;
+        let endpoint = UnitEndpoint::open(None, &others, &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
         let mut machine = ReadoutUnit::new(self.identity(number), self.plan.topology.builders, rules);
         machine.keep_ranges();
@@ -368,7 +368,7 @@ impl Starting<'_> {
             ship: self.account("ship", unit),
             ranges,
         };
-        let host = UnitHost::new(&unit.name, work, door, self.plan.clone(), site.clock)?;
+        let host = UnitHost::new(&unit.name, work, endpoint, self.plan.clone(), site.clock)?;
         Ok((reader, site.spawn(&unit.name, move |signals| host.run(signals))?))
     }
 
@@ -382,10 +382,10 @@ impl Starting<'_> {
             since: None,
             most_ms: hosts_boards.then_some(site.configuration.unit_rules.first_word_ms),
         };
-        let door = Door::open(None, &[self.to_manager()], &self.peers_of(TRIGGER, GATE_BLOCKS)?)?;
+        let endpoint = UnitEndpoint::open(None, &[self.to_manager()], &self.peers_of(TRIGGER, GATE_BLOCKS)?)?;
         let gate = Gate::new(self.run, GATE_SILENCE_NS);
         let work = GateWork::new(gate, site.busy.clone(), gauges, first_word);
-        let host = UnitHost::new(TRIGGER, work, door, self.plan.clone(), site.clock)?;
+        let host = UnitHost::new(TRIGGER, work, endpoint, self.plan.clone(), site.clock)?;
         site.spawn("gate", move |signals| drop(host.run(signals)))
     }
 }

@@ -24,7 +24,7 @@ use thalweg_transport::peer::{self, Listener, Peer, Sent};
 
 use crate::pipeline::Signals;
 use crate::units::{
-    Door, HeardManager, ManagerWork, Readout, UnitHost, UnitKind, UnitPlan, UnitSettings, Work,
+    HeardManager, ManagerWork, Readout, UnitEndpoint, UnitHost, UnitKind, UnitPlan, UnitSettings, Work,
 };
 
 const RUN: u32 = 1;
@@ -201,7 +201,7 @@ impl Node {
         settings.check().map_err(io::Error::other)?;
         let identity = Identity { number: role.number, run: RUN, incarnation: 1 };
         let open = |listen, others: &[(Address, String)], settings| {
-            Door::open(listen, others, settings).map_err(io::Error::other)
+            UnitEndpoint::open(listen, others, settings).map_err(io::Error::other)
         };
         let to_manager = (Address::Manager, role.manager.clone());
         let message =
@@ -214,10 +214,10 @@ impl Node {
                 builders.map(|(number, (url, _))| (Address::Builder(number as u16), url.clone())).collect();
             others.push(to_manager);
             let name = format!("ru-{}", role.number);
-            let door = open(None, &others, &peers(&name, WORDS_BYTES)?)?;
+            let endpoint = open(None, &others, &peers(&name, WORDS_BYTES)?)?;
             let work =
                 Generate { unit, message: message.clone(), next: 0, until: 0, batch: Events::default() };
-            units = Units::Readout(Box::new(host_of(&name, work, door, plan, clock)?));
+            units = Units::Readout(Box::new(host_of(&name, work, endpoint, plan, clock)?));
             let to = |(_, url): &(String, String)| {
                 peer::connect(url, peers(&name, WORDS_BYTES)?).map_err(io::Error::other)
             };
@@ -226,16 +226,16 @@ impl Node {
             let name = format!("bu-{}", role.number);
             let (unit_url, bare_url) = role.builders[usize::from(role.number)].clone();
             let memory = peers(&name, BUILDER_BYTES)?;
-            let door = open(Some(unit_url.as_str()), &[to_manager], &memory)?;
+            let endpoint = open(Some(unit_url.as_str()), &[to_manager], &memory)?;
             let unit = BuilderUnit::new(identity, &plan.topology, &settings, clock.mark());
             let work = Discard { unit, batch: Events::default() };
-            let mut host = host_of(&name, work, door, plan.clone(), clock)?;
+            let mut host = host_of(&name, work, endpoint, plan.clone(), clock)?;
             let manager = match role.number {
                 0 => {
-                    let door = open(Some(role.manager.as_str()), &[], &peers("evm", WORDS_BYTES)?)?;
+                    let endpoint = open(Some(role.manager.as_str()), &[], &peers("evm", WORDS_BYTES)?)?;
                     let unit = EventManager::new(RUN, 1, &plan.topology, &settings, clock.mark());
                     let work = ManagerWork { unit, heard: HeardManager::new(Arc::default()) };
-                    let manager = host_of("evm", work, door, plan, clock)?;
+                    let manager = host_of("evm", work, endpoint, plan, clock)?;
                     host.rest_with(&manager)?;
                     Some(Box::new(manager))
                 }
@@ -330,11 +330,11 @@ impl Node {
 fn host_of<W: Work>(
     name: &str,
     work: W,
-    door: Door,
+    endpoint: UnitEndpoint,
     plan: Arc<UnitPlan>,
     clock: RunClock,
 ) -> io::Result<UnitHost<W>> {
-    UnitHost::new(name, work, door, plan, clock).map_err(io::Error::other)
+    UnitHost::new(name, work, endpoint, plan, clock).map_err(io::Error::other)
 }
 
 fn accepted(mut listener: Listener, count: u16) -> io::Result<Vec<Box<dyn Peer>>> {

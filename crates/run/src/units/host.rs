@@ -35,13 +35,13 @@ const IN_A_ROW: usize = 16;
 const NEWCOMER_WAIT_NS: u64 = 12_000_000_000;
 
 /// Where a unit is reached, and whom it reaches.
-pub(crate) struct Door {
+pub(crate) struct UnitEndpoint {
     listener: Option<Listener>,
     connectors: Vec<(Address, Connector)>,
 }
 
-impl Door {
-    /// Opens the door of a unit and prepares its ways to others.
+impl UnitEndpoint {
+    /// Opens the endpoint of a unit and prepares its ways to others.
     ///
     /// # Errors
     /// When an address cannot be used.
@@ -49,11 +49,14 @@ impl Door {
         listen: Option<&str>,
         others: &[(Address, String)],
         settings: &peer::Settings,
-    ) -> Result<Door, PeerError> {
+    ) -> Result<UnitEndpoint, PeerError> {
         let listener = listen.map(|url| peer::listen(url, settings.clone())).transpose()?;
         let connector =
             |(address, url): &(Address, String)| Ok((*address, Connector::new(url, settings.clone())?));
-        Ok(Door { listener, connectors: others.iter().map(connector).collect::<Result<_, PeerError>>()? })
+        Ok(UnitEndpoint {
+            listener,
+            connectors: others.iter().map(connector).collect::<Result<_, PeerError>>()?,
+        })
     }
 }
 
@@ -74,7 +77,7 @@ pub(crate) struct UnitHost<W> {
     pub(crate) work: W,
     name: String,
     plan: Arc<UnitPlan>,
-    door: Door,
+    endpoint: UnitEndpoint,
     connections: Vec<Connection>,
     newcomers: Vec<Newcomer>,
     outbox: Outbox,
@@ -102,7 +105,7 @@ impl<W: Work> UnitHost<W> {
     pub(crate) fn new(
         name: &str,
         work: W,
-        door: Door,
+        endpoint: UnitEndpoint,
         plan: Arc<UnitPlan>,
         clock: RunClock,
     ) -> Result<UnitHost<W>, PeerError> {
@@ -111,7 +114,7 @@ impl<W: Work> UnitHost<W> {
             move |cause| PeerError::System { place, call, cause }
         };
         let mut ready = ReadySet::new().map_err(failed("epoll_create1"))?;
-        if let Some(listener) = &door.listener {
+        if let Some(listener) = &endpoint.listener {
             ready.add(listener, 0).map_err(failed("epoll_ctl"))?;
         }
         let bell = Bell::new().map_err(failed("eventfd"))?;
@@ -120,7 +123,7 @@ impl<W: Work> UnitHost<W> {
             work,
             name: name.to_owned(),
             plan,
-            door,
+            endpoint,
             connections: Vec::new(),
             newcomers: Vec::new(),
             outbox: Outbox::default(),
@@ -196,7 +199,7 @@ impl<W: Work> UnitHost<W> {
 
     /// Takes new connections, of others and to others.
     fn meet(&mut self, now: Mark) {
-        let accepted = self.door.listener.as_mut().map(|listener| listener.accept(Duration::ZERO));
+        let accepted = self.endpoint.listener.as_mut().map(|listener| listener.accept(Duration::ZERO));
         match accepted {
             Some(Ok(Some(peer))) => match self.plan.address(peer.name()) {
                 Some(address) => self.admit(Connection { address, peer }, now),
@@ -207,12 +210,12 @@ impl<W: Work> UnitHost<W> {
         }
         self.note_refused();
         self.refuse_doubles(now);
-        for index in 0..self.door.connectors.len() {
-            let address = self.door.connectors[index].0;
+        for index in 0..self.endpoint.connectors.len() {
+            let address = self.endpoint.connectors[index].0;
             if self.is_connected(address) {
                 continue;
             }
-            match self.door.connectors[index].1.poll(Duration::ZERO) {
+            match self.endpoint.connectors[index].1.poll(Duration::ZERO) {
                 Ok(Some(peer)) => self.connected(Connection { address, peer }, now),
                 Ok(None) => {}
                 Err(error) => self.refused_by(address, error.to_string()),
@@ -223,7 +226,7 @@ impl<W: Work> UnitHost<W> {
     /// Says who was not let in. Anybody can knock: the run is none the worse for it, and the log gets a line each time their number has
     /// doubled.
     fn note_refused(&mut self) {
-        let Some(listener) = &self.door.listener else { return };
+        let Some(listener) = &self.endpoint.listener else { return };
         let count = listener.refused();
         if let Some(error) = listener.last_refusal().filter(|_| count >= self.refused_to_say) {
             tracing::warn!("{}: a connection was refused ({count} so far); the last: {error}", self.name);

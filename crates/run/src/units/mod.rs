@@ -17,7 +17,7 @@ mod ranges;
 mod recall;
 mod work;
 
-pub(crate) use host::{Door, UnitHost};
+pub(crate) use host::{UnitEndpoint, UnitHost};
 pub(crate) use identity::{identity, identity_record, run_number};
 pub(crate) use key::{has_key, shared_key};
 pub use plan::UnitPlanError;

@@ -84,7 +84,7 @@ fn false_managers_and_builders_without_the_key_change_nothing() {
     let mut false_manager = listen(&urls[1], stranger("evm", RunIdentity::default(), None)).expect("free");
     let boards = node(&file, "boards");
     wait_until("the readout units try to reach their manager", || {
-        let let_in = false_manager.accept(Duration::from_millis(20)).expect("a door");
+        let let_in = false_manager.accept(Duration::from_millis(20)).expect("an endpoint");
         assert!(let_in.is_none(), "a readout unit talks to a false manager");
         false_manager.refused() >= 2
     });

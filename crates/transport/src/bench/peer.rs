@@ -68,12 +68,12 @@ fn ends(url: &str) -> Result<Ends, PeerError> {
         // While one way is measured, the others rest.
         Ok(Settings { silence_wait: Duration::ZERO, ..Settings::new("bench", pool) })
     };
-    let mut door = listen(url, settings()?)?;
-    let (url, own) = (door.url(), settings()?);
+    let mut endpoint = listen(url, settings()?)?;
+    let (url, own) = (endpoint.url(), settings()?);
     let connecting = std::thread::spawn(move || connect(&url, own));
-    let accepted = door.accept(Duration::from_secs(10))?;
-    let connected = connecting.join().map_err(|_| PeerError::Closed { place: door.url() })??;
-    let accepted = accepted.ok_or_else(|| PeerError::Absent { place: door.url() })?;
+    let accepted = endpoint.accept(Duration::from_secs(10))?;
+    let connected = connecting.join().map_err(|_| PeerError::Closed { place: endpoint.url() })??;
+    let accepted = accepted.ok_or_else(|| PeerError::Absent { place: endpoint.url() })?;
     Ok((connected, accepted))
 }
 

@@ -19,7 +19,7 @@ use super::settings::Settings;
 use super::{Counts, Peer, Sent};
 use crate::Bell;
 
-/// Most connections that wait at a door.
+/// Most connections that wait at an endpoint.
 const MOST_WAITING: usize = 64;
 
 /// A sender that waits for room looks so often before it sleeps, and then sleeps so long between two looks.
@@ -27,10 +27,10 @@ const LOOKS: u32 = 200;
 const LOOK_STEP: Duration = Duration::from_micros(20);
 
 /// Every name that somebody listens under.
-static DOORS: Mutex<BTreeMap<String, Arc<Door>>> = Mutex::new(BTreeMap::new());
+static ENDPOINTS: Mutex<BTreeMap<String, Arc<UnitEndpoint>>> = Mutex::new(BTreeMap::new());
 
-fn doors() -> MutexGuard<'static, BTreeMap<String, Arc<Door>>> {
-    DOORS.lock().unwrap_or_else(PoisonError::into_inner)
+fn endpoints() -> MutexGuard<'static, BTreeMap<String, Arc<UnitEndpoint>>> {
+    ENDPOINTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn bell(place: &str) -> Result<Arc<Bell>, PeerError> {
@@ -38,25 +38,26 @@ fn bell(place: &str) -> Result<Arc<Bell>, PeerError> {
 }
 
 /// Where connections wait for a listener.
-pub(super) struct Door {
+pub(super) struct UnitEndpoint {
     name: String,
     settings: Settings,
     waiting: Mutex<VecDeque<InprocPeer>>,
     bell: Arc<Bell>,
 }
 
-impl Door {
-    /// Opens a door under a name.
-    pub(super) fn open(name: &str, settings: Settings) -> Result<Arc<Door>, PeerError> {
+impl UnitEndpoint {
+    /// Opens an endpoint under a name.
+    pub(super) fn open(name: &str, settings: Settings) -> Result<Arc<UnitEndpoint>, PeerError> {
         let place = format!("inproc://{name}");
         let bell = bell(&place)?;
-        let mut doors = doors();
-        if doors.contains_key(name) {
+        let mut endpoints = endpoints();
+        if endpoints.contains_key(name) {
             return Err(PeerError::Taken { place });
         }
-        let door = Arc::new(Door { name: name.to_owned(), settings, waiting: Mutex::default(), bell });
-        doors.insert(name.to_owned(), door.clone());
-        Ok(door)
+        let endpoint =
+            Arc::new(UnitEndpoint { name: name.to_owned(), settings, waiting: Mutex::default(), bell });
+        endpoints.insert(name.to_owned(), endpoint.clone());
+        Ok(endpoint)
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<InprocPeer>> {
@@ -80,17 +81,18 @@ impl Door {
 
     /// Closes it: nobody finds the name any more, and who waits is let go.
     pub(super) fn close(&self) {
-        doors().remove(&self.name);
+        endpoints().remove(&self.name);
         self.waiting().clear();
     }
 }
 
-/// Connects to the door of a name.
+/// Connects to the endpoint of a name.
 pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, PeerError> {
     let place = format!("inproc://{name}");
-    let door = doors().get(name).cloned().ok_or_else(|| PeerError::Absent { place: place.clone() })?;
+    let endpoint =
+        endpoints().get(name).cloned().ok_or_else(|| PeerError::Absent { place: place.clone() })?;
     let (up, far_down) = circuit(settings.queue_messages, Message::default);
-    let (far_up, down) = circuit(door.settings.queue_messages, Message::default);
+    let (far_up, down) = circuit(endpoint.settings.queue_messages, Message::default);
     let (near_end, far_end) = (End::new(&place)?, End::new(&place)?);
     let near = InprocPeer {
         up: Some(up),
@@ -98,9 +100,9 @@ pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, Pee
         empty: None,
         mine: near_end.clone(),
         theirs: far_end.clone(),
-        other: door.settings.name.clone(),
+        other: endpoint.settings.name.clone(),
         place: place.clone(),
-        longest_payload: door.settings.longest_payload_bytes,
+        longest_payload: endpoint.settings.longest_payload_bytes,
         capacity: settings.queue_messages,
         counts: Counts::default(),
     };
@@ -113,16 +115,16 @@ pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, Pee
         other: settings.name.clone(),
         place: place.clone(),
         longest_payload: settings.longest_payload_bytes,
-        capacity: door.settings.queue_messages,
+        capacity: endpoint.settings.queue_messages,
         counts: Counts::default(),
     };
-    let mut waiting = door.waiting();
+    let mut waiting = endpoint.waiting();
     if waiting.len() >= MOST_WAITING {
         return Err(PeerError::Refused { place, words: format!("{MOST_WAITING} connections wait already") });
     }
     waiting.push_back(far);
     drop(waiting);
-    door.bell.ring();
+    endpoint.bell.ring();
     Ok(near)
 }
 

@@ -1,8 +1,8 @@
-//! A unit's door: connections come in, say who they are, and become peers.
+//! A unit's endpoint: connections come in, say who they are, and become peers.
 //!
 //! ```text
 //!  accept ─► greeting (at most MOST_GREETING at once, each for hello_wait) ─► Peer
-//!                 └─ silent, garbage, another version ─► refused, counted; the door stays open
+//!                 └─ silent, garbage, another version ─► refused, counted; the endpoint stays open
 //! ```
 
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::PeerError;
-use super::inproc::Door;
+use super::inproc::UnitEndpoint;
 use super::key::Role;
 use super::settings::{Endpoint, Settings};
 use super::shared;
@@ -25,13 +25,13 @@ use crate::{ReadySet, TransportError};
 
 /// Most connections that have not yet said who they are; beyond it the oldest is let go.
 const MOST_GREETING: usize = 64;
-/// The door itself in the set.
-const DOOR: usize = usize::MAX;
+/// The endpoint itself in the set.
+const ENDPOINT: usize = usize::MAX;
 
 enum Kind {
     Tcp(TcpListener),
     Shm(UnixListener),
-    Inproc(Arc<Door>),
+    Inproc(Arc<UnitEndpoint>),
 }
 
 /// Accepts connections at a URL.
@@ -68,13 +68,13 @@ impl Listener {
                 (Kind::Shm(listener), Endpoint::Shm(name))
             }
             Endpoint::Inproc(name) => {
-                (Kind::Inproc(Door::open(&name, settings.clone())?), Endpoint::Inproc(name))
+                (Kind::Inproc(UnitEndpoint::open(&name, settings.clone())?), Endpoint::Inproc(name))
             }
         };
         let added = match &kind {
-            Kind::Tcp(listener) => set.add(listener, DOOR),
-            Kind::Shm(listener) => set.add(listener, DOOR),
-            Kind::Inproc(door) => set.add(door.descriptor(), DOOR),
+            Kind::Tcp(listener) => set.add(listener, ENDPOINT),
+            Kind::Shm(listener) => set.add(listener, ENDPOINT),
+            Kind::Inproc(endpoint) => set.add(endpoint.descriptor(), ENDPOINT),
         };
         added.map_err(failed("epoll_ctl"))?;
         Ok(Listener { kind, endpoint, settings, set, greeting: Vec::new(), refused: 0, last_refusal: None })
@@ -83,12 +83,12 @@ impl Listener {
     /// The next unit that has said who it is, waiting at most `wait` for one.
     ///
     /// # Errors
-    /// When the door itself is of no further use; a bad connection is counted instead ([`Listener::refused`]).
+    /// When the endpoint itself is of no further use; a bad connection is counted instead ([`Listener::refused`]).
     pub fn accept(&mut self, wait: Duration) -> Result<Option<Box<dyn Peer>>, PeerError> {
         let until = Instant::now() + wait;
         loop {
-            if let Kind::Inproc(door) = &self.kind {
-                if let Some(peer) = door.accept() {
+            if let Kind::Inproc(endpoint) = &self.kind {
+                if let Some(peer) = endpoint.accept() {
                     return Ok(Some(Box::new(peer)));
                 }
             } else {
@@ -211,8 +211,8 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Kind::Inproc(door) = &self.kind {
-            inproc::Door::close(door);
+        if let Kind::Inproc(endpoint) = &self.kind {
+            inproc::UnitEndpoint::close(endpoint);
         }
     }
 }

@@ -129,7 +129,7 @@ pub trait Peer: Send {
     fn counts(&self) -> Counts;
 }
 
-/// Opens a unit's door at a URL; `tcp` with port 0 lets the system choose, which [`Listener::url`] tells.
+/// Opens a unit's endpoint at a URL; `tcp` with port 0 lets the system choose, which [`Listener::url`] tells.
 ///
 /// # Errors
 /// When the URL or the settings cannot work, or another unit listens there.

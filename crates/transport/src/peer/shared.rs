@@ -53,7 +53,7 @@ fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("thalweg/{}/{name}", effective_user()))
 }
 
-/// Opens the door of a name.
+/// Opens the endpoint of a name.
 pub(super) fn listen(name: &str) -> io::Result<UnixListener> {
     let listener = UnixListener::bind_addr(&address(name)?)?;
     listener.set_nonblocking(true)?;

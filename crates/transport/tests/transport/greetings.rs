@@ -30,7 +30,7 @@ const OTHER_KEY: Option<&str> = Some("the key of another run");
 fn accept(listener: &mut Listener) -> Box<dyn Peer> {
     listener
         .accept(WAIT)
-        .expect("a door")
+        .expect("an endpoint")
         .unwrap_or_else(|| panic!("nobody came: {:?}", listener.last_refusal()))
 }
 
@@ -54,12 +54,12 @@ fn hello(name: &str) -> Vec<u8> {
     frame(Kind::Hello, 0, &head)
 }
 
-/// Lets the door work until it has refused so many.
-fn refused(door: &mut Listener, count: u64) {
+/// Lets the endpoint work until it has refused so many.
+fn refused(endpoint: &mut Listener, count: u64) {
     let until = Instant::now() + WAIT;
-    while door.refused() < count {
-        assert!(Instant::now() < until, "{} of {count} were refused", door.refused());
-        assert!(door.accept(Duration::from_millis(5)).expect("a door").is_none(), "nobody comes in");
+    while endpoint.refused() < count {
+        assert!(Instant::now() < until, "{} of {count} were refused", endpoint.refused());
+        assert!(endpoint.accept(Duration::from_millis(5)).expect("an endpoint").is_none(), "nobody comes in");
     }
 }
 
@@ -67,12 +67,12 @@ fn refused(door: &mut Listener, count: u64) {
 fn units_with_the_same_key_talk_over_tcp_and_shared_memory() {
     let name = format!("shm://keyed-{}", std::process::id());
     for url in ["tcp://127.0.0.1:0", &name] {
-        let mut door = listen(url, settings("door", KEY)).expect("a free place");
-        let url = door.url();
+        let mut endpoint = listen(url, settings("endpoint", KEY)).expect("a free place");
+        let url = endpoint.url();
         let connecting = thread::spawn(move || connect(&url, settings("guest", KEY)));
-        let mut far = accept(&mut door);
+        let mut far = accept(&mut endpoint);
         let mut near = connecting.join().expect("no panic").expect("it listens");
-        assert_eq!((near.name(), far.name()), ("door", "guest"));
+        assert_eq!((near.name(), far.name()), ("endpoint", "guest"));
         let mut message = Message::default();
         for (from, to, words) in [(0, 1, b"words"), (1, 0, b"agree")] {
             let ends = [&mut near, &mut far];
@@ -90,11 +90,11 @@ fn a_unit_with_another_key_or_none_stays_outside() {
         (KEY, None, KeyProblem::TheyHaveNone, KeyProblem::WeHaveNone),
         (None, KEY, KeyProblem::WeHaveNone, KeyProblem::TheyHaveNone),
     ] {
-        let mut door = listen("tcp://127.0.0.1:0", settings("door", ours)).expect("a free place");
-        let url = door.url();
+        let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", ours)).expect("a free place");
+        let url = endpoint.url();
         let connecting = thread::spawn(move || connect(&url, settings("false-unit", theirs)));
-        refused(&mut door, 1);
-        match door.last_refusal() {
+        refused(&mut endpoint, 1);
+        match endpoint.last_refusal() {
             Some(PeerError::Key { problem, .. }) if *problem == here => {}
             other => panic!("{ours:?} against {theirs:?}: {other:?}"),
         }
@@ -108,8 +108,8 @@ fn a_unit_with_another_key_or_none_stays_outside() {
 
 #[test]
 fn an_unauthenticated_peer_is_told_nothing_of_the_run() {
-    let mut door = listen("tcp://127.0.0.1:0", settings("secret-builder", KEY)).expect("a free place");
-    let address = door.url().replace("tcp://", "");
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("secret-builder", KEY)).expect("a free place");
+    let address = endpoint.url().replace("tcp://", "");
     // A hello at once, a proof of nothing, and a challenge with a wrong proof behind it.
     let attempts = [
         hello("bu-0"),
@@ -119,7 +119,7 @@ fn an_unauthenticated_peer_is_told_nothing_of_the_run() {
     for (number, attempt) in attempts.iter().enumerate() {
         let mut stream = TcpStream::connect(&address).expect("listening");
         stream.write_all(attempt).expect("open");
-        refused(&mut door, number as u64 + 1);
+        refused(&mut endpoint, number as u64 + 1);
         let mut heard = Vec::new();
         // What was not read here may turn the end into a reset.
         let _ = stream.read_to_end(&mut heard);
@@ -135,12 +135,12 @@ fn an_unauthenticated_peer_is_told_nothing_of_the_run() {
 
 #[test]
 fn without_a_key_the_digest_of_the_configuration_is_in_no_refusal() {
-    let mut door = listen("tcp://127.0.0.1:0", settings("door", None)).expect("a free place");
-    let mut stream = TcpStream::connect(door.url().replace("tcp://", "")).expect("listening");
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", None)).expect("a free place");
+    let mut stream = TcpStream::connect(endpoint.url().replace("tcp://", "")).expect("listening");
     let mut head = Vec::new();
     Hello::of("elsewhere", 0).encode(&mut head);
     stream.write_all(&frame(Kind::Hello, 0, &head)).expect("open");
-    refused(&mut door, 1);
+    refused(&mut endpoint, 1);
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).expect("closed in order");
     let words = String::from_utf8_lossy(&heard);
@@ -149,7 +149,7 @@ fn without_a_key_the_digest_of_the_configuration_is_in_no_refusal() {
 
 #[test]
 fn without_a_key_units_are_on_loopback_only() {
-    let open = |url: &str, key| listen(url, settings("door", key)).map(drop);
+    let open = |url: &str, key| listen(url, settings("endpoint", key)).map(drop);
     match open("tcp://0.0.0.0:0", None) {
         Err(error @ PeerError::Unguarded { .. }) => {
             assert!(error.to_string().contains("key_file"), "{error}")
@@ -170,23 +170,23 @@ fn forty_peers_come_in_beside_two_hundred_silent_strangers() {
     const PEERS: usize = 40;
     // A block each, and no more: strangers must not take one.
     let pool = Pool::new(PEERS, 4096).expect("memory");
-    let own = Settings { pool: pool.clone(), ..settings("door", KEY) };
-    let mut door = listen("tcp://127.0.0.1:0", own).expect("a free place");
-    let address = door.url().replace("tcp://", "");
+    let own = Settings { pool: pool.clone(), ..settings("endpoint", KEY) };
+    let mut endpoint = listen("tcp://127.0.0.1:0", own).expect("a free place");
+    let address = endpoint.url().replace("tcp://", "");
     let strangers: Vec<TcpStream> = (0..200)
         .map(|number| {
             let mut stream = TcpStream::connect(&address).expect("listening");
             // Some begin a word and never end it.
             let begun = frame(Kind::Challenge, 0, &[number as u8; 36]);
             stream.write_all(&begun[..number % (begun.len() - 1)]).expect("open");
-            assert!(door.accept(Duration::ZERO).expect("a door").is_none());
+            assert!(endpoint.accept(Duration::ZERO).expect("an endpoint").is_none());
             stream
         })
         .collect();
     assert_eq!(pool.free_count(), PEERS, "a greeting costs no block");
     let connecting: Vec<_> = (0..PEERS)
         .map(|number| {
-            let url = door.url();
+            let url = endpoint.url();
             thread::spawn(move || {
                 let mut peer = connect(&url, settings(&format!("unit-{number}"), KEY)).expect("it listens");
                 send(&mut *peer, b"in");
@@ -194,7 +194,7 @@ fn forty_peers_come_in_beside_two_hundred_silent_strangers() {
             })
         })
         .collect();
-    let mut inside: Vec<Box<dyn Peer>> = (0..PEERS).map(|_| accept(&mut door)).collect();
+    let mut inside: Vec<Box<dyn Peer>> = (0..PEERS).map(|_| accept(&mut endpoint)).collect();
     let _connected: Vec<_> = connecting.into_iter().map(|thread| thread.join().expect("no panic")).collect();
     let mut message = Message::default();
     for peer in &mut inside {
@@ -207,10 +207,10 @@ fn forty_peers_come_in_beside_two_hundred_silent_strangers() {
 #[test]
 fn one_call_takes_no_endless_flood_of_signs_of_life() {
     const FLOOD: u32 = 3000;
-    let mut door = listen("tcp://127.0.0.1:0", settings("door", None)).expect("a free place");
-    let mut stream = TcpStream::connect(door.url().replace("tcp://", "")).expect("listening");
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", None)).expect("a free place");
+    let mut stream = TcpStream::connect(endpoint.url().replace("tcp://", "")).expect("listening");
     stream.write_all(&hello("flooding")).expect("open");
-    let mut peer = accept(&mut door);
+    let mut peer = accept(&mut endpoint);
     let mut flood: Vec<u8> = (1..=FLOOD).flat_map(|number| frame(Kind::Heartbeat, number, &[])).collect();
     flood.extend(frame(Kind::Message, FLOOD + 1, b"at last"));
     stream.write_all(&flood).expect("open");

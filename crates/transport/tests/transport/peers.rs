@@ -40,7 +40,7 @@ fn settings(name: &str) -> Settings {
     }
 }
 
-/// A connection: the one that connected, the one that accepted, and the door.
+/// A connection: the one that connected, the one that accepted, and the endpoint.
 fn pair_of(url: &str, first: Settings, second: Settings) -> (Box<dyn Peer>, Box<dyn Peer>, Listener) {
     let mut listener = listen(url, second).expect("a free place");
     let url = listener.url();
@@ -52,7 +52,7 @@ fn pair_of(url: &str, first: Settings, second: Settings) -> (Box<dyn Peer>, Box<
 fn accept(listener: &mut Listener) -> Box<dyn Peer> {
     listener
         .accept(WAIT)
-        .expect("a door")
+        .expect("an endpoint")
         .unwrap_or_else(|| panic!("nobody came: {:?}", listener.last_refusal()))
 }
 
@@ -272,7 +272,7 @@ fn a_receiver_without_blocks_says_so_and_goes_on_later() {
 #[test]
 fn an_end_that_is_dropped_is_lost_and_blocks_come_back() {
     for url in urls() {
-        let (mut near, far, mut door) = pair(&url);
+        let (mut near, far, mut endpoint) = pair(&url);
         let pool = Pool::new(64, BLOCK).expect("memory");
         send(&mut *near, &mut message(&pool, 0, 0, 100_000));
         drop(far);
@@ -291,10 +291,10 @@ fn an_end_that_is_dropped_is_lost_and_blocks_come_back() {
         }
         drop(near);
         assert_eq!(pool.free_count(), pool.block_count(), "{url}: {pool:?}");
-        // The door is as open as before.
-        let again = door.url();
+        // The endpoint is as open as before.
+        let again = endpoint.url();
         let connecting = thread::spawn(move || connect(&again, settings("third")));
-        assert_eq!(accept(&mut door).name(), "third");
+        assert_eq!(accept(&mut endpoint).name(), "third");
         drop(connecting.join().expect("no panic"));
     }
 }
@@ -302,13 +302,13 @@ fn an_end_that_is_dropped_is_lost_and_blocks_come_back() {
 #[test]
 fn many_peers_wait_in_one_set() {
     for url in urls() {
-        let mut door = listen(&url, settings("centre")).expect("a free place");
+        let mut endpoint = listen(&url, settings("centre")).expect("a free place");
         let mut set = ReadySet::new().expect("a descriptor");
         let (mut near, mut far) = (Vec::new(), Vec::new());
         for key in 0..6 {
-            let (url, own) = (door.url(), settings(&format!("unit {key}")));
+            let (url, own) = (endpoint.url(), settings(&format!("unit {key}")));
             let connecting = thread::spawn(move || connect(&url, own));
-            far.push(accept(&mut door));
+            far.push(accept(&mut endpoint));
             near.push(connecting.join().expect("no panic").expect("it listens"));
             set.add(far[key].descriptor(), key).expect("fresh");
         }
@@ -397,20 +397,20 @@ fn other_version() -> Vec<u8> {
 
 #[test]
 fn another_version_is_refused_with_a_word_at_both_ends() {
-    let mut door = listen("tcp://127.0.0.1:0", settings("door")).expect("loopback");
-    let address = door.url().replace("tcp://", "");
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint")).expect("loopback");
+    let address = endpoint.url().replace("tcp://", "");
     let mut stream = TcpStream::connect(&address).expect("listening");
     stream.write_all(&other_version()).expect("read");
     let until = Instant::now() + WAIT;
-    while door.last_refusal().is_none() && Instant::now() < until {
-        assert!(door.accept(SOON).expect("a door").is_none());
+    while endpoint.last_refusal().is_none() && Instant::now() < until {
+        assert!(endpoint.accept(SOON).expect("an endpoint").is_none());
     }
-    let words = door.last_refusal().expect("one").to_string();
+    let words = endpoint.last_refusal().expect("one").to_string();
     assert!(words.contains("`from the future` speaks versions 7 to 9, this one 1 to 1"), "{words}");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("closed in order");
     let words = String::from_utf8_lossy(&answer);
-    assert!(words.contains("`door` speaks versions 1 to 1, you 7 to 9"), "{words}");
+    assert!(words.contains("`endpoint` speaks versions 1 to 1, you 7 to 9"), "{words}");
 
     // And the other way round: whom we connect to is of another version.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -429,9 +429,9 @@ fn another_version_is_refused_with_a_word_at_both_ends() {
 
 #[test]
 fn garbage_silence_and_half_words_do_not_close_the_door() {
-    let quick = Settings { hello_wait: Duration::from_millis(500), ..settings("door") };
-    let mut door = listen("tcp://127.0.0.1:0", quick).expect("loopback");
-    let address = door.url().replace("tcp://", "");
+    let quick = Settings { hello_wait: Duration::from_millis(500), ..settings("endpoint") };
+    let mut endpoint = listen("tcp://127.0.0.1:0", quick).expect("loopback");
+    let address = endpoint.url().replace("tcp://", "");
     let mut garbage = TcpStream::connect(&address).expect("listening");
     garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("read");
     let _silent = TcpStream::connect(&address).expect("listening");
@@ -439,22 +439,22 @@ fn garbage_silence_and_half_words_do_not_close_the_door() {
     slow.write_all(&other_version()[..5]).expect("read");
     let half_closed = TcpStream::connect(&address).expect("listening");
     half_closed.shutdown(std::net::Shutdown::Write).expect("open");
-    let url = door.url();
+    let url = endpoint.url();
     let connecting = thread::spawn(move || connect(&url, settings("honest")));
-    assert_eq!(accept(&mut door).name(), "honest");
+    assert_eq!(accept(&mut endpoint).name(), "honest");
     drop(connecting.join().expect("no panic"));
     let until = Instant::now() + WAIT;
-    while door.refused() < 4 && Instant::now() < until {
-        assert!(door.accept(SOON).expect("a door").is_none());
+    while endpoint.refused() < 4 && Instant::now() < until {
+        assert!(endpoint.accept(SOON).expect("an endpoint").is_none());
     }
-    assert!(door.refused() >= 4, "{}", door.refused());
-    assert!(matches!(door.last_refusal(), Some(PeerError::Silent { .. })));
+    assert!(endpoint.refused() >= 4, "{}", endpoint.refused());
+    assert!(matches!(endpoint.last_refusal(), Some(PeerError::Silent { .. })));
 }
 
 #[test]
 fn garbage_behind_a_hello_ends_that_connection_alone() {
-    let mut door = listen("tcp://127.0.0.1:0", settings("door")).expect("loopback");
-    let address = door.url().replace("tcp://", "");
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint")).expect("loopback");
+    let address = endpoint.url().replace("tcp://", "");
     let mut stream = TcpStream::connect(&address).expect("listening");
     let mut head = Vec::new();
     Hello::of("turncoat", 1 << 20).encode(&mut head);
@@ -466,10 +466,10 @@ fn garbage_behind_a_hello_ends_that_connection_alone() {
         sequence: 0,
     };
     stream.write_all(&[hello.encode().to_vec(), head].concat()).expect("read");
-    let mut bad = accept(&mut door);
-    let url = door.url();
+    let mut bad = accept(&mut endpoint);
+    let url = endpoint.url();
     let connecting = thread::spawn(move || connect(&url, settings("honest")));
-    let mut good = accept(&mut door);
+    let mut good = accept(&mut endpoint);
     let mut honest = connecting.join().expect("no panic").expect("listening");
     let huge = Header { version: 1, kind: Kind::Message, head_bytes: 0, payload_bytes: 1 << 50, sequence: 1 };
     stream.write_all(&huge.encode()).expect("read");
@@ -596,11 +596,11 @@ fn a_killed_process_is_noticed_and_its_blocks_come_back() {
     for url in urls().into_iter().skip(1) {
         let own = settings("survivor");
         let pool = own.pool.clone();
-        let mut door = listen(&url, own).expect("a free place");
-        // Twice: the door serves the next one, too.
+        let mut endpoint = listen(&url, own).expect("a free place");
+        // Twice: the endpoint serves the next one, too.
         for _ in 0..2 {
-            let mut child = victim(&door.url());
-            let mut peer = accept(&mut door);
+            let mut child = victim(&endpoint.url());
+            let mut peer = accept(&mut endpoint);
             let mut received = Message::default();
             for number in 0..100 {
                 receive(&mut *peer, &mut received);
@@ -627,13 +627,13 @@ fn a_killed_process_is_noticed_and_its_blocks_come_back() {
 #[test]
 fn a_connector_makes_one_connection_after_another() {
     for url in urls() {
-        let mut door = listen(&url, settings("door")).expect("a free place");
-        let mut connector = Connector::new(&door.url(), settings("returning")).expect("a URL");
+        let mut endpoint = listen(&url, settings("endpoint")).expect("a free place");
+        let mut connector = Connector::new(&endpoint.url(), settings("returning")).expect("a URL");
         for _ in 0..3 {
             let (mut near, mut far) = (None, None);
             while near.is_none() || far.is_none() {
                 near = near.or_else(|| connector.poll(Duration::from_millis(1)).expect("no refusal"));
-                far = far.or_else(|| door.accept(Duration::from_millis(1)).expect("a door"));
+                far = far.or_else(|| endpoint.accept(Duration::from_millis(1)).expect("an endpoint"));
             }
             let (mut near, mut far) = (near.expect("made"), far.expect("made"));
             let pool = Pool::new(8, BLOCK).expect("memory");
