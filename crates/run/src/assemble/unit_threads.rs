@@ -22,7 +22,7 @@ use super::leading::Leading;
 use super::range_lists::RangeKeeper;
 use super::{RawLinks, Site, joined};
 use crate::error::RunError;
-use crate::pipeline::{EventRecorder, Filed, Filing, Given, Ledgered};
+use crate::pipeline::{EventRecorder, Filed, Given, Ledgered, WriteLog};
 use crate::supervise::BuildGauges;
 use crate::units::{
     BLOCK_BYTES, BuilderWork, FirstWord, GATE_BLOCKS, GateWork, HeardManager, ManagerWork, Managers,
@@ -323,10 +323,10 @@ impl Starting<'_> {
         let (sink, on_full) = (site.writer(create)?, configuration.record.on_full);
         let (outlet, inlet) = circuit(site.claims.ring(&unit.name, &files_of(unit)), Events::default);
         let record = self.account("record", unit);
-        let (filing, filed) = Filing::new(configuration.unit_rules.slots, site.clock);
+        let (write_log, filed) = WriteLog::new(configuration.unit_rules.slots, site.clock);
         // Fragments are entered by source when all builder units of this process have ended.
         let recorder = EventRecorder::new(inlet, sink, on_full, record, (0..0, Vec::new()));
-        Ok((outlet, recorder.with_filing(filing), filed))
+        Ok((outlet, recorder.with_filing(write_log), filed))
     }
 
     fn readout(

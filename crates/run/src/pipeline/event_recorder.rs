@@ -1,7 +1,7 @@
 //! The thread that records events.
 //!
 //! ```text
-//!  Events ══ring══► EventWriter ─► files            of a builder unit also: what is on file ─► Filing
+//!  Events ══ring══► EventWriter ─► files            of a builder unit also: what is on file ─► WriteLog
 //! ```
 
 use std::ops::Range;
@@ -12,8 +12,8 @@ use thalweg_data::ring::Downstream;
 use thalweg_data::{EventSink, Events, SinkError, SourceId, Unit};
 use thalweg_record::{EventWriter, OnFull};
 
-use super::filing::{Ask, Filing};
 use super::outcome::Outcome;
+use super::write_log::{Ask, WriteLog};
 use super::{Ledgered, Recorded, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
@@ -30,7 +30,7 @@ pub(crate) struct EventRecorder {
     /// Those of the sources' fragments, by source.
     sources: Vec<(SourceId, Ledgered)>,
     /// Where it says what is on file, for a builder unit.
-    filing: Option<Filing>,
+    write_log: Option<WriteLog>,
 }
 
 impl EventRecorder {
@@ -43,17 +43,17 @@ impl EventRecorder {
     ) -> EventRecorder {
         let sources = sources.0.map(SourceId).zip(sources.1).collect();
         let outcome = Outcome::new(Recorded::Events, on_full);
-        EventRecorder { inlet, sink, outcome, events, sources, filing: None }
+        EventRecorder { inlet, sink, outcome, events, sources, write_log: None }
     }
 
     /// One that says what is on file, and sees to it that it gets there in time.
-    pub(crate) fn with_filing(self, filing: Filing) -> EventRecorder {
-        EventRecorder { filing: Some(filing), ..self }
+    pub(crate) fn with_filing(self, write_log: WriteLog) -> EventRecorder {
+        EventRecorder { write_log: Some(write_log), ..self }
     }
 
     /// Records until the builder has ended and its last batch is written.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) -> EventRecorder {
-        let wait = if self.filing.is_some() { WAIT_OF_UNIT } else { WAIT };
+        let wait = if self.write_log.is_some() { WAIT_OF_UNIT } else { WAIT };
         while !self.inlet.is_finished() {
             match self.inlet.receive_wait(wait) {
                 Some(mut events) => {
@@ -81,7 +81,7 @@ impl EventRecorder {
             false => sink.write(events),
         };
         let result = if events.write_all { result.and_then(|()| sink.complete()) } else { result };
-        self.filing.iter_mut().for_each(Filing::wrote);
+        self.write_log.iter_mut().for_each(WriteLog::wrote);
         self.on_result(result, signals);
         match header.snapshot {
             Some(number) => self.events.snapshot(number, self.sink.tally()),
@@ -98,7 +98,7 @@ impl EventRecorder {
 
     /// No batch has come. Who waits for events to be on file does so by the clock; otherwise batches alone say what the time is.
     fn let_time_pass(&mut self, signals: &Signals) {
-        let Some(now) = self.filing.as_ref().map(Filing::now) else { return };
+        let Some(now) = self.write_log.as_ref().map(WriteLog::now) else { return };
         let result = self.sink.advance(now);
         self.on_result(result, signals);
         self.events.publish_at(now.0, self.sink.tally());
@@ -107,18 +107,18 @@ impl EventRecorder {
     /// Sees to it that what was written gets to the disk in time, and says what is there.
     fn file(&mut self, signals: &Signals) {
         let waiting = self.sink.tally().total_input(Unit::Events) - self.sink.events_settled();
-        let result = match self.filing.as_mut().and_then(|filing| filing.ask(waiting)) {
+        let result = match self.write_log.as_mut().and_then(|write_log| write_log.ask(waiting)) {
             Some(Ask::Force) => Some(self.sink.force()),
             Some(Ask::Flush) => Some(self.sink.flush()),
             None => None,
         };
         result.into_iter().for_each(|result| self.on_result(result, signals));
-        self.filing.iter().for_each(|filing| filing.settled(self.sink.events_settled()));
+        self.write_log.iter().for_each(|write_log| write_log.settled(self.sink.events_settled()));
     }
 
     /// Does what a result of the sink asks for.
     fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
         self.outcome.on_result(result, signals);
-        self.filing.iter().for_each(|filing| filing.hold(self.outcome.is_waiting()));
+        self.write_log.iter().for_each(|write_log| write_log.hold(self.outcome.is_waiting()));
     }
 }

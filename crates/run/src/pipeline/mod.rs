@@ -21,7 +21,6 @@ mod decoding;
 mod drain;
 mod event_outlet;
 mod event_recorder;
-mod filing;
 mod lane;
 mod leader;
 mod link_books;
@@ -34,6 +33,7 @@ mod refused_outlet;
 mod replayed_links;
 mod selection;
 mod slicer;
+mod write_log;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -47,7 +47,6 @@ pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
 pub(crate) use decoding::{BATCH_BYTES, Decoding, HitLink, ReaderAccounts};
 pub(crate) use event_outlet::{EVENT_BATCHES, EventOutlet};
 pub(crate) use event_recorder::EventRecorder;
-pub(crate) use filing::{Filed, Filing, Given};
 pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use leader::{Leader, TRIGGERS_WAITING};
 pub(crate) use link_books::{BoardBooks, LinkBooks, Reported, link_units};
@@ -58,6 +57,7 @@ pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
 pub(crate) use selection::{SELECTED_BATCHES, Selected, Selection};
 pub(crate) use slicer::{Cut, Slicer};
+pub(crate) use write_log::{Filed, Given, WriteLog};
 
 /// How often accounts behind time order and reports are brought up to date: as often as an eye can follow.
 const REPORT_EVERY_NS: u64 = 50_000_000;

@@ -27,7 +27,7 @@ const HOLD_STEP: Duration = Duration::from_micros(100);
 /// How often connections are made and taken, nanoseconds: each look is a system call or more.
 const MEET_EVERY_NS: u64 = 1_000_000;
 /// How long the other side of a connection is waited for at the end.
-const GOOD_BYE: Duration = Duration::from_millis(200);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 /// Messages of one peer that are taken in a row.
 const IN_A_ROW: usize = 16;
 /// How long a newcomer waits for the connection of its name to be lost: longer than it takes to notice a host that is gone
@@ -150,7 +150,7 @@ impl<W: Work> UnitHost<W> {
             signals.note_failure(format!("{}: {words}", self.name));
         }
         for connection in &mut self.connections {
-            connection.peer.close(GOOD_BYE);
+            connection.peer.close(SHUTDOWN_GRACE);
         }
         self
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  unit's thread    pull ─► events ══ring══► write, flush, sync          EventRecorder
-//!                    written(position) ◄── Filed: settled, on hold ◄── Filing
+//!                    written(position) ◄── Filed: settled, on hold ◄── WriteLog
 //! ```
 
 use std::collections::VecDeque;
@@ -95,17 +95,17 @@ impl Due {
 }
 
 /// The word of a recorder on what is on file, for a unit that waits for that.
-pub(crate) struct Filing {
+pub(crate) struct WriteLog {
     due: Due,
     filed: Arc<Filed>,
     clock: RunClock,
 }
 
-impl Filing {
+impl WriteLog {
     /// Of a unit that holds `slots` events at most, and how the files stand for it.
-    pub(crate) fn new(slots: u32, clock: RunClock) -> (Filing, Arc<Filed>) {
+    pub(crate) fn new(slots: u32, clock: RunClock) -> (WriteLog, Arc<Filed>) {
         let filed = Arc::<Filed>::default();
-        (Filing { due: Due::new(slots), filed: filed.clone(), clock }, filed)
+        (WriteLog { due: Due::new(slots), filed: filed.clone(), clock }, filed)
     }
 
     /// What the time is: files are written also while no batch comes.
