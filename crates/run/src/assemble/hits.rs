@@ -1,7 +1,7 @@
 //! The path of self-triggered boards, from their sources to recorded hits.
 //!
 //! ```text
-//!  [[source]] ─► reader (one per source) ══hits══► collector: align, time order, cuts, record ══hits══► process
+//!  [[source]] ─► reader (one per source) ══hits══► order: align, time order, cuts, record ══hits══► process
 //!                        ║              └► time slices ══events══► recorder, if hits are cut
 //!                        ╚══frames══► raw recorder, if received bytes are kept
 //! ```
@@ -30,8 +30,8 @@ use crate::error::RunError;
 use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, open_all};
 use crate::pipeline::{
-    AddedStages, Collector, Cut, Decoding, EventBooks, EventOutlet, EventRecorder, HitLink, Inlet, Ledgered,
-    OUTPUT_HITS, Process, ReaderAccounts, Selection, Signals, Slicer, lanes,
+    AddedStages, Cut, Decoding, EventBooks, EventOutlet, EventRecorder, HitLink, Inlet, Ledgered,
+    OUTPUT_HITS, OrderThread, Process, ReaderAccounts, Selection, Signals, Slicer, lanes,
 };
 use crate::plan::{HITS_PER_BATCH, SLICES};
 use crate::processing::Processing;
@@ -47,7 +47,7 @@ pub(super) struct HitPath {
     boards: Vec<Option<HostedBoard>>,
     truth: Option<TruthFile>,
     readers: Vec<JoinHandle<()>>,
-    collector: JoinHandle<Collector>,
+    order_thread: JoinHandle<OrderThread>,
     process: Option<JoinHandle<Process>>,
     slices: Option<SliceRecorder>,
     /// What can be looked at while hits flow.
@@ -64,7 +64,7 @@ struct SliceRecorder {
 /// What is left of it.
 pub(super) struct HitsTaken {
     /// With its sink; `None` after a panic.
-    pub(super) collector: Option<Collector>,
+    pub(super) order_thread: Option<OrderThread>,
     /// With what it has recorded; `None` of a run without, and after a panic.
     pub(super) process: Option<Process>,
     /// Hits that the senders count, where all of them tell.
@@ -107,7 +107,7 @@ impl HitPath {
         let (slicer, slices) = slices(site)?.unzip();
         let Behind { added, selection, process } = behind_order(site)?;
         let observed = process.as_ref().map(|process| process.observed().clone());
-        let (readers, collector) = start_threads(site, opened, (&gauges, added, selection, slicer), raw)?;
+        let (readers, order_thread) = start_threads(site, opened, (&gauges, added, selection, slicer), raw)?;
         let start = |process: Process| site.spawn("process", move |signals| process.run(signals));
         let process = process.map(start).transpose()?;
         Ok(Some(HitPath {
@@ -118,7 +118,7 @@ impl HitPath {
             boards,
             truth,
             readers,
-            collector,
+            order_thread,
             process,
             slices,
             observed,
@@ -175,7 +175,7 @@ impl HitPath {
                 site.signals.note_failure(error.to_string());
             }
         }
-        let collector = joined(self.collector, site.signals);
+        let order_thread = joined(self.order_thread, site.signals);
         let process = self.process.and_then(|process| joined(process, site.signals));
         let slices = self.slices.map(|slices| {
             let recorder = joined(slices.thread, site.signals);
@@ -184,7 +184,7 @@ impl HitPath {
         let sent = close_sender_books(site.configuration, site.ledger, &self.boards, site.signals);
         drop(self.boards);
         self.truth.map(TruthFile::finish).transpose()?;
-        Ok(HitsTaken { collector, process, sent, slices })
+        Ok(HitsTaken { order_thread, process, sent, slices })
     }
 }
 
@@ -305,7 +305,7 @@ fn start_threads(
     opened: Vec<Opened>,
     (gauges, added, selection, slicer): (&[Arc<Gauges>], AddedStages, Option<Selection>, Option<Slicer>),
     raw: &mut RawLinks,
-) -> Result<(Vec<JoinHandle<()>>, JoinHandle<Collector>), RunError> {
+) -> Result<(Vec<JoinHandle<()>>, JoinHandle<OrderThread>), RunError> {
     let Site { configuration, .. } = *site;
     let mut order = TimeOrder::new(&configuration.order, opened.len(), OUTPUT_HITS);
     let sink = hit_writer(site, selection.as_ref())?;
@@ -344,9 +344,9 @@ fn start_threads(
         reading.work.push(HitLink { id, name, waits, lanes, accounts, gauges: gauges[index].clone() });
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
     }
-    let collector =
-        Collector::new(inlets, order, (sink, configuration.record.on_full), (added, selection, slicer));
-    let collector = site.spawn("order", move |signals| collector.run(signals))?;
+    let order_thread =
+        OrderThread::new(inlets, order, (sink, configuration.record.on_full), (added, selection, slicer));
+    let order_thread = site.spawn("order", move |signals| order_thread.run(signals))?;
     let mut handles = Vec::new();
     for (group, number, worker) in work {
         let name = format!("{group}-{number}");
@@ -357,7 +357,7 @@ fn start_threads(
         let reader = Decoding::readout(group, work, raw.link(site, &name, &sources));
         handles.push(site.spawn(&name, move |signals| reader.run(signals))?);
     }
-    Ok((handles, collector))
+    Ok((handles, order_thread))
 }
 
 /// The accounts of a source's reading thread: a stream has no datagrams to count.

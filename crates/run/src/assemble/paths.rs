@@ -12,7 +12,7 @@ use super::{RawLinks, Site, joined};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::observed::Observed;
-use crate::pipeline::{Collector, Process, RawRecorder, Signals};
+use crate::pipeline::{OrderThread, Process, RawRecorder, Signals};
 use crate::slow_control::Enable;
 use crate::supervise::{BuildGauges, EventSummary, GaugesOf, TriggerCounts, WatchedPaths};
 
@@ -146,7 +146,7 @@ impl Taken {
 
     /// When the first hit was on file.
     pub(super) fn first_hit_ms(&self, started: Instant) -> Option<f64> {
-        self.hits.as_ref()?.collector.as_ref()?.first_hit_ms(started)
+        self.hits.as_ref()?.order_thread.as_ref()?.first_hit_ms(started)
     }
 
     /// What the trigger has counted, where it was emulated here.
@@ -166,9 +166,9 @@ impl Taken {
 
     /// What stands in the files.
     pub(super) fn tables(&self) -> Vec<thalweg_record::ipc::file::TableSummary> {
-        let collector = self.hits.iter().filter_map(|hits| hits.collector.as_ref());
+        let order_thread = self.hits.iter().filter_map(|hits| hits.order_thread.as_ref());
         let sinks = self.events.iter().flat_map(|events| &events.sinks);
-        let tables = collector.flat_map(Collector::summaries);
+        let tables = order_thread.flat_map(OrderThread::summaries);
         let process = self.hits.iter().filter_map(|hits| hits.process.as_ref());
         let tables = tables.chain(process.flat_map(Process::summaries));
         let tables = tables.chain(sinks.flat_map(|sink| sink.summaries()));

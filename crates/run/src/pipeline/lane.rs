@@ -1,7 +1,7 @@
 //! Decode lanes: on the receiving thread, or spread over workers, order kept.
 //!
 //! ```text
-//!  units 0 1 2 3 4 5 ─► lane 0: 0 3 · lane 1: 1 4 · lane 2: 2 5 ─► collector takes 0 1 2 3 4 5
+//!  units 0 1 2 3 4 5 ─► lane 0: 0 3 · lane 1: 1 4 · lane 2: 2 5 ─► order thread takes 0 1 2 3 4 5
 //! ```
 //! Batches go to the lanes in turn and are collected in turn, so their order needs no sorting and no number.
 

@@ -1,7 +1,7 @@
 //! The threads of a run, and the rings between them.
 //!
 //! ```text
-//!  reader (one per source)              collector (one)                   process (one)
+//!  reader (one per source)              order thread (one)                process (one)
 //!  receive ─► unpack ─► decode ══hits══► time order ─► (added) ─► cut ─► record ══hits══► coincidence ─► spectra
 //!     ║            ╚═units═► worker ═hits═╝   └► time slices ══events══► event recorder
 //!     ╚══frames══► raw writer (one)
@@ -16,7 +16,6 @@
 mod added;
 mod building;
 mod busy_share;
-mod collector;
 mod decoding;
 mod drain;
 mod event_outlet;
@@ -25,6 +24,7 @@ mod lane;
 mod leader;
 mod link_books;
 mod links;
+mod order_thread;
 mod outcome;
 mod process;
 mod raw;
@@ -43,7 +43,6 @@ use thalweg_data::{Account, SnapshotNumber, Stage, Tally};
 pub(crate) use added::AddedStages;
 pub(crate) use building::{Building, BuildingParts};
 pub(crate) use busy_share::BusyShare;
-pub(crate) use collector::{Collector, Inlet, OUTPUT_HITS};
 pub(crate) use decoding::{BATCH_BYTES, Decoding, HitLink, ReaderAccounts};
 pub(crate) use event_outlet::{EVENT_BATCHES, EventOutlet};
 pub(crate) use event_recorder::EventRecorder;
@@ -51,6 +50,7 @@ pub(crate) use lane::{BATCHES, lanes};
 pub(crate) use leader::{Leader, TRIGGERS_WAITING};
 pub(crate) use link_books::{BoardBooks, LinkBooks, Reported, link_units};
 pub(crate) use links::Links;
+pub(crate) use order_thread::{Inlet, OUTPUT_HITS, OrderThread};
 pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;
 pub(crate) use refused_outlet::RefusedOutlet;

@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_millis(20);
 /// Hits in a batch behind time order: half of a second-level cache.
 pub(crate) const OUTPUT_HITS: usize = 32 * 1024;
 
-/// One source's side of the collector.
+/// One source's side of the order thread.
 pub(crate) struct Inlet {
     lanes: Vec<Downstream<Hits>>,
     next: usize,
@@ -110,7 +110,7 @@ impl Inlet {
 }
 
 /// All inlets, the time order, and the sink.
-pub(crate) struct Collector {
+pub(crate) struct OrderThread {
     inlets: Vec<Inlet>,
     order: TimeOrder,
     pub(crate) sink: HitWriter,
@@ -124,15 +124,15 @@ pub(crate) struct Collector {
     first_hit: Option<Instant>,
 }
 
-impl Collector {
+impl OrderThread {
     pub(crate) fn new(
         inlets: Vec<Inlet>,
         order: TimeOrder,
         (sink, on_full): (HitWriter, OnFull),
         (added, selection, slicer): (AddedStages, Option<Selection>, Option<Slicer>),
-    ) -> Collector {
+    ) -> OrderThread {
         let outcome = Outcome::new(Recorded::Hits, on_full);
-        Collector { inlets, order, sink, outcome, added, selection, slicer, first_hit: None }
+        OrderThread { inlets, order, sink, outcome, added, selection, slicer, first_hit: None }
     }
 
     /// When the first hit was on file, from the start of the sources.
@@ -146,7 +146,7 @@ impl Collector {
     }
 
     /// Collects until every source has ended, then writes what is left and closes the recording.
-    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> Collector {
+    pub(crate) fn run(mut self, signals: &Arc<Signals>) -> OrderThread {
         let mut merged = Selected::new();
         while let Some(index) = self.next_inlet() {
             let Some(mut batch) = self.inlets[index].head.take() else { continue };
