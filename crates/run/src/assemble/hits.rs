@@ -31,7 +31,7 @@ use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, open_all};
 use crate::pipeline::{
     AddedStages, Cut, Decoding, EventBooks, EventOutlet, EventRecorder, HitLink, Inlet, Ledgered,
-    OUTPUT_HITS, OrderThread, Process, ReaderAccounts, Selection, Signals, Slicer, lanes,
+    OUTPUT_HITS, OrderThread, Process, ReaderAccounts, Selection, Signals, Slicer, decode_stage,
 };
 use crate::plan::{HITS_PER_BATCH, SLICES};
 use crate::processing::Processing;
@@ -316,9 +316,9 @@ fn start_threads(
         let own_ps = source.disorder_ps.unwrap_or(configuration.order.disorder_ps);
         let offsets_ps = selection.as_ref().map_or(0, |selection| selection.disorder_ps(id));
         order.set_disorder_ps(id, own_ps.saturating_add(offsets_ps));
-        let lane_batches = lane_batches(site, settings);
-        let (lanes, workers, outlets) =
-            lanes(source.decoders, settings.head.workers, (lane_batches, HITS_PER_BATCH));
+        let decode_batches = decode_batches(site, settings);
+        let (decode, workers, outlets) =
+            decode_stage(source.decoders, settings.head.workers, (decode_batches, HITS_PER_BATCH));
         site.claims.pools(&settings.head.name, 1, (source.pool.block_count(), source.pool.block_size()));
         let waits = site.waits_in_a_pause(settings);
         // An emulated board takes no hits in a pause: what still comes from it belongs to the run.
@@ -341,7 +341,7 @@ fn start_threads(
         });
         reading.links.push(Link { source: id, live: source.source, framing: source.framing, reopen: None });
         let group = format!("{name}-decode");
-        reading.work.push(HitLink { id, name, waits, lanes, accounts, gauges: gauges[index].clone() });
+        reading.work.push(HitLink { id, name, waits, decode, accounts, gauges: gauges[index].clone() });
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
     }
     let order_thread =
@@ -377,8 +377,8 @@ fn reader_accounts(
     }
 }
 
-/// Batches of each lane from a source to time order.
-fn lane_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
+/// Batches of each decode worker of a source.
+fn decode_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
     let (reader, workers) = (settings.head.reader(), settings.head.workers);
     let decoders = format!("{}-decode", settings.head.name);
     if workers == 0 {

@@ -22,9 +22,9 @@ use thalweg_readout::group::{LinkId, Turn};
 use thalweg_readout::host::triggered::AcceptedNumbers;
 
 use super::busy_share::BusyShare;
+use super::decode_workers::wait_for_empty;
 use super::drain::Drain;
 use super::event_outlet::{EVENT_BATCHES, EventOutlet};
-use super::lane::wait_for_empty;
 use super::leader::Leader;
 use super::link_books::LinkBooks;
 use super::links::Links;

@@ -15,8 +15,8 @@ use thalweg_data::ring::Upstream;
 use thalweg_data::{Frames, Mark, SnapshotNumber, SourceId};
 use thalweg_readout::group::{Group, LinkId, Turn};
 
+use super::decode_workers::{DecodeStage, wait_for_empty};
 use super::drain::Drain;
-use super::lane::{Lanes, wait_for_empty};
 use super::readout::{Inputs, Readout, ReadoutWork, TURN_WAIT};
 use super::{Ledgered, Signals};
 use crate::supervise::Gauges;
@@ -43,7 +43,7 @@ pub(crate) struct HitLink {
     pub(crate) name: String,
     /// In a pause it is not read: a file loses nothing by that, a board would.
     pub(crate) waits: bool,
-    pub(crate) lanes: Lanes,
+    pub(crate) decode: DecodeStage,
     pub(crate) accounts: ReaderAccounts,
     pub(crate) gauges: Arc<Gauges>,
 }
@@ -214,7 +214,7 @@ impl Readout<Decoding> {
             let is_due = pending.is_due() && !pending.is_over;
             // With no other link to read it waits for a batch; else its link is not read until there is one.
             let was_waiting = pending.is_waiting;
-            pending.is_waiting = is_due && !is_alone && !of_link.lanes.is_ready();
+            pending.is_waiting = is_due && !is_alone && !of_link.decode.is_ready();
             let is_waiting = pending.is_waiting;
             match (was_waiting, is_waiting) {
                 (false, true) => self.inputs.pause(link),
@@ -246,8 +246,8 @@ impl Readout<Decoding> {
         pending.starts.pass(framing.starts(), mark);
         (pending.sent_mark, pending.first_mark) = (mark, None);
         (pending.bytes, pending.counted, pending.is_over) = (0, 0, end);
-        of_link.gauges.set_ring_fill(of_link.lanes.fill());
-        of_link.lanes.send(&mut pending.units, signals)
+        of_link.gauges.set_ring_fill(of_link.decode.fill());
+        of_link.decode.send(&mut pending.units, signals)
     }
 
     /// Copies a link's counters under a number, in front of the batch that carries the number on.

@@ -11,7 +11,7 @@ use thalweg_data::ring::Upstream;
 use thalweg_data::{Events, Mark, SnapshotNumber, SourceId};
 
 use super::Signals;
-use super::lane::wait_for_empty;
+use super::decode_workers::wait_for_empty;
 use crate::supervise::BuildGauges;
 
 /// Batches of events between builder and recorder.

@@ -25,13 +25,13 @@ pub(crate) const OUTPUT_HITS: usize = 32 * 1024;
 
 /// One source's side of the order thread.
 pub(crate) struct Inlet {
-    lanes: Vec<Downstream<Hits>>,
+    workers: Vec<Downstream<Hits>>,
     next: usize,
     head: Option<Hits>,
     /// Nothing more comes from it.
     ended: bool,
     last_mark: Mark,
-    /// The latest tally of each lane's decoder.
+    /// The latest tally of each worker.
     decoded: Vec<Tally>,
     /// What comes in a pause is read, and left out here.
     drains: bool,
@@ -44,14 +44,14 @@ pub(crate) struct Inlet {
 
 impl Inlet {
     pub(crate) fn new(
-        (lanes, drains): (Vec<Downstream<Hits>>, bool),
+        (workers, drains): (Vec<Downstream<Hits>>, bool),
         decode: Ledgered,
         order: Ledgered,
         record: Ledgered,
     ) -> Inlet {
-        let decoded = vec![Tally::default(); lanes.len()];
+        let decoded = vec![Tally::default(); workers.len()];
         Inlet {
-            lanes,
+            workers,
             next: 0,
             head: None,
             ended: false,
@@ -68,12 +68,12 @@ impl Inlet {
     /// Whether a batch is waiting, or none will come. Waits at most `wait`.
     fn is_ready(&mut self, source: SourceId, wait: Duration) -> bool {
         if self.head.is_none() && !self.ended {
-            let lane = &mut self.lanes[self.next];
-            self.head = lane.receive_wait(wait);
+            let worker = &mut self.workers[self.next];
+            self.head = worker.receive_wait(wait);
             match &self.head {
-                Some(_) => self.next = (self.next + 1) % self.lanes.len(),
+                Some(_) => self.next = (self.next + 1) % self.workers.len(),
                 // The thread behind it has ended without saying so: it has failed, and has told why. Its end is said here.
-                None if lane.is_finished() => self.head = Some(self.end_batch(source)),
+                None if worker.is_finished() => self.head = Some(self.end_batch(source)),
                 None => {}
             }
         }
@@ -85,9 +85,9 @@ impl Inlet {
         Hits { header, decoded: Box::new(self.decoded[self.next].clone()), ..Hits::default() }
     }
 
-    /// The lane that the batch in hand came from.
-    fn current_lane(&self) -> usize {
-        (self.next + self.lanes.len() - 1) % self.lanes.len()
+    /// The worker that the batch in hand came from.
+    fn current_worker(&self) -> usize {
+        (self.next + self.workers.len() - 1) % self.workers.len()
     }
 
     fn sum_of_lanes(&self) -> Tally {
@@ -153,8 +153,8 @@ impl OrderThread {
             self.take(index, &mut batch, &mut merged, signals);
             let inlet = &mut self.inlets[index];
             batch.clear();
-            let lane = inlet.current_lane();
-            inlet.lanes[lane].give_back(batch);
+            let worker = inlet.current_worker();
+            inlet.workers[worker].give_back(batch);
         }
         self.pull(&mut merged, signals);
         self.added.finish(signals);
@@ -196,8 +196,8 @@ impl OrderThread {
     fn take(&mut self, index: usize, batch: &mut Hits, merged: &mut Selected, signals: &Signals) {
         let (header, source) = (batch.header, SourceId(index as u16));
         let inlet = &mut self.inlets[index];
-        let lane = inlet.current_lane();
-        inlet.decoded[lane].clone_from(&batch.decoded);
+        let worker = inlet.current_worker();
+        inlet.decoded[worker].clone_from(&batch.decoded);
         inlet.pause(batch, signals);
         inlet.ended |= header.end;
         inlet.last_mark = header.mark;
@@ -205,7 +205,7 @@ impl OrderThread {
             inlet.decode.snapshot(number, &inlet.sum_of_lanes());
         } else if inlet.paused_hits > 0 && inlet.decode.is_due(header.mark.0) {
             inlet.decode.publish_at(header.mark.0, &inlet.sum_of_lanes());
-        } else if inlet.lanes.len() == 1 && inlet.paused_hits == 0 {
+        } else if inlet.workers.len() == 1 && inlet.paused_hits == 0 {
             inlet.decode.publish_at(header.mark.0, &inlet.decoded[0]);
         }
         if let Some(selection) = &self.selection {

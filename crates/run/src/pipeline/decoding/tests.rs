@@ -7,7 +7,7 @@ use thalweg_data::{
 use thalweg_readout::RunClock;
 use thalweg_readout::group::{GroupSettings, Link};
 
-use super::super::lane::lanes;
+use super::super::decode_workers::decode_stage;
 use super::*;
 
 /// Datagrams, of which 64 are a batch, as fast as they are taken.
@@ -88,12 +88,12 @@ fn link(number: u16, ledger: &Ledger, clock: RunClock) -> (Link<Frames>, HitLink
     let account = |stage| Ledgered::new(ledger.open(stage, id, &[Unit::Bytes]));
     let accounts =
         ReaderAccounts { receive: account(Stage::Receive), unpack: account(Stage::Unpack), wire: None };
-    let (lanes, _, mut outlets) = lanes(vec![Box::new(Plain::default())], 0, (2, 64));
+    let (decode, _, mut outlets) = decode_stage(vec![Box::new(Plain::default())], 0, (2, 64));
     let of_link = HitLink {
         id,
         name: format!("board {number}"),
         waits: false,
-        lanes,
+        decode,
         accounts,
         gauges: Arc::new(Gauges::new(Some(pool.clone()))),
     };

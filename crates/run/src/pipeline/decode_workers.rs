@@ -1,9 +1,9 @@
-//! Decode lanes: on the receiving thread, or spread over workers, order kept.
+//! Decoding on the receiving thread, or by workers in turn, in the order of the batches.
 //!
 //! ```text
-//!  units 0 1 2 3 4 5 ─► lane 0: 0 3 · lane 1: 1 4 · lane 2: 2 5 ─► order thread takes 0 1 2 3 4 5
+//!  units 0 1 2 3 4 5 ─► worker 0: 0 3 · worker 1: 1 4 · worker 2: 2 5 ─► order thread takes 0 1 2 3 4 5
 //! ```
-//! Batches go to the lanes in turn and are collected in turn, so their order needs no sorting and no number.
+//! Batches go to the workers in turn and are taken from them in turn, so their order needs no sorting and no number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) const BATCHES: usize = 8;
 const WAIT: Duration = Duration::from_millis(100);
 
 /// The sending side: one batch of units after another becomes a batch of hits.
-pub(crate) enum Lanes {
+pub(crate) enum DecodeStage {
     /// Decoded here and now.
     Inline { decode: Box<dyn Decode>, hits: Upstream<Hits> },
     /// Decoded by workers in turn.
@@ -32,17 +32,17 @@ pub(crate) struct Worker {
     hits: Upstream<Hits>,
 }
 
-/// The lanes of one source: `decoders` holds one decoder for inline decoding, or one per worker.
-pub(crate) fn lanes(
+/// What decodes one source: `decoders` holds one decoder for inline decoding, or one per worker.
+pub(crate) fn decode_stage(
     mut decoders: Vec<Box<dyn Decode>>,
     workers: usize,
     (batches, hits_per_batch): (usize, usize),
-) -> (Lanes, Vec<Worker>, Vec<Downstream<Hits>>) {
+) -> (DecodeStage, Vec<Worker>, Vec<Downstream<Hits>>) {
     let hits_circuit = || circuit(batches, || Hits::with_capacity(hits_per_batch));
     if workers == 0 {
         let (hits, outlet) = hits_circuit();
         let decode = decoders.pop().expect("a source has a decoder");
-        return (Lanes::Inline { decode, hits }, Vec::new(), vec![outlet]);
+        return (DecodeStage::Inline { decode, hits }, Vec::new(), vec![outlet]);
     }
     let (mut queues, mut threads, mut outlets) = (Vec::new(), Vec::new(), Vec::new());
     for decode in decoders {
@@ -52,21 +52,21 @@ pub(crate) fn lanes(
         threads.push(Worker { decode, units, hits });
         outlets.push(outlet);
     }
-    (Lanes::Workers { queues, next: 0 }, threads, outlets)
+    (DecodeStage::Workers { queues, next: 0 }, threads, outlets)
 }
 
-impl Lanes {
+impl DecodeStage {
     /// Sends `units` on and leaves an empty batch in its place. `false` when the other side is gone.
     pub(crate) fn send(&mut self, units: &mut Frames, signals: &Signals) -> bool {
         match self {
-            Lanes::Inline { decode, hits } => {
+            DecodeStage::Inline { decode, hits } => {
                 let Some(mut batch) = wait_for_empty(hits, signals) else { return false };
                 decode_into(decode.as_mut(), units, &mut batch);
                 hits.send(batch);
                 units.clear();
                 true
             }
-            Lanes::Workers { queues, next } => {
+            DecodeStage::Workers { queues, next } => {
                 let queue = &mut queues[*next];
                 let Some(mut batch) = wait_for_empty(queue, signals) else { return false };
                 std::mem::swap(&mut batch, units);
@@ -77,11 +77,11 @@ impl Lanes {
         }
     }
 
-    /// Whether the next [`Lanes::send`] does not wait.
+    /// Whether the next [`DecodeStage::send`] does not wait.
     pub(crate) fn is_ready(&self) -> bool {
         match self {
-            Lanes::Inline { hits, .. } => hits.is_ready(),
-            Lanes::Workers { queues, next } => queues[*next].is_ready(),
+            DecodeStage::Inline { hits, .. } => hits.is_ready(),
+            DecodeStage::Workers { queues, next } => queues[*next].is_ready(),
         }
     }
 
@@ -89,8 +89,8 @@ impl Lanes {
     pub(crate) fn fill(&self) -> f64 {
         let share = |in_flight: usize| in_flight as f64 / BATCHES as f64;
         match self {
-            Lanes::Inline { hits, .. } => share(hits.in_flight()),
-            Lanes::Workers { queues, .. } => {
+            DecodeStage::Inline { hits, .. } => share(hits.in_flight()),
+            DecodeStage::Workers { queues, .. } => {
                 queues.iter().map(|queue| share(queue.in_flight())).fold(0.0, f64::max)
             }
         }
