@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::hit::{Extra, Flags, Hit, Signal, Statistics};
-use crate::ledger::Tally;
+use crate::ledger::Counters;
 use crate::pool::Leases;
 use crate::slice::Slice;
 
@@ -155,9 +155,9 @@ pub struct Hits {
     pub signals: Vec<(SourceId, Signal)>,
     /// Behind time order: whose hits these are, one entry per source at most.
     pub shares: Vec<Share>,
-    /// Before time order: the decoder's running tally as of this batch, so that the thread which collects from
+    /// Before time order: the decoder's running set of counters as of this batch, so that the thread which collects from
     /// several decode workers publishes their sum and snapshots stay in step.
-    pub decoded: Box<Tally>,
+    pub decoded: Box<Counters>,
 }
 
 impl Hits {

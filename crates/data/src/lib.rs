@@ -8,7 +8,7 @@
 //!    │    └─► Fragments ──► Events                       and triggered ones
 //!    └── Mark: when it arrived                         the only clock downstream
 //!
-//!  Tally ──► Ledger ──► Books                          every byte and hit, accounted
+//!  Counters ──► Ledger ──► Books                          every byte and hit, accounted
 //! ```
 //!
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
@@ -48,7 +48,7 @@ pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
 pub use event::{Closing, Event, Events, Fragment, Fragments};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};
-pub use ledger::{Account, Books, Ledger, LossReason, Noted, Quality, Stage, StageRole, Tally, Unit};
+pub use ledger::{Account, Books, Counters, Ledger, LossReason, Noted, Quality, Stage, StageRole, Unit};
 pub use memory::{HugePages, Memory};
 pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};

@@ -6,8 +6,8 @@
 //!     Control
 //! ```
 //! `Framing` is sequential: it keeps sequence numbers and finds what is missing. `Decode` may be split over
-//! workers batch by batch. Each keeps one running [`Tally`] per unit it handles and says what it did; the
-//! thread that drives it publishes the tally in the ledger between batches.
+//! workers batch by batch. Each keeps running [`Counters`] per unit it handles and says what it did; the
+//! thread that drives it publishes the counters in the ledger between batches.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::batch::{Frames, Header, Hits, Mark};
 use crate::event::{Events, Fragments};
-use crate::ledger::Tally;
+use crate::ledger::Counters;
 use crate::refused::Refused;
 use crate::sent_fragments::FragmentRecord;
 
@@ -61,7 +61,7 @@ pub trait Source: Send {
     }
 
     /// What came in and what was lost here, in datagrams and bytes.
-    fn tally(&self) -> &Tally;
+    fn counters(&self) -> &Counters;
 
     /// Bytes that came and wait to be received, memory around them included: after a stop they belong to the run still. 0 where
     /// nobody knows.
@@ -186,16 +186,16 @@ pub trait Framing: Send {
     }
 
     /// Datagrams, bytes and frames of the link: in, out, overhead, lost. Of a link to a single board its fragments, too.
-    fn tally(&self) -> &Tally;
+    fn counters(&self) -> &Counters;
 
     /// Of a link to several boards the fragments of each, in the order of their numbers; else empty.
-    fn board_tallies(&self) -> &[Tally] {
+    fn board_counters(&self) -> &[Counters] {
         &[]
     }
 
-    /// What the boards' own sequence numbers say was sent, seen, and never seen: one tally per board, in the order of their numbers;
+    /// What the boards' own sequence numbers say was sent, seen, and never seen: one set of counters per board, in the order of their numbers;
     /// empty of a format that does not count.
-    fn wire_tallies(&self) -> &[Tally] {
+    fn wire_counters(&self) -> &[Counters] {
         &[]
     }
 
@@ -211,7 +211,7 @@ pub trait Decode: Send {
     fn decode(&mut self, units: &Frames, hits: &mut Hits);
 
     /// Frames and bytes in, used and lost; hits out.
-    fn tally(&self) -> &Tally;
+    fn counters(&self) -> &Counters;
 }
 
 /// A sink that could not take a batch.
@@ -260,7 +260,7 @@ pub trait Sink: Send {
     fn finish(&mut self) -> Result<(), SinkError>;
 
     /// Hits in, out, held, lost, of one source.
-    fn tally(&self, source: crate::SourceId) -> &Tally;
+    fn counters(&self, source: crate::SourceId) -> &Counters;
 }
 
 /// Where events go. Bounded, and accounted for in the ledger.
@@ -290,10 +290,10 @@ pub trait EventSink: Send {
     fn finish(&mut self) -> Result<(), SinkError>;
 
     /// Events in, out, held, lost.
-    fn tally(&self) -> &Tally;
+    fn counters(&self) -> &Counters;
 
     /// Fragments and bytes of one source: in, out, held, lost.
-    fn source_tally(&self, source: crate::SourceId) -> &Tally;
+    fn source_counters(&self, source: crate::SourceId) -> &Counters;
 }
 
 /// A command that a board did not take.

@@ -12,8 +12,8 @@ use thalweg_data::pool::BlockWriter;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::waveform::Samples;
 use thalweg_data::{
-    Books, Decode, Extra, Flags, Frames, Framing, Hit, Hits, LossReason, Mark, Pool, Signal, SourceId, Stage,
-    Statistics, Tally, Unit,
+    Books, Counters, Decode, Extra, Flags, Frames, Framing, Hit, Hits, LossReason, Mark, Pool, Signal,
+    SourceId, Stage, Statistics, Unit,
 };
 
 pub use crate::digitizer2::check::control;
@@ -56,17 +56,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// One stage's tally.
+    /// One stage's counters.
     ///
     /// # Panics
     /// When the run had no such stage.
-    pub fn tally(&self, stage: Stage) -> &Tally {
-        &self.books.account(stage, SourceId(0)).expect("the run has this stage").tally
+    pub fn counters(&self, stage: Stage) -> &Counters {
+        &self.books.account(stage, SourceId(0)).expect("the run has this stage").counters
     }
 
     /// Everything lost for one reason, over all stages.
     pub fn lost(&self, reason: LossReason, unit: Unit) -> u64 {
-        self.books.accounts.iter().map(|account| account.tally.total_lost(reason, unit)).sum()
+        self.books.accounts.iter().map(|account| account.counters.total_lost(reason, unit)).sum()
     }
 
     /// Panics when the books do not close or do not agree with the hits that came out.
@@ -76,7 +76,7 @@ impl Outcome {
     pub fn assert_closed(&self) {
         let discrepancies = self.books.discrepancies();
         assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
-        assert_eq!(self.tally(Stage::Decode).total_output(Unit::Hits), self.hits.len() as u64);
+        assert_eq!(self.counters(Stage::Decode).total_output(Unit::Hits), self.hits.len() as u64);
         let with_extra = self.hits.iter().filter(|hit| hit.flags.has(Flags::EXTRA));
         let times = with_extra.map(|hit| hit.time_ps);
         assert!(
@@ -193,7 +193,7 @@ pub fn datagrams_in_batches<'a>(
 struct Run<U, D> {
     unpack: U,
     decode: D,
-    receive: Tally,
+    receive: Counters,
     received: Frames,
     units: Frames,
     hits: Hits,
@@ -204,7 +204,7 @@ struct Run<U, D> {
 impl<U: Framing<Output = Frames>, D: Decode> Run<U, D> {
     fn new(unpack: U, decode: D) -> Run<U, D> {
         let (received, units, hits) = (Frames::default(), Frames::default(), Hits::default());
-        let (receive, outcome) = (Tally::default(), Outcome::default());
+        let (receive, outcome) = (Counters::default(), Outcome::default());
         Run { unpack, decode, receive, received, units, hits, outcome, mark: Mark(0) }
     }
 
@@ -248,17 +248,17 @@ impl<U: Framing<Output = Frames>, D: Decode> Run<U, D> {
         self.units.clear();
         self.unpack.finish(&self.received, &mut self.units);
         self.decode_units();
-        let book = |stage, units: &[Unit], tally: &Tally| AccountBook {
+        let book = |stage, units: &[Unit], counters: &Counters| AccountBook {
             stage,
             source: SourceId(0),
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
-            tally: tally.clone(),
+            counters: counters.clone(),
         };
         let accounts = vec![
-            book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &self.unpack.wire_tallies()[0]),
+            book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &self.unpack.wire_counters()[0]),
             book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.receive),
-            book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.tally()),
-            book(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.tally()),
+            book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.counters()),
+            book(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.counters()),
         ];
         self.outcome.books = Books::of(vec!["checked".to_owned()], accounts);
         self.outcome

@@ -9,7 +9,7 @@
 //! has not ended, what the receiver had to give up, and what was unfinished when the source ended. So a format whose units
 //! are frames only says how to [`Cut`] them, and [`StreamUnpack`] is its framing.
 
-use thalweg_data::{Frames, Framing, LossReason, Noted, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Frames, Framing, LossReason, Noted, Slice, SourceId, Unit};
 
 /// One contiguous piece of a stream, and whether bytes were given up just before it.
 pub struct Piece<'a> {
@@ -84,11 +84,11 @@ impl<C: Cut> Framing for StreamUnpack<C> {
         self.cut.starts()
     }
 
-    fn tally(&self) -> &Tally {
-        &self.account.tally
+    fn counters(&self) -> &Counters {
+        &self.account.counters
     }
 
-    fn wire_tallies(&self) -> &[Tally] {
+    fn wire_counters(&self) -> &[Counters] {
         std::slice::from_ref(&self.account.wire)
     }
 }
@@ -111,13 +111,13 @@ pub fn first_of_chain_to_end(
     (0..bytes.len()).find(|at| reaches_end[*at] && begins(&bytes[*at..]))
 }
 
-/// Tallies of a stream framing, with what it holds back.
+/// Counters of a stream framing, with what it holds back.
 #[derive(Debug, Default)]
 pub struct StreamAccount {
     /// Datagrams (receive calls), bytes and frames of the framing.
-    pub tally: Tally,
+    pub counters: Counters,
     /// What sequence numbers say; without any, what was found.
-    pub wire: Tally,
+    pub wire: Counters,
     held: usize,
     /// Nothing was whole yet behind a gap of the recording that is read.
     behind_gap: bool,
@@ -156,11 +156,11 @@ impl StreamAccount {
         received: &Frames,
         cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
     ) -> usize {
-        let (tally, wire) = (self.tally.clone(), self.wire.clone());
+        let (counters, wire) = (self.counters.clone(), self.wire.clone());
         let left_over = self.all_pieces(received, cut);
-        explain_by_recording(&mut self.tally, &tally);
+        explain_by_recording(&mut self.counters, &counters);
         explain_by_recording(&mut self.wire, &wire);
-        self.behind_gap = self.tally.total_output(Unit::Bytes) == tally.total_output(Unit::Bytes);
+        self.behind_gap = self.counters.total_output(Unit::Bytes) == counters.total_output(Unit::Bytes);
         left_over
     }
 
@@ -192,11 +192,11 @@ impl StreamAccount {
 
     fn take_in(&mut self, received: &Frames) -> Option<LossReason> {
         let calls = received.slices.len() as u64;
-        self.tally.input(Unit::Datagrams, calls);
-        self.tally.output(Unit::Datagrams, calls);
+        self.counters.input(Unit::Datagrams, calls);
+        self.counters.output(Unit::Datagrams, calls);
         self.wire.input(Unit::Datagrams, calls);
         self.wire.output(Unit::Datagrams, calls);
-        self.tally.input(Unit::Bytes, received.byte_count());
+        self.counters.input(Unit::Bytes, received.byte_count());
         let given_up = self.held.saturating_sub(received.carried as usize);
         let reason = match received.interrupted {
             true => LossReason::RecordingDamaged,
@@ -212,26 +212,26 @@ impl StreamAccount {
     /// So many frames have come into being: whoever cuts has told them from what is around them, whatever becomes of them.
     #[inline]
     pub fn begin_frames(&mut self, frames: u64) {
-        self.tally.input(Unit::Frames, frames);
+        self.counters.input(Unit::Frames, frames);
     }
 
     /// A frame that has begun is none. Its bytes are counted apart.
     pub fn lose_frame(&mut self, reason: LossReason) {
         self.begin_frames(1);
-        self.tally.lost(reason, Unit::Frames, 1);
+        self.counters.lost(reason, Unit::Frames, 1);
     }
 
     /// A fragment that has begun is none, and nobody can say of which trigger it was. Its bytes are counted apart.
     pub fn lose_fragment(&mut self, reason: LossReason) {
-        self.tally.input(Unit::Fragments, 1);
-        self.tally.noted(Noted::CutOff, Unit::Fragments, 1);
-        self.tally.lost(reason, Unit::Fragments, 1);
+        self.counters.input(Unit::Fragments, 1);
+        self.counters.noted(Noted::CutOff, Unit::Fragments, 1);
+        self.counters.lost(reason, Unit::Fragments, 1);
     }
 
     /// Bytes that belong to no unit.
     pub fn lose(&mut self, reason: LossReason, bytes: usize) {
         if bytes > 0 {
-            self.tally.lost(reason, Unit::Bytes, bytes as u64);
+            self.counters.lost(reason, Unit::Bytes, bytes as u64);
         }
     }
 
@@ -239,15 +239,15 @@ impl StreamAccount {
     pub fn pass_on(&mut self, piece: &Piece<'_>, part: Slice, frames: u64, units: &mut Frames) {
         units.slices.push(part);
         units.leases.add_for(part, &piece.received.leases);
-        self.tally.output(Unit::Bytes, u64::from(part.length));
-        self.tally.output(Unit::Frames, frames);
+        self.counters.output(Unit::Bytes, u64::from(part.length));
+        self.counters.output(Unit::Frames, frames);
         self.wire.input(Unit::Frames, frames);
         self.wire.output(Unit::Frames, frames);
     }
 
     fn hold(&mut self, bytes: usize) {
         self.held = bytes;
-        self.tally.set_held(Unit::Bytes, bytes as u64);
+        self.counters.set_held(Unit::Bytes, bytes as u64);
     }
 
     /// The source has ended: what is held is cut once more, now that nothing follows; what is still left over has lost its
@@ -278,10 +278,10 @@ impl StreamAccount {
 }
 
 /// What was lost since `before` because bytes did not continue those before them was lost by the recording that is read.
-pub(crate) fn explain_by_recording(tally: &mut Tally, before: &Tally) {
+pub(crate) fn explain_by_recording(counters: &mut Counters, before: &Counters) {
     for reason in LossReason::known().filter(|reason| reason.description().echoes) {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Fragments] {
-            tally.rename_since(before, (reason, LossReason::RecordingDamaged), unit);
+            counters.rename_since(before, (reason, LossReason::RecordingDamaged), unit);
         }
     }
 }

@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 
 use thalweg_data::hit::{Extra, Hit, Signal, Statistics};
-use thalweg_data::{Hits, LossReason, Mark, Noted, SnapshotNumber, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Hits, LossReason, Mark, Noted, SnapshotNumber, SourceId, Unit};
 
 use crate::error::OrderError;
 use crate::held::{Queue, RepairBoth, Stock, batch_bytes, count_extras, extra_rows, flag_late};
@@ -42,7 +42,7 @@ const LARGEST_STEP_PS: i64 = 10_000_000_000_000;
 #[must_use]
 pub enum Pushed {
     /// It was taken; the caller holds an empty batch to fill again. Its books may be read with
-    /// [`TimeOrder::tally`] before the next [`TimeOrder::pull`].
+    /// [`TimeOrder::counters`] before the next [`TimeOrder::pull`].
     Taken,
     /// The memory is used up and the batch was not touched. Pull until nothing is left, then push it again.
     Full,
@@ -72,7 +72,7 @@ struct SourceState {
     times_passed_over: u64,
     /// Hits in the output batch being filled.
     share: u32,
-    tally: Tally,
+    counters: Counters,
     held_bytes: u64,
 }
 
@@ -149,7 +149,7 @@ impl TimeOrder {
             spoke: None,
             times_passed_over: 0,
             share: 0,
-            tally: Tally::default(),
+            counters: Counters::default(),
             held_bytes: 0,
         };
         TimeOrder {
@@ -205,7 +205,7 @@ impl TimeOrder {
         self.signals.append(&mut batch.signals);
         let source = &mut self.sources[header.source.index()];
         source.spoke.get_or_insert(header.mark);
-        source.tally.input(Unit::Hits, batch.hits.len() as u64);
+        source.counters.input(Unit::Hits, batch.hits.len() as u64);
         if !batch.hits.is_empty() {
             self.take_in(batch, fits);
         }
@@ -280,14 +280,14 @@ impl TimeOrder {
             source.see(&batch.hits[late..]);
         }
         if !fits {
-            source.tally.lost(LossReason::OverBudget, Unit::Hits, batch.hits.len() as u64);
+            source.counters.lost(LossReason::OverBudget, Unit::Hits, batch.hits.len() as u64);
             return;
         }
         let late_extras = if late > 0 { count_extras(&batch.hits[..late]) } else { 0 };
         match self.settings.late {
-            Late::Drop => source.tally.lost(LossReason::Late, Unit::Hits, late as u64),
+            Late::Drop => source.counters.lost(LossReason::Late, Unit::Hits, late as u64),
             Late::Keep => {
-                source.tally.noted(Noted::Late, Unit::Hits, late as u64);
+                source.counters.noted(Noted::Late, Unit::Hits, late as u64);
                 flag_late(&mut batch.hits[..late]);
                 let rows = extra_rows(batch, late_extras);
                 self.late[id.index()].push_copy(&batch.hits[..late], rows, self.batch_hits, &mut self.stock);
@@ -433,7 +433,7 @@ impl TimeOrder {
             let hits = std::mem::take(&mut self.sources[index].share);
             if hits > 0 {
                 out.shares.push(thalweg_data::batch::Share { source: SourceId(index as u16), hits });
-                self.sources[index].tally.output(Unit::Hits, u64::from(hits));
+                self.sources[index].counters.output(Unit::Hits, u64::from(hits));
                 self.count_held(index);
             }
         }
@@ -441,7 +441,7 @@ impl TimeOrder {
 
     fn count_held(&mut self, index: usize) {
         let (source, queues) = (&mut self.sources[index], [&self.held[index], &self.late[index]]);
-        source.tally.set_held(Unit::Hits, queues.iter().map(|queue| queue.count()).sum());
+        source.counters.set_held(Unit::Hits, queues.iter().map(|queue| queue.count()).sum());
         source.held_bytes = queues.iter().map(|queue| queue.bytes()).sum();
     }
 
@@ -451,8 +451,8 @@ impl TimeOrder {
     ///
     /// # Panics
     /// When the source was not announced.
-    pub fn tally(&self, source: SourceId) -> &Tally {
-        &self.sources[source.index()].tally
+    pub fn counters(&self, source: SourceId) -> &Counters {
+        &self.sources[source.index()].counters
     }
 
     /// Whether a source is waited for.

@@ -1,7 +1,7 @@
 //! What a switch says that it has thrown away: a command of the user's asks it, by SNMP or in any other way.
 //!
 //! ```text
-//!  sh -c COMMAND ─► {"port 3 ifOutDiscards": 12, …} ─► before and after ─► Counters::since
+//!  sh -c COMMAND ─► {"port 3 ifOutDiscards": 12, …} ─► before and after ─► LossCounters::since
 //! ```
 //! Every number that the command prints counts frames or datagrams that were thrown away. It is run before and after each trial.
 
@@ -10,7 +10,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::host::{Counter, Counters};
+use crate::host::{Counter, LossCounters};
 
 /// A command that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ impl CountersCommand {
     ///
     /// # Errors
     /// When it does not end well in time, or prints something else than counts.
-    pub fn read(&self) -> Result<Counters, CountersError> {
+    pub fn read(&self) -> Result<LossCounters, CountersError> {
         let command = || self.0.clone();
         let run = |cause| CountersError::Run { command: command(), cause };
         let mut child = Command::new("sh")
@@ -103,7 +103,7 @@ impl CountersCommand {
         }
     }
 
-    fn parse(&self, printed: &str) -> Result<Counters, CountersError> {
+    fn parse(&self, printed: &str) -> Result<LossCounters, CountersError> {
         let read: Result<BTreeMap<String, u64>, _> = serde_json::from_str(printed);
         let wrong = |why: String| CountersError::Printed {
             command: self.0.clone(),
@@ -115,7 +115,7 @@ impl CountersCommand {
             true => Err(wrong("there is no count in it".to_owned())),
             false => {
                 let counter = |(name, total)| Counter { name, total };
-                Ok(Counters::of_device(counts.into_iter().map(counter).collect()))
+                Ok(LossCounters::of_device(counts.into_iter().map(counter).collect()))
             }
         }
     }
@@ -137,7 +137,7 @@ fn beginning(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(command: &str) -> Result<Counters, CountersError> {
+    fn read(command: &str) -> Result<LossCounters, CountersError> {
         CountersCommand(command.to_owned()).read()
     }
 

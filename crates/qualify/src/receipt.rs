@@ -17,7 +17,7 @@ pub use thalweg_transport::UdpReceiverSettings;
 use thalweg_transport::{TransportError, UdpReceiver};
 
 use crate::device_counters::{CountersCommand, CountersError};
-use crate::host::{Counter, Counters, HostFiles};
+use crate::host::{Counter, HostFiles, LossCounters};
 use crate::trial::{Census, SourceCensus};
 
 /// A look at whether to end.
@@ -38,7 +38,7 @@ pub enum ReceiptError {
     Receiver(#[from] TransportError),
     /// The device cannot be asked.
     #[error(transparent)]
-    Counters(#[from] CountersError),
+    LossCounters(#[from] CountersError),
     /// Its address.
     #[error("the socket does not know its address: {0}")]
     Address(#[from] std::io::Error),
@@ -133,7 +133,7 @@ pub fn receive_from(
 ) -> Result<Receipt, ReceiptError> {
     let of_device = || device.map(CountersCommand::read).transpose();
     let device_before = of_device()?;
-    let before = Counters::read(&HostFiles::of_host());
+    let before = LossCounters::read(&HostFiles::of_host());
     let (mut census, mut frames) = (Census::default(), Frames::default());
     let began = Instant::now();
     let mut ended: Option<Instant> = None;
@@ -148,7 +148,7 @@ pub fn receive_from(
             ended = Some(Instant::now());
         }
     }
-    let host_counters = Counters::read(&HostFiles::of_host()).since(&before);
+    let host_counters = LossCounters::read(&HostFiles::of_host()).since(&before);
     let device = of_device()?.zip(device_before).map(|(now, before)| now.since(&before));
     Ok(Receipt::of(&census, hops(device.as_deref(), &host_counters, receiver.socket_drops()), host_counters))
 }

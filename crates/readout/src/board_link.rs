@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Control, ControlError, Frames, LossReason, Received, Source, SourceError, Tally, Unit};
+use thalweg_data::{
+    Control, ControlError, Counters, Frames, LossReason, Received, Source, SourceError, Unit,
+};
 use thalweg_frontend::digitizer2::control::BoardInfo;
 
 use crate::clock::RunClock;
@@ -63,9 +65,9 @@ pub(crate) struct BoardSource {
     gone: bool,
     connections: u32,
     /// Of connections that are over, and of outages.
-    past: Tally,
+    past: Counters,
     /// The same with the present connection, once there has been an outage.
-    sum: Option<Box<Tally>>,
+    sum: Option<Box<Counters>>,
 }
 
 impl BoardSource {
@@ -82,7 +84,7 @@ impl BoardSource {
             reopens,
             gone: false,
             connections: 0,
-            past: Tally::default(),
+            past: Counters::default(),
             sum: None,
         }
     }
@@ -102,7 +104,7 @@ impl BoardSource {
             self.lose();
         }
         if let Some(next) = self.link.take() {
-            self.past.add_all(self.live.tally());
+            self.past.add_all(self.live.counters());
             self.live = next;
         }
         self.gone = false;
@@ -112,7 +114,7 @@ impl BoardSource {
     fn add_up(&mut self) {
         let sum = self.sum.get_or_insert_default();
         sum.as_mut().clone_from(&self.past);
-        sum.add_all(self.live.tally());
+        sum.add_all(self.live.counters());
     }
 }
 
@@ -156,8 +158,8 @@ impl Source for BoardSource {
         result
     }
 
-    fn tally(&self) -> &Tally {
-        self.sum.as_deref().unwrap_or_else(|| self.live.tally())
+    fn counters(&self) -> &Counters {
+        self.sum.as_deref().unwrap_or_else(|| self.live.counters())
     }
 
     fn waiting_bytes(&self) -> u64 {

@@ -5,7 +5,7 @@
 //!                     │
 //!        drop · duplicate · reorder · truncate · bit flip       each counted by itself
 //! ```
-//! What is dropped here is never seen by the receive stage, just as on a wire: the tally describes what is passed on,
+//! What is dropped here is never seen by the receive stage, just as on a wire: the counters describe what is passed on,
 //! and the path must find the rest by sequence numbers. The fate of the n-th datagram depends on the seed and on n
 //! alone, not on how datagrams fall into batches. Published bytes never change: a datagram with a flipped bit is a copy
 //! in blocks of this decorator's own.
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::pool::BlockWriter;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{
-    Frames, LossReason, Mark, Pool, PoolError, Received, Slice, Source, SourceError, Tally, Unit,
+    Counters, Frames, LossReason, Mark, Pool, PoolError, Received, Slice, Source, SourceError, Unit,
 };
 
 /// Blocks for damaged copies.
@@ -207,8 +207,8 @@ pub struct Faulty {
     overtaken: Frames,
     copies: Copies,
     /// What was passed on.
-    passed: Tally,
-    tally: Tally,
+    passed: Counters,
+    counters: Counters,
     /// The latest mark: a batch without bytes of its own has it, too.
     mark: Mark,
     ended: bool,
@@ -243,8 +243,8 @@ impl Faulty {
             fate: None,
             overtaken: Frames::default(),
             copies,
-            passed: Tally::default(),
-            tally: Tally::default(),
+            passed: Counters::default(),
+            counters: Counters::default(),
             mark: Mark::default(),
             ended: false,
         })
@@ -410,21 +410,21 @@ impl Faulty {
         }
     }
 
-    /// The tally: what was passed on, and what the source itself left out or lost, which came through the network, too.
+    /// The counters: what was passed on, and what the source itself left out or lost, which came through the network, too.
     fn settle(&mut self) {
-        let inner = self.source.tally();
-        let mut tally = self.passed.clone();
+        let inner = self.source.counters();
+        let mut counters = self.passed.clone();
         for unit in [Unit::Datagrams, Unit::Bytes] {
             for reason in LossReason::known().filter(|each| inner.total_lost(*each, unit) > 0) {
-                tally.input(unit, inner.total_lost(reason, unit));
-                tally.lost(reason, unit, inner.total_lost(reason, unit));
+                counters.input(unit, inner.total_lost(reason, unit));
+                counters.lost(reason, unit, inner.total_lost(reason, unit));
             }
-            tally.filtered(unit, inner.total_filtered(unit));
-            tally.overhead(unit, inner.total_overhead(unit));
-            tally.set_held(unit, inner.held(unit));
-            tally.input(unit, inner.total_filtered(unit) + inner.total_overhead(unit) + inner.held(unit));
+            counters.filtered(unit, inner.total_filtered(unit));
+            counters.overhead(unit, inner.total_overhead(unit));
+            counters.set_held(unit, inner.held(unit));
+            counters.input(unit, inner.total_filtered(unit) + inner.total_overhead(unit) + inner.held(unit));
         }
-        self.tally = tally;
+        self.counters = counters;
     }
 }
 
@@ -473,8 +473,8 @@ impl Source for Faulty {
         }
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn waiting_bytes(&self) -> u64 {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thalweg_data::stream::{Room, StreamBuffer};
-use thalweg_data::{Frames, Pool, Received, Source, SourceError, Tally, Unit};
+use thalweg_data::{Counters, Frames, Pool, Received, Source, SourceError, Unit};
 
 use crate::clock::RunClock;
 
@@ -36,7 +36,7 @@ pub struct FileSource {
     current: usize,
     buffer: StreamBuffer,
     clock: RunClock,
-    tally: Tally,
+    counters: Counters,
     description: String,
 }
 
@@ -55,7 +55,7 @@ impl FileSource {
         };
         let smallest_tail = pool.block_size() / 8;
         let buffer = StreamBuffer::new(pool, smallest_tail);
-        Ok(FileSource { files, current: 0, buffer, clock, tally: Tally::default(), description })
+        Ok(FileSource { files, current: 0, buffer, clock, counters: Counters::default(), description })
     }
 }
 
@@ -87,8 +87,8 @@ impl Source for FileSource {
         self.buffer.give_carried(frames);
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {
@@ -116,8 +116,8 @@ impl FileSource {
                 Ok(length) => {
                     self.buffer.publish(length, frames);
                     for unit in [(Unit::Bytes, length as u64), (Unit::Datagrams, 1)] {
-                        self.tally.input(unit.0, unit.1);
-                        self.tally.output(unit.0, unit.1);
+                        self.counters.input(unit.0, unit.1);
+                        self.counters.output(unit.0, unit.1);
                     }
                     return Ok(Received::Data);
                 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_data::{Busy, Frames, Received, Source, SourceError, Tally};
+use thalweg_data::{Busy, Counters, Frames, Received, Source, SourceError};
 use thalweg_transport::{TcpReceiver, TransportError, UdpReceiver};
 
 use crate::clock::RunClock;
@@ -78,8 +78,8 @@ impl Source for UdpSource {
 
     fn carry(&mut self, _bytes: usize) {}
 
-    fn tally(&self) -> &Tally {
-        self.receiver.tally()
+    fn counters(&self) -> &Counters {
+        self.receiver.counters()
     }
 
     fn waiting_bytes(&self) -> u64 {
@@ -139,8 +139,8 @@ impl Source for TcpSource {
         self.receiver.give_carried(frames);
     }
 
-    fn tally(&self) -> &Tally {
-        self.receiver.tally()
+    fn counters(&self) -> &Counters {
+        self.receiver.counters()
     }
 
     fn waiting_bytes(&self) -> u64 {

@@ -5,8 +5,8 @@ use std::error::Error;
 
 use thalweg_data::hit::Layout;
 use thalweg_data::{
-    Closing, Event, EventSink, Events, Extra, Flags, Fragment, Frames, Hit, HitEvent, HitEvents, Hits,
-    Ledger, Mark, Pool, Sink, SourceId, Stage, Statistics, Tally, Unit,
+    Closing, Counters, Event, EventSink, Events, Extra, Flags, Fragment, Frames, Hit, HitEvent, HitEvents,
+    Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Statistics, Unit,
 };
 use thalweg_record::{
     CoincidenceWriter, Compression, EventWriter, HitWriter, RawSource, RawWriter, RunDirectory, RunRecord,
@@ -42,20 +42,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     hits.finish()?;
     raw.finish()?;
-    ledger.open(Stage::Raw, SourceId(0), &[Unit::Bytes, Unit::Datagrams]).publish(raw.tally(SourceId(0)));
+    ledger.open(Stage::Raw, SourceId(0), &[Unit::Bytes, Unit::Datagrams]).publish(raw.counters(SourceId(0)));
     let events = write_events(&run, &settings, &sources)?;
     for source in (0..=BOARDS).map(SourceId) {
         let account =
             ledger.open(Stage::Record, source, &[Unit::Hits, Unit::Fragments, Unit::Bytes, Unit::Events]);
-        let mut tally = hits.tally(source).clone();
-        tally.add_all(events.source_tally(source));
+        let mut counters = hits.counters(source).clone();
+        counters.add_all(events.source_counters(source));
         if source == SourceId(0) {
-            tally.add_all(events.tally());
+            counters.add_all(events.counters());
         }
-        account.publish(&tally);
+        account.publish(&counters);
     }
     let coincidences = write_coincidences(&run, &settings, &sources)?;
-    publish_coincidences(&ledger, SourceId(BOARDS + 1), coincidences.tally());
+    publish_coincidences(&ledger, SourceId(BOARDS + 1), coincidences.counters());
     let mut tables = hits.summaries();
     tables.extend([raw.summaries(), events.summaries(), coincidences.summaries()].into_iter().flatten());
     record.documents.push(run.write_spectra(b"{}\n")?);
@@ -151,8 +151,8 @@ fn write_coincidences(
 }
 
 /// The accounts of events of hits: made, kept by the cuts, recorded.
-fn publish_coincidences(ledger: &Ledger, account: SourceId, recorded: &Tally) {
-    let mut passed = Tally::default();
+fn publish_coincidences(ledger: &Ledger, account: SourceId, recorded: &Counters) {
+    let mut passed = Counters::default();
     passed.input(Unit::Events, recorded.total_input(Unit::Events));
     passed.output(Unit::Events, recorded.total_input(Unit::Events));
     ledger.open(Stage::Coincide, account, &[Unit::Events]).publish(&passed);

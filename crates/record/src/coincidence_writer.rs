@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use thalweg_data::{HitEvents, LossReason, Mark, SinkError, Tally, Unit};
+use thalweg_data::{Counters, HitEvents, LossReason, Mark, SinkError, Unit};
 
 use crate::coincidence_columns::CoincidenceColumns;
 use crate::cut::{Amounts, Cut, CutSink};
@@ -107,8 +107,8 @@ impl CoincidenceWriter {
     }
 
     /// Events: in, out, held, lost.
-    pub fn tally(&self) -> &Tally {
-        self.sink.events_tally()
+    pub fn counters(&self) -> &Counters {
+        self.sink.events_counters()
     }
 
     /// What the file holds.
@@ -118,7 +118,7 @@ impl CoincidenceWriter {
 
     /// Events that readers see on file.
     pub fn events_on_file(&self) -> u64 {
-        self.tally().total_output(Unit::Events)
+        self.counters().total_output(Unit::Events)
     }
 
     /// Hits of these events, one row each.

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use thalweg_data::{LossReason, Mark, SinkError, SourceId, Tally, Unit};
+use thalweg_data::{Counters, LossReason, Mark, SinkError, SourceId, Unit};
 
 use crate::error::RecordError;
 use crate::harm::WrittenLog;
@@ -128,9 +128,9 @@ struct Sealed<C> {
 /// Turns appended rows into batches on file, and keeps their account.
 pub(crate) struct CutSink<C: Cut> {
     units: &'static [Unit],
-    tallies: Vec<Tally>,
-    events: Tally,
-    untouched: Tally,
+    counters: Vec<Counters>,
+    events: Counters,
+    untouched: Counters,
     files: Vec<TableFile>,
     open: C,
     opened_at: Option<Mark>,
@@ -178,9 +178,9 @@ impl<C: Cut> CutSink<C> {
         };
         Ok(CutSink {
             units,
-            tallies: vec![Tally::default(); sources],
-            events: Tally::default(),
-            untouched: Tally::default(),
+            counters: vec![Counters::default(); sources],
+            events: Counters::default(),
+            untouched: Counters::default(),
             files,
             open: make(settings),
             opened_at: None,
@@ -212,7 +212,7 @@ impl<C: Cut> CutSink<C> {
             self.leave_out(amounts);
             return Ok(());
         }
-        self.count(amounts, |tally, unit, count| tally.input(unit, count));
+        self.count(amounts, |counters, unit, count| counters.input(unit, count));
         // Before they come: so a cut has the same rows whether or not anybody looked at the clock while nothing came, and a replay, in
         // which nobody does, makes the same.
         let aged = if self.is_old(mark) { self.close_cut() } else { Ok(()) };
@@ -233,14 +233,14 @@ impl<C: Cut> CutSink<C> {
 
     /// Counts rows that came and are not taken, whatever room there is.
     pub fn turn_away(&mut self, amounts: &Amounts, reason: LossReason) {
-        self.count(amounts, |tally, unit, count| tally.input(unit, count));
+        self.count(amounts, |counters, unit, count| counters.input(unit, count));
         self.count_lost(amounts, reason);
     }
 
     /// Counts rows that came and are not recorded, as asked.
     pub fn leave_out(&mut self, amounts: &Amounts) {
-        self.count(amounts, |tally, unit, count| tally.input(unit, count));
-        self.count(amounts, |tally, unit, count| tally.filtered(unit, count));
+        self.count(amounts, |counters, unit, count| counters.input(unit, count));
+        self.count(amounts, |counters, unit, count| counters.filtered(unit, count));
     }
 
     /// The rows that are not yet in a complete cut.
@@ -301,12 +301,12 @@ impl<C: Cut> CutSink<C> {
     }
 
     /// The account of one source.
-    pub fn tally(&self, source: SourceId) -> &Tally {
-        self.tallies.get(source.index()).unwrap_or(&self.untouched)
+    pub fn counters(&self, source: SourceId) -> &Counters {
+        self.counters.get(source.index()).unwrap_or(&self.untouched)
     }
 
     /// The account of events.
-    pub fn events_tally(&self) -> &Tally {
+    pub fn events_counters(&self) -> &Counters {
         &self.events
     }
 
@@ -404,7 +404,7 @@ impl<C: Cut> CutSink<C> {
         let Sealed { mut cut, .. } = sealed;
         self.log.add(&self.files, cut.amounts());
         match self.settings.sync {
-            Sync::None => self.count(cut.amounts(), |tally, unit, count| tally.output(unit, count)),
+            Sync::None => self.count(cut.amounts(), |counters, unit, count| counters.output(unit, count)),
             Sync::Batch | Sync::Seconds(_) => self.written.add_all(cut.amounts()),
         }
         cut.clear();
@@ -437,7 +437,7 @@ impl<C: Cut> CutSink<C> {
             failed => failed,
         })?;
         let written = std::mem::take(&mut self.written);
-        self.count(&written, |tally, unit, count| tally.output(unit, count));
+        self.count(&written, |counters, unit, count| counters.output(unit, count));
         Ok(())
     }
 
@@ -463,7 +463,7 @@ impl<C: Cut> CutSink<C> {
         // Of these, what was not out is lost as held.
         let mut out = gone;
         out.take_away(&self.written);
-        self.count(&out, |tally, unit, amount| tally.destroyed(LossReason::WriteFailed, unit, amount));
+        self.count(&out, |counters, unit, amount| counters.destroyed(LossReason::WriteFailed, unit, amount));
         Err(self.fail(place, message))
     }
 
@@ -507,16 +507,16 @@ impl<C: Cut> CutSink<C> {
     }
 
     fn count_lost(&mut self, amounts: &Amounts, reason: LossReason) {
-        self.count(amounts, |tally, unit, amount| tally.lost(reason, unit, amount));
+        self.count(amounts, |counters, unit, amount| counters.lost(reason, unit, amount));
     }
 
-    fn count(&mut self, amounts: &Amounts, mut entry: impl FnMut(&mut Tally, Unit, u64)) {
-        if self.tallies.len() < amounts.of_sources.len() {
-            self.tallies.resize(amounts.of_sources.len(), Tally::default());
+    fn count(&mut self, amounts: &Amounts, mut entry: impl FnMut(&mut Counters, Unit, u64)) {
+        if self.counters.len() < amounts.of_sources.len() {
+            self.counters.resize(amounts.of_sources.len(), Counters::default());
         }
-        for (tally, amounts) in self.tallies.iter_mut().zip(&amounts.of_sources) {
+        for (counters, amounts) in self.counters.iter_mut().zip(&amounts.of_sources) {
             for (unit, amount) in self.units.iter().zip(amounts).filter(|(_, amount)| **amount > 0) {
-                entry(tally, *unit, *amount);
+                entry(counters, *unit, *amount);
             }
         }
         if amounts.events > 0 {
@@ -529,10 +529,10 @@ impl<C: Cut> CutSink<C> {
         let ready = self.ready.as_ref().map(|sealed| sealed.cut.amounts());
         let containers = [Some(self.open.amounts()), ready, Some(&self.written)];
         let containers: Vec<&Amounts> = containers.into_iter().flatten().chain(&self.handed).collect();
-        for (index, tally) in self.tallies.iter_mut().enumerate() {
+        for (index, counters) in self.counters.iter_mut().enumerate() {
             for (place, unit) in self.units.iter().enumerate() {
                 let in_one = |held: &&Amounts| held.of_sources.get(index).map_or(0, |held| held[place]);
-                tally.set_held(*unit, containers.iter().map(in_one).sum());
+                counters.set_held(*unit, containers.iter().map(in_one).sum());
             }
         }
         self.events.set_held(Unit::Events, containers.iter().map(|held| held.events).sum());
@@ -638,12 +638,14 @@ mod tests {
 
     /// Out, held, lost.
     fn account(sink: &CutSink<Rows>) -> [u64; 3] {
-        let tally = sink.tally(SourceId(0));
+        let counters = sink.counters(SourceId(0));
         assert_eq!(
-            tally.total_input(Unit::Hits),
-            tally.total_output(Unit::Hits) + tally.held(Unit::Hits) + tally.total_lost_any(Unit::Hits)
+            counters.total_input(Unit::Hits),
+            counters.total_output(Unit::Hits)
+                + counters.held(Unit::Hits)
+                + counters.total_lost_any(Unit::Hits)
         );
-        [tally.total_output(Unit::Hits), tally.held(Unit::Hits), tally.total_lost_any(Unit::Hits)]
+        [counters.total_output(Unit::Hits), counters.held(Unit::Hits), counters.total_lost_any(Unit::Hits)]
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! [`MOST_BLOCKS`] blocks, for at most `batch_age_s`; with compression they go back as soon as it is compressed.
 
 use thalweg_data::{
-    Event, EventSink, Events, Fragment, Leases, LossReason, Mark, SinkError, Slice, SourceId, Tally, Unit,
+    Counters, Event, EventSink, Events, Fragment, Leases, LossReason, Mark, SinkError, Slice, SourceId, Unit,
 };
 
 use crate::cut::{Amounts, Cut, CutSink};
@@ -94,9 +94,9 @@ impl EventWriter {
     /// Events that were given and need not be kept by anyone any more: they are on file (on the
     /// disk, where `[record] sync` asks for that), left out on request, or counted as lost.
     pub fn events_settled(&self) -> u64 {
-        let tally = self.sink.events_tally();
-        let settled = tally.total_output(Unit::Events) + tally.total_filtered(Unit::Events);
-        settled + tally.total_lost_any(Unit::Events)
+        let counters = self.sink.events_counters();
+        let settled = counters.total_output(Unit::Events) + counters.total_filtered(Unit::Events);
+        settled + counters.total_lost_any(Unit::Events)
     }
 
     /// Writes what it holds although there is little of it: somebody waits for it to be on file. With compression it is written when
@@ -159,12 +159,12 @@ impl EventSink for EventWriter {
         self.sink.finish()
     }
 
-    fn tally(&self) -> &Tally {
-        self.sink.events_tally()
+    fn counters(&self) -> &Counters {
+        self.sink.events_counters()
     }
 
-    fn source_tally(&self, source: SourceId) -> &Tally {
-        self.sink.tally(source)
+    fn source_counters(&self, source: SourceId) -> &Counters {
+        self.sink.counters(source)
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use thalweg_data::{Hits, Mark, Sink, SinkError, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Hits, Mark, Sink, SinkError, SourceId, Unit};
 
 use crate::cut::{Amounts, Cut, CutSink};
 use crate::error::RecordError;
@@ -181,8 +181,8 @@ impl Sink for HitWriter {
         self.sink.finish()
     }
 
-    fn tally(&self, source: SourceId) -> &Tally {
-        self.sink.tally(source)
+    fn counters(&self, source: SourceId) -> &Counters {
+        self.sink.counters(source)
     }
 }
 

@@ -255,17 +255,17 @@ impl LossList {
 /// Fragments of each board that were found to be missing, by the trigger numbers of the others; some of them have come since.
 fn missing_by_number(books: &Books) -> impl Iterator<Item = (&AccountBook, u64)> {
     let by_number = books.at(StageRole::SequenceNumbers);
-    let missing = by_number.map(|account| (account, account.tally.total_gap_opened(Unit::Fragments)));
+    let missing = by_number.map(|account| (account, account.counters.total_gap_opened(Unit::Fragments)));
     missing.filter(|(_, count)| *count > 0)
 }
 
 fn reading(books: &Books) -> Reading {
     let cells = books.accounts.iter().flat_map(|account| {
-        let units = Unit::ALL.iter().filter(|unit| account.tally.total_lost_any(**unit) > 0);
+        let units = Unit::ALL.iter().filter(|unit| account.counters.total_lost_any(**unit) > 0);
         units.flat_map(move |unit| {
             LossReason::known().map(move |reason| {
                 let counter = (account.source, account.stage, *unit, reason);
-                (counter, account.tally.total_lost(reason, *unit))
+                (counter, account.counters.total_lost(reason, *unit))
             })
         })
     });
@@ -286,7 +286,7 @@ fn grown<'r>(before: &'r Reading, now: &'r Reading) -> impl Iterator<Item = (Cou
 
 #[cfg(test)]
 mod tests {
-    use thalweg_data::{Ledger, Tally};
+    use thalweg_data::{Counters, Ledger};
 
     use super::*;
     use crate::read::LossesReader;
@@ -300,10 +300,10 @@ mod tests {
         let ledger = Ledger::create(None, &names).expect("memory");
         let account = ledger.open(Stage::Wire, SourceId(0), &[Unit::Frames]);
         let mut list = LossList::create(&run, &names, Sync::Batch, LossBounds::default()).expect("made");
-        let mut tally = Tally::default();
+        let mut counters = Counters::default();
         let mut take = |second: u64| {
-            tally.lost(LossReason::FrameGap, Unit::Frames, 1);
-            account.publish(&tally);
+            counters.lost(LossReason::FrameGap, Unit::Frames, 1);
+            account.publish(&counters);
             list.take(&ledger.books(), &|_, _| Vec::new(), second * READ_EVERY_NS)
         };
         take(1).expect("forced");

@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use thalweg_data::{Frames, Leases, Mark, SinkError, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Frames, Leases, Mark, SinkError, Slice, SourceId, Unit};
 
 use crate::cut::{Amounts, Cut, CutSink};
 use crate::error::RecordError;
@@ -141,8 +141,8 @@ impl RawWriter {
     }
 
     /// Bytes and datagrams in, out, held, lost, of one source: the stage [`Raw`](thalweg_data::Stage::Raw).
-    pub fn tally(&self, source: SourceId) -> &Tally {
-        self.sink.tally(source)
+    pub fn counters(&self, source: SourceId) -> &Counters {
+        self.sink.counters(source)
     }
 
     /// What the file holds.

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use thalweg_data::ledger::{AccountBook, LossReport, UnitCounts};
 use thalweg_data::topology::{Lane, Topology};
-use thalweg_data::{Books, LossReason, Noted, SourceId, Stage, StageRole, Tally, Unit};
+use thalweg_data::{Books, Counters, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
@@ -367,7 +367,7 @@ impl RunRecord {
                 .iter_mut()
                 .filter(builds)
                 .take(1)
-                .for_each(|own| own.tally.restore(Unit::Events, &noted));
+                .for_each(|own| own.counters.restore(Unit::Events, &noted));
         }
     }
 
@@ -419,12 +419,12 @@ impl LedgerRecord {
             }
             let open = |own: &AccountBook| (own.source, own.stage) == (source, stage);
             let place = books.accounts.iter().rposition(open).unwrap_or_else(|| {
-                books.accounts.push(AccountBook { stage, source, units: 0, tally: Tally::default() });
+                books.accounts.push(AccountBook { stage, source, units: 0, counters: Counters::default() });
                 books.accounts.len() - 1
             });
-            let AccountBook { units, tally, .. } = &mut books.accounts[place];
+            let AccountBook { units, counters, .. } = &mut books.accounts[place];
             *units |= 1 << unit as u32;
-            tally.restore(unit, &row.counts());
+            counters.restore(unit, &row.counts());
         }
         books.accounts.sort_by_key(|account| (account.source, account.stage));
         books

@@ -103,7 +103,7 @@ fn open_live(
                 boards: place.boards.clone(),
                 stream,
                 drops: !stream && source.endpoint.policy == Policy::Drop,
-                counts_frames: !link.framing.wire_tallies().is_empty(),
+                counts_frames: !link.framing.wire_counters().is_empty(),
                 block_bytes: plan.block_bytes as u64,
                 pool,
             });
@@ -197,7 +197,7 @@ fn open_recorded(
                 boards: place.boards.clone(),
                 stream,
                 drops: !stream && source.endpoint.policy == Policy::Drop,
-                counts_frames: !framing.wire_tallies().is_empty(),
+                counts_frames: !framing.wire_counters().is_empty(),
                 block_bytes: plan.block_bytes as u64,
                 pool,
             });

@@ -126,13 +126,13 @@ impl SourceTable {
     pub(crate) fn events_recorded(&self, books: &Books) -> u64 {
         let of_hits = |source| self.events.is_some() && self.coincidences == Some(source);
         let recorded = books.at(StageRole::Recording).filter(|own| !of_hits(own.source));
-        recorded.map(|account| account.tally.total_output(Unit::Events)).sum()
+        recorded.map(|account| account.counters.total_output(Unit::Events)).sum()
     }
 
     /// Coincidences on file; 0 of a run without.
     pub(crate) fn coincidences_recorded(&self, books: &Books) -> u64 {
         let account = self.coincidences.and_then(|own| books.account_at(StageRole::Recording, own));
-        account.map_or(0, |account| account.tally.total_output(Unit::Events))
+        account.map_or(0, |account| account.counters.total_output(Unit::Events))
     }
 
     /// What the stage does that keeps hits: where the way forks behind decoding, that of the branch which keeps them.
@@ -309,10 +309,10 @@ mod tests {
         );
         let ledger = thalweg_data::Ledger::create(None, &source_table.names).expect("memory");
         for (account, count) in [(source_table.events, 300), (source_table.coincidences, 7)] {
-            let mut tally = thalweg_data::Tally::default();
-            tally.output(Unit::Events, count);
+            let mut counters = thalweg_data::Counters::default();
+            counters.output(Unit::Events, count);
             let account = account.expect("the run has both");
-            ledger.open(thalweg_data::Stage::Record, account, &[Unit::Events]).publish(&tally);
+            ledger.open(thalweg_data::Stage::Record, account, &[Unit::Events]).publish(&counters);
         }
         let books = ledger.books();
         assert_eq!(

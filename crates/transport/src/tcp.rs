@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use thalweg_data::batch::Frames;
 use thalweg_data::prefetch::prefetch;
 use thalweg_data::stream::{Room, StreamBuffer};
-use thalweg_data::{LossReason, Pool, Received, Tally, Unit};
+use thalweg_data::{Counters, LossReason, Pool, Received, Unit};
 
 use crate::system;
 use crate::{ReceiveBuffer, TransportError};
@@ -49,7 +49,7 @@ pub struct TcpReceiver {
     address: SocketAddr,
     buffer: StreamBuffer,
     kernel_buffer: ReceiveBuffer,
-    tally: Tally,
+    counters: Counters,
     ended: bool,
     /// The other end broke the connection instead of closing it.
     resets: u64,
@@ -105,7 +105,7 @@ impl TcpReceiver {
             address,
             buffer,
             kernel_buffer,
-            tally: Tally::default(),
+            counters: Counters::default(),
             ended: false,
             resets: 0,
         })
@@ -143,8 +143,8 @@ impl TcpReceiver {
             Ok(length) => {
                 self.buffer.publish(length, frames);
                 for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, length as u64)] {
-                    self.tally.input(unit, count);
-                    self.tally.output(unit, count);
+                    self.counters.input(unit, count);
+                    self.counters.output(unit, count);
                 }
                 Ok(Received::Data)
             }
@@ -206,8 +206,8 @@ impl TcpReceiver {
     }
 
     /// Bytes in and out; a call that received some counts as one datagram.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Bytes that wait in the socket.
@@ -228,8 +228,8 @@ impl TcpReceiver {
                 Ok(length) => {
                     waiting = waiting.saturating_sub(length as u64);
                     for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, length as u64)] {
-                        self.tally.input(unit, count);
-                        self.tally.lost(LossReason::Abandoned, unit, count);
+                        self.counters.input(unit, count);
+                        self.counters.lost(LossReason::Abandoned, unit, count);
                     }
                 }
                 Err(cause) if system::is_nothing(&cause) => break,

@@ -24,7 +24,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use thalweg_data::{Flags, Hit, HitEvents, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Flags, Hit, HitEvents, SourceId, Unit};
 
 pub use error::CoincidenceError;
 pub use settings::{Distinct, Grouping, Leg, Mode, Settings, WIDEST_PS};
@@ -125,7 +125,7 @@ pub struct Coincidence {
     crowded: Vec<u32>,
     /// By source, and behind them of nobody: hits that no rule looks at, because they take no part or stand alone.
     alone: Box<[u64]>,
-    tallies: Vec<Tally>,
+    counters: Vec<Counters>,
 }
 
 impl Coincidence {
@@ -146,15 +146,15 @@ impl Coincidence {
             out: Output::new(roles.elements(), sources),
             crowded: Vec::new(),
             alone: vec![0; sources + 1].into(),
-            tallies: vec![Tally::default(); sources],
+            counters: vec![Counters::default(); sources],
             roles,
         })
     }
 
     /// So many hits of one source come in with the next [`Coincidence::push`]: who hands them over has counted them.
     pub fn count_in(&mut self, source: SourceId, hits: u64) {
-        if let Some(tally) = self.tallies.get_mut(source.index()) {
-            tally.input(Unit::Hits, hits);
+        if let Some(counters) = self.counters.get_mut(source.index()) {
+            counters.input(Unit::Hits, hits);
         }
     }
 
@@ -280,21 +280,21 @@ impl Coincidence {
         !events.events.is_empty()
     }
 
-    /// Brings the tallies up to what has happened; `held` is counted from the hits that wait.
+    /// Brings the counters up to what has happened; `held` is counted from the hits that wait.
     pub fn settle(&mut self) {
         let undecided = self.admission.iter().flat_map(|admission| admission.undecided());
         let mut held = vec![0u64; self.alone.len()];
         undecided.chain(self.rule.waiting()).for_each(|waiting| held[usize::from(waiting.source)] += 1);
-        for (source, tally) in self.tallies.iter_mut().enumerate() {
-            tally.filtered(Unit::Hits, std::mem::take(&mut self.alone[source]));
-            tally.set_held(Unit::Hits, held[source]);
+        for (source, counters) in self.counters.iter_mut().enumerate() {
+            counters.filtered(Unit::Hits, std::mem::take(&mut self.alone[source]));
+            counters.set_held(Unit::Hits, held[source]);
         }
-        self.out.enter(&mut self.tallies);
+        self.out.enter(&mut self.counters);
     }
 
     /// Hits of one source: in, out in events, filtered because they are in none, held; as of the last [`Coincidence::settle`].
-    pub fn tally(&self, source: SourceId) -> &Tally {
-        &self.tallies[source.index()]
+    pub fn counters(&self, source: SourceId) -> &Counters {
+        &self.counters[source.index()]
     }
 
     /// Events that were closed.

@@ -5,7 +5,7 @@
 //!       └ release ────► by source: kept in an event, or single
 //! ```
 
-use thalweg_data::{Tally, Unit};
+use thalweg_data::{Counters, Unit};
 
 use super::held::{Distinct, Held, Waiting};
 use thalweg_data::{HitEvent, HitEvents};
@@ -72,11 +72,11 @@ impl Output {
         });
     }
 
-    /// Enters what has happened since in the tallies of the sources.
-    pub fn enter(&mut self, tallies: &mut [Tally]) {
-        for ((tally, kept), single) in tallies.iter_mut().zip(&mut self.kept).zip(&mut self.single) {
-            tally.output(Unit::Hits, std::mem::take(kept));
-            tally.filtered(Unit::Hits, std::mem::take(single));
+    /// Enters what has happened since in the counters of the sources.
+    pub fn enter(&mut self, counters: &mut [Counters]) {
+        for ((counters, kept), single) in counters.iter_mut().zip(&mut self.kept).zip(&mut self.single) {
+            counters.output(Unit::Hits, std::mem::take(kept));
+            counters.filtered(Unit::Hits, std::mem::take(single));
         }
     }
 }

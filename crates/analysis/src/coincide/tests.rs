@@ -61,10 +61,11 @@ fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
             events.iter().map(|(event, members)| (members.to_vec(), usize::from(event.multiplicity))),
         );
         for source in [SourceId(0), SourceId(1)] {
-            let tally = stage.tally(source);
-            let right =
-                tally.total_output(Unit::Hits) + tally.total_filtered(Unit::Hits) + tally.held(Unit::Hits);
-            assert_eq!(tally.total_input(Unit::Hits), right, "the books of {source}");
+            let counters = stage.counters(source);
+            let right = counters.total_output(Unit::Hits)
+                + counters.total_filtered(Unit::Hits)
+                + counters.held(Unit::Hits);
+            assert_eq!(counters.total_input(Unit::Hits), right, "the books of {source}");
         }
     };
     for batch in hits.chunks(piece.max(1)) {
@@ -77,13 +78,14 @@ fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
     stage.finish();
     stage.settle();
     take(&mut stage);
-    let held: u64 = [0, 1].map(|source| stage.tally(SourceId(source)).held(Unit::Hits)).iter().sum();
+    let held: u64 = [0, 1].map(|source| stage.counters(SourceId(source)).held(Unit::Hits)).iter().sum();
     assert_eq!(held, 0, "nothing waits at the end");
     let distinct: std::collections::BTreeSet<(i64, u16, usize)> = found
         .iter()
         .flat_map(|(members, _)| members.iter().map(|hit| (hit.time_ps, hit.channel, 0)))
         .collect();
-    let out: u64 = [0, 1].map(|source| stage.tally(SourceId(source)).total_output(Unit::Hits)).iter().sum();
+    let out: u64 =
+        [0, 1].map(|source| stage.counters(SourceId(source)).total_output(Unit::Hits)).iter().sum();
     assert!(out >= distinct.len() as u64, "{out} hits went out, {} differ", distinct.len());
     found
 }
@@ -273,8 +275,8 @@ fn hits_that_were_cut_or_are_late_take_no_part() {
     assert_eq!(events.members, [hit(1000, 0), hit(1002, 2)]);
     assert_eq!(
         (
-            stage.tally(SourceId(0)).total_input(Unit::Hits),
-            stage.tally(SourceId(0)).total_filtered(Unit::Hits)
+            stage.counters(SourceId(0)).total_input(Unit::Hits),
+            stage.counters(SourceId(0)).total_filtered(Unit::Hits)
         ),
         (3, 1)
     );

@@ -6,7 +6,7 @@
 //! ```
 
 use thalweg_data::batch::Share;
-use thalweg_data::{Hit, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Hit, SourceId, Unit};
 
 use super::cuts::{Cut, Passed};
 use crate::channels::{ChannelMap, by_channel};
@@ -63,7 +63,7 @@ pub struct HitCuts {
     fate_of: Vec<u16>,
     /// By source: what was kept before this batch.
     kept_before: Vec<u64>,
-    tallies: Vec<Tally>,
+    counters: Vec<Counters>,
     answers: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl HitCuts {
             fates: vec![0; sources.max(1) * kinds_of_fate],
             fate_of: Vec::new(),
             kept_before: vec![0; sources],
-            tallies: vec![Tally::default(); sources],
+            counters: vec![Counters::default(); sources],
             answers: vec![0; PIECE],
         }
     }
@@ -143,21 +143,21 @@ impl HitCuts {
         }
     }
 
-    /// Brings the tallies up to what has happened.
+    /// Brings the counters up to what has happened.
     pub fn settle(&mut self) {
         let kinds = self.kinds_of_fate();
-        for (tally, fates) in self.tallies.iter_mut().zip(self.fates.chunks(kinds)) {
+        for (counters, fates) in self.counters.iter_mut().zip(self.fates.chunks(kinds)) {
             let (came, kept) = (fates.iter().sum::<u64>(), fates[usize::from(KEPT)]);
             let left_out = fates[usize::from(DISABLED)..].iter().sum::<u64>();
-            tally.input(Unit::Hits, came - tally.total_input(Unit::Hits));
-            tally.filtered(Unit::Hits, left_out - tally.total_filtered(Unit::Hits));
-            tally.output(Unit::Hits, kept - tally.total_output(Unit::Hits));
+            counters.input(Unit::Hits, came - counters.total_input(Unit::Hits));
+            counters.filtered(Unit::Hits, left_out - counters.total_filtered(Unit::Hits));
+            counters.output(Unit::Hits, kept - counters.total_output(Unit::Hits));
         }
     }
 
     /// Hits of one source: in, out, filtered; as of the last [`HitCuts::settle`].
-    pub fn tally(&self, source: SourceId) -> &Tally {
-        &self.tallies[source.index()]
+    pub fn counters(&self, source: SourceId) -> &Counters {
+        &self.counters[source.index()]
     }
 
     /// Each cut with its name, and how much passed, all sources together.

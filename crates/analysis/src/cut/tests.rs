@@ -153,9 +153,9 @@ fn cuts_are_counted_by_name_and_source_and_the_books_close() {
         cuts.passed().map(|(name, passed)| (name.to_owned(), passed.input, passed.kept)).collect();
     assert_eq!(passed, [("bright".to_owned(), 3, 2), ("clean".to_owned(), 2, 1)]);
     for (source, (input, output)) in [(0, (2, 0)), (1, (2, 1))] {
-        let tally = cuts.tally(SourceId(source));
-        assert_eq!((tally.total_input(Unit::Hits), tally.total_output(Unit::Hits)), (input, output));
-        assert_eq!(tally.total_filtered(Unit::Hits), input - output);
+        let counters = cuts.counters(SourceId(source));
+        assert_eq!((counters.total_input(Unit::Hits), counters.total_output(Unit::Hits)), (input, output));
+        assert_eq!(counters.total_filtered(Unit::Hits), input - output);
     }
     let error =
         |settings: &[Settings]| read(settings, &[], false, &map, 2).expect_err("not possible").to_string();

@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use thalweg_data::{Hits, Mark, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Hits, Mark, SourceId, Unit};
 
 pub use settings::{ProcessError, Settings};
 
@@ -62,8 +62,8 @@ pub struct Processor {
     pulse_store: PulseStore,
     events: HitEvents,
     /// Events that coincidence made, and what the cuts on events kept of them.
-    made_tally: Tally,
-    kept_tally: Tally,
+    made_counters: Counters,
+    kept_counters: Counters,
 }
 
 /// The stages that are configured. `sources` are the names of the sources of hits, by number.
@@ -99,8 +99,8 @@ pub fn stages(
         pulses,
         pulse_store,
         events: HitEvents::default(),
-        made_tally: Tally::default(),
-        kept_tally: Tally::default(),
+        made_counters: Counters::default(),
+        kept_counters: Counters::default(),
     };
     Ok(Stages { added, cuts, processor, spectra })
 }
@@ -182,14 +182,15 @@ impl Processor {
         if !coincidence.pull(&mut self.events) {
             return Ok(());
         }
-        self.made_tally.input(Unit::Events, coincidence.closed() - self.made_tally.total_input(Unit::Events));
+        self.made_counters
+            .input(Unit::Events, coincidence.closed() - self.made_counters.total_input(Unit::Events));
         let made = self.events.events.len() as u64;
         self.cuts.cut(&mut self.events, &self.map);
         let kept = self.events.events.len() as u64;
-        self.made_tally.output(Unit::Events, made);
-        self.kept_tally.input(Unit::Events, made);
-        self.kept_tally.output(Unit::Events, kept);
-        self.kept_tally.filtered(Unit::Events, made - kept);
+        self.made_counters.output(Unit::Events, made);
+        self.kept_counters.input(Unit::Events, made);
+        self.kept_counters.output(Unit::Events, kept);
+        self.kept_counters.filtered(Unit::Events, made - kept);
         let (shown, map) = self.shown.look_at_members(&self.events.members);
         self.filler.fill_events(&self.events, shown, map);
         each(&self.events)
@@ -219,11 +220,11 @@ impl Processor {
 
     /// Hits of one source that the configuration keeps: shown, and filtered by cuts that were applied; as of the last
     /// [`Processor::settle`].
-    pub fn shown_tally(&self, source: SourceId) -> &Tally {
-        self.shown.tally(source)
+    pub fn shown_counters(&self, source: SourceId) -> &Counters {
+        self.shown.counters(source)
     }
 
-    /// Brings the tallies and the spectra up to what has happened.
+    /// Brings the counters and the spectra up to what has happened.
     pub fn settle(&mut self) {
         self.filler.settle();
         self.shown.settle(self.filler.shown());
@@ -233,13 +234,13 @@ impl Processor {
     }
 
     /// Hits of one source through coincidence, if there is one; as of the last [`Processor::settle`].
-    pub fn coincidence_tally(&self, source: SourceId) -> Option<&Tally> {
-        self.coincidence.as_ref().map(|coincidence| coincidence.tally(source))
+    pub fn coincidence_counters(&self, source: SourceId) -> Option<&Counters> {
+        self.coincidence.as_ref().map(|coincidence| coincidence.counters(source))
     }
 
     /// Events: as coincidence makes them, and as the cuts on events keep them.
-    pub fn events_tallies(&self) -> (&Tally, &Tally) {
-        (&self.made_tally, &self.kept_tally)
+    pub fn events_counters(&self) -> (&Counters, &Counters) {
+        (&self.made_counters, &self.kept_counters)
     }
 
     /// Events that were closed because they had grown too long.

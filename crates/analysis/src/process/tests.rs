@@ -66,11 +66,11 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
     processor.finish(&mut each).expect("infallible");
     processor.settle();
     assert_eq!(found, [(1, 3)], "the pair was cut as an event");
-    let (_, events) = processor.events_tallies();
+    let (_, events) = processor.events_counters();
     assert_eq!((events.total_input(Unit::Events), events.total_filtered(Unit::Events)), (2, 1));
     for source in [SourceId(0), SourceId(1)] {
         let (cut, coincident) =
-            (cuts.tally(source), processor.coincidence_tally(source).expect("there is one"));
+            (cuts.counters(source), processor.coincidence_counters(source).expect("there is one"));
         assert_eq!(
             cut.total_input(Unit::Hits),
             cut.total_output(Unit::Hits) + cut.total_filtered(Unit::Hits)
@@ -122,7 +122,7 @@ fn events_that_nobody_takes_keep_no_hit_from_the_stages() {
     assert_eq!((pass.map(|kept| kept.pass.len()), result), (Some(10_000), Err("the disk is full")));
     cuts.settle();
     processor.settle();
-    assert_eq!(cuts.tally(SourceId(0)).total_output(Unit::Hits), 10_000);
-    let coincident = processor.coincidence_tally(SourceId(0)).expect("there is one");
+    assert_eq!(cuts.counters(SourceId(0)).total_output(Unit::Hits), 10_000);
+    let coincident = processor.coincidence_counters(SourceId(0)).expect("there is one");
     assert_eq!(coincident.total_input(Unit::Hits), 10_000);
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use thalweg_data::{Hit, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Hit, SourceId, Unit};
 
 use super::handle::View;
 use crate::channels::ChannelMap;
@@ -43,7 +43,7 @@ pub struct Shown {
     left_out: Box<[u64]>,
     /// By row, the source.
     source_of: Box<[SourceId]>,
-    tallies: Vec<Tally>,
+    counters: Vec<Counters>,
     last_ps: i64,
 }
 
@@ -61,7 +61,7 @@ impl Shown {
             answers: Vec::new(),
             left_out: vec![0; map.channels().len() + 1].into(),
             source_of,
-            tallies: vec![Tally::default(); sources],
+            counters: vec![Counters::default(); sources],
             last_ps: 0,
             map,
         }
@@ -162,16 +162,16 @@ impl Shown {
 
     /// Brings the counts up to what has happened; `shown` says by row how many hits the spectra of what is kept have got.
     pub fn settle(&mut self, shown: &[u64]) {
-        let mut sums = vec![[0u64; 2]; self.tallies.len()];
+        let mut sums = vec![[0u64; 2]; self.counters.len()];
         for ((shown, left_out), source) in shown.iter().zip(&self.left_out).zip(&self.source_of) {
             if let Some(sum) = sums.get_mut(source.index()) {
                 *sum = [sum[0] + shown, sum[1] + left_out];
             }
         }
-        for (tally, [shown, left_out]) in self.tallies.iter_mut().zip(sums) {
-            tally.input(Unit::Hits, shown + left_out - tally.total_input(Unit::Hits));
-            tally.output(Unit::Hits, shown - tally.total_output(Unit::Hits));
-            tally.filtered(Unit::Hits, left_out - tally.total_filtered(Unit::Hits));
+        for (counters, [shown, left_out]) in self.counters.iter_mut().zip(sums) {
+            counters.input(Unit::Hits, shown + left_out - counters.total_input(Unit::Hits));
+            counters.output(Unit::Hits, shown - counters.total_output(Unit::Hits));
+            counters.filtered(Unit::Hits, left_out - counters.total_filtered(Unit::Hits));
         }
         if self.cuts.is_empty() {
             return;
@@ -191,7 +191,7 @@ impl Shown {
 
     /// Hits of one source: those that the configuration keeps, those that are shown, and those that applied cuts filter; as of the last
     /// [`Shown::settle`].
-    pub fn tally(&self, source: SourceId) -> &Tally {
-        &self.tallies[source.index()]
+    pub fn counters(&self, source: SourceId) -> &Counters {
+        &self.counters[source.index()]
     }
 }

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use thalweg_data::{Flags, Hit, Hits, Mark, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Flags, Hit, Hits, Mark, SourceId, Unit};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
@@ -79,9 +79,9 @@ impl Run {
 
     /// Hits of a source that came, are shown, are filtered.
     fn shown(&self, source: u16) -> [u64; 3] {
-        let tally: &Tally = self.stages.processor.shown_tally(SourceId(source));
-        let of = [Tally::total_input, Tally::total_output, Tally::total_filtered];
-        of.map(|count| count(tally, Unit::Hits))
+        let counters: &Counters = self.stages.processor.shown_counters(SourceId(source));
+        let of = [Counters::total_input, Counters::total_output, Counters::total_filtered];
+        of.map(|count| count(counters, Unit::Hits))
     }
 }
 
@@ -183,7 +183,7 @@ fn cuts_coincidences_and_what_is_recorded_do_not_follow_what_is_applied() {
     run.take(hits(0));
     run.take(hits(10_000));
     run.stages.processor.finish(|_| Ok::<(), Infallible>(())).expect("infallible");
-    let cut = run.stages.cuts.tally(SourceId(0));
+    let cut = run.stages.cuts.counters(SourceId(0));
     assert_eq!(cut.total_filtered(Unit::Hits), 0, "a cut of the configuration has its calibration");
     assert_eq!(run.events, [3], "an event has all of its members");
     // Channel 5 is 30 ps behind the lowest channel; channel 1, 20 ps behind, is not shown.

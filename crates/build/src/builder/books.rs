@@ -1,10 +1,10 @@
 //! What the builder did with each source's fragments, and with the events.
 //!
 //! ```text
-//!  per fragment: plain counts beside the column ── per call ──► Tally (build), Tally (wire); held, from the containers
+//!  per fragment: plain counts beside the column ── per call ──► Counters (build), Counters (wire); held, from the containers
 //! ```
 
-use thalweg_data::{LossReason, Noted, SourceId, Tally, Unit};
+use thalweg_data::{Counters, LossReason, Noted, SourceId, Unit};
 
 /// What is counted per fragment of a source: one cache line, so that counting costs no more than storing.
 #[derive(Clone, Debug, Default)]
@@ -14,13 +14,13 @@ pub(super) struct Source {
     pub largest: u64,
     /// Bytes of its fragments in its column.
     pub held_bytes: u64,
-    /// Bytes that came in since the tally was brought up to date.
+    /// Bytes that came in since the counters were brought up to date.
     pub new_bytes: u64,
     /// Bytes that left since then.
     pub gone_bytes: u64,
     /// Fragments in its column.
     pub held: u32,
-    /// Fragments that came in since the tally was brought up to date.
+    /// Fragments that came in since the counters were brought up to date.
     pub new: u32,
     /// Fragments that left since then.
     pub gone: u32,
@@ -32,26 +32,26 @@ pub(super) struct Source {
     pub ended: bool,
     /// Its latest fragment was far ahead of the window.
     pub strayed: bool,
-    /// It is in the list of those whose tally is to be brought up to date.
+    /// It is in the list of those whose counters are to be brought up to date.
     pub touched: bool,
 }
 
-/// Tallies of one source.
+/// Counters of one source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Book {
-    pub build: Tally,
-    pub wire: Tally,
+    pub build: Counters,
+    pub wire: Counters,
     /// Fragments that came and were refused, of which none is known yet to be missing in an event.
     refused: u64,
     /// Fragments in gaps of the recording that is read; the same.
     unreadable: u64,
 }
 
-/// All tallies.
+/// All counters.
 pub(super) struct Books {
     sources: Vec<Book>,
-    pub events: Tally,
-    pub strangers: Tally,
+    pub events: Counters,
+    pub strangers: Counters,
     touched: Vec<u32>,
 }
 
@@ -59,8 +59,8 @@ impl Books {
     pub fn new(sources: usize) -> Books {
         let mut books = Books {
             sources: vec![Book::default(); sources],
-            events: Tally::default(),
-            strangers: Tally::default(),
+            events: Counters::default(),
+            strangers: Counters::default(),
             touched: Vec::with_capacity(sources),
         };
         books.clear();
@@ -76,7 +76,7 @@ impl Books {
         &self.sources[source]
     }
 
-    /// Asks the memory for a source's tallies, which are brought up to date soon.
+    /// Asks the memory for a source's counters, which are brought up to date soon.
     #[inline]
     pub fn prefetch(&self, source: usize) {
         let Book { build, wire, .. } = &self.sources[source];
@@ -96,9 +96,9 @@ impl Books {
 
     /// Notes a lost fragment, which has been counted as come in.
     pub fn lost(&mut self, source: usize, reason: LossReason, fragments: u64, bytes: u64) {
-        let tally = &mut self.sources[source].build;
-        tally.lost(reason, Unit::Fragments, fragments);
-        tally.lost(reason, Unit::Bytes, bytes);
+        let counters = &mut self.sources[source].build;
+        counters.lost(reason, Unit::Fragments, fragments);
+        counters.lost(reason, Unit::Bytes, bytes);
         match reason {
             // Its event has left without it, if there was one.
             LossReason::LateFragment => self.sources[source].fill(fragments),
@@ -135,7 +135,7 @@ impl Books {
         self.strangers.lost(LossReason::UnknownSource, Unit::Bytes, bytes);
     }
 
-    /// Brings the tallies of all sources that were touched up to date. `parked` says what of a source is parked.
+    /// Brings the counters of all sources that were touched up to date. `parked` says what of a source is parked.
     pub fn update(&mut self, counts: &mut [Source], parked: impl Fn(usize) -> (u64, u64)) {
         while let Some(source) = self.touched.pop() {
             let source = source as usize;
@@ -146,7 +146,7 @@ impl Books {
     /// Begins anew.
     pub fn clear(&mut self) {
         self.sources.fill(Book::default());
-        (self.strangers, self.events) = (Tally::default(), Tally::default());
+        (self.strangers, self.events) = (Counters::default(), Counters::default());
         self.touched.clear();
     }
 }

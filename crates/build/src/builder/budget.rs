@@ -18,7 +18,7 @@ pub struct Budget {
     pub parked: u64,
     /// Slices beyond the first of fragments that came in pieces.
     pub chained: u64,
-    /// Counts and tallies.
+    /// Counts and counters.
     pub books: u64,
     /// Payload that may wait: it lies in the sources' own blocks, and is not the builder's.
     pub payload: u64,

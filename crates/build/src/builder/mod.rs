@@ -49,7 +49,7 @@ mod window;
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
-use thalweg_data::{Closing, Events, Mark, Noted, SourceId, Tally, Unit};
+use thalweg_data::{Closing, Counters, Events, Mark, Noted, SourceId, Unit};
 
 pub use budget::Budget;
 pub use dumps::Dump;
@@ -430,26 +430,26 @@ impl Builder {
     ///
     /// # Panics
     /// When the source is not one of this builder's.
-    pub fn tally(&self, source: SourceId) -> &Tally {
+    pub fn counters(&self, source: SourceId) -> &Counters {
         &self.books.of(index_of(source, self.first_source)).build
     }
 
     /// Fragments of one source by the trigger numbers of the others: expected, built, missing. Fragments of events that were
-    /// dropped on request are in [`Builder::tally`] alone.
+    /// dropped on request are in [`Builder::counters`] alone.
     ///
     /// # Panics
     /// When the source is not one of this builder's.
-    pub fn wire_tally(&self, source: SourceId) -> &Tally {
+    pub fn wire_counters(&self, source: SourceId) -> &Counters {
         &self.books.of(index_of(source, self.first_source)).wire
     }
 
     /// Events: left, dropped because they were incomplete, held.
-    pub fn events_tally(&self) -> &Tally {
+    pub fn events_counters(&self) -> &Counters {
         &self.books.events
     }
 
     /// Fragments of sources that this builder does not have.
-    pub fn strangers_tally(&self) -> &Tally {
+    pub fn strangers_counters(&self) -> &Counters {
         &self.books.strangers
     }
 

@@ -1,7 +1,7 @@
 //! The builder by hand: every bad input that a detector has shown so far.
 
 use thalweg_data::{
-    BlockWriter, Closing, Events, Fragment, Fragments, LossReason, Mark, Pool, SourceId, Tally, Unit,
+    BlockWriter, Closing, Counters, Events, Fragment, Fragments, LossReason, Mark, Pool, SourceId, Unit,
 };
 
 use super::*;
@@ -108,31 +108,31 @@ impl Bench {
     fn check(&self) {
         let mut held_bytes = 0;
         for source in self.builder.sources().map(SourceId) {
-            let tally = self.builder.tally(source);
+            let counters = self.builder.counters(source);
             for unit in [Unit::Fragments, Unit::Bytes] {
-                let right = tally.total_output(unit) + tally.total_lost_any(unit) + tally.held(unit);
-                assert_eq!(tally.total_input(unit), right, "{unit} of {source}");
+                let right = counters.total_output(unit) + counters.total_lost_any(unit) + counters.held(unit);
+                assert_eq!(counters.total_input(unit), right, "{unit} of {source}");
             }
-            let wire = self.builder.wire_tally(source);
+            let wire = self.builder.wire_counters(source);
             assert_eq!(
                 wire.total_input(Unit::Fragments),
                 wire.total_output(Unit::Fragments) + wire.total_lost_any(Unit::Fragments)
             );
             let filled = wire.total_gap_filled(Unit::Fragments);
-            assert_eq!(wire.total_output(Unit::Fragments) - filled, tally.total_output(Unit::Fragments));
+            assert_eq!(wire.total_output(Unit::Fragments) - filled, counters.total_output(Unit::Fragments));
             let rows = &self.builder.rows;
             let open = (rows.base..rows.highest).filter(|trigger| rows.get(*trigger).is_open());
             let waiting = open.filter(|trigger| self.builder.columns.has(source.index(), *trigger)).count();
             let parked = self.builder.parking.length(source.index());
-            assert_eq!(tally.held(Unit::Fragments), (waiting + parked) as u64, "held of {source}");
-            held_bytes += tally.held(Unit::Bytes);
+            assert_eq!(counters.held(Unit::Fragments), (waiting + parked) as u64, "held of {source}");
+            held_bytes += counters.held(Unit::Bytes);
         }
         assert_eq!(self.builder.held_bytes(), held_bytes);
-        assert_eq!(self.builder.events_tally().held(Unit::Events), self.builder.open_events() as u64);
+        assert_eq!(self.builder.events_counters().held(Unit::Events), self.builder.open_events() as u64);
     }
 
     fn lost(&self, source: u16, reason: LossReason) -> u64 {
-        self.builder.tally(SourceId(source)).total_lost(reason, Unit::Fragments)
+        self.builder.counters(SourceId(source)).total_lost(reason, Unit::Fragments)
     }
 
     fn triggers(&self) -> Vec<u64> {
@@ -161,7 +161,7 @@ fn fragments_of_one_trigger_become_an_event_in_source_order() {
     assert_eq!(bench.out, [whole]);
     bench.end();
     assert_eq!((bench.out[1].closing, &bench.out[1].missing[..]), (Closing::End, &[1][..]));
-    assert_eq!(bench.builder.events_tally().total_output(Unit::Events), 2);
+    assert_eq!(bench.builder.events_counters().total_output(Unit::Events), 2);
     assert_eq!(bench.builder.event_bytes().total(), 2);
     assert_eq!(bench.builder.build_ns().total(), 2);
     assert_eq!((bench.builder.closed(Closing::Complete), bench.builder.closed(Closing::End)), (1, 1));
@@ -171,7 +171,7 @@ fn fragments_of_one_trigger_become_an_event_in_source_order() {
 fn what_comes_too_late_or_was_refused_before_fills_the_gap_and_no_other() {
     let mut bench = Bench::new(&small(), 2);
     let gaps = |bench: &Bench| {
-        let wire = bench.builder.wire_tally(SourceId(1));
+        let wire = bench.builder.wire_counters(SourceId(1));
         let (opened, filled) =
             (wire.total_gap_opened(Unit::Fragments), wire.total_gap_filled(Unit::Fragments));
         (opened, filled, wire.total_lost(LossReason::MissingFragment, Unit::Fragments))
@@ -198,7 +198,7 @@ fn what_a_recording_cannot_give_is_missing_for_that_reason() {
     bench.feed(0, &[6, 7, 8]);
     bench.builder.note_unreadable(SourceId(1), 1);
     bench.wait_ms(100);
-    let wire = bench.builder.wire_tally(SourceId(1));
+    let wire = bench.builder.wire_counters(SourceId(1));
     let of = |reason| wire.total_lost(reason, Unit::Fragments);
     assert_eq!((of(LossReason::RecordingDamaged), of(LossReason::MissingFragment)), (1, 1));
     assert_eq!(wire.total_gap_opened(Unit::Fragments), 2);
@@ -218,7 +218,7 @@ fn what_is_missing_at_its_age_is_listed() {
     assert_eq!((bench.out[0].closing, &bench.out[0].missing[..]), (Closing::Age, &[3][..]));
     bench.feed(3, &[7]);
     assert_eq!(bench.lost(3, LossReason::LateFragment), 1);
-    let wire = bench.builder.wire_tally(SourceId(3));
+    let wire = bench.builder.wire_counters(SourceId(3));
     assert_eq!(wire.total_gap_opened(Unit::Fragments), 1);
     assert_eq!(wire.total_lost_any(Unit::Fragments), 0, "it has come");
     assert_eq!(wire.total_input(Unit::Fragments), 2);
@@ -399,7 +399,7 @@ fn two_boards_with_one_number_show_as_duplicates() {
 fn strangers_and_other_runs_are_counted() {
     let mut bench = Bench::new(&small(), 2);
     bench.feed(7, &[1]);
-    let strangers = bench.builder.strangers_tally();
+    let strangers = bench.builder.strangers_counters();
     for (unit, count) in [(Unit::Fragments, 1), (Unit::Bytes, 3)] {
         assert_eq!(strangers.total_input(unit), count);
         assert_eq!(strangers.total_lost(LossReason::UnknownSource, unit), count);
@@ -408,7 +408,7 @@ fn strangers_and_other_runs_are_counted() {
     bench.feed(0, &[3]);
     assert_eq!(bench.lost(0, LossReason::WrongRun), 1);
     bench.builder.start_run(2);
-    assert_eq!(bench.builder.tally(SourceId(0)), &Tally::default());
+    assert_eq!(bench.builder.counters(SourceId(0)), &Counters::default());
     (0..2).for_each(|source| bench.feed(source, &[0]));
     assert_eq!(bench.triggers(), [0]);
 }
@@ -491,8 +491,8 @@ fn dropped_events_are_counted_exactly() {
     bench.wait_ms(100);
     assert_eq!(bench.triggers(), [0, 2]);
     assert_eq!((bench.lost(0, LossReason::Incomplete), bench.lost(2, LossReason::Incomplete)), (1, 0));
-    assert_eq!(bench.builder.events_tally().total_lost(LossReason::Incomplete, Unit::Events), 1);
-    let missing = bench.builder.wire_tally(SourceId(2));
+    assert_eq!(bench.builder.events_counters().total_lost(LossReason::Incomplete, Unit::Events), 1);
+    let missing = bench.builder.wire_counters(SourceId(2));
     assert_eq!(missing.total_lost(LossReason::MissingFragment, Unit::Fragments), 1);
     bench.end();
 }

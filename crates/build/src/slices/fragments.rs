@@ -57,11 +57,11 @@ impl FragmentCutter {
                     });
                     open.count_one();
                 }
-                Place::Open(_) => timeline.tally.lost(LossReason::TooLarge, Unit::Fragments, 1),
-                Place::Lost(reason) => timeline.tally.lost(reason, Unit::Fragments, 1),
+                Place::Open(_) => timeline.counters.lost(LossReason::TooLarge, Unit::Fragments, 1),
+                Place::Lost(reason) => timeline.counters.lost(reason, Unit::Fragments, 1),
                 Place::Full => break,
             }
-            timeline.tally.input(Unit::Fragments, 1);
+            timeline.counters.input(Unit::Fragments, 1);
             taken += 1;
         }
         self.timelines.iter_mut().for_each(Timeline::count_held);

@@ -50,7 +50,7 @@ impl HitCutter {
             let taken = match self.timeline.place(hit.time_ps, hits.header.mark, out) {
                 Place::Open(index) => self.copy(index, rest),
                 Place::Lost(reason) => {
-                    self.timeline.tally.lost(reason, Unit::Hits, 1);
+                    self.timeline.counters.lost(reason, Unit::Hits, 1);
                     1
                 }
                 Place::Full => 0,
@@ -61,7 +61,7 @@ impl HitCutter {
             rest = &rest[taken..];
         }
         let taken = offered - rest.len();
-        self.timeline.tally.input(Unit::Hits, taken as u64);
+        self.timeline.counters.input(Unit::Hits, taken as u64);
         self.timeline.count_held();
         taken
     }

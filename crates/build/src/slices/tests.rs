@@ -24,10 +24,10 @@ fn read(out: &Fragments) -> Vec<(u64, Vec<Hit>)> {
     out.iter().map(|(fragment, slices)| (fragment.trigger, hits(slices))).collect()
 }
 
-fn check(tally: &thalweg_data::Tally, unit: Unit) {
+fn check(counters: &thalweg_data::Counters, unit: Unit) {
     assert_eq!(
-        tally.total_input(unit),
-        tally.total_output(unit) + tally.total_lost_any(unit) + tally.held(unit)
+        counters.total_input(unit),
+        counters.total_output(unit) + counters.total_lost_any(unit) + counters.held(unit)
     );
 }
 
@@ -40,15 +40,15 @@ fn hits_are_cut_by_time_and_empty_slices_are_told_of() {
     let batch = Hits { hits: hits.clone(), ..Hits::default() };
     assert_eq!(cutter.cut(&batch, 0, &mut out), 7);
     assert_eq!(read(&out), [(0, vec![hits[0], hits[1], hits[3]]), (1, vec![hits[2], hits[4]]), (2, vec![])]);
-    assert_eq!((cutter.timeline().tally().held(Unit::Hits), cutter.copied_bytes()), (2, 7 * 16));
+    assert_eq!((cutter.timeline().counters().held(Unit::Hits), cutter.copied_bytes()), (2, 7 * 16));
     out.clear();
     assert!(cutter.timeline_mut().pass(5200, Mark(0), &mut out));
     assert_eq!(read(&out), [(3, vec![hits[5], hits[6]]), (4, vec![])]);
     let late = Hits { hits: vec![hit(4999, 9), hit(-1, 9), hit(5000, 9)], ..Hits::default() };
     assert_eq!(cutter.cut(&late, 0, &mut out), 3);
-    assert_eq!(cutter.timeline().tally().total_lost(LossReason::Late, Unit::Hits), 1);
-    assert_eq!(cutter.timeline().tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
-    check(cutter.timeline().tally(), Unit::Hits);
+    assert_eq!(cutter.timeline().counters().total_lost(LossReason::Late, Unit::Hits), 1);
+    assert_eq!(cutter.timeline().counters().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
+    check(cutter.timeline().counters(), Unit::Hits);
     out.clear();
     assert!(cutter.timeline_mut().finish(Mark(0), &mut out));
     assert_eq!((read(&out), cutter.timeline().slices_left()), (vec![(5, vec![hit(5000, 9)])], 6));
@@ -63,8 +63,8 @@ fn a_damaged_time_does_not_move_the_source_on() {
     batch.header.mark = Mark(1);
     let mut out = Fragments::default();
     assert_eq!(cutter.cut(&batch, 0, &mut out), 3);
-    assert_eq!((out.fragments.len(), cutter.timeline().tally().held(Unit::Hits)), (0, 2));
-    assert_eq!(cutter.timeline().tally().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
+    assert_eq!((out.fragments.len(), cutter.timeline().counters().held(Unit::Hits)), (0, 2));
+    assert_eq!(cutter.timeline().counters().total_lost(LossReason::OutOfWindow, Unit::Hits), 1);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_long_silence_is_told_of_in_portions() {
         out.clear();
     }
     assert_eq!(told + out.fragments.len(), 3000);
-    check(cutter.timeline().tally(), Unit::Hits);
+    check(cutter.timeline().counters(), Unit::Hits);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn without_a_free_block_hits_wait() {
     let mut out = Fragments::default();
     assert_eq!(cutter.cut(&batch, 0, &mut out), 4);
     assert_eq!((cutter.cut(&batch, 4, &mut out), out.fragments.len()), (0, 0));
-    check(cutter.timeline().tally(), Unit::Hits);
+    check(cutter.timeline().counters(), Unit::Hits);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_silent_source_has_had_nothing_to_say_by_its_own_clock() {
     batch.hits[0].time_ps = 13_900_000_000;
     batch.header.mark = Mark(53_900_000);
     assert_eq!(cutter.cut(&batch, 0, &mut out), 1);
-    assert_eq!(cutter.timeline().tally().total_lost_any(Unit::Hits), 0);
+    assert_eq!(cutter.timeline().counters().total_lost_any(Unit::Hits), 0);
 }
 
 #[test]
@@ -153,10 +153,10 @@ fn fragments_are_cut_without_copying() {
         out.fragments.iter().map(|fragment| (fragment.trigger, fragment.slices, fragment.bytes)).collect();
     assert_eq!(read, [(0, 1, 6), (1, 1, 3), (2, 0, 0), (3, 0, 0), (4, 1, 3)]);
     assert_eq!(out.leases.bytes(out.slices[0]), [0, 0, 0, 9, 9, 9]);
-    assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::Late, Unit::Fragments), 1);
-    assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
-    assert_eq!(cutter.timelines()[0].tally().total_lost(LossReason::TimeRange, Unit::Fragments), 2);
-    check(cutter.timelines()[0].tally(), Unit::Fragments);
+    assert_eq!(cutter.timelines()[0].counters().total_lost(LossReason::Late, Unit::Fragments), 1);
+    assert_eq!(cutter.timelines()[0].counters().total_lost(LossReason::UnknownSource, Unit::Fragments), 1);
+    assert_eq!(cutter.timelines()[0].counters().total_lost(LossReason::TimeRange, Unit::Fragments), 2);
+    check(cutter.timelines()[0].counters(), Unit::Fragments);
 }
 
 /// Hands what a cutter gave to the builder and clears it; the hits of every event that leaves.
@@ -218,15 +218,15 @@ proptest! {
                 let mut taken = 0;
                 while taken < batch.hits.len() {
                     taken += cutter.cut(&batch, taken, &mut out);
-                    check(cutter.timeline().tally(), Unit::Hits);
+                    check(cutter.timeline().counters(), Unit::Hits);
                     build(&mut builder, &mut out, &mut built);
                 }
             }
         }
         for cutter in &mut cutters {
             prop_assert!(cutter.timeline_mut().pass(end_ps + 300 + slice_ps as i64, Mark(0), &mut out));
-            prop_assert_eq!(cutter.timeline().tally().total_lost_any(Unit::Hits), 0);
-            prop_assert_eq!(cutter.timeline().tally().held(Unit::Hits), 0);
+            prop_assert_eq!(cutter.timeline().counters().total_lost_any(Unit::Hits), 0);
+            prop_assert_eq!(cutter.timeline().counters().held(Unit::Hits), 0);
             build(&mut builder, &mut out, &mut built);
         }
         prop_assert!(builder.is_empty());

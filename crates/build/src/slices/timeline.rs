@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Fragment, Fragments, Leases, LossReason, Mark, Slice, SourceId, Unit};
 
 use super::{MOST_AT_ONCE, Settings, SliceError};
 
@@ -71,7 +71,7 @@ pub struct Timeline {
     /// The latest time that something had, and when that arrived.
     heard: Option<(i64, Mark)>,
     open: VecDeque<Open>,
-    pub(super) tally: Tally,
+    pub(super) counters: Counters,
     /// What is cut: hits, or fragments.
     unit: Unit,
 }
@@ -90,7 +90,7 @@ impl Timeline {
             latest_ps: i64::MIN,
             heard: None,
             open: (0..open).map(|_| Open::default()).collect(),
-            tally: Tally::default(),
+            counters: Counters::default(),
             unit,
         })
     }
@@ -187,13 +187,13 @@ impl Timeline {
 
     /// Counts what was not cut, because there was no room for it or nobody to take it.
     pub fn lose(&mut self, reason: LossReason, count: u64) {
-        self.tally.input(self.unit, count);
-        self.tally.lost(reason, self.unit, count);
+        self.counters.input(self.unit, count);
+        self.counters.lost(reason, self.unit, count);
     }
 
     /// What is cut: came in, left in slices, lost, held.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn leave(&mut self, out: &mut Fragments) {
@@ -213,7 +213,7 @@ impl Timeline {
             source: self.source,
             slices: slices as u16,
         });
-        self.tally.output(self.unit, open.entries);
+        self.counters.output(self.unit, open.entries);
         open.pieces.clear();
         open.leases.clear();
         (open.bytes, open.entries) = (0, 0);
@@ -223,7 +223,7 @@ impl Timeline {
 
     /// Brings what is held up to date, from the open slices.
     pub(super) fn count_held(&mut self) {
-        self.tally.set_held(self.unit, self.open.iter().map(|open| open.entries).sum());
+        self.counters.set_held(self.unit, self.open.iter().map(|open| open.entries).sum());
     }
 
     /// Slices that have left: one fragment each.

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use thalweg_data::{Events, Mark, Message, Pool, Tally, Unit};
+use thalweg_data::{Counters, Events, Mark, Message, Pool, Unit};
 
 use super::message::{self, Said};
 use super::{
@@ -57,8 +57,8 @@ pub fn check(input: &[u8]) {
         builder.written(builder.position());
     }
     assert!(builder.open_ranges() <= 3 * settings.slots as usize + usize::from(u16::MAX), "unbounded");
-    closes(builder.tally());
-    closes(readout.tally());
+    closes(builder.counters());
+    closes(readout.counters());
 }
 
 /// Inputs to start from: what units say to each other.
@@ -159,10 +159,10 @@ fn readable(outbox: &mut Outbox) {
     }
 }
 
-fn closes(tally: &Tally) {
+fn closes(counters: &Counters) {
     for unit in [Unit::Events, Unit::Fragments, Unit::Bytes] {
-        let right = tally.total_output(unit) + tally.total_lost_any(unit) + tally.held(unit);
-        assert_eq!(tally.total_input(unit), right, "{unit}");
+        let right = counters.total_output(unit) + counters.total_lost_any(unit) + counters.held(unit);
+        assert_eq!(counters.total_input(unit), right, "{unit}");
     }
 }
 

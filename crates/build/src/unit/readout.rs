@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thalweg_data::{Event, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Tally, Unit};
+use thalweg_data::{Counters, Event, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Unit};
 
 use super::message::{self, List, Progress, Released, Said};
 use super::part::{self, PartHead, PartWriter};
@@ -114,7 +114,7 @@ pub struct ReadoutUnit {
     numbering: Numbering,
     event_marks: Watermarks,
     byte_marks: Watermarks,
-    tally: Tally,
+    counters: Counters,
     refused: Refused,
     /// What became of each range, until the host takes it; `None` where nobody asks.
     ranges: Option<Vec<RangeRecord>>,
@@ -150,7 +150,7 @@ impl ReadoutUnit {
             numbering: Numbering { add: 0, near: None },
             event_marks: settings.marks(settings.keep_events),
             byte_marks: settings.marks(settings.keep_bytes),
-            tally: Tally::default(),
+            counters: Counters::default(),
             refused: Refused::default(),
             ranges: None,
             fates: None,
@@ -247,8 +247,8 @@ impl ReadoutUnit {
         self.closed_until = lowest;
         let mut late = whole;
         late.take(kept);
-        self.count(whole, |tally, unit, count| tally.input(unit, count));
-        self.count(late, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
+        self.count(whole, |counters, unit, count| counters.input(unit, count));
+        self.count(late, |counters, unit, count| counters.lost(LossReason::LateFragment, unit, count));
         true
     }
 
@@ -351,8 +351,8 @@ impl ReadoutUnit {
     }
 
     /// Events, fragments and bytes: in; out when written elsewhere; lost when done without this unit.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Messages that were not heard, by reason.
@@ -440,9 +440,9 @@ impl ReadoutUnit {
         for (gone, fate) in fates {
             self.note_fates(gone, fate);
         }
-        self.count(late, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
-        self.count(shipped, |tally, unit, count| tally.output(unit, count));
-        self.count(lost, |tally, unit, count| tally.lost(LossReason::UnitLost, unit, count));
+        self.count(late, |counters, unit, count| counters.lost(LossReason::LateFragment, unit, count));
+        self.count(shipped, |counters, unit, count| counters.output(unit, count));
+        self.count(lost, |counters, unit, count| counters.lost(LossReason::UnitLost, unit, count));
         self.fill_lanes();
     }
 
@@ -494,7 +494,7 @@ impl ReadoutUnit {
             let lost = self.store.keep_only(in_hole, wanted);
             let gone = self.store.take_gone();
             self.note_fates(gone, Gone::Late);
-            self.count(lost, |tally, unit, count| tally.lost(LossReason::LateFragment, unit, count));
+            self.count(lost, |counters, unit, count| counters.lost(LossReason::LateFragment, unit, count));
         }
     }
 
@@ -512,9 +512,9 @@ impl ReadoutUnit {
                 let gone = self.store.take_gone();
                 self.note_fates(gone, fate);
                 match fate {
-                    Gone::Out => self.count(released, |tally, unit, count| tally.output(unit, count)),
-                    _ => self.count(released, |tally, unit, count| {
-                        tally.lost(LossReason::LateFragment, unit, count);
+                    Gone::Out => self.count(released, |counters, unit, count| counters.output(unit, count)),
+                    _ => self.count(released, |counters, unit, count| {
+                        counters.lost(LossReason::LateFragment, unit, count);
                     }),
                 }
             }
@@ -658,7 +658,7 @@ impl ReadoutUnit {
         }
     }
 
-    fn count(&mut self, amount: Amount, mut to: impl FnMut(&mut Tally, Unit, u64)) {
+    fn count(&mut self, amount: Amount, mut to: impl FnMut(&mut Counters, Unit, u64)) {
         let held = self.store.held();
         let counts = [
             (Unit::Events, amount.events, held.events),
@@ -667,9 +667,9 @@ impl ReadoutUnit {
         ];
         for (unit, count, held) in counts {
             if count > 0 {
-                to(&mut self.tally, unit, count);
+                to(&mut self.counters, unit, count);
             }
-            self.tally.set_held(unit, held);
+            self.counters.set_held(unit, held);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Messages and units by themselves; the whole of them together is in `tests/build/simulation.rs`.
 
 use proptest::prelude::*;
-use thalweg_data::{Closing, Event, Events, Fragment, Mark, Message, Pool, SourceId, Tally, Unit};
+use thalweg_data::{Closing, Counters, Event, Events, Fragment, Mark, Message, Pool, SourceId, Unit};
 
 use super::message::{self, Credits, Finished, Progress, Released, Said};
 use super::part::{PartHead, PartWriter};
@@ -134,7 +134,7 @@ proptest! {
             }
         }
         builder.pull(&mut Events::default(), 10, Mark(3));
-        prop_assert!(builder.tally().held(Unit::Fragments) <= 8);
+        prop_assert!(builder.counters().held(Unit::Fragments) <= 8);
     }
 }
 
@@ -264,8 +264,8 @@ fn a_unit_that_restarts_finds_the_numbers_of_a_short_counter_again() {
     assert!(readout.insert(&mut batch(&pool)));
     assert_eq!(readout.progress().closed_until, 3 * 65_536 + 13);
     assert_eq!(readout.held_events(), 1, "trigger 10 is the others' past");
-    let lost = |tally: &Tally| tally.total_lost_any(Unit::Events);
-    assert_eq!(lost(readout.tally()), 1);
+    let lost = |counters: &Counters| counters.total_lost_any(Unit::Events);
+    assert_eq!(lost(readout.counters()), 1);
 }
 
 #[test]

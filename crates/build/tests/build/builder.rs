@@ -259,28 +259,28 @@ impl World {
     fn check(&self) {
         let (mut held, mut held_bytes) = (0, 0);
         for source in self.builder.sources() {
-            let tally = self.builder.tally(SourceId(source));
+            let counters = self.builder.counters(SourceId(source));
             for unit in [Unit::Fragments, Unit::Bytes] {
-                let right = tally.total_output(unit) + tally.total_lost_any(unit) + tally.held(unit);
-                assert_eq!(tally.total_input(unit), right, "{unit} of source {source}");
+                let right = counters.total_output(unit) + counters.total_lost_any(unit) + counters.held(unit);
+                assert_eq!(counters.total_input(unit), right, "{unit} of source {source}");
             }
-            assert_eq!(tally.total_input(Unit::Fragments), self.offered[usize::from(source)]);
-            let wire = self.builder.wire_tally(SourceId(source));
+            assert_eq!(counters.total_input(Unit::Fragments), self.offered[usize::from(source)]);
+            let wire = self.builder.wire_counters(SourceId(source));
             let missing = wire.total_lost(LossReason::MissingFragment, Unit::Fragments);
             assert_eq!(wire.total_input(Unit::Fragments), wire.total_output(Unit::Fragments) + missing);
             let used = wire.total_output(Unit::Fragments) - wire.total_gap_filled(Unit::Fragments);
-            assert_eq!(used, tally.total_output(Unit::Fragments));
-            held += tally.held(Unit::Fragments);
-            held_bytes += tally.held(Unit::Bytes);
+            assert_eq!(used, counters.total_output(Unit::Fragments));
+            held += counters.held(Unit::Fragments);
+            held_bytes += counters.held(Unit::Bytes);
         }
         let standing = self.builder.standing();
         assert_eq!(held_bytes, standing.held_bytes);
         assert!(standing.span <= self.settings.depth as u64 && standing.open_events as u64 <= standing.span);
         assert!(held <= (self.links.len() * (standing.open_events + 64)) as u64);
-        let events = self.builder.events_tally();
+        let events = self.builder.events_counters();
         assert_eq!(events.held(Unit::Events), self.builder.open_events() as u64);
         assert_eq!(events.total_output(Unit::Events), self.seen.len() as u64);
-        let output = |source| self.builder.tally(SourceId(source)).total_output(Unit::Fragments);
+        let output = |source| self.builder.counters(SourceId(source)).total_output(Unit::Fragments);
         assert_eq!(self.fragments_built, self.builder.sources().map(output).sum::<u64>());
     }
 

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::advice::Carrier;
+use super::counters::{Counters, entry};
 use super::reasons::Quality;
 use super::stages::StageRole;
-use super::tally::{Tally, entry};
 use super::words::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
 use crate::topology::{Counts, Lane, Topology};
@@ -25,7 +25,7 @@ pub struct AccountBook {
     /// One bit per [`Unit`] that this stage counts.
     pub units: u64,
     /// The counts.
-    pub tally: Tally,
+    pub counters: Counters,
 }
 
 /// All accounts at one moment.
@@ -138,17 +138,17 @@ impl AccountBook {
 
     /// How many of a unit there were here: what came in or, where it comes into being, what became of it.
     pub fn offered(&self, unit: Unit) -> u64 {
-        self.tally.cell(unit, entry::IN).max(self.became(unit))
+        self.counters.cell(unit, entry::IN).max(self.became(unit))
     }
 
     /// What became of a unit here, all together.
     pub(crate) fn became(&self, unit: Unit) -> u64 {
-        let cell = |entry| self.tally.cell(unit, entry);
+        let cell = |entry| self.counters.cell(unit, entry);
         cell(entry::OUT)
             + cell(entry::OVERHEAD)
             + cell(entry::FILTERED)
             + cell(entry::HELD)
-            + self.tally.total_lost_any(unit)
+            + self.counters.total_lost_any(unit)
     }
 }
 
@@ -167,13 +167,13 @@ impl Books {
     /// The sum over all sources of what a stage put out.
     pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
         let accounts = self.accounts.iter().filter(|account| account.stage == stage);
-        accounts.map(|account| account.tally.total_output(unit)).sum()
+        accounts.map(|account| account.counters.total_output(unit)).sum()
     }
 
     /// The sum of all losses in one unit at the stages for which `on_the_way` holds, over sources and reasons.
     pub fn total_lost(&self, unit: Unit, on_the_way: impl Fn(Stage) -> bool) -> u64 {
         let accounts = self.accounts.iter().filter(|account| on_the_way(account.stage));
-        accounts.map(|account| account.tally.total_lost_any(unit)).sum()
+        accounts.map(|account| account.counters.total_lost_any(unit)).sum()
     }
 
     /// The accounts of stages that do this.
@@ -183,7 +183,7 @@ impl Books {
 
     /// The sum over all sources of what was put out by stages that do this.
     pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
-        self.at(role).map(|account| account.tally.total_output(unit)).sum()
+        self.at(role).map(|account| account.counters.total_output(unit)).sum()
     }
 
     /// The account of one source at the stage that does this; of several, the first.
@@ -212,7 +212,7 @@ impl Books {
         let path = self.path();
         let accounts = self.of_source(source).iter();
         let made = accounts.filter(|own| own.counts(unit) && path.is_made(unit, own.stage, source));
-        made.map(|account| account.tally.total_output(unit)).sum()
+        made.map(|account| account.counters.total_output(unit)).sum()
     }
 
     /// The accounts of events that are recorded: of those that are built, or of those that are made of hits.
@@ -225,7 +225,7 @@ impl Books {
 
     /// The sum over all accounts of what is told beside.
     pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
-        self.accounts.iter().map(|account| account.tally.total_noted(what, unit)).sum()
+        self.accounts.iter().map(|account| account.counters.total_noted(what, unit)).sum()
     }
 
     /// The accounts of one source, in path order.
@@ -249,7 +249,7 @@ impl Books {
                 match own.iter_mut().find(|own| own.stage == account.stage) {
                     Some(own) => {
                         own.units |= account.units;
-                        own.tally.add_all(&account.tally);
+                        own.counters.add_all(&account.counters);
                     }
                     None => {
                         let source = SourceId(index as u16);
@@ -275,7 +275,7 @@ impl Books {
             for (unit, reason) in
                 Unit::ALL.iter().flat_map(|unit| LossReason::known().map(move |reason| (*unit, reason)))
             {
-                let count = account.tally.total_lost(reason, unit);
+                let count = account.counters.total_lost(reason, unit);
                 if count > 0 {
                     let (source, stage) = (self.name(account.source), account.stage);
                     let quality = reason.quality();
@@ -304,9 +304,9 @@ impl Books {
         let of = |account: &AccountBook| match account.stage.role() {
             StageRole::SequenceNumbers => {
                 let gaps = LossReason::known().filter(|reason| reason.is_gap());
-                gaps.map(|reason| account.tally.total_lost(reason, unit)).sum()
+                gaps.map(|reason| account.counters.total_lost(reason, unit)).sum()
             }
-            _ => account.tally.total_lost_any(unit),
+            _ => account.counters.total_lost_any(unit),
         };
         self.of_source(source).iter().map(of).sum()
     }
@@ -320,23 +320,23 @@ impl Books {
             source: self.name(account.source),
             stage: account.stage,
             unit,
-            input: account.tally.cell(unit, entry::IN),
-            output: account.tally.cell(unit, entry::OUT),
-            overhead: account.tally.cell(unit, entry::OVERHEAD),
-            filtered: account.tally.cell(unit, entry::FILTERED),
-            held: account.tally.cell(unit, entry::HELD),
+            input: account.counters.cell(unit, entry::IN),
+            output: account.counters.cell(unit, entry::OUT),
+            overhead: account.counters.cell(unit, entry::OVERHEAD),
+            filtered: account.counters.cell(unit, entry::FILTERED),
+            held: account.counters.cell(unit, entry::HELD),
             gap_opened: match account.stage.role() {
-                StageRole::SequenceNumbers => account.tally.total_gap_opened(unit),
+                StageRole::SequenceNumbers => account.counters.total_gap_opened(unit),
                 _ => 0,
             },
-            gap_filled: account.tally.total_gap_filled(unit),
+            gap_filled: account.counters.total_gap_filled(unit),
             lost: LossReason::known()
-                .map(|reason| (reason.word(), account.tally.total_lost(reason, unit)))
+                .map(|reason| (reason.word(), account.counters.total_lost(reason, unit)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             noted: Noted::ALL
                 .iter()
-                .map(|what| (what.word(), account.tally.total_noted(*what, unit)))
+                .map(|what| (what.word(), account.counters.total_noted(*what, unit)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
         };
@@ -378,7 +378,7 @@ mod tests {
         (Stage::Record, &[Unit::Hits]),
     ];
 
-    type Increment = (Stage, fn(&mut Tally));
+    type Increment = (Stage, fn(&mut Counters));
 
     /// Every increment that a small run makes: where, and what.
     fn increments() -> Vec<Increment> {
@@ -429,14 +429,14 @@ mod tests {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
         for (stage, units) in PATH {
             let account = ledger.open(stage, SourceId(0), units);
-            let mut tally = Tally::default();
+            let mut counters = Counters::default();
             for (index, (place, increment)) in increments().into_iter().enumerate() {
                 if place == stage && Some(index) != left_out {
-                    increment(&mut tally);
+                    increment(&mut counters);
                 }
             }
-            account.publish(&tally);
-            account.snapshot(7, &tally);
+            account.publish(&counters);
+            account.snapshot(7, &counters);
         }
         let books = ledger.snapshot_books(7).expect("every account has passed the marker");
         assert_eq!(Books { at_a_marker: false, ..books.clone() }, ledger.books());
@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(grouped.sources, ["left", "both"]);
         let hits = |source| {
             let account = grouped.account(Stage::Order, SourceId(source)).expect("counted");
-            (account.tally.total_input(Unit::Hits), account.tally.held(Unit::Hits))
+            (account.counters.total_input(Unit::Hits), account.counters.held(Unit::Hits))
         };
         assert_eq!((hits(0), hits(1)), ((50, 3), (100, 6)));
         assert_eq!(grouped.accounts.len(), 2 * PATH.len());
@@ -497,10 +497,10 @@ mod tests {
     #[test]
     fn one_entry_is_summed_without_the_books() {
         let ledger = Ledger::create(None, &["left".to_owned(), "right".to_owned()]).expect("memory");
-        let mut tally = Tally::default();
-        tally.output(Unit::Events, 5);
+        let mut counters = Counters::default();
+        counters.output(Unit::Events, 5);
         for source in [SourceId(0), SourceId(1)] {
-            ledger.open(Stage::Record, source, &[Unit::Events]).publish(&tally);
+            ledger.open(Stage::Record, source, &[Unit::Events]).publish(&counters);
         }
         assert_eq!(ledger.output_at(StageRole::Recording, Unit::Events), 10);
         assert_eq!(ledger.output_at(StageRole::Work, Unit::Events), 0);
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn what_was_refused_here_and_so_is_missing_on_the_wire_is_counted_once() {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
-        let (mut wire, mut unpack) = (Tally::default(), Tally::default());
+        let (mut wire, mut unpack) = (Counters::default(), Counters::default());
         wire.lost(LossReason::BadHash, Unit::Fragments, 3);
         wire.lost(LossReason::MissingFragment, Unit::Fragments, 2);
         unpack.lost(LossReason::BadHash, Unit::Fragments, 3);
@@ -523,11 +523,11 @@ mod tests {
     #[test]
     fn advice_depends_on_how_the_data_come() {
         let ledger = Ledger::create(None, &["tcp".to_owned(), "udp".to_owned()]).expect("memory");
-        let mut tally = Tally::default();
-        tally.lost(LossReason::MissingFragment, Unit::Fragments, 1);
+        let mut counters = Counters::default();
+        counters.lost(LossReason::MissingFragment, Unit::Fragments, 1);
         for (source, units) in [(0, &[Unit::Bytes][..]), (1, &[Unit::Datagrams, Unit::Bytes])] {
             let _ = ledger.open(Stage::Receive, SourceId(source), units);
-            ledger.open(Stage::Wire, SourceId(source), &[Unit::Fragments]).publish(&tally);
+            ledger.open(Stage::Wire, SourceId(source), &[Unit::Fragments]).publish(&counters);
         }
         let losses = ledger.books().losses();
         assert!(losses[0].advice.contains("TCP loses nothing"), "{}", losses[0].advice);
@@ -541,10 +541,10 @@ mod tests {
         let ledger =
             Ledger::create(Some(&path), &["östlich".to_owned(), "b".to_owned()]).expect("fresh file");
         let account = ledger.open(Stage::Order, SourceId(1), &[Unit::Hits]);
-        let mut tally = Tally::default();
-        tally.input(Unit::Hits, 12);
-        tally.output(Unit::Hits, 12);
-        account.publish(&tally);
+        let mut counters = Counters::default();
+        counters.input(Unit::Hits, 12);
+        counters.output(Unit::Hits, 12);
+        account.publish(&counters);
         let books = ledger.books();
         drop((account, ledger));
         assert_eq!(Ledger::read_file(&path).expect("a ledger"), books);

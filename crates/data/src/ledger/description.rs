@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::{CELLS, ROW, entry};
 use super::stages::StageRole;
-use super::tally::{CELLS, ROW, entry};
 use super::words::{LossReason, Noted, Stage, Unit};
 use crate::topology::Topology;
 

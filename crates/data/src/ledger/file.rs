@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::books::{AccountBook, Books};
 use super::claims::Claims;
+use super::counters::{CELLS, Counters, output_cell};
 use super::description::{Description, Words};
 use super::mirror::Mirror;
 use super::stages::StageRole;
-use super::tally::{CELLS, Tally, output_cell};
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
 use crate::topology::{Counts, Marker, Topology};
@@ -65,7 +65,7 @@ struct Inner {
     /// Who feeds whom, of a ledger that was made for a run.
     topology: Option<Arc<Topology>>,
     claims: Mutex<Claims>,
-    counters: Box<[AtomicU64]>,
+    cells: Box<[AtomicU64]>,
     /// The copy in a file, of a ledger that has one.
     mirror: Option<Mirror>,
     snapshots: Mutex<Vec<Snapshot>>,
@@ -110,13 +110,13 @@ impl Ledger {
         let mirror =
             path.map(|path| Mirror::create(path, words * 8).map_err(|cause| file_error(path, cause)));
         let mirror = mirror.transpose()?;
-        let counters = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let cells = (0..words).map(|_| AtomicU64::new(0)).collect();
         let inner = Inner {
             sources: sources.to_vec(),
             words: meaning,
             topology,
             claims: Mutex::default(),
-            counters,
+            cells,
             mirror,
             snapshots: Mutex::new(Vec::new()),
         };
@@ -198,7 +198,7 @@ impl Ledger {
         }
         let mask = units.iter().fold(0u64, |mask, unit| mask | 1 << *unit as u32);
         let first = self.0.account_word(source, stage);
-        let units = self.0.counters[first].fetch_or(mask, Ordering::Relaxed) | mask;
+        let units = self.0.cells[first].fetch_or(mask, Ordering::Relaxed) | mask;
         self.0.store(first, units);
         Account { ledger: self.clone(), stage, source, first }
     }
@@ -243,7 +243,7 @@ impl Ledger {
     /// When the file cannot be made, or its disk has no room.
     pub fn repair_file(&self) -> Result<bool, LedgerError> {
         let Some(mirror) = &self.0.mirror else { return Ok(false) };
-        mirror.repair(&self.0.counters).map_err(|cause| file_error(mirror.path(), cause))
+        mirror.repair(&self.0.cells).map_err(|cause| file_error(mirror.path(), cause))
     }
 
     /// Reads the books that a process has left in `path`.
@@ -294,19 +294,20 @@ impl Account {
         self.stage
     }
 
-    /// Makes the tally visible: a plain store per used cell, no lock.
+    /// Makes the counters visible: a plain store per used cell, no lock.
     #[inline]
-    pub fn publish(&self, tally: &Tally) {
-        for index in tally.used_cells() {
-            self.ledger.0.store(self.first + LINE_WORDS + index, tally.cells()[index]);
+    pub fn publish(&self, counters: &Counters) {
+        for index in counters.used_cells() {
+            self.ledger.0.store(self.first + LINE_WORDS + index, counters.cells()[index]);
         }
     }
 
-    /// Publishes, and enters the tally under the number of a marker that has just passed.
-    pub fn snapshot(&self, number: SnapshotNumber, tally: &Tally) {
-        self.publish(tally);
+    /// Publishes, and enters the counters under the number of a marker that has just passed.
+    pub fn snapshot(&self, number: SnapshotNumber, counters: &Counters) {
+        self.publish(counters);
         let units = self.ledger.0.load(self.first);
-        let account = AccountBook { stage: self.stage, source: self.source, units, tally: tally.clone() };
+        let account =
+            AccountBook { stage: self.stage, source: self.source, units, counters: counters.clone() };
         self.ledger.add_to_snapshot(number, account);
     }
 }
@@ -327,14 +328,14 @@ impl Inner {
 
     #[inline]
     fn store(&self, index: usize, value: u64) {
-        self.counters[index].store(value, Ordering::Relaxed);
+        self.cells[index].store(value, Ordering::Relaxed);
         if let Some(mirror) = &self.mirror {
             mirror.store(index, value);
         }
     }
 
     fn load(&self, index: usize) -> u64 {
-        self.counters[index].load(Ordering::Relaxed)
+        self.cells[index].load(Ordering::Relaxed)
     }
 }
 
@@ -403,8 +404,13 @@ fn read_accounts(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> 
                 let cell = |(theirs, ours): (usize, &Option<usize>)| {
                     Some(((*ours)?, word(first + LINE_WORDS + theirs)))
                 };
-                let tally = Tally::from_cells(words.cells.iter().enumerate().filter_map(cell));
-                accounts.push(AccountBook { stage: *stage, source: SourceId(source as u16), units, tally });
+                let counters = Counters::from_cells(words.cells.iter().enumerate().filter_map(cell));
+                accounts.push(AccountBook {
+                    stage: *stage,
+                    source: SourceId(source as u16),
+                    units,
+                    counters,
+                });
             }
         }
     }
@@ -418,7 +424,7 @@ mod tests {
 
     fn counted(path: &Path) -> Option<u64> {
         let books = Ledger::read_file(path).ok()?;
-        Some(books.account(Stage::Receive, SourceId(0))?.tally.total_input(Unit::Hits))
+        Some(books.account(Stage::Receive, SourceId(0))?.counters.total_input(Unit::Hits))
     }
 
     #[test]
@@ -428,10 +434,10 @@ mod tests {
         let path = folder.join("ledger.bin");
         let ledger = Ledger::create(Some(&path), &["board".to_owned()]).expect("made");
         let account = ledger.open(Stage::Receive, SourceId(0), &[Unit::Hits]);
-        let mut tally = Tally::default();
+        let mut counters = Counters::default();
         let mut count = || {
-            tally.input(Unit::Hits, 7);
-            account.publish(&tally);
+            counters.input(Unit::Hits, 7);
+            account.publish(&counters);
         };
         count();
         assert_eq!((counted(&path), ledger.repair_file().expect("whole")), (Some(7), false));
@@ -440,8 +446,8 @@ mod tests {
         // Without care this store ends the process: no page of the file is behind it any more.
         count();
         count();
-        let in_memory = ledger.books().account(Stage::Receive, SourceId(0)).map(|book| book.tally.clone());
-        assert_eq!(in_memory.map(|tally| tally.total_input(Unit::Hits)), Some(21));
+        let in_memory = ledger.books().account(Stage::Receive, SourceId(0)).map(|book| book.counters.clone());
+        assert_eq!(in_memory.map(|counters| counters.total_input(Unit::Hits)), Some(21));
         assert!(ledger.repair_file().expect("written again"));
         assert_eq!(counted(&path), Some(21));
         std::fs::remove_file(&path).expect("removed");

@@ -356,7 +356,7 @@ fn lost_at(account: &AccountBook, unit: Unit, takes: impl Fn(LossReason) -> bool
     let has_echoes = account.stage.role() == StageRole::SequenceNumbers;
     let own = |reason: &LossReason| !has_echoes || reason.is_gap();
     let reasons = LossReason::known().filter(|reason| own(reason) && takes(*reason));
-    reasons.map(|reason| account.tally.total_lost(reason, unit)).sum()
+    reasons.map(|reason| account.counters.total_lost(reason, unit)).sum()
 }
 
 fn hits(accounts: &[AccountBook], way: &Way<'_>) -> Counted {
@@ -375,7 +375,7 @@ fn hits(accounts: &[AccountBook], way: &Way<'_>) -> Counted {
     let is_asked = |own: &AccountBook| {
         own.stage.role() == StageRole::SequenceNumbers
             && own.counts(Unit::Hits)
-            && own.tally.total_noted(Noted::Uncounted, Unit::Frames) == 0
+            && own.counters.total_noted(Noted::Uncounted, Unit::Frames) == 0
     };
     // It has said at the end what lies behind the last that came, if it remembers.
     let is_silent =
@@ -407,7 +407,7 @@ fn fragments(accounts: &[AccountBook], way: &Way<'_>, unseen: (u64, u64)) -> Opt
     let is_unread = |own: &AccountBook| {
         let damaged = [LossReason::CaptureDamaged, LossReason::RecordingDamaged];
         own.stage.role() == StageRole::Intake
-            && damaged.iter().any(|reason| own.tally.total_lost(*reason, Unit::Bytes) > 0)
+            && damaged.iter().any(|reason| own.counters.total_lost(*reason, Unit::Bytes) > 0)
     };
     let exact = by_sender || lost > 0 && !accounts.iter().any(is_unread);
     let coarse = if exact { Default::default() } else { coarse(accounts, way) };
@@ -421,7 +421,7 @@ fn coarse(accounts: &[AccountBook], way: &Way<'_>) -> [(u64, u64); COARSE.len()]
     COARSE.map(|unit| {
         let lost = before().map(|account| {
             lost_at(account, unit, |reason| {
-                reason.is_of_our_data() && account.tally.total_lost(reason, way.unit) == 0
+                reason.is_of_our_data() && account.counters.total_lost(reason, way.unit) == 0
             })
         });
         (lost.sum(), before().map(|account| account.offered(unit)).max().unwrap_or(0))
@@ -448,7 +448,7 @@ impl Books {
             .map(|account| account.source)
             .collect();
         let made = self.making(Unit::Events).into_iter().filter(|own| recorded.contains(&own.source));
-        made.map(|account| account.tally.total_noted(Noted::Unseen, Unit::Events)).sum()
+        made.map(|account| account.counters.total_noted(Noted::Unseen, Unit::Events)).sum()
     }
 }
 
@@ -458,7 +458,7 @@ fn events(books: &Books, path: &Topology) -> Option<Counted> {
     let own = || books.accounts.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
     let at = |role| own().filter(move |account| account.stage.role() == role);
     let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| !why.is_dead_time())).sum();
-    let kept: u64 = at(StageRole::Recording).map(|account| account.tally.total_output(Unit::Events)).sum();
+    let kept: u64 = at(StageRole::Recording).map(|account| account.counters.total_output(Unit::Events)).sum();
     let has_any = at(StageRole::Recording).next().is_some() || lost > 0;
     let (lost, unseen) = match books.triggers_unseen() {
         // Its builder knows what numbers the trigger has given.
@@ -470,30 +470,30 @@ fn events(books: &Books, path: &Topology) -> Option<Counted> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::counters::Counters;
     use super::super::file::Ledger;
-    use super::super::tally::Tally;
     use super::*;
 
     /// A stage, what it counts, and its counts.
-    type Counting = (Stage, &'static [Unit], fn(&mut Tally));
+    type Counting = (Stage, &'static [Unit], fn(&mut Counters));
 
     fn books(accounts: &[Counting]) -> Books {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
         for (stage, units, count) in accounts {
-            let mut tally = Tally::default();
-            count(&mut tally);
-            ledger.open(*stage, SourceId(0), units).publish(&tally);
+            let mut counters = Counters::default();
+            count(&mut counters);
+            ledger.open(*stage, SourceId(0), units).publish(&counters);
         }
         ledger.books()
     }
 
     const LOST_FRAMES: [Counting; 2] = [
-        (Stage::Wire, &[Unit::Frames], |tally| {
-            tally.input(Unit::Frames, 6500);
-            tally.output(Unit::Frames, 6370);
-            tally.lost(LossReason::FrameGap, Unit::Frames, 130);
+        (Stage::Wire, &[Unit::Frames], |counters| {
+            counters.input(Unit::Frames, 6500);
+            counters.output(Unit::Frames, 6370);
+            counters.lost(LossReason::FrameGap, Unit::Frames, 130);
         }),
-        (Stage::Decode, &[Unit::Frames, Unit::Hits], |tally| tally.output(Unit::Hits, 1_000_000)),
+        (Stage::Decode, &[Unit::Frames, Unit::Hits], |counters| counters.output(Unit::Hits, 1_000_000)),
     ];
 
     #[test]
@@ -516,10 +516,10 @@ mod tests {
     #[test]
     fn senders_that_report_their_totals_make_lost_hits_exact() {
         let mut accounts = LOST_FRAMES.to_vec();
-        accounts.push((Stage::Sender, &[Unit::Hits], |tally| {
-            tally.input(Unit::Hits, 1_020_000);
-            tally.output(Unit::Hits, 1_000_000);
-            tally.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
+        accounts.push((Stage::Sender, &[Unit::Hits], |counters| {
+            counters.input(Unit::Hits, 1_020_000);
+            counters.output(Unit::Hits, 1_000_000);
+            counters.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
         }));
         assert_eq!(
             LossReport::of(&books(&accounts), StageRole::Recording).text(),
@@ -533,15 +533,15 @@ mod tests {
             let mut accounts = LOST_FRAMES.to_vec();
             accounts[0].1 = &[Unit::Frames, Unit::Hits];
             accounts[0].2 = if uncounted {
-                |tally| {
-                    (LOST_FRAMES[0].2)(tally);
-                    tally.noted(Noted::Uncounted, Unit::Frames, 130);
+                |counters| {
+                    (LOST_FRAMES[0].2)(counters);
+                    counters.noted(Noted::Uncounted, Unit::Frames, 130);
                 }
             } else {
-                |tally| {
-                    (LOST_FRAMES[0].2)(tally);
-                    tally.input(Unit::Hits, 20_000);
-                    tally.lost(LossReason::FrameGap, Unit::Hits, 20_000);
+                |counters| {
+                    (LOST_FRAMES[0].2)(counters);
+                    counters.input(Unit::Hits, 20_000);
+                    counters.lost(LossReason::FrameGap, Unit::Hits, 20_000);
                 }
             };
             LossReport::of(&books(&accounts), StageRole::Recording).text()
@@ -554,17 +554,17 @@ mod tests {
     fn duplicates_and_unexpected_senders_are_no_lost_hits() {
         let report = LossReport::of(
             &books(&[
-                (Stage::Receive, &[Unit::Datagrams], |tally| {
-                    tally.input(Unit::Datagrams, 11);
-                    tally.output(Unit::Datagrams, 10);
-                    tally.lost(LossReason::Stranger, Unit::Datagrams, 1);
+                (Stage::Receive, &[Unit::Datagrams], |counters| {
+                    counters.input(Unit::Datagrams, 11);
+                    counters.output(Unit::Datagrams, 10);
+                    counters.lost(LossReason::Stranger, Unit::Datagrams, 1);
                 }),
-                (Stage::Unpack, &[Unit::Datagrams], |tally| {
-                    tally.input(Unit::Datagrams, 10);
-                    tally.output(Unit::Datagrams, 9);
-                    tally.lost(LossReason::DuplicateDatagram, Unit::Datagrams, 1);
+                (Stage::Unpack, &[Unit::Datagrams], |counters| {
+                    counters.input(Unit::Datagrams, 10);
+                    counters.output(Unit::Datagrams, 9);
+                    counters.lost(LossReason::DuplicateDatagram, Unit::Datagrams, 1);
                 }),
-                (Stage::Decode, &[Unit::Hits], |tally| tally.output(Unit::Hits, 90)),
+                (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90)),
             ]),
             StageRole::Recording,
         );
@@ -576,12 +576,12 @@ mod tests {
     fn refused_triggers_are_no_lost_events() {
         let report = LossReport::of(
             &books(&[
-                (Stage::Trigger, &[Unit::Events], |tally| {
-                    tally.input(Unit::Events, 200);
-                    tally.output(Unit::Events, 146);
-                    tally.lost(LossReason::Busy, Unit::Events, 54);
+                (Stage::Trigger, &[Unit::Events], |counters| {
+                    counters.input(Unit::Events, 200);
+                    counters.output(Unit::Events, 146);
+                    counters.lost(LossReason::Busy, Unit::Events, 54);
                 }),
-                (Stage::Record, &[Unit::Events], |tally| tally.output(Unit::Events, 146)),
+                (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 146)),
             ]),
             StageRole::Recording,
         );
@@ -592,22 +592,22 @@ mod tests {
 
     #[test]
     fn a_fragment_that_the_sender_and_the_trigger_numbers_miss_is_counted_once() {
-        let missed: Counting = (Stage::Wire, &[Unit::Fragments], |tally| {
-            tally.input(Unit::Fragments, 100);
-            tally.output(Unit::Fragments, 97);
-            tally.lost(LossReason::MissingFragment, Unit::Fragments, 3);
+        let missed: Counting = (Stage::Wire, &[Unit::Fragments], |counters| {
+            counters.input(Unit::Fragments, 100);
+            counters.output(Unit::Fragments, 97);
+            counters.lost(LossReason::MissingFragment, Unit::Fragments, 3);
         });
-        let dropped: Counting = (Stage::Receive, &[Unit::Datagrams], |tally| {
-            tally.input(Unit::Datagrams, 100);
-            tally.lost(LossReason::NoBlock, Unit::Datagrams, 3);
+        let dropped: Counting = (Stage::Receive, &[Unit::Datagrams], |counters| {
+            counters.input(Unit::Datagrams, 100);
+            counters.lost(LossReason::NoBlock, Unit::Datagrams, 3);
         });
         let by_number = LossReport::of(&books(&[missed, dropped]), StageRole::Recording);
         assert_eq!(by_number.text(), "fragments lost: 3 (3.0 %)");
         // The sender knows of triggers that no board has answered, too.
-        let sent: Counting = (Stage::Sender, &[Unit::Fragments], |tally| {
-            tally.input(Unit::Fragments, 400);
-            tally.output(Unit::Fragments, 97);
-            tally.lost(LossReason::NeverReceived, Unit::Fragments, 303);
+        let sent: Counting = (Stage::Sender, &[Unit::Fragments], |counters| {
+            counters.input(Unit::Fragments, 400);
+            counters.output(Unit::Fragments, 97);
+            counters.lost(LossReason::NeverReceived, Unit::Fragments, 303);
         });
         let by_sender = LossReport::of(&books(&[sent, missed, dropped]), StageRole::Recording);
         assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
@@ -615,15 +615,15 @@ mod tests {
 
     #[test]
     fn bytes_of_a_damaged_recording_leave_the_number_of_lost_fragments_unknown() {
-        let missed: Counting = (Stage::Wire, &[Unit::Fragments], |tally| {
-            tally.input(Unit::Fragments, 100);
-            tally.output(Unit::Fragments, 97);
-            tally.lost(LossReason::MissingFragment, Unit::Fragments, 3);
+        let missed: Counting = (Stage::Wire, &[Unit::Fragments], |counters| {
+            counters.input(Unit::Fragments, 100);
+            counters.output(Unit::Fragments, 97);
+            counters.lost(LossReason::MissingFragment, Unit::Fragments, 3);
         });
-        let unread: Counting = (Stage::Receive, &[Unit::Bytes], |tally| {
-            tally.input(Unit::Bytes, 5000);
-            tally.output(Unit::Bytes, 4000);
-            tally.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
+        let unread: Counting = (Stage::Receive, &[Unit::Bytes], |counters| {
+            counters.input(Unit::Bytes, 5000);
+            counters.output(Unit::Bytes, 4000);
+            counters.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
         });
         let report = LossReport::of(&books(&[missed, unread]), StageRole::Recording);
         assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≥ 20.0 %)");
@@ -631,13 +631,14 @@ mod tests {
 
     #[test]
     fn triggers_unseen_leave_the_number_of_lost_events_unknown() {
-        let recorded: Counting = (Stage::Record, &[Unit::Events], |tally| tally.output(Unit::Events, 581));
-        let found: Counting = (Stage::Unpack, &[Unit::Fragments], |tally| {
-            tally.output(Unit::Fragments, 581);
+        let recorded: Counting =
+            (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 581));
+        let found: Counting = (Stage::Unpack, &[Unit::Fragments], |counters| {
+            counters.output(Unit::Fragments, 581);
         });
-        let built: Counting = (Stage::Build, &[Unit::Events], |tally| {
-            tally.output(Unit::Events, 581);
-            tally.noted(Noted::Unseen, Unit::Events, 419);
+        let built: Counting = (Stage::Build, &[Unit::Events], |counters| {
+            counters.output(Unit::Events, 581);
+            counters.noted(Noted::Unseen, Unit::Events, 419);
         });
         let report = LossReport::of(&books(&[found, built, recorded]), StageRole::Recording);
         assert_eq!(
@@ -691,16 +692,16 @@ mod tests {
         ];
         let ledger = Ledger::of(None, std::sync::Arc::new(path_of(&stages))).expect("memory");
         for (stage, unit, _) in stages {
-            let mut tally = Tally::default();
-            tally.input(unit, 1000);
+            let mut counters = Counters::default();
+            counters.input(unit, 1000);
             let lost = if stage == filter { 7 } else { 100 };
             if stage == filter || stage == sink || stage == Stage::Raw {
-                tally.lost(LossReason::WriteFailed, unit, lost);
+                counters.lost(LossReason::WriteFailed, unit, lost);
             }
             if stage == Stage::Record {
-                tally.lost(LossReason::DiskFull, unit, 1);
+                counters.lost(LossReason::DiskFull, unit, 1);
             }
-            ledger.open(stage, SourceId(0), &[unit]).publish(&tally);
+            ledger.open(stage, SourceId(0), &[unit]).publish(&counters);
         }
         let books = ledger.books();
         let both = [SourceId(0)];
@@ -735,13 +736,13 @@ mod tests {
         ] {
             let ledger = Ledger::of(None, std::sync::Arc::new(path_of(&stages))).expect("memory");
             for (stage, unit, _) in stages {
-                let mut tally = Tally::default();
-                tally.input(unit, 1000);
-                ledger.open(stage, SourceId(0), &[unit]).publish(&tally);
+                let mut counters = Counters::default();
+                counters.input(unit, 1000);
+                ledger.open(stage, SourceId(0), &[unit]).publish(&counters);
             }
             let mut books = ledger.books();
             let own = books.accounts.iter_mut().find(|account| account.stage == lossy).expect("opened");
-            own.tally.lost(LossReason::WriteFailed, unit, 10);
+            own.counters.lost(LossReason::WriteFailed, unit, 10);
             let legacy = Books { topology: None, legacy: true, ..books.clone() };
             let text = |books: &Books| LossReport::of(books, kept_by).text();
             assert_eq!([text(&books), text(&legacy)], [words, words], "lost at {lossy}, kept by {kept_by:?}");

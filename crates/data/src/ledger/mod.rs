@@ -21,12 +21,13 @@
 //! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
 //! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.
 //! What was refused here was found to be missing on the wire, too: it has filled that gap, and is one loss.
-//! Counters have a copy in a mapped file, so that they survive the process; a [`Tally`] is published between batches.
+//! Counters have a copy in a mapped file, so that they survive the process; [`Counters`] are published between batches.
 
 mod added;
 mod advice;
 mod books;
 mod claims;
+mod counters;
 mod description;
 mod file;
 mod losses;
@@ -35,15 +36,14 @@ mod reasons;
 #[cfg(debug_assertions)]
 pub mod site;
 mod stages;
-mod tally;
 mod words;
 
 pub use added::{Added, MOST_ADDED, WordError};
 pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
+pub use counters::{Counters, UnitCounts};
 pub use file::{Account, Ledger, LedgerError};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
 pub use reasons::{LossNature, LossReasonDescription, Quality};
 pub use stages::{StageDescription, StageRole};
-pub use tally::{Tally, UnitCounts};
 pub use words::{LossReason, Noted, Stage, Unit};

@@ -59,7 +59,7 @@ impl Topology {
         for unit in
             Unit::ALL.iter().copied().filter(|unit| account.counts(*unit) && !uncounted.contains(unit))
         {
-            let (left, right) = (account.tally.total_input(unit), account.became(unit));
+            let (left, right) = (account.counters.total_input(unit), account.became(unit));
             if left != right {
                 let law =
                     format!("{unit} in {}: in = out + overhead + filtered + lost + held", account.stage);
@@ -143,9 +143,9 @@ impl Topology {
                 .collect()
         };
         let incomplete =
-            |account: &&AccountBook, unit| account.tally.total_lost(LossReason::Incomplete, unit);
+            |account: &&AccountBook, unit| account.counters.total_lost(LossReason::Incomplete, unit);
         let left_with =
-            |account: &&AccountBook, unit| account.tally.total_output(unit) + incomplete(account, unit);
+            |account: &&AccountBook, unit| account.counters.total_output(unit) + incomplete(account, unit);
         let boards = accounts(&builder.fragments, Unit::Fragments);
         let there: u64 = boards.iter().map(|account| left_with(account, Unit::Fragments)).sum();
         let missing: u64 = builder
@@ -153,8 +153,8 @@ impl Topology {
             .iter()
             .flat_map(|wire| accounts(wire, Unit::Fragments))
             .map(|account| {
-                account.tally.total_lost_any(Unit::Fragments)
-                    + account.tally.total_gap_filled(Unit::Fragments)
+                account.counters.total_lost_any(Unit::Fragments)
+                    + account.counters.total_gap_filled(Unit::Fragments)
             })
             .sum();
         let events = accounts(&builder.events, Unit::Events);
@@ -165,10 +165,11 @@ impl Topology {
             let law = "boards × events = fragments in events + fragments missing".to_owned();
             found.push(Discrepancy { source: source(), law, left, right });
         }
-        let noted = |what| events.iter().map(|account| account.tally.total_noted(what, Unit::Events)).sum();
+        let noted =
+            |what| events.iter().map(|account| account.counters.total_noted(what, Unit::Events)).sum();
         let (left, unseen): (u64, u64) = (noted(Noted::Numbers), noted(Noted::Unseen));
         let right =
-            unseen + events.iter().map(|account| account.tally.total_input(Unit::Events)).sum::<u64>();
+            unseen + events.iter().map(|account| account.counters.total_input(Unit::Events)).sum::<u64>();
         if builder.notes_numbers && left != right {
             let law = "trigger numbers from the first to the last = events + triggers unseen".to_owned();
             found.push(Discrepancy { source: source(), law, left, right });
@@ -193,14 +194,14 @@ impl Counted<'_> {
         }
         let account = books.account(self.node.stage, subject).filter(|account| account.counts(self.unit))?;
         Some(match side {
-            Side::In => account.tally.total_input(self.unit),
-            Side::Out => account.tally.total_output(self.unit),
+            Side::In => account.counters.total_input(self.unit),
+            Side::Out => account.counters.total_output(self.unit),
         })
     }
 
     fn gap_filled(&self, books: &Books, subject: SourceId) -> u64 {
         let account = books.account(self.node.stage, subject);
-        account.map_or(0, |account| account.tally.total_gap_filled(self.unit))
+        account.map_or(0, |account| account.counters.total_gap_filled(self.unit))
     }
 
     /// The sum of all that it counts.
@@ -212,13 +213,13 @@ impl Counted<'_> {
     fn noted(&self, books: &Books, of: Option<SourceId>, what: Noted) -> u64 {
         let subjects = self.subjects().filter(|subject| of.is_none_or(|only| only == *subject));
         let accounts = subjects.filter_map(|subject| books.account(self.node.stage, subject));
-        accounts.map(|account| account.tally.total_noted(what, self.unit)).sum()
+        accounts.map(|account| account.counters.total_noted(what, self.unit)).sum()
     }
 
     /// Whether it has noted that it does not know how many hits there were.
     fn is_uncounted(&self, books: &Books, subject: SourceId) -> bool {
         let account = books.account(self.node.stage, subject).filter(|_| self.unit == Unit::Hits);
-        account.is_some_and(|account| account.tally.total_noted(Noted::Uncounted, Unit::Frames) > 0)
+        account.is_some_and(|account| account.counters.total_noted(Noted::Uncounted, Unit::Frames) > 0)
     }
 
     /// What came in of all children of a subject.

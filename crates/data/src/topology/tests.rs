@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ledger::{AccountBook, Books, Ledger, LossReason, Noted, Tally};
+use crate::ledger::{AccountBook, Books, Counters, Ledger, LossReason, Noted};
 
 /// A source that is received, framed and decoded into two takers, and a link with two boards whose fragments are built.
 fn topology() -> Topology {
@@ -48,10 +48,10 @@ fn topology() -> Topology {
 fn books(topology: Topology, counts: &[(Stage, u16, Unit, u64)]) -> Books {
     let ledger = Ledger::of(None, Arc::new(topology)).expect("memory");
     for (stage, source, unit, count) in counts {
-        let mut tally = Tally::default();
-        tally.input(*unit, *count);
-        tally.output(*unit, *count);
-        ledger.open(*stage, SourceId(*source), &[*unit]).publish(&tally);
+        let mut counters = Counters::default();
+        counters.input(*unit, *count);
+        counters.output(*unit, *count);
+        ledger.open(*stage, SourceId(*source), &[*unit]).publish(&counters);
     }
     ledger.books()
 }
@@ -97,7 +97,7 @@ fn what_comes_into_being_is_what_becomes_of_it() {
     let found = |legacy| {
         let books = Books { legacy, ..books(topology(), &WHOLE) };
         let mut accounts = books.accounts.clone();
-        accounts[0].tally.lost(LossReason::ZeroWords, Unit::Hits, 1);
+        accounts[0].counters.lost(LossReason::ZeroWords, Unit::Hits, 1);
         Books { accounts, ..books }.discrepancies().len()
     };
     assert_eq!(found(false), 1, "a hit was lost that has not come into being");
@@ -132,11 +132,11 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
     };
     let ledger = Ledger::of(None, Arc::new(topology)).expect("memory");
     let publish = |stage, source, unit, [built, lost]: [u64; 2], reason| {
-        let mut tally = Tally::default();
-        tally.input(unit, built + lost);
-        tally.output(unit, built);
-        tally.lost(reason, unit, lost);
-        ledger.open(stage, SourceId(source), &[unit]).publish(&tally);
+        let mut counters = Counters::default();
+        counters.input(unit, built + lost);
+        counters.output(unit, built);
+        counters.lost(reason, unit, lost);
+        ledger.open(stage, SourceId(source), &[unit]).publish(&counters);
     };
     // Ten events leave and one is dropped; board b is missing in two of the ten and in the dropped one.
     publish(Stage::Wire, 0, Unit::Fragments, [11, 0], LossReason::MissingFragment);
@@ -147,8 +147,8 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
     let mut books = ledger.books();
     assert_eq!(books.discrepancies(), []);
     let events = books.accounts.iter_mut().find(|account| account.source == SourceId(2)).expect("built");
-    events.tally.input(Unit::Events, 1);
-    events.tally.output(Unit::Events, 1);
+    events.counters.input(Unit::Events, 1);
+    events.counters.output(Unit::Events, 1);
     let found = books.discrepancies();
     assert_eq!(found.len(), 1);
     let words = found[0].to_string();
@@ -190,12 +190,12 @@ fn every_trigger_is_an_event_or_was_seen_by_nobody() {
     let found = |accepted, built, unseen, numbers, at_a_marker| -> Vec<String> {
         let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
         let publish = |stage, source, events, notes: [u64; 2]| {
-            let mut tally = Tally::default();
-            tally.input(Unit::Events, events);
-            tally.output(Unit::Events, events);
-            tally.noted(Noted::Unseen, Unit::Events, notes[0]);
-            tally.noted(Noted::Numbers, Unit::Events, notes[1]);
-            ledger.open(stage, SourceId(source), &[Unit::Events]).publish(&tally);
+            let mut counters = Counters::default();
+            counters.input(Unit::Events, events);
+            counters.output(Unit::Events, events);
+            counters.noted(Noted::Unseen, Unit::Events, notes[0]);
+            counters.noted(Noted::Numbers, Unit::Events, notes[1]);
+            ledger.open(stage, SourceId(source), &[Unit::Events]).publish(&counters);
         };
         publish(Stage::Trigger, 0, accepted, [0, 0]);
         publish(Stage::Build, 1, built, [unseen, numbers]);
@@ -248,13 +248,13 @@ fn an_account_is_opened_once_and_as_it_is_declared() {
 #[test]
 fn a_claim_counts_what_its_node_declares_and_a_claim_of_no_node_is_a_fault() {
     let ledger = Ledger::of(None, Arc::new(topology())).expect("memory");
-    let mut tally = Tally::default();
-    tally.output(Unit::Hits, 50);
-    ledger.claim("decode a", SourceId(0)).publish(&tally);
+    let mut counters = Counters::default();
+    counters.output(Unit::Hits, 50);
+    ledger.claim("decode a", SourceId(0)).publish(&counters);
     for (node, subject) in [("decode b", 0), ("decode a", 3)] {
         let nobody = ledger.claim(node, SourceId(subject));
-        nobody.publish(&tally);
-        nobody.snapshot(1, &tally);
+        nobody.publish(&counters);
+        nobody.snapshot(1, &counters);
     }
     let accounts = ledger.books().accounts;
     assert_eq!(accounts.len(), 1, "what nobody has declared is in no books: {accounts:?}");
@@ -316,9 +316,9 @@ fn a_ledger_file_carries_its_topology() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("ledger.bin");
     let ledger = Ledger::of(Some(&path), Arc::new(topology())).expect("fresh file");
-    let mut tally = Tally::default();
-    tally.output(Unit::Hits, 5);
-    ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits]).publish(&tally);
+    let mut counters = Counters::default();
+    counters.output(Unit::Hits, 5);
+    ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits]).publish(&counters);
     let read = Ledger::read_file(&path).expect("a ledger");
     assert_eq!(read, ledger.books());
     assert_eq!(read.topology.as_deref(), Some(&topology()));
@@ -357,9 +357,9 @@ fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("ledger.bin");
     let ledger = Ledger::create(Some(&path), &["a".to_owned()]).expect("fresh file");
-    let mut tally = Tally::default();
-    tally.lost(crate::LossReason::Late, Unit::Hits, 3);
-    ledger.open(Stage::Order, SourceId(0), &[Unit::Hits]).publish(&tally);
+    let mut counters = Counters::default();
+    counters.lost(crate::LossReason::Late, Unit::Hits, 3);
+    ledger.open(Stage::Order, SourceId(0), &[Unit::Hits]).publish(&counters);
     // Words of one length change places, and so does what stands under them.
     let text = std::fs::read(&path).expect("readable");
     let swapped = replaced(
@@ -369,7 +369,7 @@ fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
     );
     std::fs::write(&path, swapped).expect("writable");
     let books = Ledger::read_file(&path).expect("a ledger");
-    assert_eq!(books.accounts[0].tally.total_lost(crate::LossReason::Busy, Unit::Hits), 3);
+    assert_eq!(books.accounts[0].counters.total_lost(crate::LossReason::Busy, Unit::Hits), 3);
     std::fs::write(&path, replaced(&text, b"\"late\"", b"\"rust\"")).expect("writable");
     // What this program has not heard of is read as what it is called.
     let unheard_of = Ledger::read_file(&path).expect("a ledger").entries();
@@ -414,12 +414,12 @@ fn what_was_sent_came_or_is_missing_on_the_wire() {
     let found = |sent: Option<u64>, [came, missing]: [u64; 2], decoded, uncounted| -> Vec<String> {
         let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
         let publish = |stage, [came, lost]: [u64; 2], reason, uncounted| {
-            let mut tally = Tally::default();
-            tally.input(Unit::Hits, came + lost);
-            tally.output(Unit::Hits, came);
-            tally.lost(reason, Unit::Hits, lost);
-            tally.noted(Noted::Uncounted, Unit::Frames, uncounted);
-            ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&tally);
+            let mut counters = Counters::default();
+            counters.input(Unit::Hits, came + lost);
+            counters.output(Unit::Hits, came);
+            counters.lost(reason, Unit::Hits, lost);
+            counters.noted(Noted::Uncounted, Unit::Frames, uncounted);
+            ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&counters);
         };
         if let Some(sent) = sent {
             publish(Stage::Sender, [sent, 7], LossReason::NeverReceived, 0);
@@ -464,16 +464,16 @@ fn what_was_cut_off_is_none_of_those_that_came() {
     let found = |[first, second]: [[u64; 3]; 2]| -> Vec<String> {
         let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
         for (source, [sent, came, cut]) in [(SourceId(0), first), (SourceId(1), second)] {
-            let mut tally = Tally::default();
-            tally.input(Unit::Fragments, sent);
-            tally.output(Unit::Fragments, sent);
-            ledger.open(Stage::Sender, source, &[Unit::Fragments]).publish(&tally);
-            let mut tally = Tally::default();
-            tally.input(Unit::Fragments, came);
-            tally.output(Unit::Fragments, came - cut);
-            tally.lost(LossReason::Unfinished, Unit::Fragments, cut);
-            tally.noted(Noted::CutOff, Unit::Fragments, cut);
-            ledger.open(Stage::Unpack, source, &[Unit::Fragments]).publish(&tally);
+            let mut counters = Counters::default();
+            counters.input(Unit::Fragments, sent);
+            counters.output(Unit::Fragments, sent);
+            ledger.open(Stage::Sender, source, &[Unit::Fragments]).publish(&counters);
+            let mut counters = Counters::default();
+            counters.input(Unit::Fragments, came);
+            counters.output(Unit::Fragments, came - cut);
+            counters.lost(LossReason::Unfinished, Unit::Fragments, cut);
+            counters.noted(Noted::CutOff, Unit::Fragments, cut);
+            ledger.open(Stage::Unpack, source, &[Unit::Fragments]).publish(&counters);
         }
         ledger.books().discrepancies().iter().map(ToString::to_string).collect()
     };

@@ -4,7 +4,7 @@
 //!  16 bytes ─► Hit { time = ticks × tick, channel, energy = q_long, energy_short = q_short }
 //! ```
 
-use thalweg_data::{Decode, Extra, Flags, Frames, Hit, Hits, LossReason, SourceId, Tally, Tick, Unit};
+use thalweg_data::{Counters, Decode, Extra, Flags, Frames, Hit, Hits, LossReason, SourceId, Tick, Unit};
 
 use super::settings::{Settings, SettingsError};
 use super::unpack::AbcdUnpack;
@@ -26,7 +26,7 @@ pub struct AbcdDecode {
     first_channel: u16,
     keep_baseline: bool,
     time_offset_ps: i64,
-    tally: Tally,
+    counters: Counters,
 }
 
 impl AbcdDecode {
@@ -49,7 +49,7 @@ impl AbcdDecode {
             first_channel,
             keep_baseline,
             time_offset_ps,
-            tally: Tally::default(),
+            counters: Counters::default(),
         })
     }
 
@@ -161,20 +161,20 @@ impl AbcdDecode {
     fn count(&mut self, records: u64, (made, beyond): (u64, u64), rest: u64) {
         let size = Record::BYTES as u64;
         let broken = u64::from(rest > 0);
-        self.tally.input(Unit::Frames, records + broken);
-        self.tally.input(Unit::Bytes, records * size + rest);
-        self.tally.output(Unit::Frames, made);
-        self.tally.output(Unit::Bytes, made * size);
-        self.tally.input(Unit::Hits, made);
-        self.tally.output(Unit::Hits, made);
+        self.counters.input(Unit::Frames, records + broken);
+        self.counters.input(Unit::Bytes, records * size + rest);
+        self.counters.output(Unit::Frames, made);
+        self.counters.output(Unit::Bytes, made * size);
+        self.counters.input(Unit::Hits, made);
+        self.counters.output(Unit::Hits, made);
         let losses = [
             (LossReason::BadChannel, records - made - beyond, size),
             (LossReason::TimeRange, beyond, size),
             (LossReason::TruncatedHit, broken, rest),
         ];
         for (reason, frames, bytes_each) in losses.into_iter().filter(|(_, frames, _)| *frames > 0) {
-            self.tally.lost(reason, Unit::Frames, frames);
-            self.tally.lost(reason, Unit::Bytes, frames * bytes_each);
+            self.counters.lost(reason, Unit::Frames, frames);
+            self.counters.lost(reason, Unit::Bytes, frames * bytes_each);
         }
     }
 }
@@ -187,8 +187,8 @@ impl Decode for AbcdDecode {
         }
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 
 use thalweg_data::hit::Layout;
-use thalweg_data::{Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Slice, SourceId, Unit};
 
 use super::settings::{Settings, SettingsError};
 use super::unpack::tag;
@@ -37,7 +37,7 @@ pub struct CompassDecode {
     channels_per_board: u16,
     first_channel: u16,
     time_offset_ps: i64,
-    tally: Tally,
+    counters: Counters,
 }
 
 impl CompassDecode {
@@ -53,7 +53,7 @@ impl CompassDecode {
             channels_per_board: settings.channels_per_board,
             first_channel: settings.first_channel,
             time_offset_ps: settings.time_offset_ps,
-            tally: Tally::default(),
+            counters: Counters::default(),
         })
     }
 
@@ -82,8 +82,8 @@ impl CompassDecode {
         self.close(records, at as u64 - beyond_bytes, reason, u64::from(slice.length) - beyond_bytes);
         if beyond > 0 {
             for (unit, count) in [(Unit::Frames, beyond), (Unit::Bytes, beyond_bytes)] {
-                self.tally.input(unit, count);
-                self.tally.lost(LossReason::TimeRange, unit, count);
+                self.counters.input(unit, count);
+                self.counters.lost(LossReason::TimeRange, unit, count);
             }
         }
     }
@@ -92,15 +92,15 @@ impl CompassDecode {
     fn close(&mut self, records: u64, used: u64, reason: LossReason, length: u64) {
         let rest = length - used;
         let broken = u64::from(rest > 0);
-        self.tally.input(Unit::Frames, records + broken);
-        self.tally.output(Unit::Frames, records);
-        self.tally.input(Unit::Bytes, length);
-        self.tally.output(Unit::Bytes, used);
-        self.tally.input(Unit::Hits, records);
-        self.tally.output(Unit::Hits, records);
+        self.counters.input(Unit::Frames, records + broken);
+        self.counters.output(Unit::Frames, records);
+        self.counters.input(Unit::Bytes, length);
+        self.counters.output(Unit::Bytes, used);
+        self.counters.input(Unit::Hits, records);
+        self.counters.output(Unit::Hits, records);
         if rest > 0 {
-            self.tally.lost(reason, Unit::Frames, broken);
-            self.tally.lost(reason, Unit::Bytes, rest);
+            self.counters.lost(reason, Unit::Frames, broken);
+            self.counters.lost(reason, Unit::Bytes, rest);
         }
     }
 
@@ -159,7 +159,7 @@ impl Decode for CompassDecode {
         }
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 }

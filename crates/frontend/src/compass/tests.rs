@@ -251,7 +251,7 @@ proptest! {
 #[test]
 fn every_frame_is_a_hit() {
     let outcome = read(&Settings::default(), &file(ENERGIES, &events(1000, 0)), &[4000]);
-    let decode = outcome.tally(Stage::Decode);
+    let decode = outcome.counters(Stage::Decode);
     assert_eq!(decode.total_input(Unit::Frames), 1000);
     assert_eq!(decode.total_output(Unit::Hits), 1000);
 }

@@ -130,7 +130,7 @@ impl Cut for Cutter {
                         }
                         RunEnd::Short => return bytes.len() - at,
                         RunEnd::Header => {
-                            account.tally.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
+                            account.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
                             at += Fields::HEADER_BYTES;
                         }
                         RunEnd::Damage(reason) => {
@@ -151,7 +151,7 @@ impl Cutter {
     /// Reads the first word of a stream; returns how many bytes of it are done with.
     fn begin(&mut self, word: u16, account: &mut StreamAccount) -> usize {
         if let Some(fields) = Fields::from_header(word) {
-            account.tally.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
+            account.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
             self.state = State::InStep(Shape::of(fields));
             return Fields::HEADER_BYTES;
         }

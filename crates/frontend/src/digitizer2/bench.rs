@@ -116,7 +116,7 @@ fn comparison(
         || copy(input, &mut buffer),
     );
     let (decoded, emitted) =
-        (decoder.tally().total_output(Unit::Hits), input.hits * (repeats.max(1) as u64 + 1));
+        (decoder.counters().total_output(Unit::Hits), input.hits * (repeats.max(1) as u64 + 1));
     match decoded == emitted {
         true => Ok(comparison),
         false => Err(BenchError::Wrong { decoded, emitted }),
@@ -258,7 +258,7 @@ pub fn unpack_udp(repeats: usize) -> Result<Measurement, BenchError> {
                 black_box(units.slices.as_ptr());
             }
             let took = begin.elapsed();
-            found += unpack.tally().total_output(Unit::Frames) * HITS;
+            found += unpack.counters().total_output(Unit::Frames) * HITS;
             took
         },
         || copy(&input, &mut buffer),

@@ -417,7 +417,7 @@ fn run(datagrams: &[Vec<u8>]) -> Outcome {
 }
 
 fn lost(outcome: &Outcome, stage: Stage, reason: LossReason, unit: Unit) -> u64 {
-    outcome.books.account(stage, SourceId(0)).map_or(0, |account| account.tally.total_lost(reason, unit))
+    outcome.books.account(stage, SourceId(0)).map_or(0, |account| account.counters.total_lost(reason, unit))
 }
 
 #[test]

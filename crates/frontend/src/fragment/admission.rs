@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use thalweg_data::{FragmentRecord, LossReason, Mark, Refused, SourceId, Tally, Unit};
+use thalweg_data::{Counters, FragmentRecord, LossReason, Mark, Refused, SourceId, Unit};
 
 use super::settings::{Checksum, Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK, VERSION, checksum};
@@ -161,16 +161,16 @@ fn indices(settings: &Settings) -> Vec<u16> {
 
 /// The fragments of each board, where a link has several.
 #[derive(Debug)]
-pub(super) struct BoardTallies {
-    several: Vec<Tally>,
+pub(super) struct BoardCounters {
+    several: Vec<Counters>,
     /// What the boards write down, by their index; of boards that cannot be asked none.
     asked: Vec<Arc<FragmentRecord>>,
 }
 
-impl BoardTallies {
-    pub fn new(boards: u16) -> BoardTallies {
+impl BoardCounters {
+    pub fn new(boards: u16) -> BoardCounters {
         let several = if boards > 1 { usize::from(boards) } else { 0 };
-        BoardTallies { several: vec![Tally::default(); several], asked: Vec::new() }
+        BoardCounters { several: vec![Counters::default(); several], asked: Vec::new() }
     }
 
     /// The boards can be asked what they have answered.
@@ -178,24 +178,24 @@ impl BoardTallies {
         self.asked = records;
     }
 
-    /// A fragment of this trigger has come from the board, whatever becomes of it. Returns the tally that counts it.
+    /// A fragment of this trigger has come from the board, whatever becomes of it. Returns the counters that count it.
     #[inline]
-    pub fn begin<'a>(&'a mut self, index: u16, trigger: u64, link: &'a mut Tally) -> &'a mut Tally {
+    pub fn begin<'a>(&'a mut self, index: u16, trigger: u64, link: &'a mut Counters) -> &'a mut Counters {
         if let Some(record) = self.asked.get(usize::from(index)) {
             record.find(trigger);
         }
-        let tally = self.of(index, link);
-        tally.input(Unit::Fragments, 1);
-        tally
+        let counters = self.of(index, link);
+        counters.input(Unit::Fragments, 1);
+        counters
     }
 
-    /// The tally that counts a board's fragments: its own, or that of the link to it alone.
+    /// The counters that count a board's fragments: its own, or that of the link to it alone.
     #[inline]
-    pub fn of<'a>(&'a mut self, index: u16, link: &'a mut Tally) -> &'a mut Tally {
+    pub fn of<'a>(&'a mut self, index: u16, link: &'a mut Counters) -> &'a mut Counters {
         self.several.get_mut(usize::from(index)).unwrap_or(link)
     }
 
-    pub fn several(&self) -> &[Tally] {
+    pub fn several(&self) -> &[Counters] {
         &self.several
     }
 }

@@ -10,9 +10,9 @@
 //! for as long as it would have waited, so that a doubled datagram is known as one. Blocks are held while a fragment is
 //! open: at most those of `boards × open_fragments` fragments, each for the waiting time.
 
-use thalweg_data::{Fragment, Fragments, Frames, Leases, LossReason, Mark, Slice, Tally, Unit};
+use thalweg_data::{Counters, Fragment, Fragments, Frames, Leases, LossReason, Mark, Slice, Unit};
 
-use super::admission::BoardTallies;
+use super::admission::BoardCounters;
 use super::wire::{HEADER_BYTES, Header};
 
 /// All slots of all boards.
@@ -85,7 +85,7 @@ impl Assembly {
         header: &Header,
         slice: Slice,
         received: &Frames,
-        (link, boards): (&mut Tally, &mut BoardTallies),
+        (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> Result<Option<usize>, LossReason> {
         let payload = u64::from(slice.length) - HEADER_BYTES as u64;
         let mark = received.header.mark;
@@ -136,7 +136,7 @@ impl Assembly {
         (index, header): (u16, &Header),
         slice: Slice,
         mark: Mark,
-        (link, boards): (&mut Tally, &mut BoardTallies),
+        (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> usize {
         let age = |number: &usize| (self.slots[*number].state, self.slots[*number].opened);
         let number = self.board_slots(index).min_by_key(age).expect("a board has a slot, at least");
@@ -166,7 +166,7 @@ impl Assembly {
         (index, number): (u16, usize),
         fragment: Fragment,
         fragments: &mut Fragments,
-        (link, boards): (&mut Tally, &mut BoardTallies),
+        (link, boards): (&mut Counters, &mut BoardCounters),
     ) {
         let slot = &self.slots[number];
         let (pieces, length) = (slot.pieces_seen(), u64::from(slot.header.length));
@@ -189,7 +189,13 @@ impl Assembly {
         self.close(number, State::Done);
     }
 
-    fn give_up(&mut self, number: usize, reason: LossReason, link: &mut Tally, boards: &mut BoardTallies) {
+    fn give_up(
+        &mut self,
+        number: usize,
+        reason: LossReason,
+        link: &mut Counters,
+        boards: &mut BoardCounters,
+    ) {
         let slot = &self.slots[number];
         link.lost(reason, Unit::Datagrams, slot.pieces_seen());
         link.lost(reason, Unit::Bytes, slot.bytes);
@@ -199,7 +205,7 @@ impl Assembly {
     }
 
     /// Gives up what was opened too long before `mark`; with no mark, everything.
-    pub fn expire(&mut self, mark: Option<Mark>, (link, boards): (&mut Tally, &mut BoardTallies)) {
+    pub fn expire(&mut self, mark: Option<Mark>, (link, boards): (&mut Counters, &mut BoardCounters)) {
         while let Some(oldest) = self.open.first().map(|number| *number as usize) {
             if mark.is_some_and(|mark| mark.since_ns(self.slots[oldest].first) < self.wait_ns) {
                 return;
@@ -209,7 +215,7 @@ impl Assembly {
     }
 
     /// Counts what is held, from the slots.
-    pub fn count_held(&self, link: &mut Tally) {
+    pub fn count_held(&self, link: &mut Counters) {
         let open = || self.open.iter().map(|number| &self.slots[*number as usize]);
         link.set_held(Unit::Datagrams, open().map(Slot::pieces_seen).sum());
         link.set_held(Unit::Bytes, open().map(|slot| slot.bytes).sum());

@@ -9,7 +9,9 @@ use std::cell::RefCell;
 
 use thalweg_data::ledger::AccountBook;
 use thalweg_data::pool::BlockWriter;
-use thalweg_data::{Books, Fragment, Fragments, Frames, Framing, Mark, Pool, SourceId, Stage, Tally, Unit};
+use thalweg_data::{
+    Books, Counters, Fragment, Fragments, Frames, Framing, Mark, Pool, SourceId, Stage, Unit,
+};
 
 use super::{Checksum, Settings, Splitter, StreamSplitter};
 use crate::check::feed_stream;
@@ -31,16 +33,16 @@ pub struct Outcome {
     /// The fragments, each with a copy of its bytes.
     pub fragments: Vec<(Fragment, Vec<u8>)>,
     /// What came in.
-    pub receive: Tally,
-    /// The splitter's tally of the link.
-    pub link: Tally,
+    pub receive: Counters,
+    /// The splitter's counters of the link.
+    pub link: Counters,
     /// Those of its boards, when there are several.
-    pub boards: Vec<Tally>,
+    pub boards: Vec<Counters>,
 }
 
 impl Outcome {
-    /// The tally in which the fragments of the board with this index are counted.
-    pub fn board(&self, index: usize) -> &Tally {
+    /// The counters in which the fragments of the board with this index are counted.
+    pub fn board(&self, index: usize) -> &Counters {
         self.boards.get(index).unwrap_or(&self.link)
     }
 
@@ -49,27 +51,31 @@ impl Outcome {
     /// # Panics
     /// As said.
     pub fn assert_closed(&self) {
-        let book = |stage, source, units: &[Unit], tally: &Tally| AccountBook {
+        let book = |stage, source, units: &[Unit], counters: &Counters| AccountBook {
             stage,
             source: SourceId(source),
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
-            tally: tally.clone(),
+            counters: counters.clone(),
         };
         let units = [Unit::Datagrams, Unit::Bytes];
         let framed = [Unit::Datagrams, Unit::Bytes, Unit::Fragments];
         let counted = if self.boards.is_empty() { &framed[..] } else { &units };
         let mut accounts =
             vec![book(Stage::Receive, 0, &units, &self.receive), book(Stage::Unpack, 0, counted, &self.link)];
-        for (board, tally) in (1..).zip(&self.boards) {
-            accounts.push(book(Stage::Unpack, board, &[Unit::Fragments], tally));
+        for (board, counters) in (1..).zip(&self.boards) {
+            accounts.push(book(Stage::Unpack, board, &[Unit::Fragments], counters));
         }
         let names = vec!["checked".to_owned(); self.boards.len() + 1];
         let discrepancies = Books::of(names, accounts).discrepancies();
         assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
         let boards = if self.boards.is_empty() { std::slice::from_ref(&self.link) } else { &self.boards };
-        for (index, tally) in boards.iter().enumerate() {
+        for (index, counters) in boards.iter().enumerate() {
             let own = self.fragments.iter().filter(|(fragment, _)| fragment.source.index() == index);
-            assert_eq!(tally.total_output(Unit::Fragments), own.count() as u64, "fragments of board {index}");
+            assert_eq!(
+                counters.total_output(Unit::Fragments),
+                own.count() as u64,
+                "fragments of board {index}"
+            );
         }
         let bytes: usize = self.fragments.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(self.link.total_output(Unit::Bytes), bytes as u64);
@@ -145,8 +151,8 @@ impl<S: Framing<Output = Fragments>> Run<S> {
 
     /// The books as they stand: what is open is held.
     pub fn outcome(&mut self) -> &Outcome {
-        self.outcome.link = self.splitter.tally().clone();
-        self.outcome.boards = self.splitter.board_tallies().to_vec();
+        self.outcome.link = self.splitter.counters().clone();
+        self.outcome.boards = self.splitter.board_counters().to_vec();
         &self.outcome
     }
 

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 
 use thalweg_data::{
-    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Framing, Lease, LossReason, Mark, Refused,
-    Slice, SourceId, Tally, Unit,
+    Counters, FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Framing, Lease, LossReason, Mark,
+    Refused, Slice, SourceId, Unit,
 };
 
-use super::admission::{Admission, BoardTallies};
+use super::admission::{Admission, BoardCounters};
 use super::assembly::Assembly;
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header};
@@ -25,8 +25,8 @@ use super::wire::{HEADER_BYTES, Header};
 pub struct Splitter {
     admission: Admission,
     assembly: Assembly,
-    link: Tally,
-    boards: BoardTallies,
+    link: Counters,
+    boards: BoardCounters,
     refused: FirstRefused,
 }
 
@@ -46,8 +46,8 @@ impl Splitter {
         Ok(Splitter {
             admission: Admission::new(first_source, settings)?,
             assembly: Assembly::new(settings.boards_there(), settings.open_fragments, settings.reassembly_ms),
-            link: Tally::default(),
-            boards: BoardTallies::new(settings.boards_there()),
+            link: Counters::default(),
+            boards: BoardCounters::new(settings.boards_there()),
             refused: FirstRefused::default(),
         })
     }
@@ -114,10 +114,10 @@ impl Splitter {
         fragments: &mut Fragments,
     ) -> Result<bool, LossReason> {
         self.admission.verify(&header, bytes)?;
-        let tallies = (&mut self.link, &mut self.boards);
-        if let Some(number) = self.assembly.add(index, &header, slice, received, tallies)? {
-            let tallies = (&mut self.link, &mut self.boards);
-            self.assembly.pass_on((index, number), fragment, fragments, tallies);
+        let counters = (&mut self.link, &mut self.boards);
+        if let Some(number) = self.assembly.add(index, &header, slice, received, counters)? {
+            let counters = (&mut self.link, &mut self.boards);
+            self.assembly.pass_on((index, number), fragment, fragments, counters);
         }
         Ok(false)
     }
@@ -173,11 +173,11 @@ impl Framing for Splitter {
         self.assembly.count_held(&mut self.link);
     }
 
-    fn tally(&self) -> &Tally {
+    fn counters(&self) -> &Counters {
         &self.link
     }
 
-    fn board_tallies(&self) -> &[Tally] {
+    fn board_counters(&self) -> &[Counters] {
         self.boards.several()
     }
 

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 
 use thalweg_data::{
-    FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Framing, LossReason, Refused, SourceId, Tally,
-    Unit,
+    Counters, FirstRefused, Fragment, FragmentRecord, Fragments, Frames, Framing, LossReason, Refused,
+    SourceId, Unit,
 };
 
-use super::admission::{Admission, BoardTallies};
+use super::admission::{Admission, BoardCounters};
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK};
 use crate::framing::{Piece, StreamAccount};
@@ -30,7 +30,7 @@ pub struct StreamSplitter {
 #[derive(Debug)]
 struct Cutter {
     admission: Admission,
-    boards: BoardTallies,
+    boards: BoardCounters,
     refused: FirstRefused,
     searching: bool,
 }
@@ -43,7 +43,7 @@ impl StreamSplitter {
     pub fn new(first_source: SourceId, settings: &Settings) -> Result<StreamSplitter, SettingsError> {
         let cutter = Cutter {
             admission: Admission::new(first_source, settings)?,
-            boards: BoardTallies::new(settings.boards_there()),
+            boards: BoardCounters::new(settings.boards_there()),
             refused: FirstRefused::default(),
             searching: false,
         };
@@ -75,11 +75,11 @@ impl Framing for StreamSplitter {
         account.finish(carried, |piece, account| cutter.cut(piece, fragments, account));
     }
 
-    fn tally(&self) -> &Tally {
-        &self.account.tally
+    fn counters(&self) -> &Counters {
+        &self.account.counters
     }
 
-    fn board_tallies(&self) -> &[Tally] {
+    fn board_counters(&self) -> &[Counters] {
         self.cutter.boards.several()
     }
 
@@ -128,7 +128,7 @@ impl Cutter {
                     passed += length as u64;
                 }
                 Err(_) if self.admission.is_left_out(unit) => {
-                    account.tally.filtered(Unit::Bytes, length as u64);
+                    account.counters.filtered(Unit::Bytes, length as u64);
                 }
                 Err(reason) => {
                     self.refuse(reason, piece, unit);
@@ -139,7 +139,7 @@ impl Cutter {
         };
         if fragments.fragments.len() > before {
             fragments.leases.add_for(piece.slice, &piece.received.leases);
-            account.tally.output(Unit::Bytes, passed);
+            account.counters.output(Unit::Bytes, passed);
         }
         left_over
     }
@@ -171,12 +171,12 @@ impl Cutter {
         account: &mut StreamAccount,
     ) -> Result<Fragment, LossReason> {
         let index = self.admission.admit(header)?;
-        let tally = self.boards.begin(index, header.trigger, &mut account.tally);
+        let counters = self.boards.begin(index, header.trigger, &mut account.counters);
         if let Err(reason) = self.admission.verify(header, unit) {
-            tally.lost(reason, Unit::Fragments, 1);
+            counters.lost(reason, Unit::Fragments, 1);
             return Err(reason);
         }
-        tally.output(Unit::Fragments, 1);
+        counters.output(Unit::Fragments, 1);
         Ok(Fragment {
             trigger: header.trigger,
             ticks: header.ticks,

@@ -5,12 +5,12 @@
 //!      └──► Hit { time, channel of the part }  Extra { trigger, run, status, payload in place }
 //! ```
 
-use thalweg_data::{Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Slice, SourceId, Unit};
 
 use super::layout::{Head, HitLayout, Layout};
 use super::number::Number;
 use super::settings::{Settings, SettingsError};
-use super::time::Counters;
+use super::time::ClockCounters;
 use super::unpack::GenericUnpack;
 
 /// Counts packets, and makes a hit of each where the description asks for it.
@@ -22,8 +22,8 @@ pub struct GenericDecode {
     source: SourceId,
     layout: Layout,
     /// Where packets become hits.
-    counters: Option<Counters>,
-    tally: Tally,
+    clock_counters: Option<ClockCounters>,
+    counters: Counters,
 }
 
 impl GenericDecode {
@@ -34,19 +34,24 @@ impl GenericDecode {
     pub fn new(source: SourceId, settings: &Settings) -> Result<GenericDecode, SettingsError> {
         let layout = Layout::of(settings)?;
         let starts = layout.starts();
-        Ok(GenericDecode { source, counters: layout.counters(starts), layout, tally: Tally::default() })
+        Ok(GenericDecode {
+            source,
+            clock_counters: layout.counters(starts),
+            layout,
+            counters: Counters::default(),
+        })
     }
 
     /// The same behind `unpack`, which has seen first what this one, and others beside it, decode.
     pub fn behind(mut self, unpack: &GenericUnpack) -> GenericDecode {
-        self.counters = self.layout.counters(unpack.starts());
+        self.clock_counters = self.layout.counters(unpack.starts());
         self
     }
 
     fn packet(&mut self, slice: Slice, units: &Frames, hits: &mut Hits) {
         let bytes = units.bytes(slice);
-        self.tally.input(Unit::Frames, 1);
-        self.tally.input(Unit::Bytes, bytes.len() as u64);
+        self.counters.input(Unit::Frames, 1);
+        self.counters.input(Unit::Bytes, bytes.len() as u64);
         let made = match self.layout.head(bytes, Some(bytes.len())) {
             Ok(head) if head.total == bytes.len() => self.hit(head, bytes, slice, units, hits),
             Ok(_) => Err(LossReason::BadLength),
@@ -54,13 +59,13 @@ impl GenericDecode {
         };
         match made {
             Ok(head) => {
-                self.tally.output(Unit::Frames, 1);
-                self.tally.overhead(Unit::Bytes, head.payload_at as u64);
-                self.tally.output(Unit::Bytes, (head.total - head.payload_at) as u64);
+                self.counters.output(Unit::Frames, 1);
+                self.counters.overhead(Unit::Bytes, head.payload_at as u64);
+                self.counters.output(Unit::Bytes, (head.total - head.payload_at) as u64);
             }
             Err(reason) => {
-                self.tally.lost(reason, Unit::Frames, 1);
-                self.tally.lost(reason, Unit::Bytes, bytes.len() as u64);
+                self.counters.lost(reason, Unit::Frames, 1);
+                self.counters.lost(reason, Unit::Bytes, bytes.len() as u64);
             }
         }
     }
@@ -74,7 +79,7 @@ impl GenericDecode {
         hits: &mut Hits,
     ) -> Result<Head, LossReason> {
         let (Some(layout), Some((time, _)), Some(counters)) =
-            (self.layout.hits, self.layout.timestamp, &mut self.counters)
+            (self.layout.hits, self.layout.timestamp, &mut self.clock_counters)
         else {
             return Ok(head);
         };
@@ -103,10 +108,10 @@ impl GenericDecode {
             hits.slices.push(payload.tagged(0));
             hits.leases.add_for(slice, &units.leases);
         }
-        self.tally.input(Unit::Hits, 1);
+        self.counters.input(Unit::Hits, 1);
         hits.hits.push(hit);
         hits.extras.push(extra);
-        self.tally.output(Unit::Hits, 1);
+        self.counters.output(Unit::Hits, 1);
         Ok(head)
     }
 }
@@ -119,7 +124,7 @@ impl Decode for GenericDecode {
         }
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 }

@@ -9,7 +9,7 @@ use thalweg_data::{LossReason, Mark, Tick};
 use super::gaps::Counting;
 use super::number::Number;
 use super::settings::{Length, PacketHits, Scope, Sequence, Settings, SettingsError};
-use super::time::{Counter, Counters, Starts};
+use super::time::{ClockCounters, Counter, Starts};
 use crate::time_origin::TimeOrigin;
 
 /// A usable description.
@@ -206,9 +206,9 @@ impl Layout {
     }
 
     /// The counters of the parts that begin there; `None` where packets make no hits.
-    pub(super) fn counters(&self, starts: Starts) -> Option<Counters> {
+    pub(super) fn counters(&self, starts: Starts) -> Option<ClockCounters> {
         let (counter, hits) = (self.counter()?, self.hits?);
-        Some(Counters::new(counter, self.part_limit, starts, hits.time_offset_ps))
+        Some(ClockCounters::new(counter, self.part_limit, starts, hits.time_offset_ps))
     }
 
     /// A packet of a part was seen; the first of each says where its counter begins.

@@ -90,7 +90,7 @@ fn slsdetector_worked_bytes() {
     assert_eq!(hit.flags, Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA);
     assert_eq!(outcome.extras[0].info, 123_456);
     assert_eq!(outcome.words[0], vec![0x5A; 8192]);
-    assert_eq!(outcome.tally(Stage::Decode).total_output(Unit::Bytes), 8192);
+    assert_eq!(outcome.counters(Stage::Decode).total_output(Unit::Bytes), 8192);
     // One packet of 128 came, and the frame was the only one.
     assert_eq!(outcome.lost(LossReason::DatagramGap, Unit::Datagrams), 127);
     // Module 2 in row 1, column 0.
@@ -123,7 +123,7 @@ fn slsdetector_refuses_what_is_not_its_own() {
         vec![],
     ];
     let outcome = datagrams(&settings, &all);
-    assert_eq!(outcome.tally(Stage::Unpack).total_output(Unit::Frames), 1);
+    assert_eq!(outcome.counters(Stage::Unpack).total_output(Unit::Frames), 1);
     assert_eq!(outcome.lost(LossReason::WrongConstant, Unit::Datagrams), 1);
     assert_eq!(outcome.lost(LossReason::BadLength, Unit::Datagrams), 3);
     assert_eq!(outcome.lost(LossReason::BadFraming, Unit::Datagrams), 1);
@@ -145,7 +145,7 @@ fn mcpd_worked_bytes() {
     assert_eq!(outcome.words[0], bytes("45 23 51 b5 aa 24 10 00 f8 00 00 d3"));
     assert_eq!(outcome.words[1], bytes("77 07 00 10 a0 3f"));
     assert_eq!(outcome.books.losses(), []);
-    assert_eq!(outcome.tally(Stage::Unpack).total_output(Unit::Datagrams), 2);
+    assert_eq!(outcome.counters(Stage::Unpack).total_output(Unit::Datagrams), 2);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn mcpd_gaps_per_device_across_the_wrap() {
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 2 * 19);
     assert_eq!(outcome.lost(LossReason::Late, Unit::Datagrams), 1);
     assert_eq!(outcome.lost(LossReason::DuplicateDatagram, Unit::Datagrams), 1);
-    assert_eq!(outcome.tally(Stage::Wire).total_input(Unit::Datagrams), 2 * 512);
+    assert_eq!(outcome.counters(Stage::Wire).total_input(Unit::Datagrams), 2 * 512);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_length_beyond_the_limit_does_not_stall_a_stream() {
     let mut all = bytes("22 07 00 05 92 34 ff ff 00 00 03 e7");
     all.extend(recbe_blocks());
     let outcome = stream(&settings, &all, &[50]);
-    assert_eq!(outcome.tally(Stage::Unpack).total_output(Unit::Frames), 25);
+    assert_eq!(outcome.counters(Stage::Unpack).total_output(Unit::Frames), 25);
     assert_eq!(outcome.lost(LossReason::BadLength, Unit::Frames), 1);
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Counter {
 
 /// The counters of all parts, as one decoder has seen them.
 #[derive(Clone, Debug)]
-pub(super) struct Counters {
+pub(super) struct ClockCounters {
     counter: Counter,
     offset_ps: i64,
     starts: Starts,
@@ -91,14 +91,14 @@ impl Counter {
     }
 }
 
-impl Counters {
-    pub fn new(counter: Counter, parts: usize, starts: Starts, offset_ps: i64) -> Counters {
-        Counters { counter, offset_ps, starts, last: vec![None; parts] }
+impl ClockCounters {
+    pub fn new(counter: Counter, parts: usize, starts: Starts, offset_ps: i64) -> ClockCounters {
+        ClockCounters { counter, offset_ps, starts, last: vec![None; parts] }
     }
 
     /// Picoseconds of what a part's counter said in a packet that arrived at `mark`; `None` beyond what 64 bits say.
     pub fn time_ps(&mut self, part: u32, sent: u64, mark: Mark) -> Option<i64> {
-        let Counters { counter, offset_ps, starts, last } = self;
+        let ClockCounters { counter, offset_ps, starts, last } = self;
         let part = part as usize;
         let known = last.get(part).copied().flatten();
         let before = known.unwrap_or_else(|| starts.start(part, sent, *counter, mark));
@@ -117,9 +117,9 @@ mod tests {
 
     const TICK_PS: u64 = 1_000_000;
 
-    fn counters(bits: u32, tick_ps: u64, origin: TimeOrigin) -> Counters {
+    fn counters(bits: u32, tick_ps: u64, origin: TimeOrigin) -> ClockCounters {
         let counter = Counter::new(bits, Tick::from_ps(tick_ps).expect("not zero"));
-        Counters::new(counter, 1, Starts::new(1, origin), 0)
+        ClockCounters::new(counter, 1, Starts::new(1, origin), 0)
     }
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
             let starts = Starts::new(1, TimeOrigin::FirstHit);
             // Two decoders take turns as they like.
             let mut lanes = [
-                Counters::new(counter, 1, starts.clone(), 0),
-                Counters::new(counter, 1, starts.clone(), 0),
+                ClockCounters::new(counter, 1, starts.clone(), 0),
+                ClockCounters::new(counter, 1, starts.clone(), 0),
             ];
             let first = u128::from(start) & mask;
             starts.see(0, first as u64, counter, Mark(0));

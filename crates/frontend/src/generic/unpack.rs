@@ -13,7 +13,7 @@
 //! received and refused is counted where it was refused, and its number is missing on the wire, too: the two accounts
 //! tell the same story from their two ends.
 
-use thalweg_data::{Frames, Framing, LossReason, Mark, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Frames, Framing, LossReason, Mark, Slice, SourceId, Unit};
 
 use super::gaps::{Arrival, Track};
 use super::layout::{Head, Layout};
@@ -55,8 +55,8 @@ impl GenericUnpack {
     fn datagrams(&mut self, received: &Frames, units: &mut Frames) {
         let GenericUnpack { account, packets, .. } = self;
         units.header = received.header;
-        account.tally.input(Unit::Datagrams, received.slices.len() as u64);
-        account.tally.input(Unit::Bytes, received.byte_count());
+        account.counters.input(Unit::Datagrams, received.slices.len() as u64);
+        account.counters.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {
             let bytes = received.bytes(*slice);
             match packets.datagram(bytes, received.header.mark, &mut account.wire) {
@@ -65,22 +65,22 @@ impl GenericUnpack {
                     units.slices.push(unit.tagged(part));
                     units.leases.add_for(*slice, &received.leases);
                     account.begin_frames(1);
-                    account.tally.output(Unit::Datagrams, 1);
-                    account.tally.output(Unit::Frames, 1);
-                    account.tally.output(Unit::Bytes, head.total as u64);
-                    account.tally.overhead(Unit::Bytes, (bytes.len() - head.total) as u64);
+                    account.counters.output(Unit::Datagrams, 1);
+                    account.counters.output(Unit::Frames, 1);
+                    account.counters.output(Unit::Bytes, head.total as u64);
+                    account.counters.overhead(Unit::Bytes, (bytes.len() - head.total) as u64);
                     for unit in [Unit::Datagrams, Unit::Frames] {
                         account.wire.input(unit, 1);
                         account.wire.output(unit, 1);
                     }
                 }
                 Err(Refusal::Ignored) => {
-                    account.tally.filtered(Unit::Datagrams, 1);
-                    account.tally.filtered(Unit::Bytes, bytes.len() as u64);
+                    account.counters.filtered(Unit::Datagrams, 1);
+                    account.counters.filtered(Unit::Bytes, bytes.len() as u64);
                 }
                 Err(Refusal::Lost(reason)) => {
-                    account.tally.lost(reason, Unit::Datagrams, 1);
-                    account.tally.lost(reason, Unit::Bytes, bytes.len() as u64);
+                    account.counters.lost(reason, Unit::Datagrams, 1);
+                    account.counters.lost(reason, Unit::Bytes, bytes.len() as u64);
                 }
             }
         }
@@ -108,11 +108,11 @@ impl Framing for GenericUnpack {
         packets.finish(&mut account.wire);
     }
 
-    fn tally(&self) -> &Tally {
-        &self.account.tally
+    fn counters(&self) -> &Counters {
+        &self.account.counters
     }
 
-    fn wire_tallies(&self) -> &[Tally] {
+    fn wire_counters(&self) -> &[Counters] {
         std::slice::from_ref(&self.account.wire)
     }
 }
@@ -153,7 +153,7 @@ impl Packets {
         }
     }
 
-    fn datagram(&mut self, bytes: &[u8], mark: Mark, wire: &mut Tally) -> Result<(Head, u32), Refusal> {
+    fn datagram(&mut self, bytes: &[u8], mark: Mark, wire: &mut Counters) -> Result<(Head, u32), Refusal> {
         let head = self.layout.head(bytes, Some(bytes.len())).map_err(Refusal::Lost)?;
         if head.total > bytes.len() || head.total < bytes.len() && !self.layout.padding {
             return Err(Refusal::Lost(LossReason::BadLength));
@@ -163,7 +163,7 @@ impl Packets {
     }
 
     /// Takes a packet with a believed header into the counts of its part; returns the part's number.
-    fn take(&mut self, head: Head, bytes: &[u8], mark: Mark, wire: &mut Tally) -> Result<u32, Refusal> {
+    fn take(&mut self, head: Head, bytes: &[u8], mark: Mark, wire: &mut Counters) -> Result<u32, Refusal> {
         if head.ignored {
             return Err(Refusal::Ignored);
         }
@@ -207,7 +207,7 @@ impl Packets {
         Some(number)
     }
 
-    fn missing(&self, packets: u64, wire: &mut Tally) {
+    fn missing(&self, packets: u64, wire: &mut Counters) {
         if packets == 0 {
             return;
         }
@@ -219,7 +219,7 @@ impl Packets {
         }
     }
 
-    fn finish(&mut self, wire: &mut Tally) {
+    fn finish(&mut self, wire: &mut Counters) {
         let Some(sequence) = self.layout.sequence else { return };
         let mut missing = 0;
         let windows = self.seen.chunks_exact_mut(sequence.counting.words());
@@ -289,11 +289,11 @@ impl Packets {
         match self.take(head, piece.received.bytes(unit), piece.received.header.mark, &mut account.wire) {
             Ok(part) => account.pass_on(piece, unit.tagged(part), 1, units),
             Err(Refusal::Ignored) => {
-                account.tally.filtered(Unit::Frames, 1);
-                account.tally.filtered(Unit::Bytes, head.total as u64);
+                account.counters.filtered(Unit::Frames, 1);
+                account.counters.filtered(Unit::Bytes, head.total as u64);
             }
             Err(Refusal::Lost(reason)) => {
-                account.tally.lost(reason, Unit::Frames, 1);
+                account.counters.lost(reason, Unit::Frames, 1);
                 account.lose(reason, head.total);
             }
         }

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use thalweg_data::ledger::AccountBook;
 use thalweg_data::{
-    Books, Fragment, Fragments, Frames, Framing, LossReason, Mark, Pool, SourceId, Stage, Tally, Unit,
+    Books, Counters, Fragment, Fragments, Frames, Framing, LossReason, Mark, Pool, SourceId, Stage, Unit,
 };
 
 use super::rbcp::{self, Client, Faults, Operation, Registers};
@@ -37,7 +37,7 @@ pub struct Outcome {
 impl Outcome {
     /// Everything lost for one reason, over all accounts.
     pub fn lost(&self, reason: LossReason, unit: Unit) -> u64 {
-        self.books.accounts.iter().map(|account| account.tally.total_lost(reason, unit)).sum()
+        self.books.accounts.iter().map(|account| account.counters.total_lost(reason, unit)).sum()
     }
 
     /// The trigger numbers, in the order of the fragments.
@@ -92,7 +92,7 @@ pub fn stream(splitter: &mut Splitter, bytes: &[u8], pieces: &[usize]) -> Outcom
 
 #[derive(Default)]
 struct Run {
-    receive: Tally,
+    receive: Counters,
     received: Frames,
     fragments: Fragments,
     outcome: Outcome,
@@ -123,27 +123,27 @@ impl Run {
     }
 
     fn close(mut self, splitter: &Splitter) -> Outcome {
-        let book = |stage, source: usize, units: &[Unit], tally: &Tally| AccountBook {
+        let book = |stage, source: usize, units: &[Unit], counters: &Counters| AccountBook {
             stage,
             source: SourceId(source as u16),
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
-            tally: tally.clone(),
+            counters: counters.clone(),
         };
-        let several = !splitter.board_tallies().is_empty();
+        let several = !splitter.board_counters().is_empty();
         let link_units = [Unit::Datagrams, Unit::Bytes, Unit::Fragments];
         let units = if several { &link_units[..2] } else { &link_units };
         let mut accounts = vec![
             book(Stage::Receive, 0, &[Unit::Datagrams, Unit::Bytes], &self.receive),
-            book(Stage::Unpack, 0, units, splitter.tally()),
+            book(Stage::Unpack, 0, units, splitter.counters()),
         ];
         let first = usize::from(several);
-        for (index, tally) in splitter.board_tallies().iter().enumerate() {
-            accounts.push(book(Stage::Unpack, first + index, &[Unit::Fragments], tally));
+        for (index, counters) in splitter.board_counters().iter().enumerate() {
+            accounts.push(book(Stage::Unpack, first + index, &[Unit::Fragments], counters));
         }
-        for (index, tally) in splitter.wire_tallies().iter().enumerate() {
-            accounts.push(book(Stage::Wire, first + index, &[Unit::Frames], tally));
+        for (index, counters) in splitter.wire_counters().iter().enumerate() {
+            accounts.push(book(Stage::Wire, first + index, &[Unit::Frames], counters));
         }
-        let sources = 1 + splitter.board_tallies().len();
+        let sources = 1 + splitter.board_counters().len();
         self.outcome.books = Books::of(vec!["checked".to_owned(); sources], accounts);
         self.outcome
     }

@@ -107,7 +107,7 @@ pub enum SettingsError {
 
 /// Longest block of waveforms that is taken without being asked for, header and all.
 const WAVEFORM_BLOCK_BYTES: usize = 256 << 10;
-/// Most boards behind one connection: each has tallies of its own.
+/// Most boards behind one connection: each has counters of its own.
 pub const MOST_BOARDS: u16 = 1024;
 /// Longest block that can be asked for.
 const MOST_BLOCK_BYTES: usize = 64 << 20;

@@ -4,10 +4,10 @@
 //!  offered ──► busy? ─ no ─► accepted: the next number
 //!                └─ yes ─► refused, counted: Events in = out + lost { busy }
 //! ```
-//! The host raises and lowers BUSY at the times at which it saw it, and publishes the tally as the account of the stage
+//! The host raises and lowers BUSY at the times at which it saw it, and publishes the counters as the account of the stage
 //! `trigger`.
 
-use thalweg_data::{LossReason, Tally, Unit};
+use thalweg_data::{Counters, LossReason, Unit};
 
 use super::Trigger;
 
@@ -18,7 +18,7 @@ pub struct Supervisor {
     busy_since_ns: Option<u64>,
     busy_ns: u64,
     raised: u64,
-    tally: Tally,
+    counters: Counters,
 }
 
 impl Supervisor {
@@ -44,12 +44,12 @@ impl Supervisor {
 
     /// Offers one trigger; returns it with its number when it is accepted.
     pub fn offer(&mut self, offered: Trigger) -> Option<Trigger> {
-        self.tally.input(Unit::Events, 1);
+        self.counters.input(Unit::Events, 1);
         if self.is_busy() {
-            self.tally.lost(LossReason::Busy, Unit::Events, 1);
+            self.counters.lost(LossReason::Busy, Unit::Events, 1);
             return None;
         }
-        self.tally.output(Unit::Events, 1);
+        self.counters.output(Unit::Events, 1);
         let accepted = Trigger { number: self.next_number, ..offered };
         self.next_number = self.next_number.wrapping_add(1);
         Some(accepted)
@@ -76,7 +76,7 @@ impl Supervisor {
     }
 
     /// Events offered, accepted, and refused while BUSY.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 }

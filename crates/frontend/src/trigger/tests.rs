@@ -104,9 +104,9 @@ fn triggers_are_refused_while_busy_and_numbered_without_holes() {
         accepted.extend(supervisor.offer(trigger).map(|trigger| (trigger.number, trigger.time_ns / 1000)));
     }
     assert_eq!(accepted, [(100, 0), (101, 1), (102, 2), (103, 6), (104, 7), (105, 8), (106, 9)]);
-    let tally = supervisor.tally();
-    assert_eq!((tally.total_input(Unit::Events), tally.total_output(Unit::Events)), (10, 7));
-    assert_eq!(tally.total_lost(LossReason::Busy, Unit::Events), 3);
+    let counters = supervisor.counters();
+    assert_eq!((counters.total_input(Unit::Events), counters.total_output(Unit::Events)), (10, 7));
+    assert_eq!(counters.total_lost(LossReason::Busy, Unit::Events), 3);
     assert_eq!((supervisor.busy_ns(9000), supervisor.raised()), (3000, 1));
     supervisor.set_busy(true, 9000);
     supervisor.set_busy(true, 9500);

@@ -45,7 +45,7 @@ fn abcd_file(name: &str, tick_ps: f64, hits: usize, channels: &[u16]) {
         outcome.assert_closed();
         assert_eq!(outcome.books.losses(), []);
         assert_eq!(outcome.hits.len(), hits);
-        assert_eq!(outcome.tally(Stage::Unpack).total_output(Unit::Frames), hits as u64);
+        assert_eq!(outcome.counters(Stage::Unpack).total_output(Unit::Frames), hits as u64);
         let seen: BTreeSet<u16> = outcome.hits.iter().map(|hit| hit.channel).collect();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), channels);
     }

@@ -107,7 +107,7 @@ fn found_lost(entry: &Entries) -> BTreeMap<&'static str, u64> {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_data::{Ledger, SourceId, Stage, Tally};
+    use thalweg_data::{Counters, Ledger, SourceId, Stage};
 
     use super::*;
 
@@ -115,10 +115,10 @@ mod tests {
     fn what_was_missing_and_comes_makes_no_counter_fall() {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
         let account = ledger.open(Stage::Wire, SourceId(0), &[Unit::Fragments]);
-        let mut tally = Tally::default();
-        let mut samples = |count: &dyn Fn(&mut Tally)| {
-            count(&mut tally);
-            account.publish(&tally);
+        let mut counters = Counters::default();
+        let mut samples = |count: &dyn Fn(&mut Counters)| {
+            count(&mut counters);
+            account.publish(&counters);
             let mut exposition = Exposition::default();
             write(&mut exposition, &ledger.books().entries());
             let text = exposition.finish();
@@ -129,13 +129,13 @@ mod tests {
             ["thalweg_lost_", "thalweg_gap_opened_", "thalweg_gap_filled_"]
                 .map(|name| of(&format!("{name}fragments_total{{")) as u64)
         };
-        let opened = samples(&|tally| {
-            tally.input(Unit::Fragments, 5);
-            tally.lost(LossReason::MissingFragment, Unit::Fragments, 5);
+        let opened = samples(&|counters| {
+            counters.input(Unit::Fragments, 5);
+            counters.lost(LossReason::MissingFragment, Unit::Fragments, 5);
         });
-        let filled = samples(&|tally| {
-            tally.output(Unit::Fragments, 2);
-            tally.gap_filled(Unit::Fragments, 2);
+        let filled = samples(&|counters| {
+            counters.output(Unit::Fragments, 2);
+            counters.gap_filled(Unit::Fragments, 2);
         });
         assert_eq!((opened, filled), ([5, 5, 0], [5, 5, 2]));
         let entries = &ledger.books().entries()[0];

@@ -15,7 +15,7 @@ use thalweg_analysis::clocks::ClockState;
 use thalweg_analysis::cut::Scope;
 use thalweg_analysis::spectrum::{Path, Settings, SpectrumSet};
 use thalweg_analysis::view::{Applied, ChangeKind, NewCalibration, NewCut};
-use thalweg_data::{Books, Flags, Hit, Ledger, LossReason, RunState, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Books, Counters, Flags, Hit, Ledger, LossReason, RunState, SourceId, Stage, Unit};
 use thalweg_monitor::alarm::{Alarm, Level};
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::{
@@ -117,13 +117,13 @@ pub fn books() -> Books {
             (Stage::Build, Unit::Fragments),
             (Stage::Record, Unit::Events),
         ] {
-            let mut tally = Tally::default();
-            tally.input(unit, 50);
-            tally.output(unit, 45);
-            tally.filtered(unit, 2);
-            tally.lost(LossReason::Late, unit, 2);
-            tally.set_held(unit, 1);
-            ledger.open(stage, source, &[unit]).publish(&tally);
+            let mut counters = Counters::default();
+            counters.input(unit, 50);
+            counters.output(unit, 45);
+            counters.filtered(unit, 2);
+            counters.lost(LossReason::Late, unit, 2);
+            counters.set_held(unit, 1);
+            ledger.open(stage, source, &[unit]).publish(&counters);
         }
     }
     let topology = thalweg_data::topology::Topology::of_names(&ledger.books().sources);

@@ -106,11 +106,11 @@ impl Stand {
 
     fn check_books(&self) {
         for source in (0..self.sources).map(|index| SourceId(index as u16)) {
-            let tally = self.order.tally(source);
-            self.ledger.open(Stage::Order, source, &[Unit::Hits]).publish(tally);
-            assert_eq!(tally.total_input(Unit::Hits), self.taken[source.index()]);
+            let counters = self.order.counters(source);
+            self.ledger.open(Stage::Order, source, &[Unit::Hits]).publish(counters);
+            assert_eq!(counters.total_input(Unit::Hits), self.taken[source.index()]);
             let out = self.out.iter().filter(|hit| hit.channel == source.0).count();
-            assert_eq!(tally.total_output(Unit::Hits), out as u64);
+            assert_eq!(counters.total_output(Unit::Hits), out as u64);
         }
         assert_eq!(self.ledger.books().discrepancies(), []);
     }
@@ -157,7 +157,7 @@ impl Stand {
     }
 
     fn lost(&self, reason: LossReason) -> u64 {
-        let of = |index| self.order.tally(SourceId(index as u16)).total_lost(reason, Unit::Hits);
+        let of = |index| self.order.counters(SourceId(index as u16)).total_lost(reason, Unit::Hits);
         (0..self.sources).map(of).sum()
     }
 }

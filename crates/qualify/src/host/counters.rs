@@ -42,11 +42,11 @@ pub fn losses_in_words(counters: &[Counter]) -> Option<String> {
 
 /// All of them, since the host started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters(Vec<Counter>);
+pub struct LossCounters(Vec<Counter>);
 
-impl Counters {
+impl LossCounters {
     /// Those of now.
-    pub fn read(files: &HostFiles) -> Counters {
+    pub fn read(files: &HostFiles) -> LossCounters {
         let of_kernel = HostCounters::below(&files.at("/proc/net"));
         let counter = |(name, total): (&str, u64)| Counter { name: name.to_owned(), total };
         let mut found: Vec<Counter> = of_kernel.each().map(counter).collect();
@@ -57,16 +57,16 @@ impl Counters {
                 found.push(Counter { name: format!("{card} {counter}"), total });
             }
         }
-        Counters(found)
+        LossCounters(found)
     }
 
     /// Those of a device that was asked.
-    pub(crate) fn of_device(counters: Vec<Counter>) -> Counters {
-        Counters(counters)
+    pub(crate) fn of_device(counters: Vec<Counter>) -> LossCounters {
+        LossCounters(counters)
     }
 
     /// What was thrown away between `start` and these. Of network cards, which are many, those that threw nothing away are left out.
-    pub fn since(&self, start: &Counters) -> Vec<Counter> {
+    pub fn since(&self, start: &LossCounters) -> Vec<Counter> {
         let grown = |now: &Counter| {
             let before = start.0.iter().find(|own| own.name == now.name).map_or(0, |own| own.total);
             Counter { name: now.name.clone(), total: now.total.saturating_sub(before) }
@@ -96,8 +96,9 @@ mod tests {
 
     #[test]
     fn counters_are_those_since_the_start_of_the_run_and_not_of_the_host() {
-        let counters =
-            |errors, card| Counters(vec![counter("UdpInErrors", errors), counter("eth0 rx_dropped", card)]);
+        let counters = |errors, card| {
+            LossCounters(vec![counter("UdpInErrors", errors), counter("eth0 rx_dropped", card)])
+        };
         assert_eq!(counters(24_033, 5).since(&counters(24_031, 5)), [counter("UdpInErrors", 2)]);
         let found = counters(24_031, 6).since(&counters(24_031, 5));
         assert_eq!(found, [counter("UdpInErrors", 0), counter("eth0 rx_dropped", 1)]);
@@ -109,7 +110,7 @@ mod tests {
             ("/proc/net/snmp", "Udp: InDatagrams InErrors\nUdp: 9 4"),
             ("/sys/class/net/eth0/statistics/rx_missed_errors", "7"),
         ]);
-        let found = Counters::read(&HostFiles::below(root.path()));
+        let found = LossCounters::read(&HostFiles::below(root.path()));
         for wanted in [counter("host_udp_in_errors", 4), counter("eth0 rx_missed_errors", 7)] {
             assert!(found.all().contains(&wanted), "{wanted:?} in {found:?}");
         }

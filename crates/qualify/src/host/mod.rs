@@ -3,7 +3,7 @@
 //! ```text
 //!  /proc, /sys, ethtool, sockets ─┐
 //!  Needs, of a configuration ─────┴► checks() ─► [Check] ─► doctor, the page
-//!  counters before and after a run ► Counters::since ─► [Counter]
+//!  counters before and after a run ► LossCounters::since ─► [Counter]
 //!  PAUSE frames of a card, before and after ► PauseReading::moved_since ─► [Counter]
 //! ```
 //! Nothing is written here but by [`Fix::apply`], which somebody has to ask for. What cannot be read is unknown, and never good.
@@ -29,7 +29,7 @@ mod tracking;
 
 pub use check::{Check, Severity, Verdict};
 pub use clock::ClockState;
-pub use counters::{Counter, Counters, losses_in_words};
+pub use counters::{Counter, LossCounters, losses_in_words};
 pub use fix::{Fix, FixError, SYSCTL_FILE};
 pub use needs::{Needs, RECEIVE_BUFFER_BYTES};
 pub use pause::{PauseCounts, PauseReading};
@@ -60,13 +60,13 @@ pub fn checks(files: &HostFiles, needs: &Needs, probe: Probe) -> Vec<Check> {
     checks.extend(memory::checks(files, needs));
     checks.extend(clock::checks(files));
     checks.extend(storage::checks(files, needs));
-    checks.push(dropped(&Counters::read(files)));
+    checks.push(dropped(&LossCounters::read(files)));
     checks.sort_by_key(Check::urgency);
     checks
 }
 
 /// What the kernel has thrown away since the host started.
-fn dropped(counters: &Counters) -> Check {
+fn dropped(counters: &LossCounters) -> Check {
     let why = "datagrams and packets that found no room since the host started: a run's own are the difference over the run, and in its record";
     let shown = counters.all().iter().filter(|counter| counter.name.starts_with("host_"));
     let words: Vec<String> = shown.map(|counter| format!("{} {}", counter.name, counter.total)).collect();

@@ -22,7 +22,7 @@ use sources::Sources;
 pub use sources::{FarError, StartSkew, emit_program};
 
 use crate::device_counters::{CountersCommand, CountersError};
-use crate::host::{Counter, Counters, PauseReading};
+use crate::host::{Counter, LossCounters, PauseReading};
 use crate::receipt::{self, ReceiptError, UdpReceiverSettings};
 use crate::switch::burst::peak_bytes;
 use crate::switch::frame::{Frame, PayloadTooLong};
@@ -64,7 +64,7 @@ pub enum RigError {
     Far(#[from] FarError),
     /// The device cannot be asked.
     #[error(transparent)]
-    Counters(#[from] CountersError),
+    LossCounters(#[from] CountersError),
     /// The rate of its output cannot be measured.
     #[error(
         "the rate of the output is not known: {events} events back to back of {sources} sources lost nothing, or were sent hardly faster than they came; state the rate, or use more sources"
@@ -363,7 +363,7 @@ impl<'t> Rig<'t> {
     }
 
     /// What the device has thrown away since it was made, where it can be asked.
-    fn dropped(&self) -> Result<Option<Counters>, RigError> {
+    fn dropped(&self) -> Result<Option<LossCounters>, RigError> {
         match &self.device {
             Device::Testbed(testbed) => Ok(Some(testbed.counters()?)),
             Device::Unknown(Some(command)) => Ok(Some(command.read()?)),

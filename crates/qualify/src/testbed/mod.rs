@@ -22,7 +22,7 @@ use namespace::Namespace;
 pub use namespace::become_root_of_own_namespace;
 pub use settings::{SettingsError, TestbedSettings};
 
-use crate::host::{Counter, Counters};
+use crate::host::{Counter, LossCounters};
 use crate::switch::fit::Buffering;
 
 /// The receiver's address behind the first output.
@@ -243,9 +243,9 @@ impl Testbed {
     ///
     /// # Errors
     /// When `tc` does not say it.
-    pub fn counters(&self) -> Result<Counters, TestbedError> {
+    pub fn counters(&self) -> Result<LossCounters, TestbedError> {
         let counters = self.outputs().iter().map(|output| self.dropped(output.port));
-        Ok(Counters::of_device(counters.collect::<Result<_, _>>()?))
+        Ok(LossCounters::of_device(counters.collect::<Result<_, _>>()?))
     }
 
     fn dropped(&self, port: &str) -> Result<Counter, TestbedError> {

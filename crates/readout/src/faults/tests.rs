@@ -14,15 +14,15 @@ struct Given {
     pieces: std::vec::IntoIter<Vec<u8>>,
     per_batch: usize,
     stream: Option<StreamBuffer>,
-    tally: Tally,
+    counters: Counters,
     batch: u64,
 }
 
 impl Given {
     fn datagrams(pieces: Vec<Vec<u8>>, per_batch: usize) -> Given {
         let pool = Pool::new(64, 64 << 10).expect("small");
-        let (pieces, tally) = (pieces.into_iter(), Tally::default());
-        Given { pool, pieces, per_batch, stream: None, tally, batch: 0 }
+        let (pieces, counters) = (pieces.into_iter(), Counters::default());
+        Given { pool, pieces, per_batch, stream: None, counters, batch: 0 }
     }
 
     fn stream(pieces: Vec<Vec<u8>>) -> Given {
@@ -45,8 +45,8 @@ impl Given {
             }
         }
         for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, piece.len() as u64)] {
-            self.tally.input(unit, count);
-            self.tally.output(unit, count);
+            self.counters.input(unit, count);
+            self.counters.output(unit, count);
         }
     }
 }
@@ -56,8 +56,8 @@ impl Source for Given {
         self.batch += 1;
         frames.header.mark = Mark(self.batch);
         // Strangers come, too, and are lost in the receive stage.
-        self.tally.input(Unit::Datagrams, 1);
-        self.tally.lost(LossReason::Stranger, Unit::Datagrams, 1);
+        self.counters.input(Unit::Datagrams, 1);
+        self.counters.lost(LossReason::Stranger, Unit::Datagrams, 1);
         for _ in 0..self.per_batch {
             let Some(piece) = self.pieces.next() else { break };
             self.give(&piece, frames);
@@ -69,8 +69,8 @@ impl Source for Given {
         assert_eq!(bytes, 0, "a decorator carries what it has changed itself");
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn description(&self) -> String {
@@ -82,13 +82,13 @@ impl Source for Given {
     }
 }
 
-fn book(stage: Stage, units: &[Unit], tally: &Tally) -> AccountBook {
+fn book(stage: Stage, units: &[Unit], counters: &Counters) -> AccountBook {
     let units = units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64);
-    AccountBook { stage, source: SourceId(0), units, tally: tally.clone() }
+    AccountBook { stage, source: SourceId(0), units, counters: counters.clone() }
 }
 
 /// Everything that comes out, with the laws checked behind every batch.
-fn all(faulty: &mut Faulty, mut each: impl FnMut(&Frames, &Tally) -> usize) -> Vec<Vec<u8>> {
+fn all(faulty: &mut Faulty, mut each: impl FnMut(&Frames, &Counters) -> usize) -> Vec<Vec<u8>> {
     let (mut frames, mut out, mut mark) = (Frames::default(), Vec::new(), Mark(0));
     loop {
         frames.clear();
@@ -96,11 +96,11 @@ fn all(faulty: &mut Faulty, mut each: impl FnMut(&Frames, &Tally) -> usize) -> V
         assert!(frames.header.mark >= mark, "marks never go back");
         mark = frames.header.mark;
         assert_eq!(received == Received::Data, !frames.slices.is_empty());
-        let accounts = vec![book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.tally())];
+        let accounts = vec![book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.counters())];
         assert_eq!(Books::of(vec!["given".to_owned()], accounts).discrepancies(), []);
         let carried = frames.carried as usize;
         out.extend(frames.slices.iter().map(|slice| frames.bytes(*slice)[carried..].to_vec()));
-        let left_over = each(&frames, faulty.tally());
+        let left_over = each(&frames, faulty.counters());
         faulty.carry(left_over);
         if received == Received::End {
             return out;
@@ -116,11 +116,11 @@ fn through(settings: FaultSettings, per_batch: usize) -> (Vec<Vec<u8>>, Faults) 
     let source = Box::new(Given::datagrams(numbered(1000), per_batch));
     let mut faulty = Faulty::new(source, settings).expect("possible");
     let out = all(&mut faulty, |_, _| 0);
-    let (tally, faults) = (faulty.tally(), faulty.faults());
+    let (counters, faults) = (faulty.counters(), faulty.faults());
     let datagrams = 1000 - faults.dropped_datagrams + faults.duplicated;
-    assert_eq!(tally.total_output(Unit::Datagrams), datagrams);
+    assert_eq!(counters.total_output(Unit::Datagrams), datagrams);
     let bytes = 100_000 - faults.dropped_bytes - faults.truncated_bytes + faults.duplicated_bytes;
-    assert_eq!(tally.total_output(Unit::Bytes), bytes);
+    assert_eq!(counters.total_output(Unit::Bytes), bytes);
     assert_eq!(out.iter().map(|each| each.len() as u64).sum::<u64>(), bytes);
     (out, faults)
 }
@@ -269,9 +269,9 @@ fn books(source: Given, description: &Settings, settings: FaultSettings) -> (Boo
     faulty.give_carried(&mut carried);
     unpack.finish(&carried, &mut units);
     let accounts = vec![
-        book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &unpack.wire_tallies()[0]),
-        book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.tally()),
-        book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], unpack.tally()),
+        book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &unpack.wire_counters()[0]),
+        book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.counters()),
+        book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], unpack.counters()),
     ];
     let books = Books::of(vec!["given".to_owned()], accounts);
     assert_eq!(books.discrepancies(), []);
@@ -287,7 +287,7 @@ fn the_path_finds_exactly_what_was_dropped_and_doubled() {
         FaultSettings { drop: 0.01, duplicate: 0.02, reorder: 0.03, seed: 2, ..Default::default() };
     let (books, faults) = books(source, &description, settings);
     let lost = |reason| {
-        let of = |stage| books.account(stage, SourceId(0)).expect("open").tally.clone();
+        let of = |stage| books.account(stage, SourceId(0)).expect("open").counters.clone();
         of(Stage::Wire).total_lost(reason, Unit::Datagrams)
             + of(Stage::Unpack).total_lost(reason, Unit::Datagrams)
     };
@@ -357,9 +357,9 @@ fn what_the_source_itself_filtered_and_lost_stays_in_the_books() {
     let settings = FaultSettings { drop: 0.1, seed: 5, ..Default::default() };
     let mut faulty = Faulty::new(Box::new(source), settings).expect("possible");
     all(&mut faulty, |_, _| 0);
-    let (tally, dropped) = (faulty.tally(), faulty.faults().dropped_datagrams);
-    assert_eq!(tally.total_filtered(Unit::Datagrams), 100);
-    assert_eq!(tally.total_lost(LossReason::CaptureTruncated, Unit::Datagrams), 1);
-    assert_eq!(tally.total_output(Unit::Datagrams), 899 - dropped);
-    assert_eq!(tally.total_input(Unit::Datagrams), 1000 - dropped);
+    let (counters, dropped) = (faulty.counters(), faulty.faults().dropped_datagrams);
+    assert_eq!(counters.total_filtered(Unit::Datagrams), 100);
+    assert_eq!(counters.total_lost(LossReason::CaptureTruncated, Unit::Datagrams), 1);
+    assert_eq!(counters.total_output(Unit::Datagrams), 899 - dropped);
+    assert_eq!(counters.total_input(Unit::Datagrams), 1000 - dropped);
 }

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Unit};
 use thalweg_transport::ReadySet;
 
 use super::{GroupSettings, Link, LinkId, Reopen, Take};
@@ -54,7 +54,7 @@ pub(super) struct Member<O> {
     /// When an open connection without a byte is reported; `None` once it was, or has spoken.
     silent_at: Option<Instant>,
     /// Books of connections that are gone.
-    past: Box<Tally>,
+    past: Box<Counters>,
     /// Why the connection is gone.
     failure: Option<String>,
     /// What of a file that has ended could not be read.
@@ -97,11 +97,11 @@ impl<O: Framed> Member<O> {
     pub(super) fn prefetch(&self) {
         let Some(live) = &self.live else { return };
         live.prefetch();
-        for tally in [live.tally(), self.framing.tally()] {
-            tally.prefetch(Unit::Datagrams);
-            tally.prefetch(Unit::Bytes);
+        for counters in [live.counters(), self.framing.counters()] {
+            counters.prefetch(Unit::Datagrams);
+            counters.prefetch(Unit::Bytes);
         }
-        self.framing.tally().prefetch(Unit::Fragments);
+        self.framing.counters().prefetch(Unit::Fragments);
     }
 
     /// Receives once, frames, hands over. An end leaves the link as [`State::Gone`].
@@ -226,7 +226,7 @@ impl<O: Framed> Member<O> {
         self.leave(ready);
         let mut place = String::new();
         if let Some(live) = self.live.take() {
-            self.past.add_all(live.tally());
+            self.past.add_all(live.counters());
             self.unreadable = live.unreadable();
             self.last_witnesses = live.witnesses();
             place = live.description();
@@ -272,12 +272,12 @@ impl<O: Framed> Member<O> {
         silent
     }
 
-    pub(super) fn receive_tally(&self) -> Tally {
-        let mut tally = (*self.past).clone();
+    pub(super) fn receive_counters(&self) -> Counters {
+        let mut counters = (*self.past).clone();
         if let Some(live) = &self.live {
-            tally.add_all(live.tally());
+            counters.add_all(live.counters());
         }
-        tally
+        counters
     }
 
     pub(super) fn waiting_bytes(&self) -> u64 {

@@ -19,7 +19,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use thalweg_data::prefetch::prefetch;
-use thalweg_data::{Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Tally};
+use thalweg_data::{Counters, Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId};
 use thalweg_transport::ReadySet;
 
 use crate::clock::RunClock;
@@ -468,11 +468,11 @@ impl<O: Framed> Group<O> {
     }
 
     /// What a link has received, in datagrams and bytes, over all its connections: the account of the stage `receive`.
-    pub fn receive_tally(&self, link: LinkId) -> Tally {
-        self.members[link.index()].receive_tally()
+    pub fn receive_counters(&self, link: LinkId) -> Counters {
+        self.members[link.index()].receive_counters()
     }
 
-    /// A link's framing, for its tallies: the account of the stage `unpack`.
+    /// A link's framing, for its counters: the account of the stage `unpack`.
     pub fn framing(&self, link: LinkId) -> &dyn Framing<Output = O> {
         &*self.members[link.index()].framing
     }

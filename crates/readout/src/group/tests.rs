@@ -11,7 +11,7 @@ use crate::live::{TcpSource, UdpSource};
 /// Units of a length byte (itself included) and a number; keeps what is not whole.
 #[derive(Default)]
 struct Lengths {
-    tally: Tally,
+    counters: Counters,
     held: usize,
 }
 
@@ -19,7 +19,7 @@ impl Framing for Lengths {
     type Output = Fragments;
 
     fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
-        self.tally.input(Unit::Bytes, received.byte_count());
+        self.counters.input(Unit::Bytes, received.byte_count());
         self.held = 0;
         for slice in &received.slices {
             let bytes = received.bytes(*slice);
@@ -34,25 +34,25 @@ impl Framing for Lengths {
                     bytes: length as u32,
                     ..Fragment::default()
                 });
-                self.tally.output(Unit::Fragments, 1);
-                self.tally.output(Unit::Bytes, length as u64);
+                self.counters.output(Unit::Fragments, 1);
+                self.counters.output(Unit::Bytes, length as u64);
                 at += length;
             }
             self.held = bytes.len() - at;
         }
         fragments.leases.add_all(&received.leases);
-        self.tally.set_held(Unit::Bytes, self.held as u64);
+        self.counters.set_held(Unit::Bytes, self.held as u64);
         self.held
     }
 
     fn finish(&mut self, _carried: &Frames, _fragments: &mut Fragments) {
-        self.tally.lost(thalweg_data::LossReason::Unfinished, Unit::Bytes, self.held as u64);
+        self.counters.lost(thalweg_data::LossReason::Unfinished, Unit::Bytes, self.held as u64);
         self.held = 0;
-        self.tally.set_held(Unit::Bytes, 0);
+        self.counters.set_held(Unit::Bytes, 0);
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 }
 
@@ -132,8 +132,8 @@ fn every_link_is_read_and_split() {
     });
     assert!(seen_by_link.values().all(|triggers| triggers.iter().copied().eq(0..100)));
     for link in group.links() {
-        assert_eq!(group.receive_tally(link).total_output(Unit::Bytes), 500);
-        assert_eq!(group.framing(link).tally().total_output(Unit::Fragments), 100);
+        assert_eq!(group.receive_counters(link).total_output(Unit::Bytes), 500);
+        assert_eq!(group.framing(link).counters().total_output(Unit::Fragments), 100);
     }
     drop(boards);
     turns(&mut group, Duration::from_secs(60), |group, _| group.open_links() == 0);
@@ -241,7 +241,7 @@ fn a_board_that_drops_its_connection_comes_back_with_books_that_close() {
     let mut board = listener.accept().expect("connected again").0;
     board.write_all(&[2, 8]).expect("connected");
     turns(&mut group, Duration::from_secs(60), |_, seen| seen.contains(&(LinkId(0), 8)));
-    let (received, split) = (group.receive_tally(LinkId(0)), group.framing(LinkId(0)).tally());
+    let (received, split) = (group.receive_counters(LinkId(0)), group.framing(LinkId(0)).counters());
     assert_eq!((received.total_output(Unit::Bytes), split.total_input(Unit::Bytes)), (7, 7));
     assert_eq!((split.total_output(Unit::Bytes), split.total_lost_any(Unit::Bytes)), (5, 2));
     assert_eq!(group.epoch(LinkId(0)), 1);

@@ -7,7 +7,7 @@
 //!                              └ fragments ─► reassemble
 //! ```
 //! Files of any size are read in constant memory, into the blocks that travel on. Behind damage the
-//! next records that follow each other are looked for; what lies between is lost as `capture_damaged`, in bytes of the file. Every packet is in the tally: `in = out + filtered + lost`, where packets without
+//! next records that follow each other are looked for; what lies between is lost as `capture_damaged`, in bytes of the file. Every packet is in the counters: `in = out + filtered + lost`, where packets without
 //! UDP count as filtered datagrams of no bytes. TCP streams are put
 //! together for [whoever looks at a protocol](CapturedStream), and are no source. *Not* here: tunnels (GRE, VXLAN, PPPoE, MPLS), compressed
 //! files, and telling apart datagrams that the sending host's capture shows glued together (UDP segmentation offload).
@@ -43,7 +43,7 @@ pub use datagram::PcapFilter;
 pub use payload::{CaptureCounts, CapturedPayload, Segment, each_payload};
 pub use source::PcapSource;
 pub use stream::CapturedStream;
-use thalweg_data::{Frames, Mark, Pool, Received, Source, Tally, Unit};
+use thalweg_data::{Counters, Frames, Mark, Pool, Received, Source, Unit};
 pub use write::CaptureWriter;
 
 thread_local! {
@@ -72,7 +72,7 @@ pub fn check(bytes: &[u8]) {
             mark = frames.header.mark;
             seen[0] += frames.slices.len() as u64;
             seen[1] += frames.slices.iter().map(|slice| frames.bytes(*slice).len() as u64).sum::<u64>();
-            check_tally(source.tally(), seen);
+            check_counters(source.counters(), seen);
             if received == Received::End {
                 break;
             }
@@ -80,10 +80,10 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn check_tally(tally: &Tally, seen: [u64; 2]) {
+fn check_counters(counters: &Counters, seen: [u64; 2]) {
     for (unit, seen) in [Unit::Datagrams, Unit::Bytes].into_iter().zip(seen) {
-        let lost = tally.total_lost_any(unit);
-        assert_eq!(tally.total_output(unit), seen, "{unit} out are those that came out");
-        assert_eq!(tally.total_input(unit), seen + tally.total_filtered(unit) + lost, "{unit} close");
+        let lost = counters.total_lost_any(unit);
+        assert_eq!(counters.total_output(unit), seen, "{unit} out are those that came out");
+        assert_eq!(counters.total_input(unit), seen + counters.total_filtered(unit) + lost, "{unit} close");
     }
 }

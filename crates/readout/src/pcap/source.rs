@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use thalweg_data::pool::BlockWriter;
-use thalweg_data::{Frames, LossReason, Mark, Pool, Received, Source, SourceError, Tally, Unit};
+use thalweg_data::{Counters, Frames, LossReason, Mark, Pool, Received, Source, SourceError, Unit};
 
 use super::capture::{Capture, Next};
 use super::datagram::{self, PcapFilter, Verdict};
@@ -47,13 +47,13 @@ pub struct PcapSource {
     /// Where reassembled datagrams are copied to.
     copies: Option<BlockWriter>,
     clock: Clock,
-    tally: Tally,
+    counters: Counters,
     counts: Counts,
-    /// Of the capture's damage, what is in the tally already: places and bytes.
+    /// Of the capture's damage, what is in the counters already: places and bytes.
     counted_damage: (u64, u64),
 }
 
-/// What the tally does not say, for the witnesses.
+/// What the counters do not say, for the witnesses.
 #[derive(Debug, Default)]
 struct Counts {
     packets: u64,
@@ -127,7 +127,7 @@ impl PcapSource {
             whole: None,
             copies: None,
             clock: Clock::default(),
-            tally: Tally::default(),
+            counters: Counters::default(),
             counts: Counts::default(),
             counted_damage: (0, 0),
         })
@@ -272,8 +272,8 @@ impl PcapSource {
         if places > counted_places {
             let new = [(Unit::Datagrams, places - counted_places), (Unit::Bytes, bytes - counted_bytes)];
             for (unit, count) in new {
-                self.tally.input(unit, count);
-                self.tally.lost(LossReason::CaptureDamaged, unit, count);
+                self.counters.input(unit, count);
+                self.counters.lost(LossReason::CaptureDamaged, unit, count);
             }
         }
     }
@@ -284,11 +284,11 @@ impl PcapSource {
             Verdict::NotUdp => 0,
         };
         for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, bytes as u64)] {
-            self.tally.input(unit, count);
+            self.counters.input(unit, count);
             match verdict {
-                Verdict::Ours { .. } => self.tally.output(unit, count),
-                Verdict::Filtered { .. } | Verdict::NotUdp => self.tally.filtered(unit, count),
-                Verdict::Lost { reason, .. } => self.tally.lost(reason, unit, count),
+                Verdict::Ours { .. } => self.counters.output(unit, count),
+                Verdict::Filtered { .. } | Verdict::NotUdp => self.counters.filtered(unit, count),
+                Verdict::Lost { reason, .. } => self.counters.lost(reason, unit, count),
             }
         }
         match verdict {
@@ -314,8 +314,8 @@ impl Source for PcapSource {
 
     fn carry(&mut self, _bytes: usize) {}
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {

@@ -54,22 +54,22 @@ struct Outcome {
     datagrams: Vec<Vec<u8>>,
     /// The mark of each batch, and how many datagrams it had.
     batches: Vec<(u64, usize)>,
-    tally: Tally,
+    counters: Counters,
     witnesses: Vec<(&'static str, u64)>,
     description: String,
 }
 
 impl Outcome {
     fn lost(&self, reason: LossReason) -> (u64, u64) {
-        (self.tally.total_lost(reason, Unit::Datagrams), self.tally.total_lost(reason, Unit::Bytes))
+        (self.counters.total_lost(reason, Unit::Datagrams), self.counters.total_lost(reason, Unit::Bytes))
     }
 
     fn filtered(&self) -> (u64, u64) {
-        (self.tally.total_filtered(Unit::Datagrams), self.tally.total_filtered(Unit::Bytes))
+        (self.counters.total_filtered(Unit::Datagrams), self.counters.total_filtered(Unit::Bytes))
     }
 
     fn lost_any(&self) -> u64 {
-        self.tally.total_lost_any(Unit::Datagrams)
+        self.counters.total_lost_any(Unit::Datagrams)
     }
 
     fn witness(&self, name: &str) -> u64 {
@@ -90,12 +90,12 @@ fn run(mut source: PcapSource) -> Outcome {
         outcome.batches.push((frames.header.mark.0, frames.slices.len()));
         seen[0] += frames.slices.len() as u64;
         seen[1] += frames.byte_count();
-        check_tally(source.tally(), seen);
+        check_counters(source.counters(), seen);
         if received == Received::End {
             break;
         }
     }
-    (outcome.tally, outcome.witnesses) = (source.tally().clone(), source.witnesses());
+    (outcome.counters, outcome.witnesses) = (source.counters().clone(), source.witnesses());
     outcome.description = source.description();
     outcome
 }
@@ -232,7 +232,10 @@ fn addresses_choose() {
     let pool = || Pool::new(4, 4096).expect("small");
     let filter = PcapFilter { port: Some(PORT), source: Some(board().ip()), destination: None };
     let outcome = run(open(&file, filter, pool()).expect("a capture"));
-    assert_eq!((outcome.datagrams, outcome.tally.total_filtered(Unit::Bytes)), (vec![payload(1, 100)], 50));
+    assert_eq!(
+        (outcome.datagrams, outcome.counters.total_filtered(Unit::Bytes)),
+        (vec![payload(1, 100)], 50)
+    );
     assert!(outcome.description.ends_with("from 10.0.0.7"), "{}", outcome.description);
     let filter = PcapFilter { destination: Some(board().ip()), ..filter };
     assert_eq!(run(open(&file, filter, pool()).expect("a capture")).filtered(), (2, 150));

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, Decode, Frames, Framing, Hit, Hits, Received, Source, SourceId, Tally, Unit};
+use thalweg_data::{Busy, Counters, Decode, Frames, Framing, Hit, Hits, Received, Source, SourceId, Unit};
 use thalweg_frontend::digitizer2::emulate::Settings as BoardSettings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::digitizer2::{Decoder, Settings as FormatSettings, TcpUnpack, UdpUnpack};
@@ -53,11 +53,11 @@ impl Path {
     }
 
     /// Reads until `done`, which is given the hits so far and what has been received, or the end.
-    fn read(&mut self, source: &mut dyn Source, done: impl Fn(&Hits, &Tally) -> bool) {
+    fn read(&mut self, source: &mut dyn Source, done: impl Fn(&Hits, &Counters) -> bool) {
         let (mut frames, mut units) = (Frames::default(), Frames::default());
         let start = Instant::now();
         let mut mark = thalweg_data::Mark(0);
-        while !done(&self.hits, source.tally()) {
+        while !done(&self.hits, source.counters()) {
             assert!(start.elapsed() < Duration::from_secs(60), "{} hits so far", self.hits.hits.len());
             frames.clear();
             let received = source.receive(&mut frames, WAIT).expect("a source");
@@ -112,8 +112,8 @@ fn session(address: Ipv4Addr, transport: Transport) {
         assert_eq!(found.len(), expected.len(), "run {run} over {transport:?}");
         assert_eq!(found, expected, "run {run} over {transport:?}");
         assert!(found.iter().all(|(_, channel, ..)| *channel < 8), "disabled channels stay silent");
-        let tally = opened.source.tally();
-        assert_eq!(tally.total_input(Unit::Bytes), tally.total_output(Unit::Bytes));
+        let counters = opened.source.counters();
+        assert_eq!(counters.total_input(Unit::Bytes), counters.total_output(Unit::Bytes));
     }
     hosted.end();
     assert_eq!(hosted.failures(), [] as [String; 0]);
@@ -176,9 +176,9 @@ fn what_is_dropped_at_the_sender_is_counted_to_the_hit() {
     let totals = hosted.totals();
     assert!(totals.dropped.datagrams > 0 && totals.dropped.hits > 100, "{totals:?}");
     assert_eq!(path.hits.hits.len() as u64 + totals.dropped.hits, totals.sent.hits);
-    let tally = opened.source.tally();
-    assert_eq!(tally.total_input(Unit::Datagrams) + totals.dropped.datagrams, totals.sent.datagrams);
-    assert_eq!(tally.total_input(Unit::Bytes) + totals.dropped.bytes, totals.sent.bytes);
+    let counters = opened.source.counters();
+    assert_eq!(counters.total_input(Unit::Datagrams) + totals.dropped.datagrams, totals.sent.datagrams);
+    assert_eq!(counters.total_input(Unit::Bytes) + totals.dropped.bytes, totals.sent.bytes);
     assert_eq!(hosted.failures(), [] as [String; 0]);
 }
 

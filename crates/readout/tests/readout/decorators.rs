@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tempfile::TempDir;
-use thalweg_data::{Frames, LossReason, Mark, Pool, Received, Source, SourceError, Tally, Unit};
+use thalweg_data::{Counters, Frames, LossReason, Mark, Pool, Received, Source, SourceError, Unit};
 use thalweg_readout::file::FileSource;
 use thalweg_readout::{FaultSettings, Faulty, RunClock};
 
@@ -14,7 +14,7 @@ struct Reconnecting {
     waiting: u64,
     files: FileSource,
     _folder: TempDir,
-    tally: Tally,
+    counters: Counters,
 }
 
 impl Reconnecting {
@@ -32,7 +32,7 @@ impl Reconnecting {
             waiting: 100,
             files: FileSource::open(&paths, pool, RunClock::start()).expect("all files are there"),
             _folder: folder,
-            tally: Tally::default(),
+            counters: Counters::default(),
         })
     }
 }
@@ -46,7 +46,7 @@ impl Source for Reconnecting {
         let received =
             if has_bytes { self.files.receive(frames, Duration::ZERO) } else { Ok(Received::Idle) };
         frames.header.mark = Mark(1);
-        self.tally.clone_from(self.files.tally());
+        self.counters.clone_from(self.files.counters());
         received
     }
 
@@ -58,8 +58,8 @@ impl Source for Reconnecting {
         self.files.give_carried(frames);
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn waiting_bytes(&self) -> u64 {
@@ -67,8 +67,8 @@ impl Source for Reconnecting {
     }
 
     fn abandon(&mut self) -> Result<(), SourceError> {
-        self.tally.input(Unit::Bytes, self.waiting);
-        self.tally.lost(LossReason::Abandoned, Unit::Bytes, std::mem::take(&mut self.waiting));
+        self.counters.input(Unit::Bytes, self.waiting);
+        self.counters.lost(LossReason::Abandoned, Unit::Bytes, std::mem::take(&mut self.waiting));
         Ok(())
     }
 
@@ -113,7 +113,7 @@ fn a_source_in_front_of_another_reports_everything_that_the_other_reports() {
     assert_eq!(source.unreadable().as_deref(), Some("damaged at byte 9"));
     assert_eq!((source.is_stream(), source.waiting_bytes()), (true, 100));
     source.abandon().expect("no error");
-    let lost = source.tally().total_lost(LossReason::Abandoned, Unit::Bytes);
+    let lost = source.counters().total_lost(LossReason::Abandoned, Unit::Bytes);
     assert_eq!((lost, source.waiting_bytes()), (100, 0));
 }
 

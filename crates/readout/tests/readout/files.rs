@@ -33,8 +33,8 @@ fn continuations_are_one_stream_cut_anywhere() {
     }
     found.extend_from_slice(&bytes[found.len()..][..bytes.len() % 7]);
     assert!(found == bytes);
-    assert_eq!(source.tally().total_input(Unit::Bytes), 4_000_000);
-    assert_eq!(source.tally().total_output(Unit::Bytes), 4_000_000);
+    assert_eq!(source.counters().total_input(Unit::Bytes), 4_000_000);
+    assert_eq!(source.counters().total_output(Unit::Bytes), 4_000_000);
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn a_capture_of_another_program_is_read_by_url() {
         frames.clear();
     }
     assert_eq!(found, [(0, vec![0; 100]), (14_000_000, vec![2; 100])], "marks are capture time");
-    let tally = source.tally();
-    assert_eq!((tally.total_input(Unit::Datagrams), tally.total_output(Unit::Datagrams)), (3, 2));
-    assert_eq!(tally.total_filtered(Unit::Datagrams), 1);
+    let counters = source.counters();
+    assert_eq!((counters.total_input(Unit::Datagrams), counters.total_output(Unit::Datagrams)), (3, 2));
+    assert_eq!(counters.total_filtered(Unit::Datagrams), 1);
 }
 
 /// An Ethernet frame with a UDP datagram in it.

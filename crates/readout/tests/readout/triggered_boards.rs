@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_data::{
-    Busy, Fragment, Fragments, Frames, Framing, LossReason, Pool, Source, SourceId, Tally, Unit,
+    Busy, Counters, Fragment, Fragments, Frames, Framing, LossReason, Pool, Source, SourceId, Unit,
 };
 use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
 use thalweg_readout::RunClock;
@@ -50,7 +50,7 @@ impl Hosted for Plain {}
 /// Its framing.
 #[derive(Default)]
 struct PlainFraming {
-    tally: Tally,
+    counters: Counters,
     held: usize,
 }
 
@@ -58,7 +58,7 @@ impl Framing for PlainFraming {
     type Output = Fragments;
 
     fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
-        self.tally.input(Unit::Bytes, received.byte_count());
+        self.counters.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {
             let bytes = received.bytes(*slice);
             let mut at = 0;
@@ -76,20 +76,20 @@ impl Framing for PlainFraming {
                 at += length;
             }
             self.held = bytes.len() - at;
-            self.tally.output(Unit::Bytes, at as u64);
+            self.counters.output(Unit::Bytes, at as u64);
         }
-        self.tally.output(Unit::Fragments, fragments.fragments.len() as u64);
-        self.tally.set_held(Unit::Bytes, self.held as u64);
+        self.counters.output(Unit::Fragments, fragments.fragments.len() as u64);
+        self.counters.set_held(Unit::Bytes, self.held as u64);
         self.held
     }
 
     fn finish(&mut self, _: &Frames, _: &mut Fragments) {
-        self.tally.lost(LossReason::Unfinished, Unit::Bytes, std::mem::take(&mut self.held) as u64);
-        self.tally.set_held(Unit::Bytes, 0);
+        self.counters.lost(LossReason::Unfinished, Unit::Bytes, std::mem::take(&mut self.held) as u64);
+        self.counters.set_held(Unit::Bytes, 0);
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 }
 
@@ -193,7 +193,7 @@ fn read_all(group: &mut Group<Fragments>, hosted: &HostedBoards, seen: &mut Seen
 
 fn books_close(group: &Group<Fragments>) {
     for link in group.links() {
-        let (received, split) = (group.receive_tally(link), group.framing(link).tally());
+        let (received, split) = (group.receive_counters(link), group.framing(link).counters());
         assert_eq!(received.total_output(Unit::Bytes), split.total_input(Unit::Bytes));
         let away =
             split.total_output(Unit::Bytes) + split.total_lost_any(Unit::Bytes) + split.held(Unit::Bytes);
@@ -367,7 +367,7 @@ fn a_board_that_dies_and_comes_back_is_read_again() {
     assert_eq!(others, 0);
     assert_eq!(seen.fragments, 8 * totals.accepted() - board.discarded_fragments);
     let sent_bytes = board.bytes - board.discarded_bytes;
-    assert_eq!(group.receive_tally(LinkId(5)).total_output(Unit::Bytes), sent_bytes);
+    assert_eq!(group.receive_counters(LinkId(5)).total_output(Unit::Bytes), sent_bytes);
     assert_eq!(totals.accepted() + totals.refused(), TRIGGERS);
     books_close(&group);
 }

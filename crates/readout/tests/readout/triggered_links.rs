@@ -83,7 +83,7 @@ fn run(opened: OpenedLinks, feed: Feed, clock: RunClock) -> (Seen, Option<Trigge
     }
     group.finish(&mut each(|_, _, _| {}));
     for link in group.links() {
-        let (received, split) = (group.receive_tally(link), group.framing(link).tally());
+        let (received, split) = (group.receive_counters(link), group.framing(link).counters());
         assert_eq!(received.total_output(Unit::Bytes), split.total_input(Unit::Bytes));
         let away = split.total_output(Unit::Bytes)
             + split.total_overhead(Unit::Bytes)

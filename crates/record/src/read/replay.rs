@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::{
-    BlockWriter, Frames, LossReason, Mark, Pool, Received, Source, SourceError, SourceId, Tally, Unit,
+    BlockWriter, Counters, Frames, LossReason, Mark, Pool, Received, Source, SourceError, SourceId, Unit,
 };
 
 use super::raw::{LoadedBatch, RawContent, RawRow, raw_sources};
@@ -47,7 +47,7 @@ pub struct RawReplay {
     /// What is read of a batch of datagrams whose rest waits for a block.
     begun: Frames,
     mark: Mark,
-    tally: Tally,
+    counters: Counters,
 }
 
 /// Where the bytes go.
@@ -102,7 +102,7 @@ impl RawReplay {
             room,
             begun: Frames::default(),
             mark: Mark::default(),
-            tally: Tally::default(),
+            counters: Counters::default(),
         })
     }
 
@@ -153,8 +153,8 @@ impl RawReplay {
         {
             self.gaps_met += 1;
             self.interrupted = true;
-            self.tally.input(Unit::Bytes, gap.bytes);
-            self.tally.lost(LossReason::RecordingDamaged, Unit::Bytes, gap.bytes);
+            self.counters.input(Unit::Bytes, gap.bytes);
+            self.counters.lost(LossReason::RecordingDamaged, Unit::Bytes, gap.bytes);
             if let Blocks::Stream(buffer) = &mut self.room {
                 // What was kept back has lost its rest. The framing, which has seen it, counts it.
                 buffer.carry(0);
@@ -267,18 +267,18 @@ impl RawReplay {
 
     /// Counts what was not given of a recording that cannot be read on: its rows say how many bytes that is.
     fn lose_the_rest(&mut self) {
-        let given = self.tally.total_output(Unit::Bytes);
+        let given = self.counters.total_output(Unit::Bytes);
         let rest = self.content.bytes.saturating_sub(given + self.unread_bytes);
         self.unread_bytes += rest;
-        self.tally.input(Unit::Bytes, rest);
-        self.tally.lost(LossReason::RecordingDamaged, Unit::Bytes, rest);
+        self.counters.input(Unit::Bytes, rest);
+        self.counters.lost(LossReason::RecordingDamaged, Unit::Bytes, rest);
         self.interrupted = true;
     }
 
     fn count(&mut self, bytes: u64, datagrams: u64) {
         for (unit, count) in [(Unit::Bytes, bytes), (Unit::Datagrams, datagrams)] {
-            self.tally.input(unit, count);
-            self.tally.output(unit, count);
+            self.counters.input(unit, count);
+            self.counters.output(unit, count);
         }
     }
 }
@@ -327,8 +327,8 @@ impl Source for RawReplay {
         frames.interrupted |= self.interrupted;
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn witnesses(&self) -> Vec<(&'static str, u64)> {

@@ -288,10 +288,11 @@ fn node(path: &Path, books: Books, state: RunRecordState) -> Result<Node, String
 
 impl ShippedReport {
     fn add(&mut self, account: &AccountBook, is_cut_short: bool) {
-        let tally = &account.tally;
-        self.given += tally.total_input(Unit::Fragments);
-        self.acknowledged += tally.total_output(Unit::Fragments);
-        self.unknown += tally.total_lost(LossReason::UnitLost, Unit::Fragments) + tally.held(Unit::Fragments);
+        let counters = &account.counters;
+        self.given += counters.total_input(Unit::Fragments);
+        self.acknowledged += counters.total_output(Unit::Fragments);
+        self.unknown +=
+            counters.total_lost(LossReason::UnitLost, Unit::Fragments) + counters.held(Unit::Fragments);
         self.at_least |= is_cut_short;
     }
 }

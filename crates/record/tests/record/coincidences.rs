@@ -43,7 +43,7 @@ proptest! {
         }
         writer.finish().expect("written");
         let count = events.len() as u64;
-        prop_assert_eq!(account(writer.tally()), [count, count, 0, 0]);
+        prop_assert_eq!(account(writer.counters()), [count, count, 0, 0]);
         prop_assert_eq!(writer.hits_on_file(), all.members.len() as u64);
         let read = read_all(run.path());
         prop_assert_eq!(&read.members, &all.members);
@@ -111,7 +111,7 @@ fn the_account_says_where_each_event_is() {
         let mut writer = CoincidenceWriter::create(folder.path(), &settings, &sources()).expect("made");
         writer.advance(Mark(5)).expect("nothing to do");
         writer.write(&batch(0..10)).expect("taken");
-        assert_eq!(account(writer.tally()), [10, 0, 10, 0]);
+        assert_eq!(account(writer.counters()), [10, 0, 10, 0]);
         writer.advance(Mark(20_000_004)).expect("not yet");
         assert_eq!(writer.events_on_file(), 0);
         let mut mark = Mark(20_000_005);
@@ -119,7 +119,7 @@ fn the_account_says_where_each_event_is() {
             writer.advance(mark).expect("written");
             mark.0 += 1;
         }
-        assert_eq!(account(writer.tally()), [10, 10, 0, 0]);
+        assert_eq!(account(writer.counters()), [10, 10, 0, 0]);
         assert_eq!(stock_rows(&folder.path().join("coincidences.arrows")) as u64, writer.hits_on_file());
         assert!(CoincidenceWriter::create(folder.path(), &settings, &sources()).is_err(), "written over");
     }
@@ -135,7 +135,7 @@ fn an_event_beyond_all_measure_is_turned_away_alone() {
     let mut writer = CoincidenceWriter::create(run.path(), &Settings::default(), &sources()).expect("made");
     writer.write(&events).expect("the others are taken");
     writer.finish().expect("written");
-    assert_eq!(account(writer.tally()), [5, 4, 0, 1]);
+    assert_eq!(account(writer.counters()), [5, 4, 0, 1]);
     let numbers: Vec<u64> = read_all(run.path()).events.iter().map(|event| event.number).collect();
     assert_eq!(numbers, [0, 1, 3, 4]);
     complete(&run, &writer, RunRecordState::Stopped);

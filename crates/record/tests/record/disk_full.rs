@@ -15,7 +15,7 @@ use crate::example_losses;
 use crate::example_losses::{Losing, SECOND_NS};
 use crate::example_run;
 use crate::example_run::{account, batch, folder, publish, sources};
-use thalweg_data::{EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Counters, EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Unit};
 use thalweg_record::{
     CoincidenceWriter, Compression, EventWriter, HitWriter, LossBounds, OldRuns, Retention, RunDirectory,
     RunRecord, RunRecordState, Settings, Table, check, recover, verify,
@@ -57,12 +57,12 @@ fn keep_books_on_a_full_disk(place: &Path) {
     let mut filler = File::create(place.join("filler")).expect("made");
     while filler.write_all(&[1; 4096]).is_ok() {}
     let account = ledger.open(Stage::Receive, SourceId(19), &[Unit::Hits]);
-    let mut tally = Tally::default();
-    tally.input(Unit::Hits, 7);
-    account.publish(&tally);
+    let mut counters = Counters::default();
+    counters.input(Unit::Hits, 7);
+    account.publish(&counters);
     let books = Ledger::read_file(&open).expect("whole");
     assert_eq!(
-        books.account(Stage::Receive, SourceId(19)).map(|each| each.tally.total_input(Unit::Hits)),
+        books.account(Stage::Receive, SourceId(19)).map(|each| each.counters.total_input(Unit::Hits)),
         Some(7)
     );
     let words = Ledger::create(Some(&refused), &names).map(|_| ()).expect_err("no room").to_string();
@@ -165,7 +165,7 @@ fn write_until_full(place: &Path, compression: Compression) {
             Err(SinkError::Full { .. }) => refused += 1000,
             Err(other) => panic!("{other}"),
         }
-        let accounts = [0, 1].map(|source| account(writer.tally(SourceId(source))));
+        let accounts = [0, 1].map(|source| account(writer.counters(SourceId(source))));
         let sum = |entry: usize| accounts[0][entry] + accounts[1][entry];
         assert_eq!(sum(0), sum(1) + sum(2) + sum(3));
         assert_eq!((sum(0), sum(1), sum(3)), (came, writer.hits_on_file(), refused));
@@ -178,7 +178,7 @@ fn write_until_full(place: &Path, compression: Compression) {
         writer.write(&batch(&pool, 400_000..401_000, Mark(500_000))).expect("there is room again");
     }
     assert_eq!(writer.finish().is_ok(), makes_room);
-    let accounts = [0, 1].map(|source| account(writer.tally(SourceId(source))));
+    let accounts = [0, 1].map(|source| account(writer.counters(SourceId(source))));
     assert_eq!(accounts[0][2] + accounts[1][2], 0, "nothing is held any more");
     assert_eq!(accounts[0][1] + accounts[1][1], writer.hits_on_file());
     let books = publish(&run, &writer);
@@ -204,14 +204,14 @@ fn write_coincidences_until_full(place: &Path, compression: Compression) {
             Err(SinkError::Full { .. }) => refused += 500,
             Err(other) => panic!("{other}"),
         }
-        let [input, output, held, lost] = example::account(writer.tally());
+        let [input, output, held, lost] = example::account(writer.counters());
         assert_eq!((input, input), (came, output + held + lost));
         // Of a refused batch the first events may have been taken.
         assert!(lost <= refused && (refused == 0 || lost > 0));
     }
     assert!(refused > 0, "the disk was never full");
     assert!(writer.finish().is_err());
-    let [input, output, held, lost] = example::account(writer.tally());
+    let [input, output, held, lost] = example::account(writer.counters());
     assert_eq!((held, input), (0, output + lost));
     // No room is left for books.
     assert_eq!(example::read_all(run.path()).events.len() as u64, output);
@@ -245,14 +245,14 @@ fn write_events_until_full(place: &Path, compression: Compression) {
             Err(SinkError::Full { .. }) => refusals += 1,
             Err(other) => panic!("{other}"),
         }
-        let [input, output, held, lost] = example_events::account(writer.tally(), Unit::Events);
+        let [input, output, held, lost] = example_events::account(writer.counters(), Unit::Events);
         assert_eq!((input, output), (came, writer.events_on_file()));
         assert_eq!(input, output + held + lost);
         // The first events of a refused batch may have found room.
         assert!(refusals <= lost && lost <= 4 * refusals, "{lost} of {refusals} batches");
         for source in (0..3).map(SourceId) {
             for (unit, each) in [(Unit::Fragments, 1), (Unit::Bytes, 1500)] {
-                let account = example_events::account(writer.source_tally(source), unit);
+                let account = example_events::account(writer.source_counters(source), unit);
                 assert_eq!(account, [input, output, held, lost].map(|events| events * each));
             }
         }
@@ -260,7 +260,7 @@ fn write_events_until_full(place: &Path, compression: Compression) {
     assert!(refusals > 0, "the disk was never full");
     // Nobody makes room, so what is held is lost.
     assert!(writer.finish().is_err());
-    let [input, output, held, lost] = example_events::account(writer.tally(), Unit::Events);
+    let [input, output, held, lost] = example_events::account(writer.counters(), Unit::Events);
     assert_eq!((held, input), (0, output + lost));
     let read = example_events::read_all(&files);
     assert_eq!(read.len() as u64, output);

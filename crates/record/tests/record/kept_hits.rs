@@ -4,7 +4,7 @@ use crate::example_run::{batch, folder, sources, stock_read, write_run};
 use arrow_array::RecordBatch;
 use proptest::prelude::*;
 use thalweg_data::batch::Share;
-use thalweg_data::{Flags, Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Counters, Flags, Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Unit};
 use thalweg_record::read::HitsReader;
 use thalweg_record::{
     HitWriter, RecordedHits, RunDirectory, RunRecord, RunRecordState, Settings, Table, verify,
@@ -38,14 +38,14 @@ fn rows(run: &RunDirectory, table: Table) -> Vec<RecordBatch> {
     stock_read(&run.table(table)).expect("a stock reader reads it")
 }
 
-fn total(writer: &HitWriter, total: impl Fn(&Tally) -> u64) -> [u64; 2] {
-    [0, 1].map(|source| total(writer.tally(SourceId(source))))
+fn total(writer: &HitWriter, total: impl Fn(&Counters) -> u64) -> [u64; 2] {
+    [0, 1].map(|source| total(writer.counters(SourceId(source))))
 }
 
 fn complete(run: &RunDirectory, writer: &HitWriter) -> bool {
     let ledger = Ledger::create(Some(&run.ledger()), &sources()).expect("made");
     for source in [0, 1].map(SourceId) {
-        ledger.open(Stage::Record, source, &[Unit::Hits]).publish(writer.tally(source));
+        ledger.open(Stage::Record, source, &[Unit::Hits]).publish(writer.counters(source));
     }
     let mut record = RunRecord::start(run, "kept", "", &sources());
     record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.books()));
@@ -84,9 +84,9 @@ proptest! {
             prop_assert_eq!(rows(&one, table), rows(&other, table), "{}", table.word());
         }
         let [came, left_out, out] = [
-            total(&writer, |tally| tally.total_input(Unit::Hits)),
-            total(&writer, |tally| tally.total_filtered(Unit::Hits)),
-            total(&writer, |tally| tally.total_output(Unit::Hits)),
+            total(&writer, |counters| counters.total_input(Unit::Hits)),
+            total(&writer, |counters| counters.total_filtered(Unit::Hits)),
+            total(&writer, |counters| counters.total_output(Unit::Hits)),
         ];
         prop_assert_eq!(came.iter().sum::<u64>(), pass.len() as u64);
         prop_assert_eq!(out.iter().sum::<u64>(), pass.iter().filter(|pass| **pass != 0).count() as u64);
@@ -94,7 +94,7 @@ proptest! {
             prop_assert_eq!(came[source], out[source] + left_out[source]);
         }
         if known_channels == 33 {
-            prop_assert_eq!(out, total(&reference, |tally| tally.total_output(Unit::Hits)));
+            prop_assert_eq!(out, total(&reference, |counters| counters.total_output(Unit::Hits)));
         }
         prop_assert!(complete(&one, &writer), "the books close");
         let report = verify(one.path()).expect("a run");

@@ -49,9 +49,9 @@ fn what_was_missing_and_has_come_is_taken_back_by_a_negative_row() {
     let mut losing = Losing::new(folder.path(), LossBounds::default());
     losing.lose(0, 5);
     losing.take(1);
-    losing.count(0, |tally| {
-        tally.output(Unit::Fragments, 5);
-        tally.gap_filled(Unit::Fragments, 5);
+    losing.count(0, |counters| {
+        counters.output(Unit::Fragments, 5);
+        counters.gap_filled(Unit::Fragments, 5);
     });
     let found = losing.finish(2);
     let found: Vec<_> = found.iter().map(short).collect();
@@ -65,9 +65,9 @@ fn fragments_that_never_came_are_listed_by_trigger_and_add_up_to_the_ledger() {
     let mut losing = Losing::new(folder.path(), LossBounds::default());
     losing.lose(0, 5);
     // Of five, four are known by their triggers, and one has come, too late.
-    losing.count(0, |tally| {
-        tally.output(Unit::Fragments, 1);
-        tally.gap_filled(Unit::Fragments, 1);
+    losing.count(0, |counters| {
+        counters.output(Unit::Fragments, 1);
+        counters.gap_filled(Unit::Fragments, 1);
     });
     let missed = |source: SourceId, counted: u64| {
         assert_eq!((source, counted), (SourceId(0), 5));

@@ -126,9 +126,9 @@ fn a_replay_gives_what_the_live_source_gave() {
             let again = replayed(&mut replay);
             assert_eq!(again.len(), live.len());
             again.iter().zip(live).for_each(|(again, live)| assert_eq!(again, live));
-            let (raw, tally) = (writer.tally(source), replay.tally());
+            let (raw, counters) = (writer.counters(source), replay.counters());
             for unit in [Unit::Bytes, Unit::Datagrams] {
-                assert_eq!(tally.total_output(unit), raw.total_output(unit), "{unit}");
+                assert_eq!(counters.total_output(unit), raw.total_output(unit), "{unit}");
                 assert_eq!(raw.total_input(unit), raw.total_output(unit), "{unit}");
             }
         }
@@ -242,12 +242,12 @@ fn a_batch_that_finds_too_few_blocks_waits_as_a_whole() {
     let mut frames = Frames::default();
     for _ in 0..3 {
         assert_eq!(replay.receive(&mut frames, Duration::ZERO).expect("readable"), Received::Full);
-        assert_eq!((frames.slices.len(), replay.tally().total_output(Unit::Bytes)), (0, 0));
+        assert_eq!((frames.slices.len(), replay.counters().total_output(Unit::Bytes)), (0, 0));
         frames.clear();
     }
     taken.pop();
     assert_eq!(replay.receive(&mut frames, Duration::ZERO).expect("readable"), Received::Data);
     assert_eq!(seen(&frames).payload, seen(&sent).payload);
     assert_eq!(frames.header.mark, Mark(7));
-    assert_eq!(replay.tally().total_output(Unit::Bytes), 600);
+    assert_eq!(replay.counters().total_output(Unit::Bytes), 600);
 }

@@ -168,7 +168,7 @@ fn write_raw_run(parent: &Path, compression: Compression) -> PathBuf {
     writer.finish().expect("written");
     let ledger = Ledger::create(Some(&directory.ledger()), &names).expect("made");
     for source in [SourceId(0), SourceId(1)] {
-        ledger.open(Stage::Raw, source, &[Unit::Bytes, Unit::Datagrams]).publish(writer.tally(source));
+        ledger.open(Stage::Raw, source, &[Unit::Bytes, Unit::Datagrams]).publish(writer.counters(source));
     }
     record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.books()));
     record.write(&directory).expect("written");

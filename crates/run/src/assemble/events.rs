@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Events, LossReason, SourceId, Stage, StageRole, Tally, Unit};
+use thalweg_data::{Counters, Events, LossReason, SourceId, Stage, StageRole, Unit};
 use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
 use thalweg_record::EventWriter;
 use thalweg_record::ipc::file::TableSummary;
@@ -256,23 +256,23 @@ fn close_sender_books(
     for (EmulatedBoard { source, record }, board) in emulated.iter().zip(&totals.boards) {
         // What a board does not remember any more it does not say.
         let Some(fates) = record.fates() else { continue };
-        let mut tally = Tally::default();
-        tally.input(Unit::Fragments, board.fragments);
-        tally.output(Unit::Fragments, fates.found);
-        tally.lost(LossReason::Abandoned, Unit::Fragments, fates.discarded);
-        tally.lost(LossReason::FrameGap, Unit::Fragments, fates.unsent);
-        tally.lost(LossReason::NeverReceived, Unit::Fragments, fates.never_received);
-        site.ledger.open(Stage::Sender, *source, &[Unit::Fragments]).publish(&tally);
+        let mut counters = Counters::default();
+        counters.input(Unit::Fragments, board.fragments);
+        counters.output(Unit::Fragments, fates.found);
+        counters.lost(LossReason::Abandoned, Unit::Fragments, fates.discarded);
+        counters.lost(LossReason::FrameGap, Unit::Fragments, fates.unsent);
+        counters.lost(LossReason::NeverReceived, Unit::Fragments, fates.never_received);
+        site.ledger.open(Stage::Sender, *source, &[Unit::Fragments]).publish(&counters);
     }
     if site.configuration.slices.is_some() {
         // What is built has nothing to do with how often the trigger fired.
         return;
     }
-    let mut tally = Tally::default();
-    tally.input(Unit::Events, totals.offered());
-    tally.output(Unit::Events, totals.accepted());
-    tally.lost(LossReason::Busy, Unit::Events, totals.refused());
-    site.ledger.open(Stage::Trigger, events, &[Unit::Events]).publish(&tally);
+    let mut counters = Counters::default();
+    counters.input(Unit::Events, totals.offered());
+    counters.output(Unit::Events, totals.accepted());
+    counters.lost(LossReason::Busy, Unit::Events, totals.refused());
+    site.ledger.open(Stage::Trigger, events, &[Unit::Events]).publish(&counters);
 }
 
 impl EventsTaken {
@@ -295,9 +295,9 @@ impl EventsTaken {
     /// What is said of the events at the end of the run, which took data for so many seconds.
     pub(super) fn summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> EventSummary {
         let books = site.ledger.books();
-        let mut built = Tally::default();
+        let mut built = Counters::default();
         for book in books.making(Unit::Events).into_iter().filter(|own| self.builders.contains(&own.source)) {
-            built.add_all(&book.tally);
+            built.add_all(&book.counters);
         }
         let boards = &site.source_table.boards;
         let of_boards = |role| books.at(role).filter(|own| boards.contains(&own.source.0));
@@ -316,9 +316,9 @@ impl EventsTaken {
             events_recorded: site.source_table.events_recorded(&books),
             fragments_recorded: books.output_at(StageRole::Recording, Unit::Fragments),
             fragments_missing: missing
-                .map(|account| account.tally.total_lost(LossReason::MissingFragment, Unit::Fragments))
+                .map(|account| account.counters.total_lost(LossReason::MissingFragment, Unit::Fragments))
                 .sum(),
-            fragments_lost: unused.map(|account| account.tally.total_lost_any(Unit::Fragments)).sum(),
+            fragments_lost: unused.map(|account| account.counters.total_lost_any(Unit::Fragments)).sum(),
             closed: closed.filter(|(_, count)| *count > 0).map(|(why, count)| (why.word(), count)).collect(),
             median_event_bytes: look.median_event_bytes,
             median_build_us: look.median_build_ns as f64 / 1e3,

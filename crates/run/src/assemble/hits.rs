@@ -15,7 +15,7 @@ use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
 use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
 use thalweg_data::sent::SentAccount;
-use thalweg_data::{Events, Frames, Ledger, LossReason, Pool, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Counters, Events, Frames, Ledger, LossReason, Pool, SourceId, Stage, Unit};
 use thalweg_frontend::digitizer2::emulate::Totals;
 use thalweg_order::TimeOrder;
 use thalweg_readout::group::{Group, GroupSettings, Link};
@@ -403,8 +403,8 @@ fn close_sender_books(
         let Some(board) = board else { continue };
         board.failures().into_iter().for_each(|message| signals.fail(message));
         if let Some(record) = board.sent_record().filter(|_| source.asks_sender()) {
-            let (tally, units) = sender_books(&board.totals().sent, record.account());
-            ledger.open(Stage::Sender, SourceId(index as u16), units).publish(&tally);
+            let (counters, units) = sender_books(&board.totals().sent, record.account());
+            ledger.open(Stage::Sender, SourceId(index as u16), units).publish(&counters);
         }
     }
     sum
@@ -412,16 +412,16 @@ fn close_sender_books(
 
 /// What a sender has sent up to the last that came, and what behind it: gaps between datagrams that came the receiver knows, those behind
 /// the last one the sender alone. Nothing is said where the sender does not remember what was lost.
-fn sender_books(sent: &Totals, account: Option<SentAccount>) -> (Tally, &'static [Unit]) {
-    let mut tally = Tally::default();
-    let Some(account) = account else { return (tally, &[]) };
-    tally.input(Unit::Hits, sent.hits + sent.hits_inhibited);
+fn sender_books(sent: &Totals, account: Option<SentAccount>) -> (Counters, &'static [Unit]) {
+    let mut counters = Counters::default();
+    let Some(account) = account else { return (counters, &[]) };
+    counters.input(Unit::Hits, sent.hits + sent.hits_inhibited);
     // Pulses of a pause: taken by nobody, on request.
-    tally.filtered(Unit::Hits, sent.hits_inhibited);
-    tally.output(Unit::Hits, account.hits);
-    tally.lost(LossReason::NeverReceived, Unit::Hits, account.hits_behind);
-    tally.input(Unit::Datagrams, sent.datagrams);
-    tally.output(Unit::Datagrams, account.datagrams);
-    tally.lost(LossReason::NeverReceived, Unit::Datagrams, account.datagrams_behind);
-    (tally, &[Unit::Hits, Unit::Datagrams])
+    counters.filtered(Unit::Hits, sent.hits_inhibited);
+    counters.output(Unit::Hits, account.hits);
+    counters.lost(LossReason::NeverReceived, Unit::Hits, account.hits_behind);
+    counters.input(Unit::Datagrams, sent.datagrams);
+    counters.output(Unit::Datagrams, account.datagrams);
+    counters.lost(LossReason::NeverReceived, Unit::Datagrams, account.datagrams_behind);
+    (counters, &[Unit::Hits, Unit::Datagrams])
 }

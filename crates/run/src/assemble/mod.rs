@@ -26,7 +26,7 @@ use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
 use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
-use thalweg_qualify::host::{Counter, Counters, HostFiles};
+use thalweg_qualify::host::{Counter, HostFiles, LossCounters};
 use thalweg_readout::RunClock;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{
@@ -469,7 +469,7 @@ fn take_data_into(
     let started = Instant::now();
     let loss_list = files.begin(&site, watch.handle.observed(), paths.build_gauges())?;
     let slow_control = devices.map(|devices| files.begin_slow_control(&site, devices)).transpose()?;
-    let host_before = Counters::read(&HostFiles::of_host());
+    let host_before = LossCounters::read(&HostFiles::of_host());
     let paths = start_as_declared(&site, paths)?;
     let watched = as_watched(&site, &source_table, &paths, started, watch.handle.clone());
     let audit = watched.until_end(end, &paths, watch);
@@ -485,7 +485,7 @@ fn take_data_into(
         first_hit_ms: taken.first_hit_ms(started),
         refused: watched.refused.all(),
         observed: watch.handle.observed().cloned(),
-        host_counters: Counters::read(&HostFiles::of_host()).since(&host_before),
+        host_counters: LossCounters::read(&HostFiles::of_host()).since(&host_before),
     };
     files.heard(taken.managers());
     files.note_controls(&values);
@@ -599,7 +599,7 @@ impl Outcome {
     ) -> Summary {
         let books = &self.books;
         let hits_made = books.making(Unit::Hits);
-        let decoded: u64 = hits_made.iter().map(|own| own.tally.total_output(Unit::Hits)).sum();
+        let decoded: u64 = hits_made.iter().map(|own| own.counters.total_output(Unit::Hits)).sum();
         let mut discrepancies: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
         discrepancies.extend(self.audit.open.iter().cloned());
         discrepancies.extend(self.sent.and_then(|sent| unplaced_loss(books, sent.saturating_sub(decoded))));
@@ -608,7 +608,7 @@ impl Outcome {
         };
         let received = |entry: &Entry| -> u64 {
             let accounts = entry.all.iter().filter_map(|source| books.account_at(StageRole::Intake, *source));
-            accounts.map(|account| account.tally.total_output(Unit::Bytes)).sum()
+            accounts.map(|account| account.counters.total_output(Unit::Bytes)).sum()
         };
         let entries = source_table.entries.iter().zip(descriptions).enumerate();
         let sources = entries.map(|(index, (entry, description))| SourceSummary {
@@ -625,7 +625,7 @@ impl Outcome {
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
         let recording = books.at(StageRole::Recording);
-        let left_out = recording.map(|account| account.tally.total_filtered(Unit::Hits));
+        let left_out = recording.map(|account| account.counters.total_filtered(Unit::Hits));
         let losses = source_table.placed(books);
         let loss =
             LossReport { kinds: LossKind::all_of(&losses, &books.path()), ..source_table.loss_report(books) };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::ring::{Upstream, circuit};
-use thalweg_data::{Books, EventSink, Events, Ledger, Pool, SourceId, Tally};
+use thalweg_data::{Books, Counters, EventSink, Events, Ledger, Pool, SourceId};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{EventWriter, ReadoutName, UnitNames};
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
@@ -234,9 +234,9 @@ fn close_record_books(site: &Site<'_>, sinks: &[EventWriter]) {
         return;
     }
     for source in site.source_table.boards.clone().map(SourceId) {
-        let mut tally = Tally::default();
-        sinks.iter().for_each(|sink| tally.add_all(sink.source_tally(source)));
-        site.ledger.claim("record fragments", source).publish(&tally);
+        let mut counters = Counters::default();
+        sinks.iter().for_each(|sink| counters.add_all(sink.source_counters(source)));
+        site.ledger.claim("record fragments", source).publish(&counters);
     }
 }
 

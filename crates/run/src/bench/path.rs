@@ -171,7 +171,7 @@ impl Input {
         writer.finish().map_err(|error| error.to_string())?;
         let time = start.elapsed();
         let recorded: u64 =
-            (0..BOARDS).map(|board| writer.tally(SourceId(board)).total_output(Unit::Hits)).sum();
+            (0..BOARDS).map(|board| writer.counters(SourceId(board)).total_output(Unit::Hits)).sum();
         if recorded != self.hits {
             return Err(format!("{recorded} of {} hits were recorded", self.hits));
         }

@@ -256,7 +256,7 @@ fn turn_on<'s>(
     behind.finish()?;
     let spent = Spent { processor: thread_cpu_time() - start, wall: start_wall.elapsed() };
     let recorded: u64 =
-        (0..SHAPE.boards).map(|board| writer.tally(SourceId(board)).total_output(Unit::Hits)).sum();
+        (0..SHAPE.boards).map(|board| writer.counters(SourceId(board)).total_output(Unit::Hits)).sum();
     match seen == input.hits && (stage < 5 || recorded == seen) {
         true => Ok(spent),
         false => Err(format!("{seen} of {} hits came through, {recorded} were recorded", input.hits)),

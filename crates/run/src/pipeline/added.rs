@@ -6,7 +6,7 @@
 
 use thalweg_analysis::hit_stage::{HitStageRole, MadeStage, Verdict};
 use thalweg_data::ledger::MOST_ADDED;
-use thalweg_data::{Hits, LossReason, SnapshotNumber, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Hits, LossReason, SnapshotNumber, SourceId, Unit};
 
 use super::{Ledgered, Signals};
 
@@ -24,7 +24,7 @@ struct Driven {
     made: MadeStage,
     /// By source.
     books: Vec<Ledgered>,
-    tallies: Vec<Tally>,
+    counters: Vec<Counters>,
     /// By source, of the batch at hand.
     fates: Vec<Fates>,
     has_failed: bool,
@@ -49,8 +49,8 @@ impl AddedStages {
     /// These stages, each with the accounts of the sources.
     pub(crate) fn new(stages: Vec<(MadeStage, Vec<Ledgered>)>, source_of: Box<[SourceId]>) -> AddedStages {
         let driven = |(made, books): (MadeStage, Vec<Ledgered>)| {
-            let tallies = vec![Tally::default(); books.len()];
-            Driven { made, fates: vec![Fates::default(); books.len()], books, tallies, has_failed: false }
+            let counters = vec![Counters::default(); books.len()];
+            Driven { made, fates: vec![Fates::default(); books.len()], books, counters, has_failed: false }
         };
         AddedStages { stages: stages.into_iter().map(driven).collect(), source_of, verdicts: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl AddedStages {
             if let Err(words) = stage.made.work.finish() {
                 stage.fail(&words, signals);
             }
-            stage.books.iter().zip(&stage.tallies).for_each(|(account, tally)| account.publish(tally));
+            stage.books.iter().zip(&stage.counters).for_each(|(account, counters)| account.publish(counters));
         }
     }
 }
@@ -94,7 +94,7 @@ impl Driven {
         signals: &Signals,
     ) {
         for share in &batch.shares {
-            self.tallies[share.source.index()].input(Unit::Hits, u64::from(share.hits));
+            self.counters[share.source.index()].input(Unit::Hits, u64::from(share.hits));
         }
         let result = match self.has_failed {
             true => Err(String::new()),
@@ -141,15 +141,15 @@ impl Driven {
     }
 
     fn count(&mut self) {
-        for (fates, tally) in self.fates.iter().zip(&mut self.tallies) {
-            tally.output(Unit::Hits, u64::from(fates.kept));
-            tally.filtered(Unit::Hits, u64::from(fates.left_out));
+        for (fates, counters) in self.fates.iter().zip(&mut self.counters) {
+            counters.output(Unit::Hits, u64::from(fates.kept));
+            counters.filtered(Unit::Hits, u64::from(fates.left_out));
             for (place, lost) in fates.lost.iter().enumerate().filter(|(_, lost)| **lost > 0) {
                 let reason = match place {
                     NOT_TAKEN => LossReason::WriteFailed,
                     place => self.made.reasons.get(place).copied().unwrap_or(LossReason::Abandoned),
                 };
-                tally.lost(reason, Unit::Hits, u64::from(*lost));
+                counters.lost(reason, Unit::Hits, u64::from(*lost));
             }
         }
     }
@@ -173,16 +173,16 @@ impl Driven {
     }
 
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
-        if let (Some(account), Some(tally)) =
-            (self.books.get(source.index()), self.tallies.get(source.index()))
+        if let (Some(account), Some(counters)) =
+            (self.books.get(source.index()), self.counters.get(source.index()))
         {
-            account.snapshot(number, tally);
+            account.snapshot(number, counters);
         }
     }
 
     fn publish_at(&mut self, mark_ns: u64) {
-        for (account, tally) in self.books.iter_mut().zip(&self.tallies) {
-            account.publish_at(mark_ns, tally);
+        for (account, counters) in self.books.iter_mut().zip(&self.counters) {
+            account.publish_at(mark_ns, counters);
         }
     }
 }

@@ -392,8 +392,8 @@ impl Readout<Building> {
 
     fn snapshot(&mut self, number: SnapshotNumber) {
         for (link, books) in self.inputs.ids().zip(&self.work.feed.links) {
-            let tallies = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
-            books.each(link, tallies, |account, tally| account.snapshot(number, tally));
+            let counters = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
+            books.each(link, counters, |account, counters| account.snapshot(number, counters));
             if let Some(raw) = &mut self.work.feed.raw
                 && let Some(mut marker) = raw.empty_wait(DRAIN)
             {
@@ -402,16 +402,16 @@ impl Readout<Building> {
                 raw.send(marker);
             }
         }
-        self.work.events_books.snapshot(number, self.work.feed.builder.events_tally());
+        self.work.events_books.snapshot(number, self.work.feed.builder.events_counters());
         self.witness();
     }
 
     fn publish(&mut self, mark: Mark) {
         for (link, books) in self.inputs.ids().zip(&self.work.feed.links) {
-            let tallies = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
-            books.each(link, tallies, |account, tally| account.publish(tally));
+            let counters = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
+            books.each(link, counters, |account, counters| account.publish(counters));
         }
-        self.work.events_books.publish(self.work.feed.builder.events_tally());
+        self.work.events_books.publish(self.work.feed.builder.events_counters());
         let fill = self.work.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
         self.work.gauges.look(
             &self.work.feed.builder,
@@ -515,7 +515,7 @@ impl Feed {
     /// Has the slices leave that every cutter keeps open. Whether there were any.
     fn open_slices_leave(&mut self, mark: Mark) -> bool {
         let held = |cutter: &FragmentCutter| {
-            cutter.timelines().iter().any(|timeline| timeline.tally().held(Unit::Fragments) > 0)
+            cutter.timelines().iter().any(|timeline| timeline.counters().held(Unit::Fragments) > 0)
         };
         let any = self.cutters.iter().any(held);
         for link in 0..self.cutters.len() as u32 {

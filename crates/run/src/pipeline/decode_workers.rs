@@ -114,7 +114,7 @@ impl Worker {
 fn decode_into(decode: &mut dyn Decode, units: &Frames, hits: &mut Hits) {
     hits.header = units.header;
     decode.decode(units, hits);
-    hits.decoded.as_mut().clone_from(decode.tally());
+    hits.decoded.as_mut().clone_from(decode.counters());
 }
 
 /// The policy `hold`: waits as long as the other end lives.

@@ -255,9 +255,9 @@ impl Readout<Decoding> {
         let framing = self.inputs.framing(link);
         let (of_link, pending) = &mut self.work.links[link.index()];
         pending.snapshot_sent = number;
-        of_link.accounts.receive.snapshot(number, &self.inputs.receive_tally(link));
-        of_link.accounts.unpack.snapshot(number, framing.tally());
-        if let (Some(account), Some(wire)) = (&of_link.accounts.wire, framing.wire_tallies().first()) {
+        of_link.accounts.receive.snapshot(number, &self.inputs.receive_counters(link));
+        of_link.accounts.unpack.snapshot(number, framing.counters());
+        if let (Some(account), Some(wire)) = (&of_link.accounts.wire, framing.wire_counters().first()) {
             account.snapshot(number, wire);
         }
         of_link.gauges.witness(self.inputs.witnesses(link));
@@ -271,10 +271,10 @@ impl Readout<Decoding> {
         let mark_ns = pending.mark.0;
         let framing = self.inputs.framing(link);
         if of_link.accounts.receive.is_due(mark_ns) {
-            of_link.accounts.receive.publish_at(mark_ns, &self.inputs.receive_tally(link));
+            of_link.accounts.receive.publish_at(mark_ns, &self.inputs.receive_counters(link));
         }
-        of_link.accounts.unpack.publish_at(mark_ns, framing.tally());
-        if let (Some(account), Some(wire)) = (&mut of_link.accounts.wire, framing.wire_tallies().first()) {
+        of_link.accounts.unpack.publish_at(mark_ns, framing.counters());
+        if let (Some(account), Some(wire)) = (&mut of_link.accounts.wire, framing.wire_counters().first()) {
             account.publish_at(mark_ns, wire);
         }
     }
@@ -284,9 +284,9 @@ impl Readout<Decoding> {
         let framing = self.inputs.framing(link);
         let of_link = &self.work.links[link.index()].0;
         of_link.gauges.witness(self.inputs.witnesses(link));
-        of_link.accounts.receive.publish(&self.inputs.receive_tally(link));
-        of_link.accounts.unpack.publish(framing.tally());
-        if let (Some(account), Some(wire)) = (&of_link.accounts.wire, framing.wire_tallies().first()) {
+        of_link.accounts.receive.publish(&self.inputs.receive_counters(link));
+        of_link.accounts.unpack.publish(framing.counters());
+        if let (Some(account), Some(wire)) = (&of_link.accounts.wire, framing.wire_counters().first()) {
             account.publish(wire);
         }
     }

@@ -66,9 +66,9 @@ impl EventRecorder {
             self.file(signals);
         }
         self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
-        self.events.publish(self.sink.tally());
+        self.events.publish(self.sink.counters());
         for (source, account) in &self.sources {
-            account.publish(self.sink.source_tally(*source));
+            account.publish(self.sink.source_counters(*source));
         }
         self
     }
@@ -84,14 +84,14 @@ impl EventRecorder {
         self.write_log.iter_mut().for_each(WriteLog::wrote);
         self.on_result(result, signals);
         match header.snapshot {
-            Some(number) => self.events.snapshot(number, self.sink.tally()),
-            None => self.events.publish_at(header.mark.0, self.sink.tally()),
+            Some(number) => self.events.snapshot(number, self.sink.counters()),
+            None => self.events.publish_at(header.mark.0, self.sink.counters()),
         }
         for (source, account) in &mut self.sources {
-            let tally = self.sink.source_tally(*source);
+            let counters = self.sink.source_counters(*source);
             match header.snapshot {
-                Some(number) => account.snapshot(number, tally),
-                None => account.publish_at(header.mark.0, tally),
+                Some(number) => account.snapshot(number, counters),
+                None => account.publish_at(header.mark.0, counters),
             }
         }
     }
@@ -101,12 +101,12 @@ impl EventRecorder {
         let Some(now) = self.write_log.as_ref().map(WriteLog::now) else { return };
         let result = self.sink.advance(now);
         self.on_result(result, signals);
-        self.events.publish_at(now.0, self.sink.tally());
+        self.events.publish_at(now.0, self.sink.counters());
     }
 
     /// Sees to it that what was written gets to the disk in time, and says what is there.
     fn file(&mut self, signals: &Signals) {
-        let waiting = self.sink.tally().total_input(Unit::Events) - self.sink.events_settled();
+        let waiting = self.sink.counters().total_input(Unit::Events) - self.sink.events_settled();
         let result = match self.write_log.as_mut().and_then(|write_log| write_log.ask(waiting)) {
             Some(Ask::Force) => Some(self.sink.force()),
             Some(Ask::Flush) => Some(self.sink.flush()),

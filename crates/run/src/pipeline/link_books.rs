@@ -1,12 +1,12 @@
-//! The accounts of one link of triggered boards, and where each one's tally is.
+//! The accounts of one link of triggered boards, and where each one's counters are.
 //!
 //! ```text
-//!  link: receive, unpack · board: (unpack), wire, (time slices), build ◄─ tallies of socket, splitter, cutter, builder
+//!  link: receive, unpack · board: (unpack), wire, (time slices), build ◄─ counters of socket, splitter, cutter, builder
 //! ```
 
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
-use thalweg_data::{LossReason, SourceId, Tally, Unit};
+use thalweg_data::{Counters, LossReason, SourceId, Unit};
 use thalweg_readout::group::LinkId;
 
 use super::readout::Inputs as _;
@@ -55,8 +55,8 @@ impl LinkBooks {
     pub(super) fn report_to_builder(&mut self, link: LinkId, inputs: &Links, builder: &mut Builder) {
         let framing = inputs.framing(link);
         for (index, board) in self.boards.iter_mut().enumerate() {
-            // A board's own tally; of one board alone it is the link's.
-            let found = framing.board_tallies().get(index).unwrap_or(framing.tally());
+            // A board's own set of counters; of one board alone it is the link's.
+            let found = framing.board_counters().get(index).unwrap_or(framing.counters());
             let refused = DAMAGED.iter().map(|reason| found.total_lost(*reason, Unit::Fragments)).sum();
             let unreadable = inputs.lost_by_recording(link, board.source);
             let before = std::mem::replace(&mut board.reported, Reported { refused, unreadable });
@@ -69,30 +69,30 @@ impl LinkBooks {
         }
     }
 
-    /// Every account of the link with its tally of now.
+    /// Every account of the link with its counters of now.
     pub(super) fn each(
         &self,
         link: LinkId,
         (inputs, cutter, builder): (&Links, Option<&FragmentCutter>, &Builder),
-        mut tell: impl FnMut(&Ledgered, &Tally),
+        mut tell: impl FnMut(&Ledgered, &Counters),
     ) {
         let framing = inputs.framing(link);
-        tell(&self.receive, &inputs.receive_tally(link));
-        tell(&self.unpack, framing.tally());
+        tell(&self.receive, &inputs.receive_counters(link));
+        tell(&self.unpack, framing.counters());
         for (index, board) in self.boards.iter().enumerate() {
-            if let (Some(account), Some(tally)) = (&board.unpack, framing.board_tallies().get(index)) {
-                tell(account, tally);
+            if let (Some(account), Some(counters)) = (&board.unpack, framing.board_counters().get(index)) {
+                tell(account, counters);
             }
             let timeline = cutter.and_then(|cutter| cutter.timelines().get(index));
             if let (Some(account), Some(timeline)) = (&board.slices, timeline) {
-                tell(account, timeline.tally());
+                tell(account, timeline.counters());
             }
-            let mut wire = builder.wire_tally(board.source).clone();
-            if let Some(sent) = framing.wire_tallies().get(index) {
+            let mut wire = builder.wire_counters(board.source).clone();
+            if let Some(sent) = framing.wire_counters().get(index) {
                 wire.add_all(sent);
             }
             tell(&board.wire, &wire);
-            tell(&board.build, builder.tally(board.source));
+            tell(&board.build, builder.counters(board.source));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_data::{Fragments, Framing, SourceError, SourceId, Tally};
+use thalweg_data::{Counters, Fragments, Framing, SourceError, SourceId};
 use thalweg_readout::group::{Group, LinkId, News, Take, Turn};
 
 use super::readout::Inputs;
@@ -97,10 +97,10 @@ impl Inputs<Fragments> for Links {
         }
     }
 
-    fn receive_tally(&self, link: LinkId) -> Tally {
+    fn receive_counters(&self, link: LinkId) -> Counters {
         match self {
-            Links::Live(group) => group.receive_tally(link),
-            Links::Replayed(links) => links.receive_tally(link),
+            Links::Live(group) => group.receive_counters(link),
+            Links::Replayed(links) => links.receive_counters(link),
         }
     }
 

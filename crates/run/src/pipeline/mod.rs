@@ -38,7 +38,7 @@ mod write_log;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use thalweg_data::{Account, SnapshotNumber, Stage, Tally};
+use thalweg_data::{Account, Counters, SnapshotNumber, Stage};
 
 pub(crate) use added::AddedStages;
 pub(crate) use building::{Building, BuildingParts};
@@ -272,18 +272,18 @@ impl Ledgered {
     }
 
     /// Publishes when it is time, by the arrival mark.
-    pub(crate) fn publish_at(&mut self, mark_ns: u64, tally: &Tally) {
+    pub(crate) fn publish_at(&mut self, mark_ns: u64, counters: &Counters) {
         if self.is_due(mark_ns) {
             self.published_ns = mark_ns;
-            self.account.publish(tally);
+            self.account.publish(counters);
         }
     }
 
-    pub(crate) fn publish(&self, tally: &Tally) {
-        self.account.publish(tally);
+    pub(crate) fn publish(&self, counters: &Counters) {
+        self.account.publish(counters);
     }
 
-    pub(crate) fn snapshot(&self, number: SnapshotNumber, tally: &Tally) {
-        self.account.snapshot(number, tally);
+    pub(crate) fn snapshot(&self, number: SnapshotNumber, counters: &Counters) {
+        self.account.snapshot(number, counters);
     }
 }

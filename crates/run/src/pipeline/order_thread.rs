@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Header;
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Hits, Mark, Sink, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Hits, Mark, Sink, SourceId, Unit};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{HitWriter, OnFull};
@@ -31,8 +31,8 @@ pub(crate) struct Inlet {
     /// Nothing more comes from it.
     ended: bool,
     last_mark: Mark,
-    /// The latest tally of each worker.
-    decoded: Vec<Tally>,
+    /// The latest counters of each worker.
+    decoded: Vec<Counters>,
     /// What comes in a pause is read, and left out here.
     drains: bool,
     /// Hits that were left out so.
@@ -49,7 +49,7 @@ impl Inlet {
         order: Ledgered,
         record: Ledgered,
     ) -> Inlet {
-        let decoded = vec![Tally::default(); workers.len()];
+        let decoded = vec![Counters::default(); workers.len()];
         Inlet {
             workers,
             next: 0,
@@ -90,9 +90,9 @@ impl Inlet {
         (self.next + self.workers.len() - 1) % self.workers.len()
     }
 
-    fn sum_of_lanes(&self) -> Tally {
-        let mut sum = Tally::default();
-        self.decoded.iter().for_each(|tally| sum.add_all(tally));
+    fn sum_of_lanes(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.decoded.iter().for_each(|counters| sum.add_all(counters));
         sum.filter_output(Unit::Hits, self.paused_hits);
         sum
     }
@@ -226,8 +226,8 @@ impl OrderThread {
         }
         let inlet = &mut self.inlets[index];
         match header.snapshot {
-            Some(number) => inlet.order.snapshot(number, self.order.tally(source)),
-            None => inlet.order.publish_at(header.mark.0, self.order.tally(source)),
+            Some(number) => inlet.order.snapshot(number, self.order.counters(source)),
+            None => inlet.order.publish_at(header.mark.0, self.order.counters(source)),
         }
         self.pull(merged, signals);
     }
@@ -242,7 +242,7 @@ impl OrderThread {
             self.write(merged, signals);
             let header = merged.hits.header;
             if let Some(number) = header.snapshot {
-                self.inlets[header.source.index()].record.snapshot(number, self.sink.tally(header.source));
+                self.inlets[header.source.index()].record.snapshot(number, self.sink.counters(header.source));
             }
             match &mut self.selection {
                 Some(selection) => selection.pass_on(merged),
@@ -260,7 +260,7 @@ impl OrderThread {
         };
         self.outcome.on_result(result, signals);
         for (index, inlet) in self.inlets.iter_mut().enumerate() {
-            inlet.record.publish_at(mark.0, self.sink.tally(SourceId(index as u16)));
+            inlet.record.publish_at(mark.0, self.sink.counters(SourceId(index as u16)));
         }
         self.note_first_hit();
     }
@@ -275,8 +275,8 @@ impl OrderThread {
         for (index, inlet) in self.inlets.iter().enumerate() {
             let source = SourceId(index as u16);
             inlet.decode.publish(&inlet.sum_of_lanes());
-            inlet.order.publish(self.order.tally(source));
-            inlet.record.publish(self.sink.tally(source));
+            inlet.order.publish(self.order.counters(source));
+            inlet.record.publish(self.sink.counters(source));
         }
     }
 }

@@ -129,19 +129,19 @@ impl Process {
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
         self.processor.settle();
         if let Some(account) = self.shown.get(source.index()) {
-            account.snapshot(number, self.processor.shown_tally(source));
+            account.snapshot(number, self.processor.shown_counters(source));
         }
-        let tally = self.processor.coincidence_tally(source);
-        if let (Some(account), Some(tally)) = (self.hits.get(source.index()), tally) {
-            account.snapshot(number, tally);
+        let counters = self.processor.coincidence_counters(source);
+        if let (Some(account), Some(counters)) = (self.hits.get(source.index()), counters) {
+            account.snapshot(number, counters);
         }
         // Events are of all sources together: one marker stands for all.
         if let Some(events) = self.events.as_ref().filter(|_| source == SourceId(0)) {
-            let (made, kept) = self.processor.events_tallies();
+            let (made, kept) = self.processor.events_counters();
             events.coincide.snapshot(number, made);
             events.cut.snapshot(number, kept);
             if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
-                account.snapshot(number, writer.tally());
+                account.snapshot(number, writer.counters());
             }
         }
     }
@@ -150,26 +150,26 @@ impl Process {
     fn publish(&mut self) {
         self.processor.settle();
         for (index, account) in self.shown.iter().enumerate() {
-            account.publish(self.processor.shown_tally(SourceId(index as u16)));
+            account.publish(self.processor.shown_counters(SourceId(index as u16)));
         }
         for (index, account) in self.hits.iter().enumerate() {
-            if let Some(tally) = self.processor.coincidence_tally(SourceId(index as u16)) {
-                account.publish(tally);
+            if let Some(counters) = self.processor.coincidence_counters(SourceId(index as u16)) {
+                account.publish(counters);
             }
         }
         if let Some(events) = &self.events {
-            let (made, kept) = self.processor.events_tallies();
+            let (made, kept) = self.processor.events_counters();
             events.coincide.publish(made);
             events.cut.publish(kept);
             if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
-                account.publish(writer.tally());
+                account.publish(writer.counters());
             }
         }
         self.observed.set_rest(self.report());
     }
 
     fn report(&self) -> Report {
-        let (made, kept) = self.processor.events_tallies();
+        let (made, kept) = self.processor.events_counters();
         let coincidences = self.processor.makes_events().then(|| CoincidenceReport {
             made: made.total_output(Unit::Events),
             kept: kept.total_output(Unit::Events),

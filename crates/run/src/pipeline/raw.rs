@@ -58,7 +58,7 @@ impl RawRecorder {
         self.outcome.close(&mut self.writer, RawWriter::complete, RawWriter::finish, signals);
         for (index, account) in self.accounts.iter().enumerate() {
             if let Some(account) = account {
-                account.publish(self.writer.tally(SourceId(index as u16)));
+                account.publish(self.writer.counters(SourceId(index as u16)));
             }
         }
         self
@@ -69,10 +69,10 @@ impl RawRecorder {
         let account =
             self.accounts[source.index()].as_mut().expect("only sources with an account are linked");
         if let Some(number) = frames.header.snapshot {
-            account.snapshot(number, self.writer.tally(source));
+            account.snapshot(number, self.writer.counters(source));
             return;
         }
         self.outcome.on_result(self.writer.write(frames), signals);
-        account.publish_at(frames.header.mark.0, self.writer.tally(source));
+        account.publish_at(frames.header.mark.0, self.writer.counters(source));
     }
 }

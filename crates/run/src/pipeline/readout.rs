@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_data::{Framed, Frames, Framing, LossReason, Mark, SourceError, Tally, Unit};
+use thalweg_data::{Counters, Framed, Frames, Framing, LossReason, Mark, SourceError, Unit};
 use thalweg_readout::group::{Group, LinkId, News, Take, Turn};
 
 use super::Signals;
@@ -39,7 +39,7 @@ pub(crate) trait Inputs<O: Framed> {
     /// Reads a link again.
     fn resume(&mut self, link: LinkId);
     /// What a link has received.
-    fn receive_tally(&self, link: LinkId) -> Tally;
+    fn receive_counters(&self, link: LinkId) -> Counters;
     /// Bytes that wait to be received over a link.
     fn waiting_bytes(&self, link: LinkId) -> u64;
     /// Throws away what waits, and counts it.
@@ -95,8 +95,8 @@ impl<O: Framed> Inputs<O> for Group<O> {
         Group::resume(self, link);
     }
 
-    fn receive_tally(&self, link: LinkId) -> Tally {
-        Group::receive_tally(self, link)
+    fn receive_counters(&self, link: LinkId) -> Counters {
+        Group::receive_counters(self, link)
     }
 
     fn waiting_bytes(&self, link: LinkId) -> u64 {
@@ -261,7 +261,7 @@ impl<W: ReadoutWork> Readout<W> {
         if let Err(error) = self.inputs.abandon() {
             signals.note_failure(error.to_string());
         }
-        let lost = |link| self.inputs.receive_tally(link).total_lost(LossReason::Abandoned, Unit::Bytes);
+        let lost = |link| self.inputs.receive_counters(link).total_lost(LossReason::Abandoned, Unit::Bytes);
         signals.note_failure(drain.words(self.inputs.ids().map(lost).sum(), self, signals));
     }
 

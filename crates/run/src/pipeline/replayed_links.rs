@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use thalweg_data::{Fragments, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Tally};
+use thalweg_data::{Counters, Fragments, Frames, Framing, Mark, Received, Source, SourceError, SourceId};
 use thalweg_readout::LinkId;
 use thalweg_readout::group::{Take, Turn};
 
@@ -25,7 +25,7 @@ struct Replayed {
     /// No block was free for what comes next.
     is_full: bool,
     /// What was counted up to the batch that was handed over last: the one looked ahead to is in nobody's books yet.
-    counted: Tally,
+    counted: Counters,
     /// The trigger numbers of each of its boards, of a recording with gaps.
     numbers: Option<Vec<BoardNumbers>>,
 }
@@ -70,7 +70,7 @@ impl ReplayedLinks {
             waiting: false,
             ended: false,
             is_full: false,
-            counted: Tally::default(),
+            counted: Counters::default(),
         };
         ReplayedLinks { links: links.into_iter().map(link).collect(), latest: Mark(0) }
     }
@@ -121,7 +121,7 @@ impl ReplayedLinks {
         self.links.len()
     }
 
-    pub(crate) fn receive_tally(&self, link: LinkId) -> Tally {
+    pub(crate) fn receive_counters(&self, link: LinkId) -> Counters {
         self.links[link.index()].counted.clone()
     }
 
@@ -159,7 +159,7 @@ impl Replayed {
 
     fn hand_over(&mut self, id: LinkId, taker: &mut impl Take<Fragments>) {
         self.waiting = false;
-        self.counted.clone_from(self.replay.tally());
+        self.counted.clone_from(self.replay.counters());
         self.next.header.source = self.source;
         let end = self.next.header.end || self.next.slices.is_empty();
         self.next.header.end = false;
@@ -182,7 +182,7 @@ impl Replayed {
 
     fn end(&mut self, id: LinkId, mark: Mark, taker: &mut impl Take<Fragments>) {
         self.ended = true;
-        self.counted.clone_from(self.replay.tally());
+        self.counted.clone_from(self.replay.counters());
         let mut carried = Frames::default();
         self.replay.give_carried(&mut carried);
         (self.next.header.source, self.next.header.mark, self.next.header.end) = (self.source, mark, true);
@@ -232,7 +232,7 @@ mod tests {
     struct Recording {
         pool: Pool,
         marks: Vec<u64>,
-        tally: Tally,
+        counters: Counters,
     }
 
     impl Source for Recording {
@@ -245,15 +245,15 @@ mod tests {
             frames.slices.push(writer.append(&[7; 100]).expect("room"));
             frames.leases.add(writer.lease());
             frames.header.mark = Mark(self.marks.remove(0));
-            self.tally.input(Unit::Bytes, 100);
-            self.tally.output(Unit::Bytes, 100);
+            self.counters.input(Unit::Bytes, 100);
+            self.counters.output(Unit::Bytes, 100);
             Ok(Received::Data)
         }
 
         fn carry(&mut self, _bytes: usize) {}
 
-        fn tally(&self) -> &Tally {
-            &self.tally
+        fn counters(&self) -> &Counters {
+            &self.counters
         }
 
         fn description(&self) -> String {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Counted(Tally);
+    struct Counted(Counters);
 
     impl Framing for Counted {
         type Output = Fragments;
@@ -276,7 +276,7 @@ mod tests {
             0
         }
 
-        fn tally(&self) -> &Tally {
+        fn counters(&self) -> &Counters {
             &self.0
         }
     }
@@ -285,7 +285,8 @@ mod tests {
     fn the_books_between_two_batches_close_on_every_link_of_a_replay() {
         let pool = Pool::new(8, 4096).expect("small");
         let link = |number: u16, marks: &[u64]| -> RecordedLink {
-            let recording = Recording { pool: pool.clone(), marks: marks.to_vec(), tally: Tally::default() };
+            let recording =
+                Recording { pool: pool.clone(), marks: marks.to_vec(), counters: Counters::default() };
             let (replay, framing) = (Box::new(recording), Box::new(Counted::default()));
             RecordedLink { source: SourceId(number), replay, has_gaps: false, framing }
         };
@@ -300,10 +301,10 @@ mod tests {
                 .expect("no error");
             let mut received = 0;
             for id in (0..3).map(LinkId) {
-                let out = links.receive_tally(id).total_output(Unit::Bytes);
+                let out = links.receive_counters(id).total_output(Unit::Bytes);
                 assert_eq!(
                     out,
-                    links.framing(id).tally().total_input(Unit::Bytes),
+                    links.framing(id).counters().total_input(Unit::Bytes),
                     "link {} after {batches} batches",
                     id.0
                 );

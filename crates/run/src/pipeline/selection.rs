@@ -122,7 +122,7 @@ impl Selection {
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
         self.cuts.settle();
         if let Some(account) = self.books.get(source.index()) {
-            account.snapshot(number, self.cuts.tally(source));
+            account.snapshot(number, self.cuts.counters(source));
         }
     }
 
@@ -130,7 +130,7 @@ impl Selection {
     pub(crate) fn publish(&mut self) {
         self.cuts.settle();
         for (index, account) in self.books.iter().enumerate() {
-            account.publish(self.cuts.tally(SourceId(index as u16)));
+            account.publish(self.cuts.counters(SourceId(index as u16)));
         }
         self.observed.set_hit_cuts(self.cuts.passed().map(|cut| CutReport::new(cut, Scope::Hit)).collect());
     }

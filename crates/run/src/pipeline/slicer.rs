@@ -109,11 +109,11 @@ impl Slicer {
         self.builder.end_numbers(None);
         self.outlet.pass_on(self.latest, None, true, &mut || {}, signals);
         for (index, source) in self.sources.iter().enumerate() {
-            source.slices.publish(source.cutter.timeline().tally());
-            source.wire.publish(self.builder.wire_tally(self.id(index)));
-            source.build.publish(self.builder.tally(self.id(index)));
+            source.slices.publish(source.cutter.timeline().counters());
+            source.wire.publish(self.builder.wire_counters(self.id(index)));
+            source.build.publish(self.builder.counters(self.id(index)));
         }
-        self.events.publish(self.builder.events_tally());
+        self.events.publish(self.builder.events_counters());
         self.look();
     }
 
@@ -182,15 +182,15 @@ impl Slicer {
         let source = &mut self.sources[index];
         match snapshot {
             Some(number) => {
-                source.slices.snapshot(number, source.cutter.timeline().tally());
+                source.slices.snapshot(number, source.cutter.timeline().counters());
                 self.passed[index] = self.passed[index].max(number);
                 self.tell_snapshot(signals);
             }
             None => {
-                source.slices.publish_at(self.latest.0, source.cutter.timeline().tally());
-                source.wire.publish_at(self.latest.0, self.builder.wire_tally(id));
-                source.build.publish_at(self.latest.0, self.builder.tally(id));
-                self.events.publish_at(self.latest.0, self.builder.events_tally());
+                source.slices.publish_at(self.latest.0, source.cutter.timeline().counters());
+                source.wire.publish_at(self.latest.0, self.builder.wire_counters(id));
+                source.build.publish_at(self.latest.0, self.builder.counters(id));
+                self.events.publish_at(self.latest.0, self.builder.events_counters());
             }
         }
         if self.latest.since_ns(self.looked) >= LOOK_EVERY_NS {
@@ -207,10 +207,10 @@ impl Slicer {
         }
         self.told = number;
         for (index, source) in self.sources.iter().enumerate() {
-            source.wire.snapshot(number, self.builder.wire_tally(self.id(index)));
-            source.build.snapshot(number, self.builder.tally(self.id(index)));
+            source.wire.snapshot(number, self.builder.wire_counters(self.id(index)));
+            source.build.snapshot(number, self.builder.counters(self.id(index)));
         }
-        self.events.snapshot(number, self.builder.events_tally());
+        self.events.snapshot(number, self.builder.events_counters());
         self.outlet.pass_on(self.latest, Some(number), false, &mut || {}, signals);
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use thalweg_qualify::host::{self, Counters, HostFiles, Needs, Probe, kernel_memory};
+use thalweg_qualify::host::{self, HostFiles, LossCounters, Needs, Probe, kernel_memory};
 
 use crate::config::Configuration;
 use crate::needs::needs;
@@ -16,7 +16,7 @@ pub(super) fn look(
     state: &LiveState,
     plan: &Value,
     configuration: &Configuration,
-    at_start: &Counters,
+    at_start: &LossCounters,
 ) -> Value {
     let sources = state.sources.iter().map(|source| {
         json!({
@@ -32,7 +32,7 @@ pub(super) fn look(
         "kernel": read("/proc/sys/kernel/osrelease"),
         "load": loads(),
         "checks": host::checks(&files, &needs, Probe::Nothing),
-        "counters": Counters::read(&files).since(at_start),
+        "counters": LossCounters::read(&files).since(at_start),
         "memory": memory(),
         "threads": threads(),
         "plan": plan,

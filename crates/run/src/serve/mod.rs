@@ -34,7 +34,7 @@ use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
     Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, RecordedRun, Refused, StartRun,
 };
-use thalweg_qualify::host::{Counters, HostFiles};
+use thalweg_qualify::host::{HostFiles, LossCounters};
 use thalweg_record::RunDirectory;
 
 pub use messages::MessageLog;
@@ -66,7 +66,7 @@ pub struct Served {
     /// The rates since then, noted by unattended operation.
     history: Mutex<History>,
     /// What the host had thrown away when the run of this number started.
-    host: Mutex<(u64, Counters)>,
+    host: Mutex<(u64, LossCounters)>,
 }
 
 impl Served {
@@ -80,7 +80,7 @@ impl Served {
             seen: Mutex::default(),
             began: Instant::now(),
             history: Mutex::default(),
-            host: Mutex::new((0, Counters::read(&HostFiles::of_host()))),
+            host: Mutex::new((0, LossCounters::read(&HostFiles::of_host()))),
         }
     }
 
@@ -125,12 +125,12 @@ impl Served {
 
     /// What the host had thrown away when a run started. The first was there when this was made; each later one is seen to
     /// begin within a look of the alarms.
-    fn host_at_start(&self, run: u64) -> MutexGuard<'_, (u64, Counters)> {
+    fn host_at_start(&self, run: u64) -> MutexGuard<'_, (u64, LossCounters)> {
         let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
         if host.0 != run {
             let is_first = std::mem::replace(&mut host.0, run) == 0;
             if !is_first {
-                host.1 = Counters::read(&HostFiles::of_host());
+                host.1 = LossCounters::read(&HostFiles::of_host());
             }
         }
         host

@@ -61,7 +61,7 @@ impl Counts {
         Counts {
             hits: by_source.made_of(source, Unit::Hits),
             fragments: by_source.made_of(source, Unit::Fragments),
-            bytes: received.map_or(0, |account| account.tally.total_output(Unit::Bytes)),
+            bytes: received.map_or(0, |account| account.counters.total_output(Unit::Bytes)),
             lost: lost_of(by_source, source),
         }
     }
@@ -139,7 +139,7 @@ impl Rates {
         let by_source = books.grouped(source_table.groups());
         // Given to the recording: what it has on file, and what waits in it.
         let kept = books.at(source_table.hits_end());
-        let kept = kept.map(|own| own.tally.total_output(Unit::Hits) + own.tally.held(Unit::Hits));
+        let kept = kept.map(|own| own.counters.total_output(Unit::Hits) + own.counters.held(Unit::Hits));
         self.looks.push_back(Look {
             elapsed_seconds: asked_seconds,
             ordered: ordered(books),
@@ -247,13 +247,13 @@ fn ordered(books: &Books) -> u64 {
         .map(|node| node.stage)
         .collect();
     let accounts = books.accounts.iter().filter(|account| orders.contains(&account.stage));
-    accounts.map(|account| account.tally.total_output(Unit::Hits)).sum()
+    accounts.map(|account| account.counters.total_output(Unit::Hits)).sum()
 }
 
 /// Events that a board should have answered, and those that it has.
 pub(super) fn expected_and_built(books: &Books, board: SourceId) -> (u64, u64) {
     books.account_at(StageRole::SequenceNumbers, board).map_or((0, 0), |book| {
-        (book.tally.total_input(Unit::Fragments), book.tally.total_output(Unit::Fragments))
+        (book.counters.total_input(Unit::Fragments), book.counters.total_output(Unit::Fragments))
     })
 }
 

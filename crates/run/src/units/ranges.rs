@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_data::{EventSum, RangeFate, RangeRecord, Tally, Unit};
+use thalweg_data::{Counters, EventSum, RangeFate, RangeRecord, Unit};
 
 /// Most records of a unit that wait for the thread of the lists.
 const MOST_WAITING: usize = 16_384;
@@ -127,9 +127,9 @@ impl RangeNotes {
     ///
     /// # Errors
     /// When they do not, which is a defect.
-    pub(crate) fn check(&self, tally: &Tally) -> Result<(), String> {
+    pub(crate) fn check(&self, counters: &Counters) -> Result<(), String> {
         let noted = [self.passed_on.events, self.passed_on.fragments, self.passed_on.bytes];
-        let counted = [Unit::Events, Unit::Fragments, Unit::Bytes].map(|unit| tally.total_output(unit));
+        let counted = [Unit::Events, Unit::Fragments, Unit::Bytes].map(|unit| counters.total_output(unit));
         match noted == counted {
             true => Ok(()),
             false => Err(format!(
@@ -169,13 +169,13 @@ mod tests {
         inbox.take(&mut records, &mut joined);
         assert_eq!((records.len(), joined.len(), joined[0].ranges), (MOST_WAITING, 1, 10));
         assert_eq!(managers.all(), [7]);
-        let mut tally = Tally::default();
-        tally.output(Unit::Events, count);
-        tally.output(Unit::Fragments, 2 * count);
-        tally.output(Unit::Bytes, 20 * count);
-        assert_eq!(notes.check(&tally), Ok(()));
-        tally.output(Unit::Fragments, 1);
-        assert!(notes.check(&tally).is_err());
+        let mut counters = Counters::default();
+        counters.output(Unit::Events, count);
+        counters.output(Unit::Fragments, 2 * count);
+        counters.output(Unit::Bytes, 20 * count);
+        assert_eq!(notes.check(&counters), Ok(()));
+        counters.output(Unit::Fragments, 1);
+        assert!(notes.check(&counters).is_err());
     }
 
     #[test]

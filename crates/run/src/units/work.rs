@@ -87,7 +87,7 @@ impl Work for ReadoutWork {
         }
         let epoch = self.unit.epoch();
         self.ranges.take(self.unit.ranges(), epoch);
-        self.ship.publish_at(now.0, self.unit.tally());
+        self.ship.publish_at(now.0, self.unit.counters());
         any
     }
 
@@ -101,11 +101,11 @@ impl Work for ReadoutWork {
     }
 
     fn finish(&mut self, signals: &Signals) {
-        self.ship.publish(self.unit.tally());
+        self.ship.publish(self.unit.counters());
         self.unit.close_ranges();
         let epoch = self.unit.epoch();
         self.ranges.take(self.unit.ranges(), epoch);
-        if let Err(words) = self.ranges.check(self.unit.tally()) {
+        if let Err(words) = self.ranges.check(self.unit.counters()) {
             signals.fail(words);
         }
         if !self.unit.is_idle() {
@@ -180,7 +180,7 @@ impl Work for BuilderWork {
         let epoch = self.unit.epoch();
         self.ranges.take(self.unit.ranges(), epoch);
         if self.build.is_due(now.0) {
-            self.build.publish_at(now.0, self.unit.tally());
+            self.build.publish_at(now.0, self.unit.counters());
             self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         }
         any
@@ -201,10 +201,10 @@ impl Work for BuilderWork {
         self.unit.close_ranges();
         let epoch = self.unit.epoch();
         self.ranges.take(self.unit.ranges(), epoch);
-        if let Err(words) = self.ranges.check(self.unit.tally()) {
+        if let Err(words) = self.ranges.check(self.unit.counters()) {
             signals.fail(words);
         }
-        self.build.publish(self.unit.tally());
+        self.build.publish(self.unit.counters());
         self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
         signals.builder_is_over();
     }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use thalweg_data::batch::Frames;
-use thalweg_data::{LossReason, Pool, Received, Tally};
+use thalweg_data::{Counters, LossReason, Pool, Received};
 
 use super::datagram::{Datagram, parse};
 use super::filter::program;
@@ -119,8 +119,8 @@ impl RingReceiver {
         self.socket.try_clone()
     }
 
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.book.tally
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.book.counters
     }
 
     /// Bytes of the ring's blocks that were not read yet.

@@ -5,7 +5,7 @@
 //! ```
 
 use thalweg_data::batch::Frames;
-use thalweg_data::{BlockWriter, LossReason, Pool, Slice, Tally, Unit};
+use thalweg_data::{BlockWriter, Counters, LossReason, Pool, Slice, Unit};
 
 use super::settings::UdpReceiverSettings;
 use crate::control_message::Notes;
@@ -14,7 +14,7 @@ use crate::system::Message;
 /// Everything that is counted while messages are taken.
 #[derive(Default)]
 pub(crate) struct Book {
-    pub(crate) tally: Tally,
+    pub(crate) counters: Counters,
     /// Drops that the socket reported, and its last 32-bit count.
     pub(crate) socket_drops: u64,
     last_dropped: u32,
@@ -51,8 +51,8 @@ impl Book {
     pub(crate) fn judge(&mut self, message: &Message, settings: &UdpReceiverSettings) -> Verdict {
         self.note_drops(&message.notes);
         let datagrams = datagram_count(message);
-        self.tally.input(Unit::Datagrams, datagrams);
-        self.tally.input(Unit::Bytes, message.length as u64);
+        self.counters.input(Unit::Datagrams, datagrams);
+        self.counters.input(Unit::Bytes, message.length as u64);
         let stranger = match (&settings.from, message.sender) {
             (Some(peer), Some(sender)) => !peer.is(sender),
             (Some(_), None) => true,
@@ -78,20 +78,20 @@ impl Book {
     }
 
     pub(crate) fn lose(&mut self, reason: LossReason, datagrams: u64, bytes: usize) {
-        self.tally.lost(reason, Unit::Datagrams, datagrams);
-        self.tally.lost(reason, Unit::Bytes, bytes as u64);
+        self.counters.lost(reason, Unit::Datagrams, datagrams);
+        self.counters.lost(reason, Unit::Bytes, bytes as u64);
     }
 
     /// Counts a datagram that came and cannot be taken.
     pub(crate) fn lose_arrived(&mut self, reason: LossReason, bytes: usize) {
-        self.tally.input(Unit::Datagrams, 1);
-        self.tally.input(Unit::Bytes, bytes as u64);
+        self.counters.input(Unit::Datagrams, 1);
+        self.counters.input(Unit::Bytes, bytes as u64);
         self.lose(reason, 1, bytes);
     }
 
     fn pass_on(&mut self, slice: Slice, frames: &mut Frames) {
-        self.tally.output(Unit::Datagrams, 1);
-        self.tally.output(Unit::Bytes, u64::from(slice.length));
+        self.counters.output(Unit::Datagrams, 1);
+        self.counters.output(Unit::Bytes, u64::from(slice.length));
         frames.slices.push(slice);
     }
 
@@ -114,8 +114,8 @@ impl Book {
             ..whole
         }));
         frames.slices.extend(whole.part(whole_ones * segment, last).filter(|_| last > 0));
-        self.tally.output(Unit::Datagrams, (whole_ones + usize::from(last > 0)) as u64);
-        self.tally.output(Unit::Bytes, length as u64);
+        self.counters.output(Unit::Datagrams, (whole_ones + usize::from(last > 0)) as u64);
+        self.counters.output(Unit::Bytes, length as u64);
     }
 
     /// All but perhaps the last datagram are too long.

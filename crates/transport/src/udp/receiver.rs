@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use thalweg_data::batch::Frames;
-use thalweg_data::{Pool, Received, Tally};
+use thalweg_data::{Counters, Pool, Received};
 
 use super::settings::{Backend, UdpReceiverSettings};
 use super::socket::SocketReceiver;
@@ -119,8 +119,8 @@ impl UdpReceiver {
     }
 
     /// Datagrams and bytes in, out, lost.
-    pub fn tally(&self) -> &Tally {
-        ask!(self, receiver => receiver.tally())
+    pub fn counters(&self) -> &Counters {
+        ask!(self, receiver => receiver.counters())
     }
 
     /// Datagrams (or coalesced messages) that the kernel dropped for want of room: at this socket, as reported with the ones that

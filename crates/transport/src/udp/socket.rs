@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::batch::Frames;
-use thalweg_data::{BlockWriter, LossReason, Pool, Received, Tally, Unit};
+use thalweg_data::{BlockWriter, Counters, LossReason, Pool, Received, Unit};
 
 use super::MESSAGE_ROOM_BYTES;
 use super::book::{Book, Spilled, Verdict, datagram_count};
@@ -131,8 +131,8 @@ impl SocketReceiver {
     }
 
     /// Datagrams and bytes in, out, lost.
-    pub fn tally(&self) -> &Tally {
-        &self.book.tally
+    pub fn counters(&self) -> &Counters {
+        &self.book.counters
     }
 
     /// Datagrams (or coalesced messages) that the kernel dropped at this socket, as reported with the ones that came.
@@ -331,7 +331,7 @@ impl SocketReceiver {
 
     /// Throws away what waits now, and counts it as abandoned.
     pub fn abandon(&mut self) -> Result<(), TransportError> {
-        let lost = |book: &Book| book.tally.total_lost(LossReason::Abandoned, Unit::Bytes);
+        let lost = |book: &Book| book.counters.total_lost(LossReason::Abandoned, Unit::Bytes);
         // Whoever goes on sending is not listened to for ever.
         let (waiting, before) = (self.waiting_bytes(), lost(&self.book));
         while lost(&self.book) - before < waiting && self.discard(LossReason::Abandoned)? {}

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use thalweg_data::batch::Frames;
-use thalweg_data::{LossReason, Pool, Received, Tally};
+use thalweg_data::{Counters, LossReason, Pool, Received};
 
 use super::queues::{ETHERNET_BYTES, Frame, Queues};
 use crate::ring::judge;
@@ -117,8 +117,8 @@ impl XdpReceiver {
         self.socket.try_clone()
     }
 
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.book.tally
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.book.counters
     }
 
     /// Bytes of chunks that were not read yet, and of the socket's memory that is taken.

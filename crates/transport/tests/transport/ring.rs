@@ -56,9 +56,13 @@ fn receive_all(receiver: &mut UdpReceiver) -> Vec<Vec<u8>> {
 }
 
 fn assert_closed(receiver: &UdpReceiver) {
-    let tally = receiver.tally();
+    let counters = receiver.counters();
     for unit in [Unit::Datagrams, Unit::Bytes] {
-        assert_eq!(tally.total_input(unit), tally.total_output(unit) + tally.total_lost_any(unit), "{unit}");
+        assert_eq!(
+            counters.total_input(unit),
+            counters.total_output(unit) + counters.total_lost_any(unit),
+            "{unit}"
+        );
     }
 }
 
@@ -128,7 +132,7 @@ fn what_is_too_long_or_has_no_block_has_its_reason() {
     let mut sender = sender_to(&receiver).without_segmentation();
     assert_eq!(sender.send(&[&[1; 1001], &[2; 1000]], WAIT).expect("loopback"), 2);
     assert_eq!(receive_all(&mut receiver), [vec![2; 1000]]);
-    assert_eq!(receiver.tally().total_lost(LossReason::DatagramTooLong, Unit::Bytes), 1001);
+    assert_eq!(receiver.counters().total_lost(LossReason::DatagramTooLong, Unit::Bytes), 1001);
     let (mut held, datagram) = (Vec::new(), [3; 1000]);
     for _ in 0..300 {
         sender.send(&[&datagram[..]; 4], WAIT).expect("loopback");
@@ -147,7 +151,7 @@ fn what_is_too_long_or_has_no_block_has_its_reason() {
         assert!(std::time::Instant::now() < until, "{} batches are held, and there is room", held.len());
         held.push(frames);
     }
-    assert!(receiver.tally().total_lost(LossReason::NoBlock, Unit::Datagrams) > 0);
+    assert!(receiver.counters().total_lost(LossReason::NoBlock, Unit::Datagrams) > 0);
     assert_closed(&receiver);
     held.clear();
     sender.send(&[&datagram[..]], WAIT).expect("loopback");
@@ -181,7 +185,8 @@ fn what_is_abandoned_in_the_ring_is_lost_in_datagrams_and_bytes() {
     let sent: Vec<_> = (0..500).map(|index| datagram(index, 900)).collect();
     let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
     assert_eq!(sender.send(&slices, WAIT).expect("loopback"), 500);
-    let abandoned = |receiver: &UdpReceiver, unit| receiver.tally().total_lost(LossReason::Abandoned, unit);
+    let abandoned =
+        |receiver: &UdpReceiver, unit| receiver.counters().total_lost(LossReason::Abandoned, unit);
     // The kernel passes its last block on when it is old enough, however busy the machine is.
     let limit = std::time::Instant::now() + Duration::from_secs(60);
     while abandoned(&receiver, Unit::Datagrams) < 500 && std::time::Instant::now() < limit {

@@ -74,8 +74,8 @@ fn units_come_out_whole_however_the_stream_is_cut() {
     }
     sending.join().expect("the sender");
     assert_eq!((next, seen), (3000, total));
-    assert_eq!(receiver.tally().total_input(Unit::Bytes), total);
-    assert_eq!(receiver.tally().total_output(Unit::Bytes), total);
+    assert_eq!(receiver.counters().total_input(Unit::Bytes), total);
+    assert_eq!(receiver.counters().total_output(Unit::Bytes), total);
 }
 
 #[test]

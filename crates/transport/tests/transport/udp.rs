@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Frames;
-use thalweg_data::{LossReason, Pool, Received, Tally, Unit};
+use thalweg_data::{Counters, LossReason, Pool, Received, Unit};
 use thalweg_transport::{Backend, FullPolicy, Peer, UdpReceiver, UdpReceiverSettings, UdpSender};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -44,9 +44,13 @@ fn receive_all(receiver: &mut UdpReceiver) -> Vec<Vec<u8>> {
     }
 }
 
-fn assert_closed(tally: &Tally) {
+fn assert_closed(counters: &Counters) {
     for unit in [Unit::Datagrams, Unit::Bytes] {
-        assert_eq!(tally.total_input(unit), tally.total_output(unit) + tally.total_lost_any(unit), "{unit}");
+        assert_eq!(
+            counters.total_input(unit),
+            counters.total_output(unit) + counters.total_lost_any(unit),
+            "{unit}"
+        );
     }
 }
 
@@ -70,8 +74,8 @@ fn every_way_of_reading_yields_the_bytes_sent_in_order() {
                 assert_eq!(receive_all(&mut receiver), sent, "{backend:?}, segmenting {segmenting}");
                 assert_eq!(receiver.waiting_bytes(), 0);
             }
-            assert_closed(receiver.tally());
-            assert_eq!(receiver.tally().total_output(Unit::Datagrams), 60 * lengths.len() as u64);
+            assert_closed(receiver.counters());
+            assert_eq!(receiver.counters().total_output(Unit::Datagrams), 60 * lengths.len() as u64);
         }
     }
 }
@@ -97,7 +101,7 @@ fn the_choice_follows_the_sender_and_loses_nothing() {
     }
     assert!(long.is_segmenting() && receiver.reads_coalesced(), "{:?}", receiver.coalescing());
     assert!(receiver.moved_bytes() > 0);
-    assert_closed(receiver.tally());
+    assert_closed(receiver.counters());
 }
 
 #[test]
@@ -132,10 +136,10 @@ fn a_datagram_that_is_too_long_costs_a_counter() {
             send_all(&mut sender, &sent);
             let kept: Vec<_> = sent.iter().filter(|datagram| datagram.len() <= 1000).cloned().collect();
             assert_eq!(receive_all(&mut receiver), kept, "{backend:?}, segmenting {segmenting}");
-            let tally = receiver.tally();
-            assert_eq!(tally.total_lost(LossReason::DatagramTooLong, Unit::Datagrams), 4);
-            assert_eq!(tally.total_lost(LossReason::DatagramTooLong, Unit::Bytes), 3 * 1001 + 3000);
-            assert_closed(tally);
+            let counters = receiver.counters();
+            assert_eq!(counters.total_lost(LossReason::DatagramTooLong, Unit::Datagrams), 4);
+            assert_eq!(counters.total_lost(LossReason::DatagramTooLong, Unit::Bytes), 3 * 1001 + 3000);
+            assert_closed(counters);
         }
     }
 }
@@ -155,9 +159,9 @@ fn a_stranger_is_counted_and_not_heard() {
         let expected: Vec<_> =
             (0..5).flat_map(|round| [datagram(round, 300), datagram(round, 300)]).collect();
         assert_eq!(receive_all(&mut receiver), expected);
-        assert_eq!(receiver.tally().total_lost(LossReason::Stranger, Unit::Datagrams), 45);
-        assert_eq!(receiver.tally().total_lost(LossReason::Stranger, Unit::Bytes), 45 * 700);
-        assert_closed(receiver.tally());
+        assert_eq!(receiver.counters().total_lost(LossReason::Stranger, Unit::Datagrams), 45);
+        assert_eq!(receiver.counters().total_lost(LossReason::Stranger, Unit::Bytes), 45 * 700);
+        assert_closed(receiver.counters());
     }
 }
 
@@ -185,12 +189,15 @@ fn starve(policy: FullPolicy, backend: Backend) -> (UdpReceiver, usize, usize) {
 fn a_full_pool_drops_with_a_count() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         let (receiver, sent, before) = starve(FullPolicy::Drop, backend);
-        assert_eq!(receiver.tally().total_lost(LossReason::NoBlock, Unit::Datagrams), (sent - before) as u64);
         assert_eq!(
-            receiver.tally().total_lost(LossReason::NoBlock, Unit::Bytes),
+            receiver.counters().total_lost(LossReason::NoBlock, Unit::Datagrams),
+            (sent - before) as u64
+        );
+        assert_eq!(
+            receiver.counters().total_lost(LossReason::NoBlock, Unit::Bytes),
             (sent - before) as u64 * 1024
         );
-        assert_closed(receiver.tally());
+        assert_closed(receiver.counters());
     }
 }
 
@@ -199,8 +206,8 @@ fn a_full_pool_holds_without_loss() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         let (mut receiver, sent, before) = starve(FullPolicy::Hold, backend);
         assert_eq!(receive_all(&mut receiver).len(), sent - before);
-        assert_eq!(receiver.tally().total_lost_any(Unit::Datagrams), 0);
-        assert_closed(receiver.tally());
+        assert_eq!(receiver.counters().total_lost_any(Unit::Datagrams), 0);
+        assert_closed(receiver.counters());
     }
 }
 

@@ -133,9 +133,13 @@ fn kernel_count(receiver: &UdpReceiver, name: &str) -> u64 {
 }
 
 fn assert_balance(receiver: &UdpReceiver) {
-    let tally = receiver.tally();
+    let counters = receiver.counters();
     for unit in [Unit::Datagrams, Unit::Bytes] {
-        assert_eq!(tally.total_input(unit), tally.total_output(unit) + tally.total_lost_any(unit), "{unit}");
+        assert_eq!(
+            counters.total_input(unit),
+            counters.total_output(unit) + counters.total_lost_any(unit),
+            "{unit}"
+        );
     }
 }
 
@@ -179,7 +183,7 @@ fn xdp_receives_what_the_program_leaves_to_the_kernel_through_the_socket() {
     received.sort_by_key(Vec::len);
     assert_eq!(received, [b"from this host".to_vec(), sent[1].clone(), sent[0].clone()]);
     assert_eq!(kernel_count(&receiver, "xdp_by_socket"), 3);
-    assert_eq!(receiver.tally().total_lost(LossReason::DatagramTooLong, Unit::Bytes), 5001);
+    assert_eq!(receiver.counters().total_lost(LossReason::DatagramTooLong, Unit::Bytes), 5001);
     assert_balance(&receiver);
 }
 
@@ -284,7 +288,7 @@ fn xdp_counts_what_has_no_block_and_what_is_abandoned() {
     let Some(mut receiver) = open(drop, 1) else { return };
     let mut sender = cable.sender_to(receiver.local_address().expect("bound")).without_segmentation();
     let (bytes, mut held, until) = (datagram(1, 8000), Vec::new(), Instant::now() + LONG);
-    let lost = |receiver: &UdpReceiver, reason| receiver.tally().total_lost(reason, Unit::Datagrams);
+    let lost = |receiver: &UdpReceiver, reason| receiver.counters().total_lost(reason, Unit::Datagrams);
     while lost(&receiver, LossReason::NoBlock) == 0 && Instant::now() < until {
         sender.send(&[&bytes[..]; 4], WAIT).expect("the cable");
         let mut frames = Frames::default();

@@ -16,7 +16,7 @@ mod whole;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thalweg_data::{EventSum, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Tally, Unit};
+use thalweg_data::{Counters, EventSum, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Unit};
 
 use building::Building;
 use passed::Passed;
@@ -85,7 +85,7 @@ pub struct BuilderUnit {
     /// Triggers of ranges that were built of which no part has anything.
     unseen: Unseen,
     swept: Mark,
-    tally: Tally,
+    counters: Counters,
     refused: Refused,
     /// What became of each range, until the host takes it; `None` where nobody asks.
     ranges: Option<Vec<RangeRecord>>,
@@ -127,7 +127,7 @@ impl BuilderUnit {
             on_file: OnFile::default(),
             unseen: Unseen::default(),
             swept: now,
-            tally: Tally::default(),
+            counters: Counters::default(),
             refused: Refused::default(),
             ranges: None,
             lost_parts: None,
@@ -325,8 +325,8 @@ impl BuilderUnit {
     }
 
     /// Events in, out and held between pull and write; fragments and bytes in, out, lost, held before.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Messages that were not heard, by reason.
@@ -455,14 +455,14 @@ impl BuilderUnit {
     }
 
     fn count_in(&mut self, fragments: u64, bytes: u64) {
-        self.tally.input(Unit::Fragments, fragments);
-        self.tally.input(Unit::Bytes, bytes);
+        self.counters.input(Unit::Fragments, fragments);
+        self.counters.input(Unit::Bytes, bytes);
     }
 
     fn lose(&mut self, reason: LossReason, fragments: u64, bytes: u64) {
         if fragments > 0 {
-            self.tally.lost(reason, Unit::Fragments, fragments);
-            self.tally.lost(reason, Unit::Bytes, bytes);
+            self.counters.lost(reason, Unit::Fragments, fragments);
+            self.counters.lost(reason, Unit::Bytes, bytes);
         }
     }
 }

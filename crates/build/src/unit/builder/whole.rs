@@ -66,14 +66,14 @@ impl BuilderUnit {
         self.building.take(Amount { events: 0, ..amount });
         self.unwritten.add(Amount { fragments: 0, ..amount });
         // In the ledger they are the sink's from here on, written or not; the credit is used until they are.
-        self.tally.input(Unit::Events, whole);
+        self.counters.input(Unit::Events, whole);
         let unseen = self.unseen.take();
         if unseen > 0 {
-            self.tally.noted(Noted::Unseen, Unit::Events, unseen);
+            self.counters.noted(Noted::Unseen, Unit::Events, unseen);
         }
-        self.tally.output(Unit::Events, amount.events);
-        self.tally.output(Unit::Fragments, amount.fragments);
-        self.tally.output(Unit::Bytes, amount.bytes);
+        self.counters.output(Unit::Events, amount.events);
+        self.counters.output(Unit::Fragments, amount.fragments);
+        self.counters.output(Unit::Bytes, amount.bytes);
         let exhausted = building.shares.iter().all(|share| share.cursor == share.table.events.events.len());
         if exhausted && let Some(building) = self.open.remove(start) {
             self.finish(building);
@@ -112,7 +112,7 @@ impl BuilderUnit {
     }
 
     pub(super) fn note_held(&mut self) {
-        self.tally.set_held(Unit::Fragments, self.building.fragments);
-        self.tally.set_held(Unit::Bytes, self.building.bytes);
+        self.counters.set_held(Unit::Fragments, self.building.fragments);
+        self.counters.set_held(Unit::Bytes, self.building.bytes);
     }
 }

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use thalweg_data::{EventSum, RangeFate, RangeRecord, Tally, Unit};
+use thalweg_data::{Counters, EventSum, RangeFate, RangeRecord, Unit};
 
 use super::verdict::Disk;
 use super::world::World;
@@ -76,13 +76,13 @@ impl World {
             }
             if let (Some(unit), Some(life)) = (&self.readouts[number].unit, lives.last()) {
                 let noted = |fate| life.iter().filter(move |record| record.fate == fate);
-                adds_up(noted(RangeFate::Acknowledged), unit.tally(), &format!("readout {number}"))?;
+                adds_up(noted(RangeFate::Acknowledged), unit.counters(), &format!("readout {number}"))?;
             }
         }
         for (number, lives) in self.noted.builders.iter().enumerate() {
             if let (Some(unit), Some(life)) = (&self.builders[number].unit, lives.last()) {
                 let whole = life.iter().filter(|record| record.readout.is_none());
-                adds_up(whole, unit.tally(), &format!("builder {number}"))?;
+                adds_up(whole, unit.counters(), &format!("builder {number}"))?;
             }
             for record in lives.iter().flatten().filter(|record| record.fate == RangeFate::OnFile) {
                 let sources = match record.readout {
@@ -126,13 +126,13 @@ fn check_sent(disk: &Disk, record: &RangeRecord, sources: &Range<u16>, has_died:
 /// Sums over ranges are what the ledger has.
 fn adds_up<'r>(
     records: impl Iterator<Item = &'r RangeRecord>,
-    tally: &Tally,
+    counters: &Counters,
     whose: &str,
 ) -> Result<(), String> {
     let mut sum = EventSum::default();
     records.for_each(|record| sum.add(record.sum));
     let noted = [sum.events, sum.fragments, sum.bytes];
-    let counted = [Unit::Events, Unit::Fragments, Unit::Bytes].map(|unit| tally.total_output(unit));
+    let counted = [Unit::Events, Unit::Fragments, Unit::Bytes].map(|unit| counters.total_output(unit));
     match noted == counted {
         true => Ok(()),
         false => Err(format!("{whose} has noted {noted:?} as out, range by range, and counted {counted:?}")),

@@ -243,9 +243,10 @@ impl World {
                 .sum()
         };
         let taken: u64 = life.taken.values().map(|taken| u64::from(taken.count_ones())).sum();
-        let tally = unit.tally();
+        let counters = unit.counters();
         let unit = Unit::Fragments;
-        let counted = [tally.total_input(unit), tally.total_output(unit), tally.total_lost_any(unit)];
+        let counted =
+            [counters.total_input(unit), counters.total_output(unit), counters.total_lost_any(unit)];
         let seen = [taken, count(true), count(false)];
         match counted == seen {
             true => Ok(()),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use thalweg_data::{Closing, EventSum, Events, RangeRecord, Tally, Unit};
+use thalweg_data::{Closing, Counters, EventSum, Events, RangeRecord, Unit};
 
 use super::Outcome;
 use super::boards::payload;
@@ -207,11 +207,13 @@ fn part_of(trigger: u64, present: u64, sources: &Range<u16>) -> EventSum {
     }
 }
 
-fn closes(tally: &Tally, unit: Unit, whose: &str) -> Result<(), String> {
-    let right = tally.total_output(unit) + tally.total_lost_any(unit) + tally.held(unit);
-    match tally.total_input(unit) == right {
+fn closes(counters: &Counters, unit: Unit, whose: &str) -> Result<(), String> {
+    let right = counters.total_output(unit) + counters.total_lost_any(unit) + counters.held(unit);
+    match counters.total_input(unit) == right {
         true => Ok(()),
-        false => Err(format!("{whose}: {unit}: in {} = out + lost + held {right}", tally.total_input(unit))),
+        false => {
+            Err(format!("{whose}: {unit}: in {} = out + lost + held {right}", counters.total_input(unit)))
+        }
     }
 }
 
@@ -278,7 +280,7 @@ impl World {
         for (number, process) in self.readouts.iter().enumerate() {
             let unit = process.unit.as_ref().ok_or("a readout unit does not live")?;
             for count in [Unit::Events, Unit::Fragments, Unit::Bytes] {
-                closes(unit.tally(), count, &format!("readout {number}"))?;
+                closes(unit.counters(), count, &format!("readout {number}"))?;
             }
             if unit.refused().damaged + unit.refused().stranger > 0 {
                 return Err(format!("readout {number} refused {:?}", unit.refused()));
@@ -287,9 +289,9 @@ impl World {
         for (number, process) in self.builders.iter().enumerate() {
             let unit = process.unit.as_ref().ok_or("a builder unit does not live")?;
             for count in [Unit::Events, Unit::Fragments, Unit::Bytes] {
-                closes(unit.tally(), count, &format!("builder {number}"))?;
+                closes(unit.counters(), count, &format!("builder {number}"))?;
             }
-            let counted = [Unit::Events, Unit::Fragments].map(|count| unit.tally().total_output(count));
+            let counted = [Unit::Events, Unit::Fragments].map(|count| unit.counters().total_output(count));
             if counted != process.handed_over {
                 return Err(format!(
                     "builder {number}: out {counted:?} events and fragments, handed over {:?}",

@@ -61,12 +61,12 @@ impl Decoder {
                     Ok(Record::Lost(reason)) => {
                         hits.slices.truncate(slices);
                         let bytes = (before - cursor.remaining()) as u64;
-                        self.tally.lost(reason, Unit::Bytes, bytes);
+                        self.counters.lost(reason, Unit::Bytes, bytes);
                     }
                     Err(reason) => {
                         hits.slices.truncate(slices);
                         hits.extras.truncate(extras);
-                        self.tally.lost(reason, Unit::Bytes, before as u64);
+                        self.counters.lost(reason, Unit::Bytes, before as u64);
                         damage = Some(reason);
                         break 'all;
                     }
@@ -74,8 +74,8 @@ impl Decoder {
                 made += hits.hits.len() - decoded;
             }
         }
-        self.tally.input(Unit::Hits, made as u64);
-        self.tally.output(Unit::Hits, (hits.hits.len() - first_hit) as u64);
+        self.counters.input(Unit::Hits, made as u64);
+        self.counters.output(Unit::Hits, (hits.hits.len() - first_hit) as u64);
         Outcome { used, damage }
     }
 
@@ -318,7 +318,7 @@ impl Decoder {
         let Some(real_time_ps) = self.scale.ps(self.clock.long(words.timestamp()), 0) else {
             return Ok(Record::Lost(LossReason::TimeRange));
         };
-        let own = &mut self.counters[usize::from(channel)];
+        let own = &mut self.channel_counters[usize::from(channel)];
         if let Some(counters) = counters {
             own.extend(counters.triggers(), counters.saved());
         }

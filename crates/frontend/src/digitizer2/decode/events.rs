@@ -51,8 +51,8 @@ impl Decoder {
         let before = hits.hits.len();
         append_hits(&mut hits.hits, hit, self.plan.first_channel, mask);
         append_extras(&mut hits.extras, extra, channels);
-        self.tally.input(Unit::Hits, u64::from(channels));
-        self.tally.output(Unit::Hits, (hits.hits.len() - before) as u64);
+        self.counters.input(Unit::Hits, u64::from(channels));
+        self.counters.output(Unit::Hits, (hits.hits.len() - before) as u64);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ mod flags;
 mod time;
 
 use thalweg_data::batch::BoardStarts;
-use thalweg_data::{Decode, Flags, Frames, Hits, LossReason, Mark, Slice, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Decode, Flags, Frames, Hits, LossReason, Mark, Slice, SourceId, Unit};
 
 use self::block::Level;
 use self::cursor::Cursor;
@@ -47,8 +47,8 @@ pub struct Decoder {
     /// Starts of the board up to where this decoder reads, those in the batches of others included.
     starts_read: u32,
     level: Level,
-    counters: Box<[ChannelCounters; CHANNELS as usize]>,
-    tally: Tally,
+    channel_counters: Box<[ChannelCounters; CHANNELS as usize]>,
+    counters: Counters,
 }
 
 /// The board's 24-bit counters of one channel, extended.
@@ -110,8 +110,8 @@ impl Decoder {
             starts: Starts::AsTheyCome,
             starts_read: 0,
             level: Level::detect(),
-            counters: Box::new([ChannelCounters::default(); CHANNELS as usize]),
-            tally: Tally::default(),
+            channel_counters: Box::new([ChannelCounters::default(); CHANNELS as usize]),
+            counters: Counters::default(),
         })
     }
 
@@ -139,7 +139,7 @@ impl Decoder {
             Starts::AsTheyCome => self.clock.restart(self.starts_read),
             Starts::Expected | Starts::Seen(_) => self.clock.restart_at_zero(self.starts_read, mark),
         }
-        self.counters.fill(ChannelCounters::default());
+        self.channel_counters.fill(ChannelCounters::default());
     }
 
     /// Another decoder of the source has read that the board was started.
@@ -154,8 +154,8 @@ impl Decoder {
 
     fn frame(&mut self, chain: &[Slice], units: &Frames, hits: &mut Hits) {
         let bytes: u64 = chain.iter().map(|slice| u64::from(slice.length)).sum();
-        self.tally.input(Unit::Frames, 1);
-        self.tally.input(Unit::Bytes, bytes);
+        self.counters.input(Unit::Frames, 1);
+        self.counters.input(Unit::Bytes, bytes);
         let slices_before = hits.slices.len();
         let outcome = match Cursor::new(chain, &units.leases) {
             Some(cursor) => self.event(bytes, cursor, hits),
@@ -164,16 +164,16 @@ impl Decoder {
         if hits.slices.len() > slices_before {
             chain.iter().for_each(|slice| hits.leases.add_for(*slice, &units.leases));
         }
-        self.tally.output(Unit::Bytes, outcome.used);
+        self.counters.output(Unit::Bytes, outcome.used);
         match outcome.damage {
-            None => self.tally.output(Unit::Frames, 1),
-            Some(reason) => self.tally.lost(reason, Unit::Frames, 1),
+            None => self.counters.output(Unit::Frames, 1),
+            Some(reason) => self.counters.lost(reason, Unit::Frames, 1),
         }
     }
 
     fn event(&mut self, bytes: u64, mut cursor: Cursor<'_>, hits: &mut Hits) -> Outcome {
         let lost = |this: &mut Decoder, reason| {
-            this.tally.lost(reason, Unit::Bytes, bytes);
+            this.counters.lost(reason, Unit::Bytes, bytes);
             Outcome::none(reason)
         };
         let Some(header) = cursor.word().map(EventHeader) else { return lost(self, LossReason::BadLength) };
@@ -223,8 +223,8 @@ impl Decode for Decoder {
         }
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 }
 

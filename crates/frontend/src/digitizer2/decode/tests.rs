@@ -37,8 +37,12 @@ fn decoder(firmware: Firmware) -> Decoder {
 
 fn closes(decoder: &Decoder) {
     for unit in [Unit::Bytes, Unit::Frames] {
-        let tally = decoder.tally();
-        assert_eq!(tally.total_input(unit), tally.total_output(unit) + tally.total_lost_any(unit), "{unit}");
+        let counters = decoder.counters();
+        assert_eq!(
+            counters.total_input(unit),
+            counters.total_output(unit) + counters.total_lost_any(unit),
+            "{unit}"
+        );
     }
 }
 
@@ -186,7 +190,7 @@ fn each_damage_has_its_reason_and_its_bytes() {
     for (words, reason, lost) in cases {
         let mut decoder = decoder(Firmware::Psd);
         decode_in(&mut decoder, &bytes(words), 4096, Mark(0));
-        assert_eq!(decoder.tally().total_lost(reason, Unit::Bytes), lost, "{reason}");
+        assert_eq!(decoder.counters().total_lost(reason, Unit::Bytes), lost, "{reason}");
         closes(&decoder);
     }
 }
@@ -198,7 +202,7 @@ fn hits_before_a_damage_are_kept() {
     words.push(0);
     let mut decoder = decoder(Firmware::Psd);
     assert_eq!(decode_in(&mut decoder, &bytes(&words), 4096, Mark(0)).hits.len(), 2);
-    assert_eq!(decoder.tally().total_lost(LossReason::TruncatedHit, Unit::Bytes), 8);
+    assert_eq!(decoder.counters().total_lost(LossReason::TruncatedHit, Unit::Bytes), 8);
     closes(&decoder);
 }
 

@@ -117,9 +117,9 @@ fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
     units.clear();
     unpack.finish(&Frames::default(), &mut units);
     decoder.decode(&units, &mut hits);
-    for tally in [unpack.tally(), &unpack.wire_tallies()[0], decoder.tally()] {
+    for counters in [unpack.counters(), &unpack.wire_counters()[0], decoder.counters()] {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Hits] {
-            assert_eq!(tally.total_lost_any(unit), 0, "{unit:?}: {tally:?}");
+            assert_eq!(counters.total_lost_any(unit), 0, "{unit:?}: {counters:?}");
         }
     }
     hits
@@ -433,10 +433,10 @@ fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64
     unpack.finish(&Frames::default(), &mut units);
     decoder.decode(&units, &mut hits);
     let account = record.account().expect("the record reaches back");
-    let wire = &unpack.wire_tallies()[0];
+    let wire = &unpack.wire_counters()[0];
     assert_eq!(account.datagrams, wire.total_input(Unit::Datagrams), "{settings:?}");
     assert_eq!(account.datagrams + account.datagrams_behind, board.totals().datagrams);
-    let (decoded, missing) = (decoder.tally().total_input(Unit::Hits), wire.total_lost_any(Unit::Hits));
+    let (decoded, missing) = (decoder.counters().total_input(Unit::Hits), wire.total_lost_any(Unit::Hits));
     assert_eq!(
         (account.hits, wire.total_input(Unit::Hits)),
         (decoded + missing, decoded + missing),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use thalweg_data::sent::Sought;
-use thalweg_data::{LossReason, Noted, SentRecord, Tally, Unit};
+use thalweg_data::{Counters, LossReason, Noted, SentRecord, Unit};
 
 use super::sequence::Place;
 use crate::digitizer2::emulate::datagram_key;
@@ -62,7 +62,7 @@ impl Asked {
 
     /// A frame has come: enters the hits of those before it that did not.
     #[inline]
-    pub fn frame(&mut self, header: EventHeader, wire: &mut Tally) {
+    pub fn frame(&mut self, header: EventHeader, wire: &mut Counters) {
         if !matches!(header.format(), Format::Aggregate | Format::Scope) {
             return;
         }
@@ -74,7 +74,7 @@ impl Asked {
     }
 
     #[cold]
-    fn missing_frames(&mut self, distance: u32, wire: &mut Tally) {
+    fn missing_frames(&mut self, distance: u32, wire: &mut Counters) {
         self.enter(wire);
         let until = self.frames + u64::from(distance);
         match self.record.hits_between(self.frames, until).filter(|_| distance <= COUNTER_MASK / 2) {
@@ -88,7 +88,7 @@ impl Asked {
     }
 
     /// Enters the hits of frames in a row that have come.
-    fn enter(&mut self, wire: &mut Tally) {
+    fn enter(&mut self, wire: &mut Counters) {
         let came = self.frames - self.entered;
         // To look at the record costs the sender its place in the cache.
         if came == 0 {
@@ -106,13 +106,13 @@ impl Asked {
 
     /// Nobody knows any more how many hits were in these frames.
     #[cold]
-    fn give_up(&self, frames: u64, wire: &mut Tally) {
+    fn give_up(&self, frames: u64, wire: &mut Counters) {
         wire.noted(Noted::Uncounted, Unit::Frames, frames);
         self.record.give_up();
     }
 
     /// Enters what has come, and tells the record how far that is.
-    pub fn settle(&mut self, wire: &mut Tally) {
+    pub fn settle(&mut self, wire: &mut Counters) {
         self.enter(wire);
         self.record.hear(self.datagrams, self.frames);
     }

@@ -1,6 +1,6 @@
 //! The board's own count of its aggregates: the only sign of loss inside the data.
 
-use thalweg_data::{LossReason, Tally, Unit};
+use thalweg_data::{Counters, LossReason, Unit};
 
 use crate::digitizer2::wire::{
     COUNTER_MASK, EventHeader, Format, SpecialHeader, SpecialId, counter_distance,
@@ -44,7 +44,7 @@ impl FrameCounter {
     }
 
     /// One more frame was seen. A counter that goes back is a board that began anew, not a loss of 2^24 frames.
-    pub fn see(&mut self, header: EventHeader, wire: &mut Tally) {
+    pub fn see(&mut self, header: EventHeader, wire: &mut Counters) {
         let mut missing = 0;
         match header.format() {
             Format::Aggregate => {

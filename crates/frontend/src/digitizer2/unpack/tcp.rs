@@ -208,7 +208,7 @@ impl EventCutter {
             return false;
         };
         *at += HEADER;
-        account.tally.overhead(Unit::Bytes, HEADER as u64);
+        account.counters.overhead(Unit::Bytes, HEADER as u64);
         if header.is_clear_marker() {
             self.state = State::START;
             self.counter.restart();
@@ -223,7 +223,7 @@ impl EventCutter {
         let missing = self.state.promised.saturating_sub(self.state.given);
         if missing > 0 {
             account.begin_frames(missing);
-            account.tally.lost(LossReason::BadFraming, Unit::Frames, missing);
+            account.counters.lost(LossReason::BadFraming, Unit::Frames, missing);
         }
         self.state = State::START;
     }
@@ -255,7 +255,7 @@ impl EventCutter {
             }
             _ => (here, LossReason::Resynchronised),
         };
-        account.tally.lost(reason, Unit::Bytes, skipped);
+        account.counters.lost(reason, Unit::Bytes, skipped);
         self.state.payload_left -= skipped;
         *at += skipped as usize;
         here == 0
@@ -281,7 +281,7 @@ impl EventCutter {
                 self.state = walker.state;
                 self.state.given += 1;
                 account.begin_frames(1);
-                account.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+                account.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
                 self.give(header, piece, units, account);
                 *at = walker.at;
                 return false;
@@ -294,8 +294,8 @@ impl EventCutter {
             Walk::Incomplete => return true,
             Walk::Broken(reason, mode) => (reason, mode),
         };
-        account.tally.lost(reason, Unit::Bytes, walker.have);
-        account.tally.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+        account.counters.lost(reason, Unit::Bytes, walker.have);
+        account.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
         self.state = State { mode, ..walker.state };
         if mode == Mode::Search {
             self.state = State { mode, ..State::START };
@@ -326,8 +326,8 @@ impl EventCutter {
             });
         }
         units.leases.add_for(slice, &piece.received.leases);
-        account.tally.output(Unit::Frames, 1);
-        account.tally.output(Unit::Bytes, bytes);
+        account.counters.output(Unit::Frames, 1);
+        account.counters.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut account.wire);
     }
 }

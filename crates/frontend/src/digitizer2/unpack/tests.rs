@@ -38,15 +38,15 @@ impl Given {
         frames.header.mark = Mark(mark_us * 1000);
         self.units.clear();
         self.unpack.frame(&frames, &mut self.units);
-        let tally = self.unpack.tally();
-        let used = [tally.total_output(Unit::Datagrams), tally.held(Unit::Datagrams)];
-        let all = used.iter().sum::<u64>() + tally.total_lost_any(Unit::Datagrams);
-        assert_eq!(all, tally.total_input(Unit::Datagrams), "the books close behind every batch");
+        let counters = self.unpack.counters();
+        let used = [counters.total_output(Unit::Datagrams), counters.held(Unit::Datagrams)];
+        let all = used.iter().sum::<u64>() + counters.total_lost_any(Unit::Datagrams);
+        assert_eq!(all, counters.total_input(Unit::Datagrams), "the books close behind every batch");
         self.units.slices.len() as u64
     }
 
     fn missing(&self) -> u64 {
-        self.unpack.wire_tallies()[0].total_lost(LossReason::DatagramGap, Unit::Datagrams)
+        self.unpack.wire_counters()[0].total_lost(LossReason::DatagramGap, Unit::Datagrams)
     }
 }
 
@@ -54,7 +54,7 @@ impl Given {
 fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
     let mut given = Given::new();
     let gaps = |given: &Given| {
-        let wire = &given.unpack.wire_tallies()[0];
+        let wire = &given.unpack.wire_counters()[0];
         let law = wire.total_output(Unit::Datagrams) + wire.total_lost_any(Unit::Datagrams);
         assert_eq!(wire.total_input(Unit::Datagrams), law);
         (wire.total_gap_opened(Unit::Datagrams), wire.total_gap_filled(Unit::Datagrams))
@@ -64,7 +64,7 @@ fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
     assert_eq!((gaps(&given), given.missing()), ((1, 0), 1));
     given.arrives(1, 0);
     assert_eq!((gaps(&given), given.missing()), ((1, 1), 0));
-    assert_eq!(given.unpack.tally().total_lost(LossReason::Late, Unit::Datagrams), 1);
+    assert_eq!(given.unpack.counters().total_lost(LossReason::Late, Unit::Datagrams), 1);
     // Nobody knows where a damaged one belongs: the next that is missing is it.
     let (mut frames, mut writer) = (Frames::default(), given.pool.take().expect("a block"));
     frames.slices.push(writer.append(&[0xA5; 40]).expect("there is room"));
@@ -72,7 +72,7 @@ fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
     given.batch(frames, 0);
     (12..21).for_each(|number| _ = given.arrives(number, 0));
     assert_eq!((gaps(&given), given.missing()), ((2, 2), 0));
-    assert_eq!(given.unpack.tally().total_lost_any(Unit::Datagrams), 2);
+    assert_eq!(given.unpack.counters().total_lost_any(Unit::Datagrams), 2);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_gap_is_no_loss_until_eight_more_have_arrived() {
     for number in 2..10 {
         assert_eq!(given.arrives(number, 0), 0);
     }
-    assert_eq!((given.missing(), given.unpack.tally().held(Unit::Datagrams)), (0, 8));
+    assert_eq!((given.missing(), given.unpack.counters().held(Unit::Datagrams)), (0, 8));
     assert_eq!(given.arrives(10, 0), 9);
     assert_eq!((given.missing(), given.pool.free_count()), (1, 16 - 9));
     given.units.clear();
@@ -109,7 +109,7 @@ fn what_waits_at_the_end_is_used() {
     given.units.clear();
     given.unpack.finish(&Frames::default(), &mut given.units);
     assert_eq!((given.units.slices.len(), given.missing()), (2, 3));
-    assert_eq!(given.unpack.tally().held(Unit::Datagrams), 0);
+    assert_eq!(given.unpack.counters().held(Unit::Datagrams), 0);
 }
 
 /// A receiver that is held up misses thousands of buffers, and nothing that comes then is damaged.
@@ -119,11 +119,11 @@ fn a_jump_beyond_1024_buffers_is_a_gap_and_no_damage() {
     given.arrives_at((7, 0), 0, 0);
     assert_eq!(given.arrives_at((5007, 3), 90_000, 100), 0, "nothing confirms it yet");
     assert_eq!(given.arrives_at((5007, 4), 90_001, 5000), 2, "both are used, however slowly they come");
-    let wire = &given.unpack.wire_tallies()[0];
+    let wire = &given.unpack.wire_counters()[0];
     assert_eq!(wire.total_lost(LossReason::BufferGap, Unit::Datagrams), 5000);
     assert_eq!(wire.total_lost(LossReason::DatagramGap, Unit::Datagrams), 3);
     assert_eq!(wire.total_lost(LossReason::FrameGap, Unit::Frames), 89_999);
-    assert_eq!(given.unpack.tally().total_lost_any(Unit::Datagrams), 0);
+    assert_eq!(given.unpack.counters().total_lost_any(Unit::Datagrams), 0);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_jump_beyond_65536_datagrams_of_one_buffer_is_a_gap() {
     given.arrives(0, 0);
     given.arrives(100_000, 0);
     assert_eq!(given.arrives(100_001, 0), 2);
-    assert_eq!((given.missing(), given.unpack.tally().total_lost_any(Unit::Datagrams)), (99_999, 0));
+    assert_eq!((given.missing(), given.unpack.counters().total_lost_any(Unit::Datagrams)), (99_999, 0));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_lone_datagram_with_a_damaged_buffer_id_is_refused_and_makes_no_gap() {
     assert_eq!(given.arrives_at((0x4000, 1), 1, 0), 0);
     let used: u64 = (2..12).map(|number| given.arrives_at((0, number - 1), number, 10)).sum();
     assert_eq!((used, given.missing()), (10, 0));
-    assert_eq!(given.unpack.tally().total_lost(LossReason::BadHash, Unit::Datagrams), 1);
+    assert_eq!(given.unpack.counters().total_lost(LossReason::BadHash, Unit::Datagrams), 1);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_lost_first_aggregate_of_a_board_that_we_armed_is_a_gap() {
     frames.leases.add(writer.lease());
     given.batch(frames, 10);
     let missing =
-        |given: &Given| given.unpack.wire_tallies()[0].total_lost(LossReason::FrameGap, Unit::Frames);
+        |given: &Given| given.unpack.wire_counters()[0].total_lost(LossReason::FrameGap, Unit::Frames);
     assert_eq!(missing(&given), 0, "what is left from before is no gap");
     given.arrives_at((0, 1), 2, 20);
     assert_eq!(missing(&given), 2, "aggregates 0 and 1");
@@ -180,6 +180,6 @@ fn a_lost_first_aggregate_in_a_stream_of_a_board_that_we_armed_is_a_gap() {
         frames.slices.push(writer.append(&stream).expect("there is room"));
         frames.leases.add(writer.lease());
         unpack.frame(&frames, &mut Frames::default());
-        assert_eq!(unpack.wire_tallies()[0].total_lost(LossReason::FrameGap, Unit::Frames), first_missing);
+        assert_eq!(unpack.wire_counters()[0].total_lost(LossReason::FrameGap, Unit::Frames), first_missing);
     }
 }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use thalweg_data::{
-    Frames, Framing, Lease, Leases, LossReason, Mark, SentRecord, Slice, SourceId, Tally, Unit,
+    Counters, Frames, Framing, Lease, Leases, LossReason, Mark, SentRecord, Slice, SourceId, Unit,
 };
 
 use super::asked::Asked;
@@ -43,8 +43,8 @@ pub struct UdpUnpack {
     asked: Option<Asked>,
     /// Damaged datagrams, whose places nobody knows, that no gap was found for yet.
     damaged: u64,
-    tally: Tally,
-    wire: Tally,
+    counters: Counters,
+    wire: Counters,
 }
 
 /// The head of a unit whose rest has not come.
@@ -90,8 +90,8 @@ impl UdpUnpack {
             arrivals: Vec::new(),
             asked: None,
             damaged: 0,
-            tally: Tally::default(),
-            wire: Tally::default(),
+            counters: Counters::default(),
+            wire: Counters::default(),
         }
     }
 
@@ -140,8 +140,8 @@ impl UdpUnpack {
             LossReason::Late => self.fill_gap(1),
             _ => {}
         }
-        self.tally.lost(reason, Unit::Datagrams, 1);
-        self.tally.lost(reason, Unit::Bytes, u64::from(slice.length));
+        self.counters.lost(reason, Unit::Datagrams, 1);
+        self.counters.lost(reason, Unit::Bytes, u64::from(slice.length));
     }
 
     /// So many of the missing datagrams have come after all, and those that came damaged, as far as a gap is known.
@@ -259,8 +259,8 @@ impl UdpUnpack {
         }
         self.wire.input(Unit::Datagrams, 1);
         self.wire.output(Unit::Datagrams, 1);
-        self.tally.output(Unit::Datagrams, 1);
-        self.tally.overhead(Unit::Bytes, Footer::BYTES as u64);
+        self.counters.output(Unit::Datagrams, 1);
+        self.counters.overhead(Unit::Bytes, Footer::BYTES as u64);
         if !self.synchronised {
             self.synchronised = place.datagram == 0 || footer.aligned() && whole_events(lease.bytes(slice));
         }
@@ -277,7 +277,7 @@ impl UdpUnpack {
         while left.length > 0 {
             let bytes = u64::from(left.length);
             if !self.synchronised {
-                return self.tally.lost(LossReason::Resynchronised, Unit::Bytes, bytes);
+                return self.counters.lost(LossReason::Resynchronised, Unit::Bytes, bytes);
             }
             if self.pending.missing == 0 {
                 let header = header(lease.bytes(left));
@@ -299,7 +299,7 @@ impl UdpUnpack {
                     }
                 };
                 // The size of this event is not to be trusted, so neither is what seems to follow it.
-                self.tally.lost(reason, Unit::Bytes, bytes);
+                self.counters.lost(reason, Unit::Bytes, bytes);
                 self.synchronised = false;
                 return;
             }
@@ -329,9 +329,9 @@ impl UdpUnpack {
     }
 
     fn emitted(&mut self, header: EventHeader, bytes: u64) {
-        self.tally.input(Unit::Frames, 1);
-        self.tally.output(Unit::Frames, 1);
-        self.tally.output(Unit::Bytes, bytes);
+        self.counters.input(Unit::Frames, 1);
+        self.counters.output(Unit::Frames, 1);
+        self.counters.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut self.wire);
         if let Some(asked) = &mut self.asked {
             asked.frame(header, &mut self.wire);
@@ -339,8 +339,8 @@ impl UdpUnpack {
     }
 
     fn count_held(&mut self) {
-        self.tally.set_held(Unit::Datagrams, self.window.datagrams());
-        self.tally.set_held(Unit::Bytes, self.pending.bytes + self.window.bytes());
+        self.counters.set_held(Unit::Datagrams, self.window.datagrams());
+        self.counters.set_held(Unit::Bytes, self.pending.bytes + self.window.bytes());
         if let Some(asked) = &mut self.asked {
             asked.settle(&mut self.wire);
         }
@@ -348,7 +348,7 @@ impl UdpUnpack {
 
     fn lose_pending(&mut self, reason: LossReason) {
         if self.pending.bytes > 0 {
-            self.tally.lost(reason, Unit::Bytes, self.pending.bytes);
+            self.counters.lost(reason, Unit::Bytes, self.pending.bytes);
         }
         self.pending.slices.clear();
         self.pending.leases.clear();
@@ -389,11 +389,11 @@ impl UdpUnpack {
         if received.interrupted {
             self.release(|_| true, units);
         }
-        let (tally, wire) = (self.tally.clone(), self.wire.clone());
+        let (counters, wire) = (self.counters.clone(), self.wire.clone());
         self.unpack_all(received, units);
-        explain_by_recording(&mut self.tally, &tally);
+        explain_by_recording(&mut self.counters, &counters);
         explain_by_recording(&mut self.wire, &wire);
-        self.behind_gap = self.tally.total_output(Unit::Frames) == tally.total_output(Unit::Frames);
+        self.behind_gap = self.counters.total_output(Unit::Frames) == counters.total_output(Unit::Frames);
     }
 
     #[inline(always)]
@@ -412,8 +412,8 @@ impl Framing for UdpUnpack {
     fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
         units.header = received.header;
         units.header.source = self.source;
-        self.tally.input(Unit::Datagrams, received.slices.len() as u64);
-        self.tally.input(Unit::Bytes, received.byte_count());
+        self.counters.input(Unit::Datagrams, received.slices.len() as u64);
+        self.counters.input(Unit::Bytes, received.byte_count());
         match received.interrupted || self.behind_gap {
             true => self.unpack_behind_gap(received, units),
             false => self.unpack_all(received, units),
@@ -432,11 +432,11 @@ impl Framing for UdpUnpack {
         self.counter.starts()
     }
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    fn wire_tallies(&self) -> &[Tally] {
+    fn wire_counters(&self) -> &[Counters] {
         std::slice::from_ref(&self.wire)
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use thalweg_data::{Fragment, FragmentRecord, LossReason, SourceId, Tally, Unit};
+use thalweg_data::{Counters, Fragment, FragmentRecord, LossReason, SourceId, Unit};
 
 use super::super::settings::{Profile, Settings};
 use super::super::wire::Block;
@@ -36,9 +36,9 @@ pub(super) struct Boards {
     /// The bits that the sent number has; none set when it is not looked at.
     number_mask: u32,
     boards: Vec<Board>,
-    /// One per board; none when there is one board, whose fragments stand in the tally of the link.
-    tallies: Vec<Tally>,
-    wire_tallies: Vec<Tally>,
+    /// One per board; none when there is one board, whose fragments stand in the counters of the link.
+    counters: Vec<Counters>,
+    wire_counters: Vec<Counters>,
     restarts: u64,
     /// What the boards write down; of boards that cannot be asked none.
     asked: Vec<Arc<FragmentRecord>>,
@@ -59,8 +59,8 @@ impl Boards {
             named: settings.names_in_header(),
             number_mask: (1 << bits) - 1,
             boards: vec![Board::default(); boards],
-            tallies: vec![Tally::default(); if boards == 1 { 0 } else { boards }],
-            wire_tallies: vec![Tally::default(); if counted { boards } else { 0 }],
+            counters: vec![Counters::default(); if boards == 1 { 0 } else { boards }],
+            wire_counters: vec![Counters::default(); if counted { boards } else { 0 }],
             restarts: 0,
             asked: Vec::new(),
         }
@@ -107,8 +107,8 @@ impl Boards {
         board.missing += 1;
     }
 
-    /// Writes what was found into the tallies, and tells the boards which fragments that was; `link` is that of the connection.
-    pub fn publish(&mut self, found: &[Fragment], link: &mut Tally) {
+    /// Writes what was found into the counters, and tells the boards which fragments that was; `link` is that of the connection.
+    pub fn publish(&mut self, found: &[Fragment], link: &mut Counters) {
         if !self.asked.is_empty() {
             for fragment in found {
                 let index = usize::from(fragment.source.0.wrapping_sub(self.first_source));
@@ -120,10 +120,10 @@ impl Boards {
             if found + missing == 0 {
                 continue;
             }
-            let tally = self.tallies.get_mut(index).unwrap_or(&mut *link);
-            tally.input(Unit::Fragments, found);
-            tally.output(Unit::Fragments, found);
-            if let Some(wire) = self.wire_tallies.get_mut(index) {
+            let counters = self.counters.get_mut(index).unwrap_or(&mut *link);
+            counters.input(Unit::Fragments, found);
+            counters.output(Unit::Fragments, found);
+            if let Some(wire) = self.wire_counters.get_mut(index) {
                 wire.input(Unit::Frames, found + missing);
                 wire.output(Unit::Frames, found);
                 wire.lost(LossReason::FrameGap, Unit::Frames, missing);
@@ -136,12 +136,12 @@ impl Boards {
         self.boards.iter_mut().for_each(|board| board.expected = None);
     }
 
-    pub fn tallies(&self) -> &[Tally] {
-        &self.tallies
+    pub fn counters(&self) -> &[Counters] {
+        &self.counters
     }
 
-    pub fn wire_tallies(&self) -> &[Tally] {
-        &self.wire_tallies
+    pub fn wire_counters(&self) -> &[Counters] {
+        &self.wire_counters
     }
 
     /// How often a board's number did not continue, and was not taken for a gap.

@@ -63,7 +63,7 @@ impl State {
         };
         if passed_bytes > 0 {
             fragments.leases.add_for(piece.slice, &piece.received.leases);
-            account.tally.output(Unit::Bytes, passed_bytes as u64);
+            account.counters.output(Unit::Bytes, passed_bytes as u64);
         }
         left_over
     }

@@ -20,7 +20,7 @@ mod frames;
 use std::sync::Arc;
 
 use thalweg_data::{
-    FirstRefused, FragmentRecord, Fragments, Frames, Framing, LossReason, Refused, SourceId, Tally,
+    Counters, FirstRefused, FragmentRecord, Fragments, Frames, Framing, LossReason, Refused, SourceId,
 };
 
 use self::boards::Boards;
@@ -94,7 +94,7 @@ impl Framing for Splitter {
         let Splitter { account, profile, state } = self;
         let left_over =
             account.pieces(received, |piece, account| state.cut(*profile, piece, fragments, account));
-        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.tally);
+        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.counters);
         left_over
     }
 
@@ -106,22 +106,22 @@ impl Framing for Splitter {
         if let Some(reason @ LossReason::Unfinished) = unfinished {
             account.lose_fragment(reason);
         }
-        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.tally);
+        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.counters);
         self.state.searching = false;
         self.state.scanned = 0;
         self.state.boards.begin_epoch();
     }
 
-    fn tally(&self) -> &Tally {
-        &self.account.tally
+    fn counters(&self) -> &Counters {
+        &self.account.counters
     }
 
-    fn board_tallies(&self) -> &[Tally] {
-        self.state.boards.tallies()
+    fn board_counters(&self) -> &[Counters] {
+        self.state.boards.counters()
     }
 
-    fn wire_tallies(&self) -> &[Tally] {
-        self.state.boards.wire_tallies()
+    fn wire_counters(&self) -> &[Counters] {
+        self.state.boards.wire_counters()
     }
 
     /// Places where the stream was damaged, and blocks of boards that are not ours.

@@ -365,7 +365,7 @@ impl Engine {
         let TriggeredTotals { trigger, refused_by_boards, busy_ns, busy_raised, boards, lateness, skew } =
             &mut *totals;
         *refused_by_boards = self.refused_by_boards;
-        trigger.clone_from(self.supervisor.tally());
+        trigger.clone_from(self.supervisor.counters());
         *busy_ns = self.supervisor.busy_ns(self.now_ns());
         *busy_raised = self.supervisor.raised();
         boards.clear();

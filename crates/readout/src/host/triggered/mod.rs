@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use thalweg_data::{Busy, FragmentRecord, LossReason, Tally, Unit};
+use thalweg_data::{Busy, Counters, FragmentRecord, LossReason, Unit};
 use thalweg_frontend::trigger::Answer;
 
 use super::threads::{Failures, Threads};
@@ -159,7 +159,7 @@ pub struct BoardTotals {
 #[derive(Clone, Debug, Default)]
 pub struct TriggeredTotals {
     /// Events offered, accepted, and refused while BUSY: the account of the stage `trigger`.
-    pub trigger: Tally,
+    pub trigger: Counters,
     /// Of the refused ones, those that the boards had no room or no time for; the others came while a stage asked for BUSY.
     pub refused_by_boards: u64,
     /// Time spent BUSY, nanoseconds.

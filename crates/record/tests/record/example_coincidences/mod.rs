@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use thalweg_data::{Books, Flags, Hit, HitEvent, HitEvents, Ledger, Mark, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Books, Counters, Flags, Hit, HitEvent, HitEvents, Ledger, Mark, SourceId, Stage, Unit};
 use thalweg_record::read::CoincidencesReader;
 use thalweg_record::{CoincidenceWriter, RunDirectory, RunRecord, RunRecordState, Settings, Table};
 
@@ -78,12 +78,12 @@ pub fn complete(directory: &RunDirectory, writer: &CoincidenceWriter, state: Run
 pub fn publish(directory: &RunDirectory, writer: &CoincidenceWriter) -> Books {
     let _ = std::fs::remove_file(directory.ledger());
     let ledger = Ledger::create(Some(&directory.ledger()), &sources()).expect("made");
-    let mut passed = Tally::default();
-    passed.input(Unit::Events, writer.tally().total_input(Unit::Events));
-    passed.output(Unit::Events, writer.tally().total_input(Unit::Events));
+    let mut passed = Counters::default();
+    passed.input(Unit::Events, writer.counters().total_input(Unit::Events));
+    passed.output(Unit::Events, writer.counters().total_input(Unit::Events));
     ledger.open(Stage::Coincide, COINCIDENCES, &[Unit::Events]).publish(&passed);
     ledger.open(Stage::Cut, COINCIDENCES, &[Unit::Events]).publish(&passed);
-    ledger.open(Stage::Record, COINCIDENCES, &[Unit::Events]).publish(writer.tally());
+    ledger.open(Stage::Record, COINCIDENCES, &[Unit::Events]).publish(writer.counters());
     ledger.books()
 }
 
@@ -93,8 +93,13 @@ pub fn read_all(run: &Path) -> HitEvents {
     CoincidencesReader::open(&path).expect("opens").read_all().expect("whole")
 }
 
-/// In, out, held and lost events of a tally.
-pub fn account(tally: &Tally) -> [u64; 4] {
+/// In, out, held and lost events of a set of counters.
+pub fn account(counters: &Counters) -> [u64; 4] {
     let unit = Unit::Events;
-    [tally.total_input(unit), tally.total_output(unit), tally.held(unit), tally.total_lost_any(unit)]
+    [
+        counters.total_input(unit),
+        counters.total_output(unit),
+        counters.held(unit),
+        counters.total_lost_any(unit),
+    ]
 }

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use thalweg_data::{
-    BlockWriter, Books, Closing, Event, EventSink, Events, Fragment, Ledger, Mark, Pool, SourceId, Stage,
-    Tally, Unit,
+    BlockWriter, Books, Closing, Counters, Event, EventSink, Events, Fragment, Ledger, Mark, Pool, SourceId,
+    Stage, Unit,
 };
 use thalweg_record::read::{EventsFile, RecordedEvent};
 use thalweg_record::{EventFiles, EventWriter, RunDirectory, RunRecord, RunRecordState, Settings};
@@ -159,9 +159,9 @@ pub fn publish(run: &RunDirectory, writer: &EventWriter, count: u16) -> Books {
     let ledger = Ledger::create(Some(&run.ledger()), &names).expect("made");
     for source in (0..count).map(SourceId) {
         let account = ledger.open(Stage::Record, source, &[Unit::Fragments, Unit::Bytes]);
-        account.publish(writer.source_tally(source));
+        account.publish(writer.source_counters(source));
     }
-    ledger.open(Stage::Record, SourceId(count), &[Unit::Events]).publish(writer.tally());
+    ledger.open(Stage::Record, SourceId(count), &[Unit::Events]).publish(writer.counters());
     ledger.books()
 }
 
@@ -203,7 +203,12 @@ pub fn read_all(files: &EventFiles) -> Vec<RecordedEvent> {
     all
 }
 
-/// In, out, held and lost of a tally.
-pub fn account(tally: &Tally, unit: Unit) -> [u64; 4] {
-    [tally.total_input(unit), tally.total_output(unit), tally.held(unit), tally.total_lost_any(unit)]
+/// In, out, held and lost of a set of counters.
+pub fn account(counters: &Counters, unit: Unit) -> [u64; 4] {
+    [
+        counters.total_input(unit),
+        counters.total_output(unit),
+        counters.held(unit),
+        counters.total_lost_any(unit),
+    ]
 }

@@ -1,6 +1,6 @@
 //! A ledger whose losses grow as a test asks, and the list of them.
 
-use thalweg_data::{Account, Books, Ledger, LossReason, SourceId, Stage, Tally, Unit};
+use thalweg_data::{Account, Books, Counters, Ledger, LossReason, SourceId, Stage, Unit};
 use thalweg_record::read::LossesReader;
 use thalweg_record::{
     LossBounds, LossList, LossRow, RunDirectory, RunRecord, RunRecordState, Settings, Table,
@@ -16,7 +16,7 @@ pub struct Losing {
     pub run: RunDirectory,
     pub list: LossList,
     ledger: Ledger,
-    boards: Vec<(Account, Tally)>,
+    boards: Vec<(Account, Counters)>,
 }
 
 impl Losing {
@@ -24,7 +24,7 @@ impl Losing {
         let run = RunDirectory::create(parent, "losing").expect("made");
         let ledger = Ledger::create(Some(&run.ledger()), &sources()).expect("made");
         let open =
-            |source| (ledger.open(Stage::Wire, SourceId(source), &[Unit::Fragments]), Tally::default());
+            |source| (ledger.open(Stage::Wire, SourceId(source), &[Unit::Fragments]), Counters::default());
         let boards = vec![open(0), open(1)];
         let sync = Settings::default().sync;
         let list = LossList::create(&run, &sources(), sync, bounds).expect("made");
@@ -32,17 +32,17 @@ impl Losing {
     }
 
     /// Counts at one board as `count` says.
-    pub fn count(&mut self, board: usize, count: impl FnOnce(&mut Tally)) {
-        let (account, tally) = &mut self.boards[board];
-        count(tally);
-        account.publish(tally);
+    pub fn count(&mut self, board: usize, count: impl FnOnce(&mut Counters)) {
+        let (account, counters) = &mut self.boards[board];
+        count(counters);
+        account.publish(counters);
     }
 
     /// A board loses so many fragments.
     pub fn lose(&mut self, board: usize, count: u64) {
-        self.count(board, |tally| {
-            tally.input(Unit::Fragments, count);
-            tally.lost(LossReason::MissingFragment, Unit::Fragments, count);
+        self.count(board, |counters| {
+            counters.input(Unit::Fragments, count);
+            counters.lost(LossReason::MissingFragment, Unit::Fragments, count);
         });
     }
 

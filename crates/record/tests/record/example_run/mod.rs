@@ -10,7 +10,7 @@ use arrow_ipc::reader::StreamReader;
 use thalweg_data::batch::Share;
 use thalweg_data::hit::Layout;
 use thalweg_data::{
-    Extra, Flags, Hit, Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Statistics, Tally, Unit,
+    Counters, Extra, Flags, Hit, Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Statistics, Unit,
 };
 use thalweg_record::{HitWriter, RunDirectory, RunRecord, RunRecordState, Settings};
 
@@ -119,7 +119,7 @@ pub fn publish(directory: &RunDirectory, writer: &HitWriter) -> thalweg_data::Bo
     let _ = std::fs::remove_file(directory.ledger());
     let ledger = Ledger::create(Some(&directory.ledger()), &sources()).expect("made");
     for source in [SourceId(0), SourceId(1)] {
-        ledger.open(Stage::Record, source, &[Unit::Hits]).publish(writer.tally(source));
+        ledger.open(Stage::Record, source, &[Unit::Hits]).publish(writer.counters(source));
     }
     ledger.books()
 }
@@ -136,14 +136,14 @@ pub fn stock_rows(path: &Path) -> usize {
     stock_read(path).expect("a stock reader reads it").iter().map(RecordBatch::num_rows).sum()
 }
 
-/// In, out, held and lost hits of a tally.
-pub fn account(tally: &Tally) -> [u64; 4] {
+/// In, out, held and lost hits of a set of counters.
+pub fn account(counters: &Counters) -> [u64; 4] {
     let unit = Unit::Hits;
     let (input, output, lost) =
-        (tally.total_input(unit), tally.total_output(unit), tally.total_lost_any(unit));
+        (counters.total_input(unit), counters.total_output(unit), counters.total_lost_any(unit));
     let held = {
         let ledger = Ledger::create(None, &["one".to_owned()]).expect("memory");
-        ledger.open(Stage::Record, SourceId(0), &[unit]).publish(tally);
+        ledger.open(Stage::Record, SourceId(0), &[unit]).publish(counters);
         ledger.books().entries()[0].held
     };
     [input, output, held, lost]

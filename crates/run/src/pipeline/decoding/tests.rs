@@ -2,7 +2,8 @@ use std::time::Instant;
 
 use thalweg_data::ring::Downstream;
 use thalweg_data::{
-    BlockWriter, Decode, Framing, Hit, Hits, Ledger, Pool, Received, Source, SourceError, Stage, Tally, Unit,
+    BlockWriter, Counters, Decode, Framing, Hit, Hits, Ledger, Pool, Received, Source, SourceError, Stage,
+    Unit,
 };
 use thalweg_readout::RunClock;
 use thalweg_readout::group::{GroupSettings, Link};
@@ -20,7 +21,7 @@ struct Datagrams {
     writer: Option<BlockWriter>,
     left: u64,
     clock: RunClock,
-    tally: Tally,
+    counters: Counters,
 }
 
 impl Source for Datagrams {
@@ -41,8 +42,8 @@ impl Source for Datagrams {
 
     fn carry(&mut self, _bytes: usize) {}
 
-    fn tally(&self) -> &Tally {
-        &self.tally
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn description(&self) -> String {
@@ -56,7 +57,7 @@ impl Source for Datagrams {
 
 /// Every datagram is a unit, and every unit a hit.
 #[derive(Clone, Default)]
-struct Plain(Tally);
+struct Plain(Counters);
 
 impl Framing for Plain {
     type Output = Frames;
@@ -67,7 +68,7 @@ impl Framing for Plain {
         0
     }
 
-    fn tally(&self) -> &Tally {
+    fn counters(&self) -> &Counters {
         &self.0
     }
 }
@@ -77,7 +78,7 @@ impl Decode for Plain {
         hits.hits.extend(units.slices.iter().map(|_| Hit::default()));
     }
 
-    fn tally(&self) -> &Tally {
+    fn counters(&self) -> &Counters {
         &self.0
     }
 }
@@ -97,7 +98,8 @@ fn link(number: u16, ledger: &Ledger, clock: RunClock) -> (Link<Frames>, HitLink
         accounts,
         gauges: Arc::new(Gauges::new(Some(pool.clone()))),
     };
-    let live = Box::new(Datagrams { pool, writer: None, left: DATAGRAMS, clock, tally: Tally::default() });
+    let live =
+        Box::new(Datagrams { pool, writer: None, left: DATAGRAMS, clock, counters: Counters::default() });
     let link = Link { source: id, live, framing: Box::new(Plain::default()), reopen: None };
     (link, of_link, outlets.remove(0))
 }

@@ -1,8 +1,8 @@
 //! The list of places that no run misses, each with the reason; it may only become shorter.
 //!
 //! ```text
-//!  unnoticed crates/order/src/x.rs | tally.filtered(Unit::Hits, 1) | why no law can see it
-//!  unreached crates/record/src/y.rs | tally.lost(reason, unit, 3) | what would have to happen
+//!  unnoticed crates/order/src/x.rs | counters.filtered(Unit::Hits, 1) | why no law can see it
+//!  unreached crates/record/src/y.rs | counters.lost(reason, unit, 3) | what would have to happen
 //! ```
 
 use std::collections::BTreeSet;

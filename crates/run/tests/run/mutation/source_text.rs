@@ -16,7 +16,7 @@ const CALLS: [&str; 10] = [
     ".filter_output(",
     ".set_held(",
 ];
-/// Adds the counts of one tally to another's.
+/// Adds the counts of one set of counters to another's.
 const SUM: &str = ".add_all(";
 /// How far behind a call its first word is looked for.
 const NEAR: usize = 120;
@@ -53,7 +53,8 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// Tests, benches, the simulator and what tests are driven with are no product.
 pub fn is_product(file: &str) -> bool {
-    let other = ["/bench/", "bench.rs", "/tests/", "tests.rs", "/simulate/", "/check.rs", "ledger/tally.rs"];
+    let other =
+        ["/bench/", "bench.rs", "/tests/", "tests.rs", "/simulate/", "/check.rs", "ledger/counters.rs"];
     file.starts_with("crates/") && !other.iter().any(|word| file.contains(word))
 }
 
@@ -100,7 +101,7 @@ fn places<'t>(file: &'t str, text: &'t str) -> impl Iterator<Item = Place> + 't 
             let of_one = words.split(';').next().unwrap_or_default();
             of_one.contains("Unit::") || of_one.contains("unit") || of_one.contains("reason")
         });
-        let sums = line.contains(SUM) && line.contains("tally") || line.contains(".add_all(sent)");
+        let sums = line.contains(SUM) && line.contains("counters") || line.contains(".add_all(sent)");
         let is_place = !is_comment && (counts || sums);
         is_place.then(|| Place { file: file.to_owned(), line: number, text: line.trim().to_owned() })
     })

@@ -21,19 +21,19 @@ pub(super) mod entry {
 
 /// Entries per unit.
 pub(super) const ROW: usize = entry::FIRST_NOTE + Noted::COUNT;
-/// Cells of a whole tally.
+/// Cells of a whole set of counters.
 pub(super) const CELLS: usize = ROW * Unit::COUNT;
 const MASK_WORDS: usize = CELLS.div_ceil(64);
 
-/// Place of what was passed on in one unit, among the cells of a tally.
+/// Place of what was passed on in one unit, among the cells of a set of counters.
 pub(super) const fn output_cell(unit: Unit) -> usize {
     unit as usize * ROW + entry::OUT
 }
 
 /// What one stage did with one source's data, since the run began. Grows only, but for `held`, and for what a stage has to take
-/// back ([`Tally::destroyed`]).
+/// back ([`Counters::destroyed`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counters {
     cells: [u64; CELLS],
     /// Which cells were ever written: publishing touches those alone.
     used: [u64; MASK_WORDS],
@@ -60,9 +60,9 @@ pub struct UnitCounts {
     pub noted: Vec<(Noted, u64)>,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally { cells: [0; CELLS], used: [0; MASK_WORDS] }
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters { cells: [0; CELLS], used: [0; MASK_WORDS] }
     }
 }
 
@@ -76,7 +76,7 @@ macro_rules! counted_here {
     };
 }
 
-impl Tally {
+impl Counters {
     /// Came in.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
@@ -134,8 +134,8 @@ impl Tally {
         self.add(unit, entry::GAP_FILLED, count);
     }
 
-    /// What was lost for one reason since `before`, which is what others have seen of this tally, was lost for another.
-    pub fn rename_since(&mut self, before: &Tally, (from, to): (LossReason, LossReason), unit: Unit) {
+    /// What was lost for one reason since `before`, which is what others have seen of this set of counters, was lost for another.
+    pub fn rename_since(&mut self, before: &Counters, (from, to): (LossReason, LossReason), unit: Unit) {
         let new = self.total_lost(from, unit).saturating_sub(before.total_lost(from, unit));
         if new > 0 {
             let cell = |reason: LossReason| unit as usize * ROW + entry::FIRST_LOSS + reason.place();
@@ -181,9 +181,9 @@ impl Tally {
         prefetch(&self.used);
     }
 
-    /// Adds all counts of another tally, as of a worker; `held` adds, too.
+    /// Adds all counts of another set of counters, as of a worker; `held` adds, too.
     #[cfg_attr(debug_assertions, track_caller)]
-    pub fn add_all(&mut self, other: &Tally) {
+    pub fn add_all(&mut self, other: &Counters) {
         counted_here!(other.cells.iter().sum());
         for index in other.used_cells() {
             self.add_cell(index, other.cells[index]);
@@ -288,10 +288,10 @@ impl Tally {
     }
 
     /// Of cells by their places.
-    pub(super) fn from_cells(cells: impl Iterator<Item = (usize, u64)>) -> Tally {
-        let mut tally = Tally::default();
-        cells.filter(|(_, count)| *count > 0).for_each(|(index, count)| tally.add_cell(index, count));
-        tally
+    pub(super) fn from_cells(cells: impl Iterator<Item = (usize, u64)>) -> Counters {
+        let mut counters = Counters::default();
+        cells.filter(|(_, count)| *count > 0).for_each(|(index, count)| counters.add_cell(index, count));
+        counters
     }
 
     /// Indices of the cells that were ever written.
@@ -312,51 +312,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_lists_what_it_was_told() {
-        let mut tally = Tally::default();
-        tally.input(Unit::Hits, 10);
-        tally.lost(LossReason::Late, Unit::Hits, 3);
-        tally.output(Unit::Hits, 7);
-        tally.noted(Noted::Late, Unit::Hits, 2);
-        assert_eq!(tally.total_input(Unit::Hits), 10);
-        assert_eq!(tally.total_lost_any(Unit::Hits), 3, "what is noted is no loss");
-        assert_eq!(tally.total_noted(Noted::Late, Unit::Hits), 2);
-        assert_eq!(tally.used_cells().count(), 4);
+    fn counters_list_what_it_was_told() {
+        let mut counters = Counters::default();
+        counters.input(Unit::Hits, 10);
+        counters.lost(LossReason::Late, Unit::Hits, 3);
+        counters.output(Unit::Hits, 7);
+        counters.noted(Noted::Late, Unit::Hits, 2);
+        assert_eq!(counters.total_input(Unit::Hits), 10);
+        assert_eq!(counters.total_lost_any(Unit::Hits), 3, "what is noted is no loss");
+        assert_eq!(counters.total_noted(Noted::Late, Unit::Hits), 2);
+        assert_eq!(counters.used_cells().count(), 4);
     }
 
     #[test]
     fn gaps_only_grow_and_what_fills_them_is_not_missing() {
-        let mut tally = Tally::default();
-        tally.lost(LossReason::MissingFragment, Unit::Fragments, 5);
-        tally.gap_filled(Unit::Fragments, 2);
-        let still = |tally: &Tally| tally.total_lost(LossReason::MissingFragment, Unit::Fragments);
-        assert_eq!((still(&tally), tally.total_lost_any(Unit::Fragments)), (3, 3));
+        let mut counters = Counters::default();
+        counters.lost(LossReason::MissingFragment, Unit::Fragments, 5);
+        counters.gap_filled(Unit::Fragments, 2);
+        let still = |counters: &Counters| counters.total_lost(LossReason::MissingFragment, Unit::Fragments);
+        assert_eq!((still(&counters), counters.total_lost_any(Unit::Fragments)), (3, 3));
         assert_eq!(
-            (tally.total_gap_opened(Unit::Fragments), tally.total_gap_filled(Unit::Fragments)),
+            (counters.total_gap_opened(Unit::Fragments), counters.total_gap_filled(Unit::Fragments)),
             (5, 2)
         );
-        let seen = tally.clone();
-        tally.lost(LossReason::MissingFragment, Unit::Fragments, 4);
+        let seen = counters.clone();
+        counters.lost(LossReason::MissingFragment, Unit::Fragments, 4);
         let reasons = (LossReason::MissingFragment, LossReason::RecordingDamaged);
-        tally.rename_since(&seen, reasons, Unit::Fragments);
-        assert_eq!((still(&tally), tally.total_lost(LossReason::RecordingDamaged, Unit::Fragments)), (3, 4));
-        assert_eq!(tally.total_gap_opened(Unit::Fragments), 9);
+        counters.rename_since(&seen, reasons, Unit::Fragments);
+        assert_eq!(
+            (still(&counters), counters.total_lost(LossReason::RecordingDamaged, Unit::Fragments)),
+            (3, 4)
+        );
+        assert_eq!(counters.total_gap_opened(Unit::Fragments), 9);
     }
 
     #[test]
     fn what_was_destroyed_is_lost_and_not_on_file() {
-        let mut tally = Tally::default();
-        tally.input(Unit::Hits, 10);
-        tally.output(Unit::Hits, 10);
-        tally.destroyed(LossReason::WriteFailed, Unit::Hits, 4);
-        assert_eq!((tally.total_output(Unit::Hits), tally.total_lost_any(Unit::Hits)), (6, 4));
-        tally.destroyed(LossReason::WriteFailed, Unit::Hits, 40);
-        assert_eq!((tally.total_output(Unit::Hits), tally.total_lost_any(Unit::Hits)), (0, 10));
+        let mut counters = Counters::default();
+        counters.input(Unit::Hits, 10);
+        counters.output(Unit::Hits, 10);
+        counters.destroyed(LossReason::WriteFailed, Unit::Hits, 4);
+        assert_eq!((counters.total_output(Unit::Hits), counters.total_lost_any(Unit::Hits)), (6, 4));
+        counters.destroyed(LossReason::WriteFailed, Unit::Hits, 40);
+        assert_eq!((counters.total_output(Unit::Hits), counters.total_lost_any(Unit::Hits)), (0, 10));
     }
 
     #[test]
-    fn tallies_of_workers_add() {
-        let mut one = Tally::default();
+    fn counters_of_workers_add() {
+        let mut one = Counters::default();
         one.output(Unit::Hits, 5);
         let mut both = one.clone();
         both.add_all(&one);
