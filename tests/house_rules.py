@@ -17,6 +17,15 @@ LINES_PER_FUNCTION = 70
 NAMELESS_ROOMS = {"util", "utils", "common", "helper", "helpers", "misc", "core"}
 UNFINISHED = re.compile(r"\btodo!\(|\bunimplemented!\(|\bFIXME\b|\bTODO\b|#\[ignore\]")
 ABBREVIATED = re.compile(r"\b(seqno|evtno|trigno|tstamp|nhits|nchan|nsamples|pktcnt)\b")
+# Private words that the field's own have taken the place of.
+RETIRED = {
+    "tally": "counters", "tallies": "counters", "station": "run control", "watchman": "unattended operation",
+    "roster": "source table", "tray": "fill buffer", "trays": "fill buffers", "collector": "order thread",
+    "filing": "write log", "door": "unit endpoint",
+}
+RETIRED_WORD = re.compile(rf"(?<![a-z])({'|'.join(RETIRED)})(?![a-z])", re.IGNORECASE)
+# History keeps its words.
+RETIRED_PLACES = ("CHANGELOG.md", "tests/house_rules.py", "docs/decisions")
 # These panic when nobody reads any more; a run must not end for that.
 PRINTS = re.compile(r"\be?print(?:ln)?!\s*\(|\bdbg!\s*\(|\bio::std(?:out|err)\(\)(?!\.is_terminal)")
 TERMINAL = Path("crates/thalweg/src/terminal.rs")
@@ -93,6 +102,15 @@ def stage_findings(path, lines):
             yield f"{path}:{number}: `{found[0]}`: ask for the role of a stage or for its place in the topology"
 
 
+def word_findings(path, text):
+    """Words that are not used any more."""
+    if any(path.is_relative_to(place) for place in RETIRED_PLACES):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := RETIRED_WORD.search(line):
+            yield f"{path}:{number}: `{found[1]}`: write {RETIRED[found[1].lower()]}"
+
+
 def source_findings(path, text):
     """What holds for every source file."""
     lines = text.splitlines()
@@ -119,6 +137,8 @@ def findings():
         path = file.relative_to(ROOT)
         if path.stem in NAMELESS_ROOMS or NAMELESS_ROOMS & set(path.parts[:-1]):
             yield f"{path}: a room needs a noun"
+        if path.suffix in {".rs", ".py", ".md"}:
+            yield from word_findings(path, file.read_text())
         if path.suffix in {".rs", ".py"}:
             yield from source_findings(path, file.read_text())
         elif path.suffix == ".md" and path.parts[0] != "docs":

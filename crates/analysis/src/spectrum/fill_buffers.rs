@@ -72,7 +72,7 @@ impl<T: Copy + Default> FillBuffers<T> {
         FillBuffers { words, counts: vec![0; channels].into(), capacity, stride }
     }
 
-    /// Lays a word in a tray. Whether the fill buffer is full: it is emptied before the next.
+    /// Puts a word into a fill buffer. Whether the fill buffer is full: it is emptied before the next.
     #[inline(always)]
     pub fn push(&mut self, row: usize, word: T) -> bool {
         let count = self.counts[row] as usize;

@@ -133,7 +133,7 @@ impl Filler {
         if self.standard.is_some() {
             for (index, hits) in hits.chunks(PIECE).enumerate() {
                 let pass = pass.map(|pass| &pass[index * PIECE..index * PIECE + hits.len()]);
-                self.lay_in_trays(hits, pass, map);
+                self.fill_buffers_with(hits, pass, map);
             }
         }
         let inner = &self.set.0;
@@ -143,18 +143,18 @@ impl Filler {
         }
     }
 
-    fn lay_in_trays(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+    fn fill_buffers_with(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
         let mut words = [Word::default(); PIECE];
         widest(WriteWords { hits, pass, plane_rows: self.plane_rows, words: &mut words });
         for (hit, word) in hits.iter().zip(words) {
             let row = map.row_or_behind(hit.channel);
             if self.fill_buffers.push(row, word) {
-                self.empty_tray(row);
+                self.empty_buffer(row);
             }
         }
     }
 
-    fn empty_tray(&mut self, row: usize) {
+    fn empty_buffer(&mut self, row: usize) {
         let Filler { standard, set, store, fill_buffers, is_cut, shown, .. } = self;
         count(standard.as_ref(), (set, *store), row, fill_buffers.take(row), (*is_cut, shown));
     }

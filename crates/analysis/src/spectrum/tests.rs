@@ -122,7 +122,7 @@ fn time_differences_to_a_reference_have_both_signs_and_the_true_resolution() {
 }
 
 #[test]
-fn more_hits_than_a_tray_holds_are_all_counted() {
+fn more_hits_than_a_fill_buffer_holds_are_all_counted() {
     let (set, mut filler) = one(&[], ALL);
     let map = map();
     let hits: Vec<Hit> = (0..20_000).map(|each: u16| hit(0, 4 + each % 2, each, each - each / 2)).collect();

@@ -326,7 +326,7 @@ impl Starting<'_> {
         let (write_log, filed) = WriteLog::new(configuration.unit_rules.slots, site.clock);
         // Fragments are entered by source when all builder units of this process have ended.
         let recorder = EventRecorder::new(inlet, sink, on_full, record, (0..0, Vec::new()));
-        Ok((outlet, recorder.with_filing(write_log), filed))
+        Ok((outlet, recorder.with_write_log(write_log), filed))
     }
 
     fn readout(

@@ -47,7 +47,7 @@ impl EventRecorder {
     }
 
     /// One that says what is on file, and sees to it that it gets there in time.
-    pub(crate) fn with_filing(self, write_log: WriteLog) -> EventRecorder {
+    pub(crate) fn with_write_log(self, write_log: WriteLog) -> EventRecorder {
         EventRecorder { write_log: Some(write_log), ..self }
     }
 

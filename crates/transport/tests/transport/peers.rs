@@ -116,7 +116,7 @@ fn receive(peer: &mut dyn Peer, message: &mut Message) {
 #[test]
 fn every_length_arrives_whole_and_in_order() {
     for url in urls() {
-        let (mut near, mut far, _door) = pair(&url);
+        let (mut near, mut far, _endpoint) = pair(&url);
         assert_eq!((near.name(), far.name()), ("second", "first"));
         let payloads = [0, 1, 63, 64, 4096, BLOCK - 1, BLOCK, BLOCK + 1, 1 << 20, 8 << 20, 3, 0, 777_777];
         let heads = [0, 5, 1016, 1017, 0, 70_000, 1];
@@ -154,7 +154,7 @@ fn every_length_arrives_whole_and_in_order() {
 fn thousands_of_small_messages_go_both_ways_at_once() {
     const COUNT: usize = 20_000;
     for url in urls() {
-        let (near, far, _door) = pair(&url);
+        let (near, far, _endpoint) = pair(&url);
         let threads = [near, far].map(|mut peer| {
             thread::spawn(move || {
                 let pool = Pool::new(300, BLOCK).expect("memory");
@@ -197,7 +197,7 @@ fn thousands_of_small_messages_go_both_ways_at_once() {
 #[test]
 fn an_end_that_takes_nothing_holds_the_sender() {
     for url in urls() {
-        let (mut near, mut far, _door) = pair(&url);
+        let (mut near, mut far, _endpoint) = pair(&url);
         let pool = Pool::new(2000, BLOCK).expect("memory");
         let mut taken = 0;
         let mut held = Message::default();
@@ -232,7 +232,7 @@ fn an_end_that_takes_nothing_holds_the_sender() {
 fn a_receiver_without_blocks_says_so_and_goes_on_later() {
     for url in urls().into_iter().skip(1) {
         let few = Settings { pool: Pool::new(5, 4096).expect("memory"), ..settings("second") };
-        let (mut near, mut far, _door) = pair_of(&url, settings("first"), few);
+        let (mut near, mut far, _endpoint) = pair_of(&url, settings("first"), few);
         let pool = Pool::new(100, BLOCK).expect("memory");
         for number in 0..20 {
             send(&mut *near, &mut message(&pool, number, 0, 4000));
@@ -428,7 +428,7 @@ fn another_version_is_refused_with_a_word_at_both_ends() {
 }
 
 #[test]
-fn garbage_silence_and_half_words_do_not_close_the_door() {
+fn garbage_silence_and_half_words_do_not_close_the_endpoint() {
     let quick = Settings { hello_wait: Duration::from_millis(500), ..settings("endpoint") };
     let mut endpoint = listen("tcp://127.0.0.1:0", quick).expect("loopback");
     let address = endpoint.url().replace("tcp://", "");
@@ -488,7 +488,7 @@ fn garbage_behind_a_hello_ends_that_connection_alone() {
 fn a_peer_that_falls_silent_is_given_up() {
     let impatient =
         Settings { silence_wait: SILENCE, heartbeat: Duration::from_millis(50), ..settings("impatient") };
-    let (mut near, mut far, _door) = pair_of("tcp://127.0.0.1:0", impatient.clone(), impatient);
+    let (mut near, mut far, _endpoint) = pair_of("tcp://127.0.0.1:0", impatient.clone(), impatient);
     let mut received = Message::default();
     // While both look after their connection, nothing is missed.
     let tending = thread::spawn(move || {
@@ -521,7 +521,8 @@ fn an_end_that_only_listens_or_holds_is_no_silent_one() {
         ..Settings::new("impatient", pool)
     };
     let pool = |blocks| Pool::new(blocks, BLOCK).expect("memory");
-    let (mut near, mut far, _door) = pair_of("tcp://127.0.0.1:0", impatient(pool(20)), impatient(pool(20)));
+    let (mut near, mut far, _endpoint) =
+        pair_of("tcp://127.0.0.1:0", impatient(pool(20)), impatient(pool(20)));
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let sending = thread::spawn(move || {
@@ -563,7 +564,7 @@ fn a_name_in_shared_memory_is_the_users_own() {
     // Another user's unit of that name, as far as this one's is concerned.
     let other = std::os::unix::net::SocketAddr::from_abstract_name(format!("thalweg/{name}")).expect("short");
     let _other = std::os::unix::net::UnixListener::bind_addr(&other).expect("free");
-    let (near, far, _door) = pair(&url);
+    let (near, far, _endpoint) = pair(&url);
     assert_eq!((near.name(), far.name()), ("second", "first"));
 }
 
