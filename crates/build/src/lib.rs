@@ -5,9 +5,8 @@
 //! ```
 //! [`Builder`] collects what many sources send for one trigger. [`Settings`] is what an operator can say about it.
 //! [`slices`] cuts what
-//! streams without a trigger, for the same builder. [`bench`](mod@bench) measures building against a bare table.
+//! streams without a trigger, for the same builder.
 
-pub mod bench;
 pub mod builder;
 mod error;
 pub mod slices;

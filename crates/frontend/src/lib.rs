@@ -7,6 +7,7 @@
 //! One folder per family of boards, each with its wire format, its encoder, and a board that behaves.
 
 pub mod abcd;
+#[cfg(any(test, feature = "harness"))]
 pub mod check;
 pub mod compass;
 pub mod digitizer2;
@@ -14,6 +15,7 @@ pub mod emulated_settings;
 pub mod fragment;
 mod framing;
 pub mod generic;
+#[cfg(any(test, feature = "harness"))]
 pub mod seeds;
 pub mod sitcp;
 pub mod time_origin;

@@ -4,10 +4,8 @@
 //!  batches of single sources ─► TimeOrder ─► batches of all, by (time, source, sequence)
 //!         repair (where found) ─► window (a cut in time) ─► tree ─► merge (the hot loop)
 //! ```
-//! [`TimeOrder`] is the stage. [`Settings`] is what an operator can say about it. [`bench`](mod@bench) measures it against copying
-//! the hits.
+//! [`TimeOrder`] is the stage. [`Settings`] is what an operator can say about it.
 
-pub mod bench;
 mod error;
 mod held;
 mod merge;

@@ -19,7 +19,6 @@
 //!  bench      what sending costs beside a bare loop
 //! ```
 
-pub mod bench;
 pub mod device_counters;
 pub mod generator;
 pub mod host;

@@ -14,7 +14,6 @@
 //! Every source marks its batches with nanoseconds since the run began and returns within the wait it is given, whether
 //! anything came or not.
 
-pub mod bench;
 mod board_link;
 pub mod busy;
 mod busy_input;

@@ -18,7 +18,6 @@
 //! what is being compressed); a power cut costs, besides, what the kernel had not yet put on the disk, which is what
 //! [`Settings::sync`] bounds. In both cases [`recover`](read::recover()) leaves the whole batches.
 
-pub mod bench;
 mod coincidence_columns;
 pub mod coincidence_writer;
 mod cut;

@@ -51,30 +51,6 @@ fn disk_of(path: &Path) -> io::Result<Disk> {
     Ok(Disk { all: blocks.saturating_mul(block_bytes), left: blocks_left.saturating_mul(block_bytes) })
 }
 
-/// Whether `path` lies in memory (tmpfs); figures of writing mean something else there.
-#[cfg(target_os = "linux")]
-pub(crate) fn is_in_memory(path: &Path) -> io::Result<bool> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut answer = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: as in `disk_of`.
-    let result = unsafe { libc::statfs(path.as_ptr(), answer.as_mut_ptr()) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as in `disk_of`.
-    let answer = unsafe { answer.assume_init() };
-    // Their types differ between architectures.
-    #[allow(clippy::unnecessary_cast)]
-    let (found, in_memory) = (answer.f_type as i64, libc::TMPFS_MAGIC as i64);
-    Ok(found == in_memory)
-}
-
-/// Whether `path` lies in memory; not known on this system.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn is_in_memory(_path: &Path) -> io::Result<bool> {
-    Ok(false)
-}
-
 /// Lets the kernel begin to write a range of a file to the disk, so that dirty pages do not pile up until a flush
 /// stalls the run. A hint: nothing depends on it, errors are of no interest.
 #[cfg(target_os = "linux")]

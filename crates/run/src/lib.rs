@@ -5,6 +5,7 @@
 //! ```
 //! The only code that wires: rooms never know their neighbours.
 
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod config;
 pub mod demo;
@@ -33,7 +34,6 @@ mod preview;
 mod processing;
 mod slow_control;
 mod source_table;
-mod thread_times;
 mod units;
 
 pub use assemble::{replay, run, run_planned};

@@ -15,8 +15,8 @@
 //!  messages  ⇄ Peer ⇄ tcp:// · shm:// · inproc://                          between the units of one system
 //! ```
 //! Received bytes are written once, by the kernel, into memory that the readers get on loan. Each receiver counts
-//! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in `system` and in the yardsticks
-//! of [`mod@bench`] alone, around system calls.
+//! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in `system` alone,
+//! around system calls.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -26,7 +26,6 @@ compile_error!(
 );
 
 mod bell;
-pub mod bench;
 mod control_message;
 mod error;
 pub mod http;
@@ -40,6 +39,7 @@ mod receive_buffer;
 pub mod ring;
 mod system;
 mod tcp;
+mod thread_times;
 pub mod udp;
 mod witness;
 pub mod xdp;
@@ -53,5 +53,6 @@ pub use ready::ReadySet;
 pub use receive_buffer::ReceiveBuffer;
 pub use system::thread_cpu_time;
 pub use tcp::{TcpReceiver, TcpReceiverSettings, TcpSender};
+pub use thread_times::{ThreadTimes, ran_s, thread_times};
 pub use udp::{Backend, FullPolicy, Peer, UdpReceiver, UdpReceiverSettings, UdpSender};
 pub use witness::HostCounters;

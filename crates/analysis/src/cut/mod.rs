@@ -9,6 +9,7 @@
 //! [`HitCuts`] and [`EventCuts`] are the stages, [`Expression`] one cut of them, [`Field`] what can be asked; `docs/experiment/cuts.md` is the language. What a hit does not have
 //! is not a number, and compares with nothing: `psd > 0` and `psd <= 0` are both false of a hit without a short gate.
 
+#[cfg(any(test, feature = "harness"))]
 mod check;
 mod cuts;
 mod error;
@@ -25,12 +26,13 @@ mod settings;
 mod tests;
 mod token;
 
+#[cfg(any(test, feature = "harness"))]
 pub use check::check;
 pub use cuts::{Passed, read};
 pub use error::CutError;
 pub use event_cuts::EventCuts;
 pub use expression::{Expression, gather_facts};
 pub use field::{EventFacts, FIELDS, Field, Members, Real, fill, psd};
-pub use hit_cuts::{HitCuts, Kept, Verdicts};
+pub use hit_cuts::{HitCuts, Kept, Selected, Verdicts};
 pub use polygon::Polygon;
 pub use settings::{Quantity, Scope, Settings};

@@ -74,6 +74,7 @@
 //! open range. [`Settings::builder_budget_bytes`] is the sum to plan with.
 
 mod builder;
+#[cfg(any(test, feature = "harness"))]
 pub mod check;
 mod manager;
 pub mod message;
@@ -83,6 +84,7 @@ mod ranges;
 mod readout;
 mod remote;
 mod settings;
+#[cfg(any(test, feature = "harness"))]
 pub mod simulate;
 mod store;
 #[cfg(test)]

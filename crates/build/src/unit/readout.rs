@@ -201,12 +201,14 @@ impl ReadoutUnit {
     }
 
     /// From here on notes the fate of every event.
+    #[cfg(any(test, feature = "harness"))]
     pub(super) fn watch(&mut self) {
         self.store.watch();
         self.fates = Some(Vec::new());
     }
 
     /// Every event that was let go of, in that order.
+    #[cfg(any(test, feature = "harness"))]
     pub(super) fn fates(&self) -> &[(u64, Gone)] {
         self.fates.as_deref().unwrap_or_default()
     }

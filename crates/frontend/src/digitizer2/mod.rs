@@ -5,7 +5,7 @@
 //!  hits, waveforms   ─ emit   ─► the same bytes, as a board sends them
 //! ```
 
-pub mod bench;
+#[cfg(any(test, feature = "harness"))]
 pub mod check;
 pub mod control;
 pub mod decode;

@@ -11,7 +11,7 @@
 
 mod admission;
 mod assembly;
-pub mod bench;
+#[cfg(any(test, feature = "harness"))]
 pub mod check;
 pub mod emit;
 pub mod emulate;
@@ -22,6 +22,7 @@ mod stream;
 mod tests;
 pub mod wire;
 
+#[cfg(any(test, feature = "harness"))]
 pub use check::check;
 pub use settings::{Checksum, Settings, SettingsError};
 pub use split::Splitter;

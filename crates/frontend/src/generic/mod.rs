@@ -14,6 +14,8 @@
 #![doc = include_str!("../../../../examples/sources/recbe.toml")]
 //! ```
 
+#[cfg(any(test, feature = "harness"))]
+mod check;
 mod decode;
 pub mod emit;
 mod gaps;
@@ -25,6 +27,10 @@ mod tests;
 mod time;
 mod unpack;
 
+#[cfg(any(test, feature = "harness"))]
+pub(crate) use check::checked_description;
+#[cfg(any(test, feature = "harness"))]
+pub use check::{check, check_description};
 pub use decode::GenericDecode;
 pub use layout::{Head, Layout};
 pub use number::Number;
@@ -33,99 +39,3 @@ pub use settings::{
     Settings, SettingsError, Timestamp,
 };
 pub use unpack::GenericUnpack;
-
-use crate::check;
-use crate::time_origin::TimeOrigin;
-use std::collections::BTreeMap;
-use thalweg_data::SourceId;
-
-/// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the books do not close: for
-/// fuzzing. The first byte chooses; datagrams are told apart by a length byte before each.
-pub fn check(input: &[u8]) {
-    let Some((choice, bytes)) = input.split_first() else { return };
-    let settings = checked_description(*choice);
-    let unpack = GenericUnpack::new(SourceId(0), &settings).expect("the description is possible");
-    let decode = GenericDecode::new(SourceId(0), &settings).expect("the description is possible");
-    if settings.stream {
-        let pieces = if choice & 2 == 0 { [4096, 17] } else { [3, 1] };
-        check::stream(unpack, decode, bytes, &pieces).assert_closed();
-        return;
-    }
-    let mut rest = bytes;
-    let datagrams = std::iter::from_fn(|| {
-        let (length, behind) = rest.split_first()?;
-        let (datagram, behind) = behind.split_at(usize::from(*length).min(behind.len()));
-        rest = behind;
-        Some(datagram)
-    });
-    check::datagrams(unpack, decode, datagrams).assert_closed();
-}
-
-/// Compiles any description that `parse` can read out of arbitrary text: for fuzzing.
-pub fn check_description(input: &[u8], parse: impl Fn(&str) -> Option<Settings>) {
-    if let Some(settings) = std::str::from_utf8(input).ok().and_then(parse)
-        && let Ok(unpack) = GenericUnpack::new(SourceId(0), &settings)
-        && let Ok(decode) = GenericDecode::new(SourceId(0), &settings)
-    {
-        // Read something with it, too: the text itself.
-        let outcome = match settings.stream {
-            true => check::stream(unpack, decode, input, &[100]),
-            false => check::datagrams(unpack, decode, input.chunks(100)),
-        };
-        outcome.assert_closed();
-    }
-}
-
-/// A description that uses every role; the bits of `choice` switch stream, scope, marks and hits.
-pub(crate) fn checked_description(choice: u8) -> Settings {
-    let bit = |place: u8| choice >> place & 1 == 1;
-    let field =
-        |offset, width| Field { offset, width, byte_order: None, word_order: None, mask: None, shift: 0 };
-    let role = |name: &str| Some(Role { field: name.to_owned() });
-    let fields =
-        [("type", field(0, 1)), ("part", field(1, 1)), ("count", field(2, 2)), ("length", field(4, 2))];
-    let more = [("trigger", field(6, 8)), ("time", Field { mask: Some(0x7FFF), ..field(14, 2) })];
-    let scope = if bit(2) { Scope::Frame } else { Scope::Source };
-    Settings {
-        byte_order: if bit(3) { ByteOrder::Big } else { ByteOrder::Little },
-        stream: bit(0),
-        header_bytes: Some(16),
-        field: fields
-            .into_iter()
-            .chain(more)
-            .map(|(name, field)| (name.to_owned(), field))
-            .collect::<BTreeMap<_, _>>(),
-        accept: bit(4).then(|| Accept { field: "type".to_owned(), values: vec![1, 2], ignore: vec![3] }),
-        check: Vec::new(),
-        part: Some(Parts { fields: vec!["part".to_owned()], limit: 4 }),
-        sequence: Some(Sequence {
-            field: "count".to_owned(),
-            scope,
-            packets_per_frame: bit(2).then_some(70),
-            every_trigger: bit(5),
-            window: 4,
-            largest_gap: None,
-        }),
-        trigger: role("trigger"),
-        time_origin: if bit(3) { TimeOrigin::FirstHit } else { TimeOrigin::Board },
-        timestamp: Some(Timestamp { field: "time".to_owned(), tick_ps: 1000.0 }),
-        length: Some(Length {
-            field: Some("length".to_owned()),
-            unit_bytes: 1,
-            includes_header: bit(6),
-            payload_bytes: None,
-            limit_bytes: 1000,
-            padding: bit(5),
-        }),
-        payload: None,
-        run: role("part"),
-        status: role("type"),
-        hits: bit(7).then_some(PacketHits {
-            per: HitsPer::Packet,
-            channel: None,
-            channels: 100,
-            first_channel: 8,
-            time_offset_ps: -5,
-        }),
-    }
-}

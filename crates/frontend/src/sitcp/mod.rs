@@ -9,7 +9,7 @@
 //! compared modulo their width and may begin anywhere; the builder extends the trigger numbers. No time in picoseconds is made of them
 //! here: times within a frame stay in the payload. The board listens (port 24 by default), the host connects; with many boards connecting is starting.
 
-pub mod bench;
+#[cfg(any(test, feature = "harness"))]
 pub mod check;
 pub mod emit;
 pub mod emulate;

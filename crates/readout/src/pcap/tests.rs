@@ -7,6 +7,11 @@ use proptest::prelude::*;
 use thalweg_data::{LossReason, SourceError};
 
 use super::write::{ethernet_frame, file_header, ip_packet};
+use std::time::Duration;
+
+use thalweg_data::{Counters, Frames, Pool, Received, Source, Unit};
+
+use super::check::check_counters;
 use super::*;
 
 const PORT: u16 = 51940;

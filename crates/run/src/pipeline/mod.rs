@@ -55,7 +55,7 @@ pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
-pub(crate) use selection::{SELECTED_BATCHES, Selected, Selection};
+pub(crate) use selection::{SELECTED_BATCHES, Selection};
 pub(crate) use slicer::{Cut, Slicer};
 pub(crate) use write_log::{Filed, Given, WriteLog};
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use thalweg_analysis::cut::Selected;
 use thalweg_data::batch::Header;
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Counters, Hits, Mark, Sink, SourceId, Unit};
@@ -17,7 +18,7 @@ use thalweg_record::{HitWriter, OnFull};
 use super::added::AddedStages;
 use super::outcome::Outcome;
 use super::slicer::Slicer;
-use super::{Ledgered, Recorded, Selected, Selection, Signals};
+use super::{Ledgered, Recorded, Selection, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
 /// Hits in a batch behind time order: half of a second-level cache.
@@ -147,7 +148,7 @@ impl OrderThread {
 
     /// Collects until every source has ended, then writes what is left and closes the recording.
     pub(crate) fn run(mut self, signals: &Arc<Signals>) -> OrderThread {
-        let mut merged = Selected::new();
+        let mut merged = Selected::with_capacity(OUTPUT_HITS);
         while let Some(index) = self.next_inlet() {
             let Some(mut batch) = self.inlets[index].head.take() else { continue };
             self.take(index, &mut batch, &mut merged, signals);

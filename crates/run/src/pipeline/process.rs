@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_analysis::cut::Scope;
+use thalweg_analysis::cut::{Scope, Selected};
 use thalweg_analysis::process::Processor;
 use thalweg_data::ring::Downstream;
 use thalweg_data::{HitEvents, SinkError, SnapshotNumber, SourceId, Unit};
@@ -16,7 +16,6 @@ use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{CoincidenceWriter, OnFull};
 
 use super::outcome::Outcome;
-use super::selection::Selected;
 use super::{Ledgered, REPORT_EVERY_NS, Recorded, Signals};
 use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use thalweg_analysis::channels::ChannelMap;
 use thalweg_analysis::clocks::Aligner;
-use thalweg_analysis::cut::{HitCuts, Kept, Scope, Verdicts};
+use thalweg_analysis::cut::{HitCuts, Scope, Selected};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Hits, SnapshotNumber, SourceId};
 
@@ -20,34 +20,6 @@ use crate::observed::{CutReport, Observed};
 pub(crate) const SELECTED_BATCHES: usize = 8;
 /// Without hits, the process thread is told the time so often.
 const TELL_EVERY_NS: u64 = 10_000_000;
-
-/// Ordered hits, and which of them the cuts keep.
-#[derive(Debug, Default)]
-pub(crate) struct Selected {
-    pub(crate) hits: Hits,
-    verdicts: Verdicts,
-}
-
-impl Selected {
-    pub(crate) fn new() -> Selected {
-        Selected { hits: Hits::with_capacity(OUTPUT_HITS), ..Selected::default() }
-    }
-
-    /// Finds which of the hits are kept.
-    pub(crate) fn cut(&mut self, cuts: &mut HitCuts, map: &ChannelMap) {
-        cuts.cut(&self.hits.hits, map, &mut self.verdicts);
-    }
-
-    /// What is kept of them; `None` where nothing is cut.
-    pub(crate) fn kept(&self) -> Option<Kept<'_>> {
-        self.verdicts.kept()
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.hits.clear();
-        self.verdicts.clear();
-    }
-}
 
 /// What the order thread does with hits beside ordering and recording them.
 pub(crate) struct Selection {
@@ -70,7 +42,7 @@ impl Selection {
         observed: Observed,
         batches: usize,
     ) -> (Selection, Downstream<Selected>) {
-        let (outlet, inlet) = circuit(batches, Selected::new);
+        let (outlet, inlet) = circuit(batches, || Selected::with_capacity(OUTPUT_HITS));
         let selection = Selection { map, aligner, cuts, books, observed, outlet, reported_ns: 0, told_ns: 0 };
         (selection, inlet)
     }

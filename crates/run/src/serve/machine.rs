@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use thalweg_qualify::host::{self, HostFiles, LossCounters, Needs, Probe, kernel_memory};
+use thalweg_transport::{ThreadTimes, thread_times};
 
 use crate::config::Configuration;
 use crate::needs::needs;
 use crate::supervise::LiveState;
-use crate::thread_times::{ThreadTimes, thread_times};
 
 /// The system screen's object.
 ///

@@ -104,7 +104,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
     /// One process of a bench that needs several
-    #[command(name = thalweg_run::bench::NODE, hide = true)]
+    #[command(name = thalweg_bench::NODE, hide = true)]
     Node {
         /// The bench.
         kind: Option<String>,

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::CommandFactory;
 use clap_complete::Shell;
-use thalweg_run::bench::{self, Measurement};
+use thalweg_bench::{self as bench, Measurement};
 
 use super::Ended;
 use crate::arguments::{self, Arguments};

@@ -31,6 +31,7 @@
 
 mod assembly;
 mod back_off;
+#[cfg(any(test, feature = "harness"))]
 pub mod check;
 mod connector;
 mod error;

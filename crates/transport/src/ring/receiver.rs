@@ -105,6 +105,7 @@ impl RingReceiver {
     }
 
     /// Copies what lies behind the IPv4 and UDP headers of the next packet.
+    #[cfg(feature = "bench")]
     pub(crate) fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
         let payload = self.ring.next()?.bytes.get(28..).unwrap_or_default();
         memory.get_mut(..payload.len())?.copy_from_slice(payload);

@@ -110,7 +110,8 @@ impl UdpReceiver {
 
     /// Copies the payload of the next frame of a ring or of queues without a look at it: what benches compare with. Returns the bytes that
     /// were written, `None` when nothing waits or there is neither.
-    pub(crate) fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
+    #[cfg(feature = "bench")]
+    pub fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
         match &mut self.0 {
             Way::Socket(_) => None,
             Way::Ring(receiver) => receiver.copy_next(memory),

@@ -100,6 +100,7 @@ impl XdpReceiver {
     }
 
     /// Copies what lies behind the Ethernet, IPv4 and UDP headers of the next frame; of several chunks, the IPv4 header too.
+    #[cfg(feature = "bench")]
     pub(crate) fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
         let payload = match self.queues.next(memory)? {
             Frame::Whole(frame) => frame.get(ETHERNET_BYTES + 28..).unwrap_or_default(),

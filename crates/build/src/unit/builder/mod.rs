@@ -172,11 +172,13 @@ impl BuilderUnit {
     }
 
     /// From here on notes the parts that are lost.
+    #[cfg(any(test, feature = "harness"))]
     pub(super) fn watch(&mut self) {
         self.lost_parts = Some(Vec::new());
     }
 
     /// The parts that were counted as late or lost.
+    #[cfg(any(test, feature = "harness"))]
     pub(super) fn lost_parts(&self) -> &[LostPart] {
         self.lost_parts.as_deref().unwrap_or_default()
     }

@@ -1,0 +1,229 @@
+//! `evb`: readout units, builder units and event manager against a bare N-to-N round robin of messages of the same size between the
+//! same processes.
+//!
+//! ```text
+//!  process: readout unit i ═══► builder unit k        events generated, sent, built, released   ┐ in turn, ratio
+//!     the same processes ═════► messages in turn      sent, received                            ┘
+//! ```
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use thalweg_data::measure::{Clock, Measurement, compare};
+
+use super::n2n::NODE;
+use super::sweep::Sweep;
+use super::{BenchError, Conditions, Measured};
+use thalweg_run::bench::node::{self, Role};
+
+/// The word that tells a node that it is one of this bench.
+pub(super) const KIND: &str = "evb";
+/// Bytes per fragment.
+const SIZES: [usize; 6] = [64, 256, 1 << 10, 4 << 10, 32 << 10, 256 << 10];
+/// Readout units, and as many builder units.
+const PAIRS: [u16; 2] = [1, 2];
+/// Bytes that a readout unit sends in one turn, and fragments at most.
+const TURN_BYTES: usize = 256 << 20;
+const TURN_FRAGMENTS: usize = 1_500_000;
+/// Bytes per message at most, and events.
+const MESSAGE_BYTES: usize = 128 << 10;
+const MESSAGE_EVENTS: usize = 256;
+
+/// Measures every size, number of processes and transport.
+pub(super) fn evb(conditions: &Conditions) -> Result<Measured, BenchError> {
+    let mut points = Vec::new();
+    for transport in ["tcp", "shm"] {
+        for pairs in PAIRS {
+            for bytes in SIZES {
+                let point = measure(transport, pairs, bytes, conditions.repeats);
+                points.push(
+                    point.map_err(|error| BenchError::Room { bench: "evb", message: error.to_string() })?,
+                );
+            }
+        }
+    }
+    let sweep = Sweep {
+        bench: "evb",
+        title: "Readout units, builder units and event manager".to_owned(),
+        along: "fragment_bytes",
+        x_words: "fragment / B",
+        lines: Some("units"),
+        points,
+        shows_ratio: true,
+        logarithmic_x: true,
+        logarithmic_y: false,
+        guide: None,
+    };
+    Ok(sweep.measured())
+}
+
+/// Runs this process as a node, until its standard input ends.
+///
+/// # Errors
+/// When the other nodes are gone.
+pub(super) fn node() -> io::Result<()> {
+    node::run(BufReader::new(io::stdin()), io::stdout().lock())
+}
+
+fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -> io::Result<Measurement> {
+    let range = (MESSAGE_BYTES / fragment_bytes).clamp(1, MESSAGE_EVENTS);
+    // Whole messages, as many to each receiver.
+    let per_turn = (TURN_BYTES / fragment_bytes).min(TURN_FRAGMENTS) / range / usize::from(pairs);
+    let messages = (per_turn.max(8) * usize::from(pairs)) as u64;
+    let events = messages * range as u64;
+    let mut nodes = Nodes::start(transport, pairs, fragment_bytes, range as u32)?;
+    let problem = std::cell::RefCell::new(None);
+    let nodes = std::cell::RefCell::new(&mut nodes);
+    let slowest = |taken: io::Result<Duration>| {
+        taken.unwrap_or_else(|error| {
+            problem.borrow_mut().get_or_insert(error);
+            Duration::from_secs(1)
+        })
+    };
+    let subject = || slowest(nodes.borrow_mut().turn_of_units(events));
+    let yardstick = || slowest(nodes.borrow_mut().turn_of_peers(messages));
+    let compared = compare(Clock::Wall, repeats, subject, yardstick);
+    if let Some(error) = problem.into_inner() {
+        return Err(error);
+    }
+    let bytes = (events * u64::from(pairs)) as f64 * fragment_bytes as f64;
+    let yardstick = "messages of the same size in turn between the same processes";
+    Ok(Measurement::of_rate("evb", "B/s", bytes, yardstick, compared)
+        .with("units", format!("{transport}, {pairs} to {pairs}"))
+        .with("fragment_bytes", fragment_bytes)
+        .with("fragments_per_message", range)
+        .with("fragments_per_s_of_each_readout_unit", events as f64 / compared.subject_s)
+        .repeated(repeats))
+}
+
+/// The processes: readout units, then builder units.
+struct Nodes {
+    readouts: Vec<Process>,
+    builders: Vec<Process>,
+}
+
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(role: &Role) -> io::Result<Process> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut child = command.args([NODE, KIND]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("a node has no standard input or output"));
+        };
+        let mut process = Process { child, input, output: BufReader::new(output) };
+        process.tell(&role.line())?;
+        Ok(process)
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.input, "{line}")?;
+        self.input.flush()
+    }
+
+    fn hear(&mut self) -> io::Result<Duration> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        match line.trim().split_once(' ').and_then(|(_, number)| number.parse().ok()) {
+            Some(nanoseconds) => Ok(Duration::from_nanos(nanoseconds)),
+            None if line.trim() == "ready" => Ok(Duration::ZERO),
+            None => Err(io::Error::other(format!("a node said `{}`", line.trim()))),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is of no use without its starter, whatever it is doing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Nodes {
+    fn start(transport: &str, pairs: u16, fragment_bytes: usize, range_events: u32) -> io::Result<Nodes> {
+        let count = usize::from(pairs);
+        let urls = urls(transport, 2 * count + 1)?;
+        let builders: Vec<(String, String)> =
+            (0..count).map(|number| (urls[2 * number].clone(), urls[2 * number + 1].clone())).collect();
+        let role = |reads, number| Role {
+            reads,
+            number,
+            readouts: pairs,
+            fragment_bytes,
+            range_events,
+            manager: urls[2 * count].clone(),
+            builders: builders.clone(),
+        };
+        let start = |reads| (0..pairs).map(move |number| (reads, number));
+        let builders = start(false).map(|(reads, number)| Process::start(&role(reads, number)));
+        let builders = builders.collect::<io::Result<_>>()?;
+        let readouts = start(true).map(|(reads, number)| Process::start(&role(reads, number)));
+        let mut nodes = Nodes { readouts: readouts.collect::<io::Result<_>>()?, builders };
+        nodes.hear_all()?;
+        Ok(nodes)
+    }
+
+    fn hear_all(&mut self) -> io::Result<Duration> {
+        let all = self.readouts.iter_mut().chain(&mut self.builders);
+        all.map(Process::hear).try_fold(Duration::ZERO, |slowest, taken| Ok(slowest.max(taken?)))
+    }
+
+    fn turn_of_units(&mut self, events: u64) -> io::Result<Duration> {
+        let order = format!("units {events}");
+        self.builders.iter_mut().try_for_each(|node| node.tell(&order))?;
+        self.readouts.iter_mut().try_for_each(|node| node.tell(&order))?;
+        let mut slowest = self.readouts.iter_mut().map(Process::hear);
+        let slowest =
+            slowest.try_fold(Duration::ZERO, |slowest, taken| Ok::<_, io::Error>(slowest.max(taken?)))?;
+        self.builders.iter_mut().try_for_each(|node| node.tell("rest"))?;
+        self.builders.iter_mut().try_for_each(|node| node.hear().map(drop))?;
+        Ok(slowest)
+    }
+
+    fn turn_of_peers(&mut self, messages: u64) -> io::Result<Duration> {
+        // Of as many senders as receivers each receiver has as many as a sender sends.
+        let order = format!("peers {messages}");
+        let mut all = self.builders.iter_mut().chain(&mut self.readouts);
+        all.try_for_each(|node| node.tell(&order))?;
+        self.hear_all()
+    }
+}
+
+/// Addresses that nobody uses at this moment.
+fn urls(transport: &str, count: usize) -> io::Result<Vec<String>> {
+    if transport == "shm" {
+        let process = std::process::id();
+        return Ok((0..count).map(|number| format!("shm://evb-{process}-{number}")).collect());
+    }
+    // All are bound before the first is let go, so that they differ.
+    let sockets: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
+    sockets.iter().map(|socket| Ok(format!("tcp://{}", socket.local_addr()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_read_as_it_was_said() {
+        let role = Role {
+            reads: true,
+            number: 1,
+            readouts: 2,
+            fragment_bytes: 64,
+            range_events: 256,
+            manager: "tcp://127.0.0.1:5".to_owned(),
+            builders: vec![("shm://a".to_owned(), "shm://b".to_owned()); 2],
+        };
+        assert_eq!(Role::parse(&role.line()), Some(role));
+        assert_eq!(Role::parse("turn peers 5"), None);
+    }
+}

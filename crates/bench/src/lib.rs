@@ -1,0 +1,293 @@
+//! Every figure that the project states, as a measurement that anyone can run: `thalweg bench NAME`.
+//!
+//! Each is a ratio against a yardstick in the same run, repeated and interleaved; see
+//! [`thalweg_data::measure`]. What is measured is what the rooms make public.
+
+pub mod boards;
+mod build;
+pub mod build_memory;
+mod build_rate;
+mod build_record;
+mod building;
+mod emit;
+mod evb;
+pub mod frontend;
+mod ipbus;
+mod live;
+mod n2n;
+pub mod order;
+mod page;
+mod path;
+mod process;
+mod receive_fragments;
+pub mod record;
+mod recorder;
+mod sweep;
+pub mod transport;
+
+use std::path::PathBuf;
+
+pub use n2n::{NODE, node};
+use serde::Serialize;
+pub use thalweg_data::measure::Measurement;
+
+/// What a bench may be told.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// Counted repeats.
+    pub repeats: usize,
+    /// Where files are written; otherwise a temporary folder, in memory where there is one.
+    pub directory: Option<PathBuf>,
+    /// How long a live bench runs.
+    pub seconds: f64,
+}
+
+/// A bench that could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A room said why.
+    #[error("{bench}: {message}")]
+    Room {
+        /// The bench.
+        bench: &'static str,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// One bench.
+#[derive(Clone, Serialize)]
+pub struct Bench {
+    /// What to type.
+    pub name: &'static str,
+    /// What it measures, and against what.
+    pub about: &'static str,
+    /// Runs it.
+    #[serde(skip)]
+    pub measure: fn(&Conditions) -> Result<Measured, BenchError>,
+}
+
+/// What a bench gives.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The figure.
+    pub measurement: Measurement,
+    /// Of a sweep, its picture as SVG.
+    pub plot: Option<String>,
+}
+
+impl From<Measurement> for Measured {
+    fn from(measurement: Measurement) -> Measured {
+        Measured { measurement, plot: None }
+    }
+}
+
+impl Conditions {
+    /// The folder for files: the one asked for, else one in memory, else the system's temporary one.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let memory = || Some(PathBuf::from("/dev/shm")).filter(|folder| folder.is_dir());
+        self.directory.clone().or_else(memory).unwrap_or_else(std::env::temp_dir)
+    }
+}
+
+/// All benches, in path order.
+pub fn names() -> Vec<Bench> {
+    use frontend::digitizer2;
+    use order::{Distribution, order};
+    use record::{EventShape, record_coincidences_in, record_events_in, record_in};
+    use thalweg_record::Compression;
+    let mut all = network_benches().to_vec();
+    all.extend([
+        bench("decode", "16-byte hits out of 1 GiB of aggregates, against copying the bytes", |c| {
+            room("decode", digitizer2::decode(c.repeats))
+        }),
+        bench("decode-waveforms", "2072-byte hits with their samples, against copying the bytes", |c| {
+            room("decode-waveforms", digitizer2::decode_waveforms(c.repeats))
+        }),
+        bench("scope", "scope events with 64 channels, against copying the bytes", |c| {
+            room("scope", digitizer2::scope(c.repeats))
+        }),
+        bench("order", "time order of 8 boards at equal rates, against copying the hits", |c| {
+            Ok(order(Distribution::Uniform, c.repeats).into())
+        }),
+        bench("order-bursty", "the same with bursts", |c| Ok(order(Distribution::Bursty, c.repeats).into())),
+        bench("order-unequal", "rates 1:100, disorder inside a source, and an idle board", |c| {
+            Ok(order(Distribution::Unequal, c.repeats).into())
+        }),
+        bench("record", "hits to an Arrow file, against a raw write of the same bytes", |c| {
+            Ok(record_in(&c.folder(), c.repeats, Compression::None).into())
+        }),
+        bench(
+            "record-coincidences",
+            "coincidences of two to five hits to an Arrow file, against a raw write of the same bytes",
+            |c| Ok(record_coincidences_in(&c.folder(), c.repeats, Compression::None).into()),
+        ),
+        bench(
+            "record-events",
+            "events of 105 × 380 B to Arrow files, against a raw write of the same bytes",
+            |c| Ok(record_events_in(&c.folder(), EventShape::MANY_SMALL, c.repeats, Compression::None).into()),
+        ),
+        bench("record-events-large", "the same with 8 × 64 kB", |c| {
+            Ok(record_events_in(&c.folder(), EventShape::FEW_LARGE, c.repeats, Compression::None).into())
+        }),
+        bench("path", "received bytes in memory to a file, one core, against copying the bytes", |c| {
+            path::path(c).map(Measured::from)
+        }),
+        bench(
+            "process",
+            "decode, order, calibration, cuts, coincidence, spectra, every hit to a file, one core, against copying the bytes",
+            process::process,
+        ),
+    ]);
+    all.extend(live_benches());
+    all.extend(event_benches());
+    all.extend(ipbus_benches());
+    all
+}
+
+/// Those of sockets alone.
+fn network_benches() -> [Bench; 6] {
+    [
+        bench(
+            "receive-udp",
+            "UDP receive of 8972-byte datagrams into blocks, against a bare receive loop; every kind of receiving beside each other",
+            |c| room("receive-udp", transport::receive_udp(8972, c.repeats)),
+        ),
+        bench("receive-udp-1024", "the same with 1024-byte datagrams", |c| {
+            room("receive-udp-1024", transport::receive_udp(1024, c.repeats))
+        }),
+        bench("receive-udp-256", "the same with 256-byte datagrams", |c| {
+            room("receive-udp-256", transport::receive_udp(256, c.repeats))
+        }),
+        bench("receive-udp-64", "the same with 64-byte datagrams", |c| {
+            room("receive-udp-64", transport::receive_udp(64, c.repeats))
+        }),
+        bench(
+            "emit",
+            "events of 16 synchronous sources over loopback, against bare send and sendmmsg loops",
+            |c| room("emit", emit::emit(c.repeats)),
+        ),
+        bench("receive-tcp", "TCP receive into blocks, against a bare receive loop", |c| {
+            room("receive-tcp", transport::receive_tcp(c.repeats))
+        }),
+    ]
+}
+
+fn bench(
+    name: &'static str,
+    about: &'static str,
+    measure: fn(&Conditions) -> Result<Measured, BenchError>,
+) -> Bench {
+    Bench { name, about, measure }
+}
+
+/// Those of whole runs with an emulated board.
+fn live_benches() -> [Bench; 4] {
+    [
+        bench("page", "what a page that is looked at costs the thread that fills its spectra", |c| {
+            page::page(c).map(Measured::from)
+        }),
+        bench("live", "one emulated board at 40 M hits/s over loopback UDP: receive, decode, order", |c| {
+            live::live(c).map(Measured::from)
+        }),
+        bench("live-record", "the same, with every hit written to a file", |c| {
+            live::live_record(c).map(Measured::from)
+        }),
+        bench("live-process", "half the rate, with coincidence and all default spectra", |c| {
+            live::live_process(c).map(Measured::from)
+        }),
+    ]
+}
+
+fn ipbus_benches() -> Vec<Bench> {
+    vec![
+        bench(
+            "ipbus",
+            "blocks of registers of an emulated IPbus board, directly and through a hub, against a bare request and reply",
+            ipbus::ipbus,
+        ),
+        bench(
+            "ipbus-hub",
+            "1 to 8 clients at 1 to 8 boards through one hub, against the same",
+            ipbus::ipbus_hub,
+        ),
+        bench(
+            "ipbus-link",
+            "blocks of registers over a link of 1 Gb/s between two network namespaces (needs root), against the same",
+            ipbus::ipbus_link,
+        ),
+    ]
+}
+
+/// Those of receiving from many boards and building their events.
+fn event_benches() -> [Bench; 9] {
+    [
+        bench(
+            "build-memory",
+            "events of 2 to 512 sources out of fragments in memory, against a bare table",
+            build_memory,
+        ),
+        bench(
+            "receive-fragments",
+            "fragments of 105 TCP and 265 UDP boards, against a bare receive loop",
+            receive_fragments::receive_fragments,
+        ),
+        bench(
+            "build",
+            "events of 2 to 512 boards over TCP, against our receive and a bare receive loop",
+            build::build,
+        ),
+        bench(
+            "build-in-step",
+            "the same of boards that hold back 128 KiB each instead of 512",
+            build::build_in_step,
+        ),
+        bench(
+            "build-rate",
+            "events built of 105 boards by the rate of triggers offered, 50 Hz to 100 kHz",
+            build_rate::build_rate,
+        ),
+        bench(
+            "build-record",
+            "105 boards over TCP: received, built, recorded, recorded with lz4, against building alone",
+            build_record::build_record,
+        ),
+        bench(
+            "build-record-paced",
+            "events recorded at 0.8 of what the disk takes, against building alone",
+            build_record::build_record_paced,
+        ),
+        bench("n2n", "messages between 2 to 8 processes over loopback TCP, against bare sockets", n2n::n2n),
+        bench(
+            "evb",
+            "readout and builder units in 2 and 4 processes, against messages between the same",
+            evb::evb,
+        ),
+    ]
+}
+
+fn room<E: std::fmt::Display>(
+    bench: &'static str,
+    result: Result<Measurement, E>,
+) -> Result<Measured, BenchError> {
+    result.map(Measured::from).map_err(|error| BenchError::Room { bench, message: error.to_string() })
+}
+
+/// Fragments per second of building alone, by the number of sources and the order in which their fragments come.
+fn build_memory(conditions: &Conditions) -> Result<Measured, BenchError> {
+    let points = build_memory::build_memory(conditions.repeats)
+        .map_err(|error| BenchError::Room { bench: "build-memory", message: error.to_string() })?;
+    let sweep = sweep::Sweep {
+        bench: "build-memory",
+        title: "Building events of fragments in memory, one core".to_owned(),
+        along: "sources",
+        x_words: "sources",
+        lines: Some("arrival"),
+        points,
+        shows_ratio: false,
+        logarithmic_x: true,
+        logarithmic_y: false,
+        guide: None,
+    };
+    Ok(sweep.measured())
+}

@@ -1,0 +1,264 @@
+//! How fast events become files, against gathering the same bytes into one.
+//!
+//! ```text
+//!  per source: |fragment|fragment|…| in blocks ──► Events ──► EventWriter ──► events.arrows, fragments.arrows
+//!  the same blocks, one after the other ─────────► writev ──► file             yardstick
+//! ```
+
+use std::fs::{self, File};
+use std::io::{IoSlice, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use thalweg_data::measure::{Clock, Measurement, compare};
+use thalweg_data::{Closing, Event, EventSink, Events, Fragment, Leases, Mark, Pool, Slice, SourceId};
+
+use super::{default_directory, fresh, is_in_memory};
+use thalweg_record::begin_write_back;
+use thalweg_record::directory::EventFiles;
+use thalweg_record::event_writer::EventWriter;
+use thalweg_record::settings::{Compression, Settings};
+
+/// Payload per turn.
+const TURN_BYTES: usize = 1 << 30;
+/// Payload that is there in turn: as much as receivers leave in the cache and a little more.
+const SET_BYTES: usize = 8 << 20;
+/// Least bytes of a source's block.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Payload of an incoming batch.
+const BATCH_BYTES: usize = 256 << 10;
+/// Bytes after which the yardstick's write-back begins, as in a table's file.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
+
+/// What the events of the bench are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventShape {
+    /// Sources, each with one fragment per event.
+    pub sources: usize,
+    /// Bytes of each fragment.
+    pub fragment_bytes: usize,
+}
+
+impl EventShape {
+    /// 105 SiTCP boards, zero-suppressed.
+    pub const MANY_SMALL: EventShape = EventShape { sources: 105, fragment_bytes: 380 };
+    /// Eight boards with waveforms.
+    pub const FEW_LARGE: EventShape = EventShape { sources: 8, fragment_bytes: 64_000 };
+
+    fn event_bytes(self) -> usize {
+        self.sources * self.fragment_bytes
+    }
+
+    /// Bytes of a source's block: several fragments, and less than its part of the set, so that no cut of the recording
+    /// finds the set's end and its beginning in one block.
+    fn block_bytes(self) -> usize {
+        (4 * self.fragment_bytes).next_multiple_of(64).max(BLOCK_BYTES)
+    }
+
+    fn events_in(self, bytes: usize) -> usize {
+        (bytes / self.event_bytes()).max(1)
+    }
+}
+
+/// Events in blocks, and the bytes as the yardstick writes them.
+struct Example {
+    batches: Vec<Events>,
+    /// What each batch names, in the order of memory.
+    extents: Vec<Vec<Slice>>,
+    events: usize,
+}
+
+/// Records events, uncompressed, `repeats` times.
+///
+/// # Panics
+/// When the directory cannot be written: there is nothing to measure then.
+pub fn record_events(shape: EventShape, repeats: usize) -> Measurement {
+    record_events_in(&default_directory(), shape, repeats, Compression::None)
+}
+
+/// As [`record_events`], into `parent` and with a compression.
+///
+/// # Panics
+/// When the directory cannot be written: there is nothing to measure then.
+pub fn record_events_in(
+    parent: &Path,
+    shape: EventShape,
+    repeats: usize,
+    compression: Compression,
+) -> Measurement {
+    let directory = parent.join(format!("thalweg-bench-events-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("the directory of a bench can be written");
+    let settings = Settings { compression, ..Settings::default() };
+    let example = Example::new(shape);
+    let turns = TURN_BYTES.div_ceil(example.events * shape.event_bytes());
+    let mut file_bytes = 0;
+    let comparison = compare(
+        Clock::Wall,
+        repeats,
+        || {
+            let took;
+            (took, file_bytes) = record_once(&directory, &settings, shape, &example, turns);
+            took
+        },
+        || write_once(&directory, &example, turns),
+    );
+    // A temporary directory that stays behind harms nobody.
+    let _ = fs::remove_dir_all(&directory);
+    let payload = (turns * example.events * shape.event_bytes()) as f64;
+    let yardstick = "sequential writev of the same blocks, uncompressed, with the same sync policy";
+    Measurement::of_rate("record-events", "B/s", payload, yardstick, comparison)
+        .with("sources", shape.sources)
+        .with("fragment_bytes", shape.fragment_bytes)
+        .with("events_per_s", (turns * example.events) as f64 / comparison.subject_s)
+        .with("directory", parent.display().to_string())
+        .with("file_system_in_memory", is_in_memory(parent))
+        .with("file_bytes", file_bytes)
+        .with("compression", format!("{compression:?}").to_lowercase())
+        .with("sync", "at the end")
+        .repeated(repeats)
+}
+
+fn record_once(
+    directory: &Path,
+    settings: &Settings,
+    shape: EventShape,
+    example: &Example,
+    turns: usize,
+) -> (Duration, u64) {
+    let run = fresh(directory, TURN_BYTES);
+    let names: Vec<String> = (0..shape.sources).map(|source| format!("board {source}")).collect();
+    let files = EventFiles::in_directory(&run, None);
+    let mut writer =
+        EventWriter::create(&files, settings, &names, false).expect("a fresh directory takes files");
+    let start = Instant::now();
+    for _ in 0..turns {
+        for batch in &example.batches {
+            writer.write(batch).expect("the disk of a bench has room");
+        }
+    }
+    writer.finish().expect("the disk of a bench has room");
+    let took = start.elapsed();
+    let bytes = writer.summaries().iter().map(|summary| summary.bytes).sum();
+    drop(writer);
+    let _ = fs::remove_dir_all(&run);
+    (took, bytes)
+}
+
+fn write_once(directory: &Path, example: &Example, turns: usize) -> Duration {
+    let run = fresh(directory, TURN_BYTES);
+    let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
+    let (mut written, mut settled) = (0u64, 0u64);
+    let start = Instant::now();
+    for _ in 0..turns {
+        for (batch, extents) in example.batches.iter().zip(&example.extents) {
+            let bytes = extents.iter().map(|extent| batch.leases.bytes(*extent));
+            let mut parts: Vec<IoSlice<'_>> = bytes.map(IoSlice::new).collect();
+            written += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+            write_all(&mut file, &mut parts);
+            if written - settled >= WRITE_BACK_BYTES {
+                begin_write_back(&file, settled, written - settled);
+                settled = written;
+            }
+        }
+    }
+    file.sync_data().expect("the disk of a bench works");
+    let took = start.elapsed();
+    drop(file);
+    let _ = fs::remove_dir_all(&run);
+    took
+}
+
+fn write_all(file: &mut File, parts: &mut [IoSlice<'_>]) {
+    let mut rest = parts;
+    while !rest.is_empty() {
+        let written = file.write_vectored(rest).expect("the disk of a bench has room");
+        IoSlice::advance_slices(&mut rest, written);
+    }
+}
+
+impl Example {
+    fn new(shape: EventShape) -> Example {
+        let events = shape.events_in(SET_BYTES);
+        let blocks_each = events.div_ceil(shape.block_bytes() / shape.fragment_bytes);
+        let pool = Pool::new(shape.sources * blocks_each, shape.block_bytes()).expect("a few hundred blocks");
+        let (slices, leases) = fill(&pool, shape, events);
+        let per_batch = shape.events_in(BATCH_BYTES);
+        let (mut batches, mut extents) = (Vec::new(), Vec::new());
+        for first in (0..events).step_by(per_batch) {
+            let range = first..events.min(first + per_batch);
+            let batch = batch_of(shape, &slices, &leases, range.clone());
+            // As they lie in memory: a source's fragments are neighbours.
+            let own = slices.iter().flat_map(|of_source| joined(&of_source[range.clone()]));
+            extents.push(own.collect());
+            batches.push(batch);
+        }
+        Example { batches, extents, events }
+    }
+}
+
+/// Per source the slices of its fragments, as they lie one after the other.
+fn fill(pool: &Pool, shape: EventShape, events: usize) -> (Vec<Vec<Slice>>, Leases) {
+    let (mut all, mut leases) = (Vec::new(), Leases::default());
+    for source in 0..shape.sources {
+        let mut block = pool.take().expect("blocks were counted");
+        let mut slices = Vec::with_capacity(events);
+        for event in 0..events {
+            if block.remaining() < shape.fragment_bytes {
+                block = pool.take().expect("blocks were counted");
+            }
+            let bytes = &mut block.tail()[..shape.fragment_bytes];
+            for (place, byte) in bytes.iter_mut().enumerate() {
+                // Upper bytes of samples are alike, lower ones are noise: about what boards send.
+                let noise = (place + event * 131 + source * 17).wrapping_mul(2_654_435_761) >> 13;
+                *byte = if place % 2 == 0 { noise as u8 } else { 3 };
+            }
+            slices.push(block.publish(shape.fragment_bytes));
+            leases.add(block.lease());
+        }
+        all.push(slices);
+    }
+    (all, leases)
+}
+
+fn batch_of(
+    shape: EventShape,
+    slices: &[Vec<Slice>],
+    leases: &Leases,
+    range: std::ops::Range<usize>,
+) -> Events {
+    let mut batch = Events::default();
+    for event in range {
+        let trigger = event as u64;
+        batch.events.push(Event {
+            trigger,
+            first_arrival: Mark(trigger * 1000),
+            closed: Mark(trigger * 1000 + 500),
+            bytes: shape.event_bytes() as u64,
+            first_fragment: batch.fragments.len() as u32,
+            fragments: shape.sources as u32,
+            closing: Closing::Complete,
+            ..Event::default()
+        });
+        for (source, own) in slices.iter().enumerate() {
+            let (bytes, source) = (shape.fragment_bytes as u32, SourceId(source as u16));
+            batch.fragments.push(Fragment { trigger, ticks: trigger, bytes, source, slices: 1 });
+            batch.slices.push(own[event]);
+            batch.leases.add_for(own[event], leases);
+        }
+    }
+    batch
+}
+
+/// Slices that touch, as one.
+fn joined(slices: &[Slice]) -> Vec<Slice> {
+    let mut extents: Vec<Slice> = Vec::new();
+    for slice in slices {
+        match extents.last_mut() {
+            Some(last) if last.block == slice.block && last.end() == slice.offset as usize => {
+                last.length += slice.length;
+            }
+            _ => extents.push(*slice),
+        }
+    }
+    extents
+}

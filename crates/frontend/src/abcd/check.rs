@@ -1,0 +1,22 @@
+//! What every file must satisfy, whatever is in it.
+//!
+//! ```text
+//!  any bytes ─► settings by the first ─► pieces ─► unpack ─► decode ─► the books close
+//! ```
+
+use thalweg_data::SourceId;
+
+use super::{AbcdDecode, AbcdUnpack, Settings};
+use crate::check;
+
+/// Reads arbitrary bytes as the host would, in pieces, and panics when the books do not close: for fuzzing.
+pub fn check(input: &[u8]) {
+    let Some((choice, bytes)) = input.split_first() else { return };
+    let tick_ps = if choice & 1 == 0 { 1.953125 } else { 0.1 };
+    let channels = if choice & 2 == 0 { 256 } else { 8 };
+    let settings = Settings { channels, keep_baseline: choice & 4 != 0, ..Settings::with_tick_ps(tick_ps) };
+    let unpack = AbcdUnpack::new(SourceId(0), &settings).expect("the settings are possible");
+    let decode = AbcdDecode::new(SourceId(0), &settings).expect("the settings are possible");
+    let pieces = if choice & 8 == 0 { [4096, 17] } else { [3, 1] };
+    check::stream(unpack, decode, bytes, &pieces).assert_closed();
+}

@@ -1,0 +1,22 @@
+//! What every file must satisfy, whatever is in it.
+//!
+//! ```text
+//!  any bytes ─► settings by the first ─► pieces ─► unpack ─► decode ─► the books close
+//! ```
+
+use thalweg_data::SourceId;
+
+use super::{CompassDecode, CompassUnpack, Settings};
+use crate::check;
+
+/// Reads arbitrary bytes as the host would, in pieces, and panics when the books do not close: for fuzzing.
+pub fn check(input: &[u8]) {
+    let Some((choice, bytes)) = input.split_first() else { return };
+    let header = (choice & 0x10 != 0).then_some(0xCAE0 | u16::from(choice & 0xF));
+    let settings =
+        Settings { header, boards: 4, channels_per_board: 16, samples_limit: 2000, ..Settings::default() };
+    let unpack = CompassUnpack::new(SourceId(0), &settings).expect("the settings are possible");
+    let decode = CompassDecode::new(SourceId(0), &settings).expect("the settings are possible");
+    let pieces = if choice & 0x20 == 0 { [4096, 17] } else { [3, 1] };
+    check::stream(unpack, decode, bytes, &pieces).assert_closed();
+}
