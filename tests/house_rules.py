@@ -47,6 +47,7 @@ STAGES_PLACES = {
     "crates/frontend/src/fragment/check.rs": "the same",
     "crates/frontend/src/sitcp/check.rs": "the same",
 }
+MODULE = re.compile(r"^(?:pub )?mod (\w+);", re.MULTILINE)
 FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:unsafe )?fn (\w+)")
 
 
@@ -129,6 +130,17 @@ def source_findings(path, text):
         yield from function_findings(path, lines)
         yield from print_findings(path, lines)
         yield from stage_findings(path, lines)
+        yield from contents_findings(path, text)
+
+
+def contents_findings(path, text):
+    """Modules of a crate that its table of contents does not name."""
+    if path.name != "lib.rs" or path.parts[0] != "crates":
+        return
+    contents = "".join(line for line in text.splitlines(keepends=True) if line.startswith("//!"))
+    for name in MODULE.findall(text):
+        if not re.search(rf"^//! - (?:\[`{name}`\](?:\(\S+\))?|`{name}`): ", contents, re.MULTILINE):
+            yield f"{path}: the opening documentation has a line for every module: `- [`{name}`]: what it is for`"
 
 
 def findings():

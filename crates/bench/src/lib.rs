@@ -2,6 +2,28 @@
 //!
 //! Each is a ratio against a yardstick in the same run, repeated and interleaved; see
 //! [`thalweg_data::measure`]. What is measured is what the rooms make public.
+//!
+//! - [`transport`]: receiving and sending, against bare loops of the same system calls.
+//! - `emit`: events of synchronous sources, sent.
+//! - [`boards`]: many boards read by one thread.
+//! - `receive_fragments`: the same for several sizes of fragments.
+//! - [`frontend`]: splitting, decoding and emulating, by family.
+//! - [`order`]: time order, against copying the hits.
+//! - [`record`]: data to files, against a raw write.
+//! - `path`: received bytes in memory to a file, on one core.
+//! - `process`: the same with cuts, coincidence and spectra.
+//! - `live`: an emulated board at its limit, over loopback.
+//! - `page`: what it costs that somebody looks.
+//! - [`build_memory`]: building, of fragments in memory.
+//! - `building`: reads many links and builds their events, as a run does.
+//! - `build`: building beside receiving.
+//! - `build_rate`: events built by the rate of triggers.
+//! - `recorder`: the thread that records what a bench builds.
+//! - `build_record`: recording beside building.
+//! - `n2n`: messages between processes.
+//! - `evb`: readout and builder units in processes.
+//! - `ipbus`: registers of emulated IPbus boards, directly and through a hub.
+//! - `sweep`: a bench at several sizes.
 
 pub mod boards;
 mod build;

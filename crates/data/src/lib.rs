@@ -14,6 +14,32 @@
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
 //! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mappings of the [`ledger`] and of
 //! [`cells`], in the one system call of [`memory`], in the choice of vector instructions in [`waveform`], and in the hint of [`prefetch`].
+//!
+//! - [`batch`]: the batches that travel between rooms: `Frames` before decoding, `Hits` after it.
+//! - [`pool`]: fixed-size blocks on loan, and the leases by which they are read.
+//! - [`memory`]: which memory a pool is made of: pages and node.
+//! - [`slice`]: where bytes lie.
+//! - [`stream`]: streams whose units straddle receive calls.
+//! - [`hit`]: sixteen bytes, and what they cannot say.
+//! - [`waveform`]: samples out of the words in which a board sent them.
+//! - [`tick`]: board time into picoseconds, exactly.
+//! - [`event`]: fragments of triggered boards, and the events that are built of them.
+//! - [`hit_events`]: events of hits, as a coincidence gives them.
+//! - [`message`]: what units tell each other.
+//! - [`range`]: what became of a range of triggers on its way between two units.
+//! - [`room`]: the traits between rooms: source, unpack, decode, split, sink, control.
+//! - [`ring`]: bounded queues between threads.
+//! - [`state`]: the state of a run, and the word for "please stop".
+//! - [`ledger`]: what every stage counts, and what must balance.
+//! - [`topology`]: who feeds whom in a run.
+//! - [`sent`]: what a sender of this process has sent, for its receiver to ask.
+//! - [`sent_fragments`]: the same of a triggered board's answers.
+//! - [`refused`]: the first few units that were refused, for people to see.
+//! - [`measure`]: how a figure is measured against its baseline.
+//! - [`cells`]: many counters that are fast to reach at random.
+//! - [`prefetch`]: words to the memory about what is needed soon.
+//! - [`wide`]: loops compiled for the widest instructions of this processor.
+//! - `sync`: atomics, in the shape that the models of concurrency replace.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -5,6 +5,19 @@
 //!  physics ─► emulate ─► emit ─► bytes                        (the board's half)
 //! ```
 //! One folder per family of boards, each with its wire format, its encoder, and a board that behaves.
+//!
+//! - [`digitizer2`]: CAEN x27xx boards: hits, waveforms, scope events, their control protocol.
+//! - [`generic`]: boards without a decoder of their own, whose headers the configuration describes.
+//! - [`compass`]: files of CAEN's CoMPASS.
+//! - [`abcd`]: files of ABCD.
+//! - [`fragment`]: synchronous boards that send a fragment per trigger, in our own format.
+//! - [`sitcp`]: SiTCP boards: a stream, and registers over UDP.
+//! - [`trigger`]: when emulated boards are triggered, and which triggers are refused.
+//! - [`emulated_settings`]: why a board cannot be emulated as its settings ask for.
+//! - [`time_origin`]: where the times of a source begin.
+//! - `framing`: the counts of a framing that cuts a stream into units.
+//! - `check`: runs a front end as the host does and holds what it counts to the laws; behind the feature `harness`.
+//! - `seeds`: small inputs for `check`; behind the feature `harness`.
 
 pub mod abcd;
 #[cfg(any(test, feature = "harness"))]

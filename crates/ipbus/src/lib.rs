@@ -1,21 +1,20 @@
 //! IPbus 2.0: the registers of boards over UDP, TCP and a hub.
 //!
-//! ```text
-//!  wire        packets, transactions, status, chunks of a hub: checked views and their emission
-//!  board       a target with its table: registers by name
-//!  client      jobs into packets, values and outcomes out of replies
-//!  datagrams   those of one size, in runs
-//!  sequence    packets on their way to one target: what is lost is found and got back
-//!  table       address tables and connection files of the original
-//!  uri         where a target is
-//!  scan        which addresses have a target
-//!  conformance whether firmware does what it has to
-//!  hub         clients that share targets
-//!  faults      a bad network, for tests
-//!  device      what firmware does: sequence, replies that are kept, registers that behave
-//! ```
 //! A target is a bus of 32-bit words, each at an address of its own. A client sends a packet of transactions, the target does them in their
 //! order and answers with one packet. The crate stands alone: it knows nothing of hits, runs or recordings.
+//!
+//! - [`wire`]: packets, transactions, status, chunks of a hub: checked views and their emission.
+//! - [`uri`]: where a target is.
+//! - [`client`]: jobs into packets, values and outcomes out of replies.
+//! - `datagrams`: those of one size, in runs.
+//! - `sequence`: packets on their way to one target: what is lost is found and got back.
+//! - [`table`]: address tables and connection files of the original.
+//! - [`board`]: a target with its table: registers by name.
+//! - [`hub`]: clients that share targets.
+//! - [`scan`]: which addresses have a target.
+//! - [`conformance`]: whether firmware does what it has to.
+//! - [`device`]: what firmware does: sequence, replies that are kept, registers that behave.
+//! - [`faults`]: a bad network, for emulated boards.
 //!
 //! ```
 //! use thalweg_ipbus::client::Client;

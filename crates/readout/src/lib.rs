@@ -13,6 +13,27 @@
 //! ```
 //! Every source marks its batches with nanoseconds since the run began and returns within the wait it is given, whether
 //! anything came or not.
+//!
+//! - `url`: where data come from, in one line: [`SourceUrl`].
+//! - `url_range`: many links in one URL.
+//! - `settings`: what is said of a source's endpoint: [`Settings`].
+//! - `open`: from settings to an open source: [`open()`].
+//! - [`live`]: sources on sockets, and the policy for a full pool.
+//! - [`clock`]: where arrival marks come from.
+//! - [`dig2`]: an x27xx board driven over its own control protocol.
+//! - `board_link`: its data over all its connections, opened again when they break.
+//! - [`file`]: bytes as they stand in files.
+//! - [`pcap`]: captures as a source, and written.
+//! - [`faults`]: a bad network in front of any source.
+//! - [`links`]: from one setting of triggered boards to their links.
+//! - [`group`]: many links on one thread.
+//! - [`host`]: emulated boards on real sockets.
+//! - `emulated`: the boards at the other end of a source's links.
+//! - [`busy`]: BUSY for a real trigger.
+//! - `busy_input`: the trigger's end of it: [`BusyInput`].
+//! - [`device`]: devices of slow control, of every family.
+//! - [`register_control`]: a SiTCP board driven through its registers.
+//! - `ipbus_control`: an IPbus target driven through its registers: [`IpbusControl`].
 
 mod board_link;
 pub mod busy;

@@ -17,6 +17,36 @@
 //! What a crash can cost: `kill -9` costs what was not yet in a batch (at most [`Settings::batch_age_s`] of data and
 //! what is being compressed); a power cut costs, besides, what the kernel had not yet put on the disk, which is what
 //! [`Settings::sync`] bounds. In both cases [`recover`](read::recover()) leaves the whole batches.
+//!
+//! - [`settings`]: what is kept, where, and how safely.
+//! - [`directory`]: run directories: one per run, numbered, never written twice.
+//! - `directory_lock`: who has a directory open.
+//! - `locked_directories`: which directories of this host are open, and by whom: [`locked_directories()`].
+//! - [`table`]: the tables of a run and their columns.
+//! - [`ipc`]: Arrow streams that are whole at every moment.
+//! - `cut`: the rows that enter all tables of a sink at once.
+//! - `gather`: payload that lies scattered becomes one buffer of a batch.
+//! - [`hit_writer`]: hits, extras, waveforms and statistics.
+//! - `hit_columns`: hits become columns here, once.
+//! - `extra_columns`: extras, waveforms and statistics become rows here.
+//! - [`hits_file`]: a file of hits alone, outside any run.
+//! - [`coincidence_writer`]: events of hits.
+//! - `coincidence_columns`: their columns.
+//! - [`event_writer`]: events and their fragments.
+//! - [`raw_writer`]: received bytes as they came, with their marks.
+//! - `loss_list`: what was lost when, as a table: [`LossList`].
+//! - `loss_row`: one row of it: [`LossRow`].
+//! - `range_list`: what became of each range of triggers, as a table: [`RangeList`].
+//! - `series_list`: values of slow control, as a table: [`SeriesList`].
+//! - [`run_record`]: `run.json`: what a run was.
+//! - `notes`: what people write down: [`Note`].
+//! - `removed`: what is left of tables that were removed: [`RemovedTables`].
+//! - `retention`: the policy by which the tables of old runs are removed: [`OldRuns`].
+//! - `missing`: rows that a recovered run is known to miss: [`MissingRows`].
+//! - `harm`: what a recording loses when somebody else touches its files.
+//! - [`read`]: run files read back: replay, verify, recover, inspect.
+//! - `system`: the few system calls that the standard library does not have.
+//! - `error`: what can go wrong: [`RecordError`].
 
 mod coincidence_columns;
 pub mod coincidence_writer;

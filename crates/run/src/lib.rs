@@ -4,6 +4,35 @@
 //!  config ─► plan, placement ─► assemble ─► pipeline (threads, rings) ─► supervise ─► Summary
 //! ```
 //! The only code that wires: rooms never know their neighbours.
+//!
+//! - [`config`]: the configuration file: one TOML file, the shape of the path.
+//! - [`format`]: which front end a `format` means.
+//! - `boards`: what boards say of themselves, before the run is planned.
+//! - `source table`: the numbers and names of everything that is counted.
+//! - [`plan`]: what a configuration will take: threads, rings, memory, files.
+//! - `placement`: which thread runs on which cores.
+//! - `needs`: what a configuration asks of its host.
+//! - `assemble`: from a configuration to running threads, and to their end: [`run`], [`replay`].
+//! - `open`: opens the sources of hits.
+//! - `open_links`: opens the triggered sources.
+//! - `processing`: what is done with hits, resolved against the sources.
+//! - `pipeline`: the threads of a run, and the rings between them.
+//! - `units`: readout units, builder units and event manager on threads.
+//! - `slow_control`: devices are set, read, and switched with the run.
+//! - [`supervise`]: a run from its start to its end: states, commands, snapshots, summary.
+//! - [`run_control`]: run after run of a configuration.
+//! - [`observed`]: what of a run's hits can be looked at while they flow.
+//! - [`serve`]: what the page shows of a run, and what it may ask of it.
+//! - `preview`: a run's energies in a few numbers.
+//! - [`recording`]: what can be done with recordings.
+//! - [`inspect`]: what is in a recording, a data file or a stream.
+//! - [`spectra`]: the picture of a recording.
+//! - [`plot`]: charts as SVG.
+//! - [`predict`]: what a configuration will ask of links, switch, host and disk.
+//! - [`emulate`]: emulated boards alone.
+//! - [`demo`]: a configuration that needs no file, no board and no root.
+//! - `bench`: what measurements of whole systems need of the wiring; behind the feature `bench`.
+//! - `error`: why a run could not be started: [`RunError`].
 
 #[cfg(feature = "bench")]
 pub mod bench;

@@ -17,6 +17,24 @@
 //! Received bytes are written once, by the kernel, into memory that the readers get on loan. Each receiver counts
 //! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in `system` alone,
 //! around system calls.
+//!
+//! - [`udp`]: datagrams in and out, by the receive call that suits.
+//! - [`ring`]: datagrams from the kernel's packet ring.
+//! - [`xdp`]: datagrams straight from an interface's queues.
+//! - `tcp`: streams in and out: [`TcpReceiver`], [`TcpSender`].
+//! - [`peer`]: messages between units, by URL.
+//! - `ready`: which of many sockets have something to read: [`ReadySet`].
+//! - `bell`: a descriptor that one thread rings and another waits on: [`Bell`].
+//! - `pace`: how much may be sent now: [`Pacer`].
+//! - `receive_buffer`: the kernel's receive buffer, asked for and read back: [`ReceiveBuffer`].
+//! - `path_mtu`: how long a datagram may be on the whole way: [`probe_path`].
+//! - `open_files`: how many sockets a process may have: [`raise_open_files`].
+//! - [`placement`]: on which cores a thread and what it makes stands.
+//! - `thread_times`: what the threads of this process have had of its processors: [`thread_times()`].
+//! - `witness`: the host's own counters of losses: [`HostCounters`].
+//! - `control_message`: what the kernel says beside a datagram.
+//! - `system`: the system calls, each behind a safe function.
+//! - `error`: what can go wrong: [`TransportError`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
