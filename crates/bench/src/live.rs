@@ -7,13 +7,11 @@
 //! The yardstick is the rate that the board was asked for: the ratio is the share of its hits that arrived. Two cores:
 //! the sender takes one of them.
 
-use std::sync::atomic::AtomicBool;
-
 use thalweg_data::measure::{Measurement, median};
 
 use super::{BenchError, Conditions};
 use thalweg_run::config::Configuration;
-use thalweg_run::supervise::{EndWhen, RunHandle, Watch};
+use thalweg_run::supervise::{EndWhen, Watch};
 
 /// A little above the 40 M hits/s that one board can send over 10 Gb/s Ethernet: the emulated one, which has dead time,
 /// sends half a percent less than it is asked for.
@@ -93,10 +91,9 @@ fn once(folder: &std::path::Path, shape: Shape, seconds: f64) -> Result<(f64, f6
     );
     let configuration =
         Configuration::parse(std::path::Path::new("(live)"), text).map_err(|error| error.to_string())?;
-    let never = AtomicBool::new(false);
-    let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() };
     let end = EndWhen { seconds: Some(seconds), ..EndWhen::default() };
-    let summary = thalweg_run::run(&configuration, end, &mut watch).map_err(|error| error.to_string())?;
+    let summary =
+        thalweg_run::run(&configuration, end, &mut Watch::nobody()).map_err(|error| error.to_string())?;
     if !summary.is_good() {
         return Err(format!("the run failed: {:?} {:?}", summary.failures, summary.discrepancies));
     }

@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{Header, Mark, SourceId};
-use crate::pool::Leases;
+use crate::pool::{BlockWriter, Leases};
 use crate::slice::Slice;
 
 /// One source's answer to one trigger: 24 bytes, plain. Its slices stand in the batch's list, in the order of the
@@ -52,6 +52,17 @@ impl Fragments {
         self.fragments.clear();
         self.slices.clear();
         self.leases.clear();
+    }
+
+    /// Copies a fragment into a block and adds it; `false` when the block has no room for it. For bytes that do not lie in blocks
+    /// already, as those of a program's own making.
+    pub fn append(&mut self, block: &mut BlockWriter, source: SourceId, trigger: u64, bytes: &[u8]) -> bool {
+        let Some(slice) = block.append(bytes) else { return false };
+        let bytes = slice.length;
+        self.fragments.push(Fragment { trigger, bytes, source, slices: 1, ..Fragment::default() });
+        self.slices.push(slice);
+        self.leases.add(block.lease());
+        true
     }
 
     /// Each fragment with its slices.

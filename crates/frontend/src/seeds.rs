@@ -92,9 +92,9 @@ pub fn description(example: &str) -> String {
 /// The shipped descriptions.
 pub fn descriptions() -> Vec<Vec<u8>> {
     [
-        include_str!("../../../examples/sources/slsdetector.toml"),
-        include_str!("../../../examples/sources/mcpd.toml"),
-        include_str!("../../../examples/sources/recbe.toml"),
+        include_str!("../descriptions/slsdetector.toml"),
+        include_str!("../descriptions/mcpd.toml"),
+        include_str!("../descriptions/recbe.toml"),
     ]
     .map(|example| description(example).into_bytes())
     .to_vec()

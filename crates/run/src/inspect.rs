@@ -4,14 +4,13 @@
 //! so that what is said of it is what a run would record.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use thalweg_record::{Inspection, RecordError, RunDirectory};
 
 use crate::assemble::run;
 use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
-use crate::supervise::{EndWhen, RunHandle, Watch};
+use crate::supervise::{EndWhen, Watch};
 
 /// Hits that are listed.
 const FIRST_HITS: usize = 10;
@@ -69,9 +68,7 @@ pub fn inspect(request: &Request) -> Result<Inspection, InspectError> {
     let configuration = configuration(request, &format, &folder.0)?;
     let is_live = !matches!(configuration.sources[0].endpoint.url.scheme(), "file" | "pcap");
     let end = EndWhen { seconds: is_live.then_some(request.seconds), ..EndWhen::default() };
-    let never = AtomicBool::new(false);
-    let summary =
-        run(&configuration, end, &mut Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() })?;
+    let summary = run(&configuration, end, &mut Watch::nobody())?;
     let recorded = summary.run_directory.unwrap_or_else(|| folder.0.clone());
     let mut found = thalweg_record::inspect(&recorded, FIRST_HITS)?;
     found.path = PathBuf::from(&request.what);

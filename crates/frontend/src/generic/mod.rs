@@ -11,7 +11,7 @@
 //!
 //! The description of RECBE boards, as TOML:
 //! ```toml
-#![doc = include_str!("../../../../examples/sources/recbe.toml")]
+#![doc = include_str!("../../descriptions/recbe.toml")]
 //! ```
 
 #[cfg(any(test, feature = "harness"))]

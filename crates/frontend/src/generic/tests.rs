@@ -10,11 +10,11 @@ use crate::seeds;
 use std::sync::LazyLock;
 
 static SLSDETECTOR: LazyLock<String> =
-    LazyLock::new(|| seeds::description(include_str!("../../../../examples/sources/slsdetector.toml")));
+    LazyLock::new(|| seeds::description(include_str!("../../descriptions/slsdetector.toml")));
 static MCPD: LazyLock<String> =
-    LazyLock::new(|| seeds::description(include_str!("../../../../examples/sources/mcpd.toml")));
+    LazyLock::new(|| seeds::description(include_str!("../../descriptions/mcpd.toml")));
 static RECBE: LazyLock<String> =
-    LazyLock::new(|| seeds::description(include_str!("../../../../examples/sources/recbe.toml")));
+    LazyLock::new(|| seeds::description(include_str!("../../descriptions/recbe.toml")));
 
 fn settings(text: &str) -> Settings {
     toml::from_str(text).expect("the description can be read")
@@ -23,9 +23,9 @@ fn settings(text: &str) -> Settings {
 #[test]
 fn the_examples_hold_nothing_but_a_source() {
     let examples = [
-        (include_str!("../../../../examples/sources/slsdetector.toml"), &SLSDETECTOR),
-        (include_str!("../../../../examples/sources/mcpd.toml"), &MCPD),
-        (include_str!("../../../../examples/sources/recbe.toml"), &RECBE),
+        (include_str!("../../descriptions/slsdetector.toml"), &SLSDETECTOR),
+        (include_str!("../../descriptions/mcpd.toml"), &MCPD),
+        (include_str!("../../descriptions/recbe.toml"), &RECBE),
     ];
     for (example, description) in examples {
         let mut table: toml::Table = example.parse().expect("TOML");

@@ -124,6 +124,14 @@ pub struct HostSettings {
 }
 
 impl HostedBoard {
+    /// A board without a control port that sends its datagrams to this address once it is started.
+    ///
+    /// # Errors
+    /// As [`HostedBoard::new`].
+    pub fn streaming(board: Settings, to: SocketAddr) -> Result<HostedBoard, HostError> {
+        HostedBoard::new(HostSettings { board, place: Place::Stream { to }, loss: 0.0, truth: None })
+    }
+
     /// Makes the board, its sockets and its threads. Nothing is sent before a start.
     ///
     /// # Errors

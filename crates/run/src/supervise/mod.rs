@@ -15,6 +15,7 @@ mod rates;
 mod refused;
 mod summary;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -58,9 +59,18 @@ pub struct Watch<'w> {
     /// Called a few times a second.
     pub show: &'w mut dyn FnMut(&Arc<LiveState>),
     /// Set, as by a signal handler, to end the run in good order.
-    pub stop: &'w std::sync::atomic::AtomicBool,
+    pub stop: &'w AtomicBool,
     /// For other threads: they look at the run and command it here.
     pub handle: RunHandle,
+}
+
+impl Watch<'static> {
+    /// Nobody looks, and the run goes on until it ends by itself.
+    pub fn nobody() -> Watch<'static> {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        // A closure without captures: nothing is allocated, so nothing leaks.
+        Watch { show: Box::leak(Box::new(|_: &Arc<LiveState>| {})), stop: &NEVER, handle: RunHandle::new() }
+    }
 }
 
 /// What the supervisor looks at while the threads work.
