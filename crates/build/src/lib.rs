@@ -10,7 +10,7 @@
 //! - [`slices`]: cuts what streams without a trigger by time, for the same builder.
 //! - [`builder`]: all fragments of one trigger, out of what many sources send.
 //! - `unseen`: triggers of which nobody has sent anything.
-//! - [`unit`]: readout units, builder units and event manager, which build over several machines.
+//! - [`unit`](mod@unit): readout units, builder units and event manager, which build over several machines.
 //! - `error`: settings that cannot work: [`BuildError`].
 
 pub mod builder;

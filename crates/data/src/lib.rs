@@ -18,7 +18,7 @@
 //! - [`batch`]: the batches that travel between rooms: `Frames` before decoding, `Hits` after it.
 //! - [`pool`]: fixed-size blocks on loan, and the leases by which they are read.
 //! - [`memory`]: which memory a pool is made of: pages and node.
-//! - [`slice`]: where bytes lie.
+//! - [`slice`](mod@slice): where bytes lie.
 //! - [`stream`]: streams whose units straddle receive calls.
 //! - [`hit`]: sixteen bytes, and what they cannot say.
 //! - [`waveform`]: samples out of the words in which a board sent them.

@@ -4,7 +4,7 @@
 //!  LiveState ─ each second ─► ten minutes by second ─ mean of each ─► a day by minute
 //!                        └──► losses that were counted since the second before
 //! ```
-//! Bounded: 600 + 1440 moments of a number per source and series, and [`MOST_LOSSES`] stretches with a loss.
+//! Bounded: 600 + 1440 moments of a number per source and series, and `MOST_LOSSES` stretches with a loss.
 
 use std::collections::{BTreeMap, VecDeque};
 

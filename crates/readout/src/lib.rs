@@ -22,7 +22,7 @@
 //! - [`clock`]: where arrival marks come from.
 //! - [`dig2`]: an x27xx board driven over its own control protocol.
 //! - `board_link`: its data over all its connections, opened again when they break.
-//! - [`file`]: bytes as they stand in files.
+//! - [`file`](mod@file): bytes as they stand in files.
 //! - [`pcap`]: captures as a source, and written.
 //! - [`faults`]: a bad network in front of any source.
 //! - [`links`]: from one setting of triggered boards to their links.

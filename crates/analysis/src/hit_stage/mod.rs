@@ -6,7 +6,7 @@
 //!  time order ─► filter ─► filter ─┬─► recording · cuts · coincidence
 //!                    └─► sink      └─► sink
 //! ```
-//! A kind is a folder with a [`HitStageKind`], and a line: in [`KINDS`] here, or a call of [`add`] in a program of one's own, before it
+//! A kind is a folder with a [`HitStageKind`], and a line: in `KINDS` here, or a call of [`add`] in a program of one's own, before it
 //! reads its configuration. The stage says what becomes of each hit; who drives it counts, so that the books, the page, the metrics and the
 //! recording know a new stage by its word without having heard of it.
 

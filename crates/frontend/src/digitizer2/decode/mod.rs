@@ -4,8 +4,8 @@
 //!  Frames (aggregates, scope and special events) ─► Decoder ─► Hits, extras, statistics, signals
 //!                                                    └─ what is damaged: lost{reason}, in frames and bytes
 //! ```
-//! Runs of plain hits go through [`block`] at the speed of memory; everything else is read word by word through a
-//! [`cursor`]. Waveforms and user words are not copied: an extra names the slices in which they lie.
+//! Runs of plain hits go through `block` at the speed of memory; everything else is read word by word through a
+//! `cursor`. Waveforms and user words are not copied: an extra names the slices in which they lie.
 //!
 //! A frame counts as lost when damage was found in its structure; the hits before the damage are kept, and the bytes from it
 //! to the frame's end are lost. A hit of a channel that the board does not have costs its own bytes alone.
