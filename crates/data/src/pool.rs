@@ -33,7 +33,7 @@ pub enum PoolError {
     },
     /// The system gave no memory.
     #[error(
-        "no memory for {blocks} blocks of {block_size} bytes: {cause}; lower `[source] memory` or free memory"
+        "no memory for {blocks} blocks of {block_size} bytes: {cause}; lower `memory_bytes` or free memory"
     )]
     Memory {
         /// Blocks asked for.
@@ -75,6 +75,22 @@ pub enum PoolError {
 }
 
 /// Owner of fixed-size blocks. Cloning gives another handle to the same blocks.
+///
+/// ```
+/// use thalweg_data::{Frames, Pool};
+///
+/// let pool = Pool::new(4, 64 << 10)?;
+/// let mut block = pool.take().expect("four are free");
+/// let slice = block.append(b"a datagram").expect("a block is longer");
+/// let mut frames = Frames::default();
+/// frames.slices.push(slice);
+/// frames.leases.add(block.lease());
+/// drop(block);
+/// assert_eq!(frames.bytes(slice), b"a datagram");
+/// frames.clear(); // the last lease is gone, and the block is free again
+/// assert_eq!(pool.free_count(), 4);
+/// # Ok::<(), thalweg_data::PoolError>(())
+/// ```
 #[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 

@@ -109,6 +109,27 @@ impl SourceState {
 }
 
 /// Puts the hits of several sources into one order: by time, then source, then sequence.
+///
+/// ```
+/// use thalweg_data::{Hit, Hits, SourceId};
+/// use thalweg_order::{Settings, TimeOrder};
+///
+/// # fn main() -> Result<(), thalweg_order::OrderError> {
+/// let mut order = TimeOrder::new(&Settings::default(), 2, 1024);
+/// let (mut batch, mut merged, mut times) = (Hits::default(), Hits::default(), Vec::new());
+/// for (source, own) in [[10, 30], [20, 40]].into_iter().enumerate() {
+///     batch.header.source = SourceId(source as u16);
+///     batch.header.end = true;
+///     batch.hits.extend(own.map(|time_ps| Hit { time_ps, ..Hit::default() }));
+///     order.push(&mut batch)?;
+///     while order.pull(&mut merged) {
+///         times.extend(merged.hits.iter().map(|hit| hit.time_ps));
+///     }
+/// }
+/// assert_eq!(times, [10, 20, 30, 40]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TimeOrder {
     settings: Settings,

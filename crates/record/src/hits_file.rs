@@ -19,6 +19,22 @@ use crate::table::Table;
 const BATCH_HITS: usize = 128 * 1024;
 
 /// Writes hits to one file of the table `hits`, in the order given.
+///
+/// ```
+/// use thalweg_data::Hit;
+/// use thalweg_record::{Compression, HitsFile, read::HitsReader};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("hits.arrows");
+/// let hits: Vec<Hit> = (0..1000).map(|time_ps| Hit { time_ps, channel: 3, ..Hit::default() }).collect();
+/// let mut file = HitsFile::create(&path, Compression::Lz4, &[])?;
+/// file.write(&hits)?;
+/// file.finish()?;
+/// assert_eq!(HitsReader::open(&path)?.read_all()?, hits);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct HitsFile {
     file: TableFile,

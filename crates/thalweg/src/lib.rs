@@ -1,12 +1,23 @@
 //! thalweg as a library: the rooms of the data path, under the names that they have on it.
 //!
 //! ```text
-//!  data: what flows, on loan
 //!  transport, readout ─► frontend ─► order ─► analysis ─► record      hits of boards that stream
-//!                           └──────► build ────────────────► record      events of triggered boards
-//!  run: all of it on threads, from one configuration; monitor, qualify, ipbus: beside it
+//!                           └──────► build ─────────────► record      events of triggered boards
 //! ```
-//! Each room can be used alone, and none knows its neighbour: what it takes and gives is in [`data`]. Three ways in:
+//! - [`data`]: what flows: blocks on loan, batches of frames, hits, fragments and events, the ledger, the traits between rooms.
+//! - [`transport`]: bytes between hosts and blocks: UDP, TCP, messages between units.
+//! - [`ipbus`]: registers of IPbus boards; beside the path.
+//! - [`frontend`]: what boards speak: framings, decoders, encoders, emulated boards.
+//! - [`readout`]: an endpoint becomes a source: sockets, files, captures, boards under control, hosted boards.
+//! - [`order`]: hits of many sources in one time order.
+//! - [`analysis`]: channels, clocks, cuts, coincidence, spectra, pulses.
+//! - [`build`]: events by trigger number or time slice, on one machine or several.
+//! - [`record`]: run files: written, checked, repaired, replayed.
+//! - [`monitor`]: the live page, its API, metrics and alarms.
+//! - [`qualify`]: what host, switch and disk can do.
+//! - [`run`]: a configuration becomes threads, and a run; the only room that wires.
+//!
+//! Each can be used alone, and none but the last knows its neighbours: what it takes and gives is in [`data`]. Three ways in:
 //!
 //! **Receive and decode.** A UDP source on loopback, an emulated board that sends to it, and its hits:
 //!

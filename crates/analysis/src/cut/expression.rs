@@ -13,6 +13,21 @@ use crate::channels::ChannelMap;
 use thalweg_data::HitEvents;
 
 /// A yes or no, asked of many hits at a time.
+///
+/// ```
+/// use thalweg_analysis::channels::ChannelMap;
+/// use thalweg_analysis::cut::{Expression, Scope};
+/// use thalweg_data::Hit;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut cut = Expression::parse("energy > 200 && channel < 8", Scope::Hit, &[])?;
+/// let hit = |channel, energy| Hit { channel, energy, ..Hit::default() };
+/// let mut pass = [0; 3];
+/// cut.evaluate_hits(&[hit(0, 500), hit(0, 100), hit(9, 500)], &ChannelMap::new(&[], &[], &[])?, &mut pass);
+/// assert_eq!(pass, [1, 0, 0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Expression {
     text: String,

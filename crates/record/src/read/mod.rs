@@ -74,7 +74,7 @@ pub struct Checked {
     pub rows: u64,
 }
 
-/// Reads `bytes` as a table's file, every column of every batch: for tests that throw anything at the reader.
+/// Reads `bytes` as a table's file, every column of every batch: whether what lies in memory is whole.
 ///
 /// # Errors
 /// At the first thing that is not as this program writes it.

@@ -117,8 +117,8 @@ fn source_schema(generator: &mut SchemaGenerator, format: Format) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_data::ledger::Carrier;
-    use thalweg_data::{LossReason, Stage};
+    use thalweg_data::ledger::{Carrier, LedgerError};
+    use thalweg_data::{LossReason, PoolError, SinkError, Stage};
 
     use super::json_schema;
     use crate::format::Format;
@@ -163,15 +163,33 @@ mod tests {
         }
     }
 
+    /// Messages of the rooms that know no configuration, and name keys of it all the same.
+    fn messages_with_keys() -> Vec<String> {
+        let cause = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+        let (blocks, block_size) = (4, 4096);
+        let pool = [
+            PoolError::Memory { blocks, block_size, cause: cause() },
+            PoolError::HugePages { blocks, block_size, needed: 1, cause: cause() },
+        ];
+        let full = [
+            SinkError::Full { place: "runs".to_owned() }.to_string(),
+            LedgerError::Full { path: "runs".into() }.to_string(),
+        ];
+        pool.iter().map(ToString::to_string).chain(full).collect()
+    }
+
     #[test]
-    fn every_key_that_an_advice_names_is_in_the_configuration() {
+    fn every_key_that_an_advice_or_a_message_names_is_in_the_configuration() {
         let schema = json_schema().to_string();
-        for advice in advices(LossReason::template) {
-            for quoted in advice.split('`').skip(1).step_by(2) {
-                let key = quoted.split(" = ").next().unwrap_or(quoted);
+        let advices = advices(LossReason::template).into_iter().map(str::to_owned);
+        let messages = messages_with_keys();
+        assert!(messages.iter().all(|message| message.contains('`')), "{messages:?}");
+        for text in advices.chain(messages) {
+            // A command is none.
+            for key in keys_in(&text).filter(|quoted| !quoted.starts_with("sysctl ")) {
                 for word in key.trim_start_matches('[').split("] ") {
                     let found = schema.contains(&format!("\"{}\"", word.trim()));
-                    assert!(found, "`{word}` of \"{advice}\" is no key of the configuration");
+                    assert!(found, "`{word}` of \"{text}\" is no key of the configuration");
                 }
             }
         }

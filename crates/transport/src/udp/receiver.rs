@@ -19,6 +19,26 @@ use crate::xdp::XdpReceiver;
 use crate::{ReceiveBuffer, TransportError};
 
 /// Receives datagrams into blocks on loan.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg_data::{Frames, Pool};
+/// use thalweg_transport::{UdpReceiver, UdpReceiverSettings, UdpSender};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let settings = UdpReceiverSettings::new("127.0.0.1:0".parse()?, 1500);
+/// let mut receiver = UdpReceiver::open(settings, Pool::new(4, 512 << 10)?)?;
+/// let mut sender = UdpSender::open("127.0.0.1:0".parse()?, receiver.local_address()?)?;
+/// sender.send(&[b"one", b"two"], Duration::from_secs(1))?;
+///
+/// let mut frames = Frames::default();
+/// while frames.slices.len() < 2 {
+///     receiver.receive(&mut frames, Duration::from_millis(20))?;
+/// }
+/// assert_eq!(frames.bytes(frames.slices[1]), b"two");
+/// # Ok(())
+/// # }
+/// ```
 pub struct UdpReceiver(Way);
 
 enum Way {
