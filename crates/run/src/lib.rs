@@ -8,7 +8,7 @@
 //! - [`config`]: the configuration file: one TOML file, the shape of the path.
 //! - [`format`](mod@format): which front end a `format` means.
 //! - `boards`: what boards say of themselves, before the run is planned.
-//! - `source table`: the numbers and names of everything that is counted.
+//! - `source_table`: the numbers and names of everything that is counted.
 //! - [`plan`]: what a configuration will take: threads, rings, memory, files.
 //! - `placement`: which thread runs on which cores.
 //! - `needs`: what a configuration asks of its host.

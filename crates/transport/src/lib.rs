@@ -23,6 +23,7 @@
 //! - [`xdp`]: datagrams straight from an interface's queues.
 //! - `tcp`: streams in and out: [`TcpReceiver`], [`TcpSender`].
 //! - [`peer`]: messages between units, by URL.
+//! - [`http`]: one request over HTTP or HTTPS, for BUSY and alarms.
 //! - `ready`: which of many sockets have something to read: [`ReadySet`].
 //! - `bell`: a descriptor that one thread rings and another waits on: [`Bell`].
 //! - `pace`: how much may be sent now: [`Pacer`].
