@@ -258,8 +258,8 @@ mod tests {
         until("busy", || heard.is_raised());
         told.lower();
         until("not busy", || !heard.is_raised());
-        let stranger = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        stranger.send_to(b"nonsense", at).expect("loopback takes it");
+        let unexpected = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        unexpected.send_to(b"nonsense", at).expect("loopback takes it");
         until("a refusal", || input.counts().refused == 1);
         // Who ends says that nobody listens any more; silence would say the same, later.
         drop(output);
@@ -284,10 +284,10 @@ mod tests {
         until("all answered", || output.counts().posts == 3);
         let https = hook_address("https://127.0.0.1:1/busy").expect_err("no certificate").to_string();
         assert!(https.contains("not over TLS"), "{https}");
-        let mut stranger = TcpStream::connect(at).expect("it listens");
-        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("connected");
+        let mut unexpected = TcpStream::connect(at).expect("it listens");
+        unexpected.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("connected");
         let mut answer = String::new();
-        stranger.read_to_string(&mut answer).expect("an answer");
+        unexpected.read_to_string(&mut answer).expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     }
 }

@@ -23,7 +23,7 @@
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
-//! use thalweg::data::{Decode, Frames, Hits, SourceId, Unpack};
+//! use thalweg::data::{Decode, Frames, Framing, Hits, SourceId};
 //! use thalweg::frontend::digitizer2::{self, Decoder, UdpUnpack, emulate};
 //! use thalweg::readout::{self, RunClock, host::HostedBoard};
 //!

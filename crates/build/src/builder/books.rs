@@ -51,7 +51,7 @@ pub(super) struct Book {
 pub(super) struct Books {
     sources: Vec<Book>,
     pub events: Counters,
-    pub strangers: Counters,
+    pub unknown: Counters,
     touched: Vec<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Books {
         let mut books = Books {
             sources: vec![Book::default(); sources],
             events: Counters::default(),
-            strangers: Counters::default(),
+            unknown: Counters::default(),
             touched: Vec::with_capacity(sources),
         };
         books.clear();
@@ -128,11 +128,11 @@ impl Books {
     }
 
     /// Notes a fragment of a source that the builder does not have.
-    pub fn stranger(&mut self, bytes: u64) {
-        self.strangers.input(Unit::Fragments, 1);
-        self.strangers.input(Unit::Bytes, bytes);
-        self.strangers.lost(LossReason::UnknownSource, Unit::Fragments, 1);
-        self.strangers.lost(LossReason::UnknownSource, Unit::Bytes, bytes);
+    pub fn unknown_source(&mut self, bytes: u64) {
+        self.unknown.input(Unit::Fragments, 1);
+        self.unknown.input(Unit::Bytes, bytes);
+        self.unknown.lost(LossReason::UnknownSource, Unit::Fragments, 1);
+        self.unknown.lost(LossReason::UnknownSource, Unit::Bytes, bytes);
     }
 
     /// Brings the counters of all sources that were touched up to date. `parked` says what of a source is parked.
@@ -146,7 +146,7 @@ impl Books {
     /// Begins anew.
     pub fn clear(&mut self) {
         self.sources.fill(Book::default());
-        (self.strangers, self.events) = (Counters::default(), Counters::default());
+        (self.unknown, self.events) = (Counters::default(), Counters::default());
         self.touched.clear();
     }
 }

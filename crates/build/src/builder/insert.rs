@@ -79,7 +79,7 @@ impl Builder {
             let source = index_of(fragment.source, self.first_source);
             match source < self.sources.len() {
                 true => self.lose_incoming(LossReason::OverBudget, source, bytes),
-                false => self.books.stranger(bytes),
+                false => self.books.unknown_source(bytes),
             }
         }
         self.update_books();
@@ -156,7 +156,7 @@ impl Builder {
         let bytes = slices.iter().map(|slice| u64::from(slice.length)).sum();
         incoming.bytes = bytes;
         if source >= self.sources.len() {
-            self.books.stranger(bytes);
+            self.books.unknown_source(bytes);
             self.keep_dump(LossReason::UnknownSource, incoming);
             return true;
         }

@@ -4,7 +4,7 @@
 //!  Fragments ─ insert ─► column of its source, row of its trigger ─┐ complete, of age, or in the way
 //!                │                                                 └─ choose ─► gather ─► Events
 //!                ├─► parked: too early                                          row by row, column by column
-//!                └─► counted: late, doubled, out of the window, of a stranger, of another run
+//!                └─► counted: late, doubled, out of the window, of an unknown source, of another run
 //! ```
 //! Nothing is copied but 32 bytes per fragment; payload stays in the blocks where it was received. Whoever feeds a builder
 //! does so until it takes no more, then pulls, and offers the rest again:
@@ -449,8 +449,8 @@ impl Builder {
     }
 
     /// Fragments of sources that this builder does not have.
-    pub fn strangers_counters(&self) -> &Counters {
-        &self.books.strangers
+    pub fn unknown_source_counters(&self) -> &Counters {
+        &self.books.unknown
     }
 
     /// Triggers with fragments that wait.

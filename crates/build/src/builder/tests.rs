@@ -396,13 +396,13 @@ fn two_boards_with_one_number_show_as_duplicates() {
 }
 
 #[test]
-fn strangers_and_other_runs_are_counted() {
+fn unknown_sources_and_other_runs_are_counted() {
     let mut bench = Bench::new(&small(), 2);
     bench.feed(7, &[1]);
-    let strangers = bench.builder.strangers_counters();
+    let unexpected = bench.builder.unknown_source_counters();
     for (unit, count) in [(Unit::Fragments, 1), (Unit::Bytes, 3)] {
-        assert_eq!(strangers.total_input(unit), count);
-        assert_eq!(strangers.total_lost(LossReason::UnknownSource, unit), count);
+        assert_eq!(unexpected.total_input(unit), count);
+        assert_eq!(unexpected.total_lost(LossReason::UnknownSource, unit), count);
     }
     bench.end();
     bench.feed(0, &[3]);

@@ -258,7 +258,7 @@ pub struct Refused {
     /// Of an event manager that has been replaced.
     pub old_epoch: u64,
     /// From someone who has no say in it, or about units or sources that are not configured.
-    pub stranger: u64,
+    pub unexpected_sender: u64,
 }
 
 impl Refused {
@@ -274,6 +274,6 @@ impl Refused {
 
     /// All together.
     pub fn total(&self) -> u64 {
-        self.damaged + self.wrong_run + self.old_epoch + self.stranger
+        self.damaged + self.wrong_run + self.old_epoch + self.unexpected_sender
     }
 }

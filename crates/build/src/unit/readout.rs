@@ -300,12 +300,12 @@ impl ReadoutUnit {
     pub fn on_message(&mut self, from: Address, message: &Message, _now: Mark) {
         let Some(said) = self.refused.hear(self.identity.run, message) else { return };
         match said {
-            _ if from != Address::Manager => self.refused.stranger += 1,
+            _ if from != Address::Manager => self.refused.unexpected_sender += 1,
             Said::State { epoch, next, open } if epoch >= self.epoch => self.take_state(epoch, next, open),
             Said::Assign { epoch, next, ranges } if epoch == self.epoch => self.take_work(next, ranges),
             Said::Release { epoch, ranges } if epoch == self.epoch => self.release(ranges),
             Said::State { .. } | Said::Assign { .. } | Said::Release { .. } => self.refused.old_epoch += 1,
-            _ => self.refused.stranger += 1,
+            _ => self.refused.unexpected_sender += 1,
         }
     }
 

@@ -63,7 +63,7 @@ impl LossReason {
             DatagramTooLong => {
                 "datagrams are longer than the buffer for them: raise `datagram_bytes` of the source"
             }
-            Stranger => "another host sends to this port: give the board's address in the URL",
+            UnexpectedSender => "another host sends to this port: give the board's address in the URL",
             NoBlock => {
                 "all memory of the source was in use: raise its `memory_bytes` | use `policy = \"hold\"` | see which stage is slow"
             }

@@ -557,7 +557,7 @@ mod tests {
                 (Stage::Receive, &[Unit::Datagrams], |counters| {
                     counters.input(Unit::Datagrams, 11);
                     counters.output(Unit::Datagrams, 10);
-                    counters.lost(LossReason::Stranger, Unit::Datagrams, 1);
+                    counters.lost(LossReason::UnexpectedSender, Unit::Datagrams, 1);
                 }),
                 (Stage::Unpack, &[Unit::Datagrams], |counters| {
                     counters.input(Unit::Datagrams, 10);

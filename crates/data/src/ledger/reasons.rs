@@ -88,7 +88,7 @@ impl LossReason {
             RecordingDamaged => LossReasonDescription::of(LossNature::Gap, Quality::Unknown),
             BadFraming | BadLength | Resynchronised | Unfinished | WordCount | ZeroWords => ours.echoing(),
             CaptureDamaged | BoardGone => LossReasonDescription::of(LossNature::Ours, Quality::Unknown),
-            Stranger | DuplicateDatagram | DuplicateFragment => {
+            UnexpectedSender | DuplicateDatagram | DuplicateFragment => {
                 LossReasonDescription::of(LossNature::Foreign, Quality::Exact)
             }
             Busy => LossReasonDescription::of(LossNature::DeadTime, Quality::Exact),

@@ -41,6 +41,14 @@ macro_rules! vocabulary {
     };
 }
 
+/// Words that recordings of before have, and those of today.
+const RENAMED: [(&str, &str); 1] = [("stranger", "unexpected_sender")];
+
+/// The word of today for one that a file has.
+fn word_of_today(word: &str) -> &str {
+    RENAMED.iter().find(|(before, _)| *before == word).map_or(word, |(_, today)| today)
+}
+
 /// The same for a vocabulary to which words can be added: those in the table are the ones that the laws know.
 macro_rules! open_vocabulary {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -110,8 +118,9 @@ macro_rules! open_vocabulary {
                     }
                 }
 
-                /// The one with this word.
+                /// The one with this word, or with one that files of before have for it.
                 pub fn from_word(word: &str) -> Option<$name> {
+                    let word = word_of_today(word);
                     $name::known().find(|each| each.word() == word)
                 }
 
@@ -228,7 +237,7 @@ open_vocabulary! {
         /// A datagram longer than the room for it.
         DatagramTooLong = "datagram_too_long",
         /// From an address that is not this source's.
-        Stranger = "stranger",
+        UnexpectedSender = "unexpected_sender",
         /// No block was free and the policy is `drop`.
         NoBlock = "no_block",
         /// A capture that holds only the beginning of a packet.
@@ -316,5 +325,17 @@ vocabulary! {
         Uncounted = "uncounted",
         /// Begun, and cut off before they could be distinguished from others: whoever sent them knows which they are.
         CutOff = "cut_off",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_recordings_of_before_are_understood() {
+        assert_eq!(LossReason::from_word("stranger"), Some(LossReason::UnexpectedSender));
+        let known: Vec<&str> = LossReason::known().map(LossReason::word).collect();
+        assert!(RENAMED.iter().all(|(before, today)| known.contains(today) && !known.contains(before)));
     }
 }

@@ -113,7 +113,7 @@ fn the_first_refused_are_kept() {
         thalweg_data::Framing::frame(&mut run, &received, &mut thalweg_data::Fragments::default());
     };
     feed(&vec![vec![0xAB; 300]; 9]);
-    feed(&[cut(&header(9, 1), b"stranger", 1472, false).remove(0)]);
+    feed(&[cut(&header(9, 1), b"somebody", 1472, false).remove(0)]);
     let kept = thalweg_data::Framing::first_refused(&run);
     assert_eq!(kept.len(), 5);
     assert_eq!((kept[0].reason, kept[0].bytes, kept[0].head.len()), (LossReason::WrongConstant, 300, 128));

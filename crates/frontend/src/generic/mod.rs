@@ -4,7 +4,7 @@
 //!  description (TOML) ─► Settings ─► Layout, compiled once
 //!                                      │
 //!  datagrams · stream ─► GenericUnpack ┴► packets ─► GenericDecode ─► counts, and a hit per packet on request
-//!                              └ gaps, duplicates, strangers, wrong constants, bad lengths
+//!                              └ gaps, duplicates, unexpected senders, wrong constants, bad lengths
 //! ```
 //! A lab's own board so gets loss accounting and raw recording without code. What is *not* here: hits inside the
 //! payload; that needs a decoder.

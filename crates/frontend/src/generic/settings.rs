@@ -124,7 +124,7 @@ pub struct Check {
 pub struct Parts {
     /// Names of the fields: at most 64 bits together.
     pub fields: Vec<String>,
-    /// Most parts that are kept apart, 1 to 1024. Packets of further ones are counted as `stranger`.
+    /// Most parts that are kept apart, 1 to 1024. Packets of further ones are counted as `unexpected_sender`.
     #[serde(default = "default_parts")]
     pub limit: usize,
 }

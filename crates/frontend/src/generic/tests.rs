@@ -172,10 +172,10 @@ fn mcpd_gaps_per_device_across_the_wrap() {
 }
 
 #[test]
-fn parts_beyond_the_limit_are_strangers() {
+fn parts_beyond_the_limit_are_of_unexpected_senders() {
     let settings = settings(&MCPD.replace("fields = [\"device\"]", "fields = [\"device\"]\nlimit = 1"));
     let outcome = datagrams(&settings, &[bytes(MCPD_PACKET), bytes(MDLL_PACKET)]);
-    assert_eq!(outcome.lost(LossReason::Stranger, Unit::Datagrams), 1);
+    assert_eq!(outcome.lost(LossReason::UnexpectedSender, Unit::Datagrams), 1);
     assert_eq!(outcome.hits.len(), 1);
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  datagram ─► header believed? ─► part of the source ─► sequence ─► unit: the packet, header and all
 //!                  │                    │                   │
-//!                  └ wrong_constant     └ stranger          └ duplicate_datagram · late · gaps
+//!                  └ wrong_constant     └ unexpected_sender          └ duplicate_datagram · late · gaps
 //!                    bad_length
 //! ```
 //! The unit keeps its header: whoever decodes or builds with it needs the trigger number. The tag of a unit is the
@@ -168,7 +168,7 @@ impl Packets {
             return Err(Refusal::Ignored);
         }
         let known = self.parts.len();
-        let part = self.part(head.part).ok_or(Refusal::Lost(LossReason::Stranger))?;
+        let part = self.part(head.part).ok_or(Refusal::Lost(LossReason::UnexpectedSender))?;
         if self.parts.len() > known {
             self.layout.see_time(&self.starts, part, bytes, mark);
         }

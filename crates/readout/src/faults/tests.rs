@@ -55,9 +55,9 @@ impl Source for Given {
     fn receive(&mut self, frames: &mut Frames, _: Duration) -> Result<Received, SourceError> {
         self.batch += 1;
         frames.header.mark = Mark(self.batch);
-        // Strangers come, too, and are lost in the receive stage.
+        // Datagrams of unexpected senders come, too, and are lost in the receive stage.
         self.counters.input(Unit::Datagrams, 1);
-        self.counters.lost(LossReason::Stranger, Unit::Datagrams, 1);
+        self.counters.lost(LossReason::UnexpectedSender, Unit::Datagrams, 1);
         for _ in 0..self.per_batch {
             let Some(piece) = self.pieces.next() else { break };
             self.give(&piece, frames);

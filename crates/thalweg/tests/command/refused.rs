@@ -63,9 +63,9 @@ fn refused_datagrams_are_dumped_in_the_summary_and_in_run_json() {
         wrong_run["head"].as_str().is_some_and(|head| head.starts_with("74570100000b0001")),
         "{wrong_run:#}"
     );
-    let stranger = first("unknown_source");
-    assert_eq!((&stranger["source"], &stranger["stage"]), (&"camera".into(), &"unpack".into()));
-    assert_eq!(stranger["expected"], "board 10 to 11; this is board 13");
+    let unexpected = first("unknown_source");
+    assert_eq!((&unexpected["source"], &unexpected["stage"]), (&"camera".into(), &"unpack".into()));
+    assert_eq!(unexpected["expected"], "board 10 to 11; this is board 13");
     assert_eq!(number(&first("wrong_constant"), "bytes"), 50);
     let doubled = first("duplicate_fragment");
     assert_eq!((&doubled["stage"], &doubled["source"]), (&"build".into(), &"camera/0".into()));

@@ -53,13 +53,13 @@ impl Book {
         let datagrams = datagram_count(message);
         self.counters.input(Unit::Datagrams, datagrams);
         self.counters.input(Unit::Bytes, message.length as u64);
-        let stranger = match (&settings.from, message.sender) {
+        let unexpected = match (&settings.from, message.sender) {
             (Some(peer), Some(sender)) => !peer.is(sender),
             (Some(_), None) => true,
             (None, _) => false,
         };
-        if stranger {
-            self.lose(LossReason::Stranger, datagrams, message.length);
+        if unexpected {
+            self.lose(LossReason::UnexpectedSender, datagrams, message.length);
             return Verdict::Lost;
         }
         let longest = message.notes.segment_bytes.unwrap_or(message.length).min(message.length);

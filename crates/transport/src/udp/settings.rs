@@ -36,7 +36,7 @@ pub enum FullPolicy {
     Drop,
 }
 
-/// Whose datagrams are taken; those of others are counted as strangers'.
+/// Whose datagrams are taken; those of others are counted as lost to an unexpected sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The sender's address.

@@ -5,7 +5,7 @@
 //!  block:  |slot: datagram  |slot: datagram |slot:   |slot    |  tail           |     slots
 //! ```
 //! Every call publishes what it received at once, and the next call writes behind it. A datagram that is not taken (too
-//! long, a stranger's) leaves its room to the next one where it can, and a gap where it cannot.
+//! long, of an unexpected sender) leaves its room to the next one where it can, and a gap where it cannot.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -1,4 +1,4 @@
-//! Who comes in: with the key of the run and without it, honest units and silent strangers, and what it costs.
+//! Who comes in: with the key of the run and without it, honest units and silent connections, and what it costs.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use thalweg_transport::peer::{
 
 const WAIT: Duration = Duration::from_secs(60);
 const BLOCK: usize = 64 << 10;
-const RUN: &str = "41-not-for-strangers";
+const RUN: &str = "41-not-for-others";
 const DIGEST: u64 = 0xfeed_beef_dead_1234;
 
 fn settings(name: &str, key: Option<&str>) -> Settings {
@@ -166,14 +166,14 @@ fn without_a_key_units_are_on_loopback_only() {
 }
 
 #[test]
-fn forty_peers_come_in_beside_two_hundred_silent_strangers() {
+fn forty_peers_come_in_beside_two_hundred_silent_connections() {
     const PEERS: usize = 40;
-    // A block each, and no more: strangers must not take one.
+    // A block each, and no more: unexpected connections must not take one.
     let pool = Pool::new(PEERS, 4096).expect("memory");
     let own = Settings { pool: pool.clone(), ..settings("endpoint", KEY) };
     let mut endpoint = listen("tcp://127.0.0.1:0", own).expect("a free place");
     let address = endpoint.url().replace("tcp://", "");
-    let strangers: Vec<TcpStream> = (0..200)
+    let unexpected: Vec<TcpStream> = (0..200)
         .map(|number| {
             let mut stream = TcpStream::connect(&address).expect("listening");
             // Some begin a word and never end it.
@@ -201,7 +201,7 @@ fn forty_peers_come_in_beside_two_hundred_silent_strangers() {
         assert_eq!(peer.receive(&mut message, WAIT).expect("open"), Received::Data, "{}", peer.name());
         assert_eq!(message.head, b"in");
     }
-    drop(strangers);
+    drop(unexpected);
 }
 
 #[test]

@@ -145,22 +145,22 @@ fn a_datagram_that_is_too_long_costs_a_counter() {
 }
 
 #[test]
-fn a_stranger_is_counted_and_not_heard() {
+fn an_unexpected_sender_is_counted_and_not_heard() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         let friend = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let address = friend.local_addr().expect("bound");
         let from = Some(Peer { address: address.ip(), port: Some(address.port()) });
-        let (mut receiver, mut stranger) = pair(UdpReceiverSettings { from, ..settings(backend) }, 4);
+        let (mut receiver, mut unexpected) = pair(UdpReceiverSettings { from, ..settings(backend) }, 4);
         let mut friend = UdpSender::over(friend, receiver.local_address().expect("bound")).expect("loopback");
         for round in 0..5 {
-            send_all(&mut stranger, &vec![datagram(1, 700); 9]);
+            send_all(&mut unexpected, &vec![datagram(1, 700); 9]);
             send_all(&mut friend, &[datagram(round, 300), datagram(round, 300)]);
         }
         let expected: Vec<_> =
             (0..5).flat_map(|round| [datagram(round, 300), datagram(round, 300)]).collect();
         assert_eq!(receive_all(&mut receiver), expected);
-        assert_eq!(receiver.counters().total_lost(LossReason::Stranger, Unit::Datagrams), 45);
-        assert_eq!(receiver.counters().total_lost(LossReason::Stranger, Unit::Bytes), 45 * 700);
+        assert_eq!(receiver.counters().total_lost(LossReason::UnexpectedSender, Unit::Datagrams), 45);
+        assert_eq!(receiver.counters().total_lost(LossReason::UnexpectedSender, Unit::Bytes), 45 * 700);
         assert_closed(receiver.counters());
     }
 }

@@ -241,7 +241,7 @@ impl BuilderUnit {
             (Address::Manager, Said::State { .. } | Said::Assign { .. } | Said::Release { .. }) => {
                 self.refused.old_epoch += 1;
             }
-            _ => self.refused.stranger += 1,
+            _ => self.refused.unexpected_sender += 1,
         }
     }
 

@@ -17,7 +17,7 @@ impl BuilderUnit {
     pub(super) fn take_part(&mut self, part: &Part<'_>, message: &Message, now: Mark) {
         let readout = usize::from(part.head.readout);
         let Some(sources) = self.sources.get(readout).cloned() else {
-            self.refused.stranger += 1;
+            self.refused.unexpected_sender += 1;
             return;
         };
         self.readouts[readout].heard = now;
@@ -49,7 +49,7 @@ impl BuilderUnit {
         }
         let lowest = share.covered_until;
         match part.append_to(message, lowest, &sources, &mut share.table) {
-            Err(_) => self.refused.stranger += 1,
+            Err(_) => self.refused.unexpected_sender += 1,
             Ok((again, again_bytes)) => {
                 share.covered_until = lowest.max(part.head.until);
                 let new = Amount { events: 0, fragments: fragments - again, bytes: bytes - again_bytes };

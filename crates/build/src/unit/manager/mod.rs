@@ -220,7 +220,7 @@ impl EventManager {
         match self.link(from) {
             Some(link) => link.heard = now,
             None => {
-                self.refused.stranger += 1;
+                self.refused.unexpected_sender += 1;
                 return;
             }
         }
@@ -254,7 +254,7 @@ impl EventManager {
                 ranges.iter().for_each(|range| self.take_done(number, range));
             }
             (_, Said::Done { .. }) => self.refused.old_epoch += 1,
-            _ => self.refused.stranger += 1,
+            _ => self.refused.unexpected_sender += 1,
         }
     }
 

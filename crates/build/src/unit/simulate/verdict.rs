@@ -282,7 +282,7 @@ impl World {
             for count in [Unit::Events, Unit::Fragments, Unit::Bytes] {
                 closes(unit.counters(), count, &format!("readout {number}"))?;
             }
-            if unit.refused().damaged + unit.refused().stranger > 0 {
+            if unit.refused().damaged + unit.refused().unexpected_sender > 0 {
                 return Err(format!("readout {number} refused {:?}", unit.refused()));
             }
         }
@@ -298,7 +298,7 @@ impl World {
                     process.handed_over
                 ));
             }
-            if unit.refused().damaged + unit.refused().stranger > 0 {
+            if unit.refused().damaged + unit.refused().unexpected_sender > 0 {
                 return Err(format!("builder {number} refused {:?}", unit.refused()));
             }
         }

@@ -192,7 +192,7 @@ fn a_late_acknowledgement_settles_a_write_that_is_read_back() {
 }
 
 #[test]
-fn ids_wrap_and_strangers_are_ignored() {
+fn ids_wrap_and_unexpected_senders_are_ignored() {
     let mut desk = Desk::new(Faults::default());
     for _ in 0..600 {
         desk.read(0, 4).expect("read");

@@ -111,7 +111,7 @@ impl State {
                 last = Some((at, board));
             } else {
                 last = None;
-                self.stranger(piece, at..at + head.total_bytes, &head);
+                self.unknown_board(piece, at..at + head.total_bytes, &head);
                 account.lose(LossReason::UnknownSource, head.total_bytes);
                 account.lose_fragment(LossReason::UnknownSource);
             }

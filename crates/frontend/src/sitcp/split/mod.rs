@@ -175,7 +175,7 @@ impl State {
 
     /// A block of a board that is not one of ours.
     #[cold]
-    fn stranger(&mut self, piece: &Piece<'_>, range: std::ops::Range<usize>, head: &Head) {
+    fn unknown_board(&mut self, piece: &Piece<'_>, range: std::ops::Range<usize>, head: &Head) {
         let reason = LossReason::UnknownSource;
         let mark = piece.received.header.mark;
         let (first, last) = self.boards.numbers();

@@ -1,7 +1,7 @@
-//! Units among strangers: false managers, false builders, silent connections, and a second unit of a name.
+//! Units among unexpected peers: false managers, false builders, silent connections, and a second unit of a name.
 //!
 //! ```text
-//!  strangers ═ loopback ═► thalweg run FILE --node a|b ─► every accepted trigger on file, no failure
+//!  others ═ loopback ═► thalweg run FILE --node a|b ─► every accepted trigger on file, no failure
 //! ```
 
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::units::{PATIENT, accepted, configuration, free_urls, unit, wait_for_r
 
 const WAIT: Duration = Duration::from_secs(60);
 
-fn stranger(name: &str, identity: RunIdentity, key: Option<&str>) -> Settings {
+fn unexpected(name: &str, identity: RunIdentity, key: Option<&str>) -> Settings {
     let pool = Pool::new(8, 64 << 10).expect("memory");
     let key = key.map(|secret| SharedKey::new(secret.as_bytes()).expect("long enough"));
     Settings { identity, key, connect_wait: WAIT, ..Settings::new(name, pool) }
@@ -81,7 +81,7 @@ fn false_managers_and_builders_without_the_key_change_nothing() {
     let urls = free_urls::<2>();
     let file = two_nodes(&folder, 6000, &urls, "[run]\nkey_file = \"units.key\"\n");
     // A manager that is there first, and would raise the epoch for ever.
-    let mut false_manager = listen(&urls[1], stranger("evm", RunIdentity::default(), None)).expect("free");
+    let mut false_manager = listen(&urls[1], unexpected("evm", RunIdentity::default(), None)).expect("free");
     let boards = node(&file, "boards");
     wait_until("the readout units try to reach their manager", || {
         let let_in = false_manager.accept(Duration::from_millis(20)).expect("an endpoint");
@@ -92,7 +92,7 @@ fn false_managers_and_builders_without_the_key_change_nothing() {
     let events = node(&file, "events");
     // Builders that would let the others forget what nobody has written.
     for key in [None, Some("the key of other nodes")] {
-        match connect(&urls[1], stranger("bu-0", RunIdentity::default(), key)) {
+        match connect(&urls[1], unexpected("bu-0", RunIdentity::default(), key)) {
             Err(PeerError::Key { .. } | PeerError::Refused { .. }) => {}
             other => panic!("{key:?}: {:?}", other.map(|peer| peer.place().to_owned())),
         }
@@ -101,7 +101,7 @@ fn false_managers_and_builders_without_the_key_change_nothing() {
 }
 
 #[test]
-fn a_stranger_takes_no_living_units_place_and_ends_no_node() {
+fn an_unexpected_unit_takes_no_living_units_place_and_ends_no_node() {
     let folder = Folder::new();
     let urls = free_urls::<2>();
     let file = two_nodes(&folder, 3000, &urls, "");
@@ -110,7 +110,7 @@ fn a_stranger_takes_no_living_units_place_and_ends_no_node() {
     let identity = overheard(&urls[1]).identity;
     let elsewhere = RunIdentity { configuration: !identity.configuration, ..identity.clone() };
     for url in &urls {
-        match connect(url, stranger("ru-left", elsewhere.clone(), None)) {
+        match connect(url, unexpected("ru-left", elsewhere.clone(), None)) {
             Err(PeerError::Configuration { .. } | PeerError::Refused { .. }) => {}
             other => panic!("{url}: {:?}", other.map(|peer| peer.place().to_owned())),
         }
@@ -118,7 +118,7 @@ fn a_stranger_takes_no_living_units_place_and_ends_no_node() {
     // The unit whose name it takes is connected: its events are on file.
     wait_for_rows_of(&folder, "bu-0");
     let mut double =
-        connect(&urls[0], stranger("ru-left", identity, None)).expect("without a key anybody is let in");
+        connect(&urls[0], unexpected("ru-left", identity, None)).expect("without a key anybody is let in");
     let mut words = Message::default();
     message::release(&mut words, 1, u64::MAX, std::iter::empty());
     let _ = double.send(&mut words);
@@ -132,7 +132,7 @@ fn a_stranger_takes_no_living_units_place_and_ends_no_node() {
 }
 
 #[test]
-fn forty_readout_units_and_two_hundred_strangers_find_their_place() {
+fn forty_readout_units_and_two_hundred_unexpected_connections_find_their_place() {
     const UNITS: usize = 40;
     let folder = Folder::new();
     let urls = free_urls::<2>();
@@ -154,7 +154,7 @@ fn forty_readout_units_and_two_hundred_strangers_find_their_place() {
         + &format!("[record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n", folder.at("runs"));
     let file = folder.file("run.toml", &text);
     let events = node(&file, "events");
-    let strangers: Vec<TcpStream> = (0..200)
+    let unexpected: Vec<TcpStream> = (0..200)
         .map(|number| {
             let mut stream = knock(&urls[number % 2]);
             // Some of them begin to say something.
@@ -163,5 +163,5 @@ fn forty_readout_units_and_two_hundred_strangers_find_their_place() {
         })
         .collect();
     end_well(node(&file, "boards"), events);
-    drop(strangers);
+    drop(unexpected);
 }
