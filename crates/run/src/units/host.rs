@@ -7,7 +7,6 @@
 //! A peer that is lost is told to the machine and, where this side had connected, connected to again; no other is touched. Whoever comes
 //! under the name of a unit whose connection stands waits until that one is lost: a newcomer takes nobody's place. With nothing to do the thread sleeps until a peer has something, or for [`Work::rest`].
 
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::Waker;
@@ -193,7 +192,8 @@ impl<W: Work> UnitHost<W> {
     ///
     /// # Errors
     /// When the system takes no more.
-    pub(crate) fn rest_with<V>(&mut self, other: &UnitHost<V>) -> io::Result<()> {
+    #[cfg(feature = "bench")]
+    pub(crate) fn rest_with<V>(&mut self, other: &UnitHost<V>) -> std::io::Result<()> {
         self.ready.add(&other.ready, 0)
     }
 
