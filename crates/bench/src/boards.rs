@@ -23,7 +23,7 @@ use thalweg_transport::{ReadySet, UdpReceiver, UdpReceiverSettings, thread_cpu_t
 
 use thalweg_readout::group::{Group, GroupSettings, LinkId, Take};
 use thalweg_readout::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
-use thalweg_readout::links::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, open_links};
+use thalweg_readout::links::{LinkSettings, OpenedLinks, open_links};
 use thalweg_readout::{RunClock, Settings, SourceUrl};
 
 /// Bytes that one turn receives, about.
@@ -191,12 +191,12 @@ impl Work {
     /// # Errors
     /// When sockets cannot be opened, or memory is short.
     pub fn open_links(&self, clock: RunClock, busy: &Arc<Busy>) -> Result<OpenedLinks, SourceError> {
-        let boards = Boards::Fragment(fragment::Settings {
+        let boards = fragment::Settings {
             boards: self.boards,
             longest_fragment_bytes: self.fragment_bytes as u32,
             ..Default::default()
-        });
-        let emulated = EmulatedBoards::Fragment(self.board());
+        };
+        let emulated = self.board();
         let endpoint = Settings::new(SourceUrl::default());
         let settings = LinkSettings {
             endpoint: &endpoint,

@@ -25,6 +25,8 @@ pub mod check;
 pub mod compass;
 pub mod digitizer2;
 pub mod emulated_settings;
+pub mod format;
+mod formats;
 pub mod fragment;
 mod framing;
 pub mod generic;
@@ -33,3 +35,5 @@ pub mod seeds;
 pub mod sitcp;
 pub mod time_origin;
 pub mod trigger;
+
+pub use formats::FORMATS;

@@ -64,7 +64,7 @@ pub use emulated::{answer_sizes, other_ends};
 pub use faults::{FaultError, FaultSettings, Faults, Faulty};
 pub use group::{Each, Group, GroupSettings, Link, LinkId, News, Take, Turn, each};
 pub use ipbus_control::IpbusControl;
-pub use links::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, open_links};
+pub use links::{LinkSettings, OpenedLinks, open_links};
 pub use open::{Opened, ask_board, open};
 pub use register_control::{RegisterControl, RegisterSettings};
 pub use settings::{Backend, Policy, Settings};

@@ -16,11 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Framing, Pool, Source, SourceError, SourceId};
-use thalweg_frontend::{fragment, sitcp};
+use thalweg_frontend::format::{EmulatedBoards, EmulatedLinks, EmulatedShape, FragmentFormat};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
 use crate::clock::RunClock;
-use crate::emulated::EmulatedSource;
 use crate::file::FileSource;
 use crate::group::{Link, Reopen};
 use crate::host::triggered::{HostedLink, HostedRegisters, Outlet};
@@ -37,45 +36,6 @@ const OTHER_FILES: usize = 32;
 /// Boards that are connected to at the same time.
 const CONNECTING: usize = 16;
 
-/// What the boards of a source speak.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Boards {
-    /// Fragments in datagrams or a stream.
-    Fragment(fragment::Settings),
-    /// SiTCP streams.
-    Sitcp(sitcp::Settings),
-}
-
-/// The boards behind an `emulate://` URL.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EmulatedBoards {
-    /// Fragments in datagrams or a stream.
-    Fragment(fragment::emulate::Settings),
-    /// SiTCP streams, with registers.
-    Sitcp(sitcp::emulate::Settings),
-}
-
-impl EmulatedBoards {
-    /// What these boards add to the number of each trigger.
-    pub fn number_offset(&self) -> u64 {
-        match self {
-            EmulatedBoards::Fragment(_) => 0,
-            EmulatedBoards::Sitcp(settings) => u64::from(settings.first_trigger),
-        }
-    }
-
-    /// Whether there can be such boards.
-    ///
-    /// # Errors
-    /// In words: which key, what was found, what is allowed.
-    pub fn check(&self) -> Result<(), String> {
-        match self {
-            EmulatedBoards::Fragment(settings) => settings.check().map_err(text),
-            EmulatedBoards::Sitcp(settings) => settings.check().map_err(text),
-        }
-    }
-}
-
 /// One source of triggered boards.
 #[derive(Clone, Copy)]
 pub struct LinkSettings<'a> {
@@ -83,9 +43,9 @@ pub struct LinkSettings<'a> {
     pub endpoint: &'a Settings,
     /// What the boards speak, and how many are behind each link. Of `emulate://` over streams, how many links of one
     /// board there are.
-    pub boards: &'a Boards,
+    pub boards: &'a dyn FragmentFormat,
     /// Of `emulate://`: what the boards are like; without it the defaults.
-    pub emulated: Option<&'a EmulatedBoards>,
+    pub emulated: Option<&'a dyn EmulatedBoards>,
     /// Number of the first board.
     pub first_source: SourceId,
 }
@@ -151,7 +111,7 @@ impl LinkSettings<'_> {
     /// What does not fit together, in words.
     pub fn plan(&self) -> Result<LinkPlan, String> {
         self.endpoint.check()?;
-        let per_link = self.boards.per_link();
+        let per_link = self.boards.boards_per_link();
         let (links, boards_per_link) = match self.endpoint.url.endpoint() {
             Endpoint::Emulate if self.emulates_streams() => (usize::from(per_link), 1),
             _ => (self.endpoint.url.endpoints().len(), per_link),
@@ -197,7 +157,7 @@ impl LinkSettings<'_> {
 
     /// Sockets that this process has open for the source, those of emulated boards included.
     fn sockets(&self, plan: &LinkPlan) -> usize {
-        let registers = usize::from(matches!(self.boards, Boards::Sitcp(_)));
+        let registers = usize::from(self.boards.has_registers());
         let per_link = match self.endpoint.url.endpoint() {
             // Where the board listens, and both ends of the connection.
             Endpoint::Emulate if self.emulates_streams() => 3 + 2 * registers,
@@ -216,105 +176,19 @@ impl LinkSettings<'_> {
     }
 
     fn emulates_streams(&self) -> bool {
-        match (self.boards, self.emulated) {
-            (Boards::Sitcp(_), _) => true,
-            (Boards::Fragment(_), Some(EmulatedBoards::Fragment(board))) => board.stream,
-            (Boards::Fragment(_), _) => false,
-        }
-    }
-}
-
-impl Boards {
-    fn per_link(&self) -> u16 {
-        match self {
-            Boards::Fragment(settings) => settings.boards_there(),
-            Boards::Sitcp(settings) => settings.boards,
-        }
+        self.boards.emulates_streams(self.emulated)
     }
 
-    /// Which boards behind a link there are, counted from the first, where some are left out; empty where none is.
-    pub fn offsets(&self) -> Vec<u16> {
-        match self {
-            Boards::Fragment(settings) if !settings.without.is_empty() => settings.offsets().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Bytes of the longest unit that was asked for; 0 where the default stands, which is a bound and no expectation.
-    fn longest_unit(&self) -> usize {
-        match self {
-            Boards::Fragment(settings) => {
-                let longest = settings.longest_fragment_bytes;
-                let unasked = longest == fragment::Settings::default().longest_fragment_bytes;
-                if unasked { 0 } else { longest as usize }
-            }
-            Boards::Sitcp(settings) => match (settings.longest_block_bytes, settings.profile) {
-                (Some(longest), _) => longest as usize,
-                (None, sitcp::Profile::AdcSitcp) => settings.longest_block(),
-                (None, _) => 0,
-            },
-        }
-    }
-
-    /// The settings of one link of a range: its boards follow those of the link before.
-    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Boards, String> {
-        let mut own = self.clone();
-        let (boards, first_board) = match &mut own {
-            // There is one link, as was checked: its boards stand where they do.
-            Boards::Fragment(settings) if !settings.without.is_empty() => return Ok(own),
-            Boards::Fragment(settings) => (&mut settings.boards, &mut settings.first_board),
-            Boards::Sitcp(settings) => (&mut settings.boards, &mut settings.first_board),
+    /// The boards at the other end, emulated.
+    pub(crate) fn emulated_links(&self, plan: LinkPlan) -> Result<Box<dyn EmulatedLinks>, String> {
+        let is_stream = match self.endpoint.url.endpoint() {
+            Endpoint::Tcp(_) => Some(true),
+            Endpoint::Udp { .. } => Some(false),
+            _ => None,
         };
-        let first = usize::from(*first_board) + link * usize::from(boards_per_link);
-        *boards = boards_per_link;
-        *first_board = u16::try_from(first).map_err(|_| {
-            format!("the boards of link {link} begin at number {first}; at most 65535 is possible")
-        })?;
-        Ok(own)
+        let LinkPlan { links, boards_per_link, .. } = plan;
+        self.boards.emulated(self.emulated, EmulatedShape { links, boards_per_link, is_stream })
     }
-
-    fn check(&self, first_source: SourceId) -> Result<(), String> {
-        match self {
-            Boards::Fragment(settings) => settings.check(first_source).map_err(|error| error.to_string()),
-            Boards::Sitcp(settings) => {
-                sitcp::Splitter::new(first_source, settings).map(drop).map_err(|error| error.to_string())
-            }
-        }
-    }
-
-    /// Whether the boards count the blocks that they send.
-    pub fn counts_frames(&self) -> bool {
-        match self {
-            Boards::Fragment(_) => false,
-            Boards::Sitcp(settings) => settings.counts_frames(),
-        }
-    }
-
-    fn framing(
-        &self,
-        first_source: SourceId,
-        is_stream: bool,
-    ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
-        Ok(match self {
-            Boards::Fragment(settings) if is_stream => {
-                Box::new(fragment::StreamSplitter::new(first_source, settings).map_err(text)?)
-            }
-            Boards::Fragment(settings) => {
-                Box::new(fragment::Splitter::new(first_source, settings).map_err(text)?)
-            }
-            Boards::Sitcp(settings) if is_stream => {
-                Box::new(sitcp::Splitter::new(first_source, settings).map_err(text)?)
-            }
-            Boards::Sitcp(_) => {
-                return Err("SiTCP boards send a stream; write tcp://HOST:24, and their numbers as a range"
-                    .to_owned());
-            }
-        })
-    }
-}
-
-fn text(error: impl ToString) -> String {
-    error.to_string()
 }
 
 /// Opens all links of a source; TCP boards are connected to at the same time. Paths are taken as they are. `busy` is raised by
@@ -480,7 +354,7 @@ impl Opener<'_> {
         if lives.len() < endpoints.len() {
             return Err(self.failed("not every board could be connected to".to_owned()));
         }
-        let has_registers = matches!(self.settings.boards, Boards::Sitcp(_));
+        let has_registers = self.settings.boards.has_registers();
         Ok((lives, Vec::new(), if has_registers { ports } else { Vec::new() }))
     }
 
@@ -512,7 +386,7 @@ impl Opener<'_> {
 
     /// Links and the boards at their other end, all on loopback.
     fn emulate(&self) -> Result<OpenedAll, SourceError> {
-        let boards = EmulatedSource::new(self.settings, self.plan).map_err(|message| self.failed(message))?;
+        let boards = self.settings.emulated_links(self.plan).map_err(|message| self.failed(message))?;
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         let (mut lives, mut hosted, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for link in 0..self.plan.links {
@@ -521,7 +395,7 @@ impl Opener<'_> {
                 let receiver = opening.udp(opening.udp_settings(local))?;
                 let to = receiver.local_address().map_err(|cause| self.failed(cause.to_string()))?;
                 lives.push(Opened { live: Box::new(opening.udp_source(receiver)), reopen: None });
-                hosted.push(HostedLink::new(Outlet::Datagrams(to), boards.behind(link, self.plan).0));
+                hosted.push(HostedLink::new(Outlet::Datagrams(to), boards.behind(link).0));
                 continue;
             }
             let outlet = Outlet::listen(local).map_err(|error| self.failed(error.to_string()))?;
@@ -530,7 +404,7 @@ impl Opener<'_> {
             let host = HostPort { host: address.ip().to_string(), port: address.port() };
             let (opened, _) = self.connect(link, &Endpoint::Tcp(host))?;
             lives.push(opened);
-            let (own, registers) = boards.behind(link, self.plan);
+            let (own, registers) = boards.behind(link);
             let mut end = HostedLink::new(outlet, own);
             if let Some(registers) = registers {
                 let failed = |cause: std::io::Error| self.failed(format!("register port: {cause}"));

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use thalweg_frontend::digitizer2::{BoardFacts, SettingsError};
+use thalweg_frontend::digitizer2::BoardFacts;
+use thalweg_frontend::format::{EmulateSettings, FormatSettings};
 use thalweg_record::RunRecord;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::error::RunError;
-use crate::format::{EmulateSettings, FormatSettings, HitFormat};
 use crate::open::located_endpoint;
 
 /// What the boards have said, by the names of their sources.
@@ -28,7 +28,10 @@ pub(crate) const DETAIL: &str = "boards";
 pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, BoardsTold), RunError> {
     let (mut whole, mut told) = (configuration.clone(), BoardsTold::new());
     for source in &mut whole.sources {
-        let FormatSettings::Hits(HitFormat::Digitizer2(_)) = &source.format else { continue };
+        let FormatSettings::Hits(format) = &source.format else { continue };
+        if !format.takes_facts() {
+            continue;
+        }
         let facts = if source.endpoint.url.scheme() == "emulate" {
             // What it says was taken when the configuration was read.
             source.emulated_board().facts()
@@ -69,11 +72,11 @@ pub(crate) fn told(record: &RunRecord) -> BoardsTold {
 ///
 /// # Errors
 /// Where the board contradicts it: with both values.
-pub(crate) fn complete(source: &mut SourceSettings, facts: &BoardFacts) -> Result<(), SettingsError> {
-    if let FormatSettings::Hits(HitFormat::Digitizer2(settings)) = &mut source.format {
-        *settings = settings.completed_by(facts)?;
+pub(crate) fn complete(source: &mut SourceSettings, facts: &BoardFacts) -> Result<(), String> {
+    match &mut source.format {
+        FormatSettings::Hits(format) => format.complete(facts),
+        FormatSettings::Triggered(_) => Ok(()),
     }
-    Ok(())
 }
 
 impl Configuration {
@@ -84,10 +87,10 @@ impl Configuration {
 }
 
 impl SourceSettings {
-    /// The board behind an `emulate://` URL of digitizer2 format.
+    /// The board behind an `emulate://` URL of self-triggered boards.
     pub(crate) fn emulated_board(&self) -> thalweg_frontend::digitizer2::emulate::Settings {
         match &self.emulate {
-            Some(EmulateSettings::Digitizer2(board)) => (**board).clone(),
+            Some(EmulateSettings::SelfTriggered(board)) => (**board).clone(),
             _ => Default::default(),
         }
     }

@@ -39,7 +39,6 @@ pub mod bench;
 pub mod config;
 pub mod demo;
 pub mod emulate;
-pub mod format;
 pub mod inspect;
 pub mod observed;
 pub mod plan;
@@ -53,6 +52,7 @@ pub mod supervise;
 
 mod assemble;
 mod boards;
+mod channel_range;
 mod error;
 mod needs;
 mod open;

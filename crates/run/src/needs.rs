@@ -12,7 +12,7 @@ use thalweg_qualify::host::{Needs, RECEIVE_BUFFER_BYTES};
 use thalweg_readout::{Endpoint, HostPort};
 
 use crate::config::{Configuration, SourceSettings};
-use crate::format::EmulateSettings;
+use thalweg_frontend::format::EmulateSettings;
 
 /// Payload of a jumbo frame: longer datagrams travel in fragments wherever they go.
 const JUMBO_PAYLOAD_BYTES: u64 = 8972;
@@ -69,7 +69,7 @@ fn add(needs: &mut Needs, source: &SourceSettings) {
     if settings.huge_pages == HugePages::Require {
         needs.huge_page_bytes += settings.memory_bytes;
     }
-    if let Some(EmulateSettings::Digitizer2(board)) = &source.emulate {
+    if let Some(EmulateSettings::SelfTriggered(board)) = &source.emulate {
         let hit_bytes = HIT_BYTES + SAMPLE_BYTES * f64::from(board.waveform_samples);
         let rate = board.board_rate_hz() * hit_bytes;
         needs.socket_bytes_per_s = Some(needs.socket_bytes_per_s.unwrap_or(0.0).max(rate));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use thalweg_data::{
     Busy, Control, Decode, Frames, Framing, Pool, SentRecord, Source, SourceError, SourceId, Unit,
 };
+use thalweg_frontend::format::{FramingInput, HitFormat};
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_readout::{Faulty, RunClock};
 use thalweg_record::RawReplay;
@@ -19,7 +20,6 @@ use thalweg_record::RawReplay;
 use crate::config::{Configuration, SourceSettings};
 use crate::emulate::TruthFile;
 use crate::error::RunError;
-use crate::format::HitFormat;
 use crate::placement::Placement;
 
 /// Where the bytes come from.
@@ -77,7 +77,7 @@ pub(crate) fn open_all(
 struct Given<'c> {
     configuration: &'c Configuration,
     settings: &'c SourceSettings,
-    format: &'c HitFormat,
+    format: &'c dyn HitFormat,
     id: SourceId,
     placement: &'c Placement,
 }
@@ -134,11 +134,17 @@ impl Given<'_> {
         asked: Option<&Arc<SentRecord>>,
     ) -> Result<Opened, RunError> {
         let Given { settings, format, id, .. } = *self;
-        let (is_stream, scheme) = (source.is_stream(), settings.endpoint.url.scheme());
-        let pool_shape = (pool.block_count(), pool.block_size());
-        let (framing, decoders) = format
-            .path(id, (is_stream, scheme, asked), pool_shape, settings.head.workers.max(1))
-            .map_err(|message| self.refused(message))?;
+        let is_stream = source.is_stream();
+        let input = FramingInput {
+            source: id,
+            is_stream,
+            scheme: settings.endpoint.url.scheme(),
+            asked,
+            blocks: pool.block_count(),
+            block_bytes: pool.block_size(),
+        };
+        let (framing, decoders) =
+            format.framing(input, settings.head.workers.max(1)).map_err(|message| self.refused(message))?;
         Ok(Opened {
             source,
             framing,

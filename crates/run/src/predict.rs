@@ -19,8 +19,8 @@ use thalweg_readout::answer_sizes;
 use thalweg_record::{Compression, Table};
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
-use crate::format::{EmulateSettings, FormatSettings};
 use crate::units::UnitKind;
+use thalweg_frontend::format::{EmulateSettings, FormatSettings};
 
 /// Answers of a board that stand for all that it sends.
 const ANSWERS: u64 = 256;
@@ -195,7 +195,7 @@ fn links(source: &SourceSettings) -> Result<u32, String> {
 fn gives_streams(source: &SourceSettings) -> bool {
     match (source.links(SourceId(0)), &source.emulate) {
         (Some(settings), _) => settings.gives_streams(),
-        (None, Some(EmulateSettings::Digitizer2(board))) if source.endpoint.url.scheme() == "emulate" => {
+        (None, Some(EmulateSettings::SelfTriggered(board))) if source.endpoint.url.scheme() == "emulate" => {
             board.transport == thalweg_frontend::digitizer2::emulate::settings::Transport::Tcp
         }
         (None, _) => source.endpoint.gives_stream().unwrap_or(false),

@@ -17,7 +17,7 @@ use thalweg_readout::links::LinkPlan;
 use thalweg_record::Table;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
-use crate::format::FormatSettings;
+use thalweg_frontend::format::FormatSettings;
 
 /// What the events that are made of hits are called in the books.
 pub(crate) const COINCIDENCES: &str = "coincidences";

@@ -12,6 +12,7 @@
 mod check;
 mod decode;
 pub mod emit;
+mod entry;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -21,5 +22,6 @@ pub mod wire;
 #[cfg(any(test, feature = "harness"))]
 pub use check::check;
 pub use decode::AbcdDecode;
+pub use entry::FORMAT;
 pub use settings::{Settings, SettingsError};
 pub use unpack::AbcdUnpack;

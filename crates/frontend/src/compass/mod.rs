@@ -11,6 +11,7 @@
 mod check;
 mod decode;
 pub mod emit;
+mod entry;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -20,5 +21,6 @@ pub mod wire;
 #[cfg(any(test, feature = "harness"))]
 pub use check::check;
 pub use decode::{CompassDecode, flags};
+pub use entry::FORMAT;
 pub use settings::{Settings, SettingsError};
 pub use unpack::CompassUnpack;

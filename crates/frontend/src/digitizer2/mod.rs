@@ -11,11 +11,13 @@ pub mod control;
 pub mod decode;
 pub mod emit;
 pub mod emulate;
+mod entry;
 pub mod settings;
 pub mod unpack;
 pub mod wire;
 
 pub use decode::Decoder;
+pub use entry::FORMAT;
 pub use settings::{BoardFacts, Firmware, Settings, SettingsError};
 pub use unpack::{TcpUnpack, UdpUnpack};
 

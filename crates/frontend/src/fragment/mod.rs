@@ -15,6 +15,7 @@ mod assembly;
 pub mod check;
 pub mod emit;
 pub mod emulate;
+mod entry;
 mod settings;
 mod split;
 mod stream;
@@ -24,6 +25,7 @@ pub mod wire;
 
 #[cfg(any(test, feature = "harness"))]
 pub use check::check;
+pub use entry::FORMAT;
 pub use settings::{Checksum, Settings, SettingsError};
 pub use split::Splitter;
 pub use stream::StreamSplitter;

@@ -18,6 +18,7 @@
 mod check;
 mod decode;
 pub mod emit;
+mod entry;
 mod gaps;
 mod layout;
 mod number;
@@ -32,6 +33,7 @@ pub(crate) use check::checked_description;
 #[cfg(any(test, feature = "harness"))]
 pub use check::{check, check_description};
 pub use decode::GenericDecode;
+pub use entry::FORMAT;
 pub use layout::{Head, Layout};
 pub use number::Number;
 pub use settings::{

@@ -13,6 +13,7 @@
 pub mod check;
 pub mod emit;
 pub mod emulate;
+mod entry;
 pub mod rbcp;
 mod settings;
 mod split;
@@ -20,5 +21,6 @@ mod split;
 mod tests;
 pub mod wire;
 
+pub use entry::FORMAT;
 pub use settings::{NamedBy, Profile, Settings, SettingsError};
 pub use split::Splitter;

@@ -46,3 +46,15 @@ pub trait Answer: Send {
         0
     }
 }
+
+/// A board that is hosted: it answers triggers, and may learn of its client and of what was set in its registers.
+pub trait Hosted: Answer {
+    /// A client has connected to its link: what was not sent is gone.
+    fn connected(&mut self) {}
+
+    /// Looks at what was set meanwhile, some hundred times per second. Returns whether the board was reset, so that its
+    /// connection is closed.
+    fn attend(&mut self) -> bool {
+        false
+    }
+}

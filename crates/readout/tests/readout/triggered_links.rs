@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_data::{Busy, Fragments, SourceId, Unit};
+use thalweg_frontend::format::{EmulatedBoards, FragmentFormat};
 use thalweg_frontend::trigger::{Kind, Program, Settings as Triggers};
 use thalweg_frontend::{fragment, sitcp};
 use thalweg_readout::group::{Group, GroupSettings, each};
 use thalweg_readout::host::triggered::{
     Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings, TriggeredTotals,
 };
-use thalweg_readout::{Boards, EmulatedBoards, LinkSettings, OpenedLinks, RunClock, Settings, open_links};
+use thalweg_readout::{LinkSettings, OpenedLinks, RunClock, Settings, open_links};
 
 const WAIT: Duration = Duration::from_millis(1);
 
@@ -22,8 +23,8 @@ fn endpoint(url: &str) -> Settings {
 
 fn opened(
     endpoint: &Settings,
-    boards: &Boards,
-    emulated: Option<&EmulatedBoards>,
+    boards: &dyn FragmentFormat,
+    emulated: Option<&dyn EmulatedBoards>,
     clock: RunClock,
 ) -> Result<OpenedLinks, thalweg_data::SourceError> {
     let settings = LinkSettings { endpoint, boards, emulated, first_source: SourceId(10) };
@@ -111,7 +112,7 @@ fn all_answered(seen: &Seen, totals: &TriggeredTotals, boards: u16) {
 #[test]
 fn emulated_fragments_over_datagrams() {
     let clock = RunClock::start();
-    let boards = Boards::Fragment(fragment::Settings { boards: 320, first_board: 7, ..Default::default() });
+    let boards = fragment::Settings { boards: 320, first_board: 7, ..Default::default() };
     let opened = opened(&endpoint("emulate://"), &boards, None, clock).expect("loopback");
     assert_eq!((opened.plan.links, opened.plan.boards()), (1, 320));
     let (seen, totals) = run(opened, program(200.0, 300), clock);
@@ -121,10 +122,9 @@ fn emulated_fragments_over_datagrams() {
 #[test]
 fn emulated_fragments_over_streams() {
     let clock = RunClock::start();
-    let boards = Boards::Fragment(fragment::Settings { boards: 64, first_board: 7, ..Default::default() });
+    let boards = fragment::Settings { boards: 64, first_board: 7, ..Default::default() };
     let board = fragment::emulate::Settings { stream: true, checksum: true, ..Default::default() };
-    let emulated = EmulatedBoards::Fragment(board);
-    let opened = opened(&endpoint("emulate://"), &boards, Some(&emulated), clock).expect("loopback");
+    let opened = opened(&endpoint("emulate://"), &boards, Some(&board), clock).expect("loopback");
     assert_eq!((opened.plan.links, opened.plan.boards_per_link), (64, 1));
     assert_eq!(opened.plan.memory_bytes(), 64 << 20);
     let (seen, totals) = run(opened, program(1000.0, 1000), clock);
@@ -134,7 +134,7 @@ fn emulated_fragments_over_streams() {
 #[test]
 fn emulated_sitcp_boards_send_as_their_registers_say() {
     let clock = RunClock::start();
-    let boards = Boards::Sitcp(sitcp::Settings { boards: 105, ..Default::default() });
+    let boards = sitcp::Settings { boards: 105, ..Default::default() };
     let mut settings = endpoint("emulate://");
     settings.parameters = vec![("mode".to_owned(), "raw".to_owned())];
     let opened = opened(&settings, &boards, None, clock).expect("loopback");
@@ -159,7 +159,7 @@ fn a_range_of_boards_on_the_network() {
         })
         .collect();
     let url = format!("tcp://127.0.0.{{51..58}}:{first}");
-    let boards = Boards::Fragment(fragment::Settings { boards: 2, ..Default::default() });
+    let boards = fragment::Settings { boards: 2, ..Default::default() };
     let mut opened = opened(&endpoint(&url), &boards, None, clock).expect("listening");
     assert_eq!((opened.plan.links, opened.plan.boards()), (8, 16));
     opened.hosted = hosted;
@@ -170,7 +170,7 @@ fn a_range_of_boards_on_the_network() {
 #[test]
 fn boards_that_do_not_answer_are_counted_and_named() {
     let gone = TcpListener::bind("127.0.0.61:0").expect("loopback").local_addr().expect("bound").port();
-    let boards = Boards::Sitcp(sitcp::Settings::default());
+    let boards = sitcp::Settings::default();
     let url = format!("tcp://127.0.0.{{61..63}}:{gone}");
     let refused = opened(&endpoint(&url), &boards, None, RunClock::start());
     let message = refused.err().expect("nobody listens").to_string();
@@ -181,11 +181,11 @@ fn boards_that_do_not_answer_are_counted_and_named() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let clock = RunClock::start();
-    let message = |endpoint: &Settings, boards: &Boards| {
+    let message = |endpoint: &Settings, boards: &dyn FragmentFormat| {
         opened(endpoint, boards, None, clock).err().expect("does not fit").to_string()
     };
-    let fragments = Boards::Fragment(fragment::Settings::default());
-    let sitcp = Boards::Sitcp(sitcp::Settings::default());
+    let fragments = fragment::Settings::default();
+    let sitcp = sitcp::Settings::default();
     assert!(message(&endpoint("udp://127.0.0.1:0"), &sitcp).contains("write tcp://HOST:24"));
     assert!(message(&endpoint("dig2://127.0.0.1"), &fragments).contains("self-triggered"));
     let mut settings = endpoint("emulate://");
@@ -193,7 +193,7 @@ fn what_does_not_fit_is_refused() {
     assert!(message(&settings, &fragments).contains("do not have"));
     settings.parameters[0].0 = "mood".to_owned();
     assert!(message(&settings, &sitcp).contains("`mood` is no register"));
-    let many = Boards::Fragment(fragment::Settings { boards: 4000, ..Default::default() });
+    let many = fragment::Settings { boards: 4000, ..Default::default() };
     let url = endpoint("udp://0.0.0.0:{5000..5063}");
     assert!(message(&url, &many).contains("there are 65536 sources"));
 }
@@ -205,7 +205,7 @@ fn the_recording_of_a_board_is_read_as_the_board_would_be() {
     let clock = RunClock::start();
     let profile = sitcp::Profile::AdcSitcp;
     let settings = sitcp::Settings { profile, named_by: sitcp::NamedBy::Connection, ..Default::default() };
-    let opened = opened(&endpoint(&format!("file://{file}")), &Boards::Sitcp(settings), None, clock);
+    let opened = opened(&endpoint(&format!("file://{file}")), &settings, None, clock);
     let (seen, _) = run(opened.expect("a file"), program(1.0, 1), clock);
     assert_eq!(seen, Seen::from([(SourceId(10), (395, 0))]));
 }

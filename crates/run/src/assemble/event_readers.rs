@@ -8,13 +8,12 @@ use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::{Downstream, circuit};
 use thalweg_data::{Events, SourceId, Tick, Unit};
-use thalweg_readout::Boards;
+use thalweg_frontend::format::{BoardClock, FormatSettings};
 use thalweg_readout::host::triggered::{AcceptedNumbers, HostedLink};
 use thalweg_record::RawSource;
 
 use super::{RawLinks, Site};
 use crate::error::RunError;
-use crate::format::FormatSettings;
 use crate::open_links::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
     BoardBooks, Building, BuildingParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
@@ -135,12 +134,12 @@ fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, Ru
     let no_clock = || site.configuration.invalid("[slices]: `tick_ps` of a source is missing or 0");
     let mut cutters = Vec::new();
     for index in sources {
-        let FormatSettings::Triggered(Boards::Fragment(settings)) =
-            &site.configuration.sources[*index].format
-        else {
-            continue;
+        let FormatSettings::Triggered(boards) = &site.configuration.sources[*index].format else { continue };
+        let tick = match boards.clock() {
+            BoardClock::Tick(tick_ps) => Tick::from_ps(tick_ps).ok_or_else(no_clock)?,
+            BoardClock::Unstated => return Err(no_clock().into()),
+            BoardClock::None => continue,
         };
-        let tick = settings.tick_ps.and_then(Tick::from_ps).ok_or_else(no_clock)?;
         for place in &site.source_table.entries[*index].links {
             cutters.push(FragmentCutter::new(place.boards.clone(), slices, tick)?);
         }
@@ -150,10 +149,10 @@ fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, Ru
 
 /// How wide the trigger numbers of a source's boards are, where the format says so.
 fn trigger_bits(site: &Site<'_>, index: usize) -> Vec<(SourceId, u32)> {
-    let bits = match &site.configuration.sources[index].format {
-        FormatSettings::Triggered(Boards::Sitcp(settings)) => settings.profile.trigger_bits(),
-        FormatSettings::Triggered(Boards::Fragment(_)) | FormatSettings::Hits(_) => return Vec::new(),
+    let FormatSettings::Triggered(boards) = &site.configuration.sources[index].format else {
+        return Vec::new();
     };
+    let Some(bits) = boards.trigger_bits() else { return Vec::new() };
     let links = site.source_table.entries[index].links.iter();
     links.flat_map(|place| place.boards.clone()).map(|board| (SourceId(board), bits)).collect()
 }

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use thalweg_data::SourceId;
 use thalweg_data::ring::ring;
-use thalweg_frontend::sitcp::Profile;
+use thalweg_frontend::format::{EmulateSettings, FormatSettings};
 use thalweg_frontend::trigger::{FollowSettings, Follower};
-use thalweg_readout::Boards;
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed};
 
 use super::Site;
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use crate::error::RunError;
-use crate::format::{EmulateSettings, FormatSettings};
 use crate::open::Origin;
 use crate::open_links::program;
 use crate::pipeline::{Leader, TRIGGERS_WAITING};
@@ -57,8 +55,8 @@ pub(crate) fn answers_own_trigger(configuration: &Configuration, sources: &[usiz
 /// within 33 µs, and ADC-SiTCP sends none.
 fn has_lasting_time(format: &FormatSettings) -> bool {
     match format {
-        FormatSettings::Triggered(Boards::Sitcp(settings)) => settings.profile == Profile::StrTdc,
-        FormatSettings::Triggered(Boards::Fragment(_)) | FormatSettings::Hits(_) => true,
+        FormatSettings::Triggered(boards) => boards.has_lasting_time(),
+        FormatSettings::Hits(_) => true,
     }
 }
 

@@ -21,14 +21,15 @@ use thalweg_frontend::trigger::Kind;
 use thalweg_monitor::state::EndWhen;
 use thalweg_record::Table;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 pub use error::ConfigError;
 pub use schema::json_schema;
 
-use thalweg_readout::links::{Boards, EmulatedBoards, LinkPlan, LinkSettings};
+use thalweg_frontend::format::{EmulateSettings, Format, FormatSettings, HitFormat, keys_of};
+use thalweg_readout::links::{LinkPlan, LinkSettings};
 
-use crate::format::{ChannelRange, EmulateSettings, Format, FormatSettings, HitFormat, keys_of};
+use crate::channel_range::ChannelRange;
 use crate::placement::ThreadSettings;
 use crate::units::UnitSettings;
 
@@ -89,7 +90,7 @@ pub struct SourceHead {
     /// A short name, unique in the file; used in the ledger, in metrics and on the page.
     pub name: String,
     /// What the board speaks.
-    pub format: Format,
+    pub format: &'static Format,
     /// Threads that decode this source; 0 decodes on the receiving thread.
     #[serde(default)]
     pub workers: usize,
@@ -163,11 +164,10 @@ impl SourceSettings {
         keys.extend(keys_of::<thalweg_readout::Settings>());
         keys.extend(self.head.format.keys());
         let has_socket = !matches!(self.endpoint.url.scheme(), "file" | "pcap");
-        let is_generic_in_parts =
-            matches!(&self.format, FormatSettings::Hits(HitFormat::Generic(format)) if format.part.is_some());
+        let has_part = matches!(&self.format, FormatSettings::Hits(format) if format.has_set("part"));
         keys.retain(|key| match key.as_str() {
             "receive_buffer_bytes" => has_socket,
-            "part" => !is_generic_in_parts,
+            "part" => !has_part,
             _ => true,
         });
         if matches!(self.format, FormatSettings::Triggered(_)) {
@@ -190,7 +190,7 @@ impl SourceSettings {
             Some(EmulateSettings::Triggered(boards)) => Some(&**boards),
             _ => None,
         };
-        Some(LinkSettings { endpoint: &self.endpoint, boards, emulated, first_source })
+        Some(LinkSettings { endpoint: &self.endpoint, boards: &**boards, emulated, first_source })
     }
 
     /// Of a triggered source, how many links and boards it has.
@@ -331,9 +331,9 @@ impl Configuration {
     }
 
     /// The sources that give hits, with their formats: in the order of their numbers in the ledger.
-    pub(crate) fn hit_sources(&self) -> impl Iterator<Item = (&SourceSettings, &HitFormat)> {
+    pub(crate) fn hit_sources(&self) -> impl Iterator<Item = (&SourceSettings, &dyn HitFormat)> {
         self.sources.iter().filter_map(|source| match &source.format {
-            FormatSettings::Hits(format) => Some((source, format)),
+            FormatSettings::Hits(format) => Some((source, &**format)),
             FormatSettings::Triggered(_) => None,
         })
     }
@@ -355,7 +355,7 @@ impl Configuration {
     /// The channels of each source that gives hits, by its name.
     pub(crate) fn channel_ranges(&self) -> impl Iterator<Item = (&str, ChannelRange)> {
         self.hit_sources()
-            .map(|(source, format)| (source.head.name.as_str(), format.channel_range()))
+            .map(|(source, format)| (source.head.name.as_str(), ChannelRange::of(format)))
             .filter(|(_, range)| range.count > 0)
     }
 
@@ -508,7 +508,7 @@ impl<'t> Reader<'t> {
     }
 
     fn value<T: DeserializeOwned>(&self, value: Spanned<DeValue<'t>>) -> Result<T, ConfigError> {
-        T::deserialize(toml::de::ValueDeserializer::from(value)).map_err(|error| self.error(error))
+        T::deserialize(ValueDeserializer::from(value)).map_err(|error| self.error(error))
     }
 
     fn section<T: DeserializeOwned + Default>(&self, value: Given<'t>) -> Result<T, ConfigError> {
@@ -630,23 +630,19 @@ impl<'t> Reader<'t> {
         Ok(source)
     }
 
-    fn emulate(&self, format: Format, value: Spanned<DeValue<'t>>) -> Result<EmulateSettings, ConfigError> {
-        let triggered = |boards| EmulateSettings::Triggered(Box::new(boards));
-        Ok(match format {
-            Format::Digitizer2 => EmulateSettings::Digitizer2(Box::new(self.value(value)?)),
-            Format::Fragment => triggered(EmulatedBoards::Fragment(self.value(value)?)),
-            Format::Sitcp => triggered(EmulatedBoards::Sitcp(self.value(value)?)),
-            Format::Generic | Format::Compass | Format::Abcd => {
-                let message =
-                    format!("there is no emulated board of format \"{format}\"; take [source.emulate] out");
-                return Err(self.at(value.span().start, message));
-            }
-        })
+    fn emulate(&self, format: &Format, value: Spanned<DeValue<'t>>) -> Result<EmulateSettings, ConfigError> {
+        let start = value.span().start;
+        let read = format.read_emulated(ValueDeserializer::from(value)).ok_or_else(|| {
+            let message =
+                format!("there is no emulated board of format \"{format}\"; take [source.emulate] out");
+            self.at(start, message)
+        })?;
+        read.map_err(|error| self.error(error))
     }
 
     fn format(
         &self,
-        format: Format,
+        format: &Format,
         keys: Entries<'t>,
         span: std::ops::Range<usize>,
     ) -> Result<FormatSettings, ConfigError> {
@@ -664,14 +660,9 @@ impl<'t> Reader<'t> {
             );
             return Err(self.at(key.span().start, message));
         }
-        Ok(match format {
-            Format::Digitizer2 => FormatSettings::Hits(HitFormat::Digitizer2(self.entries(keys, span)?)),
-            Format::Generic => FormatSettings::Hits(HitFormat::Generic(Box::new(self.entries(keys, span)?))),
-            Format::Compass => FormatSettings::Hits(HitFormat::Compass(self.entries(keys, span)?)),
-            Format::Abcd => FormatSettings::Hits(HitFormat::Abcd(self.entries(keys, span)?)),
-            Format::Fragment => FormatSettings::Triggered(Boards::Fragment(self.entries(keys, span)?)),
-            Format::Sitcp => FormatSettings::Triggered(Boards::Sitcp(self.entries(keys, span)?)),
-        })
+        let table: DeTable<'t> = keys.0.into_iter().collect();
+        let value = ValueDeserializer::from(Spanned::new(span, DeValue::Table(table)));
+        format.read(value).map_err(|error| self.error(error))
     }
 }
 
@@ -744,7 +735,7 @@ mod tests {
     #[test]
     fn the_schema_has_every_format() {
         let schema = json_schema().to_string();
-        for format in Format::ALL {
+        for format in thalweg_frontend::FORMATS {
             assert!(schema.contains(&format!("source of format \\\"{format}\\\"")), "{format}");
         }
     }

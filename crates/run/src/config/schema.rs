@@ -4,7 +4,8 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{RunSettings, SourceHead};
-use crate::format::Format;
+use thalweg_frontend::FORMATS;
+use thalweg_frontend::format::Format;
 
 /// The schema of a whole file: editors that know JSON Schema complete and check configurations with it.
 pub fn json_schema() -> Value {
@@ -30,7 +31,7 @@ pub fn json_schema() -> Value {
     let unit = section(generator.subschema_for::<crate::units::UnitSettings>());
     let threads = section(generator.subschema_for::<crate::placement::ThreadSettings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
-    let kinds: Vec<Value> = Format::ALL.iter().map(|format| source_schema(&mut generator, *format)).collect();
+    let kinds: Vec<Value> = FORMATS.iter().map(|format| source_schema(&mut generator, format)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -86,7 +87,7 @@ fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
 }
 
 /// One kind of source: the run's keys, the endpoint's and the format's, side by side.
-fn source_schema(generator: &mut SchemaGenerator, format: Format) -> Value {
+fn source_schema(generator: &mut SchemaGenerator, format: &Format) -> Value {
     let parts = [
         SourceHead::json_schema(generator).to_value(),
         thalweg_readout::Settings::json_schema(generator).to_value(),
@@ -102,7 +103,7 @@ fn source_schema(generator: &mut SchemaGenerator, format: Format) -> Value {
             required.extend(list.iter().cloned());
         }
     }
-    properties.insert("format".to_owned(), json!({ "const": format.word() }));
+    properties.insert("format".to_owned(), json!({ "const": format.word }));
     if let Some(emulate) = format.emulate_schema(generator) {
         properties.insert("emulate".to_owned(), emulate.to_value());
     }
@@ -121,7 +122,7 @@ mod tests {
     use thalweg_data::{LossReason, PoolError, SinkError, Stage};
 
     use super::json_schema;
-    use crate::format::Format;
+    use thalweg_frontend::FORMATS;
 
     fn advices<A>(each: impl Fn(LossReason, Stage, Carrier) -> A) -> Vec<A> {
         let mut advices = Vec::new();
@@ -143,7 +144,7 @@ mod tests {
     fn every_key_that_an_advice_names_is_in_the_schema_of_the_format_it_is_given_for() {
         let schema = json_schema();
         let kinds = schema["properties"]["source"]["items"]["oneOf"].as_array().expect("a list of kinds");
-        for (format, kind) in Format::ALL.iter().zip(kinds) {
+        for (format, kind) in FORMATS.iter().zip(kinds) {
             let known = |key: &str| kind["properties"].get(key).is_some();
             for advice in advices(|reason, stage, carrier| reason.advice(stage, carrier, known)) {
                 for key in keys_in(&advice) {

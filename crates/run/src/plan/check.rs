@@ -8,15 +8,16 @@
 
 use thalweg_data::{Pool, SourceId};
 use thalweg_frontend::digitizer2::emulate::settings::Transport;
+use thalweg_frontend::format::{BoardClock, EmulateSettings, FormatSettings, FramingInput};
 use thalweg_monitor::alarm::Alarms;
-use thalweg_readout::links::{Boards, LinkPlan};
+use thalweg_readout::links::LinkPlan;
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 
 use super::Resolved;
 use crate::assemble::leading::Leading;
+use crate::channel_range::ChannelRange;
 use crate::config::{ConfigError, Configuration, SourceSettings};
-use crate::format::{ChannelRange, EmulateSettings, FormatSettings};
 
 /// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
 const BLOCKS_IN_USE: usize = 4;
@@ -72,21 +73,23 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
 /// Whether framing, decoders, faults and emulated boards can be made as the source asks.
 fn opens(source: &SourceSettings) -> Result<(), String> {
     let emulated = match &source.emulate {
-        Some(EmulateSettings::Digitizer2(board)) if board.transport != Transport::Udp => Err(format!(
+        Some(EmulateSettings::SelfTriggered(board)) if board.transport != Transport::Udp => Err(format!(
             "[source.emulate] `transport` is not \"udp\", and boards at {} send datagrams; take it out, or serve the board with \
              `thalweg emulate` and read it at its address",
             source.endpoint.url
         )),
-        Some(EmulateSettings::Digitizer2(board)) => board.check().map_err(|error| error.to_string()),
+        Some(EmulateSettings::SelfTriggered(board)) => board.check().map_err(|error| error.to_string()),
         Some(EmulateSettings::Triggered(boards)) => boards.check(),
         None => Ok(()),
     };
     emulated?;
     let FormatSettings::Hits(format) = &source.format else { return Ok(()) };
-    let (endpoint, id) = (&source.endpoint, SourceId(0));
+    let endpoint = &source.endpoint;
     endpoint.check_single()?;
     let is_stream = endpoint.gives_stream().unwrap_or_else(|| format.wants_stream());
-    format.path(id, (is_stream, endpoint.url.scheme(), None), endpoint.pool_shape(), 1)?;
+    let ((blocks, block_bytes), scheme) = (endpoint.pool_shape(), endpoint.url.scheme());
+    let input = FramingInput { source: SourceId(0), is_stream, scheme, asked: None, blocks, block_bytes };
+    format.framing(input, 1)?;
     if let Some(faults) = &source.head.faults {
         faults.check(is_stream, &endpoint.url.to_string()).map_err(|error| error.to_string())?;
     }
@@ -152,15 +155,15 @@ fn check_slices(resolved: &Resolved<'_>, slices: &thalweg_build::slices::Setting
     }
     for source in &configuration.sources {
         let name = &source.head.name;
-        match &source.format {
-            FormatSettings::Hits(_) => {}
-            FormatSettings::Triggered(Boards::Fragment(settings)) if settings.tick_ps.is_some() => {}
-            FormatSettings::Triggered(Boards::Fragment(_)) => {
+        let FormatSettings::Triggered(boards) = &source.format else { continue };
+        match boards.clock() {
+            BoardClock::Tick(_) => {}
+            BoardClock::Unstated => {
                 return Err(format!(
                     "the clock of \"{name}\" is not known; write `tick_ps`, the length of one of its counts"
                 ));
             }
-            FormatSettings::Triggered(_) => {
+            BoardClock::None => {
                 return Err(format!(
                     "fragments of \"{name}\" carry no time that goes on over the run; they are built by number"
                 ));

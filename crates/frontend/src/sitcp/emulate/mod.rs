@@ -11,11 +11,13 @@
 //! the trigger's, these are stamped anew, too.
 
 mod payloads;
+mod registers;
 mod settings;
 
 use std::sync::Arc;
 
 use self::payloads::{Payload, Payloads};
+pub use self::registers::{SharedRegisters, SitcpBoard};
 pub use self::settings::{Faults, Mode, Settings, SettingsError};
 use super::emit::{self, BlockFields, FrameEnd};
 use super::rbcp::Registers;

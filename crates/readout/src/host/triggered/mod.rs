@@ -29,13 +29,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use thalweg_data::{Busy, Counters, FragmentRecord, LossReason, Unit};
-use thalweg_frontend::trigger::Answer;
 
 use super::threads::{Failures, Threads};
 use super::{HostError, lock};
 pub use feed::Feed;
 pub use numbers::AcceptedNumbers;
-pub use registers::{HostedRegisters, SharedRegisters, SitcpBoard};
+pub use registers::HostedRegisters;
+pub use thalweg_frontend::sitcp::emulate::{SharedRegisters, SitcpBoard};
+pub use thalweg_frontend::trigger::Hosted;
 pub use timing::{Spread, Times};
 
 /// Where the data of one link go.
@@ -66,20 +67,6 @@ impl Outlet {
         }
     }
 }
-
-/// A board that is hosted: it answers triggers, and may learn of its client and of what was set in its registers.
-pub trait Hosted: Answer {
-    /// A client has connected to its link: what was not sent is gone.
-    fn connected(&mut self) {}
-
-    /// Looks at what was set meanwhile, some hundred times per second. Returns whether the board was reset, so that its
-    /// connection is closed.
-    fn attend(&mut self) -> bool {
-        false
-    }
-}
-
-impl Hosted for thalweg_frontend::fragment::emulate::Board {}
 
 /// One link: a socket and the boards behind it, in the order of their numbers.
 pub struct HostedLink {

@@ -10,42 +10,18 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use thalweg_frontend::sitcp::emulate::Board;
-use thalweg_frontend::sitcp::rbcp::{Outgoing, Registers};
-use thalweg_frontend::trigger::{Answer, Trigger};
+use thalweg_frontend::sitcp::emulate::SharedRegisters;
+use thalweg_frontend::sitcp::rbcp::Outgoing;
 use thalweg_transport::{ReadySet, TransportError};
 
-use super::super::{HostError, lock};
-use super::Hosted;
+use super::super::HostError;
 
 /// Longest wait before the end is looked for, or an answer that is late.
 const LOOK: Duration = Duration::from_millis(5);
 /// Most late answers of one board; further ones are lost.
 const MOST_LATE: usize = 64;
-
-/// Registers that the board and its register port share.
-#[derive(Clone)]
-pub struct SharedRegisters {
-    registers: Arc<Mutex<Registers>>,
-    /// Counts the requests that were served.
-    version: Arc<AtomicU64>,
-}
-
-impl SharedRegisters {
-    /// Shares them.
-    pub fn new(registers: Registers) -> SharedRegisters {
-        SharedRegisters { registers: Arc::new(Mutex::new(registers)), version: Arc::default() }
-    }
-
-    /// A copy of them as they are now.
-    pub fn now(&self) -> Registers {
-        lock(&self.registers).clone()
-    }
-}
 
 /// A register port.
 pub struct HostedRegisters {
@@ -53,54 +29,6 @@ pub struct HostedRegisters {
     pub socket: UdpSocket,
     /// What it serves.
     pub registers: SharedRegisters,
-}
-
-/// An emulated SiTCP board that does what its registers say.
-pub struct SitcpBoard {
-    board: Board,
-    registers: Option<SharedRegisters>,
-    version: u64,
-    resets: u64,
-}
-
-impl SitcpBoard {
-    /// A board; without registers it stays as it was made.
-    pub fn new(board: Board, registers: Option<SharedRegisters>) -> SitcpBoard {
-        SitcpBoard { board, registers, version: 0, resets: 0 }
-    }
-}
-
-impl Answer for SitcpBoard {
-    fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>) {
-        self.board.answer(trigger, bytes, ends);
-    }
-
-    fn answer_number(&self, trigger: Trigger) -> u64 {
-        self.board.answer_number(trigger)
-    }
-
-    fn doubled(&self) -> u64 {
-        self.board.doubled()
-    }
-}
-
-impl Hosted for SitcpBoard {
-    fn connected(&mut self) {
-        self.board.connect();
-    }
-
-    fn attend(&mut self) -> bool {
-        let Some(shared) = &self.registers else { return false };
-        let version = shared.version.load(Ordering::Acquire);
-        if version == self.version {
-            return false;
-        }
-        self.version = version;
-        let registers = lock(&shared.registers);
-        self.board.follow(&registers);
-        let before = std::mem::replace(&mut self.resets, registers.resets());
-        before != self.resets
-    }
 }
 
 struct Port {
@@ -149,8 +77,7 @@ impl Port {
     fn serve(&mut self, now_ns: u64) {
         let (mut datagram, mut answers) = ([0; 512], Vec::new());
         while let Ok((length, from)) = self.socket.recv_from(&mut datagram) {
-            lock(&self.registers.registers).answer(&datagram[..length], now_ns, &mut answers);
-            self.registers.version.fetch_add(1, Ordering::AcqRel);
+            self.registers.answer(&datagram[..length], now_ns, &mut answers);
             for answer in answers.drain(..) {
                 if answer.at_ns <= now_ns {
                     // Whether it arrives is the network's business, as for a real board.

@@ -8,8 +8,8 @@ use thalweg_record::Table;
 use super::{Making, Place, counts_of};
 use crate::assemble::leading::answers_own_trigger;
 use crate::config::{Configuration, SourceSettings};
-use crate::format::FormatSettings;
 use crate::units::{files_of, gate};
+use thalweg_frontend::format::FormatSettings;
 
 /// What builders count of each board, and recorders.
 const OF_BOARDS: &[Unit] = &[Unit::Fragments, Unit::Bytes];

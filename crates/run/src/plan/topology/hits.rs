@@ -7,8 +7,8 @@ use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};
 use crate::config::SourceSettings;
-use crate::format::HitFormat;
 use crate::processing::Processing;
+use thalweg_frontend::format::HitFormat;
 
 /// What a sender counts that can be asked.
 const SENT: &[Unit] = &[Unit::Hits, Unit::Datagrams];
@@ -18,14 +18,14 @@ const ALL: &str = "hits";
 impl Making<'_, '_> {
     pub(super) fn hits(&mut self, processing: Option<&Processing>) {
         let resolved = self.resolved;
-        let sources: Vec<(&SourceSettings, &HitFormat)> = resolved.configuration.hit_sources().collect();
+        let sources: Vec<(&SourceSettings, &dyn HitFormat)> = resolved.configuration.hit_sources().collect();
         if sources.is_empty() {
             return;
         }
         let each = || (0..sources.len() as u16).map(SourceId);
         let mut decoders = Vec::new();
         for (id, (source, format)) in each().zip(&sources) {
-            decoders.push(self.hit_source(id, source, format));
+            decoders.push(self.hit_source(id, source, *format));
         }
         let of_hits = |unit| counts_of(each(), &[unit]);
         let order = self.node(Stage::Order, place(ALL, "order"), of_hits(Unit::Hits));
@@ -50,7 +50,7 @@ impl Making<'_, '_> {
     }
 
     /// One source up to its decoder, whose name is returned.
-    fn hit_source(&mut self, id: SourceId, source: &SourceSettings, format: &HitFormat) -> String {
+    fn hit_source(&mut self, id: SourceId, source: &SourceSettings, format: &dyn HitFormat) -> String {
         let name = source.head.name.as_str();
         // A board says only when it is asked how its data come.
         let is_stream = source.endpoint.gives_stream();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use thalweg_frontend::format::HitFormat;
+
 /// So many channels from the first on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelRange {
@@ -12,6 +14,12 @@ pub(crate) struct ChannelRange {
 }
 
 impl ChannelRange {
+    /// Those of a source of hits.
+    pub(crate) fn of(format: &dyn HitFormat) -> ChannelRange {
+        let (first, count) = format.channels();
+        ChannelRange { first, count }
+    }
+
     /// Behind the last one.
     fn end(self) -> u32 {
         u32::from(self.first) + u32::from(self.count)

@@ -1,0 +1,29 @@
+//! The family as the rest of the system knows it.
+
+use super::{AbcdDecode, AbcdUnpack, Settings, check};
+use crate::format::{Format, FramingInput, FuzzTarget, HitFormat, HitFraming, several};
+use crate::seeds;
+
+/// The entry of the family.
+pub static FORMAT: Format = Format {
+    fuzz: &[FuzzTarget { name: "abcd", seeds: seeds::abcd, check }],
+    ..Format::of_hits::<Settings>("abcd", "ABCD `.ade` event files.")
+};
+
+// Ticks are of the time stamps only.
+impl HitFormat for Settings {
+    fn boxed(&self) -> Box<dyn HitFormat> {
+        Box::new(self.clone())
+    }
+
+    fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
+        let unpack = AbcdUnpack::new(input.source, self).map_err(|error| error.to_string())?;
+        let decoder = AbcdDecode::new(input.source, self).map_err(|error| error.to_string())?;
+        let decoder = decoder.behind(&unpack);
+        Ok((Box::new(unpack), several(&decoder, decoders)))
+    }
+
+    fn channels(&self) -> (u16, u16) {
+        (self.first_channel, u16::try_from(self.channel_count()).unwrap_or(u16::MAX))
+    }
+}

@@ -1,0 +1,28 @@
+//! The family as the rest of the system knows it.
+
+use super::{CompassDecode, CompassUnpack, Settings, check};
+use crate::format::{Format, FramingInput, FuzzTarget, HitFormat, HitFraming, several};
+use crate::seeds;
+
+/// The entry of the family.
+pub static FORMAT: Format = Format {
+    fuzz: &[FuzzTarget { name: "compass", seeds: seeds::compass, check }],
+    ..Format::of_hits::<Settings>("compass", "CoMPASS list-mode `.BIN` files.")
+};
+
+// A record has its samples, but not how fast they were taken.
+impl HitFormat for Settings {
+    fn boxed(&self) -> Box<dyn HitFormat> {
+        Box::new(self.clone())
+    }
+
+    fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
+        let unpack = CompassUnpack::new(input.source, self).map_err(|error| error.to_string())?;
+        let decoder = CompassDecode::new(input.source, self).map_err(|error| error.to_string())?;
+        Ok((Box::new(unpack), several(&decoder, decoders)))
+    }
+
+    fn channels(&self) -> (u16, u16) {
+        (self.first_channel, u16::try_from(self.channel_count()).unwrap_or(u16::MAX))
+    }
+}

@@ -1,0 +1,104 @@
+//! The family as the rest of the system knows it.
+
+use thalweg_data::{Frames, Framing, Unit};
+
+use super::{BoardFacts, Decoder, Settings, TcpUnpack, UdpUnpack, check};
+use crate::format::{Format, FramingInput, FuzzTarget, HitFormat, HitFraming, several};
+use crate::seeds;
+
+/// The entry of the family.
+pub static FORMAT: Format = Format {
+    fuzz: &[
+        FuzzTarget {
+            name: "digitizer2_udp",
+            seeds: seeds::digitizer2_udp,
+            check: |bytes| drop(check::udp_stream(bytes)),
+        },
+        FuzzTarget {
+            name: "digitizer2_tcp",
+            seeds: seeds::digitizer2_tcp,
+            check: |bytes| drop(check::tcp_stream(bytes)),
+        },
+        FuzzTarget {
+            name: "digitizer2_aggregate",
+            seeds: seeds::digitizer2_aggregate,
+            check: |bytes| drop(check::aggregate(bytes)),
+        },
+        FuzzTarget { name: "digitizer2_control", seeds: seeds::digitizer2_control, check: check::control },
+    ],
+    ..Format::of_hits::<Settings>("digitizer2", "CAEN Digitizer 2.0 boards (x27xx).").with_self_triggered()
+};
+
+impl HitFormat for Settings {
+    fn boxed(&self) -> Box<dyn HitFormat> {
+        Box::new(self.clone())
+    }
+
+    fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
+        let FramingInput { source, block_bytes, .. } = input;
+        // Whoever reads a recording of such a board again finds what was found then.
+        let (is_file, is_armed) = (input.scheme == "file", is_armed(input.scheme));
+        let decoder = match is_armed {
+            true => Decoder::of_armed_board(source, self),
+            false => Decoder::new(source, self),
+        };
+        let unpack: Box<dyn Framing<Output = Frames>> = match (input.is_stream, is_armed) {
+            // Raw blobs in a file have no packet headers.
+            _ if is_file => Box::new(TcpUnpack::of_blob(source, block_bytes)),
+            (true, true) => Box::new(TcpUnpack::of_armed_board(source, block_bytes)),
+            (true, false) => Box::new(TcpUnpack::new(source, block_bytes)),
+            (false, true) => {
+                let unpack = UdpUnpack::of_armed_board(source, input.largest_unit_bytes());
+                match input.asked {
+                    Some(record) => Box::new(unpack.asking(record.clone())),
+                    None => Box::new(unpack),
+                }
+            }
+            (false, false) => Box::new(UdpUnpack::new(source, input.largest_unit_bytes())),
+        };
+        Ok((unpack, several(&decoder.map_err(|error| error.to_string())?, decoders)))
+    }
+
+    fn wire_units(&self, is_stream: bool, is_asked: bool) -> &'static [Unit] {
+        match is_stream {
+            true => &[Unit::Frames],
+            false if is_asked => &[Unit::Datagrams, Unit::Frames, Unit::Hits],
+            false => &[Unit::Datagrams, Unit::Frames],
+        }
+    }
+
+    fn ns_per_sample(&self) -> Option<f64> {
+        // Its clock counts samples.
+        Some(self.tick_ps() / 1000.0)
+    }
+
+    fn channels(&self) -> (u16, u16) {
+        (self.first_channel, Settings::channels(self))
+    }
+
+    fn takes_facts(&self) -> bool {
+        true
+    }
+
+    fn complete(&mut self, facts: &BoardFacts) -> Result<(), String> {
+        *self = self.completed_by(facts).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
+/// Whether boards behind a URL of this scheme are armed and started by the run.
+fn is_armed(scheme: &str) -> bool {
+    matches!(scheme, "dig2" | "emulate")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boards_whose_clock_counts_samples_tell_how_far_these_are_apart() {
+        let of = |tick_ps| Settings { tick_ps: Some(tick_ps), ..Settings::default() }.ns_per_sample();
+        assert_eq!((of(8000.0), of(2000.0)), (Some(8.0), Some(2.0)));
+        assert_eq!(crate::compass::Settings::default().ns_per_sample(), None);
+    }
+}

@@ -1,0 +1,261 @@
+//! What a family of front ends is to the rest of the system: one entry, and the settings of a source that it reads.
+//!
+//! ```text
+//!  FORMATS ─ word ─► Format ─ read ─► FormatSettings ┬ Hits(dyn HitFormat) ──────────► framing, decoders
+//!                      │                             └ Triggered(dyn FragmentFormat) ─► framing
+//!                      └ read_emulated ─► EmulateSettings ─► boards that behave
+//! ```
+//! Whoever holds settings asks them, and does not look which family they are of. They are asked before a run starts; what they return
+//! is called once per batch.
+
+mod emulated;
+mod fragments;
+mod hits;
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use toml::de::ValueDeserializer;
+
+use crate::FORMATS;
+use crate::digitizer2;
+
+pub(crate) use emulated::own_emulated;
+pub use emulated::{EmulatedBoards, EmulatedLinks, EmulatedShape};
+pub(crate) use fragments::first_board_of_link;
+pub use fragments::{BoardClock, FragmentFormat};
+pub(crate) use hits::several;
+pub use hits::{FramingInput, HitFormat, HitFraming};
+
+/// One family of front ends, as the configuration, the tests and the fuzzers know it.
+pub struct Format {
+    /// The word in the configuration.
+    pub word: &'static str,
+    /// What the family is, in one sentence: a description in the schema.
+    pub about: &'static str,
+    /// The page that describes its bytes, from the root of the repository, where they are of our own making.
+    pub document: Option<&'static str>,
+    /// What its parsers are tried with.
+    pub fuzz: &'static [FuzzTarget],
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(crate) read: fn(ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error>,
+    pub(crate) emulated: Option<EmulatedEntry>,
+}
+
+/// A parser that arbitrary bytes are given to.
+pub struct FuzzTarget {
+    /// Its name, as that of the file in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// Where fuzzing starts from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Reads bytes as the host would, and panics when the books do not close.
+    pub check: fn(&[u8]),
+}
+
+/// How the table `[source.emulate]` of a family is read.
+pub(crate) struct EmulatedEntry {
+    schema: fn(&mut SchemaGenerator) -> Schema,
+    read: fn(ValueDeserializer<'_>) -> Result<EmulateSettings, toml::de::Error>,
+}
+
+/// The settings of one source: what its boards give decides which path it takes.
+#[derive(Clone, Debug)]
+pub enum FormatSettings {
+    /// Self-triggered: decoded, ordered.
+    Hits(Box<dyn HitFormat>),
+    /// Triggered: built.
+    Triggered(Box<dyn FragmentFormat>),
+}
+
+/// The boards behind an `emulate://` URL.
+#[derive(Clone, Debug)]
+pub enum EmulateSettings {
+    /// Self-triggered boards. There is one family of them that is emulated.
+    SelfTriggered(Box<digitizer2::emulate::Settings>),
+    /// Triggered boards.
+    Triggered(Box<dyn EmulatedBoards>),
+}
+
+impl Format {
+    /// A family whose sources give hits.
+    pub(crate) const fn of_hits<S>(word: &'static str, about: &'static str) -> Format
+    where
+        S: HitFormat + DeserializeOwned + JsonSchema + 'static,
+    {
+        let read = |value: ValueDeserializer<'_>| Ok(FormatSettings::Hits(Box::new(S::deserialize(value)?)));
+        Format { word, about, document: None, fuzz: &[], schema: S::json_schema, read, emulated: None }
+    }
+
+    /// A family whose sources give fragments.
+    pub(crate) const fn of_fragments<S>(word: &'static str, about: &'static str) -> Format
+    where
+        S: FragmentFormat + DeserializeOwned + JsonSchema + 'static,
+    {
+        let read =
+            |value: ValueDeserializer<'_>| Ok(FormatSettings::Triggered(Box::new(S::deserialize(value)?)));
+        Format { word, about, document: None, fuzz: &[], schema: S::json_schema, read, emulated: None }
+    }
+
+    /// The family with emulated triggered boards that these settings describe.
+    pub(crate) const fn with_emulated<S>(self) -> Format
+    where
+        S: EmulatedBoards + DeserializeOwned + JsonSchema + 'static,
+    {
+        let read =
+            |value: ValueDeserializer<'_>| Ok(EmulateSettings::Triggered(Box::new(S::deserialize(value)?)));
+        Format { emulated: Some(EmulatedEntry { schema: |all| all.subschema_for::<S>(), read }), ..self }
+    }
+
+    /// The family with emulated self-triggered boards.
+    pub(crate) const fn with_self_triggered(self) -> Format {
+        let read = |value: ValueDeserializer<'_>| {
+            let board = digitizer2::emulate::Settings::deserialize(value)?;
+            Ok(EmulateSettings::SelfTriggered(Box::new(board)))
+        };
+        let schema = |all: &mut SchemaGenerator| all.subschema_for::<digitizer2::emulate::Settings>();
+        Format { emulated: Some(EmulatedEntry { schema, read }), ..self }
+    }
+
+    /// The family of this word.
+    pub fn named(word: &str) -> Option<&'static Format> {
+        FORMATS.iter().copied().find(|format| format.word == word)
+    }
+
+    /// The keys that a source of this family has beside the run's and the endpoint's.
+    pub fn keys(&self) -> Vec<String> {
+        properties(&(self.schema)(&mut SchemaGenerator::default()))
+    }
+
+    /// The schema of these keys.
+    pub fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        (self.schema)(generator)
+    }
+
+    /// The schema of `[source.emulate]`, where there are emulated boards.
+    pub fn emulate_schema(&self, generator: &mut SchemaGenerator) -> Option<Schema> {
+        self.emulated.as_ref().map(|emulated| (emulated.schema)(generator))
+    }
+
+    /// The settings of one source, from the keys that are the family's.
+    ///
+    /// # Errors
+    /// When a key is unknown, is missing, or has another type: with its place in the text.
+    pub fn read(&self, value: ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error> {
+        (self.read)(value)
+    }
+
+    /// The boards behind a source, from its table `[source.emulate]`; `None` where no board of the family is emulated.
+    ///
+    /// # Errors
+    /// As for [`Format::read`].
+    pub fn read_emulated(
+        &self,
+        value: ValueDeserializer<'_>,
+    ) -> Option<Result<EmulateSettings, toml::de::Error>> {
+        self.emulated.as_ref().map(|emulated| (emulated.read)(value))
+    }
+}
+
+impl FormatSettings {
+    /// The first channel of the experiment that this source has, and how many; for pictures and pages. A triggered board
+    /// has none.
+    pub fn channels(&self) -> (u16, u16) {
+        match self {
+            FormatSettings::Hits(format) => format.channels(),
+            FormatSettings::Triggered(_) => (0, 0),
+        }
+    }
+}
+
+/// The keys that a settings struct reads.
+pub fn keys_of<T: JsonSchema>() -> Vec<String> {
+    properties(&SchemaGenerator::default().into_root_schema_for::<T>())
+}
+
+fn properties(schema: &Schema) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.map(|map| map.keys().cloned().collect()).unwrap_or_default()
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word)
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Format) -> bool {
+        self.word == other.word
+    }
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word)
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<&'static Format, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        Format::named(&word).ok_or_else(|| {
+            let words: Vec<String> = FORMATS.iter().map(|format| format!("`{format}`")).collect();
+            // As serde says it of an enumeration.
+            D::Error::custom(format_args!("unknown variant `{word}`, expected one of {}", words.join(", ")))
+        })
+    }
+}
+
+impl JsonSchema for Format {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Format".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words = FORMATS.iter().map(|format| {
+            serde_json::json!({ "description": format.about, "type": "string", "const": format.word })
+        });
+        json_schema!({ "description": "What a board or file speaks.", "oneOf": words.collect::<Vec<Value>>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_format_has_a_word_of_its_own() {
+        for format in FORMATS {
+            assert!(Format::named(format.word).is_some_and(|named| std::ptr::eq(named, *format)), "{format}");
+            assert!(!format.about.is_empty() && !format.keys().is_empty(), "{format}");
+        }
+    }
+
+    #[test]
+    fn every_format_page_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for page in FORMATS.iter().filter_map(|format| format.document) {
+            assert!(root.join(page).is_file(), "{page}");
+        }
+    }
+
+    #[test]
+    fn every_fuzz_target_has_seeds_and_a_file() {
+        let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
+        for target in FORMATS.iter().flat_map(|format| format.fuzz) {
+            assert!(!(target.seeds)().is_empty(), "{}", target.name);
+            assert!(targets.join(target.name).with_extension("rs").is_file(), "{}", target.name);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The family as the rest of the system knows it.
+
+use thalweg_data::{Fragments, Framing, SourceId};
+
+use super::emulate::{self, Board};
+use super::{Settings, Splitter, StreamSplitter, check};
+use crate::format::{
+    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, FuzzTarget,
+    first_board_of_link, own_emulated,
+};
+use crate::seeds;
+use crate::sitcp::emulate::SharedRegisters;
+use crate::trigger::Hosted;
+
+/// The entry of the family.
+pub static FORMAT: Format = Format {
+    document: Some("docs/formats/fragment.md"),
+    fuzz: &[FuzzTarget { name: "fragment", seeds: seeds::fragment, check }],
+    ..Format::of_fragments::<Settings>(
+        "fragment",
+        "Triggered boards that send one fragment per trigger, in datagrams or a stream.",
+    )
+    .with_emulated::<emulate::Settings>()
+};
+
+impl FragmentFormat for Settings {
+    fn boxed(&self) -> Box<dyn FragmentFormat> {
+        Box::new(self.clone())
+    }
+
+    fn boards_per_link(&self) -> u16 {
+        self.boards_there()
+    }
+
+    fn offsets(&self) -> Vec<u16> {
+        if self.without.is_empty() { Vec::new() } else { Settings::offsets(self).collect() }
+    }
+
+    fn longest_unit(&self) -> usize {
+        let longest = self.longest_fragment_bytes;
+        if longest == Settings::default().longest_fragment_bytes { 0 } else { longest as usize }
+    }
+
+    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
+        if !self.without.is_empty() {
+            // There is one link, as was checked: its boards stand where they do.
+            return Ok(self.boxed());
+        }
+        let first_board = first_board_of_link(self.first_board, link, boards_per_link)?;
+        Ok(Box::new(Settings { boards: boards_per_link, first_board, ..self.clone() }))
+    }
+
+    fn check(&self, first_source: SourceId) -> Result<(), String> {
+        Settings::check(self, first_source).map_err(|error| error.to_string())
+    }
+
+    fn clock(&self) -> BoardClock {
+        self.tick_ps.map_or(BoardClock::Unstated, BoardClock::Tick)
+    }
+
+    fn has_lasting_time(&self) -> bool {
+        true
+    }
+
+    fn framing(
+        &self,
+        first_source: SourceId,
+        is_stream: bool,
+    ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
+        Ok(if is_stream {
+            Box::new(StreamSplitter::new(first_source, self).map_err(|error| error.to_string())?)
+        } else {
+            Box::new(Splitter::new(first_source, self).map_err(|error| error.to_string())?)
+        })
+    }
+
+    fn emulates_streams(&self, emulated: Option<&dyn EmulatedBoards>) -> bool {
+        own_emulated::<emulate::Settings>(emulated).is_ok_and(|board| board.stream)
+    }
+
+    fn emulated(
+        &self,
+        emulated: Option<&dyn EmulatedBoards>,
+        shape: EmulatedShape,
+    ) -> Result<Box<dyn EmulatedLinks>, String> {
+        let mut board = own_emulated::<emulate::Settings>(emulated)?;
+        // A URL that says how they arrive says it for both ends.
+        board.stream = shape.is_stream.unwrap_or(board.stream);
+        // Where boards are left out there is one link, and the numbers of the others stay.
+        let count = u16::try_from(shape.boards() + self.without.len()).ok();
+        let end = count.and_then(|count| self.first_board.checked_add(count));
+        let end = end.ok_or("`boards` leave the numbers below 65536")?;
+        let all = emulate::boards(self.first_board..end, &board).map_err(|error| error.to_string())?;
+        let there = (self.first_board..).zip(all).filter(|(number, _)| !self.without.contains(number));
+        let boards = there.map(|(_, board)| board).collect();
+        Ok(Box::new(Links { boards, per_link: usize::from(shape.boards_per_link) }))
+    }
+}
+
+impl EmulatedBoards for emulate::Settings {
+    fn boxed(&self) -> Box<dyn EmulatedBoards> {
+        Box::new(self.clone())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        emulate::Settings::check(self).map_err(|error| error.to_string())
+    }
+}
+
+/// Emulated boards, link by link.
+struct Links {
+    boards: Vec<Board>,
+    per_link: usize,
+}
+
+impl EmulatedLinks for Links {
+    fn behind(&self, link: usize) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+        let own = self.boards.iter().skip(link * self.per_link).take(self.per_link);
+        (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
+    }
+}
+
+impl Hosted for Board {}

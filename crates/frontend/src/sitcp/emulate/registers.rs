@@ -1,0 +1,94 @@
+//! Registers that an emulated board shares with whoever serves its register port.
+//!
+//! ```text
+//!  request ─► SharedRegisters ─► answers
+//!                 │ changed
+//!                 ▼
+//!             SitcpBoard: mode and window of what it sends; a reset closes its connection
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::Board;
+use crate::sitcp::rbcp::{Outgoing, Registers};
+use crate::trigger::{Answer, Hosted, Trigger};
+
+/// Registers that the board and its register port share.
+#[derive(Clone)]
+pub struct SharedRegisters {
+    registers: Arc<Mutex<Registers>>,
+    /// Counts the requests that were served.
+    version: Arc<AtomicU64>,
+}
+
+impl SharedRegisters {
+    /// Shares them.
+    pub fn new(registers: Registers) -> SharedRegisters {
+        SharedRegisters { registers: Arc::new(Mutex::new(registers)), version: Arc::default() }
+    }
+
+    /// A copy of them as they are now.
+    pub fn now(&self) -> Registers {
+        lock(&self.registers).clone()
+    }
+
+    /// Answers a request, and lets the board know that there was one.
+    pub fn answer(&self, datagram: &[u8], now_ns: u64, answers: &mut Vec<Outgoing>) {
+        lock(&self.registers).answer(datagram, now_ns, answers);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// An emulated SiTCP board that does what its registers say.
+pub struct SitcpBoard {
+    board: Board,
+    registers: Option<SharedRegisters>,
+    version: u64,
+    resets: u64,
+}
+
+impl SitcpBoard {
+    /// A board; without registers it stays as it was made.
+    pub fn new(board: Board, registers: Option<SharedRegisters>) -> SitcpBoard {
+        SitcpBoard { board, registers, version: 0, resets: 0 }
+    }
+}
+
+impl Answer for SitcpBoard {
+    fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        self.board.answer(trigger, bytes, ends);
+    }
+
+    fn answer_number(&self, trigger: Trigger) -> u64 {
+        self.board.answer_number(trigger)
+    }
+
+    fn doubled(&self) -> u64 {
+        self.board.doubled()
+    }
+}
+
+impl Hosted for SitcpBoard {
+    fn connected(&mut self) {
+        self.board.connect();
+    }
+
+    fn attend(&mut self) -> bool {
+        let Some(shared) = &self.registers else { return false };
+        let version = shared.version.load(Ordering::Acquire);
+        if version == self.version {
+            return false;
+        }
+        self.version = version;
+        let registers = lock(&shared.registers);
+        self.board.follow(&registers);
+        let before = std::mem::replace(&mut self.resets, registers.resets());
+        before != self.resets
+    }
+}
+
+/// Registers are whole between two requests, whoever has panicked.
+fn lock(registers: &Mutex<Registers>) -> MutexGuard<'_, Registers> {
+    registers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,145 @@
+//! The family as the rest of the system knows it.
+
+use thalweg_data::{Fragments, Framing, SourceId};
+
+use super::emulate::{self, Board, Mode, SharedRegisters, SitcpBoard};
+use super::rbcp::Registers;
+use super::rbcp::map::recbe;
+use super::{Profile, Settings, Splitter, check};
+use crate::format::{
+    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, FuzzTarget,
+    first_board_of_link, own_emulated,
+};
+use crate::seeds;
+use crate::trigger::Hosted;
+
+/// The entry of the family.
+pub static FORMAT: Format = Format {
+    fuzz: &[
+        FuzzTarget { name: "sitcp", seeds: seeds::sitcp, check: check::check_stream },
+        FuzzTarget { name: "sitcp_registers", seeds: seeds::sitcp_registers, check: check::check_registers },
+    ],
+    ..Format::of_fragments::<Settings>("sitcp", "Triggered SiTCP boards: RECBE and others.")
+        .with_emulated::<emulate::Settings>()
+};
+
+impl FragmentFormat for Settings {
+    fn boxed(&self) -> Box<dyn FragmentFormat> {
+        Box::new(self.clone())
+    }
+
+    fn boards_per_link(&self) -> u16 {
+        self.boards
+    }
+
+    fn longest_unit(&self) -> usize {
+        match (self.longest_block_bytes, self.profile) {
+            (Some(longest), _) => longest as usize,
+            (None, Profile::AdcSitcp) => self.longest_block(),
+            (None, _) => 0,
+        }
+    }
+
+    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
+        let first_board = first_board_of_link(self.first_board, link, boards_per_link)?;
+        Ok(Box::new(Settings { boards: boards_per_link, first_board, ..self.clone() }))
+    }
+
+    fn check(&self, first_source: SourceId) -> Result<(), String> {
+        Splitter::new(first_source, self).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn counts_frames(&self) -> bool {
+        Settings::counts_frames(self)
+    }
+
+    fn trigger_bits(&self) -> Option<u32> {
+        Some(self.profile.trigger_bits())
+    }
+
+    fn clock(&self) -> BoardClock {
+        BoardClock::None
+    }
+
+    fn has_lasting_time(&self) -> bool {
+        // The times of RECBE wrap within 33 µs, and ADC-SiTCP sends none.
+        self.profile == Profile::StrTdc
+    }
+
+    fn framing(
+        &self,
+        first_source: SourceId,
+        is_stream: bool,
+    ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
+        if !is_stream {
+            let words = "SiTCP boards send a stream; write tcp://HOST:24, and their numbers as a range";
+            return Err(words.to_owned());
+        }
+        Ok(Box::new(Splitter::new(first_source, self).map_err(|error| error.to_string())?))
+    }
+
+    fn has_registers(&self) -> bool {
+        true
+    }
+
+    fn emulates_streams(&self, _emulated: Option<&dyn EmulatedBoards>) -> bool {
+        true
+    }
+
+    fn emulated(
+        &self,
+        emulated: Option<&dyn EmulatedBoards>,
+        shape: EmulatedShape,
+    ) -> Result<Box<dyn EmulatedLinks>, String> {
+        // The format says what the boards send; that it is said twice is no reason for two answers.
+        let board = emulate::Settings { profile: self.profile, ..own_emulated(emulated)? };
+        let first = Board::new(self.first_board, &board).map_err(|error| error.to_string())?;
+        let has_registers = matches!(self.profile, Profile::Recbe | Profile::Belle2);
+        let registers = has_registers.then(|| {
+            // They begin as the board does, so that setting one of them changes that alone.
+            let mut registers = Registers::recbe(self.first_board as u8, Default::default());
+            let mode = match board.mode {
+                Mode::Raw => recbe::MODE_RAW,
+                Mode::Suppressed => recbe::MODE_SUPPRESSED,
+            };
+            registers.put(recbe::MODE, &[mode]);
+            registers.put(recbe::WINDOW, &[board.window.min(255) as u8]);
+            registers
+        });
+        let per_link = usize::from(shape.boards_per_link);
+        Ok(Box::new(Links { first, first_board: self.first_board, registers, per_link }))
+    }
+}
+
+impl EmulatedBoards for emulate::Settings {
+    fn boxed(&self) -> Box<dyn EmulatedBoards> {
+        Box::new(self.clone())
+    }
+
+    fn number_offset(&self) -> u64 {
+        u64::from(self.first_trigger)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        emulate::Settings::check(self).map_err(|error| error.to_string())
+    }
+}
+
+/// Emulated boards like the first one, link by link.
+struct Links {
+    first: Board,
+    first_board: u16,
+    registers: Option<Registers>,
+    per_link: usize,
+}
+
+impl EmulatedLinks for Links {
+    fn behind(&self, link: usize) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+        let shared = self.registers.clone().map(SharedRegisters::new);
+        let own = (0..self.per_link).map(|board| {
+            let number = self.first_board.wrapping_add((link * self.per_link + board) as u16);
+            Box::new(SitcpBoard::new(self.first.like(number), shared.clone())) as Box<dyn Hosted>
+        });
+        (own.collect(), shared)
+    }
+}
