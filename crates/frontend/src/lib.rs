@@ -6,6 +6,8 @@
 //! ```
 //! One folder per family of boards, each with its wire format, its encoder, and a board that behaves.
 //!
+//! - `formats`: every family, a line each: [`FORMATS`].
+//! - [`format`](mod@format): what a family is to the rest of the system.
 //! - [`digitizer2`]: CAEN x27xx boards: hits, waveforms, scope events, their control protocol.
 //! - [`generic`]: boards without a decoder of their own, whose headers the configuration describes.
 //! - [`compass`]: files of CAEN's CoMPASS.

@@ -6,7 +6,7 @@
 //! The only code that wires: rooms never know their neighbours.
 //!
 //! - [`config`]: the configuration file: one TOML file, the shape of the path.
-//! - [`format`](mod@format): which front end a `format` means.
+//! - `channel_range`: the channels of the experiment that one source has.
 //! - `boards`: what boards say of themselves, before the run is planned.
 //! - `source_table`: the numbers and names of everything that is counted.
 //! - [`plan`]: what a configuration will take: threads, rings, memory, files.
