@@ -15,7 +15,7 @@ mod hits;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, EnumAccess, Error as _, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use toml::de::ValueDeserializer;
@@ -206,11 +206,26 @@ impl Serialize for Format {
 
 impl<'de> Deserialize<'de> for &'static Format {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<&'static Format, D::Error> {
-        let word = String::deserialize(deserializer)?;
+        deserializer.deserialize_enum("Format", &[], WordVisitor)
+    }
+}
+
+/// Reads a word as serde reads an enumeration, and refuses in the same words.
+struct WordVisitor;
+
+impl<'de> Visitor<'de> for WordVisitor {
+    type Value = &'static Format;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("enum Format")
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<&'static Format, A::Error> {
+        let (word, variant) = data.variant::<String>()?;
+        variant.unit_variant()?;
         Format::named(&word).ok_or_else(|| {
             let words: Vec<String> = FORMATS.iter().map(|format| format!("`{format}`")).collect();
-            // As serde says it of an enumeration.
-            D::Error::custom(format_args!("unknown variant `{word}`, expected one of {}", words.join(", ")))
+            A::Error::custom(format_args!("unknown variant `{word}`, expected one of {}", words.join(", ")))
         })
     }
 }
