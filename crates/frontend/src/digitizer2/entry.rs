@@ -2,12 +2,18 @@
 
 use thalweg_data::{Frames, Framing, Unit};
 
-use super::{BoardFacts, Decoder, Settings, TcpUnpack, UdpUnpack, check};
-use crate::format::{Format, FramingInput, FuzzTarget, HitFormat, HitFraming, several};
+#[cfg(any(test, feature = "harness"))]
+use super::check;
+use super::{BoardFacts, Decoder, Settings, TcpUnpack, UdpUnpack};
+#[cfg(any(test, feature = "harness"))]
+use crate::format::FuzzTarget;
+use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
+#[cfg(any(test, feature = "harness"))]
 use crate::seeds;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
+    #[cfg(any(test, feature = "harness"))]
     fuzz: &[
         FuzzTarget {
             name: "digitizer2_udp",

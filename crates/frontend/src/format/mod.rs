@@ -39,6 +39,7 @@ pub struct Format {
     /// The page that describes its bytes, from the root of the repository, where they are of our own making.
     pub document: Option<&'static str>,
     /// What its parsers are tried with.
+    #[cfg(any(test, feature = "harness"))]
     pub fuzz: &'static [FuzzTarget],
     pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) read: fn(ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error>,
@@ -46,6 +47,7 @@ pub struct Format {
 }
 
 /// A parser that arbitrary bytes are given to.
+#[cfg(any(test, feature = "harness"))]
 pub struct FuzzTarget {
     /// Its name, as that of the file in `fuzz/fuzz_targets`.
     pub name: &'static str,
@@ -86,7 +88,16 @@ impl Format {
         S: HitFormat + DeserializeOwned + JsonSchema + 'static,
     {
         let read = |value: ValueDeserializer<'_>| Ok(FormatSettings::Hits(Box::new(S::deserialize(value)?)));
-        Format { word, about, document: None, fuzz: &[], schema: S::json_schema, read, emulated: None }
+        Format {
+            word,
+            about,
+            document: None,
+            #[cfg(any(test, feature = "harness"))]
+            fuzz: &[],
+            schema: S::json_schema,
+            read,
+            emulated: None,
+        }
     }
 
     /// A family whose sources give fragments.
@@ -96,7 +107,16 @@ impl Format {
     {
         let read =
             |value: ValueDeserializer<'_>| Ok(FormatSettings::Triggered(Box::new(S::deserialize(value)?)));
-        Format { word, about, document: None, fuzz: &[], schema: S::json_schema, read, emulated: None }
+        Format {
+            word,
+            about,
+            document: None,
+            #[cfg(any(test, feature = "harness"))]
+            fuzz: &[],
+            schema: S::json_schema,
+            read,
+            emulated: None,
+        }
     }
 
     /// The family with emulated triggered boards that these settings describe.

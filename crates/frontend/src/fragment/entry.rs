@@ -2,12 +2,17 @@
 
 use thalweg_data::{Fragments, Framing, SourceId};
 
+#[cfg(any(test, feature = "harness"))]
+use super::check;
 use super::emulate::{self, Board};
-use super::{Settings, Splitter, StreamSplitter, check};
+use super::{Settings, Splitter, StreamSplitter};
+#[cfg(any(test, feature = "harness"))]
+use crate::format::FuzzTarget;
 use crate::format::{
-    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, FuzzTarget,
-    first_board_of_link, own_emulated,
+    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, first_board_of_link,
+    own_emulated,
 };
+#[cfg(any(test, feature = "harness"))]
 use crate::seeds;
 use crate::sitcp::emulate::SharedRegisters;
 use crate::trigger::Hosted;
@@ -15,6 +20,7 @@ use crate::trigger::Hosted;
 /// The entry of the family.
 pub static FORMAT: Format = Format {
     document: Some("docs/formats/fragment.md"),
+    #[cfg(any(test, feature = "harness"))]
     fuzz: &[FuzzTarget { name: "fragment", seeds: seeds::fragment, check }],
     ..Format::of_fragments::<Settings>(
         "fragment",

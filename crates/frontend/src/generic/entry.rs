@@ -2,12 +2,18 @@
 
 use thalweg_data::Unit;
 
-use super::{GenericDecode, GenericUnpack, Settings, check};
-use crate::format::{Format, FramingInput, FuzzTarget, HitFormat, HitFraming, several};
+#[cfg(any(test, feature = "harness"))]
+use super::check;
+use super::{GenericDecode, GenericUnpack, Settings};
+#[cfg(any(test, feature = "harness"))]
+use crate::format::FuzzTarget;
+use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
+#[cfg(any(test, feature = "harness"))]
 use crate::seeds;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
+    #[cfg(any(test, feature = "harness"))]
     fuzz: &[FuzzTarget { name: "generic", seeds: seeds::generic, check }],
     ..Format::of_hits::<Settings>("generic", "Any stream whose headers the configuration describes.")
 };
