@@ -93,6 +93,11 @@ impl Decoding {
         Readout::new(inputs, Decoding { links, raw, raw_lost: false })
     }
 
+    /// Whether a batch is due that its decoder does not take yet.
+    fn is_waiting(&self) -> bool {
+        self.links.iter().any(|(_, pending)| pending.is_waiting)
+    }
+
     /// Lends the raw writer what was received, or sends it a snapshot marker.
     fn send_raw(&mut self, received: &Frames, header: Header, signals: &Signals) -> bool {
         let Some(raw) = &mut self.raw else { return true };
@@ -183,19 +188,27 @@ impl ReadoutWork for Decoding {
         readout: &mut Readout<Self>,
         _turn: Turn,
         _took_nothing: bool,
-        _drain: &mut Drain,
+        drain: &mut Drain,
         signals: &Signals,
     ) -> bool {
-        readout.pass_on_what_is_due(signals) && !readout.work.raw_lost
+        let goes_on = readout.pass_on_what_is_due(signals) && !readout.work.raw_lost;
+        if readout.work.is_waiting() {
+            // A link that is not read is not silent.
+            drain.held_up();
+        }
+        goes_on
+    }
+
+    fn settle(readout: &mut Readout<Self>, signals: &Signals) {
+        // What is due is passed on with its own mark, not with that of the end. One whose decoder takes nothing may wait for another:
+        // they are passed on as they can be.
+        while readout.pass_on_what_is_due(signals) && readout.work.is_waiting() {
+            std::thread::sleep(TURN_WAIT);
+        }
     }
 
     fn end(readout: &mut Readout<Self>, signals: &Signals) {
-        // One whose decoder takes nothing may wait for another: they are passed on as they can be.
-        while readout.pass_on_what_is_due(signals)
-            && readout.work.links.iter().any(|(_, pending)| pending.is_waiting)
-        {
-            std::thread::sleep(TURN_WAIT);
-        }
+        Self::settle(readout, signals);
         for link in readout.inputs.ids() {
             readout.publish(link);
         }

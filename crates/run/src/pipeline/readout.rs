@@ -169,6 +169,11 @@ pub(crate) trait ReadoutWork: Sized {
         signals: &Signals,
     ) -> bool;
 
+    /// Nothing is read any more: what waits of what was taken is dealt with, before links are told their end.
+    fn settle(readout: &mut Readout<Self>, signals: &Signals) {
+        let _ = (readout, signals);
+    }
+
     /// Every link has ended, and what it had left is taken.
     fn end(readout: &mut Readout<Self>, signals: &Signals);
 }
@@ -224,6 +229,7 @@ impl<W: ReadoutWork> Readout<W> {
         if drained == Drained::GivenUp {
             self.abandon(&drain, signals);
         }
+        W::settle(&mut self, signals);
         let Readout { inputs, work } = &mut self;
         inputs.finish(&mut Taking { work, drain: &mut drain, signals, is_idle: true });
         for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {

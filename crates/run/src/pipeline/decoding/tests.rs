@@ -1,3 +1,4 @@
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use thalweg_data::ring::Downstream;
@@ -44,6 +45,10 @@ impl Source for Datagrams {
 
     fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.left * DATAGRAM_BYTES as u64
     }
 
     fn description(&self) -> String {
@@ -104,6 +109,17 @@ fn link(number: u16, ledger: &Ledger, clock: RunClock) -> (Link<Frames>, HitLink
     (link, of_link, outlets.remove(0))
 }
 
+/// Two links, and the thread that reads them.
+fn two_links(signals: &Arc<Signals>) -> ([Downstream<Hits>; 2], JoinHandle<()>) {
+    let clock = RunClock::start();
+    let ledger = Ledger::create(None, &["board 0".to_owned(), "board 1".to_owned()]).expect("memory");
+    let (first, of_first, first_outlet) = link(0, &ledger, clock);
+    let (second, of_second, second_outlet) = link(1, &ledger, clock);
+    let group = Group::new(vec![first, second], GroupSettings::default(), clock).expect("a descriptor");
+    let (reader, signals) = (Decoding::readout(group, vec![of_first, of_second], None), signals.clone());
+    ([first_outlet, second_outlet], std::thread::spawn(move || reader.run(&signals)))
+}
+
 /// Takes hits until the end of the link; how many there were.
 fn take_all(outlet: &mut Downstream<Hits>) -> u64 {
     let (start, mut count) = (Instant::now(), 0);
@@ -122,15 +138,63 @@ fn take_all(outlet: &mut Downstream<Hits>) -> u64 {
 
 #[test]
 fn a_link_whose_hits_nobody_takes_holds_no_other_up_and_loses_nothing() {
-    let clock = RunClock::start();
-    let ledger = Ledger::create(None, &["board 0".to_owned(), "board 1".to_owned()]).expect("memory");
-    let (held, of_held, mut held_outlet) = link(0, &ledger, clock);
-    let (other, of_other, mut other_outlet) = link(1, &ledger, clock);
-    let group = Group::new(vec![held, other], GroupSettings::default(), clock).expect("a descriptor");
-    let reader = Decoding::readout(group, vec![of_held, of_other], None);
-    let thread = std::thread::spawn(move || reader.run(&Arc::default()));
-    assert_eq!(take_all(&mut other_outlet), DATAGRAMS, "while nobody takes those of the first");
-    assert_eq!(held_outlet.waiting(), 2, "every batch that its ring has");
-    assert_eq!(take_all(&mut held_outlet), DATAGRAMS);
+    let ([mut held, mut other], thread) = two_links(&Arc::default());
+    assert_eq!(take_all(&mut other), DATAGRAMS, "while nobody takes those of the first");
+    assert_eq!(held.waiting(), 2, "every batch that its ring has");
+    assert_eq!(take_all(&mut held), DATAGRAMS);
     thread.join().expect("no panic");
+}
+
+#[test]
+fn a_link_that_waits_for_its_decoder_is_not_taken_for_silent_after_a_stop() {
+    let signals = Arc::new(Signals::default());
+    let ([mut held, mut other], thread) = two_links(&signals);
+    assert_eq!(take_all(&mut other), DATAGRAMS);
+    signals.request_stop();
+    // Time to be wrong in: a link that is silent for a tenth of a second after a stop is at its end.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(take_all(&mut held), DATAGRAMS, "what waited in the system is read");
+    thread.join().expect("no panic");
+}
+
+#[test]
+fn what_is_due_when_a_link_ends_keeps_its_own_mark() {
+    let clock = RunClock::start();
+    let ledger = Ledger::create(None, &["board 0".to_owned()]).expect("memory");
+    let (_, of_link, mut outlet) = link(0, &ledger, clock);
+    let (other, of_other, _other_outlet) = link(0, &ledger, clock);
+    let (first, ..) = link(0, &ledger, clock);
+    let group = Group::new(vec![first, other], GroupSettings::default(), clock).expect("a descriptor");
+    let mut reader = Decoding::readout(group, vec![of_link, of_other], None);
+    let signals = Signals::default();
+    let give = |reader: &mut Readout<Decoding>, mark: u64, end: bool| {
+        let units = reader.work.batch(LinkId(0));
+        units.slices.extend((!end).then(|| thalweg_data::Slice { length: 1 << 20, ..Default::default() }));
+        let header = Header { mark: Mark(mark), end, ..Header::default() };
+        reader.work.take(LinkId(0), &Frames { header, ..Frames::default() }, &signals);
+    };
+    // Two batches fill the ring, and the third waits for room in it.
+    for mark in 1..=3 {
+        give(&mut reader, mark * 1_000_000, false);
+        assert!(reader.pass_on_what_is_due(&signals));
+    }
+    assert!(reader.work.is_waiting());
+    let taking = std::thread::spawn(move || {
+        let mut marks = Vec::new();
+        while let Some(mut hits) = outlet.receive_wait(LONGEST) {
+            marks.push((hits.header.mark.0, hits.header.end));
+            let end = hits.header.end;
+            hits.clear();
+            outlet.give_back(hits);
+            if end {
+                break;
+            }
+        }
+        marks
+    });
+    Decoding::settle(&mut reader, &signals);
+    give(&mut reader, 9_000_000, true);
+    Decoding::settle(&mut reader, &signals);
+    let marks = taking.join().expect("no panic");
+    assert_eq!(marks, [(1_000_000, false), (2_000_000, false), (3_000_000, false), (9_000_000, true)]);
 }
