@@ -92,14 +92,14 @@ run-rust:
 	tests/rust.py run $(PROGRAMS)
 
 .PHONY: test-doc
-test-doc: ## The documentation of the crates: its examples run, and no link in it is broken
+test-doc: ## The examples in the documentation of the crates
 	+$(LINTED) $(CARGO) test --workspace --locked --quiet --doc
-	+RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --locked --quiet --no-deps
 
 # The packages build alone with VERIFY=verify, which takes as long as any first build.
 VERIFY ?=
 .PHONY: package-check
-package-check: ## Every crate packed as a registry would have it; with VERIFY=verify the command and the library are built out of the packages
+package-check: ## Every crate packed as a registry would have it, and no link broken in its documentation; with VERIFY=verify the command and the library are built out of the packages
+	+RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --locked --quiet --no-deps
 	tests/package.sh $(TARGET) $(VERIFY)
 
 .PHONY: test-python
