@@ -121,7 +121,8 @@ impl<O: Framed> Member<O> {
             // A board that takes connections only to drop them is not asked more and more often: data alone count.
             (self.silent_at, self.retry_wait) = (None, self.first_retry);
             self.hand_over(frames, taker);
-        } else if self.is_asked && received != Received::End {
+        } else if self.is_asked && received != Received::End && !frames.header.end {
+            // The mark that a recording has of its source's end is handed over with that end, as it was in the run.
             self.pass_time(mark, frames, taker);
         }
         self.latest = self.latest.max(mark);

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
@@ -297,4 +297,66 @@ fn datagrams_of_one_socket_are_split_by_link() {
         count += seen.drain(..).count();
         count == 400
     });
+}
+
+/// A recording without data: marks alone, of which the last is that of its end.
+struct Marks {
+    left: VecDeque<u64>,
+    latest: Mark,
+    counters: Counters,
+}
+
+impl Source for Marks {
+    fn receive(&mut self, frames: &mut Frames, _wait: Duration) -> Result<Received, SourceError> {
+        let received = match self.left.pop_front() {
+            Some(mark) => {
+                self.latest = Mark(mark);
+                Received::Idle
+            }
+            None => Received::End,
+        };
+        (frames.header.mark, frames.header.end) = (self.latest, self.left.is_empty());
+        Ok(received)
+    }
+
+    fn carry(&mut self, _bytes: usize) {}
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn description(&self) -> String {
+        "marks".to_owned()
+    }
+
+    fn is_stream(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_mark_of_a_recorded_end_is_handed_over_with_that_end_as_in_the_run() {
+    for links in [1, 2] {
+        let clock = RunClock::start();
+        let link = |source| {
+            let left = VecDeque::from([1_000_000, 2_000_000, 9_000_000]);
+            let live = Box::new(Marks { left, latest: Mark(0), counters: Counters::default() });
+            Link { source: SourceId(source), live, framing: Box::new(Lengths::default()), reopen: None }
+        };
+        let mut group = Group::new((0..links).map(link).collect(), settings(), clock).expect("descriptors");
+        let mut seen = Vec::new();
+        while group.open_links() > 0 {
+            group
+                .turn(
+                    WAIT,
+                    &mut each(|link, frames, _| {
+                        if link.0 == 0 {
+                            seen.push((frames.header.mark.0, frames.header.end));
+                        }
+                    }),
+                )
+                .expect("a group");
+        }
+        assert_eq!(seen, [(1_000_000, false), (2_000_000, false), (9_000_000, true)], "{links} links");
+    }
 }
