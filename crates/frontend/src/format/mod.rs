@@ -82,22 +82,31 @@ pub enum EmulateSettings {
 }
 
 impl Format {
-    /// A family whose sources give hits.
-    pub(crate) const fn of_hits<S>(word: &'static str, about: &'static str) -> Format
-    where
-        S: HitFormat + DeserializeOwned + JsonSchema + 'static,
-    {
-        let read = |value: ValueDeserializer<'_>| Ok(FormatSettings::Hits(Box::new(S::deserialize(value)?)));
+    const fn of(
+        word: &'static str,
+        about: &'static str,
+        schema: fn(&mut SchemaGenerator) -> Schema,
+        read: fn(ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error>,
+    ) -> Format {
         Format {
             word,
             about,
             document: None,
             #[cfg(any(test, feature = "harness"))]
             fuzz: &[],
-            schema: S::json_schema,
+            schema,
             read,
             emulated: None,
         }
+    }
+
+    /// A family whose sources give hits.
+    pub(crate) const fn of_hits<S>(word: &'static str, about: &'static str) -> Format
+    where
+        S: HitFormat + DeserializeOwned + JsonSchema + 'static,
+    {
+        let read = |value: ValueDeserializer<'_>| Ok(FormatSettings::Hits(Box::new(S::deserialize(value)?)));
+        Format::of(word, about, S::json_schema, read)
     }
 
     /// A family whose sources give fragments.
@@ -107,16 +116,7 @@ impl Format {
     {
         let read =
             |value: ValueDeserializer<'_>| Ok(FormatSettings::Triggered(Box::new(S::deserialize(value)?)));
-        Format {
-            word,
-            about,
-            document: None,
-            #[cfg(any(test, feature = "harness"))]
-            fuzz: &[],
-            schema: S::json_schema,
-            read,
-            emulated: None,
-        }
+        Format::of(word, about, S::json_schema, read)
     }
 
     /// The family with emulated triggered boards that these settings describe.
