@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use thalweg_data::batch::{BoardStarts, Header};
 use thalweg_data::ring::Upstream;
-use thalweg_data::{Frames, Mark, SnapshotNumber, SourceId};
+use thalweg_data::{Counters, Frames, Mark, SnapshotNumber, SourceId};
 use thalweg_readout::group::{Group, LinkId, Turn};
 
 use super::decode_workers::{DecodeStage, wait_for_empty};
@@ -265,14 +265,9 @@ impl Readout<Decoding> {
 
     /// Copies a link's counters under a number, in front of the batch that carries the number on.
     fn snapshot(&mut self, link: LinkId, number: SnapshotNumber, signals: &Signals) -> bool {
-        let framing = self.inputs.framing(link);
+        self.each_account(link, |account, counters| account.snapshot(number, counters));
         let (of_link, pending) = &mut self.work.links[link.index()];
         pending.snapshot_sent = number;
-        of_link.accounts.receive.snapshot(number, &self.inputs.receive_counters(link));
-        of_link.accounts.unpack.snapshot(number, framing.counters());
-        if let (Some(account), Some(wire)) = (&of_link.accounts.wire, framing.wire_counters().first()) {
-            account.snapshot(number, wire);
-        }
         of_link.gauges.witness(self.inputs.witnesses(link));
         let header = Header { source: of_link.id, snapshot: Some(number), ..Header::default() };
         self.work.send_raw(&Frames::default(), header, signals)
@@ -280,27 +275,28 @@ impl Readout<Decoding> {
 
     /// Publishes a link's counters when it is time, by its marks.
     fn publish_when_due(&mut self, link: LinkId) {
-        let (of_link, pending) = &mut self.work.links[link.index()];
+        let (of_link, pending) = &self.work.links[link.index()];
         let mark_ns = pending.mark.0;
-        let framing = self.inputs.framing(link);
+        // Its accounts are published together.
         if of_link.accounts.receive.is_due(mark_ns) {
-            of_link.accounts.receive.publish_at(mark_ns, &self.inputs.receive_counters(link));
-        }
-        of_link.accounts.unpack.publish_at(mark_ns, framing.counters());
-        if let (Some(account), Some(wire)) = (&mut of_link.accounts.wire, framing.wire_counters().first()) {
-            account.publish_at(mark_ns, wire);
+            self.each_account(link, |account, counters| account.publish_at(mark_ns, counters));
         }
     }
 
     /// Publishes a link's counters for the last time.
     fn publish(&mut self, link: LinkId) {
+        self.work.links[link.index()].0.gauges.witness(self.inputs.witnesses(link));
+        self.each_account(link, |account, counters| account.publish(counters));
+    }
+
+    /// Each account of a link with its counters of now.
+    fn each_account(&mut self, link: LinkId, mut enter: impl FnMut(&mut Ledgered, &Counters)) {
         let framing = self.inputs.framing(link);
-        let of_link = &self.work.links[link.index()].0;
-        of_link.gauges.witness(self.inputs.witnesses(link));
-        of_link.accounts.receive.publish(&self.inputs.receive_counters(link));
-        of_link.accounts.unpack.publish(framing.counters());
-        if let (Some(account), Some(wire)) = (&of_link.accounts.wire, framing.wire_counters().first()) {
-            account.publish(wire);
+        let ReaderAccounts { receive, unpack, wire } = &mut self.work.links[link.index()].0.accounts;
+        enter(receive, &self.inputs.receive_counters(link));
+        enter(unpack, framing.counters());
+        if let (Some(wire), Some(counters)) = (wire, framing.wire_counters().first()) {
+            enter(wire, counters);
         }
     }
 }
