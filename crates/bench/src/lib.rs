@@ -1,6 +1,6 @@
 //! Every figure that the project states, as a measurement that anyone can run: `thalweg bench NAME`.
 //!
-//! Each is a ratio against a yardstick in the same run, repeated and interleaved; see
+//! Each is a ratio against a baseline in the same run, repeated and interleaved; see
 //! [`thalweg_data::measure`]. What is measured is what the rooms make public.
 //!
 //! - [`transport`]: receiving and sending, against bare loops of the same system calls.
@@ -53,7 +53,7 @@ pub use n2n::{NODE, node};
 use serde::Serialize;
 pub use thalweg_data::measure::Measurement;
 
-/// What a bench may be told.
+/// The settings of a bench.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     /// Counted repeats.

@@ -29,7 +29,7 @@
 //! - `metrics`: the state for Prometheus and its like: [`exposition`].
 //! - `traffic`: what the server itself has done.
 //! - `texts`: texts over HTTP, for programs that take no data: [`TextServer`].
-//! - [`alarm`]: rules over the state, and who is told.
+//! - [`alarm`]: rules over the state, and who is notified.
 //! - `error`: why there is no page: [`MonitorError`].
 
 pub mod alarm;

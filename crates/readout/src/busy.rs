@@ -48,7 +48,7 @@ const LAST_WITHIN: Duration = Duration::from_secs(2);
 /// What `udp` is.
 const EXPECTED_TRIGGER: &str = "HOST:PORT of the trigger";
 
-/// Where BUSY is told.
+/// Where BUSY is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BusySettings {
@@ -142,7 +142,7 @@ pub enum BusyError {
     System(#[from] std::io::Error),
 }
 
-/// What was told.
+/// What was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusyCounts {
     /// Datagrams sent.
@@ -217,7 +217,7 @@ impl BusyOutput {
         Ok(())
     }
 
-    /// What was told so far.
+    /// What was sent so far.
     pub fn counts(&self) -> BusyCounts {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Shared { datagrams, posts, failures, .. } = &*self.shared;
@@ -404,7 +404,7 @@ pub(crate) fn hook_address(found: &str) -> Result<SocketAddr, BusyError> {
     let failed = |cause| BusyError::Http { found: found.to_owned(), cause };
     let url = parse_url(found).map_err(failed)?;
     if url.scheme() != "http" {
-        let cause = "emulated boards are told of BUSY over http:// or `udp`, not over TLS".to_owned();
+        let cause = "emulated boards receive BUSY over http:// or `udp`, not over TLS".to_owned();
         return Err(failed(HttpError::Url(cause)));
     }
     let addresses = look_up(&url).map_err(failed)?;

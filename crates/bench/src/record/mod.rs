@@ -25,7 +25,7 @@ use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 /// Names the directory of the bench; without it, the one for temporary files is taken.
 pub const DIRECTORY_VARIABLE: &str = "THALWEG_BENCH_DIRECTORY";
 
-/// Where a bench writes unless it is told.
+/// Where a bench writes by default.
 fn default_directory() -> PathBuf {
     std::env::var_os(DIRECTORY_VARIABLE).map_or_else(std::env::temp_dir, PathBuf::from)
 }

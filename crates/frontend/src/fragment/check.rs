@@ -218,7 +218,7 @@ pub(crate) fn checked_settings(choice: u8) -> Settings {
 }
 
 /// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the books do not close: for
-/// fuzzing. The first byte chooses; datagrams are told apart by two length bytes before each.
+/// fuzzing. The first byte chooses; datagrams are separated by two length bytes before each.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let settings = checked_settings(*choice);

@@ -17,7 +17,7 @@ use crate::check;
 use crate::time_origin::TimeOrigin;
 
 /// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the books do not close: for
-/// fuzzing. The first byte chooses; datagrams are told apart by a length byte before each.
+/// fuzzing. The first byte chooses; datagrams are separated by a length byte before each.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let settings = checked_description(*choice);

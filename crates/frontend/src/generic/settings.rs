@@ -172,7 +172,7 @@ pub enum Scope {
     /// Packets of the part, on and on; it wraps at the end of its bits.
     #[default]
     Source,
-    /// Packets of one frame, from 0; frames are told apart by the trigger number.
+    /// Packets of one frame, from 0; frames are distinguished by the trigger number.
     Frame,
 }
 

@@ -1,4 +1,4 @@
-//! Alarms: rules over the state, with thresholds, hysteresis and patience; and who is told.
+//! Alarms: rules over the state, with thresholds, hysteresis and patience; and who is notified.
 //!
 //! ```text
 //!  state, now ─► Rule: quantity of a subject ─► Machine ─► Change: raised, cleared ─► Notifier ─► log · webhook · command

@@ -1,4 +1,4 @@
-//! `[notify]`: who is told of alarms.
+//! `[notify]`: who is notified of alarms.
 //!
 //! ```text
 //!  Change ─► log
@@ -23,11 +23,11 @@ use thalweg_transport::http::{HttpClient, HttpSettings, parse_url};
 use super::rule::{AlarmError, Level};
 use super::watch::Change;
 
-/// Changes that may wait to be told.
+/// Changes that may wait to be reported.
 const QUEUE: usize = 64;
 /// How often the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// What is still in the queue at the end is told for no longer than this.
+/// What is still in the queue at the end is reported for no longer than this.
 const AT_END: Duration = Duration::from_secs(5);
 /// The pause between two attempts doubles from the second on, from this …
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
@@ -36,7 +36,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// … and while the program ends, up to this.
 const LONGEST_PAUSE_AT_END: Duration = Duration::from_millis(500);
 
-/// Who is told.
+/// Who is notified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotifySettings {
@@ -47,7 +47,7 @@ pub struct NotifySettings {
     pub tls_ca: Option<PathBuf>,
     /// A program and its arguments; it gets the text on its standard input, as `["mail", "-s", "thalweg", "shift@lab.example"]`.
     pub command: Vec<String>,
-    /// Changes of a lower level are not told.
+    /// Changes of a lower level are not reported.
     pub level: Level,
     /// One attempt takes at most so long, seconds.
     #[schemars(range(min = 0.1, max = 60.0))]
@@ -174,13 +174,13 @@ impl Notifier {
         for queue in self.routes.iter().filter_map(|route| route.queue.as_ref()) {
             if queue.try_send(change.clone()).is_err() {
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("{QUEUE} changes of alarms wait to be told; this one is not: {change}");
+                tracing::warn!("{QUEUE} changes of alarms wait to be reported; this one is not: {change}");
             }
         }
     }
 
-    /// Of each webhook and command together: changes that were told, that were not within their attempts (and are tried again), and
-    /// that will not be told because too many waited or the program ended.
+    /// Of each webhook and command together: changes that were reported, that were not within their attempts (and are tried again), and
+    /// that will not be reported because too many waited or the program ended.
     pub fn counts(&self) -> [u64; 3] {
         let Counts { told, failed, dropped } = &*self.counts;
         [told, failed, dropped].map(|count| count.load(Ordering::Relaxed))
@@ -201,7 +201,7 @@ impl Drop for Notifier {
     }
 }
 
-/// Where a change is told.
+/// Where a change is reported.
 enum Destination {
     Webhook(HttpClient),
     Command(Vec<String>),
@@ -241,7 +241,7 @@ impl Teller {
         }
     }
 
-    /// Whether the end has come for a change that was tried so often: at the end, what waits is told for a while, and what has failed
+    /// Whether the end has come for a change that was tried so often: at the end, what waits is reported for a while, and what has failed
     /// often enough before does not hold it up.
     fn is_over(&mut self, attempts: u32) -> bool {
         if self.ends_at.is_none() && self.stop.load(Ordering::Acquire) {
@@ -250,7 +250,7 @@ impl Teller {
         self.ends_at.is_some_and(|end| Instant::now() > end || attempts >= self.settings.attempts)
     }
 
-    /// Tells a change until it is taken, or the program has ended: an alarm that nobody was told of is not over.
+    /// Reports a change until it is taken, or the program has ended: an alarm that nobody has heard of is not over.
     fn tell(&mut self, change: &Change) -> bool {
         let timeout = Duration::from_secs_f64(self.settings.timeout_s);
         let mut pause = Duration::from_secs_f64(self.settings.pause_s);
@@ -258,7 +258,7 @@ impl Teller {
         while !self.is_over(attempts) {
             let Err(failure) = self.to.tell(change, timeout) else {
                 if attempts >= self.settings.attempts {
-                    tracing::info!("an alarm was told after {} attempts: {change}", attempts + 1);
+                    tracing::info!("an alarm was reported after {} attempts: {change}", attempts + 1);
                 }
                 return true;
             };
@@ -266,7 +266,7 @@ impl Teller {
             if attempts == self.settings.attempts {
                 self.counts.failed.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(
-                    "nobody could be told of an alarm in {attempts} attempt(s): {failure}; it is tried again until it goes, see [notify]"
+                    "an alarm could not be reported in {attempts} attempt(s): {failure}; it is tried again until it goes, see [notify]"
                 );
             }
             self.wait(pause);
@@ -275,7 +275,7 @@ impl Teller {
         if attempts < self.settings.attempts {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
         }
-        tracing::error!("the program ends, and nobody was told of an alarm: {change}; see [notify]");
+        tracing::error!("the program ends, and an alarm was not reported: {change}; see [notify]");
         false
     }
 

@@ -89,7 +89,7 @@ pub enum AlarmError {
         /// What was found, and what to write.
         message: String,
     },
-    /// Who is told.
+    /// Who is notified.
     #[error("[notify] {0}")]
     Notify(String),
 }

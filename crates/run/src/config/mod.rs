@@ -42,7 +42,7 @@ pub struct RunSettings {
     /// Words about the run, kept with the recording.
     pub comment: String,
     /// What the nodes of one run have in common and those of another run do not, such as its number; a unit that was started with another
-    /// identity is refused. Without it nodes are told apart by their configuration only.
+    /// identity is refused. Without it nodes are distinguished by their configuration only.
     pub identity: String,
     /// File whose first line is the key that the units of all nodes prove to each other that they have, relative to the configuration:
     /// at least 16 characters, such as the output of `openssl rand -hex 32`. Needed where a unit is reached by other hosts.

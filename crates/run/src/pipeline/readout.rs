@@ -169,7 +169,7 @@ pub(crate) trait ReadoutWork: Sized {
         signals: &Signals,
     ) -> bool;
 
-    /// Nothing is read any more: what waits of what was taken is dealt with, before links are told their end.
+    /// Nothing is read any more: what was taken and still waits is dealt with, before the links end.
     fn settle(readout: &mut Readout<Self>, signals: &Signals) {
         let _ = (readout, signals);
     }

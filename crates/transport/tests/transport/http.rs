@@ -33,7 +33,7 @@ fn post(url: &str, settings: HttpSettings) -> Result<(), HttpError> {
     HttpClient::new(parse_url(url)?, settings)?.post_json(BODY)
 }
 
-/// A server that serves one client as it is told.
+/// A server that serves one client as the test says.
 fn serve<T: Send + 'static>(
     on: &str,
     with: impl FnOnce(TcpStream) -> T + Send + 'static,

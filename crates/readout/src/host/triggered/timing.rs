@@ -6,7 +6,7 @@
 
 use hdrhistogram::Histogram;
 
-/// The longest time that is told from longer ones, nanoseconds: an hour.
+/// The longest time that is distinguished from longer ones, nanoseconds: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Digits to which a time is known.
 const DIGITS: u8 = 2;

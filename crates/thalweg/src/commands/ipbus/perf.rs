@@ -13,7 +13,7 @@ use crate::arguments::IpbusPerf;
 use crate::commands::Ended;
 use crate::report::{Outcome, print, si};
 
-/// The longest round trip that is told from longer ones, nanoseconds: a minute.
+/// The longest round trip that is distinguished from longer ones, nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Digits to which its time is known.
 const DIGITS: u8 = 3;
