@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!  events of hits in memory ──► CoincidenceWriter ──► file     value
-//!  bytes in memory ──► write ──► file                          yardstick: as many bytes, the same sync policy
+//!  bytes in memory ──► write ──► file                          baseline: as many bytes, the same sync policy
 //! ```
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Clock, Measurement, compare};
+use thalweg_data::measure::Measurement;
 use thalweg_data::{Flags, Hit, HitEvent, HitEvents};
 
-use super::hits::write_once;
-use super::{default_directory, fresh, is_in_memory};
+use super::turn::Turn;
+use super::{default_directory, fresh};
 use thalweg_record::coincidence_writer::CoincidenceWriter;
 use thalweg_record::settings::{Compression, Settings};
 
@@ -38,35 +38,14 @@ pub fn record_coincidences(repeats: usize) -> Measurement {
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
 pub fn record_coincidences_in(parent: &Path, repeats: usize, compression: Compression) -> Measurement {
-    let directory = parent.join(format!("thalweg-bench-coincidences-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("the directory of a bench can be written");
-    let settings = Settings { compression, ..Settings::default() };
     let batches = example_batches();
-    let mut file_bytes = 0;
-    let comparison = compare(
-        Clock::Wall,
-        repeats,
-        || {
-            let took;
-            (took, file_bytes) = record_once(&directory, &settings, &batches);
-            took
-        },
-        || write_once(&directory, TURN_HITS * ROW_BITS / 8),
-    );
-    // A temporary directory that stays behind harms nobody.
-    let _ = std::fs::remove_dir_all(&directory);
     let events: usize = batches.iter().map(|batch| batch.events.len()).sum();
     let per_event = (BATCHES * BATCH_HITS) as f64 / events as f64;
-    let yardstick = "sequential write of the same bytes, uncompressed, with the same sync policy";
-    Measurement::of_rate("record-coincidences", "hits/s", TURN_HITS as f64, yardstick, comparison)
-        .with("directory", parent.display().to_string())
-        .with("file_system_in_memory", is_in_memory(parent))
-        .with("hits_per_event", per_event)
-        .with("hits_per_turn", TURN_HITS)
-        .with("file_bytes", file_bytes)
-        .with("compression", format!("{compression:?}").to_lowercase())
-        .with("sync", "at the end")
-        .repeated(repeats)
+    let turn = Turn { bench: "record-coincidences", hits: TURN_HITS, raw_bytes: TURN_HITS * ROW_BITS / 8 };
+    turn.measure(parent, (repeats, compression), |directory, settings| {
+        record_once(directory, settings, &batches)
+    })
+    .with("hits_per_event", per_event)
 }
 
 fn record_once(directory: &Path, settings: &Settings, batches: &[HitEvents]) -> (Duration, u64) {

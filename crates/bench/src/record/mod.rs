@@ -4,12 +4,13 @@
 //!  hits in memory ────► HitWriter ────► file            value
 //!  events of hits ────► CoincidenceWriter ► file         value
 //!  events in blocks ──► EventWriter ──► files           value
-//!  bytes in memory ───► write, writev ──► file          yardstick: as many bytes, the same sync policy
+//!  bytes in memory ───► write, writev ──► file          baseline: as many bytes, the same sync policy
 //! ```
 
 mod coincidences;
 mod events;
 mod hits;
+mod turn;
 
 pub use coincidences::{record_coincidences, record_coincidences_in};
 pub use events::{EventShape, record_events, record_events_in};

@@ -91,7 +91,7 @@ impl Inlet {
         (self.next + self.workers.len() - 1) % self.workers.len()
     }
 
-    fn sum_of_lanes(&self) -> Counters {
+    fn sum_of_workers(&self) -> Counters {
         let mut sum = Counters::default();
         self.decoded.iter().for_each(|counters| sum.add_all(counters));
         sum.filter_output(Unit::Hits, self.paused_hits);
@@ -203,9 +203,9 @@ impl OrderThread {
         inlet.ended |= header.end;
         inlet.last_mark = header.mark;
         if let Some(number) = header.snapshot {
-            inlet.decode.snapshot(number, &inlet.sum_of_lanes());
+            inlet.decode.snapshot(number, &inlet.sum_of_workers());
         } else if inlet.paused_hits > 0 && inlet.decode.is_due(header.mark.0) {
-            inlet.decode.publish_at(header.mark.0, &inlet.sum_of_lanes());
+            inlet.decode.publish_at(header.mark.0, &inlet.sum_of_workers());
         } else if inlet.workers.len() == 1 && inlet.paused_hits == 0 {
             inlet.decode.publish_at(header.mark.0, &inlet.decoded[0]);
         }
@@ -275,7 +275,7 @@ impl OrderThread {
     fn publish_last(&mut self) {
         for (index, inlet) in self.inlets.iter().enumerate() {
             let source = SourceId(index as u16);
-            inlet.decode.publish(&inlet.sum_of_lanes());
+            inlet.decode.publish(&inlet.sum_of_workers());
             inlet.order.publish(self.order.counters(source));
             inlet.record.publish(self.sink.counters(source));
         }

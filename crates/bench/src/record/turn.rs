@@ -1,0 +1,88 @@
+//! One turn of a recorder of hits, against writing the same bytes as they are.
+//!
+//! ```text
+//!  hits in memory ───► a recorder ──► file     value
+//!  bytes in memory ──► write ───────► file     baseline: as many bytes, the same sync policy
+//! ```
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use thalweg_data::measure::{Clock, Measurement, compare};
+use thalweg_record::begin_write_back;
+use thalweg_record::settings::{Compression, Settings};
+
+use super::{fresh, is_in_memory};
+
+/// Bytes per write of the baseline.
+const WRITE_BYTES: usize = 1 << 20;
+/// Writes of the baseline after which write-back begins: 8 MiB, as in a table's file.
+const WRITE_BACK_TURNS: u64 = 8;
+
+/// What a turn records.
+pub(super) struct Turn {
+    /// The name of the bench.
+    pub bench: &'static str,
+    /// Hits of a turn.
+    pub hits: usize,
+    /// Bytes of their rows.
+    pub raw_bytes: usize,
+}
+
+impl Turn {
+    /// Records so often into `parent`. `record` writes a turn below a directory and gives how long that took, and the bytes on file.
+    pub fn measure(
+        self,
+        parent: &Path,
+        (repeats, compression): (usize, Compression),
+        record: impl Fn(&Path, &Settings) -> (Duration, u64),
+    ) -> Measurement {
+        let directory = parent.join(format!("thalweg-bench-{}-{}", self.bench, std::process::id()));
+        fs::create_dir_all(&directory).expect("the directory of a bench can be written");
+        let settings = Settings { compression, ..Settings::default() };
+        let mut file_bytes = 0;
+        let comparison = compare(
+            Clock::Wall,
+            repeats,
+            || {
+                let took;
+                (took, file_bytes) = record(&directory, &settings);
+                took
+            },
+            || write_once(&directory, self.raw_bytes),
+        );
+        // A temporary directory that stays behind harms nobody.
+        let _ = fs::remove_dir_all(&directory);
+        let baseline = "sequential write of the same bytes, uncompressed, with the same sync policy";
+        Measurement::of_rate(self.bench, "hits/s", self.hits as f64, baseline, comparison)
+            .with("directory", parent.display().to_string())
+            .with("file_system_in_memory", is_in_memory(parent))
+            .with("hits_per_turn", self.hits)
+            .with("file_bytes", file_bytes)
+            .with("compression", format!("{compression:?}").to_lowercase())
+            .with("sync", "at the end")
+            .repeated(repeats)
+    }
+}
+
+/// Writes so many bytes, in whole megabytes, to a file of their own.
+fn write_once(directory: &Path, count: usize) -> Duration {
+    let bytes = vec![0x5A; WRITE_BYTES];
+    let run = fresh(directory, count);
+    let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
+    let start = Instant::now();
+    for turn in 0..(count / bytes.len()) as u64 {
+        file.write_all(&bytes).expect("the disk of a bench has room");
+        if (turn + 1) % WRITE_BACK_TURNS == 0 {
+            let length = WRITE_BACK_TURNS * bytes.len() as u64;
+            begin_write_back(&file, (turn + 1) * bytes.len() as u64 - length, length);
+        }
+    }
+    file.sync_data().expect("the disk of a bench works");
+    let took = start.elapsed();
+    drop(file);
+    let _ = fs::remove_dir_all(&run);
+    took
+}
