@@ -290,7 +290,7 @@ impl Opener<'_> {
                 Ok(self.recorded(Box::new(source)))
             }
             Endpoint::Pcap { path, port, from } => {
-                let filter = PcapFilter { port: *port, destination: None, source: *from };
+                let filter = PcapFilter::of(*port, from);
                 let source = PcapSource::open(path, filter, self.pools[0].clone())?;
                 Ok(self.recorded(Box::new(source)))
             }
@@ -311,7 +311,7 @@ impl Opener<'_> {
         };
         let place = format!("udp://{bind}");
         let opening = self.opening(link, &place);
-        let from = from.as_ref().map(|(host, port)| opening.peer(host, *port)).transpose()?;
+        let from = opening.senders(from)?;
         let receiver = opening.udp(UdpReceiverSettings { from, ..opening.udp_settings(*bind) })?;
         Ok(Opened { live: Box::new(opening.udp_source(receiver)), reopen: None })
     }

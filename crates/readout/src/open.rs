@@ -12,7 +12,7 @@ use std::time::Duration;
 use thalweg_data::{Busy, Control, ControlError, Pool, Source, SourceError};
 use thalweg_frontend::digitizer2::BoardFacts;
 use thalweg_transport::{
-    Backend as ReceiveBackend, FullPolicy, Peer, TcpReceiver, TcpReceiverSettings, UdpReceiver,
+    Backend as ReceiveBackend, FullPolicy, Peer, Senders, TcpReceiver, TcpReceiverSettings, UdpReceiver,
     UdpReceiverSettings,
 };
 
@@ -23,7 +23,7 @@ use crate::file::FileSource;
 use crate::live::{TcpSource, UdpSource, source_error};
 use crate::pcap::{PcapFilter, PcapSource};
 use crate::settings::{Backend, Policy, Settings};
-use crate::url::{Endpoint, HostPort};
+use crate::url::{Endpoint, HostAndPort, HostPort};
 
 /// How long a host may take to answer.
 pub(crate) const CONNECT_WAIT: Duration = Duration::from_secs(4);
@@ -58,7 +58,7 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     let (mut control, mut address) = (None, None);
     let source: Box<dyn Source> = match settings.url.endpoint() {
         Endpoint::Udp { bind, from } => {
-            let from = from.as_ref().map(|(host, port)| opening.peer(host, *port)).transpose()?;
+            let from = opening.senders(from)?;
             let receiver = opening.udp(UdpReceiverSettings { from, ..opening.udp_settings(*bind) })?;
             address = receiver.local_address().ok();
             Box::new(opening.udp_source(receiver))
@@ -84,7 +84,7 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
             Box::new(FileSource::open(&paths, pool.clone(), clock)?)
         }
         Endpoint::Pcap { path, port, from } => {
-            let filter = PcapFilter { port: *port, destination: None, source: *from };
+            let filter = PcapFilter::of(*port, from);
             Box::new(PcapSource::open(path, filter, pool.clone())?)
         }
     };
@@ -128,9 +128,13 @@ impl Opening<'_> {
         host.resolve().map_err(|cause| self.failed(no_address(host, &cause)))
     }
 
-    pub(crate) fn peer(&self, host: &str, port: Option<u16>) -> Result<Peer, SourceError> {
-        let address = self.resolve(&HostPort { host: host.to_owned(), port: port.unwrap_or(0) })?;
-        Ok(Peer { address: address.ip(), port })
+    /// Whose datagrams are taken, by their hosts' addresses.
+    pub(crate) fn senders(&self, from: &[HostAndPort]) -> Result<Senders, SourceError> {
+        let peer = |(host, port): &HostAndPort| {
+            let address = self.resolve(&HostPort { host: host.clone(), port: port.unwrap_or(0) })?;
+            Ok(Peer { address: address.ip(), port: *port })
+        };
+        Ok(Senders::of(from.iter().map(peer).collect::<Result<Vec<_>, _>>()?))
     }
 
     pub(crate) fn udp_settings(&self, bind: SocketAddr) -> UdpReceiverSettings {

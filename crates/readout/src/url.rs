@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  udp://0.0.0.0:51940?from=board.lab    datagrams to this address, of this sender
+//!  udp://0.0.0.0:5000?from=10.0.0.{1..9} datagrams to this address, of nine senders
 //!  tcp://board.lab:4000                  a stream
 //!  dig2://board.lab                      a board with the x27xx control protocol: opened, armed, started, stopped
 //!  emulate://                            an emulated board of this process
@@ -18,7 +19,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::url_range::expand;
+use crate::url_range::{BadRange, expand};
 
 /// Port on which x27xx boards answer requests.
 const DIG2_CONTROL_PORT: u16 = thalweg_frontend::digitizer2::control::CONTROL_PORT;
@@ -82,6 +83,9 @@ impl fmt::Display for HostPort {
     }
 }
 
+/// A host, and a port if that matters.
+pub type HostAndPort = (String, Option<u16>);
+
 /// What a URL means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
@@ -89,8 +93,8 @@ pub enum Endpoint {
     Udp {
         /// Local address.
         bind: SocketAddr,
-        /// Only those of this host, and of this port if given.
-        from: Option<(String, Option<u16>)>,
+        /// Only those of these hosts, and of their ports if given; anyone's where there is none.
+        from: Vec<HostAndPort>,
     },
     /// A stream that is connected to.
     Tcp(HostPort),
@@ -106,8 +110,8 @@ pub enum Endpoint {
         path: PathBuf,
         /// Only those to this UDP port.
         port: Option<u16>,
-        /// Only those from this address.
-        from: Option<IpAddr>,
+        /// Only those from these addresses; from any where there is none.
+        from: Vec<IpAddr>,
     },
 }
 
@@ -132,17 +136,16 @@ impl SourceUrl {
         let scheme = scheme.to_ascii_lowercase();
         // Braces are ranges where links are meant; in the name of a file they are braces.
         if !matches!(scheme.as_str(), "tcp" | "udp") {
-            let endpoints = vec![one_endpoint(text, &scheme, rest)?];
+            let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+            let endpoints = vec![one_endpoint(&scheme, Parts { text, rest, query })?];
             return Ok(SourceUrl { text: text.to_owned(), endpoints });
         }
-        let expanded = expand(rest).map_err(|bad| UrlError::Part {
-            url: text.to_owned(),
-            found: format!("`{}`", bad.found),
-            expected: bad.expected,
-        })?;
+        // Ranges of the query are of the senders at the other end of a link, and make no more links.
+        let (links, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let expanded = expand(links).map_err(|bad| bad_range(text, bad))?;
         let mut endpoints = Vec::with_capacity(expanded.len());
         for rest in &expanded {
-            endpoints.push(one_endpoint(text, &scheme, rest)?);
+            endpoints.push(one_endpoint(&scheme, Parts { text, rest, query })?);
         }
         if let Some(twice) = first_twice(&endpoints) {
             return Err(UrlError::Part {
@@ -222,10 +225,8 @@ impl From<SourceUrl> for String {
     }
 }
 
-/// What a URL without ranges means; `text` is how all of it was written.
-fn one_endpoint(text: &str, scheme: &str, rest: &str) -> Result<Endpoint, UrlError> {
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let parts = Parts { text, rest, query };
+/// What a URL without ranges of links means.
+fn one_endpoint(scheme: &str, parts: Parts<'_>) -> Result<Endpoint, UrlError> {
     match scheme {
         "udp" => parts.udp(),
         "tcp" => Ok(Endpoint::Tcp(parts.no_query()?.host_port(None)?)),
@@ -233,8 +234,12 @@ fn one_endpoint(text: &str, scheme: &str, rest: &str) -> Result<Endpoint, UrlErr
         "emulate" => parts.no_query()?.emulate(),
         "file" => Ok(Endpoint::File(parts.no_query()?.path()?)),
         "pcap" => parts.pcap(),
-        _ => Err(UrlError::Scheme(text.to_owned())),
+        _ => Err(UrlError::Scheme(parts.text.to_owned())),
     }
+}
+
+fn bad_range(url: &str, bad: BadRange) -> UrlError {
+    UrlError::Part { url: url.to_owned(), found: format!("`{}`", bad.found), expected: bad.expected }
 }
 
 /// The place of the first endpoint that stands earlier, too. Port 0 may be asked for often: each time it is another.
@@ -250,8 +255,11 @@ fn first_twice(endpoints: &[Endpoint]) -> Option<usize> {
     })
 }
 
+/// A URL, taken apart.
 struct Parts<'t> {
+    /// How all of it was written.
     text: &'t str,
+    /// Between `://` and the query, without ranges of links.
     rest: &'t str,
     query: &'t str,
 }
@@ -320,17 +328,38 @@ impl Parts<'_> {
         };
         // Port 0 lets the system choose, which suits a board that is told where to send.
         let port = port.and_then(|port| port.parse().ok()).ok_or_else(|| self.wrong(rest, EXPECTED))?;
-        let mut from = None;
+        let mut from = Vec::new();
         for (key, value) in self.queries() {
             match key {
-                "from" => from = Some(self.sender(value)?),
+                "from" => from.extend(self.senders(value, |sender| self.sender(sender))?),
                 other => return Err(self.unknown(other, "known is `from=HOST` or `from=HOST:PORT`")),
             }
         }
         Ok(Endpoint::Udp { bind: SocketAddr::new(address, port), from })
     }
 
-    fn sender(&self, value: &str) -> Result<(String, Option<u16>), UrlError> {
+    /// All that a text with ranges names, each once.
+    fn senders<S: PartialEq>(
+        &self,
+        value: &str,
+        read: impl Fn(&str) -> Result<S, UrlError>,
+    ) -> Result<Vec<S>, UrlError> {
+        let mut senders: Vec<S> = Vec::new();
+        for text in expand(value).map_err(|bad| bad_range(self.text, bad))? {
+            let sender = read(&text)?;
+            if senders.contains(&sender) {
+                return Err(UrlError::Part {
+                    url: self.text.to_owned(),
+                    found: format!("`{text}`, which stands there twice,"),
+                    expected: "another sender",
+                });
+            }
+            senders.push(sender);
+        }
+        Ok(senders)
+    }
+
+    fn sender(&self, value: &str) -> Result<HostAndPort, UrlError> {
         let (host, port) = split_port(value);
         let port = match port {
             Some(port) => Some(parse_port(port).ok_or_else(|| self.wrong(port, "a port, 1 to 65535"))?),
@@ -343,7 +372,7 @@ impl Parts<'_> {
     }
 
     fn pcap(&self) -> Result<Endpoint, UrlError> {
-        let (mut wanted_port, mut wanted_from) = (None, None);
+        let (mut wanted_port, mut wanted_from) = (None, Vec::new());
         for (key, value) in self.queries() {
             match key {
                 "port" => {
@@ -351,8 +380,9 @@ impl Parts<'_> {
                     wanted_port = Some(port);
                 }
                 "from" => {
-                    let from = value.parse().map_err(|_| self.wrong(value, "an IP address"))?;
-                    wanted_from = Some(from);
+                    let address =
+                        |text: &str| text.parse::<IpAddr>().map_err(|_| self.wrong(text, "an IP address"));
+                    wanted_from.extend(self.senders(value, address)?);
                 }
                 other => {
                     return Err(self.unknown(other, "known are `port=PORT` and `from=ADDRESS`"));
@@ -393,15 +423,15 @@ mod tests {
     #[test]
     fn every_kind_is_read() {
         let bind = "0.0.0.0:51940".parse().expect("an address");
-        assert_eq!(endpoint("udp://0.0.0.0:51940"), Endpoint::Udp { bind, from: None });
+        assert_eq!(endpoint("udp://0.0.0.0:51940"), Endpoint::Udp { bind, from: Vec::new() });
         assert_eq!(
             endpoint("udp://*:51940?from=board.lab:700"),
-            Endpoint::Udp { bind, from: Some(("board.lab".into(), Some(700))) }
+            Endpoint::Udp { bind, from: vec![("board.lab".into(), Some(700))] }
         );
         let bind = "[::1]:9".parse().expect("an address");
         assert_eq!(
             endpoint("udp://[::1]:9?from=fe80::2"),
-            Endpoint::Udp { bind, from: Some(("fe80::2".into(), None)) }
+            Endpoint::Udp { bind, from: vec![("fe80::2".into(), None)] }
         );
         assert_eq!(endpoint("tcp://host:4000/"), Endpoint::Tcp(HostPort { host: "host".into(), port: 4000 }));
         assert_eq!(
@@ -415,7 +445,7 @@ mod tests {
             Endpoint::Pcap {
                 path: "/data/x.pcapng".into(),
                 port: Some(51940),
-                from: Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)))
+                from: vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2))]
             }
         );
     }
@@ -453,6 +483,25 @@ mod tests {
         assert!(message("tcp://h:{1,1}").contains("`h:1`, which stands there twice,"));
         assert!(message("tcp://h:{0..3}").contains("a port, 1 to 65535"));
         assert!(message("udp://10.0.0.{250..260}:1").contains("ADDRESS:PORT of this host"));
+    }
+
+    #[test]
+    fn a_range_of_senders_is_one_link() {
+        let url = SourceUrl::parse("udp://0.0.0.0:{5000..5001}?from=10.0.{1..2}.{1..3}:9").expect("ranges");
+        assert_eq!(url.endpoints().len(), 2);
+        for endpoint in url.endpoints() {
+            let Endpoint::Udp { from, .. } = endpoint else { panic!("{endpoint:?}") };
+            let hosts: Vec<&str> = from.iter().map(|(host, _)| host.as_str()).collect();
+            assert_eq!(hosts, ["10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.2.1", "10.0.2.2", "10.0.2.3"]);
+            assert!(from.iter().all(|(_, port)| *port == Some(9)));
+        }
+        let Endpoint::Pcap { from, .. } = endpoint("pcap://x?from=10.0.0.{1..4}") else {
+            panic!("a capture")
+        };
+        assert_eq!(from.len(), 4);
+        let message = |text: &str| SourceUrl::parse(text).expect_err(text).to_string();
+        assert!(message("udp://:1?from=10.0.0.{1,1}").contains("`10.0.0.1`, which stands there twice,"));
+        assert!(message("udp://:1?from=10.0.0.{2..1}").contains("`{2..1}` is not a range of numbers"));
     }
 
     #[test]

@@ -113,6 +113,8 @@ pub(crate) struct Message {
     pub(crate) notes: Notes,
     /// Who sent it; only when asked for.
     pub(crate) sender: Option<SocketAddr>,
+    /// Which of the expected senders that is, once it was judged.
+    pub(crate) sender_position: u32,
 }
 
 /// Receives one message at the start of `room`, or says `WouldBlock`.
@@ -144,7 +146,7 @@ pub(crate) fn receive_message(
     let notes = parse(&control.0[..control_length(&header).min(control.0.len())]);
     // SAFETY: all-zero is a valid `sockaddr_storage` (family AF_UNSPEC), and the kernel wrote whole bytes over it.
     let sender = with_sender.then(|| unsafe { name.assume_init() }).and_then(|name| address_of(&name));
-    Ok(Message { length: length as usize, notes, sender })
+    Ok(Message { length: length as usize, notes, sender, sender_position: 0 })
 }
 
 /// A message header with nothing in it.
@@ -270,7 +272,7 @@ impl ReceiveTable {
             written => parse(&control[..written.min(control.len())]),
         };
         let sender = self.with_sender.then(|| address_of(&self.names[index])).flatten();
-        Message { length: header.msg_len as usize, notes, sender }
+        Message { length: header.msg_len as usize, notes, sender, sender_position: 0 }
     }
 
     /// What did not fit in slot `index`.

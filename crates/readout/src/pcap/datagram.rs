@@ -5,9 +5,10 @@
 //!                       └ fragment ─► reassembly ─► udp
 //! ```
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use thalweg_data::LossReason;
+use thalweg_transport::{Peer, Senders};
 
 use super::bytes::Unreadable;
 use super::ip::{self, Packet};
@@ -15,21 +16,27 @@ use super::record::Record;
 use super::udp;
 
 /// Which datagrams of a capture are this source's. What is not given is not asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PcapFilter {
     /// The port that the datagrams were sent to.
     pub port: Option<u16>,
     /// The address that they were sent to.
     pub destination: Option<IpAddr>,
-    /// The address that sent them: a board's.
-    pub source: Option<IpAddr>,
+    /// Who sent them: boards, which are numbered by their position in the list. Ports are not looked at.
+    pub senders: Senders,
 }
 
 impl PcapFilter {
-    /// Whether packets from `source` to `destination` are asked for.
-    pub(super) fn has(&self, source: IpAddr, destination: IpAddr) -> bool {
-        self.source.is_none_or(|asked| asked == source)
-            && self.destination.is_none_or(|asked| asked == destination)
+    /// Datagrams to this port, if there is one, from these addresses, if there are some.
+    pub fn of(port: Option<u16>, from: &[IpAddr]) -> PcapFilter {
+        let senders = Senders::of(from.iter().map(|address| Peer { address: *address, port: None }));
+        PcapFilter { port, destination: None, senders }
+    }
+
+    /// The position of `source` among the senders whose packets to `destination` are asked for; `None` where they are not.
+    pub(super) fn position(&self, source: IpAddr, destination: IpAddr) -> Option<u32> {
+        let is_to = self.destination.is_none_or(|asked| asked == destination);
+        self.senders.position(Some(SocketAddr::new(source, 0))).filter(|_| is_to)
     }
 }
 

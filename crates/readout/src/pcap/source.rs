@@ -11,7 +11,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,6 +69,23 @@ struct Clock {
     now_ns: u64,
 }
 
+/// What becomes of a packet.
+struct Judged {
+    /// The verdict, unless it is a part of something.
+    verdict: Option<Verdict>,
+    /// Where in it the UDP header starts.
+    start: usize,
+    /// The position of its sender among those that are asked for.
+    sender: u32,
+}
+
+impl Judged {
+    /// A packet that is not passed on.
+    fn of(verdict: Verdict) -> Judged {
+        Judged { verdict: Some(verdict), start: 0, sender: 0 }
+    }
+}
+
 impl Clock {
     /// The time of a packet, since the first.
     fn time(&mut self, packet_ns: Option<u64>) -> u64 {
@@ -97,7 +113,7 @@ impl PcapSource {
         let regular = file.metadata().ok().filter(|metadata| metadata.is_file());
         // What can be read only once, as a pipe, is not read twice: there the first port seen is taken.
         if filter.port.is_none() && regular.is_some() {
-            filter.port = survey(&place, Box::new(open()?), filter, pool.clone())?;
+            filter.port = survey(&place, Box::new(open()?), &filter, pool.clone())?;
             port_found = filter.port.map(|_| "the only one seen");
         }
         let mut source = PcapSource::read(place.clone(), Box::new(file), filter, pool)?;
@@ -169,34 +185,33 @@ impl PcapSource {
         while let Some(index) = self.reassembly.overdue(self.counts.packets) {
             self.give_up(index);
         }
-        let (verdict, start) = self.verdict(record);
+        let Judged { verdict, start, sender } = self.verdict(record);
         let packet = self.capture.consume_packet(record);
         if let Some(verdict) = verdict {
             self.count(verdict);
             if let Verdict::Ours { start: header, bytes } = verdict {
-                let payload = packet.part(start + header, bytes);
-                frames.slices.push(payload.expect("the verdict names captured bytes"));
+                let payload = packet.part(start + header, bytes).expect("the verdict names captured bytes");
+                frames.slices.push(payload.tagged(sender));
                 frames.leases.add(self.capture.lease());
             }
         }
     }
 
-    /// The verdict on a packet, unless it is a part of something; and where in it the UDP header starts.
-    fn verdict(&mut self, record: &Record) -> (Option<Verdict>, usize) {
+    fn verdict(&mut self, record: &Record) -> Judged {
         let frame = self.capture.packet(record);
         let found = match datagram::find(record, frame) {
             Ok(found) => found,
-            Err(why) => return (Some(datagram::unreadable(record, why)), 0),
+            Err(why) => return Judged::of(datagram::unreadable(record, why)),
         };
         let ((start, captured), packet) = (found.payload(frame), &found.packet);
-        if !self.filter.has(packet.source, packet.destination) {
+        let Some(sender) = self.filter.position(packet.source, packet.destination) else {
             let bytes = packet.payload_bytes.saturating_sub(udp::HEADER_BYTES);
-            return (Some(Verdict::Filtered { bytes }), start);
-        }
+            return Judged::of(Verdict::Filtered { bytes });
+        };
         let Some(fragment) = packet.fragment else {
             let missing = datagram::short(record);
             let verdict = datagram::judge(captured, packet.payload_bytes, missing, &mut self.filter.port);
-            return (Some(verdict), start);
+            return Judged { verdict: Some(verdict), start, sender };
         };
         let verdict = match self.reassembly.take(packet, fragment, captured, self.counts.packets) {
             Taken::Waiting => None,
@@ -206,7 +221,7 @@ impl PcapSource {
             }
             Taken::Malformed => Some(Verdict::Lost { reason: LossReason::BadFraming, bytes: 0 }),
         };
-        (verdict, start)
+        Judged { verdict, start, sender }
     }
 
     /// Passes on the datagram that was put together, if there is one; false when no block is free for it.
@@ -228,8 +243,10 @@ impl PcapSource {
                     self.copies = self.capture.take_block();
                 }
                 let Some(writer) = &mut self.copies else { return false };
-                let copy = writer.append(&whole[start..start + bytes]);
-                frames.slices.push(copy.expect("there is room for it"));
+                let copy = writer.append(&whole[start..start + bytes]).expect("there is room for it");
+                // Parts of packets that are not asked for are not put together.
+                let sender = self.filter.position(slot.source, slot.destination).unwrap_or_default();
+                frames.slices.push(copy.tagged(sender));
                 frames.leases.add(writer.lease());
                 self.counts.reassembled += 1;
                 self.counts.reassembled_bytes += bytes as u64;
@@ -338,10 +355,9 @@ impl Source for PcapSource {
             Some(port) => format!("port {port}, {}", self.port_found),
             None => "the first port that will be seen".to_owned(),
         };
-        let address = |word, address: Option<IpAddr>| {
-            address.map_or(String::new(), |address| format!(", {word} {address}"))
-        };
-        let (from, to) = (address("from", self.filter.source), address("to", self.filter.destination));
+        let senders = &self.filter.senders;
+        let from = if senders.is_anyone() { String::new() } else { format!(", from {senders}") };
+        let to = self.filter.destination.map_or(String::new(), |address| format!(", to {address}"));
         let damage =
             self.capture.damage().words().map_or(String::new(), |words| format!("; damaged: {words}"));
         format!("{format} file {place}: UDP to {port}{to}{from}{damage}")
@@ -363,7 +379,7 @@ impl Source for PcapSource {
 fn survey(
     place: &str,
     input: Box<dyn Read + Send>,
-    filter: PcapFilter,
+    filter: &PcapFilter,
     pool: Pool,
 ) -> Result<Option<u16>, SourceError> {
     let mut capture = Capture::open(place.to_owned(), input, pool)?;
@@ -376,7 +392,7 @@ fn survey(
         };
         let frame = capture.packet(&record);
         if let Ok(found) = datagram::find(&record, frame)
-            && filter.has(found.packet.source, found.packet.destination)
+            && filter.position(found.packet.source, found.packet.destination).is_some()
             && found.packet.fragment.is_none_or(|fragment| fragment.offset == 0)
             && let Ok(header) = udp::read(found.payload(frame).1, usize::from(u16::MAX))
         {

@@ -106,8 +106,8 @@ fn run(mut source: PcapSource) -> Outcome {
 }
 
 fn read(file: &[u8]) -> Outcome {
-    let filter = PcapFilter { port: Some(PORT), ..PcapFilter::default() };
-    run(open(file, filter, Pool::new(4, 128 << 10).expect("small")).expect("a capture"))
+    let filter = PcapFilter::of(Some(PORT), &[]);
+    run(open(file, filter.clone(), Pool::new(4, 128 << 10).expect("small")).expect("a capture"))
 }
 
 fn refusal(file: &[u8]) -> String {
@@ -135,8 +135,8 @@ fn datagrams_of_both_families_come_out_as_they_went_in() {
     assert!(outcome.description.contains("pcap file test.pcap: UDP to port 51940, asked for"));
     // Small blocks: records straddle their ends.
     let pool = Pool::new(3, 8192).expect("small");
-    let filter = PcapFilter { port: Some(PORT), ..PcapFilter::default() };
-    let outcome = run(open(&file, filter, pool).expect("a capture"));
+    let filter = PcapFilter::of(Some(PORT), &[]);
+    let outcome = run(open(&file, filter.clone(), pool).expect("a capture"));
     assert_eq!(outcome.datagrams, expected);
     assert!(outcome.witness("capture_copied_bytes") > 0);
 }
@@ -235,15 +235,20 @@ fn addresses_choose() {
     let other = ip_packet(address("10.0.0.8:4000"), host(), &payload(2, 50)).expect("possible");
     let file = whole(101, &[packet(1, 100), other]);
     let pool = || Pool::new(4, 4096).expect("small");
-    let filter = PcapFilter { port: Some(PORT), source: Some(board().ip()), destination: None };
-    let outcome = run(open(&file, filter, pool()).expect("a capture"));
+    let filter = PcapFilter::of(Some(PORT), &[board().ip()]);
+    let outcome = run(open(&file, filter.clone(), pool()).expect("a capture"));
     assert_eq!(
         (outcome.datagrams, outcome.counters.total_filtered(Unit::Bytes)),
         (vec![payload(1, 100)], 50)
     );
     assert!(outcome.description.ends_with("from 10.0.0.7"), "{}", outcome.description);
     let filter = PcapFilter { destination: Some(board().ip()), ..filter };
-    assert_eq!(run(open(&file, filter, pool()).expect("a capture")).filtered(), (2, 150));
+    assert_eq!(run(open(&file, filter.clone(), pool()).expect("a capture")).filtered(), (2, 150));
+    let both = PcapFilter::of(Some(PORT), &[address("10.0.0.8:0").ip(), board().ip()]);
+    let (mut source, mut frames) = (open(&file, both, pool()).expect("a capture"), Frames::default());
+    source.receive(&mut frames, Duration::ZERO).expect("a capture");
+    let positions: Vec<u32> = frames.slices.iter().map(|slice| slice.tag).collect();
+    assert_eq!(positions, [1, 0], "a datagram is tagged with the position of its sender");
 }
 
 #[test]
@@ -392,13 +397,13 @@ fn lengths_that_contradict_each_other_are_bad_framing() {
 #[test]
 fn a_packet_larger_than_a_block_is_lost_and_the_next_is_read() {
     let file = whole(101, &[packet(1, 100), packet(2, 3000), packet(3, 50_000), packet(4, 100)]);
-    let filter = PcapFilter { port: Some(PORT), ..PcapFilter::default() };
-    let outcome = run(open(&file, filter, Pool::new(3, 1024).expect("small")).expect("a capture"));
+    let filter = PcapFilter::of(Some(PORT), &[]);
+    let outcome = run(open(&file, filter.clone(), Pool::new(3, 1024).expect("small")).expect("a capture"));
     assert_eq!(outcome.datagrams, [payload(1, 100), payload(4, 100)]);
     assert_eq!(outcome.lost(LossReason::TooLarge), (2, 53_000));
     // Put together from parts, too.
     let file = whole(101, &[fragments(&packet(1, 3000), 1, 800), vec![packet(4, 100)]].concat());
-    let outcome = run(open(&file, filter, Pool::new(3, 1024).expect("small")).expect("a capture"));
+    let outcome = run(open(&file, filter.clone(), Pool::new(3, 1024).expect("small")).expect("a capture"));
     assert_eq!((outcome.datagrams.len(), outcome.lost(LossReason::TooLarge)), (1, (1, 3000)));
 }
 
@@ -497,8 +502,8 @@ fn batches_end_each_millisecond_and_marks_never_go_back() {
 #[test]
 fn without_a_free_block_it_waits_and_loses_nothing() {
     let file = whole(101, &(0..100).map(|number| packet(number, 1000)).collect::<Vec<_>>());
-    let filter = PcapFilter { port: Some(PORT), ..PcapFilter::default() };
-    let mut source = open(&file, filter, Pool::new(4, 4096).expect("small")).expect("a capture");
+    let filter = PcapFilter::of(Some(PORT), &[]);
+    let mut source = open(&file, filter.clone(), Pool::new(4, 4096).expect("small")).expect("a capture");
     let (mut kept, mut full, mut datagrams) = (Vec::new(), 0, Vec::new());
     loop {
         let mut frames = Frames::default();

@@ -266,8 +266,9 @@ pub(crate) fn judge<'a>(
     }
     let segment_bytes = packet.segment_bytes.filter(|segment| *segment < datagram.payload.len());
     let notes = Notes { segment_bytes, dropped: None };
-    let message = Message { length: datagram.payload.len(), notes, sender: Some(datagram.sender) };
-    match book.judge(&message, settings) {
+    let (length, sender) = (datagram.payload.len(), Some(datagram.sender));
+    let mut message = Message { length, notes, sender, sender_position: 0 };
+    match book.judge(&mut message, settings) {
         Verdict::Take => Some((datagram, message)),
         Verdict::Lost => None,
     }

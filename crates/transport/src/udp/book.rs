@@ -46,22 +46,18 @@ pub(crate) fn datagram_count(message: &Message) -> u64 {
 }
 
 impl Book {
-    /// Counts a message as come in, and as lost when it is not the peer's.
+    /// Counts a message as come in, and as lost when it is not from whom it is expected; notes from whom it is.
     #[inline]
-    pub(crate) fn judge(&mut self, message: &Message, settings: &UdpReceiverSettings) -> Verdict {
+    pub(crate) fn judge(&mut self, message: &mut Message, settings: &UdpReceiverSettings) -> Verdict {
         self.note_drops(&message.notes);
         let datagrams = datagram_count(message);
         self.counters.input(Unit::Datagrams, datagrams);
         self.counters.input(Unit::Bytes, message.length as u64);
-        let unexpected = match (&settings.from, message.sender) {
-            (Some(peer), Some(sender)) => !peer.is(sender),
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        if unexpected {
+        let Some(position) = settings.from.position(message.sender) else {
             self.lose(LossReason::UnexpectedSender, datagrams, message.length);
             return Verdict::Lost;
-        }
+        };
+        message.sender_position = position;
         let longest = message.notes.segment_bytes.unwrap_or(message.length).min(message.length);
         if longest > settings.datagram_bytes && datagrams == 1 {
             self.lose(LossReason::DatagramTooLong, 1, message.length);
@@ -95,9 +91,10 @@ impl Book {
         frames.slices.push(slice);
     }
 
-    /// Cuts a published message into its datagrams.
+    /// Cuts a published message into its datagrams, each tagged with the position of its sender.
     #[inline]
     pub(crate) fn cut(&mut self, whole: Slice, message: &Message, longest: usize, frames: &mut Frames) {
+        let whole = whole.tagged(message.sender_position);
         let length = whole.length as usize;
         let segment = match message.notes.segment_bytes {
             Some(segment) if segment < length => segment,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::{BlockWriter, Pool};
 
-use super::settings::{Peer, UdpReceiverSettings};
+use super::settings::{Peer, Senders, UdpReceiverSettings};
 use super::{MESSAGE_ROOM_BYTES, book::Book};
 use crate::TransportError;
 use crate::system;
@@ -86,7 +86,9 @@ pub(crate) fn open_port(
     socket.bind(&address.into()).map_err(bind_error)?;
     if let Some(address) = settings.connect {
         socket.connect(&address.into()).map_err(|cause| TransportError::Connect { address, cause })?;
-        settings.from = settings.from.or(Some(Peer { address: address.ip(), port: Some(address.port()) }));
+        if settings.from.is_anyone() {
+            settings.from = Senders::of([Peer { address: address.ip(), port: Some(address.port()) }]);
+        }
     }
     socket.set_nonblocking(true).map_err(bind_error)?;
     let socket: UdpSocket = socket.into();

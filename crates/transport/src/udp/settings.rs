@@ -4,6 +4,7 @@
 //!  UdpReceiverSettings ─ check against the pool ─► UdpReceiver
 //! ```
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::MESSAGE_ROOM_BYTES;
@@ -36,7 +37,7 @@ pub enum FullPolicy {
     Drop,
 }
 
-/// Whose datagrams are taken; those of others are counted as lost to an unexpected sender.
+/// Where datagrams come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The sender's address.
@@ -45,11 +46,51 @@ pub struct Peer {
     pub port: Option<u16>,
 }
 
-impl Peer {
-    /// Whether a datagram from `sender` is the peer's.
-    pub fn is(&self, sender: SocketAddr) -> bool {
-        self.address.to_canonical() == sender.ip().to_canonical()
-            && self.port.is_none_or(|port| port == sender.port())
+/// Whose datagrams are taken; those of others are counted as lost to an unexpected sender. By default anyone's.
+///
+/// Each datagram's slice is tagged with the position of its sender in the list, so that boards which do not write their number into
+/// their packets are distinguished by their address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Senders {
+    /// Canonical address, port, position in the list: sorted, to be searched.
+    sorted: Vec<(IpAddr, Option<u16>, u32)>,
+}
+
+impl Senders {
+    /// Those of a list, whose order numbers them.
+    pub fn of(peers: impl IntoIterator<Item = Peer>) -> Senders {
+        let positions = peers.into_iter().zip(0..);
+        let mut sorted: Vec<_> =
+            positions.map(|(peer, at)| (peer.address.to_canonical(), peer.port, at)).collect();
+        sorted.sort_unstable();
+        Senders { sorted }
+    }
+
+    /// Whether anyone's datagrams are taken, so that senders need not be known.
+    pub fn is_anyone(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    /// The position of a datagram's sender in the list: 0 where anyone's are taken, `None` of an unexpected one.
+    #[inline]
+    pub fn position(&self, sender: Option<SocketAddr>) -> Option<u32> {
+        if self.is_anyone() {
+            return Some(0);
+        }
+        let (address, port) = sender.map(|sender| (sender.ip().to_canonical(), sender.port()))?;
+        let first = self.sorted.partition_point(|(own, ..)| *own < address);
+        let same = self.sorted[first..].iter().take_while(|(own, ..)| *own == address);
+        same.into_iter().find(|(_, own, _)| own.is_none_or(|own| own == port)).map(|(.., at)| *at)
+    }
+}
+
+impl fmt::Display for Senders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.sorted.as_slice() {
+            [] => f.write_str("anyone"),
+            [(address, ..)] => write!(f, "{address}"),
+            [(first, ..), .., (last, ..)] => write!(f, "{} senders, {first} to {last}", self.sorted.len()),
+        }
     }
 }
 
@@ -60,8 +101,8 @@ pub struct UdpReceiverSettings {
     pub bind: SocketAddr,
     /// The one other end, which the receiver also writes to; the kernel then passes on its datagrams alone.
     pub connect: Option<SocketAddr>,
-    /// Whose datagrams are taken; `None` for anyone's.
-    pub from: Option<Peer>,
+    /// Whose datagrams are taken.
+    pub from: Senders,
     /// How datagrams are read.
     pub backend: Backend,
     /// What happens when no block is free.
@@ -78,7 +119,7 @@ impl UdpReceiverSettings {
         UdpReceiverSettings {
             bind,
             connect: None,
-            from: None,
+            from: Senders::default(),
             backend: Backend::Auto,
             policy: FullPolicy::Hold,
             receive_buffer_bytes: 64 << 20,
@@ -108,5 +149,35 @@ impl UdpReceiverSettings {
             )));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: &str, port: Option<u16>) -> Peer {
+        Peer { address: address.parse().expect("an address"), port }
+    }
+
+    #[test]
+    fn senders_are_numbered_by_their_position_in_the_list() {
+        let senders = Senders::of([
+            peer("10.0.0.9", None),
+            peer("10.0.0.1", Some(7)),
+            peer("10.0.0.1", Some(8)),
+            peer("fe80::1", None),
+        ]);
+        let position = |sender: &str| senders.position(Some(sender.parse().expect("an address")));
+        let found = ["10.0.0.9:1", "10.0.0.1:7", "10.0.0.1:8", "[fe80::1]:5", "[::ffff:10.0.0.9]:3"];
+        assert_eq!(found.map(position), [Some(0), Some(1), Some(2), Some(3), Some(0)]);
+        assert_eq!(["10.0.0.1:9", "10.0.0.2:7"].map(position), [None, None]);
+        assert_eq!(senders.position(None), None, "a sender that the kernel did not name");
+    }
+
+    #[test]
+    fn by_default_anyone_is_expected() {
+        assert!(Senders::default().is_anyone());
+        assert_eq!(Senders::default().position(None), Some(0));
     }
 }

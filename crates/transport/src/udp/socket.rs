@@ -86,7 +86,7 @@ impl SocketReceiver {
             pool,
             writer: None,
             spill_writer: None,
-            table: ReceiveTable::new(SLOTS, spill_each, settings.from.is_some()),
+            table: ReceiveTable::new(SLOTS, spill_each, !settings.from.is_anyone()),
             coalescing,
             choice: Choice::new(way, fixed),
             book: Book::default(),
@@ -241,13 +241,13 @@ impl SocketReceiver {
         let (mut any, mut bytes) = (false, 0);
         while bytes < BATCH_BYTES && self.choice.way() == Way::Coalesced && self.has_room() {
             let Some(writer) = &mut self.writer else { break };
-            let with_sender = self.settings.from.is_some();
+            let with_sender = !self.settings.from.is_anyone();
             match system::receive_message(self.socket.as_fd(), writer.tail(), with_sender) {
-                Ok(message) => {
+                Ok(mut message) => {
                     any = true;
                     bytes += message.length;
                     self.choice.note(datagram_count(&message));
-                    if let Verdict::Take = self.book.judge(&message, &self.settings) {
+                    if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
                         let whole = writer.publish(message.length);
                         self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
                         frames.leases.add(writer.lease());
@@ -276,9 +276,9 @@ impl SocketReceiver {
         };
         let start = writer.published();
         for index in 0..received {
-            let message = self.table.message(index);
+            let mut message = self.table.message(index);
             self.choice.note(datagram_count(&message));
-            if let Verdict::Lost = self.book.judge(&message, &self.settings) {
+            if let Verdict::Lost = self.book.judge(&mut message, &self.settings) {
                 continue;
             }
             let gap = start + index * slot - writer.published();
@@ -318,8 +318,8 @@ impl SocketReceiver {
         match self.table.receive(self.socket.as_fd(), &mut [], 0, SLOTS) {
             Ok(received) => {
                 for index in 0..received {
-                    let message = self.table.message(index);
-                    if let Verdict::Take = self.book.judge(&message, &self.settings) {
+                    let mut message = self.table.message(index);
+                    if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
                         self.book.lose(reason, datagram_count(&message), message.length);
                     }
                 }

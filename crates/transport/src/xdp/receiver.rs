@@ -233,11 +233,12 @@ impl XdpReceiver {
                 break;
             }
             let Some(writer) = self.intake.writer() else { break };
-            match system::receive_message(self.socket.as_fd(), writer.tail(), self.settings.from.is_some()) {
-                Ok(message) => {
+            match system::receive_message(self.socket.as_fd(), writer.tail(), !self.settings.from.is_anyone())
+            {
+                Ok(mut message) => {
                     any = true;
                     self.by_socket += 1;
-                    if let Verdict::Take = self.book.judge(&message, &self.settings) {
+                    if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
                         let whole = writer.publish(message.length);
                         self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
                         frames.leases.add(writer.lease());
@@ -299,10 +300,10 @@ impl XdpReceiver {
     }
 
     fn discard_from_socket(&mut self, reason: LossReason) -> Result<Option<usize>, TransportError> {
-        match system::receive_message(self.socket.as_fd(), &mut self.spare, self.settings.from.is_some()) {
-            Ok(message) => {
+        match system::receive_message(self.socket.as_fd(), &mut self.spare, !self.settings.from.is_anyone()) {
+            Ok(mut message) => {
                 self.by_socket += 1;
-                if let Verdict::Take = self.book.judge(&message, &self.settings) {
+                if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
                     self.book.lose(reason, datagram_count(&message), message.length);
                 }
                 Ok(Some(message.length))
