@@ -28,7 +28,7 @@ pub struct Fragment {
     pub bytes: u32,
     /// Whose.
     pub source: SourceId,
-    /// How many slices it has: 1, or more where it came in several datagrams or straddled a block.
+    /// How many slices it has: 1, or more where it came in several datagrams or straddled a block; 0 of one without bytes.
     pub slices: u16,
 }
 

@@ -9,7 +9,13 @@
 //! has not ended, what the receiver had to give up, and what was unfinished when the source ended. So a format whose units
 //! are frames only says how to [`Cut`] them, and [`StreamUnpack`] is its framing.
 
+mod assembly;
+mod board_counters;
+
 use thalweg_data::{Counters, Frames, Framing, LossReason, Noted, Slice, SourceId, Unit};
+
+pub(crate) use assembly::{Assembly, Part, UnitKey};
+pub(crate) use board_counters::BoardCounters;
 
 /// One contiguous piece of a stream, and whether bytes were given up just before it.
 pub struct Piece<'a> {

@@ -116,6 +116,9 @@ impl LinkSettings<'_> {
             Endpoint::Emulate if self.emulates_streams() => (usize::from(per_link), 1),
             _ => (self.endpoint.url.endpoints().len(), per_link),
         };
+        if self.boards.is_named_by_sender() {
+            self.check_senders(boards_per_link)?;
+        }
         if links > 1 && !self.boards.offsets().is_empty() {
             return Err("`without` is for one port with several boards; of a range of links leave the board's own out, \
                         as in {16..40,42..120}"
@@ -135,6 +138,27 @@ impl LinkSettings<'_> {
             self.boards.of_link(link, boards_per_link)?.check(self.source_of(link, boards_per_link))?;
         }
         Ok(plan)
+    }
+
+    /// Whether the URL names the address of each board, where that says which board sent a datagram. Recordings have noted it.
+    fn check_senders(&self, boards_per_link: u16) -> Result<(), String> {
+        let senders = match self.endpoint.url.endpoint() {
+            Endpoint::Udp { from, .. } => from.len(),
+            Endpoint::Pcap { from, .. } => from.len(),
+            Endpoint::File(_) | Endpoint::Emulate | Endpoint::Tcp(_) | Endpoint::Dig2(_) => {
+                return Err(format!(
+                    "boards are named by the sender of their datagrams, which {}:// does not know; use udp:// or pcap://",
+                    self.endpoint.url.scheme()
+                ));
+            }
+        };
+        if senders == usize::from(boards_per_link) {
+            return Ok(());
+        }
+        Err(format!(
+            "{boards_per_link} boards are named by their senders, and the URL names {senders}: write each address once, in the \
+             order of the boards, as in udp://0.0.0.0:5000?from=10.0.1.{{1..{boards_per_link}}}"
+        ))
     }
 
     /// The framing of one link, as for a recording of it.

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use thalweg_data::{Fragments, Framing, SourceId};
+use thalweg_data::{Fragments, Framing, SourceId, Tick};
 
 use super::emulated::{EmulatedBoards, EmulatedLinks, EmulatedShape};
 
 /// What is known of the clock behind the times in fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardClock {
-    /// One of its counts takes so many picoseconds.
-    Tick(u64),
+    /// One of its counts takes so long.
+    Tick(Tick),
     /// It goes on over the run, and the configuration does not say how long a count is.
     Unstated,
     /// No time in fragments goes on over the run.
@@ -28,6 +28,11 @@ pub trait FragmentFormat: fmt::Debug + Send + Sync {
     /// Which boards behind a link there are, counted from the first, where some are left out; empty where none is.
     fn offsets(&self) -> Vec<u16> {
         Vec::new()
+    }
+
+    /// Whether its boards are numbered by the addresses that send: the URL names each.
+    fn is_named_by_sender(&self) -> bool {
+        false
     }
 
     /// Bytes of the longest unit that was asked for; 0 where the default stands, which is a bound and no expectation.

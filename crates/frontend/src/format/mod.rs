@@ -119,6 +119,15 @@ impl Format {
         Format::of(word, about, S::json_schema, read)
     }
 
+    /// A family whose sources give hits or fragments, as `read` finds in their settings.
+    pub(crate) const fn of_either<S: JsonSchema>(
+        word: &'static str,
+        about: &'static str,
+        read: fn(ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error>,
+    ) -> Format {
+        Format::of(word, about, S::json_schema, read)
+    }
+
     /// The family with emulated triggered boards that these settings describe.
     pub(crate) const fn with_emulated<S>(self) -> Format
     where

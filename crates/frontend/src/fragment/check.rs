@@ -38,6 +38,8 @@ pub struct Outcome {
     pub link: Counters,
     /// Those of its boards, when there are several.
     pub boards: Vec<Counters>,
+    /// What the boards' own numbers say was sent, of boards that count.
+    pub wire: Vec<Counters>,
 }
 
 impl Outcome {
@@ -137,12 +139,21 @@ impl<S: Framing<Output = Fragments>> Run<S> {
     /// # Panics
     /// When the datagram is longer than a block, or the splitter holds on to more than it may.
     pub fn datagram(&mut self, datagram: &[u8]) {
+        self.datagram_from(0, datagram);
+    }
+
+    /// Receives one datagram from the sender of this position.
+    ///
+    /// # Panics
+    /// As for one from the first.
+    pub fn datagram_from(&mut self, sender: u32, datagram: &[u8]) {
         let full = self.writer.as_ref().is_none_or(|writer| writer.remaining() < datagram.len());
         if full {
             self.writer = POOL.with_borrow(Pool::take);
         }
         let writer = self.writer.as_mut().expect("a splitter holds on to a bounded number of blocks");
-        self.received.slices.push(writer.append(datagram).expect("a datagram fits a block"));
+        let slice = writer.append(datagram).expect("a datagram fits a block");
+        self.received.slices.push(slice.tagged(sender));
         self.received.leases.add(writer.lease());
         if self.received.slices.len() == BATCH {
             self.step();
@@ -153,6 +164,7 @@ impl<S: Framing<Output = Fragments>> Run<S> {
     pub fn outcome(&mut self) -> &Outcome {
         self.outcome.link = self.splitter.counters().clone();
         self.outcome.boards = self.splitter.board_counters().to_vec();
+        self.outcome.wire = self.splitter.wire_counters().to_vec();
         &self.outcome
     }
 

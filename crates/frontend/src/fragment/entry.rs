@@ -1,6 +1,6 @@
 //! The family as the rest of the system knows it.
 
-use thalweg_data::{Fragments, Framing, SourceId};
+use thalweg_data::{Fragments, Framing, SourceId, Tick};
 
 #[cfg(any(test, feature = "harness"))]
 use super::check;
@@ -61,7 +61,7 @@ impl FragmentFormat for Settings {
     }
 
     fn clock(&self) -> BoardClock {
-        self.tick_ps.map_or(BoardClock::Unstated, BoardClock::Tick)
+        self.tick_ps.and_then(Tick::from_ps).map_or(BoardClock::Unstated, BoardClock::Tick)
     }
 
     fn has_lasting_time(&self) -> bool {

@@ -10,7 +10,6 @@
 //! at a count of 1 ns and a trigger per count that is 584 years, so neither wraps.
 
 mod admission;
-mod assembly;
 #[cfg(any(test, feature = "harness"))]
 pub mod check;
 pub mod emit;

@@ -15,10 +15,10 @@ use thalweg_data::{
     Refused, Slice, SourceId, Unit,
 };
 
-use super::admission::{Admission, BoardCounters};
-use super::assembly::Assembly;
+use super::admission::Admission;
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header};
+use crate::framing::{Assembly, BoardCounters, Part, UnitKey};
 
 /// Finds fragments in the datagrams of one board or several.
 #[derive(Debug)]
@@ -45,7 +45,12 @@ impl Splitter {
     pub fn new(first_source: SourceId, settings: &Settings) -> Result<Splitter, SettingsError> {
         Ok(Splitter {
             admission: Admission::new(first_source, settings)?,
-            assembly: Assembly::new(settings.boards_there(), settings.open_fragments, settings.reassembly_ms),
+            assembly: Assembly::new(
+                settings.boards_there(),
+                settings.open_fragments,
+                settings.reassembly_ms,
+                true,
+            ),
             link: Counters::default(),
             boards: BoardCounters::new(settings.boards_there()),
             refused: FirstRefused::default(),
@@ -114,10 +119,19 @@ impl Splitter {
         fragments: &mut Fragments,
     ) -> Result<bool, LossReason> {
         self.admission.verify(&header, bytes)?;
+        let part = Part {
+            board: index,
+            key: UnitKey { trigger: header.trigger, run: header.run, ticks: header.ticks },
+            index: header.piece.into(),
+            count: header.pieces.into(),
+            header_bytes: HEADER_BYTES,
+            length: Some(header.length),
+            ticks: header.ticks,
+        };
         let counters = (&mut self.link, &mut self.boards);
-        if let Some(number) = self.assembly.add(index, &header, slice, received, counters)? {
+        if let Some(number) = self.assembly.add(&part, slice, received, counters)? {
             let counters = (&mut self.link, &mut self.boards);
-            self.assembly.pass_on((index, number), fragment, fragments, counters);
+            self.assembly.pass_on(number, fragment, fragments, counters);
         }
         Ok(false)
     }

@@ -15,10 +15,10 @@ use thalweg_data::{
     SourceId, Unit,
 };
 
-use super::admission::{Admission, BoardCounters};
+use super::admission::Admission;
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK};
-use crate::framing::{Piece, StreamAccount};
+use crate::framing::{BoardCounters, Piece, StreamAccount};
 
 /// Finds fragments in the stream of one board or several.
 #[derive(Debug)]

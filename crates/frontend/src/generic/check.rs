@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use thalweg_data::SourceId;
 
 use super::{
-    Accept, ByteOrder, Field, GenericDecode, GenericUnpack, HitsPer, Length, PacketHits, Parts, Role, Scope,
-    Sequence, Settings, Timestamp,
+    Accept, ByteOrder, Field, GenericDecode, GenericSplitter, GenericUnpack, HitsPer, Length, NamedBy,
+    PacketFragments, PacketHits, Parts, Role, Scope, Sequence, Settings, Timestamp,
 };
 use crate::check;
 use crate::time_origin::TimeOrigin;
@@ -21,6 +21,7 @@ use crate::time_origin::TimeOrigin;
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let settings = checked_description(*choice);
+    check_fragments(&settings, bytes);
     let unpack = GenericUnpack::new(SourceId(0), &settings).expect("the description is possible");
     let decode = GenericDecode::new(SourceId(0), &settings).expect("the description is possible");
     if settings.stream {
@@ -28,14 +29,49 @@ pub fn check(input: &[u8]) {
         check::stream(unpack, decode, bytes, &pieces).assert_closed();
         return;
     }
+    check::datagrams(unpack, decode, datagrams(bytes)).assert_closed();
+}
+
+/// Datagrams, each behind a byte with its length.
+fn datagrams(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
-    let datagrams = std::iter::from_fn(|| {
+    std::iter::from_fn(move || {
         let (length, behind) = rest.split_first()?;
         let (datagram, behind) = behind.split_at(usize::from(*length).min(behind.len()));
         rest = behind;
         Some(datagram)
-    });
-    check::datagrams(unpack, decode, datagrams).assert_closed();
+    })
+}
+
+/// The same bytes of triggered boards: of several that are named by header or sender, and of one.
+fn check_fragments(settings: &Settings, bytes: &[u8]) {
+    for (boards, named_by) in [(3, NamedBy::Header), (2, NamedBy::Sender), (1, NamedBy::Connection)] {
+        let fragments = PacketFragments {
+            boards,
+            named_by,
+            first_board: 1,
+            keep_header: boards != 2,
+            open_fragments: 2,
+            reassembly_ms: 3,
+        };
+        let triggered = Settings {
+            hits: None,
+            time_origin: TimeOrigin::Board,
+            fragments: Some(fragments),
+            ..settings.clone()
+        };
+        // Several packets of a stream are not put together.
+        let Ok(splitter) = GenericSplitter::new(SourceId(0), &triggered) else { continue };
+        if triggered.stream {
+            crate::fragment::check::stream(splitter, bytes, &[4096, 17]).assert_closed();
+            continue;
+        }
+        let mut run = crate::fragment::check::Run::new(splitter);
+        for (sender, datagram) in (0..3).cycle().zip(datagrams(bytes)) {
+            run.datagram_from(sender, datagram);
+        }
+        run.finish().assert_closed();
+    }
 }
 
 /// Compiles any description that `parse` can read out of arbitrary text: for fuzzing.
@@ -97,6 +133,7 @@ pub(crate) fn checked_description(choice: u8) -> Settings {
         payload: None,
         run: role("part"),
         status: role("type"),
+        fragments: None,
         hits: bit(7).then_some(PacketHits {
             per: HitsPer::Packet,
             channel: None,

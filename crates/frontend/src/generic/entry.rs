@@ -1,22 +1,42 @@
 //! The family as the rest of the system knows it.
 
-use thalweg_data::Unit;
+use serde::Deserialize;
+use thalweg_data::{Fragments, Framing, SourceId, Unit};
+use toml::de::ValueDeserializer;
 
+use super::boards::Boards;
 #[cfg(any(test, feature = "harness"))]
 use super::check;
-use super::{GenericDecode, GenericUnpack, Settings};
+use super::emulate::{self, Board};
+use super::settings::{Length, NamedBy};
+use super::{GenericDecode, GenericSplitter, GenericUnpack, Settings};
 #[cfg(any(test, feature = "harness"))]
 use crate::format::FuzzTarget;
-use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
+use crate::format::{
+    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FormatSettings, FragmentFormat,
+    FramingInput, HitFormat, HitFraming, own_emulated, several,
+};
 #[cfg(any(test, feature = "harness"))]
 use crate::seeds;
+use crate::sitcp::emulate::SharedRegisters;
+use crate::trigger::Hosted;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
     #[cfg(any(test, feature = "harness"))]
     fuzz: &[FuzzTarget { name: "generic", seeds: seeds::generic, check }],
-    ..Format::of_hits::<Settings>("generic", "Any stream whose headers the configuration describes.")
+    ..Format::of_either::<Settings>("generic", "Any stream whose headers the configuration describes.", read)
+        .with_emulated::<emulate::Settings>()
 };
+
+/// With a table [source.fragments] the boards are triggered.
+fn read(value: ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error> {
+    let settings = Settings::deserialize(value)?;
+    Ok(match settings.fragments {
+        Some(_) => FormatSettings::Triggered(Box::new(settings)),
+        None => FormatSettings::Hits(Box::new(settings)),
+    })
+}
 
 impl HitFormat for Settings {
     fn boxed(&self) -> Box<dyn HitFormat> {
@@ -24,10 +44,7 @@ impl HitFormat for Settings {
     }
 
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
-        if self.stream != input.is_stream {
-            let (found, write) = if input.is_stream { ("a stream", true) } else { ("datagrams", false) };
-            return Err(format!("the URL gives {found}; write `stream = {write}`, or change the URL"));
-        }
+        self.check_stream(input.is_stream)?;
         let unpack = GenericUnpack::new(input.source, self).map_err(|error| error.to_string())?;
         let decoder = GenericDecode::new(input.source, self).map_err(|error| error.to_string())?;
         let decoder = decoder.behind(&unpack);
@@ -48,5 +65,120 @@ impl HitFormat for Settings {
 
     fn has_set(&self, key: &str) -> bool {
         key == "part" && self.part.is_some()
+    }
+}
+
+impl Settings {
+    fn check_stream(&self, is_stream: bool) -> Result<(), String> {
+        if self.stream == is_stream {
+            return Ok(());
+        }
+        let (found, write) = if is_stream { ("a stream", true) } else { ("datagrams", false) };
+        Err(format!("the URL gives {found}; write `stream = {write}`, or change the URL"))
+    }
+}
+
+impl FragmentFormat for Settings {
+    fn boxed(&self) -> Box<dyn FragmentFormat> {
+        Box::new(self.clone())
+    }
+
+    fn boards_per_link(&self) -> u16 {
+        self.fragments.as_ref().map_or(1, |fragments| fragments.boards)
+    }
+
+    fn is_named_by_sender(&self) -> bool {
+        self.fragments.as_ref().is_some_and(|fragments| fragments.named_by == NamedBy::Sender)
+    }
+
+    fn longest_unit(&self) -> usize {
+        self.length
+            .as_ref()
+            .map(|length| length.limit_bytes)
+            .filter(|most| *most != Length::LIMIT_BYTES)
+            .unwrap_or(0)
+    }
+
+    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
+        let mut own = self.clone();
+        if let Some(fragments) = &mut own.fragments {
+            fragments.boards = boards_per_link;
+            fragments.first_board += link as u64 * u64::from(boards_per_link);
+        }
+        Ok(Box::new(own))
+    }
+
+    fn check(&self, first_source: SourceId) -> Result<(), String> {
+        GenericSplitter::new(first_source, self).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn counts_frames(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    fn trigger_bits(&self) -> Option<u32> {
+        Boards::of(self).ok().map(|boards| boards.trigger.bits())
+    }
+
+    fn clock(&self) -> BoardClock {
+        match Boards::of(self).ok().and_then(|boards| boards.time) {
+            Some((_, Some(counter))) => BoardClock::Tick(counter.tick()),
+            _ => BoardClock::None,
+        }
+    }
+
+    fn has_lasting_time(&self) -> bool {
+        self.clock() != BoardClock::None
+    }
+
+    fn framing(
+        &self,
+        first_source: SourceId,
+        is_stream: bool,
+    ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
+        self.check_stream(is_stream)?;
+        Ok(Box::new(GenericSplitter::new(first_source, self).map_err(|error| error.to_string())?))
+    }
+
+    fn emulates_streams(&self, _emulated: Option<&dyn EmulatedBoards>) -> bool {
+        self.stream
+    }
+
+    fn emulated(
+        &self,
+        emulated: Option<&dyn EmulatedBoards>,
+        shape: EmulatedShape,
+    ) -> Result<Box<dyn EmulatedLinks>, String> {
+        if FragmentFormat::is_named_by_sender(self) {
+            return Err(
+                "emulated boards of one port send from one address: write `named_by = \"header\"`".to_owned()
+            );
+        }
+        let board = own_emulated::<emulate::Settings>(emulated)?;
+        let boards = emulate::boards(shape.boards(), self, &board)?;
+        Ok(Box::new(Links { boards, per_link: usize::from(shape.boards_per_link) }))
+    }
+}
+
+impl EmulatedBoards for emulate::Settings {
+    fn boxed(&self) -> Box<dyn EmulatedBoards> {
+        Box::new(self.clone())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        emulate::Settings::check(self).map_err(|error| error.to_string())
+    }
+}
+
+/// Emulated boards, link by link.
+struct Links {
+    boards: Vec<Board>,
+    per_link: usize,
+}
+
+impl EmulatedLinks for Links {
+    fn behind(&self, link: usize) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+        let own = self.boards.iter().skip(link * self.per_link).take(self.per_link);
+        (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
     }
 }

@@ -111,6 +111,8 @@ impl Layout {
         let names = Names(settings);
         let header_bytes = header_bytes(settings, &names)?;
         let (parts, part_limit) = parts(settings, &names)?;
+        let boards = settings.fragments.as_ref().map(|fragments| usize::from(fragments.boards));
+        let part_limit = boards.unwrap_or(part_limit);
         let sequence =
             settings.sequence.as_ref().map(|it| sequence(it, settings, &names, part_limit)).transpose()?;
         let timestamp = settings.timestamp.as_ref().map(|timestamp| {
@@ -194,6 +196,21 @@ impl Layout {
         Ok(Head { total, payload_at, part, ignored })
     }
 
+    /// How long a packet must be, for people.
+    #[cold]
+    pub(super) fn expected_length(&self) -> String {
+        let (header, most) = (self.header_bytes, self.length_limit);
+        match self.length {
+            LengthLayout::Datagram => format!("a header of {header} bytes and a packet of at most {most}"),
+            LengthLayout::Payload(bytes) => format!("a header of {header} bytes and a payload of {bytes}"),
+            LengthLayout::Field { .. } => {
+                format!(
+                    "a header of {header} bytes, and as many behind it as its length says, at most {most} in all"
+                )
+            }
+        }
+    }
+
     /// Whether a header can be told from other bytes at all.
     fn counter(&self) -> Option<Counter> {
         self.timestamp.map(|(number, tick)| Counter::new(number.bits(), tick))
@@ -230,6 +247,14 @@ impl Layout {
             number.write(*first, header);
         }
         self.constants.iter().for_each(|(number, value)| number.write(*value, header));
+    }
+
+    /// Writes the number of a part into the fields that name it, the last field being the lowest.
+    pub(super) fn write_part(&self, mut part: u64, packet: &mut [u8]) {
+        for number in self.parts.iter().rev() {
+            number.write(part, packet);
+            part = part.checked_shr(number.bits()).unwrap_or(0);
+        }
     }
 
     pub(super) fn write_lengths(&self, packet: &mut [u8]) {

@@ -14,15 +14,20 @@
 #![doc = include_str!("../../descriptions/recbe.toml")]
 //! ```
 
+mod boards;
 #[cfg(any(test, feature = "harness"))]
 mod check;
 mod decode;
 pub mod emit;
+pub mod emulate;
 mod entry;
 mod gaps;
 mod layout;
 mod number;
+mod numbering;
+mod packets;
 mod settings;
+mod split;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -37,7 +42,8 @@ pub use entry::FORMAT;
 pub use layout::{Head, Layout};
 pub use number::Number;
 pub use settings::{
-    Accept, ByteOrder, Check, Field, HitsPer, Length, PacketHits, Parts, Payload, Role, Scope, Sequence,
-    Settings, SettingsError, Timestamp,
+    Accept, ByteOrder, Check, Field, HitsPer, Length, NamedBy, PacketFragments, PacketHits, Parts, Payload,
+    Role, Scope, Sequence, Settings, SettingsError, Timestamp,
 };
+pub use split::GenericSplitter;
 pub use unpack::GenericUnpack;

@@ -56,6 +56,8 @@ pub struct Settings {
     pub status: Option<Role>,
     /// Hits to make of the packets.
     pub hits: Option<PacketHits>,
+    /// Fragments to make of the packets: the boards are triggered, and events are built of what they send.
+    pub fragments: Option<PacketFragments>,
 }
 
 /// Order of the bytes of a field, or of its 16-bit words.
@@ -213,7 +215,12 @@ fn one() -> usize {
 }
 
 fn default_limit() -> usize {
-    65_536
+    Length::LIMIT_BYTES
+}
+
+impl Length {
+    /// Longest packet unless configured, bytes.
+    pub const LIMIT_BYTES: usize = 65_536;
 }
 
 /// Where the payload starts.
@@ -256,6 +263,52 @@ pub enum HitsPer {
 
 fn default_channels() -> u16 {
     256
+}
+
+/// What says which board sent a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NamedBy {
+    /// The number in the `part`'s fields; any other than the configured ones is refused.
+    Header,
+    /// The address that sent it: boards stand in the URL in the order of their numbers, as in
+    /// `udp://0.0.0.0:5000?from=10.0.1.{1..200}`.
+    Sender,
+    /// The port or connection: all that comes is of one board.
+    #[default]
+    Connection,
+}
+
+/// Fragments made of packets, so that triggered boards without a decoder of their own are built into events. Needs `trigger`; with a
+/// `sequence` of `scope = "frame"` the packets of a frame become one fragment, else each packet is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PacketFragments {
+    /// Boards behind one address or connection.
+    pub boards: u16,
+    /// What says which board sent a packet.
+    pub named_by: NamedBy,
+    /// With `named_by = "header"`: number of the first board, as it sends it; the others follow.
+    pub first_board: u64,
+    /// Whether a fragment is recorded with the header of its (first) packet, or is the payload alone.
+    pub keep_header: bool,
+    /// Of fragments in several packets: how many of one board may be incomplete at a time. The oldest gives way.
+    pub open_fragments: u8,
+    /// Of fragments in several packets: how long the rest is waited for, milliseconds.
+    pub reassembly_ms: u32,
+}
+
+impl Default for PacketFragments {
+    fn default() -> PacketFragments {
+        PacketFragments {
+            boards: 1,
+            named_by: NamedBy::default(),
+            first_board: 0,
+            keep_header: true,
+            open_fragments: 4,
+            reassembly_ms: 100,
+        }
+    }
 }
 
 /// A description that cannot be used.

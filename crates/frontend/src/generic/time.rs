@@ -70,6 +70,22 @@ impl Counter {
         Counter { wrap: 1 << bits, tick }
     }
 
+    /// Length of one count.
+    pub fn tick(self) -> Tick {
+        self.tick
+    }
+
+    /// How long it counts until it begins anew, picoseconds.
+    pub fn wrap_ps(self) -> i128 {
+        let (numerator, denominator) = self.tick.parts();
+        self.wrap * i128::from(numerator) / i128::from(denominator)
+    }
+
+    /// The count with these bits that is nearest to where the counter must be at `mark`, by what was seen before.
+    fn behind(self, before: Seen, sent: u64, mark: Mark) -> i128 {
+        self.nearest(sent, before.count + self.counts(mark.since_ns(before.mark)))
+    }
+
     fn counts(self, ns: u64) -> i128 {
         i128::from(self.tick.from_time(i64::try_from(u128::from(ns) * 1000).unwrap_or(i64::MAX)))
     }
@@ -102,11 +118,42 @@ impl ClockCounters {
         let part = part as usize;
         let known = last.get(part).copied().flatten();
         let before = known.unwrap_or_else(|| starts.start(part, sent, *counter, mark));
-        let count = counter.nearest(sent, before.count + counter.counts(mark.since_ns(before.mark)));
+        let count = counter.behind(before, sent, mark);
         if let Some(last) = last.get_mut(part) {
             *last = Some(Seen { count, mark });
         }
         counter.ps(count - starts.origin.count(|| count), *offset_ps)
+    }
+}
+
+/// The counters of the boards of one link, extended over their wraps where they stand in fragments.
+#[derive(Clone, Debug)]
+pub(super) struct BoardTicks {
+    counter: Counter,
+    last: Vec<Option<Seen>>,
+}
+
+impl BoardTicks {
+    pub fn new(counter: Counter, boards: u16) -> BoardTicks {
+        BoardTicks { counter, last: vec![None; usize::from(boards)] }
+    }
+
+    /// What a board's counter said in a packet that arrived at `mark`, with the wraps before it.
+    #[inline]
+    pub fn extend(&mut self, board: u32, sent: u64, mark: Mark) -> u64 {
+        let last = &mut self.last[board as usize];
+        let count = match *last {
+            Some(before) => self.counter.behind(before, sent, mark),
+            None => self.counter.first(sent, mark),
+        };
+        *last = Some(Seen { count, mark });
+        // A counter of 64 bits wraps as its extension does.
+        count as u64
+    }
+
+    /// The next packets are the beginning of a stream: counters may have begun anew.
+    pub fn begin_anew(&mut self) {
+        self.last.fill(None);
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::{Downstream, circuit};
-use thalweg_data::{Events, SourceId, Tick, Unit};
+use thalweg_data::{Events, SourceId, Unit};
 use thalweg_frontend::format::{BoardClock, FormatSettings};
 use thalweg_readout::host::triggered::{AcceptedNumbers, HostedLink};
 use thalweg_record::RawSource;
@@ -136,7 +136,7 @@ fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, Ru
     for index in sources {
         let FormatSettings::Triggered(boards) = &site.configuration.sources[*index].format else { continue };
         let tick = match boards.clock() {
-            BoardClock::Tick(tick_ps) => Tick::from_ps(tick_ps).ok_or_else(no_clock)?,
+            BoardClock::Tick(tick) => tick,
             BoardClock::Unstated => return Err(no_clock().into()),
             BoardClock::None => continue,
         };

@@ -11,6 +11,7 @@ mod coincidence;
 mod damage;
 mod damaged_input;
 mod demo;
+mod described_boards;
 mod detector;
 mod doctor;
 mod events;

@@ -1,10 +1,10 @@
 //! Fragments that come in several datagrams, until they are whole.
 //!
 //! ```text
-//!  piece 2 of 3 ─┐
-//!  piece 0 of 3 ─┼─► slot { trigger, which pieces } ── all there ──► first datagram whole, of the others the payload
-//!  piece 1 of 3 ─┘        │ too old, or a newer fragment needs the slot
-//!                         └──► unfinished
+//!  part 2 of 3 ─┐
+//!  part 0 of 3 ─┼─► slot { key, which parts } ── all there ──► what is kept of each datagram, in the order of the parts
+//!  part 1 of 3 ─┘        │ too old, or a newer fragment needs the slot
+//!                        └──► unfinished
 //! ```
 //! Each board has a few slots, so that one board's losses cost no other board anything. A slot remembers what it finished
 //! for as long as it would have waited, so that a doubled datagram is known as one. Blocks are held while a fragment is
@@ -12,15 +12,43 @@
 
 use thalweg_data::{Counters, Fragment, Fragments, Frames, Leases, LossReason, Mark, Slice, Unit};
 
-use super::admission::BoardCounters;
-use super::wire::{HEADER_BYTES, Header};
+use super::BoardCounters;
+
+/// What all parts of one fragment have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnitKey {
+    pub trigger: u64,
+    pub run: u32,
+    /// The board's time, of a format whose parts all carry the same; else 0.
+    pub ticks: u64,
+}
+
+/// One datagram of a fragment that has several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The index of its board.
+    pub board: u16,
+    pub key: UnitKey,
+    /// Which of them, from 0.
+    pub index: u16,
+    /// How many there are: at most [`Assembly::MOST_PARTS`].
+    pub count: u16,
+    /// Where its payload begins.
+    pub header_bytes: usize,
+    /// Payload bytes of all parts together, where the header says so.
+    pub length: Option<u32>,
+    /// The board's time; that of the first part is the fragment's.
+    pub ticks: u64,
+}
 
 /// All slots of all boards.
 #[derive(Debug)]
-pub(super) struct Assembly {
+pub(crate) struct Assembly {
     slots: Vec<Slot>,
     slots_per_board: usize,
     wait_ns: u64,
+    /// The first part of a fragment keeps its header, too.
+    keeps_header: bool,
     /// The slots in use, in the order in which they were opened.
     open: Vec<u32>,
     opened: u64,
@@ -38,41 +66,42 @@ enum State {
 #[derive(Debug, Default)]
 struct Slot {
     state: State,
-    header: Header,
+    key: UnitKey,
+    count: u16,
+    length: Option<u32>,
+    ticks: u64,
     first: Mark,
     /// Which slot was opened before which.
     opened: u64,
-    /// One bit per piece.
+    /// One bit per part.
     seen: u128,
     /// Bytes of its datagrams, headers and all.
     bytes: u64,
-    /// One per piece, in their order; for those not seen yet another stands in.
+    /// Those behind the headers.
+    payload_bytes: u64,
+    /// What is kept of each part, in their order; for those not seen yet another stands in.
     slices: Vec<Slice>,
     leases: Leases,
 }
 
 impl Slot {
-    fn is_of(&self, header: &Header) -> bool {
-        let own = &self.header;
-        (own.trigger, own.run, own.ticks) == (header.trigger, header.run, header.ticks)
-    }
-
-    fn pieces_seen(&self) -> u64 {
+    fn parts_seen(&self) -> u64 {
         self.seen.count_ones().into()
-    }
-
-    fn payload_bytes(&self) -> u64 {
-        self.bytes - self.pieces_seen() * HEADER_BYTES as u64
     }
 }
 
 impl Assembly {
-    pub fn new(boards: u16, slots_per_board: u8, wait_ms: u32) -> Assembly {
+    /// Most datagrams of a fragment.
+    pub const MOST_PARTS: usize = 128;
+
+    /// Slots for so many boards; what is incomplete waits for `wait_ms`.
+    pub fn new(boards: u16, slots_per_board: u8, wait_ms: u32, keeps_header: bool) -> Assembly {
         let slots = usize::from(boards) * usize::from(slots_per_board);
         Assembly {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             slots_per_board: usize::from(slots_per_board),
             wait_ns: u64::from(wait_ms) * 1_000_000,
+            keeps_header,
             open: Vec::with_capacity(slots),
             opened: 0,
         }
@@ -81,51 +110,57 @@ impl Assembly {
     /// Takes one datagram of a fragment that has several; returns the slot when that is whole now.
     pub fn add(
         &mut self,
-        index: u16,
-        header: &Header,
+        part: &Part,
         slice: Slice,
         received: &Frames,
         (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> Result<Option<usize>, LossReason> {
-        let payload = u64::from(slice.length) - HEADER_BYTES as u64;
+        let payload = u64::from(slice.length) - part.header_bytes as u64;
         let mark = received.header.mark;
-        if payload == 0 || payload > u64::from(header.length) {
+        if payload == 0 || part.length.is_some_and(|length| payload > u64::from(length)) {
             return Err(LossReason::BadLength);
         }
-        let number = match self.find(index, header, mark) {
+        let number = match self.find(part, mark) {
             Some(number) => number,
-            None => self.begin((index, header), slice, mark, (link, boards)),
+            None => self.begin(part, slice, mark, (link, boards)),
         };
+        let keeps_header = self.keeps_header && part.index == 0;
         let slot = &mut self.slots[number];
-        if (slot.header.pieces, slot.header.length) != (header.pieces, header.length) {
+        if (slot.count, slot.length) != (part.count, part.length) || part.index >= part.count {
             return Err(LossReason::BadFraming);
         }
-        let bit = 1u128 << header.piece;
+        let bit = 1u128 << part.index;
         if slot.state == State::Done || slot.seen & bit != 0 {
             return Err(LossReason::DuplicateDatagram);
         }
-        if slot.payload_bytes() + payload > u64::from(header.length) {
+        if part.length.is_some_and(|length| slot.payload_bytes + payload > u64::from(length)) {
             return Err(LossReason::BadLength);
         }
+        let left_out = if keeps_header { 0 } else { part.header_bytes };
+        let kept = slice.part(left_out, slice.length as usize - left_out).expect("longer than its header");
         slot.seen |= bit;
+        if part.index == 0 {
+            slot.ticks = part.ticks;
+        }
         slot.bytes += u64::from(slice.length);
-        slot.slices[usize::from(header.piece)] = slice;
+        slot.payload_bytes += payload;
+        slot.slices[usize::from(part.index)] = kept;
         slot.leases.add_for(slice, &received.leases);
-        Ok((slot.pieces_seen() == u64::from(header.pieces)).then_some(number))
+        Ok((slot.parts_seen() == u64::from(part.count)).then_some(number))
     }
 
-    fn board_slots(&self, index: u16) -> std::ops::Range<usize> {
-        let first = usize::from(index) * self.slots_per_board;
+    fn board_slots(&self, board: u16) -> std::ops::Range<usize> {
+        let first = usize::from(board) * self.slots_per_board;
         first..first + self.slots_per_board
     }
 
-    fn find(&self, index: u16, header: &Header, mark: Mark) -> Option<usize> {
-        self.board_slots(index).find(|number| {
+    fn find(&self, part: &Part, mark: Mark) -> Option<usize> {
+        self.board_slots(part.board).find(|number| {
             let slot = &self.slots[*number];
             match slot.state {
                 State::Free => false,
-                State::Done => slot.is_of(header) && mark.since_ns(slot.first) < self.wait_ns,
-                State::Open => slot.is_of(header),
+                State::Done => slot.key == part.key && mark.since_ns(slot.first) < self.wait_ns,
+                State::Open => slot.key == part.key,
             }
         })
     }
@@ -133,23 +168,24 @@ impl Assembly {
     /// Opens a slot for a new fragment: one that is free, else the one that was opened first, finished ones before others.
     fn begin(
         &mut self,
-        (index, header): (u16, &Header),
+        part: &Part,
         slice: Slice,
         mark: Mark,
         (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> usize {
         let age = |number: &usize| (self.slots[*number].state, self.slots[*number].opened);
-        let number = self.board_slots(index).min_by_key(age).expect("a board has a slot, at least");
+        let number = self.board_slots(part.board).min_by_key(age).expect("a board has a slot, at least");
         if self.slots[number].state == State::Open {
             self.give_up(number, LossReason::Unfinished, link, boards);
         }
         self.opened += 1;
         self.open.push(number as u32);
         let slot = &mut self.slots[number];
-        (slot.state, slot.header, slot.first, slot.opened) = (State::Open, *header, mark, self.opened);
-        (slot.seen, slot.bytes) = (0, 0);
+        (slot.state, slot.first, slot.opened) = (State::Open, mark, self.opened);
+        (slot.key, slot.count, slot.length) = (part.key, part.count, part.length);
+        (slot.seen, slot.bytes, slot.payload_bytes) = (0, 0, 0);
         slot.slices.clear();
-        slot.slices.resize(usize::from(header.pieces), slice);
+        slot.slices.resize(usize::from(part.count), slice);
         number
     }
 
@@ -160,33 +196,37 @@ impl Assembly {
         slot.leases.clear();
     }
 
-    /// Passes a whole fragment on, as `fragment` but for its bytes and slices. Its lengths are checked here.
+    /// Passes a whole fragment on, as `fragment` but for its time, bytes and slices. Its length is checked here.
     pub fn pass_on(
         &mut self,
-        (index, number): (u16, usize),
+        number: usize,
         fragment: Fragment,
         fragments: &mut Fragments,
         (link, boards): (&mut Counters, &mut BoardCounters),
     ) {
         let slot = &self.slots[number];
-        let (pieces, length) = (slot.pieces_seen(), u64::from(slot.header.length));
-        if slot.payload_bytes() != length {
+        let parts = slot.parts_seen();
+        if slot.length.is_some_and(|length| slot.payload_bytes != u64::from(length)) {
             return self.give_up(number, LossReason::BadLength, link, boards);
         }
         let last = slot.slices.len() - 1;
-        for (piece, slice) in slot.slices.iter().enumerate() {
-            let headers = if piece == 0 { 0 } else { HEADER_BYTES };
-            let part = slice.part(headers, slice.length as usize - headers).expect("longer than its header");
-            fragments.slices.push(part.tagged(if piece == last { 0 } else { Slice::CONTINUES }));
+        let mut kept_bytes = 0;
+        for (index, slice) in slot.slices.iter().enumerate() {
+            kept_bytes += u64::from(slice.length);
+            fragments.slices.push(slice.tagged(if index == last { 0 } else { Slice::CONTINUES }));
         }
         fragments.leases.add_all(&slot.leases);
-        let bytes = HEADER_BYTES as u32 + slot.header.length;
-        fragments.fragments.push(Fragment { bytes, slices: pieces as u16, ..fragment });
-        link.output(Unit::Datagrams, pieces);
-        link.output(Unit::Bytes, u64::from(bytes));
-        link.overhead(Unit::Bytes, (pieces - 1) * HEADER_BYTES as u64);
-        boards.begin(index, fragment.trigger, link).output(Unit::Fragments, 1);
+        let (bytes, slices) = (kept_bytes as u32, parts as u16);
+        fragments.fragments.push(Fragment { ticks: slot.ticks, bytes, slices, ..fragment });
+        link.output(Unit::Datagrams, parts);
+        link.output(Unit::Bytes, kept_bytes);
+        link.overhead(Unit::Bytes, slot.bytes - kept_bytes);
+        boards.begin(self.board_of(number), fragment.trigger, link).output(Unit::Fragments, 1);
         self.close(number, State::Done);
+    }
+
+    fn board_of(&self, number: usize) -> u16 {
+        (number / self.slots_per_board) as u16
     }
 
     fn give_up(
@@ -197,10 +237,9 @@ impl Assembly {
         boards: &mut BoardCounters,
     ) {
         let slot = &self.slots[number];
-        link.lost(reason, Unit::Datagrams, slot.pieces_seen());
+        link.lost(reason, Unit::Datagrams, slot.parts_seen());
         link.lost(reason, Unit::Bytes, slot.bytes);
-        let index = (number / self.slots_per_board) as u16;
-        boards.begin(index, slot.header.trigger, link).lost(reason, Unit::Fragments, 1);
+        boards.begin(self.board_of(number), slot.key.trigger, link).lost(reason, Unit::Fragments, 1);
         self.close(number, State::Free);
     }
 
@@ -217,7 +256,7 @@ impl Assembly {
     /// Counts what is held, from the slots.
     pub fn count_held(&self, link: &mut Counters) {
         let open = || self.open.iter().map(|number| &self.slots[*number as usize]);
-        link.set_held(Unit::Datagrams, open().map(Slot::pieces_seen).sum());
+        link.set_held(Unit::Datagrams, open().map(Slot::parts_seen).sum());
         link.set_held(Unit::Bytes, open().map(|slot| slot.bytes).sum());
     }
 }

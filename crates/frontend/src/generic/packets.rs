@@ -1,0 +1,275 @@
+//! Packets by their description, and what is missing between them: of parts of a source, or of boards.
+//!
+//! ```text
+//!  header believed? ─► whose? ─► sequence ─► taken
+//!      │                 │           └ duplicate_datagram · late · resynchronised · gaps
+//!      │                 └ unexpected_sender · unknown_source
+//!      └ wrong_constant · bad_length
+//! ```
+
+use thalweg_data::{Counters, LossReason, Mark, Slice, Unit};
+
+use super::gaps::{Arrival, Track};
+use super::layout::{Head, Layout};
+use super::numbering::Numbering;
+use super::time::Starts;
+use crate::framing::{Piece, StreamAccount, first_of_chain_to_end};
+
+/// Headers in a row that end a search in a stream.
+const CONFIRMATIONS: usize = 2;
+
+/// Why a packet is not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Ignored,
+    Lost(LossReason),
+}
+
+/// A packet that is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub head: Head,
+    /// The number of the part of the source, or of the board, that sent it.
+    pub part: u32,
+}
+
+/// What is done with a packet that was found in a stream: its head, and where it lies.
+pub(super) type Found<'f> = &'f mut dyn FnMut(&mut Packets, &Piece<'_>, &mut StreamAccount, (Head, Slice));
+
+/// The parts of the source and their counters. All memory is taken at the start.
+#[derive(Debug)]
+pub(super) struct Packets {
+    pub layout: Layout,
+    pub numbering: Numbering,
+    /// As what a missing packet is counted.
+    gap: &'static [(Unit, LossReason)],
+    tracks: Vec<Track>,
+    /// The windows of all parts, one behind the other.
+    seen: Vec<u64>,
+    /// Where the time counters of the parts begin, for the decoders.
+    pub starts: Starts,
+}
+
+impl Packets {
+    pub fn new(layout: Layout, numbering: Numbering, gap: &'static [(Unit, LossReason)]) -> Packets {
+        let limit = layout.part_limit;
+        let words = layout.sequence.map_or(0, |sequence| sequence.counting.words());
+        Packets {
+            numbering,
+            gap,
+            tracks: vec![Track::default(); limit],
+            seen: vec![0; words * limit],
+            starts: layout.starts(),
+            layout,
+        }
+    }
+
+    /// Takes a datagram from the sender of this position. `wire` are the counters of the parts, or one set for all.
+    pub fn datagram(
+        &mut self,
+        bytes: &[u8],
+        sender: u32,
+        mark: Mark,
+        wire: &mut [Counters],
+    ) -> Result<Taken, Refusal> {
+        let head = self.layout.head(bytes, Some(bytes.len())).map_err(Refusal::Lost)?;
+        if head.total > bytes.len() || head.total < bytes.len() && !self.layout.padding {
+            return Err(Refusal::Lost(LossReason::BadLength));
+        }
+        let part = self.take(head, bytes, sender, mark, wire)?;
+        Ok(Taken { head, part })
+    }
+
+    /// Takes a packet with a believed header into the counts of its part; returns the part's number.
+    pub fn take(
+        &mut self,
+        head: Head,
+        bytes: &[u8],
+        sender: u32,
+        mark: Mark,
+        wire: &mut [Counters],
+    ) -> Result<u32, Refusal> {
+        if head.ignored {
+            return Err(Refusal::Ignored);
+        }
+        let known = self.numbering.seen().len();
+        let part = self.numbering.part(head.part, sender).map_err(Refusal::Lost)?;
+        if self.numbering.seen().len() > known {
+            self.layout.see_time(&self.starts, part, bytes, mark);
+        }
+        let Some(sequence) = self.layout.sequence else { return Ok(part) };
+        let words = sequence.counting.words();
+        let seen = &mut self.seen[part as usize * words..(part as usize + 1) * words];
+        let index = sequence.index.map_or(0, |number| u32::try_from(number.read(bytes)).unwrap_or(u32::MAX));
+        let mut missing = 0;
+        let track = &mut self.tracks[part as usize];
+        let arrival = sequence.counting.arrive(track, seen, sequence.group.read(bytes), index, &mut missing);
+        self.missing(part, missing, wire);
+        match arrival {
+            Arrival::New => Ok(part),
+            Arrival::Duplicate => Err(Refusal::Lost(LossReason::DuplicateDatagram)),
+            Arrival::Late => Err(Refusal::Lost(LossReason::Late)),
+            Arrival::Unconfirmed => Err(Refusal::Lost(LossReason::Resynchronised)),
+            Arrival::Impossible => Err(Refusal::Lost(LossReason::BadFraming)),
+        }
+    }
+
+    fn missing(&self, part: u32, packets: u64, wire: &mut [Counters]) {
+        if packets == 0 {
+            return;
+        }
+        let wire = wire_of(wire, part);
+        for (unit, reason) in self.gap {
+            wire.input(*unit, packets);
+            wire.lost(*reason, *unit, packets);
+        }
+    }
+
+    /// The source has ended: what is missing in the windows will not come.
+    pub fn finish(&mut self, wire: &mut [Counters]) {
+        let Some(sequence) = self.layout.sequence else { return };
+        let words = sequence.counting.words();
+        for part in 0..self.tracks.len() {
+            let (mut missing, seen) = (0, &mut self.seen[part * words..(part + 1) * words]);
+            sequence.counting.flush(&mut self.tracks[part], seen, &mut missing);
+            self.missing(part as u32, missing, wire);
+        }
+    }
+
+    /// What comes next does not continue what came before; behind [`Packets::finish`].
+    pub fn begin_anew(&mut self) {
+        self.tracks.fill(Track::default());
+    }
+
+    /// Cuts a piece of a stream, and gives each packet to `found`; returns the number of bytes left over.
+    pub fn cut(
+        &mut self,
+        piece: &Piece<'_>,
+        account: &mut StreamAccount,
+        searching: &mut bool,
+        found: Found<'_>,
+    ) -> usize {
+        let mut at = 0;
+        loop {
+            let rest = &piece.bytes[at..];
+            if *searching {
+                let (skipped, found) = self.search(rest, piece.last);
+                account.lose(LossReason::Resynchronised, skipped);
+                at += skipped;
+                *searching = !found;
+                if !found {
+                    return piece.bytes.len() - at;
+                }
+                continue;
+            }
+            if rest.len() < self.layout.header_bytes {
+                return rest.len();
+            }
+            match self.layout.head(rest, None) {
+                Ok(head) if head.total > rest.len() => match self.swallowed(rest, piece.last) {
+                    None => return rest.len(),
+                    Some(skipped) => {
+                        account.lose_frame(LossReason::BadLength);
+                        account.lose(LossReason::Resynchronised, skipped);
+                        at += skipped;
+                    }
+                },
+                Ok(head) => {
+                    account.begin_frames(1);
+                    let unit = piece.slice.part(at, head.total).expect("the packet is whole");
+                    found(self, piece, account, (head, unit));
+                    at += head.total;
+                }
+                Err(reason) => {
+                    account.lose_frame(reason);
+                    account.lose(LossReason::Resynchronised, 1);
+                    at += 1;
+                    *searching = true;
+                }
+            }
+        }
+    }
+
+    /// Where packets begin inside the last one of a stream, whose length goes beyond the end: then it is the length that is
+    /// damaged. `None` when there are none, and the packet was cut off.
+    #[cold]
+    fn swallowed(&self, bytes: &[u8], last: bool) -> Option<usize> {
+        let is_looked_for = last && self.layout.has_marks();
+        is_looked_for.then(|| self.chain_to_end(&bytes[1..]).map(|at| at + 1))?
+    }
+
+    /// Where whole packets begin that follow each other to the end of the stream.
+    fn chain_to_end(&self, bytes: &[u8]) -> Option<usize> {
+        let whole = |bytes: &[u8]| self.layout.head(bytes, None).ok().map(|head| head.total);
+        first_of_chain_to_end(bytes, whole, |_| true)
+    }
+
+    /// Bytes to skip, and whether a header was found there; when not, the bytes from there wait for more. At the end of the
+    /// stream a packet that ends there needs no other to confirm it.
+    fn search(&self, bytes: &[u8], last: bool) -> (usize, bool) {
+        if last && let Some(skipped) = self.chain_to_end(bytes) {
+            return (skipped, true);
+        }
+        if !self.layout.has_marks() {
+            // Nothing tells a header from payload: the first place with a possible length is as good as any.
+            let possible = |at: &usize| self.layout.head(&bytes[*at..], None).is_ok();
+            let last = (bytes.len() + 1).saturating_sub(self.layout.header_bytes);
+            return (0..last).find(possible).map_or((last, false), |at| (at, true));
+        }
+        for skipped in 0..bytes.len() {
+            match self.confirm(&bytes[skipped..]) {
+                Some(true) => return (skipped, true),
+                None => return (skipped, false),
+                Some(false) => {}
+            }
+        }
+        (bytes.len(), false)
+    }
+
+    /// Whether packets follow each other here; `None` when that cannot be said yet.
+    fn confirm(&self, mut bytes: &[u8]) -> Option<bool> {
+        for _ in 0..CONFIRMATIONS {
+            if bytes.len() < self.layout.header_bytes {
+                return None;
+            }
+            match self.layout.head(bytes, None) {
+                Ok(head) => bytes = bytes.get(head.total..)?,
+                Err(_) => return Some(false),
+            }
+        }
+        Some(true)
+    }
+}
+
+/// The counters of a part's wire: its own, or those of all.
+#[inline]
+pub(super) fn wire_of(wire: &mut [Counters], part: u32) -> &mut Counters {
+    let index = if wire.len() == 1 { 0 } else { part as usize };
+    &mut wire[index]
+}
+
+impl StreamAccount {
+    /// A packet of a stream is not passed on.
+    pub(super) fn refuse_packet(&mut self, refusal: Refusal, bytes: usize) {
+        match refusal {
+            Refusal::Ignored => {
+                self.counters.filtered(Unit::Frames, 1);
+                self.counters.filtered(Unit::Bytes, bytes as u64);
+            }
+            Refusal::Lost(reason) => {
+                self.counters.lost(reason, Unit::Frames, 1);
+                self.lose(reason, bytes);
+            }
+        }
+    }
+
+    /// A datagram is not passed on.
+    pub(super) fn refuse_datagram(&mut self, refusal: Refusal, bytes: usize) {
+        for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, bytes as u64)] {
+            match refusal {
+                Refusal::Ignored => self.counters.filtered(unit, count),
+                Refusal::Lost(reason) => self.counters.lost(reason, unit, count),
+            }
+        }
+    }
+}

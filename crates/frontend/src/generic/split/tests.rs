@@ -1,0 +1,263 @@
+//! A board of a lab's own, byte by byte, and what becomes of its packets when some are lost, doubled, late or damaged.
+
+use proptest::prelude::*;
+use thalweg_data::{LossReason, SourceId, Unit};
+
+use super::super::emulate::{self, Board};
+use super::super::{GenericSplitter, NamedBy, PacketFragments, Settings};
+use crate::fragment::check::{self, Outcome, Run};
+use crate::trigger::{Answer, Trigger};
+
+/// 12 bytes: mark CA FE, module, status, trigger (16 bits), sent number (16 bits), time (32 bits of 10 ns); payload behind.
+const CAMERA: &str = r#"
+    byte_order   = "big"
+    header_bytes = 12
+    check        = [{ field = "mark", equals = 0xCAFE }]
+    part         = { fields = ["module"] }
+    trigger      = { field = "trigger" }
+    sequence     = { field = "sent" }
+    timestamp    = { field = "time", tick_ps = 10000.0 }
+    [field]
+    mark    = { offset = 0, width = 2 }
+    module  = { offset = 2, width = 1 }
+    status  = { offset = 3, width = 1 }
+    trigger = { offset = 4, width = 2 }
+    sent    = { offset = 6, width = 2 }
+    time    = { offset = 8, width = 4 }
+    [fragments]
+    boards      = 3
+    named_by    = "header"
+    first_board = 17
+"#;
+
+/// 4 bytes: event, packet of the event (0 to 3), 16 bits of time; several packets are one fragment.
+const FRAMES: &str = r#"
+    byte_order   = "little"
+    header_bytes = 4
+    trigger      = { field = "event" }
+    timestamp    = { field = "time", tick_ps = 1e6 }
+    sequence     = { field = "packet", scope = "frame", packets_per_frame = 4, window = 8 }
+    [field]
+    event  = { offset = 0, width = 1 }
+    packet = { offset = 1, width = 1 }
+    time   = { offset = 2, width = 2 }
+    [fragments]
+"#;
+
+fn settings(text: &str) -> Settings {
+    toml::from_str(text).expect("the description can be read")
+}
+
+fn with(text: &str, change: impl FnOnce(&mut PacketFragments)) -> Settings {
+    let mut settings = settings(text);
+    change(settings.fragments.as_mut().expect("a description of triggered boards"));
+    settings
+}
+
+fn splitter(settings: &Settings) -> GenericSplitter {
+    GenericSplitter::new(SourceId(5), settings).expect("possible")
+}
+
+fn datagrams<'a>(settings: &Settings, datagrams: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    // Boards are counted from source 0 where the books are held against fragments.
+    let splitter = GenericSplitter::new(SourceId(0), settings).expect("possible");
+    let outcome = check::datagrams(splitter, datagrams);
+    outcome.assert_closed();
+    outcome
+}
+
+#[test]
+fn a_packet_is_a_fragment_of_the_board_in_its_header() {
+    let mut run = Run::new(splitter(&settings(CAMERA)));
+    run.datagram(&[0xCA, 0xFE, 18, 0, 0x12, 0x34, 0, 1, 0, 0, 1, 0, b'a', b'b']);
+    run.datagram(&[0xCA, 0xFE, 17, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0]);
+    run.datagram(&[0xCA, 0xFE, 20, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0, b'c']);
+    run.datagram(&[0xCA, 0xFF, 19, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0, b'd']);
+    run.datagram(&[0xCA, 0xFE, 19]);
+    let outcome = run.finish();
+    let found: Vec<_> =
+        outcome.fragments.iter().map(|(own, _)| (own.source.0, own.trigger, own.ticks)).collect();
+    assert_eq!(found, [(6, 0x1234, 256), (5, 0x1235, 512)]);
+    assert_eq!(outcome.fragments[0].1[12..], *b"ab", "header and all");
+    for reason in [LossReason::UnknownSource, LossReason::WrongConstant, LossReason::BadLength] {
+        assert_eq!(outcome.link.total_lost(reason, Unit::Datagrams), 1, "{reason}");
+    }
+}
+
+#[test]
+fn without_their_headers_fragments_are_payload_alone() {
+    let settings = with(CAMERA, |fragments| fragments.keep_header = false);
+    let packet = [&[0xCA, 0xFE, 17, 0, 0, 7, 0, 0, 0, 0, 0, 0][..], b"payload"].concat();
+    let empty = [0xCA, 0xFE, 18, 0, 0, 7, 0, 0, 0, 0, 0, 0];
+    let outcome = datagrams(&settings, [&packet[..], &empty]);
+    assert_eq!(outcome.fragments[0].1, b"payload");
+    assert_eq!((outcome.fragments[1].0.bytes, outcome.fragments[1].0.slices), (0, 0));
+    assert_eq!(outcome.link.total_overhead(Unit::Bytes), 24);
+}
+
+#[test]
+fn boards_are_numbered_by_their_senders() {
+    let settings = with(CAMERA, |fragments| fragments.named_by = NamedBy::Sender);
+    let mut run = Run::new(GenericSplitter::new(SourceId(0), &settings).expect("possible"));
+    for sender in [2, 0, 1, 3] {
+        run.datagram_from(sender, &[0xCA, 0xFE, 99, 0, 0, 7, 0, 0, 0, 0, 0, 0, sender as u8]);
+    }
+    let outcome = run.finish();
+    outcome.assert_closed();
+    let found: Vec<_> = outcome.fragments.iter().map(|(own, bytes)| (own.source.0, bytes[12])).collect();
+    assert_eq!(found, [(2, 2), (0, 0), (1, 1)]);
+    assert_eq!(outcome.link.total_lost(LossReason::UnexpectedSender, Unit::Datagrams), 1);
+}
+
+#[test]
+fn gaps_of_a_boards_own_number_stand_in_its_account_of_the_wire() {
+    let packet = |module: u8, sent: u16| {
+        let [high, low] = sent.to_be_bytes();
+        vec![0xCA, 0xFE, module, 0, 0, low, high, low, 0, 0, 0, 0, 1]
+    };
+    let sent: Vec<Vec<u8>> = (0..100)
+        .flat_map(|number| [packet(17, number), packet(18, number)])
+        .enumerate()
+        .filter(|(index, _)| index % 20 != 8)
+        .map(|(_, packet)| packet)
+        .collect();
+    let outcome = datagrams(&settings(CAMERA), sent.iter().map(Vec::as_slice));
+    let lost: Vec<u64> =
+        outcome.wire.iter().map(|wire| wire.total_lost(LossReason::FrameGap, Unit::Frames)).collect();
+    assert_eq!(lost, [10, 0, 0]);
+    assert_eq!(outcome.wire[0].total_output(Unit::Frames), 90);
+    assert_eq!(outcome.board(0).total_output(Unit::Fragments), 90);
+}
+
+#[test]
+fn packets_of_a_frame_become_one_fragment() {
+    let packet = |event: u8, index: u8| vec![event, index, 10 + index, 0, b'a' + index, event];
+    let order = [2, 0, 3, 1];
+    let mut sent: Vec<Vec<u8>> = order.iter().map(|index| packet(7, *index)).collect();
+    sent.push(packet(7, 1));
+    sent.extend([0, 1, 3].map(|index| packet(8, index)));
+    sent.extend([0, 1, 2, 3].map(|index| packet(9, index)));
+    sent.push(packet(9, 4));
+    let outcome = datagrams(&settings(FRAMES), sent.iter().map(Vec::as_slice));
+    let found: Vec<_> =
+        outcome.fragments.iter().map(|(own, bytes)| (own.trigger, own.slices, bytes.clone())).collect();
+    assert_eq!(found[0], (7, 4, [&[7, 0, 10, 0][..], b"a\x07b\x07c\x07d\x07"].concat()));
+    assert_eq!(found[1].0, 9);
+    let lost = |reason| outcome.link.total_lost(reason, Unit::Datagrams);
+    assert_eq!(lost(LossReason::DuplicateDatagram), 1);
+    assert_eq!(lost(LossReason::BadFraming), 1, "a position that a frame has not");
+    assert_eq!(lost(LossReason::Unfinished), 3);
+    assert_eq!(outcome.link.total_lost(LossReason::Unfinished, Unit::Fragments), 1);
+    assert_eq!(outcome.wire[0].total_lost(LossReason::FrameGap, Unit::Frames), 1);
+}
+
+#[test]
+fn a_time_goes_on_over_its_wraps_and_one_that_wraps_too_soon_is_as_sent() {
+    // 32 bits of 10 ns wrap after 42.9 s; batches are 1 ms apart.
+    let at = |time: u32| [&[0xCA, 0xFE, 17, 0, 0, 0, 0, 0][..], &time.to_be_bytes()].concat();
+    let mut run = Run::new(splitter(&Settings { sequence: None, ..settings(CAMERA) }));
+    run.mark.0 = 42_000_000_000;
+    for time in [4_290_000_000, 4_294_967_295, 100] {
+        run.datagram(&at(time));
+        run.step();
+    }
+    let ticks: Vec<u64> = run.finish().fragments.iter().map(|(own, _)| own.ticks).collect();
+    assert_eq!(ticks, [4_290_000_000, 4_294_967_295, (1 << 32) + 100]);
+    let mut brief = settings(FRAMES);
+    brief.sequence = None;
+    let outcome = datagrams(&brief, [&[1, 0, 0xFF, 0xFF, 1][..], &[2, 0, 3, 0, 1]]);
+    let ticks: Vec<u64> = outcome.fragments.iter().map(|(own, _)| own.ticks).collect();
+    assert_eq!(ticks, [0xFFFF, 3], "16 bits of 1 µs wrap after 66 ms");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_would_do() {
+    let message =
+        |settings: Settings| GenericSplitter::new(SourceId(0), &settings).expect_err("no").to_string();
+    let change = |change: fn(&mut PacketFragments)| message(with(CAMERA, change));
+    assert!(change(|own| own.boards = 0).contains("`fragments.boards`: is 0; write 1 to 1024"));
+    assert!(change(|own| own.named_by = NamedBy::Connection).contains("nothing distinguishes their packets"));
+    assert!(
+        change(|own| own.open_fragments = 65).contains("`fragments.open_fragments`: is 65; write 1 to 64")
+    );
+    assert!(change(|own| own.reassembly_ms = 0).contains("`fragments.reassembly_ms`: is 0"));
+    let without_trigger = Settings { trigger: None, ..settings(CAMERA) };
+    assert!(message(without_trigger).contains("`trigger`: is missing: fragments are built into events by"));
+    let without_part = Settings { part: None, ..settings(CAMERA) };
+    assert!(message(without_part).contains("`part`: is missing: `named_by = \"header\"` reads"));
+    let mut long = settings(FRAMES);
+    long.sequence.as_mut().expect("it has one").packets_per_frame = Some(129);
+    assert!(message(long.clone()).contains("is 129; a fragment has at most 128 packets"));
+    let last = GenericSplitter::new(SourceId(65_534), &settings(CAMERA)).expect_err("too many");
+    assert!(last.to_string().contains("there are 65536 sources"));
+}
+
+/// What emulated boards of a description answer to triggers, packet by packet.
+fn answers(description: &Settings, boards: usize, triggers: u64) -> Vec<Vec<u8>> {
+    let emulated = emulate::Settings { payload_bytes: 60, shortest_payload_bytes: Some(3), seed: 7 };
+    let mut boards: Vec<Board> = emulate::boards(boards, description, &emulated).expect("possible");
+    let mut packets = Vec::new();
+    for number in 0..triggers {
+        for board in &mut boards {
+            let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+            board.answer(Trigger { number, time_ns: number * 1000 }, &mut bytes, &mut ends);
+            let mut start = 0;
+            for end in ends {
+                packets.push(bytes[start..end].to_vec());
+                start = end;
+            }
+            if description.stream {
+                packets.push(bytes);
+            }
+        }
+    }
+    packets
+}
+
+#[test]
+fn emulated_boards_of_a_stream_are_found_behind_a_damage() {
+    let mut description = settings(CAMERA);
+    description.stream = true;
+    description.length = toml::from_str("payload_bytes = 60").expect("a length");
+    let emulated = emulate::Settings { payload_bytes: 60, ..emulate::Settings::default() };
+    let mut board = emulate::boards(1, &description, &emulated).expect("possible").remove(0);
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    for number in 0..50 {
+        board.answer(Trigger { number, time_ns: number * 1000 }, &mut bytes, &mut ends);
+    }
+    assert!(ends.is_empty() && bytes.len() == 50 * 72);
+    bytes[10 * 72] ^= 0xFF;
+    let splitter = GenericSplitter::new(SourceId(0), &description).expect("possible");
+    let outcome = check::stream(splitter, &bytes, &[1000, 7]);
+    outcome.assert_closed();
+    let triggers: Vec<u64> = outcome.fragments.iter().map(|(own, _)| own.trigger).collect();
+    assert_eq!(triggers, (0..50).filter(|number| *number != 10).collect::<Vec<_>>());
+    assert_eq!(outcome.wire[0].total_lost(LossReason::FrameGap, Unit::Frames), 1);
+}
+
+proptest! {
+    #[test]
+    fn what_emulated_boards_send_is_found_or_counted(
+        lost in prop::collection::vec(any::<bool>(), 300),
+        keep_header in any::<bool>(),
+    ) {
+        let description = with(CAMERA, |fragments| fragments.keep_header = keep_header);
+        let sent = answers(&description, 3, 100);
+        // The last packet of each board says how many there were.
+        let kept = sent.iter().enumerate().filter(|(index, _)| *index >= 297 || !lost[*index]).map(|(_, packet)| packet.as_slice());
+        let first_lost = (0..3).map(|board| (board..297).step_by(3).take_while(|index| lost[*index]).count() as u64);
+        let first_lost: Vec<u64> = first_lost.collect();
+        let outcome = datagrams(&description, kept);
+        for (board, first_lost) in first_lost.into_iter().enumerate() {
+            let (wire, own) = (&outcome.wire[board], outcome.board(board));
+            let missing = wire.total_lost(LossReason::FrameGap, Unit::Frames);
+            // What was lost before the first is not known of.
+            prop_assert_eq!(own.total_output(Unit::Fragments) + missing + first_lost, 100);
+        }
+        for (own, bytes) in &outcome.fragments {
+            let whole = &sent[own.trigger as usize * 3 + own.source.index()];
+            prop_assert_eq!(bytes.as_slice(), if keep_header { &whole[..] } else { &whole[12..] });
+            prop_assert_eq!(own.ticks, own.trigger * 100);
+        }
+    }
+}
