@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use thalweg_frontend::digitizer2::BoardFacts;
-use thalweg_frontend::format::{EmulateSettings, FormatSettings};
+use thalweg_frontend::format::FormatSettings;
 use thalweg_record::RunRecord;
 
-use crate::config::{ConfigError, Configuration, SourceSettings};
+use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
-use crate::open::located_endpoint;
 
 /// What the boards have said, by the names of their sources.
 pub(crate) type BoardsTold = BTreeMap<String, BoardFacts>;
@@ -32,11 +31,11 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
         if !format.takes_facts() {
             continue;
         }
-        let facts = if source.endpoint.url.scheme() == "emulate" {
+        let facts = if source.is_emulated() {
             // What it says was taken when the configuration was read.
             source.emulated_board().facts()
-        } else if let Some(facts) = thalweg_readout::ask_board(&located_endpoint(configuration, source))? {
-            complete(source, &facts).map_err(|error| configuration.invalid_source(source, error))?;
+        } else if let Some(facts) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
+            source.complete(&facts).map_err(|error| configuration.invalid_source(source, error))?;
             facts
         } else {
             continue;
@@ -55,7 +54,7 @@ pub(crate) fn recorded(file: &Path, record: &RunRecord) -> Result<Configuration,
     let (told, original) = (told(record), configuration.clone());
     for source in &mut configuration.sources {
         if let Some(facts) = told.get(&source.head.name) {
-            let completed = complete(source, facts);
+            let completed = source.complete(facts);
             completed.map_err(|error| original.invalid_source(source, error))?;
         }
     }
@@ -66,32 +65,4 @@ pub(crate) fn recorded(file: &Path, record: &RunRecord) -> Result<Configuration,
 pub(crate) fn told(record: &RunRecord) -> BoardsTold {
     let told = record.details.get(DETAIL).cloned().unwrap_or_default();
     serde_json::from_value(told).unwrap_or_default()
-}
-
-/// Fills in what the configuration does not say of a board.
-///
-/// # Errors
-/// Where the board contradicts it: with both values.
-pub(crate) fn complete(source: &mut SourceSettings, facts: &BoardFacts) -> Result<(), String> {
-    match &mut source.format {
-        FormatSettings::Hits(format) => format.complete(facts),
-        FormatSettings::Triggered(_) => Ok(()),
-    }
-}
-
-impl Configuration {
-    /// Whether a board of this run is asked what it is.
-    pub(crate) fn asks_boards(&self) -> bool {
-        self.sources.iter().any(|source| source.endpoint.url.scheme() == "dig2")
-    }
-}
-
-impl SourceSettings {
-    /// The board behind an `emulate://` URL of self-triggered boards.
-    pub(crate) fn emulated_board(&self) -> thalweg_frontend::digitizer2::emulate::Settings {
-        match &self.emulate {
-            Some(EmulateSettings::SelfTriggered(board)) => (**board).clone(),
-            _ => Default::default(),
-        }
-    }
 }

@@ -28,7 +28,7 @@ pub enum RunError {
     Busy(#[from] thalweg_readout::busy::BusyError),
     /// The units do not make a system.
     #[error(transparent)]
-    UnitPlan(#[from] crate::units::UnitPlanError),
+    UnitPlan(#[from] crate::plan::UnitPlanError),
     /// The units' rules cannot work.
     #[error(transparent)]
     UnitRules(#[from] thalweg_build::unit::SettingsError),

@@ -18,8 +18,7 @@ use thalweg_qualify::predict::chain::{Carrier, Emission, Network, Plan, Source, 
 use thalweg_readout::answer_sizes;
 use thalweg_record::{Compression, Table};
 
-use crate::config::{ConfigError, Configuration, SourceSettings};
-use crate::units::UnitKind;
+use crate::config::{ConfigError, Configuration, SourceSettings, UnitKind};
 use thalweg_frontend::format::{EmulateSettings, FormatSettings};
 
 /// Answers of a board that stand for all that it sends.
@@ -121,7 +120,7 @@ fn triggers(
 ) -> Result<TriggerSettings, ConfigError> {
     let mut triggers = match &network.trigger {
         Some(trigger) => trigger.clone(),
-        None => crate::open_links::trigger(configuration)?,
+        None => configuration.trigger_settings()?,
     };
     let is_triggered = sources.iter().any(|source| source.emission == Emission::Triggered);
     let is_stated = network.trigger.is_some() || rate_hz.is_some() || states_trigger(configuration);
@@ -146,7 +145,7 @@ fn triggers(
 /// Whether the configuration says what triggers its boards: it has the section, or emulates boards, which are triggered by default. What
 /// follows a real board has its rate.
 fn states_trigger(configuration: &Configuration) -> bool {
-    let is_emulated = |source: &SourceSettings| source.endpoint.url.scheme() == "emulate";
+    let is_emulated = |source: &SourceSettings| source.is_emulated();
     let tables = configuration.text.parse::<toml::Table>();
     let has_section = tables.is_ok_and(|tables| tables.contains_key("trigger"));
     configuration.follow.is_none() && (has_section || configuration.sources.iter().any(is_emulated))
@@ -164,7 +163,7 @@ fn sent(source: &SourceSettings, stated: Option<&StatedSource>) -> Result<Source
         };
         return Ok(Source { name, links, carrier, emission, answers: vec![vec![*payload_bytes]] });
     }
-    let is_described = source.emulate.is_some() || source.endpoint.url.scheme() == "emulate";
+    let is_described = source.emulate.is_some() || source.is_emulated();
     match (&source.format, source.links(SourceId(0))) {
         (FormatSettings::Triggered(_), Some(settings)) if is_described => {
             let mut answers = answer_sizes(&settings, ANSWERS)?;
@@ -195,7 +194,7 @@ fn links(source: &SourceSettings) -> Result<u32, String> {
 fn gives_streams(source: &SourceSettings) -> bool {
     match (source.links(SourceId(0)), &source.emulate) {
         (Some(settings), _) => settings.gives_streams(),
-        (None, Some(EmulateSettings::SelfTriggered(board))) if source.endpoint.url.scheme() == "emulate" => {
+        (None, Some(EmulateSettings::SelfTriggered(board))) if source.is_emulated() => {
             board.transport == thalweg_frontend::digitizer2::emulate::settings::Transport::Tcp
         }
         (None, _) => source.endpoint.gives_stream().unwrap_or(false),

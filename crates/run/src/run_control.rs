@@ -109,7 +109,7 @@ impl RunControl {
         let work = move || {
             let never = AtomicBool::new(false);
             let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: held };
-            crate::run(&configuration, end, &mut watch).map_err(|error| {
+            crate::assemble::run(&configuration, end, &mut watch).map_err(|error| {
                 tracing::error!("the run could not be started or ended: {error}");
                 watch.handle.failed(&error.to_string());
                 error.to_string()

@@ -15,9 +15,9 @@ use super::{Signals, Site};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::open::Origin;
-use crate::slow_control::{Devices, KEEPER, Keeper, Recorder, SERIES, Values};
+use crate::plan::{KEEPER, SERIES, UnitPlan, drives_busy, drives_devices};
+use crate::slow_control::{Devices, Keeper, Recorder, Values};
 use crate::source_table::SourceTable;
-use crate::units::{UnitPlan, drives_busy, drives_devices};
 
 /// The devices of a run that takes data, and BUSY of a real trigger, also through a register of one of them: where this process drives
 /// either.

@@ -14,12 +14,12 @@ use thalweg_record::RawSource;
 
 use super::{RawLinks, Site};
 use crate::error::RunError;
-use crate::open_links::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
+use crate::gauges::{BuildGauges, Gauges};
+use crate::open::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
     BoardBooks, Building, BuildingParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
 };
 use crate::slow_control::BoardControl;
-use crate::supervise::{BuildGauges, Gauges};
 
 /// What one reader is to read.
 pub(super) struct Reading<'r> {

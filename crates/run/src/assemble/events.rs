@@ -20,15 +20,14 @@ use super::event_readers::Reading;
 use super::leading::Leading;
 use super::unit_threads::{UnitThreads, UnitsTaken};
 use super::{RawLinks, Site, joined};
+use crate::emulate::spread_us;
 use crate::error::RunError;
-use crate::open::Origin;
-use crate::open_links::{EmulatedBoard, host};
+use crate::gauges::{BuildGauges, Gauges};
+use crate::open::{EmulatedBoard, Origin, host};
 use crate::pipeline::EventRecorder;
+use crate::plan::UnitPlan;
 use crate::slow_control::{BoardControl, lock};
-use crate::supervise::{
-    BuildGauges, BuildLook, EventSummary, Gauges, TriggerCounts, TriggerState, busy_time,
-};
-use crate::units::UnitPlan;
+use crate::supervise::{BuildLook, EventSummary, TriggerCounts, TriggerState, busy_time};
 
 /// How long emulated boards may take to send what they have answered, once triggers are stopped.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -337,10 +336,4 @@ impl EventsTaken {
             }),
         }
     }
-}
-
-/// A histogram of times in three numbers, microseconds.
-pub(crate) fn spread_us(times: &thalweg_readout::host::triggered::Times) -> serde_json::Value {
-    let us = |fraction| times.quantile_ns(fraction) as f64 / 1e3;
-    serde_json::json!({ "p50": us(0.5), "p99": us(0.99), "highest": us(1.0) })
 }

@@ -25,18 +25,18 @@ use thalweg_record::{CoincidenceWriter, HitWriter, RawSource, Table};
 use super::events::{EventsTaken, recorder};
 use super::{RawLinks, Site, joined};
 use crate::config::{Configuration, SourceSettings};
-use crate::emulate::TruthFile;
 use crate::error::RunError;
+use crate::gauges::{BuildGauges, Gauges};
 use crate::observed::Observed;
-use crate::open::{Opened, OpenedAll, open_all};
+use crate::open::{Opened, OpenedAll, TruthFile, open_all};
 use crate::pipeline::{
     AddedStages, Cut, Decoding, EventBooks, EventOutlet, EventRecorder, HitLink, Inlet, Ledgered,
-    OUTPUT_HITS, OrderThread, Process, ReaderAccounts, Selection, Signals, Slicer, decode_stage,
+    OrderThread, Process, ReaderAccounts, Selection, Signals, Slicer, decode_stage,
 };
-use crate::plan::{HITS_PER_BATCH, SLICES};
+use crate::plan::capacity::{HITS_PER_BATCH, OUTPUT_HITS};
+use crate::plan::{KEEPER, SLICES};
 use crate::processing::Processing;
-use crate::slow_control::{BoardControl, KEEPER, Keeper, lock};
-use crate::supervise::{BuildGauges, Gauges};
+use crate::slow_control::{BoardControl, Keeper, lock};
 
 /// The hits' sources and threads while a run is under way.
 pub(super) struct HitPath {

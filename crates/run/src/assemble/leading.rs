@@ -1,19 +1,17 @@
-//! Who leads the emulated boards of a run: their own program, or a board that they follow.
+//! What leads the emulated boards of a run while it goes on: their own program, or the reader of the board that they follow.
 
 use std::sync::Arc;
 
-use thalweg_data::SourceId;
 use thalweg_data::ring::ring;
-use thalweg_frontend::format::{EmulateSettings, FormatSettings};
-use thalweg_frontend::trigger::{FollowSettings, Follower};
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed};
 
 use super::Site;
-use crate::config::{ConfigError, Configuration, SourceSettings};
+use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
 use crate::open::Origin;
-use crate::open_links::program;
-use crate::pipeline::{Leader, TRIGGERS_WAITING};
+use crate::pipeline::Leader;
+use crate::plan::capacity::TRIGGERS_WAITING;
+use crate::plan::{Followed, answers_own_trigger, followed, number_offset};
 use crate::source_table::SourceTable;
 
 /// The two ends of what leads: one goes to the reader of the leader, the other to the emulated boards.
@@ -25,41 +23,6 @@ pub(crate) struct Leading {
     accepted: Option<Arc<AcceptedNumbers>>,
 }
 
-/// What emulated boards add to the number of each trigger, where all of them add the same and no other board decides what an event is.
-fn number_offset(configuration: &Configuration) -> Option<u64> {
-    if configuration.follow.is_some() || configuration.slices.is_some() {
-        return None;
-    }
-    let triggered = configuration.sources.iter().filter(|source| is_emulated(source));
-    let mut offsets = triggered.filter_map(|source| match (&source.format, &source.emulate) {
-        (FormatSettings::Hits(_), _) => None,
-        (_, Some(EmulateSettings::Triggered(boards))) => Some(boards.number_offset()),
-        _ => Some(0),
-    });
-    let first = offsets.next()?;
-    offsets.all(|other| other == first).then_some(first)
-}
-
-fn is_emulated(source: &SourceSettings) -> bool {
-    source.endpoint.url.scheme() == "emulate"
-}
-
-/// Whether the boards of these sources answer the trigger of this process and no other: every number that it gives is an event of theirs,
-/// or was lost.
-pub(crate) fn answers_own_trigger(configuration: &Configuration, sources: &[usize]) -> bool {
-    number_offset(configuration).is_some()
-        && sources.iter().all(|index| is_emulated(&configuration.sources[*index]))
-}
-
-/// Whether the times in the headers of a source's fragments go on over more than the jitter of their arrival: those of RECBE wrap
-/// within 33 µs, and ADC-SiTCP sends none.
-fn has_lasting_time(format: &FormatSettings) -> bool {
-    match format {
-        FormatSettings::Triggered(boards) => boards.has_lasting_time(),
-        FormatSettings::Hits(_) => true,
-    }
-}
-
 impl Leading {
     /// As the configuration has it.
     ///
@@ -69,32 +32,12 @@ impl Leading {
         configuration: &Configuration,
         source_table: &SourceTable,
     ) -> Result<Leading, ConfigError> {
-        let Some(follow) = &configuration.follow else {
+        let Some(Followed { place, board, follower }) = followed(configuration, source_table)? else {
             let accepted = number_offset(configuration).map(|offset| Arc::new(AcceptedNumbers::new(offset)));
             return Ok(Leading { leader: None, feed: None, accepted });
         };
-        let refuse = |message: String| configuration.invalid(format!("[trigger.follow]: {message}"));
-        let place = source_table.entries.iter().position(|entry| entry.name == follow.source);
-        let first = place.and_then(|place| Some((place, source_table.entries[place].links.first()?)));
-        let Some((place, link)) = first else {
-            return Err(refuse(format!("`source = \"{}\"` is no triggered source", follow.source)));
-        };
-        if follow.tick_ps.is_some() && !has_lasting_time(&configuration.sources[place].format) {
-            return Err(refuse(format!(
-                "`tick_ps` has no meaning behind `source = \"{}\"`: the trigger time in its headers wraps every 32768 counts, or there is none; \
-                 leave `tick_ps` out, and the time of arrival is taken",
-                follow.source
-            )));
-        }
-        let settings = FollowSettings {
-            trigger_bits: follow.trigger_bits,
-            tick_ps: follow.tick_ps,
-            longest_gap: follow.longest_gap,
-        };
-        let source = SourceId(link.boards.start);
-        let follower = Follower::new(source, &settings).map_err(|error| refuse(error.to_string()))?;
         let (producer, consumer) = ring(TRIGGERS_WAITING);
-        let leader = Leader::new(source, follower, producer);
+        let leader = Leader::new(board, follower, producer);
         Ok(Leading { leader: Some((place, leader)), feed: Some(Feed::Follow(consumer)), accepted: None })
     }
 
@@ -121,7 +64,7 @@ impl Leading {
     pub(super) fn feed(&mut self, site: &Site<'_>) -> Result<Feed, RunError> {
         match self.feed.take() {
             Some(feed) => Ok(feed),
-            None => Ok(Feed::Program(program(site.configuration)?)),
+            None => Ok(Feed::Program(site.configuration.trigger_program()?)),
         }
     }
 }

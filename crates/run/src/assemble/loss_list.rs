@@ -17,12 +17,11 @@ use thalweg_record::{LossBounds, LossList, RecordError, RunDirectory, TriggerRan
 
 use super::{Signals, Site, joined};
 use crate::error::RunError;
-use crate::supervise::BuildGauges;
+use crate::gauges::BuildGauges;
+use crate::plan::LOSSES;
 
 /// How often the thread sees whether a reading is due.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
-/// Its name.
-pub(crate) const NAME: &str = "losses";
 
 /// What the list of losses holds at the end of the run, and whether all of it could be written.
 pub(super) type ListedLosses = (TableSummary, Result<(), RecordError>);
@@ -53,10 +52,10 @@ impl LossKeeper {
         let (going_on, ended) = channel();
         let gauges = build.clone();
         let work = move || keep(list, &ledger, gauges.as_deref(), clock, &ended);
-        site.claims.threads(NAME, 1);
-        let thread = std::thread::Builder::new().name(NAME.to_owned());
-        let thread = site.placement.at(NAME, || thread.spawn(work))?;
-        let thread = thread.map_err(|cause| RunError::Thread { name: NAME.to_owned(), cause })?;
+        site.claims.threads(LOSSES, 1);
+        let thread = std::thread::Builder::new().name(LOSSES.to_owned());
+        let thread = site.placement.at(LOSSES, || thread.spawn(work))?;
+        let thread = thread.map_err(|cause| RunError::Thread { name: LOSSES.to_owned(), cause })?;
         Ok(LossKeeper { directory, clock, build, going_on: Some(going_on), thread: Some(thread) })
     }
 

@@ -9,7 +9,7 @@ mod devices;
 mod event_readers;
 mod events;
 mod hits;
-pub(crate) mod leading;
+mod leading;
 mod loss_list;
 mod paths;
 mod range_lists;
@@ -37,27 +37,23 @@ use thalweg_record::{
 use crate::boards::{self, BoardsTold};
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
+use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges, add_witnesses};
 use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
-use crate::pipeline::{Ledgered, Signals};
-use crate::placement::Placement;
-use crate::plan::{self, Plan};
+use crate::pipeline::{Ledgered, Signals, joined};
+use crate::plan::{self, Placement, Plan};
 use crate::preview::preview;
 use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
 use crate::source_table::{Entry, SourceTable};
 use crate::supervise::{
-    BuildGauges, EndWhen, EventSummary, GaugesOf, LiveState, Rates, RefusedGauges, RefusedUnit, RunHandle,
-    SnapshotAudit, SourceSummary, Summary, Watch, Watched, add_witnesses, dead_time, no_data, unplaced_loss,
+    EndWhen, EventSummary, LiveState, Rates, RefusedUnit, RunHandle, SnapshotAudit, SourceSummary, Summary,
+    Watch, Watched, dead_time, no_data, unplaced_loss,
 };
 use crate::units::identity_record;
 use claims::Claims;
 use devices::SlowControl;
-pub(crate) use events::spread_us;
-pub(crate) use loss_list::NAME as LOSSES;
 use loss_list::{ListedLosses, LossKeeper};
 use paths::Paths;
-pub(crate) use range_lists::NAME as RANGES;
-pub(crate) use raw::RAW_BATCHES;
 use raw::RawLinks;
 
 /// Takes data as configured until the end is reached, everything in flight is written, and the books are closed.
@@ -566,13 +562,6 @@ impl Drop for Counted {
         }
         self.0.thread_ends();
     }
-}
-
-/// Waits for a thread; a panic is a failure of the run, told by name.
-pub(crate) fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
-    let name = thread.thread().name().unwrap_or("unnamed").to_owned();
-    let told = |_| signals.fail(format!("the thread \"{name}\" panicked: a defect, please report it"));
-    thread.join().map_err(told).ok()
 }
 
 /// A run that is over, before it is told.

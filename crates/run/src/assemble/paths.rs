@@ -11,10 +11,11 @@ use super::hits::{HitPath, HitsTaken};
 use super::{RawLinks, Site, joined};
 use crate::config::Configuration;
 use crate::error::RunError;
+use crate::gauges::{BuildGauges, GaugesOf};
 use crate::observed::Observed;
 use crate::pipeline::{OrderThread, Process, RawRecorder, Signals};
 use crate::slow_control::Enable;
-use crate::supervise::{BuildGauges, EventSummary, GaugesOf, TriggerCounts, WatchedPaths};
+use crate::supervise::{EventSummary, TriggerCounts, WatchedPaths};
 
 /// The paths that a run has.
 pub(super) struct Paths {

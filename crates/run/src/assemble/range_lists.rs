@@ -16,12 +16,11 @@ use thalweg_record::{RangeBounds, RangeList, RecordError, UnitNames};
 
 use super::{Signals, Site, joined};
 use crate::error::RunError;
+use crate::plan::RANGES;
 use crate::units::RangeInbox;
 
 /// How often the thread looks for records.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
-/// Its name.
-pub(crate) const NAME: &str = "ranges";
 
 /// The list of one unit, and where its records come from.
 struct Kept {
@@ -68,11 +67,11 @@ impl RangeKeeper {
         let (going_on, ended) = channel();
         let (clock, lists) = (site.clock, std::mem::take(&mut self.lists));
         self.clock = Some(clock);
-        site.claims.threads(NAME, 1);
-        let thread = std::thread::Builder::new().name(NAME.to_owned());
+        site.claims.threads(RANGES, 1);
+        let thread = std::thread::Builder::new().name(RANGES.to_owned());
         let work = move || keep(lists, clock, &ended);
-        let thread = site.placement.at(NAME, || thread.spawn(work))?;
-        let thread = thread.map_err(|cause| RunError::Thread { name: NAME.to_owned(), cause })?;
+        let thread = site.placement.at(RANGES, || thread.spawn(work))?;
+        let thread = thread.map_err(|cause| RunError::Thread { name: RANGES.to_owned(), cause })?;
         self.running = Some((going_on, thread));
         Ok(())
     }

@@ -8,9 +8,6 @@ use super::Site;
 use crate::error::RunError;
 use crate::pipeline::{Ledgered, RawRecorder};
 
-/// Receive calls that may wait for the raw writer, of each thread that receives.
-pub(crate) const RAW_BATCHES: usize = 64;
-
 /// The readers' ends of the raw recording, while sources are being opened.
 pub(super) struct RawLinks {
     keeps: bool,

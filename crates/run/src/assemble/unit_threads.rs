@@ -21,13 +21,15 @@ use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
 use super::range_lists::RangeKeeper;
 use super::{RawLinks, Site, joined};
+use crate::config::{UnitSettings, files_of};
 use crate::error::RunError;
+use crate::gauges::BuildGauges;
 use crate::pipeline::{EventRecorder, Filed, Given, Ledgered, WriteLog};
-use crate::supervise::BuildGauges;
+use crate::plan::capacity::{GATE_BLOCKS, UNIT_BLOCK_BYTES};
+use crate::plan::{Readout, TRIGGER, UnitPlan, gate, has_emulated, shared_key};
 use crate::units::{
-    BLOCK_BYTES, BuilderWork, FirstWord, GATE_BLOCKS, GateWork, HeardManager, ManagerWork, Managers,
-    RangeNotes, Readout, ReadoutWork, TRIGGER, UnitEndpoint, UnitHost, UnitPlan, UnitSettings, files_of,
-    gate, has_emulated, identity, recall, run_number, shared_key,
+    BuilderWork, FirstWord, GateWork, HeardManager, ManagerWork, Managers, RangeNotes, ReadoutWork,
+    UnitEndpoint, UnitHost, identity, recall, run_number,
 };
 
 /// For how long units that have not come to their end are waited for without an entry in the books of this process: others do not
@@ -251,8 +253,8 @@ impl Starting<'_> {
     }
 
     fn peers_of(&self, name: &str, blocks: usize) -> Result<peer::Settings, RunError> {
-        let pool = self.site.placement.near(name, || Pool::new(blocks, BLOCK_BYTES))??;
-        self.site.claims.pools(name, 1, (blocks, BLOCK_BYTES));
+        let pool = self.site.placement.near(name, || Pool::new(blocks, UNIT_BLOCK_BYTES))??;
+        self.site.claims.pools(name, 1, (blocks, UNIT_BLOCK_BYTES));
         let (identity, key) = (self.identity.clone(), self.key.clone());
         Ok(peer::Settings { identity, key, ..peer::Settings::new(name, pool) })
     }

@@ -7,11 +7,11 @@
 
 pub mod node;
 
-use crate::pipeline;
+use crate::plan::capacity;
 
 /// Hits in a batch behind time order.
-pub const OUTPUT_HITS: usize = pipeline::OUTPUT_HITS;
+pub const OUTPUT_HITS: usize = capacity::OUTPUT_HITS;
 /// Batches of ordered hits on their way to the thread that makes something of them.
-pub const SELECTED_BATCHES: usize = pipeline::SELECTED_BATCHES;
+pub const SELECTED_BATCHES: usize = capacity::SELECTED_BATCHES;
 /// Batches of events between builder and recorder.
-pub const EVENT_BATCHES: usize = pipeline::EVENT_BATCHES;
+pub const EVENT_BATCHES: usize = capacity::EVENT_BATCHES;

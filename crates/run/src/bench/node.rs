@@ -22,10 +22,10 @@ use thalweg_readout::RunClock;
 use thalweg_transport::ReadySet;
 use thalweg_transport::peer::{self, Listener, Peer, Sent};
 
+use crate::config::{UnitKind, UnitSettings};
 use crate::pipeline::Signals;
-use crate::units::{
-    HeardManager, ManagerWork, Readout, UnitEndpoint, UnitHost, UnitKind, UnitPlan, UnitSettings, Work,
-};
+use crate::plan::{Readout, UnitPlan};
+use crate::units::{HeardManager, ManagerWork, UnitEndpoint, UnitHost, Work};
 
 const RUN: u32 = 1;
 /// Blocks of what builder units receive.

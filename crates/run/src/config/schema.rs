@@ -28,8 +28,8 @@ pub fn json_schema() -> Value {
         properties.insert("units".to_owned(), rules);
     }
     let slices = section(generator.subschema_for::<thalweg_build::slices::Settings>());
-    let unit = section(generator.subschema_for::<crate::units::UnitSettings>());
-    let threads = section(generator.subschema_for::<crate::placement::ThreadSettings>());
+    let unit = section(generator.subschema_for::<super::UnitSettings>());
+    let threads = section(generator.subschema_for::<super::ThreadSettings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
     let kinds: Vec<Value> = FORMATS.iter().map(|format| source_schema(&mut generator, format)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
@@ -77,11 +77,11 @@ fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
         ("pulses", one(generator.subschema_for::<pulse::Settings>())),
         ("spectrum", many(generator.subschema_for::<spectrum::SpectrumSettings>())),
         ("control", many(generator.subschema_for::<thalweg_readout::DeviceSettings>())),
-        ("series", many(generator.subschema_for::<crate::slow_control::SeriesSettings>())),
+        ("series", many(generator.subschema_for::<super::SeriesSettings>())),
         ("monitor", one(generator.subschema_for::<thalweg_monitor::Settings>())),
         ("alarm", many(generator.subschema_for::<thalweg_monitor::alarm::Rule>())),
         ("notify", one(generator.subschema_for::<thalweg_monitor::alarm::NotifySettings>())),
-        ("unattended", one(generator.subschema_for::<crate::serve::Unattended>())),
+        ("unattended", one(generator.subschema_for::<super::Unattended>())),
     ];
     sections.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
 }

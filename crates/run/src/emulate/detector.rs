@@ -20,10 +20,9 @@ use thalweg_data::{Busy, SourceId};
 use thalweg_readout::host::triggered::{Feed, HostedBoards, Outlet, TriggeredTotals};
 use thalweg_readout::{BusyInput, other_ends};
 
-use crate::assemble::spread_us;
 use crate::config::Configuration;
 use crate::error::RunError;
-use crate::open_links::{host, program};
+use crate::open::host;
 
 /// Between two looks at clients, BUSY and the end.
 const LOOK: Duration = Duration::from_millis(5);
@@ -117,7 +116,7 @@ impl Detector {
             links.extend(own);
         }
         let listening = links.iter().filter(|link| matches!(link.outlet, Outlet::Listener(_))).count();
-        let feed = Feed::Program(program(&configuration)?);
+        let feed = Feed::Program(configuration.trigger_program()?);
         let line = Arc::new(Busy::default());
         let busy = BusyInput::open(&configuration.busy, &line)?;
         let boards = host(&configuration, links, feed, &line, (None, None))?;
@@ -225,4 +224,10 @@ impl fmt::Display for DetectorReport {
         }
         self.failures.iter().try_for_each(|failure| write!(f, "\nfailed: {failure}"))
     }
+}
+
+/// A histogram of times in three numbers, microseconds.
+pub(crate) fn spread_us(times: &thalweg_readout::host::triggered::Times) -> serde_json::Value {
+    let us = |fraction| times.quantile_ns(fraction) as f64 / 1e3;
+    serde_json::json!({ "p50": us(0.5), "p99": us(0.99), "highest": us(1.0) })
 }

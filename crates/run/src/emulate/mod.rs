@@ -8,18 +8,18 @@ mod detector;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use thalweg_data::Hit;
 use thalweg_frontend::digitizer2::emulate::{Settings, settings::Rates};
-use thalweg_readout::host::{CONTROL_PORT, HostError, HostSettings, HostedBoard, Place, TruthSink, UDP_PORT};
-use thalweg_record::{HitsFile, RecordError};
+use thalweg_readout::host::{CONTROL_PORT, HostError, HostSettings, HostedBoard, Place, UDP_PORT};
+use thalweg_record::RecordError;
 
 use crate::config::ConfigError;
+use crate::open::TruthFile;
+pub(crate) use detector::spread_us;
 pub use detector::{Detector, DetectorReport, EmulatedDetector};
 
 /// Boards that cannot be emulated.
@@ -209,38 +209,5 @@ impl fmt::Display for EmulationReport {
             self.datagrams_dropped
         )?;
         self.failures.iter().try_for_each(|failure| write!(f, "\nfailed: {failure}"))
-    }
-}
-
-/// One file for the truth of several boards.
-pub(crate) struct TruthFile(Arc<Mutex<HitsFile>>);
-
-impl TruthFile {
-    pub(crate) fn create(path: &Path) -> Result<TruthFile, RecordError> {
-        Ok(TruthFile(Arc::new(Mutex::new(HitsFile::create(path, thalweg_record::Compression::None, &[])?))))
-    }
-
-    /// Where one board's hits go; its channels are counted from `first_channel` on.
-    pub(crate) fn sink(&self, first_channel: u16) -> TruthSink {
-        let file = self.0.clone();
-        let mut moved: Vec<Hit> = Vec::new();
-        Box::new(move |hits| {
-            moved.clear();
-            moved.extend(
-                hits.iter().map(|hit| Hit { channel: hit.channel.saturating_add(first_channel), ..*hit }),
-            );
-            let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            file.write(&moved).map_err(|error| error.to_string())
-        })
-    }
-
-    /// Closes the file. The boards that wrote to it have ended.
-    pub(crate) fn finish(self) -> Result<(), RecordError> {
-        match Arc::into_inner(self.0) {
-            Some(file) => {
-                file.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).finish().map(drop)
-            }
-            None => Ok(()),
-        }
     }
 }

@@ -24,14 +24,15 @@ use thalweg_readout::host::triggered::AcceptedNumbers;
 use super::busy_share::BusyShare;
 use super::decode_workers::wait_for_empty;
 use super::drain::Drain;
-use super::event_outlet::{EVENT_BATCHES, EventOutlet};
+use super::event_outlet::EventOutlet;
 use super::leader::Leader;
 use super::link_books::LinkBooks;
 use super::links::Links;
 use super::readout::{Inputs as _, Readout, ReadoutWork, TURN_WAIT};
 use super::refused_outlet::RefusedOutlet;
 use super::{Ledgered, Signals};
-use crate::supervise::{BuildGauges, Gauges};
+use crate::gauges::{BuildGauges, Gauges};
+use crate::plan::capacity::EVENT_BATCHES;
 
 /// How often the books are published.
 const PUBLISH_EVERY_NS: u64 = 50_000_000;

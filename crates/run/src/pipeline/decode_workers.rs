@@ -12,9 +12,8 @@ use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Decode, Frames, Hits};
 
 use super::Signals;
+use crate::plan::capacity::BATCHES;
 
-/// Batches in each circuit. Eight of a quarter of a megabyte bridge 25 ms at 40 M hits/s.
-pub(crate) const BATCHES: usize = 8;
 const WAIT: Duration = Duration::from_millis(100);
 
 /// The sending side: one batch of units after another becomes a batch of hits.

@@ -19,14 +19,13 @@ use super::decode_workers::{DecodeStage, wait_for_empty};
 use super::drain::Drain;
 use super::readout::{Inputs, Readout, ReadoutWork, TURN_WAIT};
 use super::{Ledgered, Signals};
-use crate::supervise::Gauges;
+use crate::gauges::Gauges;
+use crate::plan::capacity::BATCH_BYTES;
 
 /// An idle source sends a mark this often.
 const IDLE_MARK_NS: u64 = 1_000_000;
 /// A batch is passed on at this age at the latest.
 const BATCH_AGE_NS: u64 = 20_000_000;
-/// A batch is passed on at this size: large enough to spread its fixed costs, small enough for the second-level cache.
-pub(crate) const BATCH_BYTES: u64 = 256 << 10;
 /// After a stop, a board that goes on sending is listened to so long.
 const DRAIN: Duration = Duration::from_millis(500);
 

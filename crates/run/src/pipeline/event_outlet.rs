@@ -12,10 +12,8 @@ use thalweg_data::{Events, Mark, SnapshotNumber, SourceId};
 
 use super::Signals;
 use super::decode_workers::wait_for_empty;
-use crate::supervise::BuildGauges;
+use crate::gauges::BuildGauges;
 
-/// Batches of events between builder and recorder.
-pub(crate) const EVENT_BATCHES: usize = 8;
 /// A batch is passed on with so many events, …
 const EVENTS_PER_BATCH: usize = 256;
 /// … or so much payload, …

@@ -8,9 +8,6 @@ use thalweg_data::ring::Producer;
 use thalweg_data::{Fragments, SourceId};
 use thalweg_frontend::trigger::{Follower, Trigger};
 
-/// Triggers that may wait for the emulated boards.
-pub(crate) const TRIGGERS_WAITING: usize = 1 << 16;
-
 /// Follows one board among those of a reader.
 pub(crate) struct Leader {
     source: SourceId,

@@ -37,25 +37,26 @@ mod write_log;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 
 use thalweg_data::{Account, Counters, SnapshotNumber, Stage};
 
 pub(crate) use added::AddedStages;
 pub(crate) use building::{Building, BuildingParts};
 pub(crate) use busy_share::BusyShare;
-pub(crate) use decode_workers::{BATCHES, decode_stage};
-pub(crate) use decoding::{BATCH_BYTES, Decoding, HitLink, ReaderAccounts};
-pub(crate) use event_outlet::{EVENT_BATCHES, EventOutlet};
+pub(crate) use decode_workers::decode_stage;
+pub(crate) use decoding::{Decoding, HitLink, ReaderAccounts};
+pub(crate) use event_outlet::EventOutlet;
 pub(crate) use event_recorder::EventRecorder;
-pub(crate) use leader::{Leader, TRIGGERS_WAITING};
+pub(crate) use leader::Leader;
 pub(crate) use link_books::{BoardBooks, LinkBooks, Reported, link_units};
 pub(crate) use links::Links;
-pub(crate) use order_thread::{Inlet, OUTPUT_HITS, OrderThread};
+pub(crate) use order_thread::{Inlet, OrderThread};
 pub(crate) use process::{EventBooks, Process};
 pub(crate) use raw::RawRecorder;
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
-pub(crate) use selection::{SELECTED_BATCHES, Selection};
+pub(crate) use selection::Selection;
 pub(crate) use slicer::{Cut, Slicer};
 pub(crate) use write_log::{Filed, Given, WriteLog};
 
@@ -245,6 +246,13 @@ impl Signals {
     pub(crate) fn threads_left(&self) -> usize {
         self.threads_left.load(Ordering::Acquire)
     }
+}
+
+/// Waits for a thread; a panic is a failure of the run, told by name.
+pub(crate) fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
+    let name = thread.thread().name().unwrap_or("unnamed").to_owned();
+    let told = |_| signals.fail(format!("the thread \"{name}\" panicked: a defect, please report it"));
+    thread.join().map_err(told).ok()
 }
 
 /// An account with the moment of its last publication: counts are made visible between batches, and often enough

@@ -19,10 +19,9 @@ use super::added::AddedStages;
 use super::outcome::Outcome;
 use super::slicer::Slicer;
 use super::{Ledgered, Recorded, Selection, Signals};
+use crate::plan::capacity::OUTPUT_HITS;
 
 const WAIT: Duration = Duration::from_millis(20);
-/// Hits in a batch behind time order: half of a second-level cache.
-pub(crate) const OUTPUT_HITS: usize = 32 * 1024;
 
 /// One source's side of the order thread.
 pub(crate) struct Inlet {

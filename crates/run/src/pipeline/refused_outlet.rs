@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use thalweg_build::Builder;
+use thalweg_monitor::state::RefusedUnit;
 
 use super::readout::Inputs as _;
 use super::{Ledgered, LinkBooks, Links};
-use crate::supervise::{RefusedGauges, RefusedUnit};
+use crate::gauges::RefusedGauges;
 
 /// Where the first refused units are shown, and how many of this thread were shown already.
 pub(crate) struct RefusedOutlet {

@@ -13,11 +13,10 @@ use thalweg_analysis::cut::{HitCuts, Scope, Selected};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Hits, SnapshotNumber, SourceId};
 
-use super::{Ledgered, OUTPUT_HITS, REPORT_EVERY_NS};
+use super::{Ledgered, REPORT_EVERY_NS};
 use crate::observed::{CutReport, Observed};
+use crate::plan::capacity::OUTPUT_HITS;
 
-/// Batches on their way to the process thread: time order gives several at once, and neither thread is to wait for the other then.
-pub(crate) const SELECTED_BATCHES: usize = 8;
 /// Without hits, the process thread is told the time so often.
 const TELL_EVERY_NS: u64 = 10_000_000;
 

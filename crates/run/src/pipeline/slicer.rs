@@ -14,9 +14,9 @@ use thalweg_build::Builder;
 use thalweg_build::slices::HitCutter;
 use thalweg_data::{Fragments, Hits, LossReason, Mark, SnapshotNumber, SourceId};
 
-use super::event_outlet::EVENT_BATCHES;
 use super::{EventOutlet, Ledgered, Signals};
-use crate::supervise::BuildGauges;
+use crate::gauges::BuildGauges;
+use crate::plan::capacity::EVENT_BATCHES;
 
 /// How often what is shown of building is brought up to date.
 const LOOK_EVERY_NS: u64 = 50_000_000;

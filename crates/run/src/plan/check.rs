@@ -15,9 +15,8 @@ use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 
 use super::Resolved;
-use crate::assemble::leading::Leading;
-use crate::channel_range::ChannelRange;
-use crate::config::{ConfigError, Configuration, SourceSettings};
+use super::leading::followed;
+use crate::config::{ChannelRange, ConfigError, Configuration, SourceSettings, check_slow_control};
 
 /// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
 const BLOCKS_IN_USE: usize = 4;
@@ -49,14 +48,14 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
             .to_owned();
         return Err(not_allowed(report));
     }
-    if resolved.triggered().any(|(source, _)| source.endpoint.url.scheme() == "emulate") {
-        crate::open_links::program(configuration)?;
+    if resolved.triggered().any(|(source, _)| source.is_emulated()) {
+        configuration.trigger_program()?;
     }
-    Leading::of(configuration, &resolved.source_table)?;
+    followed(configuration, &resolved.source_table)?;
     if resolved.drives_busy() {
         configuration.busy.check().map_err(|error| not_allowed(format!("[busy]: {error}")))?;
     }
-    crate::slow_control::check(configuration).map_err(not_allowed)?;
+    check_slow_control(configuration).map_err(not_allowed)?;
     configuration.unit_rules.check().map_err(|error| not_allowed(error.to_string()))?;
     configuration.check_end(&configuration.run.end())?;
     configuration.run.check().map_err(|error| not_allowed(format!("[run]: {error}")))?;

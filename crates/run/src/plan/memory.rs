@@ -9,12 +9,14 @@ use thalweg_build::slices::HIT_BLOCK_BYTES;
 use thalweg_data::{FragmentRecord, Hit, HugePages, SentRecord};
 use thalweg_transport::placement::Machine;
 
-use super::{BlockPool, HIT_BATCH_BYTES, HITS_PER_BATCH, Item, Resolved};
-use crate::config::SourceSettings;
-use crate::pipeline::{BATCHES, OUTPUT_HITS, SELECTED_BATCHES};
-use crate::placement::Placement;
+use super::capacity::{
+    BATCHES, GATE_BLOCKS, HITS_PER_BATCH, OUTPUT_HITS, RANGES_BYTES, SELECTED_BATCHES, UNIT_BLOCK_BYTES,
+};
+use super::placement::Placement;
+use super::units::TRIGGER;
+use super::{BlockPool, HIT_BATCH_BYTES, Item, Resolved};
+use crate::config::{SourceSettings, UnitSettings};
 use crate::processing::Processing;
-use crate::units::{BLOCK_BYTES as UNIT_BLOCK_BYTES, GATE_BLOCKS, RANGES_BYTES, TRIGGER, UnitSettings};
 
 /// Whose the memory for hits of time slices is.
 pub(crate) const SLICES: &str = "time slices";

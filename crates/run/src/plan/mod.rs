@@ -5,14 +5,19 @@
 //! ```
 //! The whole memory budget is a sum whose every addend names its owner. After the start nothing grows beyond it.
 
+pub(crate) mod capacity;
 mod check;
 mod drawing;
+mod leading;
 mod limit;
 mod memory;
 mod page;
 mod path;
+mod placement;
 mod threads;
 mod topology;
+mod unit_key;
+mod units;
 
 use serde::Serialize;
 use thalweg_data::Hit;
@@ -22,21 +27,22 @@ use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
-use crate::pipeline::BATCH_BYTES;
-use crate::placement::Placement;
 use crate::processing::Processing;
 use crate::source_table::SourceTable;
-use crate::units::{UnitPlan, drives_busy, drives_devices, shared_key};
 
+pub(crate) use leading::{Followed, answers_own_trigger, followed, number_offset};
 pub(crate) use memory::SLICES;
 pub(crate) use page::spelled;
+pub(crate) use placement::Placement;
 pub use thalweg_data::topology::{BlockPool, Ring, Thread};
+pub(crate) use threads::{KEEPER, LOSSES, RANGES, SERIES};
 pub(crate) use topology::of_recording;
+pub(crate) use unit_key::shared_key;
+pub use units::UnitPlanError;
+pub(crate) use units::{Readout, TRIGGER, UnitPlan, drives_busy, drives_devices, gate, has_emulated};
 
-/// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
-pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
 /// Bytes of the memory of such a batch.
-const HIT_BATCH_BYTES: usize = HITS_PER_BATCH * size_of::<Hit>();
+const HIT_BATCH_BYTES: usize = capacity::HITS_PER_BATCH * size_of::<Hit>();
 
 /// One addend of the budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -244,11 +250,11 @@ impl<'c> Resolved<'c> {
         }
         let hits = self.configuration.hit_sources().map(|(source, _)| source);
         let all = hits.chain(self.triggered().map(|(source, _)| source));
-        all.into_iter().any(|source| source.endpoint.url.scheme() == "emulate")
+        all.into_iter().any(|source| source.is_emulated())
     }
 
     /// The units of this process that record.
-    fn builders(&self) -> impl Iterator<Item = &crate::units::UnitSettings> {
+    fn builders(&self) -> impl Iterator<Item = &crate::config::UnitSettings> {
         let builders = self.units.iter().flat_map(|units| &units.builders);
         builders.filter(|unit| self.configuration.hosts(unit))
     }

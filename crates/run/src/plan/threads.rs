@@ -9,12 +9,19 @@
 use thalweg_readout::Policy;
 use thalweg_record::{Compression, Table};
 
+use super::capacity::{BATCHES, EVENT_BATCHES, RAW_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
+use super::units::UnitPlan;
 use super::{Resolved, Ring, Thread};
-use crate::assemble::{LOSSES, RANGES, RAW_BATCHES};
-use crate::config::SourceSettings;
-use crate::pipeline::{BATCHES, EVENT_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
-use crate::slow_control::{KEEPER, SERIES, read_by_keepers};
-use crate::units::{UnitPlan, files_of};
+use crate::config::{SourceSettings, files_of, read_by_keepers};
+
+/// The thread that keeps the list of losses.
+pub(crate) const LOSSES: &str = "losses";
+/// The thread that keeps the lists of ranges of the units.
+pub(crate) const RANGES: &str = "ranges";
+/// The threads that look after a board or device, one each.
+pub(crate) const KEEPER: &str = "keeper";
+/// The thread that records the values of slow control.
+pub(crate) const SERIES: &str = "series";
 
 /// All threads, in path order.
 pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {

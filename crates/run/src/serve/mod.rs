@@ -39,7 +39,7 @@ use thalweg_record::RunDirectory;
 
 pub use messages::MessageLog;
 pub use thalweg_monitor::Monitor;
-pub use unattended::{Unattended, UnattendedOperation};
+pub use unattended::UnattendedOperation;
 
 use self::in_use::InUse;
 use self::seen_alarms::SeenAlarms;

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use thalweg_readout::RunClock;
 use thalweg_record::Reading;
 
-use super::{SeriesSettings, Shared, Values, lock};
-use crate::assemble::joined;
+use super::{Shared, Values, lock};
+use crate::config::SeriesSettings;
 use crate::error::RunError;
-use crate::pipeline::Signals;
-use crate::placement::Placement;
+use crate::pipeline::{Signals, joined};
+use crate::plan::KEEPER;
+use crate::plan::Placement;
 
-/// Its name.
-pub(crate) const KEEPER: &str = "keeper";
 /// How often it looks whether its device is there.
 const SERVICE_EVERY: Duration = Duration::from_secs(1);
 

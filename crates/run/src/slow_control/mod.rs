@@ -10,7 +10,6 @@
 
 mod keeper;
 mod recorder;
-mod settings;
 mod values;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,10 +21,8 @@ use crate::config::Configuration;
 use crate::error::RunError;
 use crate::pipeline::Signals;
 
-pub(crate) use keeper::{KEEPER, Keeper};
-pub(crate) use recorder::{Recorder, SERIES};
-pub use settings::SeriesSettings;
-pub(crate) use settings::{check, read_by_keepers};
+pub(crate) use keeper::Keeper;
+pub(crate) use recorder::Recorder;
 pub(crate) use values::Values;
 
 /// A device that several threads drive, one at a time: its keeper, BUSY, the trigger.

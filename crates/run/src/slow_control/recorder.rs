@@ -9,15 +9,14 @@ use thalweg_readout::RunClock;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{RunDirectory, SeriesList};
 
-use super::{SeriesSettings, Values};
-use crate::assemble::joined;
+use super::Values;
 use crate::config::Configuration;
+use crate::config::SeriesSettings;
 use crate::error::RunError;
-use crate::pipeline::Signals;
-use crate::placement::Placement;
+use crate::pipeline::{Signals, joined};
+use crate::plan::Placement;
+use crate::plan::SERIES;
 
-/// Its name.
-pub(crate) const SERIES: &str = "series";
 /// How often it sees whether something was read.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
 

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 use thalweg_monitor::state::SeriesValue;
 use thalweg_record::Reading;
 
-use super::{DeviceRecord, SeriesSettings};
+use super::DeviceRecord;
+use crate::config::SeriesSettings;
 
 /// Readings that wait for the recorder at most: it comes several times a second.
 const MOST_WAITING: usize = 65_536;

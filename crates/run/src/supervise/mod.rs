@@ -5,11 +5,9 @@
 //!                                  │ progress, snapshots        └─► Summary, run.json
 //! ```
 
-mod build;
 mod dead_time;
 mod flow_places;
 mod handle;
-mod missed;
 mod progress;
 mod rates;
 mod refused;
@@ -26,17 +24,15 @@ pub use thalweg_monitor::state::{
     RefusedUnit, SourceState, TriggerState,
 };
 
-pub(crate) use build::BuildGauges;
 pub(crate) use dead_time::{TriggerCounts, busy_time};
 #[cfg(test)]
 pub(crate) use flow_places::of as flow_places;
 pub use handle::{Command, CommandError, RunHandle};
-pub use progress::Gauges;
-pub(crate) use progress::{GaugesOf, add_witnesses, configured_sources, dead_time};
-pub(crate) use refused::RefusedGauges;
+pub(crate) use progress::{configured_sources, dead_time};
 pub use summary::{EventSummary, SourceSummary, Summary};
 pub(crate) use summary::{no_data, unplaced_loss};
 
+use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges};
 use crate::observed::Observed;
 use crate::pipeline::Signals;
 use crate::recording::bytes_in;

@@ -6,11 +6,7 @@
 //! One [type](thalweg_monitor::state) for runs of hits, of events, and of both. What is only looked at on request, as the channels, is
 //! put in by `serve`.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-
-use thalweg_data::{Books, Pool, SourceId, Unit};
+use thalweg_data::{Books, SourceId, Unit};
 use thalweg_monitor::state::{
     BuildLook, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
     SourceState, TriggerCounts, TriggerState,
@@ -18,62 +14,9 @@ use thalweg_monitor::state::{
 
 use super::dead_time::{busy_time, reported_dead_time};
 use super::rates::{Counts, Look, Rates, expected_and_built};
+use crate::gauges::{Gauges, GaugesOf, add_witnesses};
 use crate::observed::Observed;
 use crate::source_table::{Entry, SourceTable};
-
-/// Fill levels and the kernel's counters of one source: written by its reader, read by anyone.
-#[derive(Debug, Default)]
-pub struct Gauges {
-    ring_fill: AtomicU64,
-    pool: Option<Pool>,
-    witnesses: Mutex<Vec<(&'static str, u64)>>,
-}
-
-/// The gauges of every source or link that has some, by its number.
-pub(crate) type GaugesOf = BTreeMap<u16, Arc<Gauges>>;
-
-impl Gauges {
-    /// Gauges of a source that receives into `pool`.
-    pub(crate) fn new(pool: Option<Pool>) -> Gauges {
-        Gauges { pool, ..Gauges::default() }
-    }
-
-    pub(crate) fn set_ring_fill(&self, fill: f64) {
-        self.ring_fill.store(fill.to_bits(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn witness(&self, witnesses: Vec<(&'static str, u64)>) {
-        *self.witnesses.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = witnesses;
-    }
-
-    /// The kernel's counters and the like: they say where a loss happened and are added to nothing.
-    pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.witnesses.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-
-    fn ring_fill(&self) -> f64 {
-        f64::from_bits(self.ring_fill.load(Ordering::Relaxed))
-    }
-
-    fn pool_fill(&self) -> f64 {
-        self.pool.as_ref().map_or(0.0, |pool| 1.0 - pool.free_count() as f64 / pool.block_count() as f64)
-    }
-
-    fn pool_bytes(&self) -> u64 {
-        self.pool.as_ref().map_or(0, |pool| pool.block_count() as u64 * pool.block_size() as u64)
-    }
-}
-
-/// The witnesses of several links, those of one name added.
-pub(crate) fn add_witnesses<'g>(
-    gauges: impl Iterator<Item = &'g Arc<Gauges>>,
-) -> BTreeMap<&'static str, u64> {
-    let mut sum = BTreeMap::new();
-    for (name, count) in gauges.flat_map(|gauges| gauges.witnesses()) {
-        *sum.entry(name).or_default() += count;
-    }
-    sum
-}
 
 /// What a look is taken at.
 pub(crate) struct LookedAt<'l> {

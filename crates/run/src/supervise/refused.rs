@@ -1,13 +1,10 @@
 //! The first units that were refused, as people see them: whose, which, why, what was expected, and the bytes.
 //!
 //! ```text
-//!  splitters: first_refused ─┐                              ┌─► summary, run.json
-//!  builders: dumps ──────────┴─► RefusedGauges ─ by time ───┴─► live state
+//!  RefusedGauges ─► the first of each place and reason ─► the text of a summary
 //! ```
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Mutex;
 
 use thalweg_monitor::state::RefusedUnit;
 
@@ -57,33 +54,12 @@ pub(super) fn write_first(units: &[RefusedUnit], text: &mut String) -> std::fmt:
     }
 }
 
-/// What the reading threads have kept; each writes its own when there is more of it, anyone reads.
-#[derive(Debug, Default)]
-pub(crate) struct RefusedGauges(Mutex<BTreeMap<String, Vec<RefusedUnit>>>);
-
-impl RefusedGauges {
-    /// Puts what one thread has kept in the place of what it had before.
-    pub(crate) fn set(&self, thread: &str, units: Vec<RefusedUnit>) {
-        self.lock().insert(thread.to_owned(), units);
-    }
-
-    /// All of them, in the order in which they came.
-    pub(crate) fn all(&self) -> Vec<RefusedUnit> {
-        let mut all: Vec<RefusedUnit> = self.lock().values().flatten().cloned().collect();
-        all.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
-        all
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Vec<RefusedUnit>>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use thalweg_data::{LossReason, Mark, Refused, SourceId, Stage};
 
     use super::*;
+    use crate::gauges::RefusedGauges;
 
     #[test]
     fn the_text_has_one_of_each_kind_with_its_bytes() {

@@ -18,8 +18,9 @@ use thalweg_readout::RunClock;
 use thalweg_transport::peer::{self, Connector, Listener, Peer, PeerError, Sent};
 use thalweg_transport::{Bell, ReadySet};
 
-use super::{UnitPlan, Work};
+use super::Work;
 use crate::pipeline::Signals;
+use crate::plan::UnitPlan;
 
 /// How long a unit sleeps when something waits of which no descriptor tells: room for what is to be sent, a free block.
 const HOLD_STEP: Duration = Duration::from_micros(100);

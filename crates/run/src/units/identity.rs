@@ -9,8 +9,8 @@
 use thalweg_record::IdentityRecord;
 use thalweg_transport::peer::RunIdentity;
 
-use super::{UnitPlan, UnitPlanError};
 use crate::config::Configuration;
+use crate::plan::{UnitPlan, UnitPlanError};
 use crate::source_table::SourceTable;
 
 /// The identity of a run of this configuration.

@@ -12,10 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_data::{Counters, EventSum, RangeFate, RangeRecord, Unit};
 
-/// Most records of a unit that wait for the thread of the lists.
-const MOST_WAITING: usize = 16_384;
-/// Memory for them: those that wait, those that the thread has in its hands, and those that wait for their batch.
-pub(crate) const RANGES_BYTES: u64 = (3 * MOST_WAITING * size_of::<RangeRecord>()) as u64;
+use crate::plan::capacity::MOST_RANGES_WAITING;
+
 /// Most event managers that are remembered: the first and the latest.
 const MOST_MANAGERS: usize = 1_000;
 
@@ -34,7 +32,7 @@ impl RangeInbox {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiting { records: all, joined } = &mut *waiting;
         // Behind what was joined nothing is listed any more.
-        let has_room = joined.is_empty() && all.len() + records.len() <= MOST_WAITING;
+        let has_room = joined.is_empty() && all.len() + records.len() <= MOST_RANGES_WAITING;
         match has_room {
             true => all.append(records),
             false => records.drain(..).for_each(|record| record.join_to(joined)),
@@ -161,13 +159,13 @@ mod tests {
     fn records_that_nobody_takes_are_joined_and_none_is_lost() {
         let (inbox, managers) = (Arc::<RangeInbox>::default(), Arc::<Managers>::default());
         let mut notes = RangeNotes::new(inbox.clone(), managers.clone());
-        let count = MOST_WAITING as u64 + 10;
+        let count = MOST_RANGES_WAITING as u64 + 10;
         for first in 0..count {
             notes.take(&mut vec![record(first, RangeFate::Acknowledged)], 7);
         }
         let (mut records, mut joined) = (Vec::new(), Vec::new());
         inbox.take(&mut records, &mut joined);
-        assert_eq!((records.len(), joined.len(), joined[0].ranges), (MOST_WAITING, 1, 10));
+        assert_eq!((records.len(), joined.len(), joined[0].ranges), (MOST_RANGES_WAITING, 1, 10));
         assert_eq!(managers.all(), [7]);
         let mut counters = Counters::default();
         counters.output(Unit::Events, count);

@@ -11,8 +11,8 @@ use thalweg_data::ring::{Downstream, Upstream};
 use thalweg_data::{Busy, Events, Mark, Message};
 
 use super::ranges::{HeardManager, RangeNotes};
+use crate::gauges::BuildGauges;
 use crate::pipeline::{BusyShare, Given, Ledgered, Signals};
-use crate::supervise::BuildGauges;
 
 /// Events that a builder unit writes at a time.
 const EVENTS_PER_WRITE: usize = 256;

@@ -6,9 +6,8 @@ use thalweg_readout::Switch;
 use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};
-use crate::assemble::leading::answers_own_trigger;
-use crate::config::{Configuration, SourceSettings};
-use crate::units::{files_of, gate};
+use crate::config::{Configuration, SourceSettings, files_of};
+use crate::plan::{answers_own_trigger, gate};
 use thalweg_frontend::format::FormatSettings;
 
 /// What builders count of each board, and recorders.
@@ -24,8 +23,7 @@ impl Making<'_, '_> {
         else {
             return self.units_without_boards();
         };
-        let is_emulated =
-            |source: &SourceSettings| source.endpoint.url.scheme() == "emulate" && !resolved.is_replay;
+        let is_emulated = |source: &SourceSettings| source.is_emulated() && !resolved.is_replay;
         let emulated = resolved.triggered().any(|(source, _)| is_emulated(source));
         if emulated {
             self.trigger(events);

@@ -19,7 +19,7 @@ use thalweg_data::{SourceId, Stage, Unit};
 
 use super::{Resolved, memory, threads};
 use crate::config::{ConfigError, Configuration};
-use crate::placement::Placement;
+use crate::plan::Placement;
 use crate::processing::Processing;
 use crate::source_table::SourceTable;
 

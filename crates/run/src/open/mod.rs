@@ -1,9 +1,13 @@
-//! Opens the sources of hits of a run: endpoints or recordings, faults, framing, decoders, emulated boards.
+//! Opens the sources of a run: endpoints or recordings, faults, framing, decoders, emulated boards. Here are those of hits, in `links` the
+//! triggered ones.
 //!
 //! ```text
 //!  [[source]] ─► endpoint ─► (faults) ─┐
 //!  recording ────────────► raw replay ─┴─► Opened { source, framing, decoders, control, board }
 //! ```
+
+mod links;
+mod truth;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,9 +22,11 @@ use thalweg_readout::{Faulty, RunClock};
 use thalweg_record::RawReplay;
 
 use crate::config::{Configuration, SourceSettings};
-use crate::emulate::TruthFile;
 use crate::error::RunError;
-use crate::placement::Placement;
+use crate::plan::Placement;
+
+pub(crate) use links::{EmulatedBoard, OpenedLinks, OpenedPlace, host, open_links};
+pub(crate) use truth::TruthFile;
 
 /// Where the bytes come from.
 pub(crate) enum Origin {
@@ -90,10 +96,10 @@ impl Given<'_> {
         truth: Option<&TruthFile>,
     ) -> Result<Opened, RunError> {
         let Given { configuration, settings, .. } = *self;
-        let endpoint = located_endpoint(configuration, settings);
+        let endpoint = configuration.located_endpoint(settings);
         let opened = thalweg_readout::open(&endpoint, clock, busy)?;
         let board = match opened.address {
-            Some(to) if settings.endpoint.url.scheme() == "emulate" => Some(self.board(to, truth)?),
+            Some(to) if settings.is_emulated() => Some(self.board(to, truth)?),
             _ => None,
         };
         let source: Box<dyn Source> = match &settings.head.faults {
@@ -160,18 +166,6 @@ impl Given<'_> {
     fn refused(&self, message: String) -> RunError {
         refused(self.configuration, self.settings, message)
     }
-}
-
-/// The endpoint's settings, its files relative to the configuration's folder.
-pub(crate) fn located_endpoint(
-    configuration: &Configuration,
-    settings: &SourceSettings,
-) -> thalweg_readout::Settings {
-    let folder = configuration.file.parent().unwrap_or(Path::new("."));
-    let mut endpoint = settings.endpoint.clone();
-    endpoint.url = endpoint.url.relative_to(folder);
-    endpoint.continuations.iter_mut().for_each(|path| *path = folder.join(&*path));
-    endpoint
 }
 
 /// How far back in time the hits of a source may lie.

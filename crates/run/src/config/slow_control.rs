@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_readout::Switch;
 use thalweg_record::SeriesName;
 
-use crate::config::Configuration;
+use super::Configuration;
 
 /// Shortest and longest time between two readings, seconds.
 const EVERY_S: std::ops::RangeInclusive<f64> = 0.01..=86_400.0;

@@ -7,7 +7,7 @@
 
 use thalweg_transport::peer::SharedKey;
 
-use super::UnitPlanError;
+use super::units::UnitPlanError;
 use crate::config::{Configuration, RunSettings};
 
 /// Whether the configuration names a key.

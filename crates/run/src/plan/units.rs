@@ -3,12 +3,11 @@
 use thalweg_build::unit::{Address, Settings as UnitRules, Topology};
 use thalweg_transport::peer::Endpoint;
 
-use super::{UnitKind, UnitSettings, has_key};
-use crate::config::Configuration;
+use super::capacity::UNIT_BLOCK_BYTES;
+use super::unit_key::has_key;
+use crate::config::{Configuration, UnitKind, UnitSettings};
 use crate::source_table::SourceTable;
 
-/// Blocks for what units receive from each other.
-pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// Memory of a unit that receives words and no data; more where more than eight talk to it.
 const WORDS_BYTES: u64 = 4 << 20;
 
@@ -106,13 +105,13 @@ impl UnitPlan {
     pub(crate) fn blocks(&self, unit: &UnitSettings, rules: &UnitRules) -> usize {
         let (readouts, builders) = (self.readouts.len(), self.builders.len());
         // A connection writes one block and may have the tail of another; a part lies in as many as it has bytes for, and one more.
-        let of_part = rules.part_bytes.div_ceil(BLOCK_BYTES as u64) as usize;
+        let of_part = rules.part_bytes.div_ceil(UNIT_BLOCK_BYTES as u64) as usize;
         let (peers, of_message, memory_bytes) = match unit.kind {
             UnitKind::Manager => (readouts + builders + 1, 0, WORDS_BYTES),
             UnitKind::Readout => (builders + 1, 0, WORDS_BYTES),
             UnitKind::Builder => (readouts + 1, of_part, unit.memory_bytes),
         };
-        let of_memory = memory_bytes as usize / BLOCK_BYTES;
+        let of_memory = memory_bytes as usize / UNIT_BLOCK_BYTES;
         of_memory.max(peers * (of_message + 2))
     }
 
@@ -159,7 +158,7 @@ pub(crate) fn has_emulated(readouts: &[Readout], configuration: &Configuration) 
 }
 
 fn is_emulated(readout: &Readout, configuration: &Configuration) -> bool {
-    let is_emulated = |index: &usize| configuration.sources[*index].endpoint.url.scheme() == "emulate";
+    let is_emulated = |index: &usize| configuration.sources[*index].is_emulated();
     readout.sources.iter().any(is_emulated)
 }
 
@@ -227,9 +226,6 @@ fn check_nodes(configuration: &Configuration) -> Result<(), UnitPlanError> {
         None => Ok(()),
     }
 }
-
-/// Blocks of the side of the trigger, which receives words of one peer.
-pub(crate) const GATE_BLOCKS: usize = 8;
 
 /// How the side of the trigger calls itself.
 pub(crate) const TRIGGER: &str = "trigger";

@@ -11,15 +11,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Pool, Source as _, SourceError, SourceId};
-use thalweg_frontend::trigger::Program;
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
 use thalweg_readout::{Group, GroupSettings, Link, Policy, RunClock};
 use thalweg_record::RawReplay;
 
-use crate::config::{ConfigError, Configuration, SourceSettings};
+use super::{Origin, refused};
+use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
-use crate::open::{Origin, located_endpoint, refused};
 use crate::pipeline::{Links, RecordedLink, ReplayedLinks};
 use crate::slow_control::BoardControl;
 use crate::source_table::SourceTable;
@@ -91,7 +90,7 @@ fn open_live(
         let (source, entry) = (&configuration.sources[index], &source_table.entries[index]);
         let Some(first) = entry.links.first() else { continue };
         let Some(settings) = source.links(SourceId(first.boards.start)) else { continue };
-        let endpoint = located_endpoint(configuration, source);
+        let endpoint = configuration.located_endpoint(source);
         let mut own = links::open_links(&LinkSettings { endpoint: &endpoint, ..settings }, clock, busy)?;
         let plan = own.plan;
         let boards = entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId);
@@ -160,15 +159,6 @@ pub(crate) fn host(
     Ok(HostedBoards::new(settings)?)
 }
 
-/// The trigger's program.
-///
-/// # Errors
-/// When there can be no such program.
-pub(crate) fn program(configuration: &Configuration) -> Result<Program, ConfigError> {
-    let program = Program::new(&trigger(configuration)?);
-    program.map_err(|error| configuration.invalid(format!("[trigger]: {error}")))
-}
-
 /// The links of a raw recording, with pools of the same shape.
 fn open_recorded(
     configuration: &Configuration,
@@ -210,22 +200,4 @@ fn open_recorded(
     let links = Links::Replayed(ReplayedLinks::new(links));
     let (hosted, emulated, controls) = (Vec::new(), Vec::new(), Vec::new());
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
-}
-
-/// The trigger's settings, with the times of its file read.
-///
-/// # Errors
-/// When the file cannot be read.
-pub(crate) fn trigger(
-    configuration: &Configuration,
-) -> Result<thalweg_frontend::trigger::Settings, ConfigError> {
-    let mut settings = configuration.trigger.clone();
-    if let Some(file) = &settings.times_file {
-        let path = configuration.file.parent().unwrap_or(std::path::Path::new(".")).join(file);
-        let text = std::fs::read_to_string(&path).map_err(|cause| {
-            configuration.invalid(format!("[trigger] times_file: {}: {cause}", path.display()))
-        })?;
-        settings.times = Some(text);
-    }
-    Ok(settings)
 }
