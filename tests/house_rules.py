@@ -47,6 +47,10 @@ STAGES_PLACES = {
     "crates/frontend/src/fragment/check.rs": "the same",
     "crates/frontend/src/sitcp/check.rs": "the same",
 }
+# Crates whose table of contents is their layers: a module uses those above it there, and none below.
+LAYERED = ("crates/run/src",)
+CONTENTS_ENTRY = re.compile(r"^//! - \[?`(\w+)`", re.MULTILINE)
+OF_THE_CRATE = re.compile(r"(?<![\w:])(crate|super(?:::super)*)::(\w+|\{)")
 MODULE = re.compile(r"^(?:pub )?mod (\w+);", re.MULTILINE)
 FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:unsafe )?fn (\w+)")
 
@@ -143,6 +147,27 @@ def contents_findings(path, text):
             yield f"{path}: the opening documentation has a line for every module: `- [`{name}`]: what it is for`"
 
 
+def layer_findings(folder):
+    """Modules that use one which stands below them in the table of contents of their crate."""
+    layers = CONTENTS_ENTRY.findall((ROOT / folder / "lib.rs").read_text())
+    for file in sorted((ROOT / folder).rglob("*.rs")):
+        path = file.relative_to(ROOT / folder)
+        own = path.with_suffix("").parts
+        if own[-1] == "mod":
+            own = own[:-1]
+        if own[0] not in layers:
+            continue
+        for number, line in product_lines(file.relative_to(ROOT), file.read_text().splitlines()):
+            for start, name in OF_THE_CRATE.findall(line):
+                if start != "crate" and start.count("super") < len(own):
+                    continue
+                place = f"{folder}/{path}:{number}"
+                if name not in layers:
+                    yield f"{place}: `{start}::{name}`: name the module, as the table of contents in lib.rs does"
+                elif layers.index(name) > layers.index(own[0]):
+                    yield f"{place}: `{own[0]}` uses `{name}`, which stands below it in the layers of {folder}/lib.rs"
+
+
 def findings():
     """All findings of the tree."""
     for file in tracked_files():
@@ -155,6 +180,8 @@ def findings():
             yield from source_findings(path, file.read_text())
         elif path.suffix == ".md" and path.parts[0] != "docs":
             yield from book.link_findings(file)
+    for folder in LAYERED:
+        yield from layer_findings(folder)
     yield from book.findings()
 
 
