@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use thalweg_data::batch::Header;
 use thalweg_data::measure::{Clock, Measurement, PAGE_BYTES, compare, half_a_page_apart};
 use thalweg_data::{Decode, Frames, Framing, Hits, Mark, Pool, Sink, SourceId, Unit};
-use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings as BoardSettings, settings::Rates};
+use thalweg_frontend::digitizer2::emulate::{Board, Settings as BoardSettings, settings::Rates};
 use thalweg_frontend::digitizer2::{Decoder, Settings, UdpUnpack};
+use thalweg_frontend::self_triggered::{Outgoing, SelfTriggeredBoard};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::HitWriter;
 

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::measure::median;
 use thalweg_frontend::digitizer2::emulate::settings::Data;
-use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings};
+use thalweg_frontend::digitizer2::emulate::{Board, Settings};
+use thalweg_frontend::self_triggered::{Outgoing, SelfTriggeredBoard};
 
 const TIME: Duration = Duration::from_millis(300);
 const REPEATS: usize = 7;

@@ -8,8 +8,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use thalweg_data::Hit;
 use thalweg_frontend::digitizer2::emulate::settings::{Isotope, Rates};
-use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings, Truth};
+use thalweg_frontend::digitizer2::emulate::{Board, Settings};
+use thalweg_frontend::self_triggered::{Outgoing, SelfTriggeredBoard};
 
 const WIDTH: usize = 600;
 const HEIGHT: usize = 400;
@@ -29,13 +31,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     board.arm()?;
     board.start(0)?;
     board.stop(3_000_000_000);
-    let (mut out, mut truth) = (Outgoing::new(1 << 20), Truth::default());
+    let (mut out, mut truth) = (Outgoing::new(1 << 20), Vec::new());
     while board.produce(u64::MAX, &mut out) {
         out.clear();
         board.take_truth(&mut truth);
     }
     board.take_truth(&mut truth);
-    println!("{} hits", truth.hits.len());
+    println!("{} hits", truth.len());
     write_spectrum(&truth, &Path::new(&directory).join("spectrum.csv"))?;
     write_times(&truth, &Path::new(&directory).join("times.csv"))?;
     write_shape(&truth, &Path::new(&directory).join("shape.ppm"))?;
@@ -43,18 +45,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Counts per keV, all channels at their nominal gain.
-fn write_spectrum(truth: &Truth, path: &Path) -> std::io::Result<()> {
+fn write_spectrum(truth: &[Hit], path: &Path) -> std::io::Result<()> {
     let mut counts = vec![0u32; BINS];
-    for hit in &truth.hits {
+    for hit in truth {
         counts.get_mut(usize::from(hit.energy) / 10).into_iter().for_each(|count| *count += 1);
     }
     write_counts("kev", counts.iter().enumerate().map(|(bin, count)| (bin as i64, *count)), path)
 }
 
 /// Time to the next hit, 100 ps a bin.
-fn write_times(truth: &Truth, path: &Path) -> std::io::Result<()> {
+fn write_times(truth: &[Hit], path: &Path) -> std::io::Result<()> {
     let mut counts = vec![0u32; 1000];
-    for pair in truth.hits.windows(2) {
+    for pair in truth.windows(2) {
         let bin = ((pair[1].time_ps - pair[0].time_ps) / 100) as usize;
         counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
     }
@@ -71,9 +73,9 @@ fn write_counts(unit: &str, rows: impl Iterator<Item = (i64, u32)>, path: &Path)
 }
 
 /// Tail part of the charge (upwards, 0 to 0.6) against energy (to 3 MeV), brightness logarithmic.
-fn write_shape(truth: &Truth, path: &Path) -> std::io::Result<()> {
+fn write_shape(truth: &[Hit], path: &Path) -> std::io::Result<()> {
     let mut counts = vec![0u32; WIDTH * HEIGHT];
-    for hit in &truth.hits {
+    for hit in truth {
         let shape = 1.0 - f64::from(hit.energy_short) / f64::from(hit.energy.max(1));
         let (x, y) = (usize::from(hit.energy) / 50, (shape / 0.6 * HEIGHT as f64) as usize);
         if x < WIDTH && y < HEIGHT {

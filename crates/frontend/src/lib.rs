@@ -15,6 +15,7 @@
 //! - [`fragment`]: synchronous boards that send a fragment per trigger, in our own format.
 //! - [`sitcp`]: SiTCP boards: a stream, and registers over UDP.
 //! - [`trigger`]: when emulated boards are triggered, and which triggers are refused.
+//! - [`self_triggered`]: what an emulated self-triggered board is to its host.
 //! - [`emulated_settings`]: why a board cannot be emulated as its settings ask for.
 //! - [`time_origin`]: where the times of a source begin.
 //! - `framing`: the counts of a framing that cuts a stream into units.
@@ -34,6 +35,7 @@ mod framing;
 pub mod generic;
 #[cfg(any(test, feature = "harness"))]
 pub mod seeds;
+pub mod self_triggered;
 pub mod sitcp;
 pub mod time_origin;
 pub mod trigger;

@@ -11,10 +11,10 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use thalweg_data::{Control, ControlError, Parameter};
-use thalweg_frontend::digitizer2::BoardFacts;
 use thalweg_frontend::digitizer2::control::{
     BoardInfo, Client, Opening, Reply, Request, UDP_READY_REGISTER, Verb, parameters_of,
 };
+use thalweg_frontend::format::BoardFacts;
 
 /// A board that does not answer a request within this is gone.
 const REPLY_WAIT: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_data::{Busy, Control, ControlError, Pool, Source, SourceError};
-use thalweg_frontend::digitizer2::BoardFacts;
+use thalweg_frontend::format::BoardFacts;
 use thalweg_transport::{
     Backend as ReceiveBackend, FullPolicy, Peer, Senders, TcpReceiver, TcpReceiverSettings, UdpReceiver,
     UdpReceiverSettings,

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use thalweg_frontend::digitizer2::BoardFacts;
-use thalweg_frontend::format::FormatSettings;
+use thalweg_frontend::format::{BoardFacts, FormatSettings};
 use thalweg_record::RunRecord;
 
 use crate::config::{ConfigError, Configuration};
@@ -33,7 +32,8 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
         }
         let facts = if source.is_emulated() {
             // What it says was taken when the configuration was read.
-            source.emulated_board().facts()
+            let board = source.emulated_board();
+            board.map_err(|error| configuration.invalid_source(source, error))?.facts()
         } else if let Some(facts) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
             source.complete(&facts).map_err(|error| configuration.invalid_source(source, error))?;
             facts

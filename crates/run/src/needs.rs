@@ -16,9 +16,6 @@ use thalweg_frontend::format::EmulateSettings;
 
 /// Payload of a jumbo frame: longer datagrams travel in fragments wherever they go.
 const JUMBO_PAYLOAD_BYTES: u64 = 8972;
-/// Bytes of a hit, and of a sample of its waveform, on the wire.
-const HIT_BYTES: f64 = 16.0;
-const SAMPLE_BYTES: f64 = 2.0;
 
 /// What a run of this configuration needs, which takes `memory_bytes` where that is known.
 pub fn needs(configuration: &Configuration, memory_bytes: Option<u64>) -> Needs {
@@ -70,10 +67,8 @@ fn add(needs: &mut Needs, source: &SourceSettings) {
         needs.huge_page_bytes += settings.memory_bytes;
     }
     if let Some(EmulateSettings::SelfTriggered(board)) = &source.emulate {
-        let hit_bytes = HIT_BYTES + SAMPLE_BYTES * f64::from(board.waveform_samples);
-        let rate = board.board_rate_hz() * hit_bytes;
-        needs.socket_bytes_per_s = Some(needs.socket_bytes_per_s.unwrap_or(0.0).max(rate));
-        needs.payload_bytes = u64::from(board.datagram_bytes);
+        needs.socket_bytes_per_s = Some(needs.socket_bytes_per_s.unwrap_or(0.0).max(board.bytes_per_s()));
+        needs.payload_bytes = u64::from(board.datagram_bytes());
     }
 }
 

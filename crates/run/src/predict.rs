@@ -10,8 +10,8 @@
 use std::path::Path;
 
 use thalweg_data::SourceId;
-use thalweg_frontend::digitizer2::emulate::settings::Pace;
-use thalweg_frontend::digitizer2::emulate::{Board, Outgoing, Settings as BoardSettings};
+use thalweg_frontend::format::{EmulateSettings, FormatSettings, SelfTriggeredSettings};
+use thalweg_frontend::self_triggered::Outgoing;
 use thalweg_frontend::trigger::{Kind, Settings as TriggerSettings};
 use thalweg_qualify::host::RECEIVE_BUFFER_BYTES;
 use thalweg_qualify::predict::chain::{Carrier, Emission, Network, Plan, Source, StatedSource};
@@ -19,7 +19,6 @@ use thalweg_readout::answer_sizes;
 use thalweg_record::{Compression, Table};
 
 use crate::config::{ConfigError, Configuration, SourceSettings, UnitKind};
-use thalweg_frontend::format::{EmulateSettings, FormatSettings};
 
 /// Answers of a board that stand for all that it sends.
 const ANSWERS: u64 = 256;
@@ -174,7 +173,7 @@ fn sent(source: &SourceSettings, stated: Option<&StatedSource>) -> Result<Source
             Ok(Source { name, links, carrier, emission: Emission::Triggered, answers })
         }
         (FormatSettings::Hits(_), _) if is_described => {
-            let (answers, rate_hz, hits) = board_datagrams(&source.emulated_board())?;
+            let (answers, rate_hz, hits) = board_datagrams(&*source.emulated_board()?)?;
             Ok(Source { name, links, carrier, emission: Emission::Free { rate_hz, hits }, answers })
         }
         _ => Err(format!(
@@ -194,24 +193,20 @@ fn links(source: &SourceSettings) -> Result<u32, String> {
 fn gives_streams(source: &SourceSettings) -> bool {
     match (source.links(SourceId(0)), &source.emulate) {
         (Some(settings), _) => settings.gives_streams(),
-        (None, Some(EmulateSettings::SelfTriggered(board))) if source.is_emulated() => {
-            board.transport == thalweg_frontend::digitizer2::emulate::settings::Transport::Tcp
-        }
+        (None, Some(EmulateSettings::SelfTriggered(board))) if source.is_emulated() => board.is_stream(),
         (None, _) => source.endpoint.gives_stream().unwrap_or(false),
     }
 }
 
 /// The datagrams of a self-triggered board: their sizes, how many a second, and hits in each.
-fn board_datagrams(settings: &BoardSettings) -> Result<(Vec<Vec<u32>>, f64, f64), String> {
-    if settings.pace == Pace::Unlimited {
+fn board_datagrams(settings: &dyn SelfTriggeredSettings) -> Result<(Vec<Vec<u32>>, f64, f64), String> {
+    if settings.is_unlimited() {
         return Err(
             "its boards send as fast as they are read, and so have no rate; write `pace = \"real-time\"`"
                 .to_owned(),
         );
     }
-    let settings =
-        BoardSettings { prepared: false, start_stop_events: false, duration_s: None, ..settings.clone() };
-    let mut board = Board::new(settings).map_err(|error| error.to_string())?;
+    let mut board = settings.steady().board().map_err(|error| error.to_string())?;
     board.arm().and_then(|()| board.start(0)).map_err(|error| error.to_string())?;
     let (mut out, mut sizes, mut now_ns) = (Outgoing::new(OUTGOING_BYTES), Vec::new(), 0);
     while sizes.len() < DATAGRAMS && now_ns < LONGEST_BOARD_TIME_NS {

@@ -4,10 +4,10 @@ use thalweg_data::{Frames, Framing, Unit};
 
 #[cfg(any(test, feature = "harness"))]
 use super::check;
-use super::{BoardFacts, Decoder, Settings, TcpUnpack, UdpUnpack};
+use super::{Decoder, Settings, TcpUnpack, UdpUnpack, emulate};
 #[cfg(any(test, feature = "harness"))]
 use crate::format::FuzzTarget;
-use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
+use crate::format::{BoardFacts, Format, FramingInput, HitFormat, HitFraming, several};
 #[cfg(any(test, feature = "harness"))]
 use crate::seeds;
 
@@ -32,7 +32,8 @@ pub static FORMAT: Format = Format {
         },
         FuzzTarget { name: "digitizer2_control", seeds: seeds::digitizer2_control, check: check::control },
     ],
-    ..Format::of_hits::<Settings>("digitizer2", "CAEN Digitizer 2.0 boards (x27xx).").with_self_triggered()
+    ..Format::of_hits::<Settings>("digitizer2", "CAEN Digitizer 2.0 boards (x27xx).")
+        .with_self_triggered::<emulate::Settings>()
 };
 
 impl HitFormat for Settings {

@@ -18,7 +18,7 @@ pub mod wire;
 
 pub use decode::Decoder;
 pub use entry::FORMAT;
-pub use settings::{BoardFacts, Firmware, Settings, SettingsError};
+pub use settings::{Firmware, Settings, SettingsError};
 pub use unpack::{TcpUnpack, UdpUnpack};
 
 #[cfg(test)]

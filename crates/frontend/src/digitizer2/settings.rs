@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::{Tick, tick::TickError};
 
 use super::wire::CHANNELS;
+use crate::format::BoardFacts;
 
 /// What runs in the board, and so how the words behind a hit are to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +39,12 @@ impl Firmware {
             Firmware::Zle => "zle",
             Firmware::Scope => "scope",
         }
+    }
+
+    /// The firmware of this word.
+    pub fn of_word(word: &str) -> Option<Firmware> {
+        let all = [Firmware::Psd, Firmware::Pha, Firmware::OpenDpp, Firmware::Zle, Firmware::Scope];
+        all.into_iter().find(|firmware| firmware.word() == word)
     }
 
     /// The firmware behind an endpoint of the control protocol.
@@ -69,35 +76,6 @@ pub struct Settings {
     pub firmware: Option<Firmware>,
     /// Added to every time of this board, in picoseconds.
     pub time_offset_ps: i64,
-}
-
-/// What a board is, as it says itself when it is asked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct BoardFacts {
-    /// Model name; empty of a board that does not tell.
-    pub model: String,
-    /// Serial number; empty of a board that does not tell.
-    pub serial: String,
-    /// Firmware, where its endpoint is a known one.
-    pub firmware: Option<Firmware>,
-    /// Sampling rate in MHz: one count of its clock is one sampling period.
-    pub sampling_mhz: f64,
-    /// Length of that count in picoseconds.
-    pub tick_ps: f64,
-    /// Channels.
-    pub channels: u16,
-}
-
-impl BoardFacts {
-    /// The board in words, for messages.
-    fn name(&self) -> String {
-        match (self.model.as_str(), self.serial.as_str()) {
-            ("", "") => "the board".to_owned(),
-            (model, "") => format!("the {model}"),
-            (model, serial) => format!("the {model} with serial number {serial}"),
-        }
-    }
 }
 
 /// Settings that cannot be used.
@@ -182,7 +160,8 @@ impl Settings {
         if let Some(channels) = self.channels.filter(|channels| *channels != board.channels) {
             return contradiction("channels", channels.to_string(), board.channels.to_string());
         }
-        if let (Some(configured), Some(told)) = (self.firmware, board.firmware)
+        let told_firmware = board.firmware.as_deref().and_then(Firmware::of_word);
+        if let (Some(configured), Some(told)) = (self.firmware, told_firmware)
             && configured != told
         {
             return contradiction("firmware", configured.word().to_owned(), told.word().to_owned());
@@ -190,7 +169,7 @@ impl Settings {
         Ok(Settings {
             tick_ps: Some(board.tick_ps),
             channels: Some(board.channels),
-            firmware: board.firmware.or(self.firmware),
+            firmware: told_firmware.or(self.firmware),
             ..self.clone()
         })
     }
@@ -240,7 +219,7 @@ mod tests {
         let board = BoardFacts {
             model: "VX2730".to_owned(),
             serial: "17".to_owned(),
-            firmware: Some(Firmware::Pha),
+            firmware: Some("pha".to_owned()),
             sampling_mhz: 500.0,
             tick_ps: 2000.0,
             channels: 32,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg_data::{Decode, Frames, Framing, SentRecord, SourceId, Unit};
 
-use crate::digitizer2::BoardFacts;
+use super::BoardFacts;
 
 /// The framing of one source, and its decoders.
 pub type HitFraming = (Box<dyn Framing<Output = Frames>>, Vec<Box<dyn Decode>>);

@@ -3,14 +3,17 @@
 //! ```text
 //!  FORMATS ─ word ─► Format ─ read ─► FormatSettings ┬ Hits(dyn HitFormat) ──────────► framing, decoders
 //!                      │                             └ Triggered(dyn FragmentFormat) ─► framing
-//!                      └ read_emulated ─► EmulateSettings ─► boards that behave
+//!                      └ read_emulated ─► EmulateSettings ┬ SelfTriggered(dyn SelfTriggeredSettings) ─► a board that behaves
+//!                                                         └ Triggered(dyn EmulatedBoards) ───────────► boards that do
 //! ```
 //! Whoever holds settings asks them, and does not look which family they are of. They are asked before a run starts; what they return
 //! is called once per batch.
 
 mod emulated;
+mod facts;
 mod fragments;
 mod hits;
+mod self_triggered;
 
 use std::fmt;
 
@@ -21,14 +24,15 @@ use serde_json::Value;
 use toml::de::ValueDeserializer;
 
 use crate::FORMATS;
-use crate::digitizer2;
 
 pub(crate) use emulated::own_emulated;
 pub use emulated::{EmulatedBoards, EmulatedLinks, EmulatedShape};
+pub use facts::BoardFacts;
 pub(crate) use fragments::first_board_of_link;
 pub use fragments::{BoardClock, FragmentFormat};
 pub(crate) use hits::several;
 pub use hits::{FramingInput, HitFormat, HitFraming};
+pub use self_triggered::{HitCounter, SelfTriggeredSettings};
 
 /// One family of front ends, as the configuration, the tests and the fuzzers know it.
 pub struct Format {
@@ -61,6 +65,7 @@ pub struct FuzzTarget {
 pub(crate) struct EmulatedEntry {
     schema: fn(&mut SchemaGenerator) -> Schema,
     read: fn(ValueDeserializer<'_>) -> Result<EmulateSettings, toml::de::Error>,
+    default: fn() -> EmulateSettings,
 }
 
 /// The settings of one source: what its boards give decides which path it takes.
@@ -75,8 +80,8 @@ pub enum FormatSettings {
 /// The boards behind an `emulate://` URL.
 #[derive(Clone, Debug)]
 pub enum EmulateSettings {
-    /// Self-triggered boards. There is one family of them that is emulated.
-    SelfTriggered(Box<digitizer2::emulate::Settings>),
+    /// A self-triggered board.
+    SelfTriggered(Box<dyn SelfTriggeredSettings>),
     /// Triggered boards.
     Triggered(Box<dyn EmulatedBoards>),
 }
@@ -131,21 +136,30 @@ impl Format {
     /// The family with emulated triggered boards that these settings describe.
     pub(crate) const fn with_emulated<S>(self) -> Format
     where
-        S: EmulatedBoards + DeserializeOwned + JsonSchema + 'static,
+        S: EmulatedBoards + DeserializeOwned + JsonSchema + Default + 'static,
     {
         let read =
             |value: ValueDeserializer<'_>| Ok(EmulateSettings::Triggered(Box::new(S::deserialize(value)?)));
-        Format { emulated: Some(EmulatedEntry { schema: |all| all.subschema_for::<S>(), read }), ..self }
+        let default = || EmulateSettings::Triggered(Box::new(S::default()));
+        Format {
+            emulated: Some(EmulatedEntry { schema: |all| all.subschema_for::<S>(), read, default }),
+            ..self
+        }
     }
 
-    /// The family with emulated self-triggered boards.
-    pub(crate) const fn with_self_triggered(self) -> Format {
+    /// The family with an emulated self-triggered board that these settings describe.
+    pub(crate) const fn with_self_triggered<S>(self) -> Format
+    where
+        S: SelfTriggeredSettings + DeserializeOwned + JsonSchema + Default + 'static,
+    {
         let read = |value: ValueDeserializer<'_>| {
-            let board = digitizer2::emulate::Settings::deserialize(value)?;
-            Ok(EmulateSettings::SelfTriggered(Box::new(board)))
+            Ok(EmulateSettings::SelfTriggered(Box::new(S::deserialize(value)?)))
         };
-        let schema = |all: &mut SchemaGenerator| all.subschema_for::<digitizer2::emulate::Settings>();
-        Format { emulated: Some(EmulatedEntry { schema, read }), ..self }
+        let default = || EmulateSettings::SelfTriggered(Box::new(S::default()));
+        Format {
+            emulated: Some(EmulatedEntry { schema: |all| all.subschema_for::<S>(), read, default }),
+            ..self
+        }
     }
 
     /// The family of this word.
@@ -185,6 +199,11 @@ impl Format {
         value: ValueDeserializer<'_>,
     ) -> Option<Result<EmulateSettings, toml::de::Error>> {
         self.emulated.as_ref().map(|emulated| (emulated.read)(value))
+    }
+
+    /// The boards behind a source that says nothing of them; `None` where no board of the family is emulated.
+    pub fn default_emulated(&self) -> Option<EmulateSettings> {
+        self.emulated.as_ref().map(|emulated| (emulated.default)())
     }
 }
 

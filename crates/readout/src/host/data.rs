@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_frontend::digitizer2::emulate::settings::Pace;
-use thalweg_frontend::digitizer2::emulate::{Outgoing, State, Truth};
+use thalweg_data::Hit;
+use thalweg_frontend::format::SelfTriggeredSettings;
+use thalweg_frontend::self_triggered::{Outgoing, State};
 use thalweg_transport::UdpSender;
 
 use super::loss::{Dropped, Loss};
@@ -24,9 +25,9 @@ pub(super) fn spawn(
     shared: &Arc<Shared>,
     place: Place,
     loss: Loss,
-    truth: Option<TruthSink>,
+    (truth, settings): (Option<TruthSink>, &dyn SelfTriggeredSettings),
 ) -> Result<Threads, HostError> {
-    let pump = Pump::new(shared.clone(), loss, truth);
+    let pump = Pump::new(shared.clone(), loss, truth, settings.is_unlimited());
     match place {
         Place::Stream { to } => {
             let any = match to.ip() {
@@ -39,7 +40,7 @@ pub(super) fn spawn(
             Ok(threads)
         }
         Place::Network { address, control_port, udp_port } => {
-            network::spawn(shared, pump, address, control_port, udp_port)
+            network::spawn(shared, pump, settings, (address, control_port, udp_port))
         }
     }
 }
@@ -53,14 +54,13 @@ pub(super) struct Pump {
     loss: Loss,
     truth_sink: Option<TruthSink>,
     out: Outgoing,
-    truth: Truth,
+    truth: Vec<Hit>,
     unlimited: bool,
 }
 
 impl Pump {
-    fn new(shared: Arc<Shared>, loss: Loss, truth_sink: Option<TruthSink>) -> Pump {
-        let unlimited = shared.board().settings().pace == Pace::Unlimited;
-        Pump { shared, loss, truth_sink, out: Outgoing::new(ARENA_BYTES), truth: Truth::default(), unlimited }
+    fn new(shared: Arc<Shared>, loss: Loss, truth_sink: Option<TruthSink>, unlimited: bool) -> Pump {
+        Pump { shared, loss, truth_sink, out: Outgoing::new(ARENA_BYTES), truth: Vec::new(), unlimited }
     }
 
     fn stream_to(mut self, mut sender: UdpSender) {
@@ -99,7 +99,7 @@ impl Pump {
             more
         };
         if let Some(sink) = &mut self.truth_sink {
-            sink(&self.truth.hits)?;
+            sink(&self.truth)?;
             self.truth.clear();
         }
         if !self.out.is_empty() {

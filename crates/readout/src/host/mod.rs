@@ -1,7 +1,7 @@
 //! Emulated boards on real sockets: for tests without hardware, for demonstrations, for other programs to connect to.
 //!
 //! ```text
-//!  Board (sans-I/O) ─ produce(now) ─► loss by seed ─► UDP or TCP socket
+//!  SelfTriggeredBoard ─ produce(now) ─► loss by seed ─► UDP or TCP socket
 //!     ▲ arm, start, stop                 └─ dropped hits, datagrams, bytes: counted exactly
 //!     └─ control port (Place::Network), or the caller (Place::Stream)
 //! ```
@@ -20,8 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use thalweg_data::{Hit, SentRecord};
-use thalweg_frontend::digitizer2::control::{Action, Tree};
-use thalweg_frontend::digitizer2::emulate::{Board, Settings, SettingsError, State, Totals};
+use thalweg_frontend::emulated_settings::SettingsError;
+use thalweg_frontend::format::SelfTriggeredSettings;
+use thalweg_frontend::self_triggered::{BoardCommand, SelfTriggeredBoard, State, Totals};
 
 pub use loss::Dropped;
 use threads::{Failures, Threads};
@@ -59,6 +60,9 @@ pub enum HostError {
     /// No board can be like that.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// A board on the network needs one.
+    #[error("boards of this format have no control port; let them stream to an address")]
+    NoControlPort,
     /// The share of lost datagrams is no share.
     #[error("a loss of {0} is not a share of the datagrams; give 0 to 1")]
     Loss(f64),
@@ -92,9 +96,7 @@ pub struct HostTotals {
 /// State that the sending thread, the control thread and the caller share. The lock is taken per piece of a millisecond,
 /// never per hit.
 pub(crate) struct Shared {
-    board: Mutex<Board>,
-    /// As the board was first made; what clients set is applied to it.
-    first_settings: Settings,
+    board: Mutex<Box<dyn SelfTriggeredBoard>>,
     wants_truth: bool,
     /// What boards have sent that were replaced since, because a client changed their parameters.
     sent_before: Mutex<Totals>,
@@ -114,7 +116,7 @@ pub struct HostedBoard {
 /// What to host.
 pub struct HostSettings {
     /// The board.
-    pub board: Settings,
+    pub board: Box<dyn SelfTriggeredSettings>,
     /// Where it is.
     pub place: Place,
     /// Share of the datagrams dropped on their way, by the board's seed.
@@ -128,7 +130,8 @@ impl HostedBoard {
     ///
     /// # Errors
     /// As [`HostedBoard::new`].
-    pub fn streaming(board: Settings, to: SocketAddr) -> Result<HostedBoard, HostError> {
+    pub fn streaming(board: impl SelfTriggeredSettings, to: SocketAddr) -> Result<HostedBoard, HostError> {
+        let board = Box::new(board);
         HostedBoard::new(HostSettings { board, place: Place::Stream { to }, loss: 0.0, truth: None })
     }
 
@@ -140,19 +143,18 @@ impl HostedBoard {
         if !(0.0..=1.0).contains(&settings.loss) {
             return Err(HostError::Loss(settings.loss));
         }
-        let loss = loss::Loss::new(settings.loss, &settings.board);
-        let (first_settings, wants_truth) = (settings.board.clone(), settings.truth.is_some());
-        let mut board = Board::new(settings.board)?;
+        let loss = loss::Loss::new(settings.loss, &*settings.board);
+        let wants_truth = settings.truth.is_some();
+        let mut board = settings.board.board()?;
         board.record_truth(wants_truth);
         // A board on the network may be set anew by whoever takes its data: that one follows it by its own means.
         let sent = matches!(settings.place, Place::Stream { .. }).then(|| {
-            let record = Arc::new(SentRecord::new(board.settings().most_frames_hz()));
+            let record = Arc::new(SentRecord::new(settings.board.most_frames_hz()));
             board.keep_record(record.clone());
             record
         });
         let shared = Arc::new(Shared {
             board: Mutex::new(board),
-            first_settings,
             wants_truth,
             sent_before: Mutex::new(Totals::default()),
             clock: Instant::now(),
@@ -160,7 +162,7 @@ impl HostedBoard {
             dropped: Mutex::new(Dropped::default()),
             failures: Failures::default(),
         });
-        let threads = data::spawn(&shared, settings.place, loss, settings.truth)?;
+        let threads = data::spawn(&shared, settings.place, loss, (settings.truth, &*settings.board))?;
         Ok(HostedBoard { shared, sent, threads })
     }
 
@@ -192,7 +194,7 @@ impl HostedBoard {
     /// What was sent and what was dropped so far.
     pub fn totals(&self) -> HostTotals {
         let board = self.shared.board();
-        let sent = sum(*lock(&self.shared.sent_before), board.totals());
+        let sent = lock(&self.shared.sent_before).plus(board.totals());
         HostTotals { sent, dropped: *lock(&self.shared.dropped) }
     }
 
@@ -225,23 +227,24 @@ impl Shared {
         self.clock.elapsed().as_nanos() as u64
     }
 
-    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
+    pub(crate) fn board(&self) -> MutexGuard<'_, Box<dyn SelfTriggeredBoard>> {
         lock(&self.board)
     }
 
     /// Does what a client asks. A board is armed with the parameters that clients have set since.
-    pub(crate) fn perform(&self, action: &Action, tree: &Tree) -> Result<(), String> {
+    pub(crate) fn perform(&self, command: &BoardCommand) -> Result<(), String> {
         let now_ns = self.now_ns();
         let mut board = self.board();
-        let wanted = tree.board_settings(&self.first_settings);
-        if *action == Action::Arm && board.state() != State::Running && *board.settings() != wanted {
-            let mut next = Board::new(wanted).map_err(|error| error.to_string())?;
+        if let BoardCommand::Arm(Some(wanted)) = command
+            && board.state() != State::Running
+        {
+            let mut next = wanted.board().map_err(|error| error.to_string())?;
             next.record_truth(self.wants_truth);
             let mut before = lock(&self.sent_before);
-            *before = sum(*before, board.totals());
+            *before = before.plus(board.totals());
             *board = next;
         }
-        action.perform(&mut board, now_ns).map_err(|error| error.to_string())
+        command.perform(&mut **board, now_ns).map_err(|error| error.to_string())
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -254,21 +257,6 @@ impl Shared {
 
     pub(crate) fn add_dropped(&self, more: Dropped) {
         lock(&self.dropped).add(more);
-    }
-}
-
-fn sum(one: Totals, other: Totals) -> Totals {
-    Totals {
-        hits: one.hits + other.hits,
-        aggregates: one.aggregates + other.aggregates,
-        scope_events: one.scope_events + other.scope_events,
-        statistics_records: one.statistics_records + other.statistics_records,
-        special_events: one.special_events + other.special_events,
-        datagrams: one.datagrams + other.datagrams,
-        empty_datagrams: one.empty_datagrams + other.empty_datagrams,
-        bytes: one.bytes + other.bytes,
-        hits_cleared: one.hits_cleared + other.hits_cleared,
-        hits_inhibited: one.hits_inhibited + other.hits_inhibited,
     }
 }
 

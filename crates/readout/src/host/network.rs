@@ -1,25 +1,25 @@
 //! A board with ports of its own: control by TCP, data by TCP or UDP (caen-control-protocol).
 //!
 //! ```text
-//!  client ── control port ──► Session ─► Server ─► Action ─► Board
+//!  client ── control port ──► ControlSession ─► BoardCommand ─► the board
 //!         ── empty datagram ─► UDP port    ┐
 //!         ── connect ────────► TCP port    ┴─► the data thread sends there
 //! ```
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thalweg_frontend::digitizer2::control::{Action, Server, Session, Tree};
-use thalweg_frontend::digitizer2::emulate::settings::Transport;
+use thalweg_frontend::format::SelfTriggeredSettings;
+use thalweg_frontend::self_triggered::{BoardCommand, ControlService};
 use thalweg_transport::udp::bind_shared;
 use thalweg_transport::{TcpSender, UdpSender};
 
 use super::data::{Pump, send_datagrams};
 use super::threads::Threads;
-use super::{HostError, Shared, lock};
+use super::{HostError, Shared};
 
 /// Between two looks at a quiet socket.
 const LOOK: Duration = Duration::from_millis(20);
@@ -28,15 +28,14 @@ const CLIENT_LOOK: Duration = Duration::from_millis(1);
 /// Clients that one board serves at a time.
 const MOST_CLIENTS: usize = 16;
 
-type SharedServer = Arc<Mutex<Server>>;
+type SharedService = Arc<dyn ControlService>;
 
 /// Opens the ports and starts the threads.
 pub(super) fn spawn(
     shared: &Arc<Shared>,
     pump: Pump,
-    address: IpAddr,
-    control_port: u16,
-    udp_port: u16,
+    board: &dyn SelfTriggeredSettings,
+    (address, control_port, udp_port): (IpAddr, u16, u16),
 ) -> Result<Threads, HostError> {
     let listen = |port| {
         let place = SocketAddr::new(address, port);
@@ -45,46 +44,46 @@ pub(super) fn spawn(
         Ok::<_, HostError>(listener)
     };
     let control = listen(control_port)?;
-    let settings = shared.board().settings().clone();
     let mut threads = Threads::default();
-    let server = match settings.transport {
-        Transport::Tcp => {
+    let service =
+        |data_port| board.control(data_port).map(SharedService::from).ok_or(HostError::NoControlPort);
+    let service = match board.is_stream() {
+        true => {
             let data = listen(0)?;
-            let port = data.local_addr().map_or(0, |local| local.port());
-            let server = Arc::new(Mutex::new(Server::new(&settings, port)));
+            let service = service(data.local_addr().map_or(0, |local| local.port()))?;
             threads.spawn("board data", move || serve_tcp(pump, &data))?;
-            server
+            service
         }
-        Transport::Udp => {
+        false => {
             let place = SocketAddr::new(address, udp_port);
             let failed = |cause| HostError::Socket { place, cause };
             let socket = bind_shared(place).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
-            let server = Arc::new(Mutex::new(Server::new(&settings, 0)));
-            let known = server.clone();
-            threads.spawn("board data", move || serve_udp(pump, &socket, place, &known))?;
-            server
+            let service = service(0)?;
+            let known = service.clone();
+            threads.spawn("board data", move || serve_udp(pump, &socket, place, &*known))?;
+            service
         }
     };
     let shared = shared.clone();
-    threads.spawn("board control", move || serve_control(&shared, &control, &server))?;
+    threads.spawn("board control", move || serve_control(&shared, &control, &service))?;
     Ok(threads)
 }
 
-fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, server: &SharedServer) {
+fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, service: &SharedService) {
     let clients = Arc::new(AtomicUsize::new(0));
     let mut connections = Threads::default();
     while !shared.is_ending() {
         connections.forget_ended();
         match listener.accept() {
             Ok((stream, _)) if clients.load(Ordering::Acquire) < MOST_CLIENTS => {
-                let (board, server, served) = (shared.clone(), server.clone(), clients.clone());
+                let (board, service, served) = (shared.clone(), service.clone(), clients.clone());
                 clients.fetch_add(1, Ordering::AcqRel);
                 let work = move || {
                     // A client that breaks off has ended its session; the board goes on.
-                    let _broken = converse(&board, stream, &server);
+                    let _broken = converse(&board, stream, &*service);
                     // The next client has to tell anew where to stream to.
-                    lock(&server).udp_client(0);
+                    service.udp_client(0);
                     served.fetch_sub(1, Ordering::AcqRel);
                 };
                 if let Err(error) = connections.spawn("board client", work) {
@@ -99,12 +98,12 @@ fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, server: &SharedSe
 }
 
 /// One control connection, until the client closes it.
-fn converse(shared: &Shared, mut stream: TcpStream, server: &SharedServer) -> std::io::Result<()> {
+fn converse(shared: &Shared, mut stream: TcpStream, service: &dyn ControlService) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LOOK))?;
     stream.set_write_timeout(Some(Duration::from_secs(2)))?;
-    let (mut session, mut bytes, mut replies) = (Session::default(), vec![0; 16 << 10], Vec::new());
+    let (mut session, mut bytes, mut replies) = (service.session(), vec![0; 16 << 10], Vec::new());
     while !shared.is_ending() {
         let length = match stream.read(&mut bytes) {
             Ok(0) => return Ok(()),
@@ -120,8 +119,8 @@ fn converse(shared: &Shared, mut stream: TcpStream, server: &SharedServer) -> st
             Err(error) => return Err(error),
         };
         replies.clear();
-        let mut perform = |action: &Action, tree: &Tree| shared.perform(action, tree);
-        let followed = session.receive(&bytes[..length], &mut lock(server), &mut perform, &mut replies);
+        let mut perform = |command: &BoardCommand| shared.perform(command);
+        let followed = session.receive(&bytes[..length], &mut perform, &mut replies);
         stream.write_all(&replies)?;
         if followed.is_err() {
             return Ok(());
@@ -180,7 +179,7 @@ fn has_left(mut stream: &TcpStream) -> bool {
 }
 
 /// Streams to whoever has sent an empty datagram last.
-fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, server: &SharedServer) {
+fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, service: &dyn ControlService) {
     let shared = pump.shared.clone();
     let mut client: Option<UdpSender> = None;
     while !(shared.is_ending() && (client.is_none() || pump.is_drained())) {
@@ -196,7 +195,7 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, server: &
         }
         if let (Some(_), Some(client)) = (heard, &client) {
             // Also when it was known: the end of another control connection may have made us forget it.
-            lock(server).udp_client(client.peer().port());
+            service.udp_client(client.peer().port());
         }
         let Some(sender) = &mut client else {
             std::thread::sleep(CLIENT_LOOK);
@@ -205,7 +204,7 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, server: &
         let sent = pump.turn(&mut |datagrams| send_datagrams(sender, datagrams, &shared));
         if sent.is_err() || sender.refused() > 0 && pump.is_drained() {
             // Nobody listens any more.
-            lock(server).udp_client(0);
+            service.udp_client(0);
             client = None;
         }
     }

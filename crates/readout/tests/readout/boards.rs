@@ -86,9 +86,13 @@ fn session(address: Ipv4Addr, transport: Transport) {
     // A port of our own: tests of several processes may run at the same time.
     let control_port = 52_000 + u16::from(address.octets()[3]);
     let place = Place::Network { address: IpAddr::V4(address), control_port, udp_port: 51_940 };
-    let mut hosted =
-        HostedBoard::new(HostSettings { board: board(transport), place, loss: 0.0, truth: Some(sink) })
-            .expect("a free address");
+    let mut hosted = HostedBoard::new(HostSettings {
+        board: Box::new(board(transport)),
+        place,
+        loss: 0.0,
+        truth: Some(sink),
+    })
+    .expect("a free address");
     for run in 0..2 {
         let mut opened = opened(&format!("dig2://{address}:{control_port}"));
         let mut control = opened.control.take().expect("a board has control");
@@ -140,7 +144,7 @@ fn clear_marker(stream: &mut TcpStream) {
 #[test]
 fn a_tcp_data_port_serves_client_after_client_and_the_latest_of_two() {
     let place = Place::Network { address: [127, 0, 0, 45].into(), control_port: 52_045, udp_port: 51_940 };
-    let hosted = HostSettings { board: board(Transport::Tcp), place, loss: 0.0, truth: None };
+    let hosted = HostSettings { board: Box::new(board(Transport::Tcp)), place, loss: 0.0, truth: None };
     let _hosted = HostedBoard::new(hosted).expect("a free address");
     // Its data port is among what it tells.
     let Opened { source, control, .. } = opened("dig2://127.0.0.45:52045");
@@ -162,7 +166,8 @@ fn what_is_dropped_at_the_sender_is_counted_to_the_hit() {
     let to = opened.address.expect("an emulated board is told where to send");
     let settings =
         BoardSettings { rate_hz: Rates::Each(20_000.0), duration_s: Some(0.3), ..board(Transport::Udp) };
-    let hosted = HostSettings { board: settings, place: Place::Stream { to }, loss: 0.05, truth: None };
+    let hosted =
+        HostSettings { board: Box::new(settings), place: Place::Stream { to }, loss: 0.05, truth: None };
     let mut hosted = HostedBoard::new(hosted).expect("a board");
     let mut path = Path::of(&opened);
     hosted.start();
@@ -195,7 +200,7 @@ fn an_address_without_a_board_is_named() {
 fn a_board_that_refuses_a_parameter_says_so() {
     let address = Ipv4Addr::new(127, 0, 0, 44);
     let place = Place::Network { address: IpAddr::V4(address), control_port: 52_044, udp_port: 51_940 };
-    let hosted = HostSettings { board: board(Transport::Tcp), place, loss: 0.0, truth: None };
+    let hosted = HostSettings { board: Box::new(board(Transport::Tcp)), place, loss: 0.0, truth: None };
     let _hosted = HostedBoard::new(hosted).expect("a free address");
     let mut settings = Settings::new(SourceUrl::parse("dig2://127.0.0.44:52044").expect("a URL"));
     settings.parameters.push(("/par/nosuch".to_owned(), "1".to_owned()));

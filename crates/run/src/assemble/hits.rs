@@ -16,7 +16,7 @@ use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
 use thalweg_data::sent::SentAccount;
 use thalweg_data::{Counters, Events, Frames, Ledger, LossReason, Pool, SourceId, Stage, Unit};
-use thalweg_frontend::digitizer2::emulate::Totals;
+use thalweg_frontend::self_triggered::Totals;
 use thalweg_order::TimeOrder;
 use thalweg_readout::group::{Group, GroupSettings, Link};
 use thalweg_readout::host::HostedBoard;

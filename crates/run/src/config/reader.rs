@@ -242,9 +242,8 @@ impl<'t> Reader<'t> {
         let format = self.format(head.format, format_keys, span)?;
         let emulate = emulate.map(|value| self.emulate(head.format, value)).transpose()?;
         let mut source = SourceSettings { head, endpoint, format, emulate };
-        if source.is_emulated() {
-            let facts = source.emulated_board().facts();
-            let completed = source.complete(&facts);
+        if source.is_emulated() && matches!(source.format, FormatSettings::Hits(_)) {
+            let completed = source.emulated_board().and_then(|board| source.complete(&board.facts()));
             completed.map_err(|error| self.at(start, format!("source \"{}\": {error}", source.head.name)))?;
         }
         Ok(source)

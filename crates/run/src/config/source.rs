@@ -2,9 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_data::SourceId;
-use thalweg_frontend::digitizer2::BoardFacts;
-use thalweg_frontend::format::{EmulateSettings, Format, FormatSettings, keys_of};
+use thalweg_data::{SourceId, Unit};
+use thalweg_frontend::format::{
+    BoardFacts, EmulateSettings, Format, FormatSettings, SelfTriggeredSettings, keys_of,
+};
 use thalweg_readout::links::{LinkPlan, LinkSettings};
 
 /// The keys of a `[[source]]` that are the run's own.
@@ -78,7 +79,11 @@ impl SourceSettings {
     /// the way it cannot, for nobody can tell which hits became others.
     pub(crate) fn asks_sender(&self) -> bool {
         let flips = self.head.faults.as_ref().is_some_and(|faults| faults.bit_flip > 0.0);
-        self.is_emulated() && !flips
+        let tells = match &self.format {
+            FormatSettings::Hits(format) => format.wire_units(false, true).contains(&Unit::Hits),
+            FormatSettings::Triggered(_) => true,
+        };
+        self.is_emulated() && tells && !flips
     }
 
     /// Whether its boards are emulated in this process.
@@ -116,10 +121,16 @@ impl SourceSettings {
     }
 
     /// The board behind an `emulate://` URL of self-triggered boards.
-    pub(crate) fn emulated_board(&self) -> thalweg_frontend::digitizer2::emulate::Settings {
-        match &self.emulate {
-            Some(EmulateSettings::SelfTriggered(board)) => (**board).clone(),
-            _ => Default::default(),
+    ///
+    /// # Errors
+    /// When no board of the family is emulated.
+    pub(crate) fn emulated_board(&self) -> Result<Box<dyn SelfTriggeredSettings>, String> {
+        match self.emulate.clone().or_else(|| self.head.format.default_emulated()) {
+            Some(EmulateSettings::SelfTriggered(board)) => Ok(board),
+            _ => Err(format!(
+                "there is no emulated board of format \"{}\"; write the address of a board, or the place of a file, as `url`",
+                self.head.format
+            )),
         }
     }
 }

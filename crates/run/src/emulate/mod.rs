@@ -116,7 +116,8 @@ impl Emulation {
                 }
             });
             let truth = truth.as_ref().map(|file| file.sink(first_channel));
-            boards.push(HostedBoard::new(HostSettings { board: settings, place, loss: self.loss, truth })?);
+            let board = Box::new(settings);
+            boards.push(HostedBoard::new(HostSettings { board, place, loss: self.loss, truth })?);
         }
         let streams = self.to.is_some();
         if streams {

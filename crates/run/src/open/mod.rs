@@ -115,7 +115,7 @@ impl Given<'_> {
     }
 
     fn board(&self, to: SocketAddr, truth: Option<&TruthFile>) -> Result<HostedBoard, RunError> {
-        let board = self.settings.emulated_board();
+        let board = self.settings.emulated_board().map_err(|error| self.refused(error))?;
         let first_channel = self.format.channels().0;
         let truth = truth.map(|file| file.sink(first_channel));
         let host = HostSettings { board, place: Place::Stream { to }, loss: self.settings.head.loss, truth };

@@ -7,7 +7,6 @@
 //! what the start would find, in the same words.
 
 use thalweg_data::{Pool, SourceId};
-use thalweg_frontend::digitizer2::emulate::settings::Transport;
 use thalweg_frontend::format::{BoardClock, EmulateSettings, FormatSettings, FramingInput};
 use thalweg_monitor::alarm::Alarms;
 use thalweg_readout::links::LinkPlan;
@@ -72,7 +71,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
 /// Whether framing, decoders, faults and emulated boards can be made as the source asks.
 fn opens(source: &SourceSettings) -> Result<(), String> {
     let emulated = match &source.emulate {
-        Some(EmulateSettings::SelfTriggered(board)) if board.transport != Transport::Udp => Err(format!(
+        Some(EmulateSettings::SelfTriggered(board)) if board.is_stream() => Err(format!(
             "[source.emulate] `transport` is not \"udp\", and boards at {} send datagrams; take it out, or serve the board with \
              `thalweg emulate` and read it at its address",
             source.endpoint.url

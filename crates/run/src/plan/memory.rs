@@ -154,8 +154,10 @@ fn senders(resolved: &Resolved<'_>) -> Vec<Item> {
         reason: format!("{boards} emulated board(s), some seconds of each"),
     };
     let hits = configuration.hit_sources().map(|(source, _)| source).filter(is_asked);
-    let hits = hits
-        .map(|source| item(source, 1, SentRecord::memory_bytes(source.emulated_board().most_frames_hz())));
+    let hits = hits.filter_map(|source| {
+        let board = source.emulated_board().ok()?;
+        Some(item(source, 1, SentRecord::memory_bytes(board.most_frames_hz())))
+    });
     let of_board = FragmentRecord::memory_bytes(configuration.trigger_rate_hz());
     let triggered = resolved.triggered().filter(|(source, _)| is_asked(source));
     hits.chain(triggered.map(|(source, plan)| item(source, plan.boards(), of_board))).collect()

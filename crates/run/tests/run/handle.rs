@@ -288,7 +288,7 @@ fn what_a_board_without_control_sends_in_a_pause_is_read_and_left_out() {
         start(&format!("[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"udp://{to}\"\n"));
     run.until("listening", |state| state.state == RunState::Running);
     let board = thalweg_readout::host::HostSettings {
-        board: Default::default(),
+        board: Box::new(thalweg_frontend::digitizer2::emulate::Settings::default()),
         place: thalweg_readout::host::Place::Stream { to },
         loss: 0.0,
         truth: None,

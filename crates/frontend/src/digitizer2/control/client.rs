@@ -5,7 +5,8 @@
 //!  Request::get, set, command ─► (the host's socket) ─► Client ─► values
 //! ```
 
-use crate::digitizer2::{BoardFacts, Firmware};
+use crate::digitizer2::Firmware;
+use crate::format::BoardFacts;
 
 use super::message::{Assembler, LONGEST_REPLY, MessageError, Reply, Request, Verb};
 
@@ -125,7 +126,10 @@ impl BoardInfo {
         BoardFacts {
             model,
             serial,
-            firmware: self.firmware_endpoint().and_then(Firmware::of_endpoint),
+            firmware: self
+                .firmware_endpoint()
+                .and_then(Firmware::of_endpoint)
+                .map(|known| known.word().to_owned()),
             sampling_mhz: self.sampling_mhz,
             tick_ps: 1e6 / self.sampling_mhz,
             channels: self.channels,

@@ -11,12 +11,14 @@ pub mod client;
 mod listing;
 pub mod message;
 pub mod server;
+mod service;
 pub mod tree;
 
 pub use client::{BoardInfo, Client, ClientError, DataPort, Opening};
 pub use listing::parameters_of;
 pub use message::{Assembler, Flag, MessageError, Reply, Request, Verb};
 pub use server::{Action, Server, Session};
+pub use service::Service;
 pub use tree::{NodeType, Tree, TreeError};
 
 /// TCP port on which a board answers requests.

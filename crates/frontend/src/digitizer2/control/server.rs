@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  bytes ─► Session ─► Request ─► Server { Tree, registers } ─► Reply ─► bytes
-//!                                    └─ Action ─► perform (the host's: its Board) ─► done or refused
+//!                                    └─ Action ─► perform (`service`: the host's board) ─► done or refused
 //! ```
 //! The tree answers most requests by itself. What concerns the running board is handed to the host as an [`Action`]
 //! before the reply is made, so that a refusal by the board is a refusal on the wire.
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use super::message::{Assembler, Flag, LONGEST_REQUEST, MessageError, Reply, Request, Verb};
 use super::tree::{Tree, TreeError};
-use crate::digitizer2::emulate::{Board, BoardError, Settings};
+use crate::digitizer2::emulate::Settings;
 
 /// The version that the server claims: 1.4.2, which common clients are built for.
 const VERSION: &str = "10402";
@@ -42,25 +42,6 @@ pub enum Action {
         /// The new value.
         value: String,
     },
-}
-
-impl Action {
-    /// Performs it on an emulated board at the host's `now_ns`.
-    ///
-    /// # Errors
-    /// When the board's state does not allow it.
-    pub fn perform(&self, board: &mut Board, now_ns: u64) -> Result<(), BoardError> {
-        match self {
-            Action::Arm => board.arm()?,
-            Action::Start => board.start(now_ns)?,
-            Action::Stop => board.stop(now_ns),
-            Action::Disarm => board.disarm(now_ns),
-            Action::Clear => board.clear(),
-            Action::Reset => board.reset(),
-            Action::SoftwareTrigger | Action::Set { .. } => {}
-        }
-        Ok(())
-    }
 }
 
 /// One board's control service; its connections share it.

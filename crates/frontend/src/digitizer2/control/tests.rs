@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::digitizer2::emulate::settings::{Firmware, Transport};
-use crate::digitizer2::emulate::{Board, Outgoing, Settings, State};
+use crate::digitizer2::emulate::{Board, Settings};
+use crate::self_triggered::{
+    BoardCommand, ControlService, ControlSession, Outgoing, SelfTriggeredBoard, State,
+};
 
 struct Bench {
-    server: Server,
-    session: Session,
+    service: Service,
+    session: Box<dyn ControlSession>,
     client: Client,
     board: Board,
     now_ns: u64,
@@ -14,9 +17,10 @@ struct Bench {
 
 impl Bench {
     fn new(settings: &Settings) -> Bench {
+        let service = Service::new(settings, 40_123);
         Bench {
-            server: Server::new(settings, 40_123),
-            session: Session::default(),
+            session: service.session(),
+            service,
             client: Client::default(),
             board: Board::new(settings.clone()).expect("valid"),
             now_ns: 0,
@@ -28,9 +32,9 @@ impl Bench {
         self.client.request(request, &mut there);
         let (board, now_ns) = (&mut self.board, self.now_ns);
         let mut perform =
-            |action: &Action, _: &Tree| action.perform(board, now_ns).map_err(|error| error.to_string());
+            |command: &BoardCommand| command.perform(board, now_ns).map_err(|error| error.to_string());
         for piece in there.chunks(13) {
-            self.session.receive(piece, &mut self.server, &mut perform, &mut back).expect("a fair stream");
+            self.session.receive(piece, &mut perform, &mut back).expect("a fair stream");
         }
         for piece in back.chunks(11) {
             if let Some(reply) = self.client.receive(request, piece)? {
@@ -70,7 +74,7 @@ fn a_client_finds_out_what_it_needs() {
     assert_eq!((info.data, info.firmware_endpoint()), (DataPort::Udp, Some("dpppha")));
     let register = Request::new(Verb::GetValue, 1, "/par/registermisc", UDP_READY_REGISTER);
     assert_eq!(bench.ask(&register).expect("answered").value, ["0"]);
-    bench.server.udp_client(50_000);
+    bench.service.udp_client(50_000);
     assert_eq!(bench.ask(&register).expect("answered").value, ["50000"]);
 }
 
@@ -160,7 +164,7 @@ fn parameters_reach_the_board() {
     bench.ask(&Request::set(1, "/par/EnStatEvents", "True")).expect("taken");
     assert_eq!(bench.value("/ch/0/par/wavetriggersource"), "ChSelfTrigger");
     assert_eq!(bench.value("/ch/0/par/chrecordlengths"), "64");
-    let changed = bench.server.tree().board_settings(&small());
+    let changed = bench.service.wanted();
     let rates: Vec<f64> = (0..4).map(|channel| changed.channel_rate_hz(channel)).collect();
     assert_eq!(rates, [1000.0, 0.0, 0.0, 1000.0]);
     assert_eq!((changed.waveform_samples, changed.statistics_interval_ms), (64, 1000));
@@ -169,7 +173,7 @@ fn parameters_reach_the_board() {
     assert_eq!(bench.ask(&register).expect("answered").value, ["77"]);
     assert!(bench.ask(&Request::set(1, "/par/registeruser", "x=1")).is_err());
     bench.ask(&Request::command(1, "/cmd/reset")).expect("done");
-    assert_eq!(bench.server.tree().board_settings(&small()), small());
+    assert_eq!(bench.service.wanted(), small());
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn the_handle_0_means_the_root() {
     let mut bench = Bench::new(&Settings { transport: Transport::Udp, ..small() });
     let register = Request::new(Verb::GetValue, 0, "/par/registermisc", UDP_READY_REGISTER);
     assert_eq!(bench.ask(&register).expect("answered").value, ["0"]);
-    bench.server.udp_client(50_000);
+    bench.service.udp_client(50_000);
     assert_eq!(bench.ask(&register).expect("answered").value, ["50000"]);
     assert_eq!(bench.ask(&Request::get(0, "/par/numch")).expect("answered").value, ["4"]);
     bench.ask(&Request::set(0, "/ch/0/par/chenable", "False")).expect("taken");

@@ -1,8 +1,7 @@
-//! The board: idle, armed, running; what is due until now goes out.
+//! The board: what is due until now goes out.
 //!
 //! ```text
-//!  idle ─ arm ─► armed ─ start ─► running ─ stop, or duration over ─► armed ─ disarm ─► idle
-//!                                   │ produce(now): start event, hits, statistics, stop event
+//!  running ─ produce(now) ─► start event, hits, statistics, stop event
 //!  any ─ clear, reset ─► marker     └─ nothing to send: idle marker
 //! ```
 
@@ -11,54 +10,17 @@ use std::sync::Arc;
 use thalweg_data::{Hit, SentRecord};
 
 use super::encode::Encoder;
-use super::outgoing::Outgoing;
-use super::packer::{Packer, Totals};
+use super::packer::Packer;
 use super::physics::{FINE, Physics};
 use super::prepared::{Ring, TruthSink, preparing};
 use super::settings::{Firmware, Pace, Settings, SettingsError};
 use crate::digitizer2::emit::{self, ScopeFields, StartFields, StatisticsFields, StopFields};
+use crate::self_triggered::{Acquisition, BoardError, Outgoing, SelfTriggeredBoard, State, Totals};
 
 /// A silent UDP board says so this often: a marker sent before a client listens is lost.
 const IDLE_MARKER_NS: u64 = 200_000_000;
-/// Board time beyond 104 days cannot be told in picoseconds.
-const LONGEST_RUN_NS: u64 = 9_000_000_000_000_000;
 /// Hits worked out before the arena is looked at again.
 const CHUNK: usize = 1024;
-
-/// What the board is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
-    /// Waits to be armed.
-    #[default]
-    Idle,
-    /// Waits for the start.
-    Armed,
-    /// Takes data.
-    Running,
-}
-
-impl State {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Idle => "idle",
-            State::Armed => "armed",
-            State::Running => "running",
-        }
-    }
-}
-
-/// A command that does not fit the board's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the board is {} and cannot take `{command}`; {advice}", state.word())]
-pub struct BoardError {
-    /// What it was doing.
-    pub state: State,
-    /// What was asked.
-    pub command: &'static str,
-    /// What to do.
-    pub advice: &'static str,
-}
 
 /// What a perfect reader would have recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,11 +47,8 @@ pub struct Board {
     encoder: Encoder,
     packer: Packer,
     ring: Option<Ring>,
-    state: State,
+    acquisition: Acquisition,
     inhibited: bool,
-    started_ns: u64,
-    /// Host time at which the run ends.
-    end_ns: u64,
     start_sent: bool,
     marker_due: bool,
     last_sent_ns: u64,
@@ -124,10 +83,8 @@ impl Board {
             physics,
             encoder,
             ring,
-            state: State::Idle,
+            acquisition: Acquisition::default(),
             inhibited: false,
-            started_ns: 0,
-            end_ns: u64::MAX,
             start_sent: false,
             marker_due: false,
             last_sent_ns: 0,
@@ -146,128 +103,27 @@ impl Board {
         &self.settings
     }
 
-    /// What it is doing.
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    /// What it has sent so far.
-    pub fn totals(&self) -> Totals {
-        self.packer.totals
-    }
-
-    /// Writes down from now on what the board sends, so that its receiver can ask what it has missed.
-    pub fn keep_record(&mut self, record: Arc<SentRecord>) {
-        self.packer.keep_record(record);
-    }
-
     /// Bytes of prepared data that the board keeps.
     pub fn prepared_bytes(&self) -> usize {
         self.ring.as_ref().map_or(0, Ring::memory_bytes)
     }
 
-    /// Keeps what a perfect reader would record, from now on; take it regularly, it grows.
-    pub fn record_truth(&mut self, wanted: bool) {
-        self.truth = wanted.then(Truth::default);
-    }
-
-    /// Moves the truth of what was sent since the last call to the end of `into`.
-    pub fn take_truth(&mut self, into: &mut Truth) {
-        let held = self.packer.held_hits() as usize;
-        if let Some(truth) = &mut self.truth {
-            let sent = truth.hits.len().saturating_sub(held);
+    /// Moves the truth of what was sent since the last call to the end of `into`, with the aggregates.
+    pub fn take_truth_with_aggregates(&mut self, into: &mut Truth) {
+        if let Some((sent, truth)) = self.sent_truth() {
             into.hits.extend(truth.hits.drain(..sent));
             into.aggregates.extend(truth.aggregates.drain(..sent));
         }
     }
 
-    /// A client has opened the data connection: it waits for a marker.
-    pub fn connected(&mut self) {
-        self.marker_due = true;
-    }
-
-    /// Makes the board ready to start; voids what it held.
-    ///
-    /// # Errors
-    /// While it runs.
-    pub fn arm(&mut self) -> Result<(), BoardError> {
-        if self.state == State::Running {
-            return Err(self.refusal("arm", "stop it first"));
-        }
-        self.state = State::Armed;
-        self.packer.begin();
-        self.void();
-        Ok(())
-    }
-
-    /// Starts the acquisition: board time 0 is `now_ns` of the host.
-    ///
-    /// # Errors
-    /// When the board is not armed, or runs already.
-    pub fn start(&mut self, now_ns: u64) -> Result<(), BoardError> {
-        match self.state {
-            State::Idle => return Err(self.refusal("start", "arm it first")),
-            State::Running => return Err(self.refusal("start", "stop it first")),
-            State::Armed => self.state = State::Running,
-        }
-        let longest = self.settings.duration_s.map_or(LONGEST_RUN_NS, |seconds| (seconds * 1e9) as u64);
-        self.started_ns = now_ns;
-        self.end_ns = now_ns.saturating_add(longest.min(LONGEST_RUN_NS));
-        self.held_since_ns = now_ns;
-        self.start_sent = false;
-        self.trigger_id = 0;
-        self.last_count = 0;
-        self.saved.fill(0);
-        self.physics.restart();
-        self.encoder.restart(&self.settings);
-        if let Some(ring) = &mut self.ring {
-            ring.restart();
-        }
-        self.statistics_due = self
-            .statistics_interval()
-            .map_or(u64::MAX, |interval| self.physics.board_time_fine(0).saturating_add(interval));
-        Ok(())
-    }
-
-    /// Stops the acquisition at `now_ns`; what was measured until then is still sent. With unlimited pace, where board time
-    /// is not the host's, it stops where it is. Without effect when nothing runs.
-    pub fn stop(&mut self, now_ns: u64) {
-        let end_ns = if self.settings.pace == Pace::Unlimited { 0 } else { now_ns };
-        self.end_ns = self.end_ns.min(end_ns.max(self.started_ns));
-    }
-
-    /// Closes or opens the veto input: while it is closed, pulses are not taken, and are counted. What was taken before is sent.
-    pub fn inhibit(&mut self, inhibited: bool) {
-        self.inhibited = inhibited;
-    }
-
-    /// Voids what the board holds; a run goes on.
-    pub fn clear(&mut self) {
-        self.void();
-    }
-
-    /// Ends a run at once, voids what the board holds, makes it idle.
-    pub fn reset(&mut self) {
-        self.state = State::Idle;
-        self.void();
-    }
-
-    /// Makes the board idle; a run ends at `now_ns` with what was measured until then.
-    pub fn disarm(&mut self, now_ns: u64) {
-        match self.state {
-            State::Running => self.stop(now_ns),
-            _ => self.state = State::Idle,
-        }
-    }
-
-    fn refusal(&self, command: &'static str, advice: &'static str) -> BoardError {
-        BoardError { state: self.state, command, advice }
+    /// The truth that is kept, and how much of it has been sent.
+    fn sent_truth(&mut self) -> Option<(usize, &mut Truth)> {
+        let held = self.packer.held_hits() as usize;
+        self.truth.as_mut().map(|truth| (truth.hits.len().saturating_sub(held), truth))
     }
 
     fn void(&mut self) {
-        let held = self.packer.held_hits() as usize;
-        if let Some(truth) = &mut self.truth {
-            let sent = truth.hits.len().saturating_sub(held);
+        if let Some((sent, truth)) = self.sent_truth() {
             truth.hits.truncate(sent);
             truth.aggregates.truncate(sent);
         }
@@ -275,39 +131,16 @@ impl Board {
         self.marker_due = true;
     }
 
-    /// Appends to `out` what is due until `now_ns` (any monotonic clock of the host; `u64::MAX` for as fast as it
-    /// goes, without idle markers), and says whether more is due than fitted: then send, clear, and call again.
-    pub fn produce(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
-        let before = out.lengths.len();
-        if self.marker_due {
-            self.marker_due = false;
-            self.packer.clear_marker(out);
-        }
-        let more = self.state == State::Running && self.run(now_ns, out);
-        if now_ns == u64::MAX {
-            return more;
-        }
-        if out.lengths.len() > before {
-            self.last_sent_ns = now_ns;
-        } else if !more && now_ns.saturating_sub(self.last_sent_ns) >= IDLE_MARKER_NS {
-            self.packer.idle_marker(out);
-            self.last_sent_ns = now_ns;
-        }
-        more
-    }
-
     fn run(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
         if !self.start_sent {
             self.start_sent = true;
             self.start_event(out);
         }
-        if self.inhibited && now_ns == u64::MAX && self.end_ns == u64::MAX {
+        if self.inhibited && now_ns == u64::MAX && !self.acquisition.is_stopped() {
             // Board time that runs as fast as hits are taken stands still.
             return false;
         }
-        let until_ns = now_ns.min(self.end_ns);
-        let since_start_ns = until_ns.saturating_sub(self.started_ns);
-        let until = self.physics.board_time_fine(since_start_ns.min(LONGEST_RUN_NS) * 1000);
+        let until = self.physics.board_time_fine(self.acquisition.elapsed_ns(now_ns) * 1000);
         loop {
             let step = until.min(self.statistics_due);
             if self.inhibited {
@@ -320,11 +153,9 @@ impl Board {
             }
             self.statistics(out);
         }
-        if now_ns >= self.end_ns {
-            self.stop_event(until, out);
-            self.state = State::Armed;
-        } else {
-            self.flush_old(until_ns, out);
+        match self.acquisition.leave(now_ns) {
+            true => self.stop_event(until, out),
+            false => self.flush_old(now_ns, out),
         }
         false
     }
@@ -495,5 +326,103 @@ impl Board {
         if !self.packer.is_empty() && waited_ms >= self.settings.flush_ms {
             self.packer.send(true, out);
         }
+    }
+}
+
+impl SelfTriggeredBoard for Board {
+    fn state(&self) -> State {
+        self.acquisition.state()
+    }
+
+    fn totals(&self) -> Totals {
+        self.packer.totals
+    }
+
+    fn keep_record(&mut self, record: Arc<SentRecord>) {
+        self.packer.keep_record(record);
+    }
+
+    fn record_truth(&mut self, wanted: bool) {
+        self.truth = wanted.then(Truth::default);
+    }
+
+    fn take_truth(&mut self, into: &mut Vec<Hit>) {
+        if let Some((sent, truth)) = self.sent_truth() {
+            into.extend(truth.hits.drain(..sent));
+            truth.aggregates.drain(..sent);
+        }
+    }
+
+    fn connected(&mut self) {
+        self.marker_due = true;
+    }
+
+    fn arm(&mut self) -> Result<(), BoardError> {
+        self.acquisition.arm()?;
+        self.packer.begin();
+        self.void();
+        Ok(())
+    }
+
+    fn start(&mut self, now_ns: u64) -> Result<(), BoardError> {
+        self.acquisition.start(now_ns, self.settings.duration_s)?;
+        self.held_since_ns = now_ns;
+        self.start_sent = false;
+        self.trigger_id = 0;
+        self.last_count = 0;
+        self.saved.fill(0);
+        self.physics.restart();
+        self.encoder.restart(&self.settings);
+        if let Some(ring) = &mut self.ring {
+            ring.restart();
+        }
+        self.statistics_due = self
+            .statistics_interval()
+            .map_or(u64::MAX, |interval| self.physics.board_time_fine(0).saturating_add(interval));
+        Ok(())
+    }
+
+    fn stop(&mut self, now_ns: u64) {
+        // With unlimited pace board time is not the host's: it stops where it is.
+        self.acquisition.stop(if self.settings.pace == Pace::Unlimited { 0 } else { now_ns });
+    }
+
+    fn inhibit(&mut self, inhibited: bool) {
+        self.inhibited = inhibited;
+    }
+
+    fn clear(&mut self) {
+        self.void();
+    }
+
+    fn reset(&mut self) {
+        self.acquisition.reset();
+        self.void();
+    }
+
+    fn disarm(&mut self, now_ns: u64) {
+        match self.state() {
+            State::Running => self.stop(now_ns),
+            _ => self.acquisition.reset(),
+        }
+    }
+
+    fn produce(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
+        let before = out.lengths.len();
+        if self.marker_due {
+            self.marker_due = false;
+            self.packer.clear_marker(out);
+        }
+        let more = self.state() == State::Running && self.run(now_ns, out);
+        if now_ns == u64::MAX {
+            return more;
+        }
+        if out.lengths.len() > before {
+            self.last_sent_ns = now_ns;
+        } else if !more && now_ns.saturating_sub(self.last_sent_ns) >= IDLE_MARKER_NS {
+            self.packer.idle_marker(out);
+            self.last_sent_ns = now_ns;
+        }
+        more
     }
 }

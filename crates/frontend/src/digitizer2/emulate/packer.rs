@@ -11,34 +11,9 @@ use std::sync::Arc;
 
 use thalweg_data::SentRecord;
 
-use super::outgoing::Outgoing;
 use super::settings::{Settings, Transport};
 use crate::digitizer2::emit::{self, AggregateStart};
-
-/// What a board has sent since it was made or reset; the other side of the receiver's books.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Hits in what was sent; of a scope event one per channel.
-    pub hits: u64,
-    /// Aggregates of hits or statistics.
-    pub aggregates: u64,
-    /// Scope events.
-    pub scope_events: u64,
-    /// Statistics records, which are not hits.
-    pub statistics_records: u64,
-    /// Start and stop events.
-    pub special_events: u64,
-    /// Datagrams (UDP) or packets (TCP), those without data included.
-    pub datagrams: u64,
-    /// Datagrams or packets without data: idle and clear markers.
-    pub empty_datagrams: u64,
-    /// Bytes handed out, footers and packet headers included.
-    pub bytes: u64,
-    /// Hits that a clear or reset threw away before they were sent.
-    pub hits_cleared: u64,
-    /// Hits that were not taken because the board was inhibited; not among `hits`.
-    pub hits_inhibited: u64,
-}
+use crate::self_triggered::{Outgoing, Totals};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {

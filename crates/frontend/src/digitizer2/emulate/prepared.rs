@@ -10,12 +10,12 @@
 use thalweg_data::{Hit, Tick};
 
 use super::encode::Encoder;
-use super::outgoing::Outgoing;
-use super::packer::{Packer, Totals, datagram_data_bytes};
+use super::packer::{Packer, datagram_data_bytes};
 use super::physics::{BIN_PS, FINE, Physics};
 use super::settings::{Data, Detector, Rates, Settings, Transport};
 use crate::digitizer2::emit;
 use crate::digitizer2::wire::{EventHeader, Footer, PacketHeader, TIME_MASK};
+use crate::self_triggered::{Outgoing, Totals};
 
 /// Datagrams stamped and hashed side by side: the hash is a chain of dependent steps, four fill the processor.
 const LANES: usize = 4;

@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::digitizer2::{self, BoardFacts};
+use crate::digitizer2;
 pub use crate::emulated_settings::SettingsError;
 use crate::emulated_settings::check;
+use crate::format::BoardFacts;
 
 /// Most channels of a board: the format's channel number has 7 bits.
 pub const CHANNELS_MAXIMUM: u16 = 128;
@@ -439,15 +440,16 @@ impl Settings {
     /// What the board says of itself when it is asked.
     pub fn facts(&self) -> BoardFacts {
         let fast = self.sampling_mhz >= 500;
+        let firmware = match self.firmware {
+            Firmware::Psd => digitizer2::Firmware::Psd,
+            Firmware::Pha => digitizer2::Firmware::Pha,
+            Firmware::Scope => digitizer2::Firmware::Scope,
+            Firmware::Opendpp => digitizer2::Firmware::OpenDpp,
+        };
         BoardFacts {
             model: if fast { "VX2730" } else { "VX2740" }.to_owned(),
             serial: (10_000 + u32::from(self.board)).to_string(),
-            firmware: Some(match self.firmware {
-                Firmware::Psd => digitizer2::Firmware::Psd,
-                Firmware::Pha => digitizer2::Firmware::Pha,
-                Firmware::Scope => digitizer2::Firmware::Scope,
-                Firmware::Opendpp => digitizer2::Firmware::OpenDpp,
-            }),
+            firmware: Some(firmware.word().to_owned()),
             sampling_mhz: self.sampling_mhz.into(),
             tick_ps: 1e6 / f64::from(self.sampling_mhz),
             channels: self.channels,
@@ -466,11 +468,6 @@ impl Settings {
     pub fn board_rate_hz(&self) -> f64 {
         let sum = (0..self.channels).map(|channel| self.rate_hz.of_channel(channel)).sum();
         self.total_rate_hz.unwrap_or(sum)
-    }
-
-    /// At most so many frames or datagrams a second, as far as that is known of a board that sends as fast as it is read.
-    pub fn most_frames_hz(&self) -> f64 {
-        if self.pace == Pace::Unlimited { f64::MAX } else { self.board_rate_hz() }
     }
 
     /// Decays per second that two channels see, over all boards.

@@ -7,6 +7,7 @@ use super::*;
 use crate::digitizer2::decode::Decoder;
 use crate::digitizer2::unpack::{TcpUnpack, UdpUnpack};
 use crate::digitizer2::wire::{EventHeader, Footer, Format, PacketHeader, hash};
+use crate::self_triggered::{Outgoing, SelfTriggeredBoard, State, Totals};
 
 const MS: u64 = 1_000_000;
 
@@ -160,7 +161,7 @@ fn session(settings: &Settings, run_ms: u64, step_ms: u64) -> (Receiver, Truth, 
         while {
             let more = board.produce(now_ns, &mut out);
             receiver.take(&mut out, settings);
-            board.take_truth(&mut truth);
+            board.take_truth_with_aggregates(&mut truth);
             more
         } {}
     };
@@ -310,7 +311,7 @@ fn an_idle_board_says_so_and_a_clear_starts_anew() {
     board.stop(2010 * MS);
     while board.produce(2020 * MS, &mut out) {}
     let mut truth = Truth::default();
-    board.take_truth(&mut truth);
+    board.take_truth_with_aggregates(&mut truth);
     let totals = board.totals();
     assert!(totals.hits_cleared > 0);
     assert_eq!(truth.hits.len() as u64, totals.hits);
@@ -368,7 +369,7 @@ fn an_inhibited_board_takes_no_hits_counts_them_and_makes_up_for_nothing() {
         let samples = if firmware == Firmware::Scope { 8 } else { 0 };
         let settings = Settings { prepared, firmware, waveform_samples: samples, ..busy() };
         let mut board = Board::new(settings).expect("valid");
-        let mut out = super::Outgoing::new(1 << 20);
+        let mut out = Outgoing::new(1 << 20);
         let mut hits_until = |board: &mut Board, now_ms: u64| {
             while board.produce(now_ms * 1_000_000, &mut out) {
                 out.clear();
@@ -390,6 +391,21 @@ fn an_inhibited_board_takes_no_hits_counts_them_and_makes_up_for_nothing() {
         assert!(near(inhibited) && near(after), "{before}, {inhibited} inhibited, {after}");
         assert_eq!(board.totals().hits_inhibited, inhibited);
     }
+}
+
+#[test]
+fn board_time_of_an_unlimited_board_stands_still_while_it_is_inhibited() {
+    let mut board = Board::new(Settings { pace: super::settings::Pace::Unlimited, ..busy() }).expect("valid");
+    let mut out = Outgoing::new(100_000);
+    board.arm().and_then(|()| board.start(0)).expect("idle");
+    assert!(board.produce(u64::MAX, &mut out), "as much as fits");
+    let before = board.totals();
+    board.inhibit(true);
+    assert!(!board.produce(u64::MAX, &mut out));
+    assert_eq!((board.totals(), board.state()), (before, State::Running));
+    board.inhibit(false);
+    out.clear();
+    assert!(board.produce(u64::MAX, &mut out) && board.totals().hits > before.hits);
 }
 
 /// Runs a board that writes down what it sends to a receiver that asks it. Of every hundred datagrams with data some are lost on the way,

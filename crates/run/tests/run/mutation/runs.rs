@@ -146,7 +146,7 @@ fn hits_of_a_board() -> Result<(), String> {
         ..Settings::default()
     };
     let place = Place::Network { address, control_port, udp_port: 0 };
-    let board = HostedBoard::new(HostSettings { board: emulate, place, loss: 0.0, truth: None });
+    let board = HostedBoard::new(HostSettings { board: Box::new(emulate), place, loss: 0.0, truth: None });
     let _board = board.map_err(|error| error.to_string())?;
     hits(&format!(
         "[[source]]\nname = \"a\"\nformat = \"digitizer2\"\nurl = \"dig2://127.0.0.1:{control_port}\"\n{STREAM_FAULTS}"

@@ -1,16 +1,16 @@
 //! What a board hands to its host for sending.
 //!
 //! ```text
-//!  Board::produce ─► bytes   | datagram | datagram | datagram | short one |
-//!                └─► lengths |   8972   |   8972   |   8972   |    412    | ─► runs of equal length (GSO, writev)
+//!  SelfTriggeredBoard::produce ─► bytes   | datagram | datagram | datagram | short one |
+//!                             └─► lengths |   8972   |   8972   |   8972   |    412    | ─► runs of equal length (GSO, writev)
 //! ```
 //! One arena, reused: the host sends, clears, and asks again.
 
 /// Complete datagrams (UDP) or packets (TCP), one behind the other.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    pub(super) bytes: Vec<u8>,
-    pub(super) lengths: Vec<u32>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) lengths: Vec<u32>,
     limit: usize,
 }
 
@@ -85,7 +85,7 @@ impl Outgoing {
     }
 
     /// Notes that what was appended to the bytes since the last call is one datagram or packet; gives its length.
-    pub(super) fn end_datagram(&mut self, start: usize) -> u64 {
+    pub(crate) fn end_datagram(&mut self, start: usize) -> u64 {
         let length = self.bytes.len() - start;
         self.lengths.push(length as u32);
         length as u64

@@ -1,0 +1,87 @@
+//! The control port as the host of an emulated board knows it.
+//!
+//! ```text
+//!  ControlSession ─► Session, Server ─► Action, Tree ─► BoardCommand ─► the host's board
+//! ```
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::server::{Action, Server, Session};
+use super::tree::Tree;
+use crate::digitizer2::emulate::Settings;
+use crate::self_triggered::{BoardCommand, ControlService, ControlSession, Perform};
+
+/// The control service of one emulated board.
+#[derive(Clone)]
+pub struct Service(Arc<Mutex<Shared>>);
+
+/// What the connections of a board share.
+struct Shared {
+    server: Server,
+    /// As the board was first made; what clients set is applied to it.
+    first: Settings,
+    /// With these it was made or armed last.
+    armed: Settings,
+}
+
+impl Service {
+    /// The service of the board that `settings` describe, whose TCP data port is `data_port`.
+    pub fn new(settings: &Settings, data_port: u16) -> Service {
+        let server = Server::new(settings, data_port);
+        Service(Arc::new(Mutex::new(Shared { server, first: settings.clone(), armed: settings.clone() })))
+    }
+
+    /// The board as clients have set it.
+    #[cfg(test)]
+    pub(super) fn wanted(&self) -> Settings {
+        let shared = self.shared();
+        shared.server.tree().board_settings(&shared.first)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ControlService for Service {
+    fn session(&self) -> Box<dyn ControlSession> {
+        Box::new(Connection { session: Session::default(), service: self.clone() })
+    }
+
+    fn udp_client(&self, port: u16) {
+        self.shared().server.udp_client(port);
+    }
+}
+
+/// One connection.
+struct Connection {
+    session: Session,
+    service: Service,
+}
+
+impl ControlSession for Connection {
+    fn receive(&mut self, bytes: &[u8], perform: &mut Perform<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+        let Shared { server, first, armed } = &mut *self.service.shared();
+        let mut act = |action: &Action, tree: &Tree| {
+            let command = match action {
+                Action::Arm => {
+                    let wanted = tree.board_settings(first);
+                    let changed = (wanted != *armed).then(|| wanted.clone());
+                    perform(&BoardCommand::Arm(changed.map(|settings| Box::new(settings) as _)))?;
+                    *armed = wanted;
+                    return Ok(());
+                }
+                Action::Disarm => BoardCommand::Disarm,
+                Action::Start => BoardCommand::Start,
+                Action::Stop => BoardCommand::Stop,
+                Action::Clear => BoardCommand::Clear,
+                Action::Reset => BoardCommand::Reset,
+                // Emulated boards trigger themselves, and take up what is set when they are armed.
+                Action::SoftwareTrigger | Action::Set { .. } => return Ok(()),
+            };
+            perform(&command)
+        };
+        let followed = self.session.receive(bytes, server, &mut act, out);
+        followed.map_err(|error| error.to_string())
+    }
+}

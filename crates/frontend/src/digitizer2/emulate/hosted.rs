@@ -1,0 +1,66 @@
+//! The board as its host knows it.
+
+use super::Board;
+use super::hit_counter::DecodedHits;
+use super::settings::{Pace, Settings, SettingsError, Transport};
+use crate::digitizer2::control::Service;
+use crate::format::{BoardFacts, HitCounter, SelfTriggeredSettings};
+use crate::self_triggered::{ControlService, SelfTriggeredBoard};
+
+/// Bytes of a hit, and of a sample of its waveform, on the wire.
+const HIT_BYTES: f64 = 16.0;
+const SAMPLE_BYTES: f64 = 2.0;
+
+impl SelfTriggeredSettings for Settings {
+    fn boxed(&self) -> Box<dyn SelfTriggeredSettings> {
+        Box::new(self.clone())
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        Settings::check(self)
+    }
+
+    fn board(&self) -> Result<Box<dyn SelfTriggeredBoard>, SettingsError> {
+        Ok(Box::new(Board::new(self.clone())?))
+    }
+
+    fn facts(&self) -> BoardFacts {
+        Settings::facts(self)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed ^ u64::from(self.board) << 32
+    }
+
+    fn rate_hz(&self) -> f64 {
+        self.board_rate_hz()
+    }
+
+    fn bytes_per_s(&self) -> f64 {
+        self.board_rate_hz() * (HIT_BYTES + SAMPLE_BYTES * f64::from(self.waveform_samples))
+    }
+
+    fn datagram_bytes(&self) -> u32 {
+        self.datagram_bytes
+    }
+
+    fn is_stream(&self) -> bool {
+        self.transport == Transport::Tcp
+    }
+
+    fn is_unlimited(&self) -> bool {
+        self.pace == Pace::Unlimited
+    }
+
+    fn steady(&self) -> Box<dyn SelfTriggeredSettings> {
+        Box::new(Settings { prepared: false, start_stop_events: false, duration_s: None, ..self.clone() })
+    }
+
+    fn hit_counter(&self) -> Option<Box<dyn HitCounter>> {
+        Some(Box::new(DecodedHits::new(self)?))
+    }
+
+    fn control(&self, data_port: u16) -> Option<Box<dyn ControlService>> {
+        Some(Box::new(Service::new(self, data_port)))
+    }
+}

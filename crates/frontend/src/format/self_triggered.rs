@@ -1,0 +1,88 @@
+//! What is asked of the settings of an emulated self-triggered board.
+
+use std::any::Any;
+use std::fmt;
+
+use super::BoardFacts;
+use crate::emulated_settings::SettingsError;
+use crate::self_triggered::{ControlService, SelfTriggeredBoard};
+
+/// The settings of the board behind an `emulate://` URL of a self-triggered source.
+pub trait SelfTriggeredSettings: Any + fmt::Debug + Send + Sync {
+    /// A copy of them.
+    fn boxed(&self) -> Box<dyn SelfTriggeredSettings>;
+
+    /// Whether there can be such a board.
+    ///
+    /// # Errors
+    /// The first key whose value cannot be used.
+    fn check(&self) -> Result<(), SettingsError>;
+
+    /// The board, idle.
+    ///
+    /// # Errors
+    /// As for [`SelfTriggeredSettings::check`].
+    fn board(&self) -> Result<Box<dyn SelfTriggeredBoard>, SettingsError>;
+
+    /// What the board says of itself when it is asked; nothing of a family whose settings leave nothing open.
+    fn facts(&self) -> BoardFacts {
+        BoardFacts::default()
+    }
+
+    /// The seed of all that is random about the board: its loss on the way, too.
+    fn seed(&self) -> u64;
+
+    /// Hits per second.
+    fn rate_hz(&self) -> f64;
+
+    /// Bytes per second on the wire.
+    fn bytes_per_s(&self) -> f64;
+
+    /// Largest payload of a datagram, bytes.
+    fn datagram_bytes(&self) -> u32;
+
+    /// Whether it sends a stream, and no datagrams.
+    fn is_stream(&self) -> bool {
+        false
+    }
+
+    /// Whether it sends as fast as the receiver takes it; otherwise a second of data each second.
+    fn is_unlimited(&self) -> bool {
+        false
+    }
+
+    /// At most so many frames or datagrams a second, as far as that is known of a board that sends as fast as it is read.
+    fn most_frames_hz(&self) -> f64 {
+        if self.is_unlimited() { f64::MAX } else { self.rate_hz() }
+    }
+
+    /// The same board in the midst of an endless run.
+    fn steady(&self) -> Box<dyn SelfTriggeredSettings> {
+        self.boxed()
+    }
+
+    /// What says how many hits are in a datagram of the board that goes astray.
+    fn hit_counter(&self) -> Option<Box<dyn HitCounter>>;
+
+    /// The board's control port, where the family's boards have one; its TCP data have this port.
+    fn control(&self, _data_port: u16) -> Option<Box<dyn ControlService>> {
+        None
+    }
+}
+
+/// Says what a datagram of a board holds.
+pub trait HitCounter: Send {
+    /// Whether there is anything in it that could be lost.
+    fn has_data(&self, _datagram: &[u8]) -> bool {
+        true
+    }
+
+    /// Hits in it.
+    fn hits_in(&mut self, datagram: &[u8]) -> u64;
+}
+
+impl Clone for Box<dyn SelfTriggeredSettings> {
+    fn clone(&self) -> Box<dyn SelfTriggeredSettings> {
+        self.as_ref().boxed()
+    }
+}

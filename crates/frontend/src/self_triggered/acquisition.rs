@@ -1,0 +1,128 @@
+//! Where an emulated board stands between its arming and the end of its run.
+//!
+//! ```text
+//!  idle ─ arm ─► armed ─ start ─► running ─ stop, or duration over ─► armed ─ disarm ─► idle
+//! ```
+//! It knows the host's time and how long the run lasts; what is measured meanwhile is the board's own.
+
+/// Board time beyond 104 days cannot be told in picoseconds.
+pub const LONGEST_RUN_NS: u64 = 9_000_000_000_000_000;
+
+/// What the board is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Waits to be armed.
+    #[default]
+    Idle,
+    /// Waits for the start.
+    Armed,
+    /// Takes data.
+    Running,
+}
+
+impl State {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Idle => "idle",
+            State::Armed => "armed",
+            State::Running => "running",
+        }
+    }
+}
+
+/// A command that does not fit the board's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the board is {} and cannot take `{command}`; {advice}", state.word())]
+pub struct BoardError {
+    /// What it was doing.
+    pub state: State,
+    /// What was asked.
+    pub command: &'static str,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+/// State and times of a board's run, in the host's nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Acquisition {
+    state: State,
+    started_ns: u64,
+    end_ns: u64,
+    is_stopped: bool,
+}
+
+impl Acquisition {
+    /// What the board is doing.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Makes the board ready to start.
+    ///
+    /// # Errors
+    /// While it runs.
+    pub fn arm(&mut self) -> Result<(), BoardError> {
+        if self.state == State::Running {
+            return Err(self.refusal("arm", "stop it first"));
+        }
+        self.state = State::Armed;
+        Ok(())
+    }
+
+    /// Starts a run at `now_ns` that ends by itself after `duration_s`, where that is given.
+    ///
+    /// # Errors
+    /// When the board is not armed, or runs already.
+    pub fn start(&mut self, now_ns: u64, duration_s: Option<f64>) -> Result<(), BoardError> {
+        match self.state {
+            State::Idle => return Err(self.refusal("start", "arm it first")),
+            State::Running => return Err(self.refusal("start", "stop it first")),
+            State::Armed => self.state = State::Running,
+        }
+        let longest_ns = duration_s.map_or(LONGEST_RUN_NS, |seconds| (seconds * 1e9) as u64);
+        self.started_ns = now_ns;
+        self.end_ns = now_ns.saturating_add(longest_ns.min(LONGEST_RUN_NS));
+        self.is_stopped = false;
+        Ok(())
+    }
+
+    /// Ends the run at `now_ns`, or where it is when that lies before: what was measured until then is still sent.
+    pub fn stop(&mut self, now_ns: u64) {
+        self.end_ns = self.end_ns.min(now_ns.max(self.started_ns));
+        self.is_stopped = true;
+    }
+
+    /// Nothing runs any more, and nothing is armed.
+    pub fn reset(&mut self) {
+        self.state = State::Idle;
+    }
+
+    /// The host's time up to which the run goes at `now_ns`.
+    pub fn until_ns(&self, now_ns: u64) -> u64 {
+        now_ns.min(self.end_ns)
+    }
+
+    /// How long the run has lasted at `now_ns`.
+    pub fn elapsed_ns(&self, now_ns: u64) -> u64 {
+        self.until_ns(now_ns).saturating_sub(self.started_ns).min(LONGEST_RUN_NS)
+    }
+
+    /// Whether somebody has ended the run.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Leaves the run when it is over at `now_ns`; returns whether it is.
+    pub fn leave(&mut self, now_ns: u64) -> bool {
+        let is_over = now_ns >= self.end_ns;
+        if is_over {
+            self.state = State::Armed;
+        }
+        is_over
+    }
+
+    fn refusal(&self, command: &'static str, advice: &'static str) -> BoardError {
+        BoardError { state: self.state, command, advice }
+    }
+}
