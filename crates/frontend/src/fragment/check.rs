@@ -67,7 +67,10 @@ impl Outcome {
         for (board, counters) in (1..).zip(&self.boards) {
             accounts.push(book(Stage::Unpack, board, &[Unit::Fragments], counters));
         }
-        let names = vec!["checked".to_owned(); self.boards.len() + 1];
+        for (board, counters) in (1..).zip(&self.wire) {
+            accounts.push(book(Stage::Wire, board, &[Unit::Frames], counters));
+        }
+        let names = vec!["checked".to_owned(); self.boards.len().max(self.wire.len()) + 1];
         let discrepancies = Books::of(names, accounts).discrepancies();
         assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
         let boards = if self.boards.is_empty() { std::slice::from_ref(&self.link) } else { &self.boards };
