@@ -42,11 +42,15 @@ STAGES_PLACES = {
     "crates/data/src/topology/legacy.rs": "the paths of files that do not say theirs",
     "crates/run/src/plan/topology": "the paths of today",
     "crates/run/src/assemble": "who makes a stage opens its account",
+    "crates/record/src/advice.rs": "what to do about a loss depends on where it was counted",
     "crates/record/src/loss_row.rs": "the recording says of itself where it was cut",
     "crates/frontend/src/check.rs": "accounts of checks, which run without a path",
     "crates/frontend/src/fragment/check.rs": "the same",
     "crates/frontend/src/sitcp/check.rs": "the same",
 }
+# What flows knows no configuration: what to do by its keys is said by whoever has them.
+KEYLESS = Path("crates/data/src")
+KEYS = re.compile(r"`(?:\[[a-z_.]+\] ?)?[a-z][a-z_]+(?: = [^`]*)?`|\"[^\"]*\[[a-z_.]+\] [a-z]")
 # Crates whose table of contents is their layers: a module uses those above it there, and none below.
 LAYERED = ("crates/run/src",)
 CONTENTS_ENTRY = re.compile(r"^//! - \[?`(\w+)`", re.MULTILINE)
@@ -107,6 +111,15 @@ def stage_findings(path, lines):
             yield f"{path}:{number}: `{found[0]}`: ask for the role of a stage or for its place in the topology"
 
 
+def key_findings(path, lines):
+    """Product code of a room without configuration that names a key of one."""
+    if not path.is_relative_to(KEYLESS):
+        return
+    for number, line in product_lines(path, lines):
+        if found := KEYS.search(line):
+            yield f"{path}:{number}: {found[0]}: `data` knows no configuration; name keys in a room that has them"
+
+
 def word_findings(path, text):
     """Words that are not used any more."""
     if any(path.is_relative_to(place) for place in RETIRED_PLACES):
@@ -134,6 +147,7 @@ def source_findings(path, text):
         yield from function_findings(path, lines)
         yield from print_findings(path, lines)
         yield from stage_findings(path, lines)
+        yield from key_findings(path, lines)
         yield from contents_findings(path, text)
 
 

@@ -32,9 +32,7 @@ pub enum PoolError {
         block_size: usize,
     },
     /// The system gave no memory.
-    #[error(
-        "no memory for {blocks} blocks of {block_size} bytes: {cause}; lower `memory_bytes` or free memory"
-    )]
+    #[error("no memory for {blocks} blocks of {block_size} bytes: {cause}")]
     Memory {
         /// Blocks asked for.
         blocks: usize,
@@ -44,10 +42,7 @@ pub enum PoolError {
         cause: std::io::Error,
     },
     /// Not enough huge pages are reserved.
-    #[error(
-        "no huge pages for {blocks} blocks of {block_size} bytes: {cause}; reserve {needed} more of 2 MiB \
-         (`sysctl vm.nr_hugepages`), or write `huge_pages = \"try\"`"
-    )]
+    #[error("no huge pages for {blocks} blocks of {block_size} bytes: {cause}")]
     HugePages {
         /// Blocks asked for.
         blocks: usize,
@@ -59,10 +54,7 @@ pub enum PoolError {
         cause: std::io::Error,
     },
     /// The memory cannot be on that node.
-    #[error(
-        "no memory on NUMA node {node}: {cause}; take `numa_node` out, or name a node that `numactl --hardware` shows \
-         (in a container `mbind` may be forbidden)"
-    )]
+    #[error("no memory on NUMA node {node}: {cause}")]
     Node {
         /// The node asked for.
         node: u32,

@@ -218,10 +218,10 @@ pub trait Decode: Send {
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// The disk is full; what was written is whole. The batch was not taken.
-    #[error("{place}: no space left on the disk; free some, or set `[record] directory` to another one")]
+    #[error("{message}")]
     Full {
-        /// File or directory.
-        place: String,
+        /// Which, and what to do.
+        message: String,
     },
     /// Anything else that ends this sink.
     #[error("{place}: {message}")]

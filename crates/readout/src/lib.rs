@@ -17,6 +17,7 @@
 //! - `url`: where data come from, in one line: [`SourceUrl`].
 //! - `url_range`: many links in one URL.
 //! - `settings`: what is said of a source's endpoint: [`Settings`].
+//! - `pool_refusal`: what can be done about memory that a source cannot have: [`pool_refusal()`].
 //! - `open`: from settings to an open source: [`open()`].
 //! - [`live`]: sources on sockets, and the policy for a full pool.
 //! - [`clock`]: where arrival marks come from.
@@ -51,6 +52,7 @@ pub mod links;
 pub mod live;
 mod open;
 pub mod pcap;
+mod pool_refusal;
 pub mod register_control;
 mod settings;
 mod url;
@@ -66,6 +68,7 @@ pub use group::{Each, Group, GroupSettings, Link, LinkId, News, Take, Turn, each
 pub use ipbus_control::IpbusControl;
 pub use links::{LinkSettings, OpenedLinks, open_links};
 pub use open::{Opened, ask_board, open};
+pub use pool_refusal::pool_refusal;
 pub use register_control::{RegisterControl, RegisterSettings};
 pub use settings::{Backend, Policy, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};

@@ -25,6 +25,7 @@ use crate::group::{Link, Reopen};
 use crate::host::triggered::{HostedLink, HostedRegisters, Outlet};
 use crate::open::{CONNECT_WAIT, Opening};
 use crate::pcap::{PcapFilter, PcapSource};
+use crate::pool_refusal::pool_refusal;
 use crate::register_control::{REGISTER_PORT, RegisterControl, RegisterSettings};
 use crate::settings::{Policy, Settings};
 use crate::url::{Endpoint, HostPort};
@@ -233,7 +234,7 @@ pub fn open_links(
     let mut pools = Vec::with_capacity(plan.links);
     for _ in 0..plan.links {
         let pool = Pool::of(plan.blocks, plan.block_bytes, settings.endpoint.memory());
-        pools.push(pool.map_err(|error| failed(error.to_string()))?);
+        pools.push(pool.map_err(|error| failed(pool_refusal(&error)))?);
     }
     let opener = Opener { settings, plan, clock, busy: policy_busy, pools: &pools, place: &place };
     let (lives, hosted, register_ports) = opener.open_all()?;

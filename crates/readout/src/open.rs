@@ -22,6 +22,7 @@ use crate::dig2;
 use crate::file::FileSource;
 use crate::live::{TcpSource, UdpSource, source_error};
 use crate::pcap::{PcapFilter, PcapSource};
+use crate::pool_refusal::pool_refusal;
 use crate::settings::{Backend, Policy, Settings};
 use crate::url::{Endpoint, HostAndPort, HostPort};
 
@@ -52,7 +53,8 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     let failed = |message: String| SourceError { place: place.clone(), message };
     settings.check_single().map_err(failed)?;
     let (blocks, block_bytes) = settings.pool_shape();
-    let pool = Pool::of(blocks, block_bytes, settings.memory()).map_err(|error| failed(error.to_string()))?;
+    let pool =
+        Pool::of(blocks, block_bytes, settings.memory()).map_err(|error| failed(pool_refusal(&error)))?;
     let busy = (settings.policy == Policy::Busy).then(|| busy.clone());
     let opening = Opening { settings, pool: pool.clone(), clock, busy, place: &place };
     let (mut control, mut address) = (None, None);

@@ -430,11 +430,11 @@ impl<C: Cut> CutSink<C> {
         self.synchronised = Instant::now();
         let result = self.files.iter_mut().try_for_each(TableFile::sync).and_then(|()| self.name_files());
         // Whatever the disk says, another try would not write what it has thrown away: it has failed.
-        result.map_err(|error| match self.refuse(error) {
-            SinkError::Full { place } => {
-                self.fail(place, "no space left while forcing to the disk".to_owned())
+        result.map_err(|error| match error {
+            RecordError::Full { path } => {
+                self.fail(path.display().to_string(), "no space left while forcing to the disk".to_owned())
             }
-            failed => failed,
+            other => self.refuse(other),
         })?;
         let written = std::mem::take(&mut self.written);
         self.count(&written, |counters, unit, count| counters.output(unit, count));
@@ -469,7 +469,7 @@ impl<C: Cut> CutSink<C> {
 
     fn refuse(&mut self, error: RecordError) -> SinkError {
         match error {
-            RecordError::Full { path } => SinkError::Full { place: path.display().to_string() },
+            full @ RecordError::Full { .. } => SinkError::Full { message: full.to_string() },
             RecordError::Io { path, action, cause } => {
                 self.fail(path.display().to_string(), format!("{action}: {cause}; check the disk"))
             }

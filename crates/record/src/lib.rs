@@ -44,10 +44,12 @@
 //! - `retention`: the policy by which the tables of old runs are removed: [`OldRuns`].
 //! - `missing`: rows that a recovered run is known to miss: [`MissingRows`].
 //! - `harm`: what a recording loses when somebody else touches its files.
+//! - [`advice`]: what can be done about a loss.
 //! - [`read`]: run files read back: replay, verify, recover, inspect.
 //! - `system`: the few system calls that the standard library does not have.
 //! - `error`: what can go wrong: [`RecordError`].
 
+pub mod advice;
 mod coincidence_columns;
 pub mod coincidence_writer;
 mod cut;

@@ -17,6 +17,7 @@ use thalweg_data::ledger::{AccountBook, LossReport, UnitCounts};
 use thalweg_data::topology::{Lane, Topology};
 use thalweg_data::{Books, Counters, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
+use crate::advice;
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
@@ -347,7 +348,7 @@ impl RunRecord {
         let are_sliced = books.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
         let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
         let kept_by = if slices_alone { StageRole::Slices } else { StageRole::Recording };
-        Some(LossReport::of(&books, kept_by))
+        Some(advice::loss_report(&books, kept_by))
     }
 
     /// Older runs have the number of unseen triggers beside their books.
@@ -396,7 +397,7 @@ impl LedgerRecord {
             closed: discrepancies.is_empty(),
             discrepancies,
             entries: words.and_then(|words| serde_json::from_value(words).ok()).unwrap_or_default(),
-            losses: serde_json::to_value(books.losses()).unwrap_or_default(),
+            losses: serde_json::to_value(advice::losses(books)).unwrap_or_default(),
             topology: books.topology.as_deref().cloned(),
         }
     }

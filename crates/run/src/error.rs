@@ -1,5 +1,9 @@
 //! Why a run could not be started.
 
+use thalweg_data::ledger::LedgerError;
+use thalweg_readout::pool_refusal;
+use thalweg_record::RecordError;
+
 use crate::config::ConfigError;
 
 /// A run that could not be started.
@@ -16,7 +20,7 @@ pub enum RunError {
     Control(#[from] thalweg_data::ControlError),
     /// The recording could not be started or closed.
     #[error("{}", .0.with_advice())]
-    Record(#[from] thalweg_record::RecordError),
+    Record(#[from] RecordError),
     /// Time cannot be cut like that.
     #[error(transparent)]
     Slices(#[from] thalweg_build::slices::SliceError),
@@ -36,7 +40,7 @@ pub enum RunError {
     #[error("[[unit]]: {0}")]
     Peer(#[from] thalweg_transport::peer::PeerError),
     /// Memory for what a unit receives.
-    #[error("[[unit]] memory_bytes: {0}")]
+    #[error("[[unit]] memory_bytes: {}", pool_refusal(.0))]
     Memory(#[from] thalweg_data::PoolError),
     /// Emulated boards could not be hosted.
     #[error(transparent)]
@@ -46,7 +50,7 @@ pub enum RunError {
     Place(#[from] thalweg_transport::placement::PlaceError),
     /// The ledger could not be made.
     #[error(transparent)]
-    Ledger(#[from] thalweg_data::ledger::LedgerError),
+    Ledger(LedgerError),
     /// What was assembled is not what the topology of the run declares.
     #[error("the run was not assembled as its topology says, a defect, please report it: {}", .0.join("; "))]
     Claims(Vec<String>),
@@ -58,4 +62,28 @@ pub enum RunError {
         /// What the system said.
         cause: std::io::Error,
     },
+}
+
+impl From<LedgerError> for RunError {
+    /// A full disk is that of the recording, where the ledger lies.
+    fn from(error: LedgerError) -> RunError {
+        match error {
+            LedgerError::Full { path } => RunError::Record(RecordError::Full { path }),
+            other => RunError::Ledger(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_without_room_names_the_directory_of_the_recording() {
+        let error = RunError::from(LedgerError::Full { path: "runs/00001/ledger.bin".into() });
+        assert_eq!(
+            error.to_string(),
+            "runs/00001/ledger.bin: no space left on the disk; free some, or set `[record] directory` to another one"
+        );
+    }
 }

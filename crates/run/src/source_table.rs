@@ -14,7 +14,7 @@ use std::ops::Range;
 use thalweg_data::ledger::{Carrier, Loss, LossReport};
 use thalweg_data::{Books, SourceId, StageRole, Unit};
 use thalweg_readout::links::LinkPlan;
-use thalweg_record::Table;
+use thalweg_record::{Table, advice};
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use thalweg_frontend::format::FormatSettings;
@@ -102,11 +102,11 @@ impl SourceTable {
         let place = |loss: Loss| match carried.get(loss.source.as_str()) {
             Some(carrier) => {
                 let source = by_name(&loss.source).map(|index| SourceId(index as u16));
-                loss.advised(*carrier, |key| source.is_some_and(|source| knows(source, key)))
+                advice::advised(loss, *carrier, |key| source.is_some_and(|source| knows(source, key)))
             }
             None => loss,
         };
-        books.losses_of(knows).into_iter().map(place).collect()
+        advice::losses_of(books, knows).into_iter().map(place).collect()
     }
 
     /// The losses of books that are grouped as [`SourceTable::groups`] says, with the advice that fits each `[[source]]`.
@@ -114,7 +114,7 @@ impl SourceTable {
         let knows = |source: SourceId, key: &str| {
             self.entries.get(source.index()).is_some_and(|entry| entry.knows(key))
         };
-        grouped.losses_of(knows)
+        advice::losses_of(grouped, knows)
     }
 
     /// Losses as people read them, of these books or of grouped ones.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::advice::Carrier;
+use super::carrier::Carrier;
 use super::counters::{Counters, entry};
 use super::reasons::Quality;
 use super::stages::StageRole;
@@ -80,7 +80,7 @@ pub struct Loss {
     pub of: u64,
     /// How well that is known.
     pub quality: Quality,
-    /// What was seen, and what to do about it.
+    /// What was seen, and what to do about it, by who knows the configuration; the books themselves leave it empty.
     pub advice: String,
 }
 
@@ -89,12 +89,6 @@ impl Loss {
     /// Sums over stages leave it out.
     pub fn is_echo(&self) -> bool {
         self.stage.role() == StageRole::SequenceNumbers && !self.reason.is_gap()
-    }
-
-    /// The same with the advice for how its source's data come and for the keys that its source has, which the books alone
-    /// do not know.
-    pub fn advised(self, carrier: Carrier, known: impl Fn(&str) -> bool) -> Loss {
-        Loss { advice: self.reason.advice(self.stage, carrier, known), ..self }
     }
 }
 
@@ -262,26 +256,25 @@ impl Books {
         grouped
     }
 
-    /// Every loss, in path order, with advice that holds whatever its source is.
+    /// Every loss, in path order.
     pub fn losses(&self) -> Vec<Loss> {
-        self.losses_of(|_, _| false)
+        self.losses_by_source().into_iter().map(|(_, loss)| loss).collect()
     }
 
-    /// Every loss, in path order; `known` says whether a source has a key.
-    pub fn losses_of(&self, known: impl Fn(SourceId, &str) -> bool) -> Vec<Loss> {
+    /// The same, each with the number of its source.
+    pub fn losses_by_source(&self) -> Vec<(SourceId, Loss)> {
         let mut losses = Vec::new();
         for account in &self.accounts {
-            let carrier = self.carrier(account.source);
             for (unit, reason) in
                 Unit::ALL.iter().flat_map(|unit| LossReason::known().map(move |reason| (*unit, reason)))
             {
                 let count = account.counters.total_lost(reason, unit);
                 if count > 0 {
                     let (source, stage) = (self.name(account.source), account.stage);
-                    let quality = reason.quality();
-                    let advice = reason.advice(stage, carrier, |key| known(account.source, key));
-                    let of = account.offered(unit);
-                    losses.push(Loss { source, stage, reason, unit, count, of, quality, advice });
+                    let (quality, of) = (reason.quality(), account.offered(unit));
+                    let advice = String::new();
+                    let loss = Loss { source, stage, reason, unit, count, of, quality, advice };
+                    losses.push((account.source, loss));
                 }
             }
         }
@@ -518,20 +511,6 @@ mod tests {
         let books = ledger.books();
         assert_eq!(books.lost_once(SourceId(0), Unit::Fragments), 5);
         assert_eq!(books.losses().iter().filter(|loss| loss.is_echo()).count(), 1);
-    }
-
-    #[test]
-    fn advice_depends_on_how_the_data_come() {
-        let ledger = Ledger::create(None, &["tcp".to_owned(), "udp".to_owned()]).expect("memory");
-        let mut counters = Counters::default();
-        counters.lost(LossReason::MissingFragment, Unit::Fragments, 1);
-        for (source, units) in [(0, &[Unit::Bytes][..]), (1, &[Unit::Datagrams, Unit::Bytes])] {
-            let _ = ledger.open(Stage::Receive, SourceId(source), units);
-            ledger.open(Stage::Wire, SourceId(source), &[Unit::Fragments]).publish(&counters);
-        }
-        let losses = ledger.books().losses();
-        assert!(losses[0].advice.contains("TCP loses nothing"), "{}", losses[0].advice);
-        assert!(losses[1].advice.contains("switch"), "{}", losses[1].advice);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum LedgerError {
         cause: std::io::Error,
     },
     /// Its disk has no room for the file.
-    #[error("{path}: no space left on the disk; free some, or set `[record] directory` to another one")]
+    #[error("{path}: no space left on the disk")]
     Full {
         /// The ledger's file.
         path: PathBuf,

@@ -24,8 +24,8 @@
 //! Counters have a copy in a mapped file, so that they survive the process; [`Counters`] are published between batches.
 
 mod added;
-mod advice;
 mod books;
+mod carrier;
 mod claims;
 mod counters;
 mod description;
@@ -39,8 +39,8 @@ mod stages;
 mod words;
 
 pub use added::{Added, MOST_ADDED, WordError};
-pub use advice::Carrier;
 pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
+pub use carrier::Carrier;
 pub use counters::{Counters, UnitCounts};
 pub use file::{Account, Ledger, LedgerError};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};

@@ -118,8 +118,11 @@ fn source_schema(generator: &mut SchemaGenerator, format: &Format) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_data::ledger::{Carrier, LedgerError};
-    use thalweg_data::{LossReason, PoolError, SinkError, Stage};
+    use thalweg_data::ledger::Carrier;
+    use thalweg_data::{LossReason, PoolError, Stage};
+    use thalweg_readout::pool_refusal;
+    use thalweg_record::RecordError;
+    use thalweg_record::advice::{advice, template};
 
     use super::json_schema;
     use thalweg_frontend::FORMATS;
@@ -146,7 +149,7 @@ mod tests {
         let kinds = schema["properties"]["source"]["items"]["oneOf"].as_array().expect("a list of kinds");
         for (format, kind) in FORMATS.iter().zip(kinds) {
             let known = |key: &str| kind["properties"].get(key).is_some();
-            for advice in advices(|reason, stage, carrier| reason.advice(stage, carrier, known)) {
+            for advice in advices(|reason, stage, carrier| advice(reason, stage, carrier, known)) {
                 for key in keys_in(&advice) {
                     let found = match key.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
                         None => known(key),
@@ -164,30 +167,30 @@ mod tests {
         }
     }
 
-    /// Messages of the rooms that know no configuration, and name keys of it all the same.
+    /// Messages of other rooms that name keys.
     fn messages_with_keys() -> Vec<String> {
         let cause = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let (blocks, block_size) = (4, 4096);
         let pool = [
             PoolError::Memory { blocks, block_size, cause: cause() },
             PoolError::HugePages { blocks, block_size, needed: 1, cause: cause() },
+            PoolError::Node { node: 1, cause: cause() },
         ];
-        let full = [
-            SinkError::Full { place: "runs".to_owned() }.to_string(),
-            LedgerError::Full { path: "runs".into() }.to_string(),
-        ];
-        pool.iter().map(ToString::to_string).chain(full).collect()
+        let full = RecordError::Full { path: "runs".into() }.to_string();
+        pool.iter().map(pool_refusal).chain([full]).collect()
     }
 
     #[test]
     fn every_key_that_an_advice_or_a_message_names_is_in_the_configuration() {
         let schema = json_schema().to_string();
-        let advices = advices(LossReason::template).into_iter().map(str::to_owned);
+        let advices = advices(template).into_iter().map(str::to_owned);
         let messages = messages_with_keys();
         assert!(messages.iter().all(|message| message.contains('`')), "{messages:?}");
         for text in advices.chain(messages) {
-            // A command is none.
-            for key in keys_in(&text).filter(|quoted| !quoted.starts_with("sysctl ")) {
+            // A command of the system is none.
+            let is_command =
+                |quoted: &str| ["sysctl ", "numactl ", "mbind"].iter().any(|name| quoted.starts_with(name));
+            for key in keys_in(&text).filter(|quoted| !is_command(quoted)) {
                 for word in key.trim_start_matches('[').split("] ") {
                     let found = schema.contains(&format!("\"{}\"", word.trim()));
                     assert!(found, "`{word}` of \"{text}\" is no key of the configuration");

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Pool, Source as _, SourceError, SourceId};
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
-use thalweg_readout::{Group, GroupSettings, Link, Policy, RunClock};
+use thalweg_readout::{Group, GroupSettings, Link, Policy, RunClock, pool_refusal};
 use thalweg_record::RawReplay;
 
 use super::{Origin, refused};
@@ -174,7 +174,7 @@ fn open_recorded(
         for (number, place) in entry.links.iter().enumerate() {
             let failed = |error: thalweg_data::PoolError| SourceError {
                 place: path.display().to_string(),
-                message: error.to_string(),
+                message: pool_refusal(&error),
             };
             let pool = Pool::of(plan.blocks, plan.block_bytes, source.endpoint.memory()).map_err(failed)?;
             let replay = RawReplay::open(path, place.link, pool.clone())?;

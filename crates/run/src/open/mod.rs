@@ -18,7 +18,7 @@ use thalweg_data::{
 };
 use thalweg_frontend::format::{FramingInput, HitFormat};
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
-use thalweg_readout::{Faulty, RunClock};
+use thalweg_readout::{Faulty, RunClock, pool_refusal};
 use thalweg_record::RawReplay;
 
 use crate::config::{Configuration, SourceSettings};
@@ -126,8 +126,9 @@ impl Given<'_> {
     /// One source of a raw recording, with a pool of the same shape, so that units are cut where they were.
     fn recorded(&self, path: &Path) -> Result<Opened, RunError> {
         let (blocks, block_bytes) = self.settings.endpoint.pool_shape();
-        let pool = Pool::of(blocks, block_bytes, self.settings.endpoint.memory())
-            .map_err(|error| SourceError { place: path.display().to_string(), message: error.to_string() })?;
+        let pool = Pool::of(blocks, block_bytes, self.settings.endpoint.memory()).map_err(|error| {
+            SourceError { place: path.display().to_string(), message: pool_refusal(&error) }
+        })?;
         let replay = RawReplay::open(path, self.id, pool.clone())?;
         self.framed(Box::new(replay), pool, None)
     }

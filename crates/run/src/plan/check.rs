@@ -10,6 +10,7 @@ use thalweg_data::{Pool, SourceId};
 use thalweg_frontend::format::{BoardClock, EmulateSettings, FormatSettings, FramingInput};
 use thalweg_monitor::alarm::Alarms;
 use thalweg_readout::links::LinkPlan;
+use thalweg_readout::pool_refusal;
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 
@@ -228,7 +229,7 @@ fn node(source: &SourceSettings, machine: &Machine) -> Result<(), String> {
         ));
     }
     let memory = thalweg_data::Memory { numa_node: Some(wanted), ..thalweg_data::Memory::default() };
-    Pool::of(1, 4096, memory).map(drop).map_err(|error| error.to_string())
+    Pool::of(1, 4096, memory).map(drop).map_err(|error| pool_refusal(&error))
 }
 
 /// Whether the source has more blocks than the recording keeps.
