@@ -5,8 +5,9 @@
 //!              ├ boards that go on sending ─► a moment ─► over
 //!              └ nothing is taken or written any more ─► given up: what waits is lost, and counted
 //! ```
-//! A slow disk delays the end and loses nothing. Silence is counted while somebody listens, not while the reader waits for whoever
-//! writes. What waits is known link by link: what one board goes on sending is not what waits of another.
+//! A slow disk delays the end and loses nothing. Silence is what receive calls find: each that has waited in vain counts for its wait and
+//! no longer, however long the system then ran others, and the reader's own waits for whoever writes count for nothing. What waits is
+//! known link by link: what one board goes on sending is not what waits of another.
 
 use std::time::{Duration, Instant};
 
@@ -39,16 +40,16 @@ pub(super) trait Draining {
     fn held_up_by(&self) -> String;
 }
 
-/// How far a reader is with it.
+/// How far a reader is with it, by a clock that is asked from the stop on.
 #[derive(Debug)]
-pub(crate) struct Drain {
+pub(crate) struct Drain<C = fn() -> Instant> {
+    clock: C,
     /// Boards that go on sending are listened to so long, or until what waited at the stop is taken.
     at_least: Duration,
-    stalled: Duration,
     since: Option<Instant>,
-    /// When the reader began to listen.
-    listens: Option<Instant>,
-    /// How long it has listened since it heard something.
+    /// When the reader began to listen, and how long it waits at most.
+    listens: Option<(Instant, Duration)>,
+    /// How long it has listened in vain since it heard something.
     silent: Duration,
     /// When something was taken or written last, and how much was written then.
     moved: Option<(Instant, u64)>,
@@ -61,9 +62,15 @@ pub(crate) struct Drain {
 impl Drain {
     /// Of a reader of so many links.
     pub(super) fn new(at_least: Duration, links: usize) -> Drain {
+        Drain::by_clock(Instant::now, at_least, links)
+    }
+}
+
+impl<C: Fn() -> Instant> Drain<C> {
+    fn by_clock(clock: C, at_least: Duration, links: usize) -> Drain<C> {
         Drain {
+            clock,
             at_least,
-            stalled: STALLED,
             since: None,
             listens: None,
             silent: Duration::ZERO,
@@ -80,7 +87,7 @@ impl Drain {
             let bytes = bytes();
             self.silent = Duration::ZERO;
             if bytes > 0 {
-                self.moved = self.moved.map(|(_, written)| (Instant::now(), written));
+                self.moved = self.moved.map(|(_, written)| ((self.clock)(), written));
             }
             self.taken_bytes += bytes;
             self.left_bytes[link] = self.left_bytes[link].saturating_sub(bytes);
@@ -92,14 +99,17 @@ impl Drain {
         self.silent = Duration::ZERO;
     }
 
-    /// The reader listens from now on.
-    pub(super) fn listen(&mut self) {
-        self.listens = self.since.map(|_| Instant::now());
+    /// The reader listens from now on, for so long at most.
+    pub(super) fn listen(&mut self, wait: Duration) {
+        self.listens = self.since.map(|_| ((self.clock)(), wait));
     }
 
     /// The reader has listened, and nothing came.
     pub(super) fn idle(&mut self) {
-        self.silent += self.listens.take().map_or(Duration::ZERO, |listens| listens.elapsed());
+        if let Some((listens, wait)) = self.listens.take() {
+            // Beyond its wait it was held up, and what came meanwhile is found by the next call.
+            self.silent += wait.min((self.clock)() - listens);
+        }
     }
 
     /// Whether a stop was asked for and everything that had come is taken.
@@ -107,7 +117,7 @@ impl Drain {
         if !signals.stop_requested() {
             return Drained::No;
         }
-        let (now, written) = (Instant::now(), signals.written());
+        let (now, written) = ((self.clock)(), signals.written());
         let since = *self.since.get_or_insert_with(|| {
             let waits = |(link, left): (usize, &mut u64)| *left = reader.waiting_bytes(link);
             self.left_bytes.iter_mut().enumerate().for_each(waits);
@@ -121,7 +131,7 @@ impl Drain {
         if self.silent >= SILENCE || now - since >= self.at_least && self.nothing_is_left(reader) {
             return Drained::Yes;
         }
-        if now - moved >= self.stalled {
+        if now - moved >= STALLED {
             return Drained::GivenUp;
         }
         self.report(now, since, reader, signals);
@@ -156,7 +166,7 @@ impl Drain {
             "{}: {lost_bytes} bytes that had come by the stop were not taken, since nothing was read or written for {} s; they are \
              lost as `abandoned`; {}",
             std::thread::current().name().unwrap_or("a reader"),
-            self.stalled.as_secs(),
+            STALLED.as_secs(),
             held_up_by(reader, signals)
         )
     }
@@ -172,7 +182,10 @@ fn held_up_by(reader: &impl Draining, signals: &Signals) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::super::Recorded;
+    use super::super::readout::TURN_WAIT;
     use super::*;
 
     /// Links of which so many bytes wait.
@@ -188,28 +201,79 @@ mod tests {
         }
     }
 
+    /// A clock that stands until it is moved on.
+    struct Clock {
+        start: Instant,
+        passed: Cell<Duration>,
+    }
+
+    impl Clock {
+        fn new() -> Clock {
+            Clock { start: Instant::now(), passed: Cell::default() }
+        }
+
+        fn pass(&self, time: Duration) {
+            self.passed.set(self.passed.get() + time);
+        }
+
+        fn drain(&self, links: usize) -> Drain<impl Fn() -> Instant> {
+            Drain::by_clock(|| self.start + self.passed.get(), Duration::ZERO, links)
+        }
+
+        /// The reader listens once, and nothing comes.
+        fn listen_in_vain(&self, drain: &mut Drain<impl Fn() -> Instant>) {
+            drain.listen(TURN_WAIT);
+            self.pass(TURN_WAIT);
+            drain.idle();
+        }
+    }
+
+    /// Turns in which nothing comes until that is a silence.
+    fn turns_of_silence() -> usize {
+        (SILENCE.as_nanos() / TURN_WAIT.as_nanos()) as usize
+    }
+
     #[test]
     fn nothing_ends_before_the_stop_and_silence_ends_it_after() {
-        let (mut drain, signals) = (Drain::new(Duration::ZERO, 1), Signals::default());
-        drain.idle();
+        let (clock, signals) = (Clock::new(), Signals::default());
+        let mut drain = clock.drain(1);
+        clock.listen_in_vain(&mut drain);
         assert_eq!(drain.state(&Waiting([0]), &signals), Drained::No);
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "something waits");
-        std::thread::sleep(SILENCE);
+        clock.pass(SILENCE);
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "and nobody has listened");
-        drain.listen();
-        std::thread::sleep(SILENCE);
-        drain.idle();
+        for turn in 1..=turns_of_silence() {
+            assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "turn {turn}");
+            clock.listen_in_vain(&mut drain);
+        }
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::Yes, "and does not come");
     }
 
     #[test]
+    fn a_reader_that_is_stopped_in_a_turn_does_not_take_that_for_silence() {
+        let (clock, signals) = (Clock::new(), Signals::default());
+        let mut drain = clock.drain(1);
+        signals.request_stop();
+        assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No);
+        drain.listen(TURN_WAIT);
+        // Nothing was there when it listened; then the system ran others, and something came meanwhile.
+        clock.pass(2 * SILENCE);
+        drain.idle();
+        assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "listened to once");
+        drain.listen(TURN_WAIT);
+        drain.heard(0, || 1000);
+        assert_eq!(drain.state(&Waiting([0]), &signals), Drained::Yes, "and taken");
+    }
+
+    #[test]
     fn a_board_that_goes_on_is_left_when_what_waited_is_taken() {
-        let (mut drain, signals) = (Drain::new(Duration::ZERO, 1), Signals::default());
+        let (clock, signals) = (Clock::new(), Signals::default());
+        let mut drain = clock.drain(1);
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No);
         for _ in 0..4 {
-            std::thread::sleep(SILENCE / 2);
+            clock.pass(SILENCE / 2);
             drain.heard(0, || 200);
             assert_eq!(drain.state(&Waiting([1_000_000]), &signals), Drained::No, "asked once");
         }
@@ -219,13 +283,13 @@ mod tests {
 
     #[test]
     fn draining_goes_on_while_something_is_taken_or_written_and_ends_when_nothing_is() {
-        let stalled = Duration::from_millis(200);
-        let (mut drain, signals) = (Drain { stalled, ..Drain::new(Duration::ZERO, 1) }, Signals::default());
+        let (clock, signals) = (Clock::new(), Signals::default());
+        let mut drain = clock.drain(1);
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1 << 40]), &signals), Drained::No);
         for turn in 0..8 {
             // Held up by whoever writes, for longer than a silence: nobody was listening meanwhile.
-            std::thread::sleep(stalled / 2 + SILENCE / 10);
+            clock.pass(STALLED - SILENCE);
             match turn % 2 {
                 0 => signals.note_written(),
                 _ => drain.heard(0, || 1),
@@ -233,7 +297,7 @@ mod tests {
             assert_eq!(drain.state(&Waiting([1 << 40]), &signals), Drained::No, "turn {turn}");
         }
         drain.held_up();
-        std::thread::sleep(stalled);
+        clock.pass(STALLED);
         drain.held_up();
         assert_eq!(
             drain.state(&Waiting([1 << 40]), &signals),
@@ -249,7 +313,8 @@ mod tests {
 
     #[test]
     fn what_one_board_goes_on_sending_is_not_what_waits_of_another() {
-        let (mut drain, signals) = (Drain::new(Duration::ZERO, 2), Signals::default());
+        let (clock, signals) = (Clock::new(), Signals::default());
+        let mut drain = clock.drain(2);
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1000, 500]), &signals), Drained::No);
         drain.heard(0, || 5000);

@@ -240,7 +240,7 @@ impl<W: ReadoutWork> Readout<W> {
 
     fn turn(&mut self, drain: &mut Drain, signals: &Signals) -> bool {
         W::before_turn(self, signals);
-        drain.listen();
+        drain.listen(TURN_WAIT);
         let Readout { inputs, work } = self;
         let mut taking = Taking { work, drain, signals, is_idle: true };
         let turn = inputs.turn(TURN_WAIT, &mut taking);
