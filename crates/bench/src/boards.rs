@@ -21,7 +21,7 @@ use thalweg_frontend::fragment::wire::HEADER_BYTES;
 use thalweg_frontend::trigger::Trigger;
 use thalweg_transport::{ReadySet, UdpReceiver, UdpReceiverSettings, thread_cpu_time};
 
-use thalweg_readout::group::{Group, GroupSettings, LinkId, Take};
+use thalweg_readout::group::{Group, GroupSettings, Inputs, LinkId, Take};
 use thalweg_readout::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
 use thalweg_readout::links::{LinkSettings, OpenedLinks, open_links};
 use thalweg_readout::{RunClock, Settings, SourceUrl};

@@ -106,7 +106,7 @@ impl<O: Framed> Member<O> {
 
     /// Receives once, frames, hands over. An end leaves the link as [`State::Gone`].
     #[inline]
-    pub(super) fn take(&mut self, wait: Duration, frames: &mut Frames, taker: &mut impl Take<O>) -> Received {
+    pub(super) fn take(&mut self, wait: Duration, frames: &mut Frames, taker: &mut dyn Take<O>) -> Received {
         let Some(live) = &mut self.live else { return Received::Idle };
         let received = live.receive(frames, wait).unwrap_or_else(|error| {
             self.failure = Some(error.to_string());
@@ -132,7 +132,7 @@ impl<O: Framed> Member<O> {
 
     /// Frames what was received, and hands it over.
     #[inline]
-    fn hand_over(&mut self, frames: &mut Frames, taker: &mut impl Take<O>) {
+    fn hand_over(&mut self, frames: &mut Frames, taker: &mut dyn Take<O>) {
         let Some(live) = &mut self.live else { return };
         // The end is handed over by `finish`, whatever a recording says of its last batch.
         (frames.header.source, frames.header.end) = (self.source, false);
@@ -158,7 +158,7 @@ impl<O: Framed> Member<O> {
     }
 
     /// Hands over a mark alone, where it is of use.
-    pub(super) fn pass_time(&mut self, mark: Mark, frames: &mut Frames, taker: &mut impl Take<O>) {
+    pub(super) fn pass_time(&mut self, mark: Mark, frames: &mut Frames, taker: &mut dyn Take<O>) {
         if !taker.wants_mark(self.link, mark) {
             return;
         }
@@ -177,7 +177,7 @@ impl<O: Framed> Member<O> {
 
     /// The framing learns that its stream has ended, and what it gives is handed over; `end` when nothing follows in this run. To be
     /// called before the connection is given up, which keeps the bytes that wait for more.
-    pub(super) fn finish(&mut self, mark: Mark, end: bool, frames: &mut Frames, taker: &mut impl Take<O>) {
+    pub(super) fn finish(&mut self, mark: Mark, end: bool, frames: &mut Frames, taker: &mut dyn Take<O>) {
         // A recording has its own time.
         let mark = if self.is_asked { self.latest } else { mark };
         frames.clear();

@@ -10,6 +10,7 @@
 //! A link gets one receive call per turn, of at most a block (a stream) or 256 KiB (datagrams): none starves another, and an
 //! error of one touches no other. Nothing is allocated per turn; what is received lies in the link's own blocks.
 
+mod inputs;
 mod member;
 mod reconnect;
 mod take;
@@ -23,6 +24,7 @@ use thalweg_data::{Counters, Framed, Frames, Framing, Mark, Received, Source, So
 use thalweg_transport::ReadySet;
 
 use crate::clock::RunClock;
+pub use inputs::Inputs;
 use member::{Member, State};
 use reconnect::Reconnector;
 pub use take::{Each, Take, each};
@@ -201,27 +203,8 @@ impl<O: Framed> Group<O> {
         })
     }
 
-    /// Waits at most `wait`, receives once from every link that has something, frames it, and hands it over.
-    ///
-    /// # Errors
-    /// When the group is of no further use; what happens to one link is told by [`Group::news`].
-    pub fn turn(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<Turn, SourceError> {
-        self.news.clear();
-        let mut turn = Turn::default();
-        match self.ready {
-            None => turn.links = self.receive_directly(wait, taker),
-            Some(_) => turn.links = self.receive_from_ready(wait, taker)?,
-        }
-        turn.mark = self.latest;
-        if self.gone || !self.held.is_empty() || !self.away.is_empty() {
-            self.service(taker);
-        }
-        self.sweep(turn.mark, taker);
-        Ok(turn)
-    }
-
     /// Receives from the only link, which waits itself; returns how many links had something.
-    fn receive_directly(&mut self, wait: Duration, taker: &mut impl Take<O>) -> u32 {
+    fn receive_directly(&mut self, wait: Duration, taker: &mut dyn Take<O>) -> u32 {
         // Before the wait: what is handed over later has not arrived before this.
         self.latest = self.clock.mark();
         let member = &mut self.members[0];
@@ -235,7 +218,7 @@ impl<O: Framed> Group<O> {
     }
 
     /// Waits for those that are ready, and receives once from each; returns how many had something.
-    fn receive_from_ready(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<u32, SourceError> {
+    fn receive_from_ready(&mut self, wait: Duration, taker: &mut dyn Take<O>) -> Result<u32, SourceError> {
         let wait = self.bounded(wait);
         let Group { ready: Some(ready), members, frames, held, gone, .. } = self else { return Ok(0) };
         let mut given = 0;
@@ -281,7 +264,7 @@ impl<O: Framed> Group<O> {
     }
 
     /// Asks the links that have no socket to wait on; returns how many had something.
-    fn ask(&mut self, taker: &mut impl Take<O>) -> u32 {
+    fn ask(&mut self, taker: &mut dyn Take<O>) -> u32 {
         let (mut given, members) = (0, &mut self.members);
         for &key in &self.asked {
             let member = &mut members[key];
@@ -300,7 +283,7 @@ impl<O: Framed> Group<O> {
     }
 
     /// Looks after the links that are not simply read: full, gone, away.
-    fn service(&mut self, taker: &mut impl Take<O>) {
+    fn service(&mut self, taker: &mut dyn Take<O>) {
         // A level-triggered set tells of a held link without end: it leaves the set until there is room.
         for &key in &self.held {
             self.members[key].leave(self.ready.as_mut());
@@ -322,7 +305,7 @@ impl<O: Framed> Group<O> {
     }
 
     /// Accounts for a link whose connection is gone, and sees whether it may come back.
-    fn close_link(&mut self, key: usize, taker: &mut impl Take<O>) {
+    fn close_link(&mut self, key: usize, taker: &mut dyn Take<O>) {
         let comes_back = self.members[key].reopen.is_some() && !self.closing;
         let member = &mut self.members[key];
         let mark = self.clock.mark();
@@ -337,7 +320,7 @@ impl<O: Framed> Group<O> {
         }
     }
 
-    fn try_held(&mut self, taker: &mut impl Take<O>) {
+    fn try_held(&mut self, taker: &mut dyn Take<O>) {
         let mut index = 0;
         while index < self.held.len() {
             let key = self.held[index];
@@ -385,7 +368,7 @@ impl<O: Framed> Group<O> {
     }
 
     /// Lets time pass for the links that had nothing to say since the last sweep.
-    fn sweep(&mut self, mark: Mark, taker: &mut impl Take<O>) {
+    fn sweep(&mut self, mark: Mark, taker: &mut dyn Take<O>) {
         if mark < self.next_sweep {
             return;
         }
@@ -403,60 +386,6 @@ impl<O: Framed> Group<O> {
         }
     }
 
-    /// What happened to links in the last turn.
-    pub fn news(&self) -> &[News] {
-        &self.news
-    }
-
-    /// Stops reading a link: back-pressure. A stream's sender waits; datagrams gather in the kernel's buffer.
-    pub fn pause(&mut self, link: LinkId) {
-        let member = &mut self.members[link.index()];
-        member.paused = true;
-        member.leave(self.ready.as_mut());
-    }
-
-    /// Reads a link again that was paused.
-    pub fn resume(&mut self, link: LinkId) {
-        let member = &mut self.members[link.index()];
-        member.paused = false;
-        if member.state == State::Reading {
-            self.gone |= !member.join(self.ready.as_mut());
-        }
-    }
-
-    /// Opens nothing again from now on: the run is stopping, and boards may close.
-    pub fn close(&mut self) {
-        self.closing = true;
-        self.away.clear();
-    }
-
-    /// Ends the run for every link that has not ended: what is unfinished is lost now, and each is told the end.
-    pub fn finish(&mut self, taker: &mut impl Take<O>) {
-        self.close();
-        let mark = self.clock.mark();
-        for member in self.members.iter_mut().filter(|member| member.state != State::Ended) {
-            member.leave(self.ready.as_mut());
-            member.finish(mark, true, &mut self.frames, taker);
-            member.state = State::Ended;
-        }
-    }
-
-    /// Number of links.
-    pub fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    /// Whether there is no link.
-    pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
-    }
-
-    /// Links from which something may still come.
-    pub fn open_links(&self) -> usize {
-        let ended = |state| state == State::Ended || self.closing && state == State::Away;
-        self.members.iter().filter(|member| !ended(member.state)).count()
-    }
-
     /// The links, in order.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + use<O> {
         (0..self.members.len() as u32).map(LinkId)
@@ -467,52 +396,100 @@ impl<O: Framed> Group<O> {
         self.members[link.index()].source
     }
 
-    /// What a link has received, in datagrams and bytes, over all its connections: the account of the stage `receive`.
-    pub fn receive_counters(&self, link: LinkId) -> Counters {
-        self.members[link.index()].receive_counters()
-    }
-
-    /// A link's framing, for its counters: the account of the stage `unpack`.
-    pub fn framing(&self, link: LinkId) -> &dyn Framing<Output = O> {
-        &*self.members[link.index()].framing
-    }
-
     /// How often a link's connection has come back.
     pub fn epoch(&self, link: LinkId) -> u32 {
         self.members[link.index()].epoch
     }
+}
 
-    /// Whether a link is held now because none of its blocks is free.
-    pub fn is_held(&self, link: LinkId) -> bool {
+impl<O: Framed> Inputs<O> for Group<O> {
+    fn turn(&mut self, wait: Duration, taker: &mut dyn Take<O>) -> Result<Turn, SourceError> {
+        self.news.clear();
+        let mut turn = Turn::default();
+        match self.ready {
+            None => turn.links = self.receive_directly(wait, taker),
+            Some(_) => turn.links = self.receive_from_ready(wait, taker)?,
+        }
+        turn.mark = self.latest;
+        if self.gone || !self.held.is_empty() || !self.away.is_empty() {
+            self.service(taker);
+        }
+        self.sweep(turn.mark, taker);
+        Ok(turn)
+    }
+
+    fn news(&self) -> &[News] {
+        &self.news
+    }
+
+    fn close(&mut self) {
+        self.closing = true;
+        self.away.clear();
+    }
+
+    fn finish(&mut self, taker: &mut dyn Take<O>) {
+        self.close();
+        let mark = self.clock.mark();
+        for member in self.members.iter_mut().filter(|member| member.state != State::Ended) {
+            member.leave(self.ready.as_mut());
+            member.finish(mark, true, &mut self.frames, taker);
+            member.state = State::Ended;
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    fn open_links(&self) -> usize {
+        let ended = |state| state == State::Ended || self.closing && state == State::Away;
+        self.members.iter().filter(|member| !ended(member.state)).count()
+    }
+
+    fn pause(&mut self, link: LinkId) {
+        let member = &mut self.members[link.index()];
+        member.paused = true;
+        member.leave(self.ready.as_mut());
+    }
+
+    fn resume(&mut self, link: LinkId) {
+        let member = &mut self.members[link.index()];
+        member.paused = false;
+        if member.state == State::Reading {
+            self.gone |= !member.join(self.ready.as_mut());
+        }
+    }
+
+    fn is_held(&self, link: LinkId) -> bool {
         let member = &self.members[link.index()];
         member.state == State::Held || member.is_full
     }
 
-    /// Bytes that wait to be received over a link; 0 of one that is not open.
-    pub fn waiting_bytes(&self, link: LinkId) -> u64 {
+    fn receive_counters(&self, link: LinkId) -> Counters {
+        self.members[link.index()].receive_counters()
+    }
+
+    fn waiting_bytes(&self, link: LinkId) -> u64 {
         self.members[link.index()].waiting_bytes()
     }
 
-    /// Throws away what waits in the sockets, and counts it as abandoned: the run has ended, and nobody will take it.
-    ///
-    /// # Errors
-    /// When a socket is of no further use.
-    pub fn abandon(&mut self) -> Result<(), SourceError> {
+    fn abandon(&mut self) -> Result<(), SourceError> {
         self.members.iter_mut().try_for_each(Member::abandon)
     }
 
-    /// Counters beside the books: those of the link's present connection, or of its last one.
-    pub fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
+    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         self.members[link.index()].witnesses()
     }
 
-    /// What of a link's file could not be read, and where, in words; `None` when all of it was, and of what is no file.
-    pub fn unreadable(&self, link: LinkId) -> Option<String> {
+    fn unreadable(&self, link: LinkId) -> Option<String> {
         self.members[link.index()].unreadable()
     }
 
-    /// One line on a link's socket.
-    pub fn description(&self, link: LinkId) -> String {
+    fn framing(&self, link: LinkId) -> &dyn Framing<Output = O> {
+        &*self.members[link.index()].framing
+    }
+
+    fn description(&self, link: LinkId) -> String {
         self.members[link.index()].description()
     }
 }

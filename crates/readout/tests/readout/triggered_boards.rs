@@ -10,7 +10,7 @@ use thalweg_data::{
 };
 use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
 use thalweg_readout::RunClock;
-use thalweg_readout::group::{Group, GroupSettings, Link, LinkId, each};
+use thalweg_readout::group::{Group, GroupSettings, Inputs, Link, LinkId, each};
 use thalweg_readout::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
 use thalweg_readout::live::{TcpSource, UdpSource};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, UdpReceiver, UdpReceiverSettings};

@@ -9,7 +9,7 @@ use thalweg_data::{Busy, Fragments, SourceId, Unit};
 use thalweg_frontend::format::{EmulatedBoards, FragmentFormat};
 use thalweg_frontend::trigger::{Kind, Program, Settings as Triggers};
 use thalweg_frontend::{fragment, sitcp};
-use thalweg_readout::group::{Group, GroupSettings, each};
+use thalweg_readout::group::{Group, GroupSettings, Inputs, each};
 use thalweg_readout::host::triggered::{
     Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings, TriggeredTotals,
 };

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex};
 use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Pool, Source as _, SourceError, SourceId};
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
-use thalweg_readout::{Group, GroupSettings, Link, Policy, RunClock, pool_refusal};
+use thalweg_readout::{Group, GroupSettings, Inputs, Link, Policy, RunClock, pool_refusal};
 use thalweg_record::RawReplay;
 
 use super::{Origin, refused};
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
-use crate::pipeline::{Links, RecordedLink, ReplayedLinks};
+use crate::pipeline::{RecordedLink, ReplayedLinks};
 use crate::slow_control::BoardControl;
 use crate::source_table::SourceTable;
 
@@ -50,7 +50,7 @@ pub(crate) struct EmulatedBoard {
 
 /// All triggered sources of a run, and what belongs to them.
 pub(crate) struct OpenedLinks {
-    pub(crate) links: Links,
+    pub(crate) links: Box<dyn Inputs<Fragments>>,
     pub(crate) places: Vec<OpenedPlace>,
     /// The other ends of emulated links, and the boards they stand for.
     pub(crate) hosted: Vec<HostedLink>,
@@ -119,7 +119,7 @@ fn open_live(
         controls.extend(board_controls(source, own.controls));
     }
     let group = Group::new(all, GroupSettings::default(), clock)?;
-    let links = Links::Live(Box::new(group));
+    let links = Box::new(group);
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }
 
@@ -197,7 +197,7 @@ fn open_recorded(
         }
         descriptions.push((index, format!("replay of {} link(s)", entry.links.len())));
     }
-    let links = Links::Replayed(ReplayedLinks::new(links));
+    let links = Box::new(ReplayedLinks::new(links));
     let (hosted, emulated, controls) = (Vec::new(), Vec::new(), Vec::new());
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }

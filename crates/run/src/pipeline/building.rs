@@ -18,7 +18,7 @@ use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::Upstream;
 use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber, Unit};
-use thalweg_readout::group::{LinkId, Turn};
+use thalweg_readout::group::{Inputs, LinkId, Turn};
 use thalweg_readout::host::triggered::AcceptedNumbers;
 
 use super::busy_share::BusyShare;
@@ -27,8 +27,7 @@ use super::drain::Drain;
 use super::event_outlet::EventOutlet;
 use super::leader::Leader;
 use super::link_books::LinkBooks;
-use super::links::Links;
-use super::readout::{Inputs as _, Readout, ReadoutWork, TURN_WAIT};
+use super::readout::{Readout, ReadoutWork, TURN_WAIT};
 use super::refused_outlet::RefusedOutlet;
 use super::{Ledgered, Signals};
 use crate::gauges::{BuildGauges, Gauges};
@@ -125,7 +124,7 @@ pub(crate) struct Building {
 
 /// What such a thread is made of.
 pub(crate) struct BuildingParts {
-    pub(crate) inputs: Links,
+    pub(crate) inputs: Box<dyn Inputs<Fragments>>,
     pub(crate) builder: Builder,
     pub(crate) links: Vec<LinkBooks>,
     pub(crate) events_books: Ledgered,
@@ -207,7 +206,6 @@ impl Building {
 
 impl ReadoutWork for Building {
     type Output = Fragments;
-    type Inputs = Links;
 
     const DRAIN: Duration = DRAIN;
 
@@ -310,8 +308,8 @@ impl Readout<Building> {
     fn report_to_builder(&mut self, mark: Mark) {
         let Feed { links, builder, builder_informed, .. } = &mut self.work.feed;
         *builder_informed = mark;
-        for (link, books) in self.inputs.ids().zip(links) {
-            books.report_to_builder(link, &self.inputs, builder);
+        for (link, books) in self.inputs.links().zip(links) {
+            books.report_to_builder(link, &*self.inputs, builder);
         }
     }
 
@@ -392,8 +390,8 @@ impl Readout<Building> {
     }
 
     fn snapshot(&mut self, number: SnapshotNumber) {
-        for (link, books) in self.inputs.ids().zip(&self.work.feed.links) {
-            let counters = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
+        for (link, books) in self.inputs.links().zip(&self.work.feed.links) {
+            let counters = (&*self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
             books.each(link, counters, |account, counters| account.snapshot(number, counters));
             if let Some(raw) = &mut self.work.feed.raw
                 && let Some(mut marker) = raw.empty_wait(DRAIN)
@@ -408,8 +406,8 @@ impl Readout<Building> {
     }
 
     fn publish(&mut self, mark: Mark) {
-        for (link, books) in self.inputs.ids().zip(&self.work.feed.links) {
-            let counters = (&self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
+        for (link, books) in self.inputs.links().zip(&self.work.feed.links) {
+            let counters = (&*self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
             books.each(link, counters, |account, counters| account.publish(counters));
         }
         self.work.events_books.publish(self.work.feed.builder.events_counters());
@@ -421,12 +419,12 @@ impl Readout<Building> {
             fill,
         );
         let Feed { links, builder, .. } = &self.work.feed;
-        self.work.refused.look((&self.inputs, links), (builder, &self.work.events_books), &self.work.names);
+        self.work.refused.look((&*self.inputs, links), (builder, &self.work.events_books), &self.work.names);
     }
 
     /// What the kernel counts, link by link.
     fn witness(&self) {
-        for (link, gauges) in self.inputs.ids().zip(&self.work.link_gauges) {
+        for (link, gauges) in self.inputs.links().zip(&self.work.link_gauges) {
             gauges.witness(self.inputs.witnesses(link));
         }
     }

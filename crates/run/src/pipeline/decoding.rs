@@ -17,7 +17,7 @@ use thalweg_readout::group::{Group, LinkId, Turn};
 
 use super::decode_workers::{DecodeStage, wait_for_empty};
 use super::drain::Drain;
-use super::readout::{Inputs, Readout, ReadoutWork, TURN_WAIT};
+use super::readout::{Readout, ReadoutWork, TURN_WAIT};
 use super::{Ledgered, Signals};
 use crate::gauges::Gauges;
 use crate::plan::capacity::BATCH_BYTES;
@@ -89,7 +89,7 @@ impl Decoding {
         raw: Option<Upstream<Frames>>,
     ) -> Readout<Decoding> {
         let links = links.into_iter().map(|link| (link, Pending::default())).collect();
-        Readout::new(inputs, Decoding { links, raw, raw_lost: false })
+        Readout::new(Box::new(inputs), Decoding { links, raw, raw_lost: false })
     }
 
     /// Whether a batch is due that its decoder does not take yet.
@@ -134,7 +134,6 @@ impl Pending {
 
 impl ReadoutWork for Decoding {
     type Output = Frames;
-    type Inputs = Group<Frames>;
 
     const DRAIN: Duration = DRAIN;
 
@@ -171,7 +170,7 @@ impl ReadoutWork for Decoding {
     fn before_turn(readout: &mut Readout<Self>, signals: &Signals) {
         // Less than a batch waits here, so that a pause decides nothing that a replay would decide otherwise.
         let is_on_hold = signals.is_on_hold();
-        for (link, (of_link, pending)) in readout.inputs.ids().zip(&mut readout.work.links) {
+        for (link, (of_link, pending)) in readout.inputs.links().zip(&mut readout.work.links) {
             if of_link.waits && pending.is_on_hold != is_on_hold {
                 pending.is_on_hold = is_on_hold;
                 match is_on_hold {
@@ -208,7 +207,7 @@ impl ReadoutWork for Decoding {
 
     fn end(readout: &mut Readout<Self>, signals: &Signals) {
         Self::settle(readout, signals);
-        for link in readout.inputs.ids() {
+        for link in readout.inputs.links() {
             readout.publish(link);
         }
     }
@@ -218,7 +217,7 @@ impl Readout<Decoding> {
     /// Passes on the batches that are due. `false` when nobody takes them any more.
     fn pass_on_what_is_due(&mut self, signals: &Signals) -> bool {
         let is_alone = self.work.links.len() == 1;
-        for link in self.inputs.ids() {
+        for link in self.inputs.links() {
             let (of_link, pending) = &mut self.work.links[link.index()];
             if !std::mem::take(&mut pending.is_touched) && !pending.is_waiting {
                 continue;

@@ -6,11 +6,10 @@
 
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
-use thalweg_data::{Counters, LossReason, SourceId, Unit};
-use thalweg_readout::group::LinkId;
+use thalweg_data::{Counters, Fragments, LossReason, SourceId, Unit};
+use thalweg_readout::group::{Inputs, LinkId};
 
-use super::readout::Inputs as _;
-use super::{Ledgered, Links};
+use super::Ledgered;
 
 /// Why fragments are refused by their framing.
 const DAMAGED: [LossReason; 4] =
@@ -52,7 +51,12 @@ pub(crate) struct Reported {
 
 impl LinkBooks {
     /// Reports to the builder what has come of each board and was refused, and what a recording could not give, since the last report.
-    pub(super) fn report_to_builder(&mut self, link: LinkId, inputs: &Links, builder: &mut Builder) {
+    pub(super) fn report_to_builder(
+        &mut self,
+        link: LinkId,
+        inputs: &dyn Inputs<Fragments>,
+        builder: &mut Builder,
+    ) {
         let framing = inputs.framing(link);
         for (index, board) in self.boards.iter_mut().enumerate() {
             // A board's own set of counters; of one board alone it is the link's.
@@ -73,7 +77,7 @@ impl LinkBooks {
     pub(super) fn each(
         &self,
         link: LinkId,
-        (inputs, cutter, builder): (&Links, Option<&FragmentCutter>, &Builder),
+        (inputs, cutter, builder): (&dyn Inputs<Fragments>, Option<&FragmentCutter>, &Builder),
         mut tell: impl FnMut(&Ledgered, &Counters),
     ) {
         let framing = inputs.framing(link);

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_data::{Counters, Framed, Frames, Framing, LossReason, Mark, SourceError, Unit};
-use thalweg_readout::group::{Group, LinkId, News, Take, Turn};
+use thalweg_data::{Framed, Frames, LossReason, Mark, Unit};
+use thalweg_readout::group::{Inputs, LinkId, News, Take, Turn};
 
 use super::Signals;
 use super::drain::{Drain, Drained, Draining};
@@ -20,116 +20,10 @@ use super::drain::{Drain, Drained, Draining};
 /// Idle or not, a turn ends within this.
 pub(super) const TURN_WAIT: Duration = Duration::from_micros(500);
 
-/// The links of one thread.
-pub(crate) trait Inputs<O: Framed> {
-    /// Waits at most `wait`, and hands over what has come.
-    fn turn(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<Turn, SourceError>;
-    /// What happened to links in the last turn.
-    fn news(&self) -> &[News];
-    /// Opens nothing again from now on.
-    fn close(&mut self);
-    /// Ends the run for every link that has not ended.
-    fn finish(&mut self, taker: &mut impl Take<O>);
-    /// Links from which something may still come.
-    fn open_links(&self) -> usize;
-    /// How many links there are.
-    fn count(&self) -> usize;
-    /// Stops reading a link.
-    fn pause(&mut self, link: LinkId);
-    /// Reads a link again.
-    fn resume(&mut self, link: LinkId);
-    /// What a link has received.
-    fn receive_counters(&self, link: LinkId) -> Counters;
-    /// Bytes that wait to be received over a link.
-    fn waiting_bytes(&self, link: LinkId) -> u64;
-    /// Throws away what waits, and counts it.
-    fn abandon(&mut self) -> Result<(), SourceError>;
-    /// The kernel's counters of a link.
-    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)>;
-    /// What of a link's file could not be read, and where.
-    fn unreadable(&self, link: LinkId) -> Option<String>;
-    /// What finds units on a link.
-    fn framing(&self, link: LinkId) -> &dyn Framing<Output = O>;
-    /// One line on a link.
-    fn description(&self, link: LinkId) -> String;
-
-    /// The links, in order.
-    fn ids(&self) -> impl Iterator<Item = LinkId> + use<Self, O>
-    where
-        Self: Sized,
-    {
-        (0..self.count() as u32).map(LinkId)
-    }
-}
-
-impl<O: Framed> Inputs<O> for Group<O> {
-    fn turn(&mut self, wait: Duration, taker: &mut impl Take<O>) -> Result<Turn, SourceError> {
-        Group::turn(self, wait, taker)
-    }
-
-    fn news(&self) -> &[News] {
-        Group::news(self)
-    }
-
-    fn close(&mut self) {
-        Group::close(self);
-    }
-
-    fn finish(&mut self, taker: &mut impl Take<O>) {
-        Group::finish(self, taker);
-    }
-
-    fn open_links(&self) -> usize {
-        Group::open_links(self)
-    }
-
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn pause(&mut self, link: LinkId) {
-        Group::pause(self, link);
-    }
-
-    fn resume(&mut self, link: LinkId) {
-        Group::resume(self, link);
-    }
-
-    fn receive_counters(&self, link: LinkId) -> Counters {
-        Group::receive_counters(self, link)
-    }
-
-    fn waiting_bytes(&self, link: LinkId) -> u64 {
-        Group::waiting_bytes(self, link)
-    }
-
-    fn abandon(&mut self) -> Result<(), SourceError> {
-        Group::abandon(self)
-    }
-
-    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
-        Group::witnesses(self, link)
-    }
-
-    fn unreadable(&self, link: LinkId) -> Option<String> {
-        Group::unreadable(self, link)
-    }
-
-    fn framing(&self, link: LinkId) -> &dyn Framing<Output = O> {
-        Group::framing(self, link)
-    }
-
-    fn description(&self, link: LinkId) -> String {
-        Group::description(self, link)
-    }
-}
-
 /// What a readout thread does with what its links give.
 pub(crate) trait ReadoutWork: Sized {
     /// What is found in received bytes.
     type Output: Framed;
-    /// Where it comes from.
-    type Inputs: Inputs<Self::Output>;
 
     /// After a stop, boards that go on sending are listened to so long.
     const DRAIN: Duration;
@@ -180,7 +74,7 @@ pub(crate) trait ReadoutWork: Sized {
 
 /// Everything that a readout thread owns.
 pub(crate) struct Readout<W: ReadoutWork> {
-    pub(super) inputs: W::Inputs,
+    pub(super) inputs: Box<dyn Inputs<W::Output>>,
     pub(super) work: W,
 }
 
@@ -214,7 +108,7 @@ impl<W: ReadoutWork> Take<W::Output> for Taking<'_, W> {
 }
 
 impl<W: ReadoutWork> Readout<W> {
-    pub(crate) fn new(inputs: W::Inputs, work: W) -> Readout<W> {
+    pub(crate) fn new(inputs: Box<dyn Inputs<W::Output>>, work: W) -> Readout<W> {
         Readout { inputs, work }
     }
 
@@ -232,7 +126,7 @@ impl<W: ReadoutWork> Readout<W> {
         W::settle(&mut self, signals);
         let Readout { inputs, work } = &mut self;
         inputs.finish(&mut Taking { work, drain: &mut drain, signals, is_idle: true });
-        for message in self.inputs.ids().filter_map(|link| self.inputs.unreadable(link)) {
+        for message in self.inputs.links().filter_map(|link| self.inputs.unreadable(link)) {
             signals.note_failure(message);
         }
         W::end(&mut self, signals);
@@ -268,7 +162,7 @@ impl<W: ReadoutWork> Readout<W> {
             signals.note_failure(error.to_string());
         }
         let lost = |link| self.inputs.receive_counters(link).total_lost(LossReason::Abandoned, Unit::Bytes);
-        signals.note_failure(drain.words(self.inputs.ids().map(lost).sum(), self, signals));
+        signals.note_failure(drain.words(self.inputs.links().map(lost).sum(), self, signals));
     }
 
     fn report_news(&self, signals: &Signals) {

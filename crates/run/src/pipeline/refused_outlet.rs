@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use thalweg_build::Builder;
+use thalweg_data::Fragments;
 use thalweg_monitor::state::RefusedUnit;
+use thalweg_readout::Inputs;
 
-use super::readout::Inputs as _;
-use super::{Ledgered, LinkBooks, Links};
+use super::{Ledgered, LinkBooks};
 use crate::gauges::RefusedGauges;
 
 /// Where the first refused units are shown, and how many of this thread were shown already.
@@ -28,18 +29,19 @@ impl RefusedOutlet {
     /// Shows what was kept, if there is more of it than the last time.
     pub(super) fn look(
         &mut self,
-        (inputs, links): (&Links, &[LinkBooks]),
+        (inputs, links): (&dyn Inputs<Fragments>, &[LinkBooks]),
         (builder, events_books): (&Builder, &Ledgered),
         names: &[String],
     ) {
-        let kept_by_links: usize = inputs.ids().map(|link| inputs.framing(link).first_refused().len()).sum();
+        let kept_by_links: usize =
+            inputs.links().map(|link| inputs.framing(link).first_refused().len()).sum();
         let kept = kept_by_links + builder.dumps().len();
         if kept == self.shown {
             return;
         }
         self.shown = kept;
         let mut units = Vec::with_capacity(kept);
-        for link in inputs.ids() {
+        for link in inputs.links() {
             let LinkBooks { source, unpack, .. } = &links[link.index()];
             let name = &names[source.index()];
             let refused = inputs.framing(link).first_refused().iter();

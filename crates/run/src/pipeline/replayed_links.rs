@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use thalweg_data::{Counters, Fragments, Frames, Framing, Mark, Received, Source, SourceError, SourceId};
 use thalweg_readout::LinkId;
-use thalweg_readout::group::{Take, Turn};
+use thalweg_readout::group::{Inputs, Take, Turn};
 
 /// One link's recording, and what comes next of it.
 struct Replayed {
@@ -74,13 +74,11 @@ impl ReplayedLinks {
         };
         ReplayedLinks { links: links.into_iter().map(link).collect(), latest: Mark(0) }
     }
+}
 
-    /// Hands over the one batch that was received first of all that are left.
-    pub(crate) fn turn(
-        &mut self,
-        wait: Duration,
-        taker: &mut impl Take<Fragments>,
-    ) -> Result<Turn, SourceError> {
+impl Inputs<Fragments> for ReplayedLinks {
+    // Hands over the one batch that was received first of all that are left.
+    fn turn(&mut self, wait: Duration, taker: &mut dyn Take<Fragments>) -> Result<Turn, SourceError> {
         for link in &mut self.links {
             link.look_ahead(wait)?;
         }
@@ -93,48 +91,49 @@ impl ReplayedLinks {
         Ok(Turn { links: 1, mark: self.latest })
     }
 
-    /// Whether every link that has not ended waits for a block.
-    pub(crate) fn is_starved(&self) -> bool {
+    fn is_starved(&self) -> bool {
         let mut open = self.links.iter().filter(|link| !link.ended).peekable();
         open.peek().is_some() && open.all(|link| link.is_full)
     }
 
-    /// How many fragments of a source lay in the gaps of its recording, by its trigger numbers on both sides of each.
-    pub(crate) fn lost_by_recording(&self, link: LinkId, source: SourceId) -> u64 {
+    fn lost_by_recording(&self, link: LinkId, source: SourceId) -> u64 {
         let numbers = self.links[link.index()].numbers.iter().flatten();
         numbers.filter(|board| board.source == source).map(|board| board.lost).sum()
     }
 
-    /// Ends every link that has not ended.
-    pub(crate) fn finish(&mut self, taker: &mut impl Take<Fragments>) {
+    fn finish(&mut self, taker: &mut dyn Take<Fragments>) {
         let mark = self.latest;
         for (index, link) in self.links.iter_mut().enumerate().filter(|(_, link)| !link.ended) {
             link.end(LinkId(index as u32), mark, taker);
         }
     }
 
-    pub(crate) fn open_links(&self) -> usize {
+    fn open_links(&self) -> usize {
         self.links.iter().filter(|link| !link.ended).count()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.links.len()
     }
 
-    pub(crate) fn receive_counters(&self, link: LinkId) -> Counters {
+    fn receive_counters(&self, link: LinkId) -> Counters {
         self.links[link.index()].counted.clone()
     }
 
-    pub(crate) fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
+    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
         self.links[link.index()].replay.witnesses()
     }
 
-    pub(crate) fn unreadable(&self, link: LinkId) -> Option<String> {
+    fn unreadable(&self, link: LinkId) -> Option<String> {
         self.links[link.index()].replay.unreadable()
     }
 
-    pub(crate) fn framing(&self, link: LinkId) -> &dyn Framing<Output = Fragments> {
+    fn framing(&self, link: LinkId) -> &dyn Framing<Output = Fragments> {
         &*self.links[link.index()].framing
+    }
+
+    fn description(&self, link: LinkId) -> String {
+        format!("recorded link {}", link.0)
     }
 }
 
@@ -157,7 +156,7 @@ impl Replayed {
         Ok(())
     }
 
-    fn hand_over(&mut self, id: LinkId, taker: &mut impl Take<Fragments>) {
+    fn hand_over(&mut self, id: LinkId, taker: &mut dyn Take<Fragments>) {
         self.waiting = false;
         self.counted.clone_from(self.replay.counters());
         self.next.header.source = self.source;
@@ -180,7 +179,7 @@ impl Replayed {
         }
     }
 
-    fn end(&mut self, id: LinkId, mark: Mark, taker: &mut impl Take<Fragments>) {
+    fn end(&mut self, id: LinkId, mark: Mark, taker: &mut dyn Take<Fragments>) {
         self.ended = true;
         self.counted.clone_from(self.replay.counters());
         let mut carried = Frames::default();

@@ -13,7 +13,7 @@ use thalweg_readout::group::LinkId;
 
 use super::super::Signals;
 use super::super::drain::Drain;
-use super::super::readout::{Inputs as _, Readout};
+use super::super::readout::Readout;
 use super::{Building, DRAIN};
 
 /// Who gave nothing for so long after a stop has said everything.
@@ -50,7 +50,7 @@ impl Readout<Building> {
         if self.work.heard.is_empty() {
             self.work.heard.resize(self.work.feed.links.len(), mark);
         }
-        let is_held_up: Vec<bool> = self.inputs.ids().map(|link| self.is_held_up(link)).collect();
+        let is_held_up: Vec<bool> = self.inputs.links().map(|link| self.is_held_up(link)).collect();
         if !is_held_up.contains(&true) {
             self.work.held_up_since = None;
             return true;
