@@ -8,24 +8,14 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use thalweg_data::{Flags, Hit};
-use thalweg_frontend::seeds;
+use thalweg_frontend::format::FuzzTarget;
 use thalweg_readout::pcap::CaptureWriter;
 use thalweg_record::{Compression, HitsFile};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let folder = std::env::args().nth(1).map_or(beside, PathBuf::from);
-    write(&folder, "compass", &seeds::compass())?;
-    write(&folder, "abcd", &seeds::abcd())?;
-    write(&folder, "generic", &seeds::generic())?;
-    write(&folder, "description", &seeds::descriptions())?;
-    write(&folder, "digitizer2_udp", &seeds::digitizer2_udp())?;
-    write(&folder, "digitizer2_tcp", &seeds::digitizer2_tcp())?;
-    write(&folder, "digitizer2_aggregate", &seeds::digitizer2_aggregate())?;
-    write(&folder, "digitizer2_control", &seeds::digitizer2_control())?;
-    write(&folder, "fragment", &seeds::fragment())?;
-    write(&folder, "sitcp", &seeds::sitcp())?;
-    write(&folder, "sitcp_registers", &seeds::sitcp_registers())?;
+    FuzzTarget::all().try_for_each(|target| write(&folder, target.name, &(target.seeds)()))?;
     write(&folder, "recording", &recordings()?)?;
     write(&folder, "units", &thalweg_build::unit::check::seeds())?;
     write(&folder, "peer", &thalweg_transport::peer::check::seeds())?;

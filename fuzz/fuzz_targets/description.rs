@@ -2,6 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::generic::check_description(bytes, |text| {
-    toml::from_str(text).ok()
-}));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::format::FuzzTarget::try_bytes("description", bytes));

@@ -16,8 +16,6 @@ use thalweg_data::{
     SourceId, Stage, Statistics, Unit,
 };
 
-pub use crate::digitizer2::check::control;
-
 /// Enough for units of a megabyte in small datagrams.
 const BLOCKS: usize = 64;
 /// Bytes of a block: what a stream's unit must fit into.

@@ -20,12 +20,14 @@
 //! - [`time_origin`]: where the times of a source begin.
 //! - `framing`: the counts of a framing that cuts a stream into units.
 //! - `check`: runs a front end as the host does and holds what it counts to the laws; behind the feature `harness`.
-//! - `seeds`: small inputs for `check`; behind the feature `harness`.
+//! - `damage`: damages what a family's parsers are tried with; behind the feature `harness`.
 
 pub mod abcd;
 #[cfg(any(test, feature = "harness"))]
 pub mod check;
 pub mod compass;
+#[cfg(any(test, feature = "harness"))]
+pub mod damage;
 pub mod digitizer2;
 pub mod emulated_settings;
 pub mod format;
@@ -33,8 +35,6 @@ mod formats;
 pub mod fragment;
 mod framing;
 pub mod generic;
-#[cfg(any(test, feature = "harness"))]
-pub mod seeds;
 pub mod self_triggered;
 pub mod sitcp;
 pub mod time_origin;

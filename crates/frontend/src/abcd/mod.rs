@@ -13,14 +13,14 @@ mod check;
 mod decode;
 pub mod emit;
 mod entry;
+#[cfg(any(test, feature = "harness"))]
+mod seeds;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod unpack;
 pub mod wire;
 
-#[cfg(any(test, feature = "harness"))]
-pub use check::check;
 pub use decode::AbcdDecode;
 pub use entry::FORMAT;
 pub use settings::{Settings, SettingsError};

@@ -117,6 +117,6 @@ proptest! {
 
     #[test]
     fn garbage_costs_counters_only(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
-        super::check(&bytes);
+        super::check::check(&bytes);
     }
 }

@@ -6,8 +6,12 @@
 
 use thalweg_data::SourceId;
 
-use super::{CompassDecode, CompassUnpack, Settings};
+use super::{CompassDecode, CompassUnpack, Settings, seeds};
 use crate::check;
+use crate::format::FuzzTarget;
+
+/// What the family's parsers are tried with.
+pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget { name: "compass", seeds: seeds::files, check }];
 
 /// Reads arbitrary bytes as the host would, in pieces, and panics when the books do not close: for fuzzing.
 pub fn check(input: &[u8]) {

@@ -1,18 +1,12 @@
 //! The family as the rest of the system knows it.
 
-#[cfg(any(test, feature = "harness"))]
-use super::check;
 use super::{CompassDecode, CompassUnpack, Settings};
-#[cfg(any(test, feature = "harness"))]
-use crate::format::FuzzTarget;
 use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
-#[cfg(any(test, feature = "harness"))]
-use crate::seeds;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
     #[cfg(any(test, feature = "harness"))]
-    fuzz: &[FuzzTarget { name: "compass", seeds: seeds::compass, check }],
+    fuzz: super::check::FUZZ,
     ..Format::of_hits::<Settings>("compass", "CoMPASS list-mode `.BIN` files.")
 };
 

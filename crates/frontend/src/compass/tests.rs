@@ -222,7 +222,7 @@ proptest! {
 
     #[test]
     fn garbage_costs_counters_only(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
-        super::check(&bytes);
+        super::check::check(&bytes);
     }
 
     #[test]
@@ -234,7 +234,7 @@ proptest! {
             bytes[usize::from(place) % length] = value;
         }
         bytes.drain(bytes.len() / 2..(bytes.len() / 2 + cut).min(bytes.len()));
-        super::check(&bytes);
+        super::check::check(&bytes);
     }
 
     #[test]

@@ -10,8 +10,17 @@ use thalweg_data::SourceId;
 use super::control::message::{HEADER_BYTES, LONGEST_REPLY};
 use super::control::{Assembler, Reply, Request, Server, Session};
 use super::unpack::{TcpUnpack, UdpUnpack};
-use super::{Decoder, Firmware, Settings, emit, emulate};
+use super::{Decoder, Firmware, Settings, emit, emulate, seeds};
 use crate::check::{self, BLOCK_BYTES, Outcome};
+use crate::format::FuzzTarget;
+
+/// What the family's parsers are tried with.
+pub(super) static FUZZ: &[FuzzTarget] = &[
+    FuzzTarget { name: "digitizer2_udp", seeds: seeds::datagrams, check: |bytes| drop(udp_stream(bytes)) },
+    FuzzTarget { name: "digitizer2_tcp", seeds: seeds::packets, check: |bytes| drop(tcp_stream(bytes)) },
+    FuzzTarget { name: "digitizer2_aggregate", seeds: seeds::events, check: |bytes| drop(aggregate(bytes)) },
+    FuzzTarget { name: "digitizer2_control", seeds: seeds::requests, check: control },
+];
 
 const SOURCE: SourceId = SourceId(0);
 /// Largest event that [`udp_path`] takes.

@@ -2,36 +2,13 @@
 
 use thalweg_data::{Frames, Framing, Unit};
 
-#[cfg(any(test, feature = "harness"))]
-use super::check;
 use super::{Decoder, Settings, TcpUnpack, UdpUnpack, emulate};
-#[cfg(any(test, feature = "harness"))]
-use crate::format::FuzzTarget;
 use crate::format::{BoardFacts, Format, FramingInput, HitFormat, HitFraming, several};
-#[cfg(any(test, feature = "harness"))]
-use crate::seeds;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
     #[cfg(any(test, feature = "harness"))]
-    fuzz: &[
-        FuzzTarget {
-            name: "digitizer2_udp",
-            seeds: seeds::digitizer2_udp,
-            check: |bytes| drop(check::udp_stream(bytes)),
-        },
-        FuzzTarget {
-            name: "digitizer2_tcp",
-            seeds: seeds::digitizer2_tcp,
-            check: |bytes| drop(check::tcp_stream(bytes)),
-        },
-        FuzzTarget {
-            name: "digitizer2_aggregate",
-            seeds: seeds::digitizer2_aggregate,
-            check: |bytes| drop(check::aggregate(bytes)),
-        },
-        FuzzTarget { name: "digitizer2_control", seeds: seeds::digitizer2_control, check: check::control },
-    ],
+    fuzz: super::check::FUZZ,
     ..Format::of_hits::<Settings>("digitizer2", "CAEN Digitizer 2.0 boards (x27xx).")
         .with_self_triggered::<emulate::Settings>()
 };

@@ -12,6 +12,8 @@ pub mod decode;
 pub mod emit;
 pub mod emulate;
 mod entry;
+#[cfg(any(test, feature = "harness"))]
+mod seeds;
 pub mod settings;
 pub mod unpack;
 pub mod wire;

@@ -61,6 +61,23 @@ pub struct FuzzTarget {
     pub check: fn(&[u8]),
 }
 
+#[cfg(any(test, feature = "harness"))]
+impl FuzzTarget {
+    /// Those of all families.
+    pub fn all() -> impl Iterator<Item = &'static FuzzTarget> {
+        FORMATS.iter().flat_map(|format| format.fuzz)
+    }
+
+    /// Gives bytes to the parser of this name.
+    ///
+    /// # Panics
+    /// When there is none, or the books do not close.
+    pub fn try_bytes(name: &str, bytes: &[u8]) {
+        let target = FuzzTarget::all().find(|target| target.name == name).expect("a family lists it");
+        (target.check)(bytes);
+    }
+}
+
 /// How the table `[source.emulate]` of a family is read.
 pub(crate) struct EmulatedEntry {
     schema: fn(&mut SchemaGenerator) -> Schema,
@@ -316,7 +333,7 @@ mod tests {
     #[test]
     fn every_fuzz_target_has_seeds_and_a_file() {
         let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
-        for target in FORMATS.iter().flat_map(|format| format.fuzz) {
+        for target in FuzzTarget::all() {
             assert!(!(target.seeds)().is_empty(), "{}", target.name);
             assert!(targets.join(target.name).with_extension("rs").is_file(), "{}", target.name);
         }

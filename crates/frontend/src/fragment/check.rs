@@ -13,8 +13,12 @@ use thalweg_data::{
     Books, Counters, Fragment, Fragments, Frames, Framing, Mark, Pool, SourceId, Stage, Unit,
 };
 
-use super::{Checksum, Settings, Splitter, StreamSplitter};
+use super::{Checksum, Settings, Splitter, StreamSplitter, seeds};
 use crate::check::feed_stream;
+use crate::format::FuzzTarget;
+
+/// What the family's parsers are tried with.
+pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget { name: "fragment", seeds: seeds::fragments, check }];
 
 /// More than a splitter may hold on to with the settings used here, and those of a batch.
 const BLOCKS: usize = 64;

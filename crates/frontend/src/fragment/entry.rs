@@ -2,18 +2,12 @@
 
 use thalweg_data::{Fragments, Framing, SourceId, Tick};
 
-#[cfg(any(test, feature = "harness"))]
-use super::check;
 use super::emulate::{self, Board};
 use super::{Settings, Splitter, StreamSplitter};
-#[cfg(any(test, feature = "harness"))]
-use crate::format::FuzzTarget;
 use crate::format::{
     BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, first_board_of_link,
     own_emulated,
 };
-#[cfg(any(test, feature = "harness"))]
-use crate::seeds;
 use crate::sitcp::emulate::SharedRegisters;
 use crate::trigger::Hosted;
 
@@ -21,7 +15,7 @@ use crate::trigger::Hosted;
 pub static FORMAT: Format = Format {
     document: Some("docs/formats/fragment.md"),
     #[cfg(any(test, feature = "harness"))]
-    fuzz: &[FuzzTarget { name: "fragment", seeds: seeds::fragment, check }],
+    fuzz: super::check::FUZZ,
     ..Format::of_fragments::<Settings>(
         "fragment",
         "Triggered boards that send one fragment per trigger, in datagrams or a stream.",

@@ -15,6 +15,8 @@ pub mod check;
 pub mod emit;
 pub mod emulate;
 mod entry;
+#[cfg(any(test, feature = "harness"))]
+mod seeds;
 mod settings;
 mod split;
 mod stream;
@@ -22,8 +24,6 @@ mod stream;
 mod tests;
 pub mod wire;
 
-#[cfg(any(test, feature = "harness"))]
-pub use check::check;
 pub use entry::FORMAT;
 pub use settings::{Checksum, Settings, SettingsError};
 pub use split::Splitter;

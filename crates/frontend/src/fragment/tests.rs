@@ -502,6 +502,6 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_are_survived(input in prop::collection::vec(any::<u8>(), 0..600)) {
-        super::check(&input);
+        super::check::check(&input);
     }
 }

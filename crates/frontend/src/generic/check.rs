@@ -11,10 +11,21 @@ use thalweg_data::SourceId;
 
 use super::{
     Accept, ByteOrder, Field, GenericDecode, GenericSplitter, GenericUnpack, HitsPer, Length, NamedBy,
-    PacketFragments, PacketHits, Parts, Role, Scope, Sequence, Settings, Timestamp,
+    PacketFragments, PacketHits, Parts, Role, Scope, Sequence, Settings, Timestamp, seeds,
 };
 use crate::check;
+use crate::format::FuzzTarget;
 use crate::time_origin::TimeOrigin;
+
+/// What the family's parsers are tried with.
+pub(super) static FUZZ: &[FuzzTarget] = &[
+    FuzzTarget { name: "generic", seeds: seeds::packets, check },
+    FuzzTarget {
+        name: "description",
+        seeds: seeds::descriptions,
+        check: |bytes| check_description(bytes, |text| toml::from_str(text).ok()),
+    },
+];
 
 /// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the books do not close: for
 /// fuzzing. The first byte chooses; datagrams are separated by a length byte before each.

@@ -5,26 +5,20 @@ use thalweg_data::{Fragments, Framing, SourceId, Unit};
 use toml::de::ValueDeserializer;
 
 use super::boards::Boards;
-#[cfg(any(test, feature = "harness"))]
-use super::check;
 use super::emulate::{self, Board};
 use super::settings::{Length, NamedBy};
 use super::{GenericDecode, GenericSplitter, GenericUnpack, Settings};
-#[cfg(any(test, feature = "harness"))]
-use crate::format::FuzzTarget;
 use crate::format::{
     BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FormatSettings, FragmentFormat,
     FramingInput, HitFormat, HitFraming, own_emulated, several,
 };
-#[cfg(any(test, feature = "harness"))]
-use crate::seeds;
 use crate::sitcp::emulate::SharedRegisters;
 use crate::trigger::Hosted;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
     #[cfg(any(test, feature = "harness"))]
-    fuzz: &[FuzzTarget { name: "generic", seeds: seeds::generic, check }],
+    fuzz: super::check::FUZZ,
     ..Format::of_either::<Settings>("generic", "Any stream whose headers the configuration describes.", read)
         .with_emulated::<emulate::Settings>()
 };

@@ -26,6 +26,8 @@ mod layout;
 mod number;
 mod numbering;
 mod packets;
+#[cfg(any(test, feature = "harness"))]
+mod seeds;
 mod settings;
 mod split;
 #[cfg(test)]
@@ -33,10 +35,6 @@ mod tests;
 mod time;
 mod unpack;
 
-#[cfg(any(test, feature = "harness"))]
-pub(crate) use check::checked_description;
-#[cfg(any(test, feature = "harness"))]
-pub use check::{check, check_description};
 pub use decode::GenericDecode;
 pub use entry::FORMAT;
 pub use layout::{Head, Layout};

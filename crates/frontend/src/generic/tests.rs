@@ -4,9 +4,8 @@ use proptest::prelude::*;
 use thalweg_data::{Flags, LossReason, SourceId, Stage, Unit};
 
 use super::emit::Encoder;
-use super::{GenericDecode, GenericUnpack, Settings};
+use super::{GenericDecode, GenericUnpack, Settings, seeds};
 use crate::check::{self, Outcome};
-use crate::seeds;
 use std::sync::LazyLock;
 
 static SLSDETECTOR: LazyLock<String> =
@@ -343,7 +342,7 @@ const IN_RANGE: u64 = 0x3FFF_FFFF_FFFF;
 proptest! {
     #[test]
     fn garbage_costs_counters_only(choice in any::<u8>(), bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
-        super::check(&[vec![choice], bytes].concat());
+        super::check::check(&[vec![choice], bytes].concat());
     }
 
     #[test]

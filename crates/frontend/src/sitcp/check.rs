@@ -12,9 +12,17 @@ use thalweg_data::{
 };
 
 use super::rbcp::{self, Client, Faults, Operation, Registers};
+use super::seeds;
 use super::settings::{NamedBy, Profile, Settings};
 use super::split::Splitter;
 use crate::check::feed_stream;
+use crate::format::FuzzTarget;
+
+/// What the family's parsers are tried with.
+pub(super) static FUZZ: &[FuzzTarget] = &[
+    FuzzTarget { name: "sitcp", seeds: seeds::streams, check: check_stream },
+    FuzzTarget { name: "sitcp_registers", seeds: seeds::requests, check: check_registers },
+];
 
 const BLOCKS: usize = 4;
 const BLOCK_BYTES: usize = 64 << 10;

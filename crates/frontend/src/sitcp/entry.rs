@@ -2,29 +2,20 @@
 
 use thalweg_data::{Fragments, Framing, SourceId};
 
-#[cfg(any(test, feature = "harness"))]
-use super::check;
 use super::emulate::{self, Board, Mode, SharedRegisters, SitcpBoard};
 use super::rbcp::Registers;
 use super::rbcp::map::recbe;
 use super::{Profile, Settings, Splitter};
-#[cfg(any(test, feature = "harness"))]
-use crate::format::FuzzTarget;
 use crate::format::{
     BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, first_board_of_link,
     own_emulated,
 };
-#[cfg(any(test, feature = "harness"))]
-use crate::seeds;
 use crate::trigger::Hosted;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
     #[cfg(any(test, feature = "harness"))]
-    fuzz: &[
-        FuzzTarget { name: "sitcp", seeds: seeds::sitcp, check: check::check_stream },
-        FuzzTarget { name: "sitcp_registers", seeds: seeds::sitcp_registers, check: check::check_registers },
-    ],
+    fuzz: super::check::FUZZ,
     ..Format::of_fragments::<Settings>("sitcp", "Triggered SiTCP boards: RECBE and others.")
         .with_emulated::<emulate::Settings>()
 };

@@ -15,6 +15,8 @@ pub mod emit;
 pub mod emulate;
 mod entry;
 pub mod rbcp;
+#[cfg(any(test, feature = "harness"))]
+mod seeds;
 mod settings;
 mod split;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::emulate::{self, Board};
 use super::wire::recbe::{ChannelRecords, Mode, RawBody, drift};
 use super::wire::str_tdc::{Kind, Word};
 use super::wire::{adc_sitcp, recbe};
-use super::{NamedBy, Profile, Settings, SettingsError, Splitter};
+use super::{NamedBy, Profile, Settings, SettingsError, Splitter, seeds};
 use crate::trigger::{Answer, Trigger};
 
 fn bytes(hexadecimal: &str) -> Vec<u8> {
@@ -509,8 +509,8 @@ fn knobs_of_an_emulated_board() {
 
 #[test]
 fn every_seed_of_the_fuzzers_is_read() {
-    crate::seeds::sitcp().iter().for_each(|seed| check_stream(seed));
-    crate::seeds::sitcp_registers().iter().for_each(|seed| check_registers(seed));
+    seeds::streams().iter().for_each(|seed| check_stream(seed));
+    seeds::requests().iter().for_each(|seed| check_registers(seed));
 }
 
 fn any_profile() -> impl Strategy<Value = Profile> {

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use thalweg_data::ledger::site;
+use thalweg_frontend::format::FuzzTarget;
 
 use source_text::Place;
 
@@ -37,8 +38,17 @@ const LIKELY: usize = 3;
 /// A small run; an error says why it does not balance.
 type Run = fn() -> Result<(), String>;
 
-fn all_runs() -> Vec<(&'static str, Run)> {
-    bytes::RUNS.iter().chain(runs::RUNS).copied().collect()
+/// The names of all runs: those of bytes alone have their parser's.
+fn all_runs() -> Vec<&'static str> {
+    FuzzTarget::all().map(|target| target.name).chain(runs::RUNS.iter().map(|(name, _)| *name)).collect()
+}
+
+fn run(name: &str) -> Result<(), String> {
+    if let Some(target) = FuzzTarget::all().find(|target| target.name == name) {
+        return bytes::run(target);
+    }
+    let (_, run) = runs::RUNS.iter().find(|(each, _)| *each == name).expect("a run of this name");
+    run()
 }
 
 /// What a child process found.
@@ -92,8 +102,7 @@ fn child() {
         Some((file, line)) => site::leave_out(file, line.parse().expect("a line")),
         None => site::note_all(),
     }
-    let (_, run) = all_runs().into_iter().find(|(each, _)| *each == name).expect("a run of this name");
-    let result = run();
+    let result = run(name);
     for ((file, line), count) in site::counted() {
         println!("\ncounted {file}:{line} {count}");
     }
@@ -135,9 +144,9 @@ type Reached = BTreeMap<Place, Vec<Counting>>;
 
 fn reached(texts: &source_text::Texts) -> Reached {
     let runs = all_runs();
-    let found = each_of(&runs, |(name, _)| in_a_child(name, None));
+    let found = each_of(&runs, |name| in_a_child(name, None));
     let mut reached = Reached::new();
-    for ((name, _), Found { balanced, output, took }) in runs.iter().zip(found) {
+    for (name, Found { balanced, output, took }) in runs.iter().zip(found) {
         assert!(balanced, "{name} does not balance with every count in place:\n{output}");
         for line in output.lines().filter_map(|line| line.strip_prefix("counted ")) {
             let (site, count) = line.split_once(' ').expect("a place and a count");
@@ -158,8 +167,9 @@ fn reached(texts: &source_text::Texts) -> Reached {
 fn in_order_of_trying(runs: &[Counting]) -> Vec<&'static str> {
     let mut by_count: Vec<&Counting> = runs.iter().collect();
     by_count.sort_by_key(|counting| std::cmp::Reverse((counting.count, counting.run)));
-    let (bytes, mut whole): (Vec<&Counting>, Vec<&Counting>) =
-        by_count.into_iter().partition(|counting| bytes::RUNS.iter().any(|(name, _)| *name == counting.run));
+    let (bytes, mut whole): (Vec<&Counting>, Vec<&Counting>) = by_count
+        .into_iter()
+        .partition(|counting| FuzzTarget::all().any(|target| target.name == counting.run));
     let likely = whole.len().min(LIKELY);
     whole[..likely].sort_by_key(|counting| counting.took);
     let (first, rest) = bytes.split_at(bytes.len().min(1));

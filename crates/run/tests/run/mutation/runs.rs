@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg_analysis::view::NewCut;
 use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
-use thalweg_frontend::seeds;
+use thalweg_frontend::format::FuzzTarget;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_record::read::TableReader;
 use thalweg_run::config::Configuration;
@@ -94,8 +94,8 @@ pub const RUNS: &[(&str, Run)] = &[
     ("paused", || paused(&(digitizer("a", 0, "") + &digitizer("b", 1, "")))),
     ("cut_on_request", || cut_on_request(&(digitizer("a", 0, "") + &digitizer("b", 1, "")))),
     ("files", || {
-        file("compass", "", &seeds::compass())?;
-        file("abcd", "tick_ps = 2.0\n", &seeds::abcd())
+        file("compass", "")?;
+        file("abcd", "tick_ps = 2.0\n")
     }),
     ("slices_of_fragments", || {
         let emulate = "payload_bytes = 200\ntick_ps = 1000\nstream = true\n";
@@ -271,7 +271,9 @@ fn until(handle: &RunHandle, wanted: impl Fn(&LiveState) -> bool) {
 }
 
 /// A run that reads files of whole and damaged bytes.
-fn file(format: &str, keys: &str, seeds: &[Vec<u8>]) -> Result<(), String> {
+fn file(format: &str, keys: &str) -> Result<(), String> {
+    let target = FuzzTarget::all().find(|target| target.name == format).expect("a family lists it");
+    let seeds = (target.seeds)();
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     for (number, seed) in seeds.iter().enumerate().step_by(4) {
         let path = folder.path().join(format!("{number}"));

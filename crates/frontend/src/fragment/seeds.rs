@@ -1,0 +1,43 @@
+//! Small datagrams and streams: where fuzzing starts from.
+//!
+//! ```text
+//!  boards ─► seeds ─► a fuzzer's mutations ─► check
+//! ```
+//! The first byte of an input chooses settings; see [`check`](super::check).
+
+use super::emulate;
+use crate::trigger::{Answer, Trigger};
+
+/// Datagrams and streams of fragments, with and without checksums, in one piece and several, for choices of
+/// `fragment::check`.
+pub fn fragments() -> Vec<Vec<u8>> {
+    let input = |choice: u8| {
+        let streamed = choice & 1 == 1;
+        let settings = emulate::Settings {
+            payload_bytes: 90,
+            shortest_payload_bytes: Some(0),
+            datagram_bytes: 70,
+            stream: streamed,
+            checksum: choice & 8 != 0,
+            run: 7,
+            ..emulate::Settings::default()
+        };
+        let first = if choice & 4 == 0 { 0 } else { 700 };
+        let boards = first..first + if choice & 2 == 0 { 1 } else { 5 };
+        let mut boards = emulate::boards(boards, &settings).expect("the settings are possible");
+        let (mut input, mut start) = (vec![choice], 0);
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for number in 0..4 {
+            let trigger = Trigger { number, time_ns: 1000 * number };
+            boards.iter_mut().for_each(|board| board.answer(trigger, &mut bytes, &mut ends));
+        }
+        for end in ends {
+            input.extend(((end - start) as u16).to_be_bytes());
+            input.extend(&bytes[start..end]);
+            start = end;
+        }
+        input.extend(&bytes[start..]);
+        input
+    };
+    [0x00, 0x01, 0x02, 0x0B, 0x0E, 0x4F, 0x50, 0x81, 0x2A, 0x9D].map(input).to_vec()
+}

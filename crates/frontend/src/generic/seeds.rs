@@ -1,0 +1,50 @@
+//! Small packets and descriptions: where fuzzing starts from.
+//!
+//! ```text
+//!  Encoder ─► seeds ─► a fuzzer's mutations ─► check
+//! ```
+//! The first byte of an input chooses settings; see [`check`](super::check).
+
+use super::check::checked_description;
+use super::emit;
+
+/// Streams and datagrams for choices of scope, byte order, marks and hits.
+pub fn packets() -> Vec<Vec<u8>> {
+    let input = |choice: u8| {
+        let encoder =
+            emit::Encoder::new(&checked_description(choice)).expect("the checked description is possible");
+        let mut input = vec![choice];
+        for index in (0..20u64).filter(|index| index % 7 != 5) {
+            let values =
+                [("part", index % 2), ("count", index / 2), ("trigger", index / 8), ("time", index * 900)];
+            let mut packet = Vec::new();
+            encoder
+                .packet(&values, &[0xA5; 30][..index as usize], &mut packet)
+                .expect("the fields are described");
+            if choice & 1 == 0 {
+                input.push(packet.len() as u8);
+            }
+            input.extend(packet);
+        }
+        input
+    };
+    [0x00, 0x01, 0x14, 0x15, 0x98, 0x99, 0xFC, 0xFD, 0xD3, 0xB1].map(input).to_vec()
+}
+
+/// The keys of a generic source alone, out of an example's `[[source]]`: as the front end reads them.
+pub fn description(example: &str) -> String {
+    let of_the_run = ["[[source]]", "name ", "format ", "url "];
+    let lines = example.lines().filter(|line| !of_the_run.iter().any(|key| line.starts_with(key)));
+    lines.map(|line| line.replace("[source.", "[") + "\n").collect()
+}
+
+/// The shipped descriptions.
+pub fn descriptions() -> Vec<Vec<u8>> {
+    [
+        include_str!("../../descriptions/slsdetector.toml"),
+        include_str!("../../descriptions/mcpd.toml"),
+        include_str!("../../descriptions/recbe.toml"),
+    ]
+    .map(|example| description(example).into_bytes())
+    .to_vec()
+}
