@@ -15,7 +15,8 @@ use super::{Signals, Site};
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::open::Origin;
-use crate::plan::{KEEPER, SERIES, UnitPlan, drives_busy, drives_devices};
+use crate::plan::thread_names;
+use crate::plan::{UnitPlan, drives_busy, drives_devices};
 use crate::slow_control::{Devices, Keeper, Recorder, Values};
 use crate::source_table::SourceTable;
 
@@ -52,12 +53,12 @@ impl SlowControl {
         let keepers = devices.all().iter().map(|(name, control)| site.keeper(name, control));
         let keepers = keepers.collect::<Result<Vec<_>, _>>()?;
         if !keepers.is_empty() {
-            site.claims.threads(KEEPER, keepers.len());
+            site.claims.threads(thread_names::KEEPER, keepers.len());
         }
         let start = || Recorder::start(configuration, directory, values, (clock, placement));
         let recorder = (!configuration.series.is_empty()).then(start).transpose()?;
         if recorder.is_some() {
-            site.claims.threads(SERIES, 1);
+            site.claims.threads(thread_names::SERIES, 1);
         }
         Ok(SlowControl { keepers, recorder })
     }

@@ -19,6 +19,7 @@ use crate::open::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
     BoardBooks, Building, BuildingParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
 };
+use crate::plan::thread_names;
 use crate::slow_control::BoardControl;
 
 /// What one reader is to read.
@@ -123,7 +124,7 @@ impl Reading<'_> {
             }
         }
         if self.leader.is_some() {
-            site.claims.ring(self.name, "emulate");
+            site.claims.ring(self.name, thread_names::EMULATE);
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::gauges::{BuildGauges, Gauges};
 use crate::open::{EmulatedBoard, Origin, host};
 use crate::pipeline::EventRecorder;
 use crate::plan::UnitPlan;
+use crate::plan::thread_names;
 use crate::slow_control::{BoardControl, lock};
 use crate::supervise::{BuildLook, EventSummary, TriggerCounts, TriggerState, busy_time};
 
@@ -94,8 +95,8 @@ impl EventPath {
                 let sources: Vec<usize> =
                     triggered.filter(|(_, entry)| !entry.links.is_empty()).map(|(index, _)| index).collect();
                 let reading = Reading {
-                    name: "build",
-                    taker: "record",
+                    name: thread_names::BUILD,
+                    taker: thread_names::RECORD,
                     sources: &sources,
                     boards: site.source_table.boards.clone(),
                     events,
@@ -140,8 +141,8 @@ impl EventPath {
             };
             let numbers = (may_begin, leading.accepted());
             let host = || host(site.configuration, hosted, feed, site.busy, numbers);
-            let boards = site.placement.near("emulate", host)??;
-            site.claims.shared_threads("emulate");
+            let boards = site.placement.near(thread_names::EMULATE, host)??;
+            site.claims.shared_threads(thread_names::EMULATE);
             path.boards = Some((boards, emulated));
         }
         Ok(Some(path))
@@ -237,7 +238,7 @@ pub(super) fn recorder(
         site.account("record events", events),
         (boards, recorded.collect()),
     );
-    site.spawn("record", move |signals| recorder.run(signals))
+    site.spawn(thread_names::RECORD, move |signals| recorder.run(signals))
 }
 
 fn trigger_counts(totals: &TriggeredTotals, busy_ns: u64) -> TriggerCounts {

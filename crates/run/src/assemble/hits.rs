@@ -33,8 +33,9 @@ use crate::pipeline::{
     AddedStages, Cut, Decoding, EventBooks, EventOutlet, EventRecorder, HitLink, Inlet, Ledgered,
     OrderThread, Process, ReaderAccounts, Selection, Signals, Slicer, decode_stage,
 };
+use crate::plan::SLICES;
 use crate::plan::capacity::{HITS_PER_BATCH, OUTPUT_HITS};
-use crate::plan::{KEEPER, SLICES};
+use crate::plan::thread_names;
 use crate::processing::Processing;
 use crate::slow_control::{BoardControl, Keeper, lock};
 
@@ -98,17 +99,17 @@ impl HitPath {
         });
         let controls: Vec<BoardControl> = controls.collect();
         if !controls.is_empty() {
-            site.claims.threads(KEEPER, controls.len());
+            site.claims.threads(thread_names::KEEPER, controls.len());
         }
         let boards: Vec<Option<HostedBoard>> = opened.iter_mut().map(|source| source.board.take()).collect();
         if boards.iter().any(Option::is_some) {
-            site.claims.shared_threads("emulate");
+            site.claims.shared_threads(thread_names::EMULATE);
         }
         let (slicer, slices) = slices(site)?.unzip();
         let Behind { added, selection, process } = behind_order(site)?;
         let observed = process.as_ref().map(|process| process.observed().clone());
         let (readers, order_thread) = start_threads(site, opened, (&gauges, added, selection, slicer), raw)?;
-        let start = |process: Process| site.spawn("process", move |signals| process.run(signals));
+        let start = |process: Process| site.spawn(thread_names::PROCESS, move |signals| process.run(signals));
         let process = process.map(start).transpose()?;
         Ok(Some(HitPath {
             descriptions,
@@ -204,7 +205,7 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
         let (source, own_slices) =
             (SourceId(index as u16), SourceId(source_table.boards.start + index as u16));
         let blocks = slices.hit_blocks(source_table.boards.len());
-        let pool = placement.near("order", || Pool::new(blocks, HIT_BLOCK_BYTES))??;
+        let pool = placement.near(thread_names::ORDER, || Pool::new(blocks, HIT_BLOCK_BYTES))??;
         site.claims.pools(SLICES, 1, (blocks, HIT_BLOCK_BYTES));
         let own = match settings.endpoint.url.scheme() {
             // Times in a file have nothing to do with when it is read.
@@ -218,7 +219,8 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
             build: site.account("build slices/fragments", own_slices),
         });
     }
-    let (inlet, outlet) = circuit(site.claims.ring("order", "record"), Events::default);
+    let (inlet, outlet) =
+        circuit(site.claims.ring(thread_names::ORDER, thread_names::RECORD), Events::default);
     let gauges = Arc::new(BuildGauges::default());
     let outlet_of_builder = EventOutlet::new(inlet, gauges.clone());
     let books = site.account("build slices", events);
@@ -238,7 +240,7 @@ struct Behind {
 
 fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let Site { configuration, source_table, .. } = *site;
-    let processing = site.placement.near("process", || Processing::of(configuration))?;
+    let processing = site.placement.near(thread_names::PROCESS, || Processing::of(configuration))?;
     let invalid = |message| configuration.invalid(message);
     let Some(processing) = processing.map_err(invalid)? else {
         return Ok(Behind { added: AddedStages::default(), selection: None, process: None });
@@ -272,7 +274,7 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let create = || CoincidenceWriter::create(site.directory.path(), &configuration.record, &names);
     let writer = (events.is_some() && keeps).then(|| site.writer(create)).transpose()?;
     let writer = (writer, configuration.record.on_full);
-    let batches = site.claims.ring("order", "process");
+    let batches = site.claims.ring(thread_names::ORDER, thread_names::PROCESS);
     let (selection, inlet) = Selection::new((map, aligner, cuts), cut_books, observed.clone(), batches);
     let process =
         Process::new(inlet, processor, (spectra_books, coincidence_books, events), observed, writer);
@@ -322,7 +324,7 @@ fn start_threads(
         site.claims.pools(&settings.head.name, 1, (source.pool.block_count(), source.pool.block_size()));
         let waits = site.waits_in_a_pause(settings);
         // An emulated board takes no hits in a pause: what still comes from it belongs to the run.
-        let drains = !waits && settings.endpoint.url.scheme() != "emulate";
+        let drains = !waits && !settings.is_emulated();
         inlets.push(Inlet::new(
             (outlets, drains),
             site.account(&format!("decode {}", settings.head.name), id),
@@ -346,7 +348,7 @@ fn start_threads(
     }
     let order_thread =
         OrderThread::new(inlets, order, (sink, configuration.record.on_full), (added, selection, slicer));
-    let order_thread = site.spawn("order", move |signals| order_thread.run(signals))?;
+    let order_thread = site.spawn(thread_names::ORDER, move |signals| order_thread.run(signals))?;
     let mut handles = Vec::new();
     for (group, number, worker) in work {
         let name = format!("{group}-{number}");
@@ -380,11 +382,11 @@ fn reader_accounts(
 /// Batches of each decode worker of a source.
 fn decode_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
     let (reader, workers) = (settings.head.reader(), settings.head.workers);
-    let decoders = format!("{}-decode", settings.head.name);
+    let decoders = thread_names::decoders(settings);
     if workers == 0 {
-        return site.claims.ring(reader, "order");
+        return site.claims.ring(reader, thread_names::ORDER);
     }
-    site.claims.ring(&decoders, "order");
+    site.claims.ring(&decoders, thread_names::ORDER);
     site.claims.ring(reader, &decoders) / workers
 }
 

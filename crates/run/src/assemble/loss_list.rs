@@ -18,7 +18,7 @@ use thalweg_record::{LossBounds, LossList, RecordError, RunDirectory, TriggerRan
 use super::{Signals, Site, joined};
 use crate::error::RunError;
 use crate::gauges::BuildGauges;
-use crate::plan::LOSSES;
+use crate::plan::thread_names;
 
 /// How often the thread sees whether a reading is due.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
@@ -52,10 +52,11 @@ impl LossKeeper {
         let (going_on, ended) = channel();
         let gauges = build.clone();
         let work = move || keep(list, &ledger, gauges.as_deref(), clock, &ended);
-        site.claims.threads(LOSSES, 1);
-        let thread = std::thread::Builder::new().name(LOSSES.to_owned());
-        let thread = site.placement.at(LOSSES, || thread.spawn(work))?;
-        let thread = thread.map_err(|cause| RunError::Thread { name: LOSSES.to_owned(), cause })?;
+        site.claims.threads(thread_names::LOSSES, 1);
+        let thread = std::thread::Builder::new().name(thread_names::LOSSES.to_owned());
+        let thread = site.placement.at(thread_names::LOSSES, || thread.spawn(work))?;
+        let thread =
+            thread.map_err(|cause| RunError::Thread { name: thread_names::LOSSES.to_owned(), cause })?;
         Ok(LossKeeper { directory, clock, build, going_on: Some(going_on), thread: Some(thread) })
     }
 

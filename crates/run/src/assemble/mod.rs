@@ -41,6 +41,7 @@ use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges, add_witnesses};
 use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
 use crate::pipeline::{Ledgered, Signals, joined};
+use crate::plan::thread_names;
 use crate::plan::{self, Placement, Plan};
 use crate::preview::preview;
 use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
@@ -150,9 +151,9 @@ impl Site<'_> {
     fn writer<W>(&self, create: impl FnOnce() -> Result<W, RecordError>) -> Result<W, RunError> {
         let record = &self.configuration.record;
         if record.compression != Compression::None {
-            self.claims.threads("compress", record.compression_workers);
+            self.claims.threads(thread_names::COMPRESS, record.compression_workers);
         }
-        Ok(self.placement.near("compress", create)??)
+        Ok(self.placement.near(thread_names::COMPRESS, create)??)
     }
 
     /// The account that a node of the topology declares for a subject.

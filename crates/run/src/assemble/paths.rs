@@ -14,6 +14,7 @@ use crate::error::RunError;
 use crate::gauges::{BuildGauges, GaugesOf};
 use crate::observed::Observed;
 use crate::pipeline::{OrderThread, Process, RawRecorder, Signals};
+use crate::plan::thread_names;
 use crate::slow_control::Enable;
 use crate::supervise::{EventSummary, TriggerCounts, WatchedPaths};
 
@@ -44,7 +45,9 @@ impl Paths {
         let hits = HitPath::open(site, &mut raw)?;
         let events = EventPath::open(site, &mut raw)?;
         let raw = raw.recorder(site)?;
-        let raw = raw.map(|recorder| site.spawn("raw", move |signals| recorder.run(signals))).transpose()?;
+        let raw = raw
+            .map(|recorder| site.spawn(thread_names::RAW, move |signals| recorder.run(signals)))
+            .transpose()?;
         Ok(Paths { hits, events, raw, enable: enable.map(Mutex::new), signals: site.signals.clone() })
     }
 

@@ -16,7 +16,7 @@ use thalweg_record::{RangeBounds, RangeList, RecordError, UnitNames};
 
 use super::{Signals, Site, joined};
 use crate::error::RunError;
-use crate::plan::RANGES;
+use crate::plan::thread_names;
 use crate::units::RangeInbox;
 
 /// How often the thread looks for records.
@@ -67,11 +67,12 @@ impl RangeKeeper {
         let (going_on, ended) = channel();
         let (clock, lists) = (site.clock, std::mem::take(&mut self.lists));
         self.clock = Some(clock);
-        site.claims.threads(RANGES, 1);
-        let thread = std::thread::Builder::new().name(RANGES.to_owned());
+        site.claims.threads(thread_names::RANGES, 1);
+        let thread = std::thread::Builder::new().name(thread_names::RANGES.to_owned());
         let work = move || keep(lists, clock, &ended);
-        let thread = site.placement.at(RANGES, || thread.spawn(work))?;
-        let thread = thread.map_err(|cause| RunError::Thread { name: RANGES.to_owned(), cause })?;
+        let thread = site.placement.at(thread_names::RANGES, || thread.spawn(work))?;
+        let thread =
+            thread.map_err(|cause| RunError::Thread { name: thread_names::RANGES.to_owned(), cause })?;
         self.running = Some((going_on, thread));
         Ok(())
     }

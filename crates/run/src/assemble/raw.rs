@@ -7,6 +7,7 @@ use thalweg_record::{RawSource, RawWriter, Table};
 use super::Site;
 use crate::error::RunError;
 use crate::pipeline::{Ledgered, RawRecorder};
+use crate::plan::thread_names;
 
 /// The readers' ends of the raw recording, while sources are being opened.
 pub(super) struct RawLinks {
@@ -32,7 +33,7 @@ impl RawLinks {
         if !self.keeps {
             return None;
         }
-        let (up, down) = circuit(site.claims.ring(reader, "raw"), Frames::default);
+        let (up, down) = circuit(site.claims.ring(reader, thread_names::RAW), Frames::default);
         for source in sources {
             let units = if source.stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
             let id = SourceId(source.source);

@@ -21,11 +21,12 @@ use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
 use super::range_lists::RangeKeeper;
 use super::{RawLinks, Site, joined};
-use crate::config::{UnitSettings, files_of};
+use crate::config::UnitSettings;
 use crate::error::RunError;
 use crate::gauges::BuildGauges;
 use crate::pipeline::{EventRecorder, Filed, Given, Ledgered, WriteLog};
 use crate::plan::capacity::{GATE_BLOCKS, UNIT_BLOCK_BYTES};
+use crate::plan::thread_names;
 use crate::plan::{Readout, TRIGGER, UnitPlan, gate, has_emulated, shared_key};
 use crate::units::{
     BuilderWork, FirstWord, GateWork, HeardManager, ManagerWork, Managers, RangeNotes, ReadoutWork,
@@ -309,7 +310,7 @@ impl Starting<'_> {
             build_ns: Histogram::default(),
         };
         let host = UnitHost::new(&unit.name, work, endpoint, self.plan.clone(), site.clock)?;
-        let files = site.spawn(&files_of(unit), move |signals| files.run(signals))?;
+        let files = site.spawn(&thread_names::files(unit), move |signals| files.run(signals))?;
         let unit = site.spawn(&unit.name, move |signals| host.run(signals))?;
         Ok(BuilderThreads { unit, files, filed })
     }
@@ -323,7 +324,8 @@ impl Starting<'_> {
         let ordered = false;
         let create = || EventWriter::create(&directory, &configuration.record, &source_table.names, ordered);
         let (sink, on_full) = (site.writer(create)?, configuration.record.on_full);
-        let (outlet, inlet) = circuit(site.claims.ring(&unit.name, &files_of(unit)), Events::default);
+        let (outlet, inlet) =
+            circuit(site.claims.ring(&unit.name, &thread_names::files(unit)), Events::default);
         let record = self.account("record", unit);
         let (write_log, filed) = WriteLog::new(configuration.unit_rules.slots, site.clock);
         // Fragments are entered by source when all builder units of this process have ended.
@@ -341,7 +343,7 @@ impl Starting<'_> {
         let (site, readout) = (self.site, &self.plan.readouts[number]);
         let unit = &readout.settings;
         let reading = Reading {
-            name: &format!("{}-read", unit.name),
+            name: &thread_names::reader(unit),
             taker: &unit.name,
             sources: &readout.sources,
             boards: self.plan.topology.readouts[number].clone(),
@@ -388,6 +390,6 @@ impl Starting<'_> {
         let gate = Gate::new(self.run, GATE_SILENCE_NS);
         let work = GateWork::new(gate, site.busy.clone(), gauges, first_word);
         let host = UnitHost::new(TRIGGER, work, endpoint, self.plan.clone(), site.clock)?;
-        site.spawn("gate", move |signals| drop(host.run(signals)))
+        site.spawn(thread_names::GATE, move |signals| drop(host.run(signals)))
     }
 }

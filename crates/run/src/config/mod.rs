@@ -37,7 +37,6 @@ pub(crate) use threads::OTHERS;
 pub use threads::{PlaceSettings, PlacedSettings, ThreadSettings};
 pub use trigger::FollowTrigger;
 pub use unattended::Unattended;
-pub(crate) use unit::files_of;
 pub use unit::{UnitKind, UnitSettings};
 
 /// A whole configuration file.

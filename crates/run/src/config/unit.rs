@@ -48,8 +48,3 @@ impl UnitSettings {
         self.listen.clone().unwrap_or_else(|| format!("inproc://{}", self.name))
     }
 }
-
-/// The thread of a builder unit's files.
-pub(crate) fn files_of(builder: &UnitSettings) -> String {
-    format!("{}-record", builder.name)
-}

@@ -24,6 +24,7 @@ use thalweg_record::RawReplay;
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::plan::Placement;
+use crate::plan::thread_names;
 
 pub(crate) use links::{EmulatedBoard, OpenedLinks, OpenedPlace, host, open_links};
 pub(crate) use truth::TruthFile;
@@ -119,7 +120,7 @@ impl Given<'_> {
         let first_channel = self.format.channels().0;
         let truth = truth.map(|file| file.sink(first_channel));
         let host = HostSettings { board, place: Place::Stream { to }, loss: self.settings.head.loss, truth };
-        let hosted = self.placement.near("emulate", || HostedBoard::new(host))?;
+        let hosted = self.placement.near(thread_names::EMULATE, || HostedBoard::new(host))?;
         hosted.map_err(|error| self.refused(error.to_string()))
     }
 

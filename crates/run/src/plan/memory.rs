@@ -13,6 +13,7 @@ use super::capacity::{
     BATCHES, GATE_BLOCKS, HITS_PER_BATCH, OUTPUT_HITS, RANGES_BYTES, SELECTED_BATCHES, UNIT_BLOCK_BYTES,
 };
 use super::placement::Placement;
+use super::thread_names;
 use super::units::TRIGGER;
 use super::{BlockPool, HIT_BATCH_BYTES, Item, Resolved};
 use crate::config::{SourceSettings, UnitSettings};
@@ -50,7 +51,7 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
         let pool = of_source(source, plan.links, (plan.blocks, plan.block_bytes));
         all.push(placed(resolved.reader_of(source), pool));
     }
-    all.extend(slices(resolved).map(|pool| placed("order".to_owned(), pool)));
+    all.extend(slices(resolved).map(|pool| placed(thread_names::ORDER.to_owned(), pool)));
     for (name, blocks) in unit_memory(resolved) {
         let pool = BlockPool {
             owner: name.clone(),
@@ -114,14 +115,14 @@ pub(super) fn budget(
     if resolved.has_hits() {
         budget.push(Item {
             purpose: "waiting hits",
-            owner: "order".to_owned(),
+            owner: thread_names::ORDER.to_owned(),
             bytes: configuration.order.memory_bytes,
             reason: "[order] memory_bytes".to_owned(),
         });
-        budget.extend(recording("order", configuration.record.budget()));
+        budget.extend(recording(thread_names::ORDER, configuration.record.budget()));
         budget.extend(processing.into_iter().flat_map(|processing| [ordered_hits(), spectra(processing)]));
         if configuration.process.coincidence.is_some() {
-            budget.extend(recording("process", configuration.record.coincidence_budget()));
+            budget.extend(recording(thread_names::PROCESS, configuration.record.coincidence_budget()));
         }
     }
     budget.extend(senders(resolved));
@@ -136,7 +137,7 @@ pub(super) fn budget(
         });
     }
     let recorders = resolved.builders().map(|unit| unit.name.clone());
-    for recorder in recorders.chain(resolved.records_events().then(|| "record".to_owned())) {
+    for recorder in recorders.chain(resolved.records_events().then(|| thread_names::RECORD.to_owned())) {
         budget.extend(recording(&recorder, configuration.record.event_budget()));
     }
     budget.extend(ranges(resolved));
@@ -189,7 +190,7 @@ fn ordered_hits() -> Item {
     let batches = SELECTED_BATCHES + 1;
     Item {
         purpose: "ordered hits",
-        owner: "process".to_owned(),
+        owner: thread_names::PROCESS.to_owned(),
         bytes: (batches * OUTPUT_HITS * (size_of::<Hit>() + 1)) as u64,
         reason: format!("{batches} × {OUTPUT_HITS} hits"),
     }
@@ -199,7 +200,7 @@ fn spectra(processing: &Processing) -> Item {
     let spectra = &processing.stages.spectra;
     let (spectra, bytes) = (spectra.spectra().len(), spectra.memory_bytes());
     let reason = format!("{spectra} spectra; [spectra], [[spectrum]]");
-    Item { purpose: "spectra", owner: "process".to_owned(), bytes, reason }
+    Item { purpose: "spectra", owner: thread_names::PROCESS.to_owned(), bytes, reason }
 }
 
 fn recording(owner: &str, items: Vec<(&'static str, u64)>) -> impl Iterator<Item = Item> {

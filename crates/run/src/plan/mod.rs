@@ -14,6 +14,7 @@ mod memory;
 mod page;
 mod path;
 mod placement;
+pub(crate) mod thread_names;
 mod threads;
 mod topology;
 mod unit_key;
@@ -35,7 +36,6 @@ pub(crate) use memory::SLICES;
 pub(crate) use page::spelled;
 pub(crate) use placement::Placement;
 pub use thalweg_data::topology::{BlockPool, Ring, Thread};
-pub(crate) use threads::{KEEPER, LOSSES, RANGES, SERIES};
 pub(crate) use topology::of_recording;
 pub(crate) use unit_key::shared_key;
 pub use units::UnitPlanError;
@@ -228,8 +228,8 @@ impl<'c> Resolved<'c> {
         };
         let mut readouts = self.units.iter().flat_map(|units| &units.readouts);
         match readouts.find(|readout| reads(&readout.sources)) {
-            Some(readout) => format!("{}-read", readout.settings.name),
-            None => "build".to_owned(),
+            Some(readout) => thread_names::reader(&readout.settings),
+            None => thread_names::BUILD.to_owned(),
         }
     }
 
@@ -271,13 +271,13 @@ impl<'c> Resolved<'c> {
     /// The threads that build events, and of how many boards.
     fn builders_of_events(&self) -> Vec<(String, usize)> {
         let Some(units) = &self.units else {
-            let thread = if self.slices_hits() { "order" } else { "build" };
+            let thread = if self.slices_hits() { thread_names::ORDER } else { thread_names::BUILD };
             let here = self.records_events().then(|| (thread.to_owned(), self.source_table.boards.len()));
             return here.into_iter().collect();
         };
         let readouts = units.readouts.iter().zip(&units.topology.readouts);
         let here = readouts.filter(|(readout, _)| self.configuration.hosts(&readout.settings));
-        here.map(|(readout, boards)| (format!("{}-read", readout.settings.name), boards.len())).collect()
+        here.map(|(readout, boards)| (thread_names::reader(&readout.settings), boards.len())).collect()
     }
 
     /// How many writers of tables have threads that compress.

@@ -10,18 +10,10 @@ use thalweg_readout::Policy;
 use thalweg_record::{Compression, Table};
 
 use super::capacity::{BATCHES, EVENT_BATCHES, RAW_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
+use super::thread_names;
 use super::units::UnitPlan;
 use super::{Resolved, Ring, Thread};
-use crate::config::{SourceSettings, files_of, read_by_keepers};
-
-/// The thread that keeps the list of losses.
-pub(crate) const LOSSES: &str = "losses";
-/// The thread that keeps the lists of ranges of the units.
-pub(crate) const RANGES: &str = "ranges";
-/// The threads that look after a board or device, one each.
-pub(crate) const KEEPER: &str = "keeper";
-/// The thread that records the values of slow control.
-pub(crate) const SERIES: &str = "series";
+use crate::config::{SourceSettings, read_by_keepers};
 
 /// All threads, in path order.
 pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
@@ -33,10 +25,10 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
     if resolved.has_hits() {
         let cuts = if resolved.slices_hits() { "; cuts and builds time slices" } else { "" };
         let does = format!("puts the hits of all sources into time order, records them{cuts}");
-        threads.push(Thread::new("order", does));
+        threads.push(Thread::new(thread_names::ORDER, does));
     }
     if resolved.processes_hits() {
-        threads.push(Thread::new("process", "finds coincidences, records them, fills spectra"));
+        threads.push(Thread::new(thread_names::PROCESS, "finds coincidences, records them, fills spectra"));
     }
     match &resolved.units {
         None if resolved.builds_here() => {
@@ -51,7 +43,7 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
                 Some(_) => "cuts and builds time slices",
             };
             threads.push(Thread::new(
-                "build",
+                thread_names::BUILD,
                 format!("reads {links} link(s) of {}, {what} of {boards} boards", super::spelled(&names)),
             ));
         }
@@ -59,28 +51,28 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
         Some(units) => of_units(resolved, units, &mut threads),
     }
     if resolved.records_events() {
-        threads.push(Thread::new("record", "records the events"));
+        threads.push(Thread::new(thread_names::RECORD, "records the events"));
     }
     if resolved.keeps(Table::Raw) && reads(resolved) {
-        threads.push(Thread::new("raw", "records received bytes"));
+        threads.push(Thread::new(thread_names::RAW, "records received bytes"));
     }
-    threads.push(Thread::new(LOSSES, "lists what was lost when"));
+    threads.push(Thread::new(thread_names::LOSSES, "lists what was lost when"));
     let record = &configuration.record;
     if record.compression != Compression::None {
         let count = record.compression_workers * resolved.writers();
-        threads.push(Thread { count, ..Thread::new("compress", "compresses what is recorded") });
+        threads.push(Thread { count, ..Thread::new(thread_names::COMPRESS, "compresses what is recorded") });
     }
     let keepers = read_by_keepers(configuration).count()
         + if resolved.has_devices() { configuration.controls.len() } else { 0 };
     if keepers > 0 && !resolved.is_replay {
         let does = "sees whether its board or device is there, reads its series";
-        threads.push(Thread { count: keepers, ..Thread::new(KEEPER, does) });
+        threads.push(Thread { count: keepers, ..Thread::new(thread_names::KEEPER, does) });
     }
     if resolved.records_series() {
-        threads.push(Thread::new(SERIES, "records the values of slow control"));
+        threads.push(Thread::new(thread_names::SERIES, "records the values of slow control"));
     }
     if resolved.emulates() {
-        threads.push(Thread::new("emulate", "the emulated boards, and what triggers them"));
+        threads.push(Thread::new(thread_names::EMULATE, "the emulated boards, and what triggers them"));
     }
     threads
 }
@@ -97,7 +89,7 @@ fn of_hits(reader: &str, sources: &[(usize, &SourceSettings)], threads: &mut Vec
         }
     });
     for (_, source) in sources.iter().filter(|(_, source)| source.head.workers > 0) {
-        let name = format!("{}-decode", source.head.name);
+        let name = thread_names::decoders(source);
         threads.push(Thread { count: source.head.workers, ..Thread::new(name, "decodes in turn") });
     }
 }
@@ -110,18 +102,18 @@ fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>
         if configuration.hosts(unit) {
             let names: Vec<&str> = unit.sources.iter().map(|name| &name[..]).collect();
             let does = format!("reads {}, builds events of {} boards", super::spelled(&names), boards.len());
-            threads.push(Thread::new(format!("{}-read", unit.name), does));
+            threads.push(Thread::new(thread_names::reader(unit), does));
             threads.push(Thread::new(&unit.name, "keeps those events, sends them to builder units"));
         }
     }
     for unit in resolved.builders() {
         let does = "puts the parts of events together";
         threads.push(Thread { url: Some(unit.url()), ..Thread::new(&unit.name, does) });
-        threads.push(Thread::new(files_of(unit), "records them"));
+        threads.push(Thread::new(thread_names::files(unit), "records them"));
     }
     let hosts_readout = units.readouts.iter().any(|readout| configuration.hosts(&readout.settings));
     if hosts_readout || resolved.builders().next().is_some() {
-        threads.push(Thread::new(RANGES, "lists what became of each range of triggers"));
+        threads.push(Thread::new(thread_names::RANGES, "lists what became of each range of triggers"));
     }
     if configuration.hosts(&units.manager) {
         let manager = &units.manager;
@@ -129,7 +121,7 @@ fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>
         threads.push(Thread { url: Some(manager.url()), ..Thread::new(&manager.name, does) });
     }
     if resolved.has_gate() {
-        threads.push(Thread::new("gate", "holds triggers back while the manager says BUSY"));
+        threads.push(Thread::new(thread_names::GATE, "holds triggers back while the manager says BUSY"));
     }
 }
 
@@ -142,9 +134,9 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
     let configuration = resolved.configuration;
     let mut rings = Vec::new();
     for (source, _) in configuration.hit_sources() {
-        let (name, workers) = (&source.head.name, source.head.workers);
+        let workers = source.head.workers;
         let full = when_full(source);
-        let decode = format!("{name}-decode");
+        let decode = thread_names::decoders(source);
         let ring = |from: &str, to: &str, carries: &str, full: &str| Ring {
             from: from.to_owned(),
             to: to.to_owned(),
@@ -153,10 +145,10 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
             full: full.to_owned(),
         };
         if workers == 0 {
-            rings.push(ring(source.head.reader(), "order", "hits", full));
+            rings.push(ring(source.head.reader(), thread_names::ORDER, "hits", full));
         } else {
             rings.push(ring(source.head.reader(), &decode, "units", full));
-            rings.push(ring(&decode, "order", "hits", "it waits"));
+            rings.push(ring(&decode, thread_names::ORDER, "hits", "it waits"));
         }
     }
     rings.extend(resolved.processes_hits().then(to_process));
@@ -168,26 +160,26 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         full: "BUSY; it waits, and boards are not read".to_owned(),
     };
     if resolved.builds_here() {
-        rings.push(built("build".to_owned(), "record"));
+        rings.push(built(thread_names::BUILD.to_owned(), thread_names::RECORD));
     }
     if resolved.slices_hits() {
         let full = "it waits, and so do its sources".to_owned();
-        rings.push(Ring { full, ..built("order".to_owned(), "record") });
+        rings.push(Ring { full, ..built(thread_names::ORDER.to_owned(), thread_names::RECORD) });
     }
     for readout in resolved.units.iter().flat_map(|units| &units.readouts) {
         let unit = &readout.settings;
         if configuration.hosts(unit) {
-            rings.push(built(format!("{}-read", unit.name), &unit.name));
+            rings.push(built(thread_names::reader(unit), &unit.name));
         }
     }
     for unit in resolved.builders() {
         let full = "it takes no more events, and readout units keep them".to_owned();
-        rings.push(Ring { full, ..built(unit.name.clone(), &files_of(unit)) });
+        rings.push(Ring { full, ..built(unit.name.clone(), &thread_names::files(unit)) });
     }
     if resolved.keeps(Table::Raw) {
         rings.extend(resolved.readers().into_iter().map(|from| Ring {
             from,
-            to: "raw".to_owned(),
+            to: thread_names::RAW.to_owned(),
             carries: "received bytes".to_owned(),
             batches: RAW_BATCHES,
             full: "it waits".to_owned(),
@@ -198,7 +190,7 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
     {
         rings.push(Ring {
             from: resolved.reader_of(source),
-            to: "emulate".to_owned(),
+            to: thread_names::EMULATE.to_owned(),
             carries: "triggers".to_owned(),
             batches: TRIGGERS_WAITING,
             full: "triggers are refused, and counted".to_owned(),
@@ -209,8 +201,8 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
 
 fn to_process() -> Ring {
     Ring {
-        from: "order".to_owned(),
-        to: "process".to_owned(),
+        from: thread_names::ORDER.to_owned(),
+        to: thread_names::PROCESS.to_owned(),
         carries: "ordered hits".to_owned(),
         batches: SELECTED_BATCHES,
         full: "it waits, and so do its sources".to_owned(),

@@ -12,8 +12,8 @@ use super::{Shared, Values, lock};
 use crate::config::SeriesSettings;
 use crate::error::RunError;
 use crate::pipeline::{Signals, joined};
-use crate::plan::KEEPER;
 use crate::plan::Placement;
+use crate::plan::thread_names;
 
 /// How often it looks whether its device is there.
 const SERVICE_EVERY: Duration = Duration::from_secs(1);
@@ -51,9 +51,10 @@ impl Keeper {
         let due: Vec<Due> =
             own.map(|each| Due { settings: each.clone(), at: now, is_missed: false }).collect();
         let work = move || keep(&control, due, &values, clock, &ending);
-        let thread = std::thread::Builder::new().name(KEEPER.to_owned());
-        let started = placement.at(KEEPER, || thread.spawn(work))?;
-        let thread = started.map_err(|cause| RunError::Thread { name: KEEPER.to_owned(), cause })?;
+        let thread = std::thread::Builder::new().name(thread_names::KEEPER.to_owned());
+        let started = placement.at(thread_names::KEEPER, || thread.spawn(work))?;
+        let thread =
+            started.map_err(|cause| RunError::Thread { name: thread_names::KEEPER.to_owned(), cause })?;
         Ok(Keeper { ends, thread: Some(thread) })
     }
 }

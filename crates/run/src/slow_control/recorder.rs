@@ -15,7 +15,7 @@ use crate::config::SeriesSettings;
 use crate::error::RunError;
 use crate::pipeline::{Signals, joined};
 use crate::plan::Placement;
-use crate::plan::SERIES;
+use crate::plan::thread_names;
 
 /// How often it sees whether something was read.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
@@ -44,9 +44,10 @@ impl Recorder {
         let (going_on, ended) = channel();
         let of_thread = values.clone();
         let work = move || record(list, &of_thread, clock, &ended);
-        let thread = std::thread::Builder::new().name(SERIES.to_owned());
-        let started = placement.at(SERIES, || thread.spawn(work))?;
-        let thread = started.map_err(|cause| RunError::Thread { name: SERIES.to_owned(), cause })?;
+        let thread = std::thread::Builder::new().name(thread_names::SERIES.to_owned());
+        let started = placement.at(thread_names::SERIES, || thread.spawn(work))?;
+        let thread =
+            started.map_err(|cause| RunError::Thread { name: thread_names::SERIES.to_owned(), cause })?;
         Ok(Recorder { values: values.clone(), going_on: Some(going_on), thread: Some(thread) })
     }
 

@@ -6,7 +6,8 @@ use thalweg_readout::Switch;
 use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};
-use crate::config::{Configuration, SourceSettings, files_of};
+use crate::config::{Configuration, SourceSettings};
+use crate::plan::thread_names;
 use crate::plan::{answers_own_trigger, gate};
 use thalweg_frontend::format::FormatSettings;
 
@@ -38,7 +39,7 @@ impl Making<'_, '_> {
         if resolved.units.is_some() {
             self.units(&given);
         } else {
-            let build = Place { of: "events", lane: Lane::Events, thread: "build" };
+            let build = Place { of: "events", lane: Lane::Events, thread: thread_names::BUILD };
             let built = self.builds(build, events, &given);
             let is_triggered = |index: &usize| resolved.source_table.links[*index].is_some();
             let sources: Vec<usize> =
@@ -83,7 +84,11 @@ impl Making<'_, '_> {
         let wire = self.node(Stage::Wire, reads, counts_of(boards(), wire_units));
         let receive = self.node(Stage::Receive, reads, counts_of(links(), received));
         if resolved.keeps(Table::Raw) {
-            let raw = self.node(Stage::Raw, Place { thread: "raw", ..reads }, counts_of(links(), received));
+            let raw = self.node(
+                Stage::Raw,
+                Place { thread: thread_names::RAW, ..reads },
+                counts_of(links(), received),
+            );
             self.edge(&receive, &raw, received);
         }
         let framed: Vec<Unit> =
@@ -121,7 +126,7 @@ impl Making<'_, '_> {
     fn builds(&mut self, place: Place<'_>, events: SourceId, given: &[String]) -> String {
         let (fragments, built) = self.builder(place, events, given);
         let boards = self.resolved.source_table.boards.clone();
-        let records = Place { of: "events", thread: "record", ..place };
+        let records = Place { of: "events", thread: thread_names::RECORD, ..place };
         let recorded = self.node(Stage::Record, records, vec![Counts::of(events, EVENTS)]);
         let of_boards = Place { of: "fragments", ..records };
         let kept = self.node(Stage::Record, of_boards, vec![Counts::of_each(boards, OF_BOARDS)]);
@@ -194,7 +199,7 @@ impl Making<'_, '_> {
                 own.cloned().collect::<Vec<_>>()
             };
             let own: Vec<String> = names.flat_map(of_it).collect();
-            let thread = format!("{}-read", unit.name);
+            let thread = thread_names::reader(unit);
             let account = resolved.source_table.unit(&unit.name);
             let builds = Place { of: &unit.name, lane: Lane::Events, thread: &thread };
             let (of_boards, built) = self.builder(builds, account, &own);
@@ -226,7 +231,7 @@ impl Making<'_, '_> {
             let place = Place { of: &unit.name, lane: Lane::Events, thread: &unit.name };
             let counted = Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes]).making(EVENTS);
             let build = self.node(Stage::Build, place, vec![counted]);
-            let files = files_of(unit);
+            let files = thread_names::files(unit);
             let files = Place { thread: &files, ..place };
             let record = self.node(Stage::Record, files, vec![Counts::of(account, EVENTS)]);
             self.edge(&build, &record, EVENTS);

@@ -7,6 +7,7 @@ use thalweg_record::Table;
 
 use super::{Making, Place, counts_of};
 use crate::config::SourceSettings;
+use crate::plan::thread_names;
 use crate::processing::Processing;
 use thalweg_frontend::format::HitFormat;
 
@@ -28,7 +29,7 @@ impl Making<'_, '_> {
             decoders.push(self.hit_source(id, source, *format));
         }
         let of_hits = |unit| counts_of(each(), &[unit]);
-        let order = self.node(Stage::Order, place(ALL, "order"), of_hits(Unit::Hits));
+        let order = self.node(Stage::Order, place(ALL, thread_names::ORDER), of_hits(Unit::Hits));
         for (decoder, (source, _)) in decoders.iter().zip(&sources) {
             debug_assert!(decoder.ends_with(&source.head.name));
             self.edges_to(decoder, &[&order], &[Unit::Hits], (Fan::Copy, Via::Ring, Subjects::Same));
@@ -36,10 +37,10 @@ impl Making<'_, '_> {
         let added = processing.map_or(&[][..], |processing| &processing.stages.added);
         let last = self.added(order, added, of_hits(Unit::Hits));
         let cut = processing.and_then(|processing| self.processing(&last, processing, of_hits(Unit::Hits)));
-        let record = self.node(Stage::Record, place(ALL, "order"), of_hits(Unit::Hits));
+        let record = self.node(Stage::Record, place(ALL, thread_names::ORDER), of_hits(Unit::Hits));
         self.edge(&last, &record, &[Unit::Hits]);
         if let Some(cut) = cut.filter(|_| resolved.keeps(Table::Coincidences)) {
-            let coincidences = place(crate::source_table::COINCIDENCES, "process");
+            let coincidences = place(crate::source_table::COINCIDENCES, thread_names::PROCESS);
             let counts = self.topology.node(&cut).map_or_else(Vec::new, |node| node.counts.clone());
             let record = self.node(Stage::Record, coincidences, counts);
             self.edge(&cut, &record, &[Unit::Events]);
@@ -70,7 +71,7 @@ impl Making<'_, '_> {
         let receive = self.node(Stage::Receive, reader, vec![of(received)]);
         let framed: Vec<Unit> = received.iter().copied().chain([Unit::Frames]).collect();
         if self.resolved.keeps(Table::Raw) {
-            let raw = self.node(Stage::Raw, place(name, "raw"), vec![of(received)]);
+            let raw = self.node(Stage::Raw, place(name, thread_names::RAW), vec![of(received)]);
             self.edge(&receive, &raw, received);
         }
         let unpack = self.node(Stage::Unpack, reader, vec![of(&framed).making(&[Unit::Frames])]);
@@ -97,7 +98,7 @@ impl Making<'_, '_> {
     fn added(&mut self, order: String, added: &[MadeStage], of_hits: Vec<Counts>) -> String {
         let mut last = order;
         for made in added {
-            let node = self.node(made.stage, place(ALL, "order"), of_hits.clone());
+            let node = self.node(made.stage, place(ALL, thread_names::ORDER), of_hits.clone());
             self.edge(&last, &node, &[Unit::Hits]);
             if made.role == HitStageRole::Filter {
                 last = node;
@@ -109,23 +110,23 @@ impl Making<'_, '_> {
     /// What is done with ordered hits; returns the node of the cuts on the events that are made of them, if any.
     fn processing(&mut self, order: &str, processing: &Processing, of_hits: Vec<Counts>) -> Option<String> {
         let cuts = !processing.stages.cuts.keep_all();
-        let cut = cuts.then(|| self.node(Stage::Cut, place(ALL, "order"), of_hits.clone()));
+        let cut = cuts.then(|| self.node(Stage::Cut, place(ALL, thread_names::ORDER), of_hits.clone()));
         if let Some(cut) = &cut {
             self.edge(order, cut, &[Unit::Hits]);
         }
         let kept = cut.as_deref().unwrap_or(order);
         if processing.stages.processor.shows_hits() {
-            let spectra = self.node(Stage::Spectra, place(ALL, "process"), of_hits.clone());
+            let spectra = self.node(Stage::Spectra, place(ALL, thread_names::PROCESS), of_hits.clone());
             self.edge(kept, &spectra, &[Unit::Hits]);
         }
         if !processing.stages.processor.makes_events() {
             return None;
         }
-        let coincide = self.node(Stage::Coincide, place(ALL, "process"), of_hits);
+        let coincide = self.node(Stage::Coincide, place(ALL, thread_names::PROCESS), of_hits);
         self.edge(kept, &coincide, &[Unit::Hits]);
         let account = self.resolved.source_table.coincidences?;
         let events = vec![Counts::of(account, &[Unit::Events])];
-        let coincidences = place(crate::source_table::COINCIDENCES, "process");
+        let coincidences = place(crate::source_table::COINCIDENCES, thread_names::PROCESS);
         let made = vec![Counts::of(account, &[Unit::Events]).making(&[Unit::Events])];
         let made = self.node(Stage::Coincide, coincidences, made);
         let cut = self.node(Stage::Cut, coincidences, events);
@@ -136,7 +137,7 @@ impl Making<'_, '_> {
     /// Time slices of hits: built on the thread of time order, out of what was decoded.
     fn slices(&mut self, decoders: &[String], of_hits: Vec<Counts>) {
         let Some(events) = self.resolved.source_table.events else { return };
-        let slices = Place { lane: Lane::Events, ..place("slices", "order") };
+        let slices = Place { lane: Lane::Events, ..place("slices", thread_names::ORDER) };
         let boards = self.resolved.source_table.boards.clone();
         let wire = self.node(Stage::Wire, slices, vec![Counts::of_each(boards, &[Unit::Fragments])]);
         let cut = self.node(Stage::TimeSlice, slices, of_hits);
