@@ -55,6 +55,20 @@ KEYS = re.compile(r"`(?:\[[a-z_.]+\] ?)?[a-z][a-z_]+(?: = [^`]*)?`|\"[^\"]*\[[a-
 LAYERED = ("crates/run/src",)
 CONTENTS_ENTRY = re.compile(r"^//! - \[?`(\w+)`", re.MULTILINE)
 OF_THE_CRATE = re.compile(r"(?<![\w:])(crate|super(?:::super)*)::(\w+|\{)")
+# A family of front ends is found in `FORMATS`. Outside of its folder only those know it by its name who drive its boards over its own protocol.
+FAMILIES = re.compile(r"\bthalweg_frontend::(?:abcd|compass|digitizer2|example|fragment|generic|sitcp)\b")
+FAMILIES_PLACES = {
+    "crates/readout/src/dig2.rs": "the control protocol of x27xx boards",
+    "crates/readout/src/open.rs": "opens boards by that protocol",
+    "crates/readout/src/board_link.rs": "opens them again",
+    "crates/readout/src/url.rs": "its port",
+    "crates/readout/src/register_control.rs": "the register protocol of SiTCP boards",
+    "crates/readout/src/host/triggered": "the registers of emulated ones",
+    "crates/run/src/emulate/mod.rs": "`thalweg emulate` serves boards with the control protocol of x27xx boards",
+    "crates/bench": "measures single families",
+}
+# The guide for contributors quotes code, each piece behind the paragraph that links to its file.
+EXCERPTS_PAGE = Path("CONTRIBUTING.md")
 MODULE = re.compile(r"^(?:pub )?mod (\w+);", re.MULTILINE)
 FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:unsafe )?fn (\w+)")
 
@@ -120,6 +134,26 @@ def key_findings(path, lines):
             yield f"{path}:{number}: {found[0]}: `data` knows no configuration; name keys in a room that has them"
 
 
+def family_findings(path, lines):
+    """Product code that names a family of front ends which it could find in the table."""
+    if any(path.is_relative_to(place) for place in FAMILIES_PLACES):
+        return
+    for number, line in product_lines(path, lines):
+        if found := FAMILIES.search(line):
+            yield f"{path}:{number}: `{found[0]}`: ask the settings, or find the family in FORMATS"
+
+
+def excerpt_findings(path, text):
+    """Code in the guide for contributors that stands in no file which the paragraph before it links to."""
+    before, *quoted = text.split("\n```rust\n")
+    for piece in quoted:
+        paragraph, (code, _, rest) = before.rstrip().rsplit("\n\n", 1)[-1], piece.partition("```")
+        before = rest
+        files = [target for target, _ in book.LINK.findall(paragraph) if target.endswith(".rs")]
+        if not any(code in (ROOT / file).read_text() for file in files):
+            yield f"{path}: no file that the paragraph before links to has these lines: {code.splitlines()[0].strip()} …"
+
+
 def word_findings(path, text):
     """Words that are not used any more."""
     if any(path.is_relative_to(place) for place in RETIRED_PLACES):
@@ -148,6 +182,7 @@ def source_findings(path, text):
         yield from print_findings(path, lines)
         yield from stage_findings(path, lines)
         yield from key_findings(path, lines)
+        yield from family_findings(path, lines)
         yield from contents_findings(path, text)
 
 
@@ -194,6 +229,8 @@ def findings():
             yield from source_findings(path, file.read_text())
         elif path.suffix == ".md" and path.parts[0] != "docs":
             yield from book.link_findings(file)
+        if path == EXCERPTS_PAGE:
+            yield from excerpt_findings(path, file.read_text())
     for folder in LAYERED:
         yield from layer_findings(folder)
     yield from book.findings()

@@ -16,10 +16,15 @@ use thalweg_data::{
     SourceId, Stage, Statistics, Unit,
 };
 
+use crate::format::{FramingInput, HitFormat, SelfTriggeredSettings};
+use crate::self_triggered::Outgoing;
+
 /// Enough for units of a megabyte in small datagrams.
 const BLOCKS: usize = 64;
 /// Bytes of a block: what a stream's unit must fit into.
 pub const BLOCK_BYTES: usize = 64 << 10;
+/// Datagrams of a receive call.
+const PER_BATCH: usize = 5;
 /// Between two receive calls.
 const MARK_STEP_NS: u64 = 100_000;
 
@@ -89,12 +94,12 @@ impl Outcome {
 /// # Panics
 /// When the front end does, or asks to carry more than it was given.
 pub fn stream(
-    unpack: impl Framing<Output = Frames>,
-    decode: impl Decode,
+    unpack: impl Framing<Output = Frames> + 'static,
+    decode: impl Decode + 'static,
     bytes: &[u8],
     pieces: &[usize],
 ) -> Outcome {
-    let mut run = Run::new(unpack, decode);
+    let mut run = Run::new(Box::new(unpack), Box::new(decode));
     let (given_up, mut buffer) =
         feed_stream(POOL.with_borrow(Clone::clone), bytes, pieces, |buffer, length| {
             run.received.clear();
@@ -143,16 +148,67 @@ pub(crate) fn feed_stream(
     (given_up, buffer)
 }
 
+/// Datagrams one behind the other, each with its length before it: what fuzzers of datagrams change.
+pub fn joined<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let with_length = |datagram: &[u8]| [&(datagram.len() as u16).to_be_bytes()[..], datagram].concat();
+    datagrams.into_iter().flat_map(with_length).collect()
+}
+
+/// The datagrams that were joined, whatever the bytes are.
+pub fn split(mut joined: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = joined.split_first_chunk()?;
+        let (datagram, rest) = rest.split_at(usize::from(u16::from_be_bytes(*length)).min(rest.len()));
+        joined = rest;
+        Some(datagram)
+    })
+}
+
+/// What an emulated board sends in its first `run_ms`, and the hits in it.
+///
+/// # Panics
+/// When there can be no such board.
+pub fn sent(settings: &dyn SelfTriggeredSettings, run_ms: u64) -> (Vec<Vec<u8>>, Vec<Hit>) {
+    let mut board = settings.board().expect("the settings are possible");
+    let (mut out, mut datagrams, mut hits) = (Outgoing::new(BLOCK_BYTES), Vec::new(), Vec::new());
+    board.record_truth(true);
+    board.arm().and_then(|()| board.start(0)).expect("it was idle");
+    board.stop(run_ms * 1_000_000);
+    while board.produce(run_ms * 1_000_000, &mut out) || !out.is_empty() {
+        datagrams.extend(out.datagrams().map(<[u8]>::to_vec));
+        out.clear();
+    }
+    board.take_truth(&mut hits);
+    (datagrams, hits)
+}
+
+/// What a source with these settings makes of datagrams.
+///
+/// # Panics
+/// When the settings cannot be used, or the front end panics.
+pub fn received<'a>(format: &dyn HitFormat, datagrams: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    let input = FramingInput {
+        source: SourceId(0),
+        is_stream: false,
+        scheme: "udp",
+        asked: None,
+        blocks: BLOCKS,
+        block_bytes: BLOCK_BYTES,
+    };
+    let (unpack, mut decoders) = format.framing(input, 1).expect("the settings are possible");
+    Run::new(unpack, decoders.remove(0)).datagrams(datagrams, PER_BATCH)
+}
+
 /// Feeds datagrams, five to a batch.
 ///
 /// # Panics
 /// As [`datagrams_in_batches`].
 pub fn datagrams<'a>(
-    unpack: impl Framing<Output = Frames>,
-    decode: impl Decode,
+    unpack: impl Framing<Output = Frames> + 'static,
+    decode: impl Decode + 'static,
     datagrams: impl IntoIterator<Item = &'a [u8]>,
 ) -> Outcome {
-    datagrams_in_batches(unpack, decode, datagrams, 5)
+    datagrams_in_batches(unpack, decode, datagrams, PER_BATCH)
 }
 
 /// Feeds datagrams, so many to a batch.
@@ -160,37 +216,17 @@ pub fn datagrams<'a>(
 /// # Panics
 /// When the front end does, or a datagram is longer than a block.
 pub fn datagrams_in_batches<'a>(
-    unpack: impl Framing<Output = Frames>,
-    decode: impl Decode,
+    unpack: impl Framing<Output = Frames> + 'static,
+    decode: impl Decode + 'static,
     datagrams: impl IntoIterator<Item = &'a [u8]>,
     per_batch: usize,
 ) -> Outcome {
-    let pool = POOL.with_borrow(Clone::clone);
-    let mut run = Run::new(unpack, decode);
-    let mut writer: Option<BlockWriter> = None;
-    for datagram in datagrams {
-        if writer.as_ref().is_none_or(|writer| writer.remaining() < datagram.len()) {
-            run.step();
-            run.received.clear();
-            writer = pool.take();
-        }
-        let writer = writer.as_mut().expect("the run holds no block beyond its batches");
-        let slice = writer.append(datagram).expect("a datagram fits a block");
-        run.received.slices.push(slice);
-        run.received.leases.add(writer.lease());
-        if run.received.slices.len() >= per_batch {
-            run.step();
-            run.received.clear();
-        }
-    }
-    run.step();
-    run.received.clear();
-    run.finish()
+    Run::new(Box::new(unpack), Box::new(decode)).datagrams(datagrams, per_batch)
 }
 
-struct Run<U, D> {
-    unpack: U,
-    decode: D,
+struct Run {
+    unpack: Box<dyn Framing<Output = Frames>>,
+    decode: Box<dyn Decode>,
     receive: Counters,
     received: Frames,
     units: Frames,
@@ -199,11 +235,34 @@ struct Run<U, D> {
     mark: Mark,
 }
 
-impl<U: Framing<Output = Frames>, D: Decode> Run<U, D> {
-    fn new(unpack: U, decode: D) -> Run<U, D> {
+impl Run {
+    fn new(unpack: Box<dyn Framing<Output = Frames>>, decode: Box<dyn Decode>) -> Run {
         let (received, units, hits) = (Frames::default(), Frames::default(), Hits::default());
         let (receive, outcome) = (Counters::default(), Outcome::default());
         Run { unpack, decode, receive, received, units, hits, outcome, mark: Mark(0) }
+    }
+
+    fn datagrams<'a>(mut self, datagrams: impl IntoIterator<Item = &'a [u8]>, per_batch: usize) -> Outcome {
+        let pool = POOL.with_borrow(Clone::clone);
+        let mut writer: Option<BlockWriter> = None;
+        for datagram in datagrams {
+            if writer.as_ref().is_none_or(|writer| writer.remaining() < datagram.len()) {
+                self.step();
+                self.received.clear();
+                writer = pool.take();
+            }
+            let writer = writer.as_mut().expect("the run holds no block beyond its batches");
+            let slice = writer.append(datagram).expect("a datagram fits a block");
+            self.received.slices.push(slice);
+            self.received.leases.add(writer.lease());
+            if self.received.slices.len() >= per_batch {
+                self.step();
+                self.received.clear();
+            }
+        }
+        self.step();
+        self.received.clear();
+        self.finish()
     }
 
     fn step(&mut self) -> usize {

@@ -19,6 +19,10 @@
 //! - [`emulated_settings`]: why a board cannot be emulated as its settings ask for.
 //! - [`time_origin`]: where the times of a source begin.
 //! - `framing`: the counts of a framing that cuts a stream into units.
+//! - `numbered`: the framing of boards that number their datagrams.
+//! - `gaps`: what is missing by sequence numbers.
+//! - `unit_decode`: the decoder of units that hold hits of one size.
+//! - [`example`](mod@example): the documented example, which `CONTRIBUTING.md` walks through.
 //! - `check`: runs a front end as the host does and holds what it counts to the laws; behind the feature `harness`.
 //! - `damage`: damages what a family's parsers are tried with; behind the feature `harness`.
 
@@ -30,14 +34,18 @@ pub mod compass;
 pub mod damage;
 pub mod digitizer2;
 pub mod emulated_settings;
+pub mod example;
 pub mod format;
 mod formats;
 pub mod fragment;
 mod framing;
+mod gaps;
 pub mod generic;
+mod numbered;
 pub mod self_triggered;
 pub mod sitcp;
 pub mod time_origin;
 pub mod trigger;
+mod unit_decode;
 
 pub use formats::FORMATS;

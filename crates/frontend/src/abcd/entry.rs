@@ -12,10 +12,6 @@ pub static FORMAT: Format = Format {
 
 // Ticks are of the time stamps only.
 impl HitFormat for Settings {
-    fn boxed(&self) -> Box<dyn HitFormat> {
-        Box::new(self.clone())
-    }
-
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         let unpack = AbcdUnpack::new(input.source, self).map_err(|error| error.to_string())?;
         let decoder = AbcdDecode::new(input.source, self).map_err(|error| error.to_string())?;

@@ -12,10 +12,6 @@ pub static FORMAT: Format = Format {
 
 // A record has its samples, but not how fast they were taken.
 impl HitFormat for Settings {
-    fn boxed(&self) -> Box<dyn HitFormat> {
-        Box::new(self.clone())
-    }
-
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         let unpack = CompassUnpack::new(input.source, self).map_err(|error| error.to_string())?;
         let decoder = CompassDecode::new(input.source, self).map_err(|error| error.to_string())?;

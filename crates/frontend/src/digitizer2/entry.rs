@@ -14,10 +14,6 @@ pub static FORMAT: Format = Format {
 };
 
 impl HitFormat for Settings {
-    fn boxed(&self) -> Box<dyn HitFormat> {
-        Box::new(self.clone())
-    }
-
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         let FramingInput { source, block_bytes, .. } = input;
         // Whoever reads a recording of such a board again finds what was found then.

@@ -34,11 +34,20 @@ impl FramingInput<'_> {
     }
 }
 
-/// The settings of a source of self-triggered boards.
-pub trait HitFormat: fmt::Debug + Send + Sync {
-    /// A copy of them.
+/// Copies of settings behind the trait.
+pub trait BoxedHitFormat {
+    /// A copy.
     fn boxed(&self) -> Box<dyn HitFormat>;
+}
 
+impl<S: HitFormat + Clone + 'static> BoxedHitFormat for S {
+    fn boxed(&self) -> Box<dyn HitFormat> {
+        Box::new(self.clone())
+    }
+}
+
+/// The settings of a source of self-triggered boards.
+pub trait HitFormat: BoxedHitFormat + fmt::Debug + Send + Sync {
     /// The framing of such a source, and so many decoders behind it, which take its units in turn and share what they know of its clock.
     ///
     /// # Errors

@@ -331,11 +331,19 @@ mod tests {
     }
 
     #[test]
-    fn every_fuzz_target_has_seeds_and_a_file() {
-        let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
-        for target in FuzzTarget::all() {
-            assert!(!(target.seeds)().is_empty(), "{}", target.name);
-            assert!(targets.join(target.name).with_extension("rs").is_file(), "{}", target.name);
+    fn every_format_is_fuzzed_and_each_target_has_seeds_and_a_program() {
+        let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+        let manifest = std::fs::read_to_string(fuzz.join("Cargo.toml")).expect("the fuzzers have a manifest");
+        FORMATS.iter().for_each(|format| assert!(!format.fuzz.is_empty(), "{format} is not fuzzed"));
+        for FuzzTarget { name, seeds, .. } in FuzzTarget::all() {
+            assert!(!seeds().is_empty(), "{name}");
+            let path = format!("fuzz_targets/{name}.rs");
+            let text = std::fs::read_to_string(fuzz.join(&path)).expect(&path);
+            assert!(text.contains(&format!("(\"{name}\", bytes)")), "{path} tries another target");
+            assert!(
+                manifest.contains(&format!("path = \"{path}\"")),
+                "fuzz/Cargo.toml has no [[bin]] of {name}"
+            );
         }
     }
 }

@@ -1,17 +1,30 @@
 //! What is asked of the settings of an emulated self-triggered board.
 
-use std::any::Any;
 use std::fmt;
 
 use super::BoardFacts;
 use crate::emulated_settings::SettingsError;
 use crate::self_triggered::{ControlService, SelfTriggeredBoard};
 
-/// The settings of the board behind an `emulate://` URL of a self-triggered source.
-pub trait SelfTriggeredSettings: Any + fmt::Debug + Send + Sync {
-    /// A copy of them.
-    fn boxed(&self) -> Box<dyn SelfTriggeredSettings>;
+/// Bytes of a usual hit on the wire.
+const HIT_BYTES: f64 = 16.0;
+/// Largest payload of a datagram that an Ethernet frame of the usual size carries.
+const ETHERNET_PAYLOAD_BYTES: u32 = 1472;
 
+/// Copies of settings behind the trait.
+pub trait BoxedSelfTriggered {
+    /// A copy.
+    fn boxed(&self) -> Box<dyn SelfTriggeredSettings>;
+}
+
+impl<S: SelfTriggeredSettings + Clone + 'static> BoxedSelfTriggered for S {
+    fn boxed(&self) -> Box<dyn SelfTriggeredSettings> {
+        Box::new(self.clone())
+    }
+}
+
+/// The settings of the board behind an `emulate://` URL of a self-triggered source.
+pub trait SelfTriggeredSettings: BoxedSelfTriggered + fmt::Debug + Send + Sync {
     /// Whether there can be such a board.
     ///
     /// # Errors
@@ -35,11 +48,15 @@ pub trait SelfTriggeredSettings: Any + fmt::Debug + Send + Sync {
     /// Hits per second.
     fn rate_hz(&self) -> f64;
 
-    /// Bytes per second on the wire.
-    fn bytes_per_s(&self) -> f64;
+    /// Bytes per second on the wire, as far as they can be said.
+    fn bytes_per_s(&self) -> f64 {
+        self.rate_hz() * HIT_BYTES
+    }
 
     /// Largest payload of a datagram, bytes.
-    fn datagram_bytes(&self) -> u32;
+    fn datagram_bytes(&self) -> u32 {
+        ETHERNET_PAYLOAD_BYTES
+    }
 
     /// Whether it sends a stream, and no datagrams.
     fn is_stream(&self) -> bool {
@@ -56,7 +73,7 @@ pub trait SelfTriggeredSettings: Any + fmt::Debug + Send + Sync {
         if self.is_unlimited() { f64::MAX } else { self.rate_hz() }
     }
 
-    /// The same board in the midst of an endless run.
+    /// The same board in the midst of an endless run, where that is another one.
     fn steady(&self) -> Box<dyn SelfTriggeredSettings> {
         self.boxed()
     }
@@ -79,6 +96,13 @@ pub trait HitCounter: Send {
 
     /// Hits in it.
     fn hits_in(&mut self, datagram: &[u8]) -> u64;
+}
+
+/// A function that counts.
+impl<F: FnMut(&[u8]) -> u64 + Send> HitCounter for F {
+    fn hits_in(&mut self, datagram: &[u8]) -> u64 {
+        self(datagram)
+    }
 }
 
 impl Clone for Box<dyn SelfTriggeredSettings> {

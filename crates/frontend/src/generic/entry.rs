@@ -33,10 +33,6 @@ fn read(value: ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error>
 }
 
 impl HitFormat for Settings {
-    fn boxed(&self) -> Box<dyn HitFormat> {
-        Box::new(self.clone())
-    }
-
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         self.check_stream(input.is_stream)?;
         let unpack = GenericUnpack::new(input.source, self).map_err(|error| error.to_string())?;

@@ -6,10 +6,10 @@
 
 use thalweg_data::{LossReason, Mark, Tick};
 
-use super::gaps::Counting;
 use super::number::Number;
 use super::settings::{Length, PacketHits, Scope, Sequence, Settings, SettingsError};
 use super::time::{ClockCounters, Counter, Starts};
+use crate::gaps::Counting;
 use crate::time_origin::TimeOrigin;
 
 /// A usable description.

@@ -21,7 +21,6 @@ mod decode;
 pub mod emit;
 pub mod emulate;
 mod entry;
-mod gaps;
 mod layout;
 mod number;
 mod numbering;

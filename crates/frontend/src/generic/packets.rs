@@ -9,11 +9,11 @@
 
 use thalweg_data::{Counters, LossReason, Mark, Slice, Unit};
 
-use super::gaps::{Arrival, Track};
 use super::layout::{Head, Layout};
 use super::numbering::Numbering;
 use super::time::Starts;
 use crate::framing::{Piece, StreamAccount, first_of_chain_to_end};
+use crate::gaps::{Arrival, Track};
 
 /// Headers in a row that end a search in a stream.
 const CONFIRMATIONS: usize = 2;

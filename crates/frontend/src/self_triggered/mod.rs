@@ -10,6 +10,7 @@
 
 mod acquisition;
 mod control;
+mod numbered_board;
 mod outgoing;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use thalweg_data::{Hit, SentRecord};
 
 pub use acquisition::{Acquisition, BoardError, LONGEST_RUN_NS, State};
 pub use control::{BoardCommand, ControlService, ControlSession, Perform};
+pub(crate) use numbered_board::NumberedBoard;
 pub use outgoing::{Outgoing, Run};
 
 /// What a board has sent since it was made or reset; the other side of the receiver's books.

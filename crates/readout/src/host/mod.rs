@@ -130,7 +130,10 @@ impl HostedBoard {
     ///
     /// # Errors
     /// As [`HostedBoard::new`].
-    pub fn streaming(board: impl SelfTriggeredSettings, to: SocketAddr) -> Result<HostedBoard, HostError> {
+    pub fn streaming(
+        board: impl SelfTriggeredSettings + 'static,
+        to: SocketAddr,
+    ) -> Result<HostedBoard, HostError> {
         let board = Box::new(board);
         HostedBoard::new(HostSettings { board, place: Place::Stream { to }, loss: 0.0, truth: None })
     }

@@ -15,6 +15,7 @@ mod described_boards;
 mod detector;
 mod doctor;
 mod events;
+mod example_format;
 mod ipbus;
 mod losses;
 mod namespaces;

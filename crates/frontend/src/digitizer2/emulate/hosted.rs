@@ -12,10 +12,6 @@ const HIT_BYTES: f64 = 16.0;
 const SAMPLE_BYTES: f64 = 2.0;
 
 impl SelfTriggeredSettings for Settings {
-    fn boxed(&self) -> Box<dyn SelfTriggeredSettings> {
-        Box::new(self.clone())
-    }
-
     fn check(&self) -> Result<(), SettingsError> {
         Settings::check(self)
     }

@@ -9,9 +9,11 @@
 //! frames. The latest group moves the window; a jump beyond the largest gap does not, unless the next packet follows
 //! it: then the counter was restarted, and counting starts anew. One damaged number so costs one packet and no more.
 
+use std::ops::Range;
+
 /// How a counter counts; one for all parts of a source.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counting {
+pub(crate) struct Counting {
     /// Bits of the number that orders the groups.
     pub bits: u32,
     /// Packets of a group.
@@ -24,9 +26,22 @@ pub(super) struct Counting {
     pub every_group: bool,
 }
 
+/// Who is told what is found to be lost for good.
+pub(crate) trait Missing {
+    /// So many packets are missing from groups in a row.
+    fn add(&mut self, groups: Range<i64>, packets: u64);
+}
+
+/// How many they are, whichever.
+impl Missing for u64 {
+    fn add(&mut self, _: Range<i64>, packets: u64) {
+        *self += packets;
+    }
+}
+
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     /// Take it.
     New,
     /// It was here before.
@@ -41,7 +56,7 @@ pub(super) enum Arrival {
 
 /// The state of one part of a source.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Track {
+pub(crate) struct Track {
     started: bool,
     /// The number of the latest group, as sent.
     latest_value: u64,
@@ -53,7 +68,24 @@ pub(super) struct Track {
     jump: Option<u64>,
 }
 
+impl Track {
+    /// The state of a counter that is known to begin at 0.
+    pub fn from_zero() -> Track {
+        Track { started: true, latest_value: u64::MAX, latest: -1, oldest: 0, jump: None }
+    }
+
+    /// The latest group, counted from the first.
+    pub fn latest(&self) -> i64 {
+        self.latest
+    }
+}
+
 impl Counting {
+    /// A number for each packet: a window of so many, and so many missing at most without confirmation.
+    pub fn packets(bits: u32, window: i64, largest_gap: i64) -> Counting {
+        Counting { bits, group_packets: 1, window, largest_gap, every_group: true }
+    }
+
     /// Words of memory of one group's bits.
     fn group_words(&self) -> usize {
         (self.group_packets as usize).div_ceil(64)
@@ -76,14 +108,14 @@ impl Counting {
         &mut seen[place * words..(place + 1) * words]
     }
 
-    /// Takes a packet in. `missing` grows by the packets that are found lost for good. `seen` is the part's window.
+    /// Takes a packet in. `missing` is told of the packets that are found lost for good. `seen` is the part's window.
     pub fn arrive(
         &self,
         track: &mut Track,
         seen: &mut [u64],
         value: u64,
         index: u32,
-        missing: &mut u64,
+        missing: &mut impl Missing,
     ) -> Arrival {
         if index >= self.group_packets {
             return Arrival::Impossible;
@@ -127,33 +159,36 @@ impl Counting {
         track.jump = None;
     }
 
-    fn advance(&self, track: &mut Track, seen: &mut [u64], to: i64, missing: &mut u64) {
+    fn advance(&self, track: &mut Track, seen: &mut [u64], to: i64, missing: &mut impl Missing) {
         let oldest = (to - self.window + 1).max(track.oldest);
         for group in track.oldest..oldest.min(track.latest + 1) {
-            *missing += self.retire(group, seen);
+            self.retire(group, seen, missing);
         }
-        let never_in_window = (oldest - track.latest - 1).max(0) as u64;
-        if self.every_group {
-            *missing += never_in_window * u64::from(self.group_packets);
+        let never_in_window = track.latest + 1..oldest;
+        if self.every_group && !never_in_window.is_empty() {
+            let groups = (never_in_window.end - never_in_window.start) as u64;
+            missing.add(never_in_window, groups * u64::from(self.group_packets));
         }
         (track.oldest, track.latest) = (oldest, to);
     }
 
-    /// Packets missing from a group that leaves the window.
-    fn retire(&self, group: i64, seen: &mut [u64]) -> u64 {
+    /// A group leaves the window.
+    fn retire(&self, group: i64, seen: &mut [u64], missing: &mut impl Missing) {
         let slot = self.slot(group, seen);
         let there: u32 = slot.iter().map(|word| word.count_ones()).sum();
         slot.fill(0);
-        if there == 0 && !self.every_group { 0 } else { u64::from(self.group_packets - there) }
+        if there < self.group_packets && (there > 0 || self.every_group) {
+            missing.add(group..group + 1, u64::from(self.group_packets - there));
+        }
     }
 
     /// Everything leaves the window.
-    pub fn flush(&self, track: &mut Track, seen: &mut [u64], missing: &mut u64) {
+    pub fn flush(&self, track: &mut Track, seen: &mut [u64], missing: &mut impl Missing) {
         if !track.started {
             return;
         }
         for group in track.oldest..=track.latest {
-            *missing += self.retire(group, seen);
+            self.retire(group, seen, missing);
         }
         track.latest += 1;
         track.oldest = track.latest;

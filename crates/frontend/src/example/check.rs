@@ -1,0 +1,12 @@
+//! What every input must satisfy, and where fuzzing starts from.
+
+use super::{emulate, settings::Settings};
+use crate::check::{joined, received, sent, split};
+use crate::format::FuzzTarget;
+
+/// What the family's parsers are tried with.
+pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget {
+    name: "example",
+    seeds: || vec![joined(sent(&emulate::Settings::default(), 20).0.iter().map(Vec::as_slice))],
+    check: |bytes| received(&Settings::default(), split(bytes)).assert_closed(),
+}];

@@ -1,0 +1,194 @@
+//! The framing of boards that number their datagrams.
+//!
+//! ```text
+//!  datagram ─ Numbered ─► its number ─► gaps ─► unit: the datagram
+//!       └ wrong_constant, bad_length, …    └ datagram_gap, duplicate_datagram, late
+//! ```
+//! A format says which datagrams are its own and what number they have; [`NumberedUnpack`] is then its framing, and with
+//! [`UnitHits`] [`numbered`] makes its decoders, too. A sender that can be asked
+//! says how many hits were in what did not come: its n-th datagram, from 0 on, is the n-th of its record, and a frame.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use thalweg_data::{Counters, Frames, Framing, LossReason, Noted, SentRecord, SourceId, Unit};
+
+use crate::format::{FramingInput, HitFraming, several};
+use crate::gaps::{Arrival, Counting, Missing, Track};
+use crate::unit_decode::{HitMapping, UnitDecode, UnitHits};
+
+/// Numbers between the latest and one that is given up: so far may a network swap datagrams.
+const WINDOW: i64 = 64;
+/// A jump over more numbers needs a second datagram that follows it.
+const LARGEST_GAP: i64 = 1 << 20;
+
+/// How a format numbers its datagrams.
+pub(crate) trait Numbered: Send {
+    /// Bits of the number, from 22 on.
+    const BITS: u32;
+
+    /// The number of a datagram.
+    ///
+    /// # Errors
+    /// Why it is none of the board's.
+    fn number(&self, datagram: &[u8]) -> Result<u64, LossReason>;
+}
+
+/// The framing and the decoders of a format whose numbered datagrams hold hits.
+///
+/// # Errors
+/// When the source gives a stream.
+pub(crate) fn numbered<F: Numbered + UnitHits + 'static>(
+    format: &F,
+    mapping: HitMapping,
+    input: FramingInput<'_>,
+    decoders: usize,
+) -> Result<HitFraming, String> {
+    if input.is_stream {
+        return Err(
+            "boards of this format send datagrams, and the URL gives a stream; write udp://".to_owned()
+        );
+    }
+    let unpack = NumberedUnpack::new(input.source, format.clone(), input.asked);
+    Ok((Box::new(unpack), several(&UnitDecode::new(input.source, format.clone(), mapping), decoders)))
+}
+
+/// What the numbers of such datagrams count, and what of it is known by asking the sender.
+pub(crate) fn numbered_units(is_asked: bool) -> &'static [Unit] {
+    if is_asked { &[Unit::Datagrams, Unit::Frames, Unit::Hits] } else { &[Unit::Datagrams, Unit::Frames] }
+}
+
+/// The framing of one board's datagrams: each is a unit.
+#[derive(Debug)]
+pub(crate) struct NumberedUnpack<N> {
+    source: SourceId,
+    format: N,
+    counting: Counting,
+    track: Track,
+    seen: Vec<u64>,
+    counters: Counters,
+    wire: Wire,
+}
+
+/// What sequence numbers say, and the sender where it can be asked.
+#[derive(Debug)]
+struct Wire {
+    counters: Counters,
+    asked: Option<Arc<SentRecord>>,
+}
+
+impl<N: Numbered> NumberedUnpack<N> {
+    /// A framing; of a sender that is asked, whose numbers begin at 0, also of what it sent before anything came.
+    pub fn new(source: SourceId, format: N, asked: Option<&Arc<SentRecord>>) -> NumberedUnpack<N> {
+        let counting = Counting::packets(N::BITS, WINDOW, LARGEST_GAP);
+        NumberedUnpack {
+            source,
+            format,
+            seen: vec![0; counting.words()],
+            counting,
+            track: asked.map_or_else(Track::default, |_| Track::from_zero()),
+            counters: Counters::default(),
+            wire: Wire { counters: Counters::default(), asked: asked.cloned() },
+        }
+    }
+
+    fn take(&mut self, datagram: &[u8]) -> Result<(), LossReason> {
+        let number = self.format.number(datagram)?;
+        let NumberedUnpack { counting, track, seen, wire, .. } = self;
+        match counting.arrive(track, seen, number, 0, wire) {
+            Arrival::New => {
+                // Behind a restart its number is no place in the record; a sender that is asked has none.
+                wire.came(number);
+                Ok(())
+            }
+            Arrival::Duplicate => Err(LossReason::DuplicateDatagram),
+            Arrival::Late => Err(LossReason::Late),
+            Arrival::Unconfirmed => Err(LossReason::Resynchronised),
+            Arrival::Impossible => Err(LossReason::BadFraming),
+        }
+    }
+}
+
+impl Wire {
+    fn came(&mut self, number: u64) {
+        for unit in [Unit::Datagrams, Unit::Frames] {
+            self.counters.input(unit, 1);
+            self.counters.output(unit, 1);
+        }
+        if let Some(hits) = self.hits(number..number + 1) {
+            self.counters.input(Unit::Hits, hits);
+            self.counters.output(Unit::Hits, hits);
+        }
+    }
+
+    /// Hits in these datagrams, as the sender says; `None` where nobody is asked, or it does not know any more.
+    fn hits(&mut self, numbers: Range<u64>) -> Option<u64> {
+        let record = self.asked.as_ref()?;
+        let hits = record.hits_between(numbers.start, numbers.end);
+        if hits.is_none() {
+            record.give_up();
+            self.counters.noted(Noted::Uncounted, Unit::Frames, numbers.end - numbers.start);
+        }
+        hits
+    }
+}
+
+impl Missing for Wire {
+    fn add(&mut self, groups: Range<i64>, packets: u64) {
+        for (unit, reason) in
+            [(Unit::Datagrams, LossReason::DatagramGap), (Unit::Frames, LossReason::FrameGap)]
+        {
+            self.counters.input(unit, packets);
+            self.counters.lost(reason, unit, packets);
+        }
+        if let Some(hits) = self.hits(groups.start as u64..groups.end as u64) {
+            self.counters.input(Unit::Hits, hits);
+            self.counters.lost(LossReason::FrameGap, Unit::Hits, hits);
+        }
+    }
+}
+
+impl<N: Numbered> Framing for NumberedUnpack<N> {
+    type Output = Frames;
+
+    fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
+        units.header = received.header;
+        units.header.source = self.source;
+        self.counters.input(Unit::Datagrams, received.slices.len() as u64);
+        self.counters.input(Unit::Bytes, received.byte_count());
+        for slice in &received.slices {
+            match self.take(received.bytes(*slice)) {
+                Ok(()) => {
+                    units.slices.push(slice.tagged(0));
+                    units.leases.add_for(*slice, &received.leases);
+                    self.counters.input(Unit::Frames, 1);
+                    self.counters.output(Unit::Datagrams, 1);
+                    self.counters.output(Unit::Frames, 1);
+                    self.counters.output(Unit::Bytes, u64::from(slice.length));
+                }
+                Err(reason) => {
+                    self.counters.lost(reason, Unit::Datagrams, 1);
+                    self.counters.lost(reason, Unit::Bytes, u64::from(slice.length));
+                }
+            }
+        }
+        0
+    }
+
+    fn finish(&mut self, _carried: &Frames, _units: &mut Frames) {
+        let NumberedUnpack { counting, track, seen, wire, .. } = self;
+        let came = (track.latest() + 1).max(0) as u64;
+        counting.flush(track, seen, wire);
+        if let Some(record) = &wire.asked {
+            record.hear(came, came);
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn wire_counters(&self) -> &[Counters] {
+        std::slice::from_ref(&self.wire.counters)
+    }
+}

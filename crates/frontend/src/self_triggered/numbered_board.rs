@@ -1,0 +1,171 @@
+//! A board that sends its hits in numbered datagrams.
+//!
+//! ```text
+//!  hits of a run, bytes of a datagram ─► NumberedBoard ─ produce(now) ─► datagrams, full or 5 ms old
+//! ```
+//! A family says what its board measures and how that is written; state, veto, truth and what is counted are here.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use thalweg_data::{Hit, SentRecord};
+
+use super::{Acquisition, BoardError, Outgoing, SelfTriggeredBoard, State, Totals};
+use crate::unit_decode::BoardHit;
+
+/// A datagram that is not full is sent at this age of its first hit.
+const FLUSH_PS: u64 = 5_000_000_000;
+
+/// The hits of one run, none earlier than the one before.
+type RunHits = Box<dyn Iterator<Item = BoardHit> + Send>;
+/// Appends the datagram of a number with these hits.
+type Emit = Box<dyn Fn(u64, &[BoardHit], &mut Vec<u8>) + Send>;
+
+/// A board around what it measures.
+pub(crate) struct NumberedBoard {
+    /// Length of a count of its clock.
+    tick_ps: u64,
+    hits_per_datagram: usize,
+    /// What it measures in a run that begins now.
+    run: Box<dyn Fn() -> RunHits + Send>,
+    emit: Emit,
+    acquisition: Acquisition,
+    inhibited: bool,
+    /// What is not due yet.
+    coming: Peekable<RunHits>,
+    /// In the datagram that is being filled.
+    waiting: Vec<BoardHit>,
+    number: u64,
+    totals: Totals,
+    truth: Option<Vec<Hit>>,
+    record: Option<Arc<SentRecord>>,
+}
+
+impl NumberedBoard {
+    /// The board, idle. `run` gives the hits of a run, none earlier than the one before; `emit` appends the datagram of a number, which
+    /// is 0 when the board is armed.
+    pub fn new<H>(
+        tick_ps: u64,
+        hits_per_datagram: usize,
+        run: impl Fn() -> H + Send + 'static,
+        emit: impl Fn(u64, &[BoardHit], &mut Vec<u8>) + Send + 'static,
+    ) -> NumberedBoard
+    where
+        H: Iterator<Item = BoardHit> + Send + 'static,
+    {
+        NumberedBoard {
+            tick_ps,
+            hits_per_datagram,
+            run: Box::new(move || Box::new(run())),
+            emit: Box::new(emit),
+            acquisition: Acquisition::default(),
+            inhibited: false,
+            coming: (Box::new(std::iter::empty()) as RunHits).peekable(),
+            waiting: Vec::new(),
+            number: 0,
+            totals: Totals::default(),
+            truth: None,
+            record: None,
+        }
+    }
+
+    fn send(&mut self, out: &mut Outgoing) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.totals.hits += self.waiting.len() as u64;
+        if let Some(record) = &self.record {
+            record.end_frame(self.totals.hits);
+            record.send_datagram(self.number);
+        }
+        let start = out.bytes.len();
+        (self.emit)(self.number, &self.waiting, &mut out.bytes);
+        self.totals.bytes += out.end_datagram(start);
+        self.totals.datagrams += 1;
+        self.number += 1;
+        if let Some(truth) = &mut self.truth {
+            let tick_ps = self.tick_ps;
+            truth.extend(self.waiting.iter().map(|hit| hit.at((hit.ticks * tick_ps) as i64)));
+        }
+        self.waiting.clear();
+    }
+
+    /// Whether more is due than fitted.
+    fn hits_until(&mut self, until_ps: u64, out: &mut Outgoing) -> bool {
+        let until_ticks = until_ps / self.tick_ps;
+        while !out.is_full() {
+            let Some(hit) = self.coming.next_if(|hit| hit.ticks <= until_ticks) else { return false };
+            match self.inhibited {
+                true => self.totals.hits_inhibited += 1,
+                false => self.waiting.push(hit),
+            }
+            if self.waiting.len() >= self.hits_per_datagram {
+                self.send(out);
+            }
+        }
+        true
+    }
+}
+
+impl SelfTriggeredBoard for NumberedBoard {
+    fn state(&self) -> State {
+        self.acquisition.state()
+    }
+
+    fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    fn arm(&mut self) -> Result<(), BoardError> {
+        self.acquisition.arm()?;
+        self.waiting.clear();
+        self.number = 0;
+        // Numbers begin anew: who has followed them until now cannot be answered any more.
+        if let Some(record) = self.record.as_ref().filter(|record| record.frames() > 0) {
+            record.give_up();
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, now_ns: u64) -> Result<(), BoardError> {
+        self.acquisition.start(now_ns, None)?;
+        self.coming = (self.run)().peekable();
+        Ok(())
+    }
+
+    fn stop(&mut self, now_ns: u64) {
+        self.acquisition.stop(now_ns);
+    }
+
+    fn inhibit(&mut self, inhibited: bool) {
+        self.inhibited = inhibited;
+    }
+
+    fn produce(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
+        if self.state() != State::Running {
+            return false;
+        }
+        let until_ps = self.acquisition.elapsed_ns(now_ns) * 1000;
+        if self.hits_until(until_ps, out) {
+            return true;
+        }
+        let first_ps = self.waiting.first().map_or(u64::MAX, |first| first.ticks * self.tick_ps);
+        let is_old = first_ps.saturating_add(FLUSH_PS) <= until_ps;
+        if self.acquisition.leave(now_ns) || is_old {
+            self.send(out);
+        }
+        false
+    }
+
+    fn keep_record(&mut self, record: Arc<SentRecord>) {
+        self.record = Some(record);
+    }
+
+    fn record_truth(&mut self, wanted: bool) {
+        self.truth = wanted.then(Vec::new);
+    }
+
+    fn take_truth(&mut self, into: &mut Vec<Hit>) {
+        into.extend(self.truth.iter_mut().flat_map(|truth| truth.drain(..)));
+    }
+}

@@ -1,0 +1,5 @@
+//! Datagrams of the documented example.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thalweg_frontend::format::FuzzTarget::try_bytes("example", bytes));
