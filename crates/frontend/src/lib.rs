@@ -19,6 +19,7 @@
 //! - [`emulated_settings`]: why a board cannot be emulated as its settings ask for.
 //! - [`time_origin`]: where the times of a source begin.
 //! - `framing`: the counts of a framing that cuts a stream into units.
+//! - `asked`: hits in what came and in what did not, as the sender says.
 //! - `numbered`: the framing of boards that number their datagrams.
 //! - `gaps`: what is missing by sequence numbers.
 //! - `unit_decode`: the decoder of units that hold hits of one size.
@@ -27,6 +28,7 @@
 //! - `damage`: damages what a family's parsers are tried with; behind the feature `harness`.
 
 pub mod abcd;
+mod asked;
 #[cfg(any(test, feature = "harness"))]
 pub mod check;
 pub mod compass;

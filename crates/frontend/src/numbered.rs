@@ -11,8 +11,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use thalweg_data::{Counters, Frames, Framing, LossReason, Noted, SentRecord, SourceId, Unit};
+use thalweg_data::{Counters, Frames, Framing, LossReason, SentRecord, SourceId, Unit};
 
+use crate::asked::enter_hits;
 use crate::format::{FramingInput, HitFraming, several};
 use crate::gaps::{Arrival, Counting, Missing, Track};
 use crate::unit_decode::{HitMapping, UnitDecode, UnitHits};
@@ -97,7 +98,7 @@ impl<N: Numbered> NumberedUnpack<N> {
         let NumberedUnpack { counting, track, seen, wire, .. } = self;
         match counting.arrive(track, seen, number, 0, wire) {
             Arrival::New => {
-                // Behind a restart its number is no place in the record; a sender that is asked has none.
+                // Behind a restart its number would be no place in the record; a sender that is asked begins once.
                 wire.came(number);
                 Ok(())
             }
@@ -115,21 +116,9 @@ impl Wire {
             self.counters.input(unit, 1);
             self.counters.output(unit, 1);
         }
-        if let Some(hits) = self.hits(number..number + 1) {
-            self.counters.input(Unit::Hits, hits);
-            self.counters.output(Unit::Hits, hits);
+        if let Some(record) = &self.asked {
+            enter_hits(record, number..number + 1, None, &mut self.counters);
         }
-    }
-
-    /// Hits in these datagrams, as the sender says; `None` where nobody is asked, or it does not know any more.
-    fn hits(&mut self, numbers: Range<u64>) -> Option<u64> {
-        let record = self.asked.as_ref()?;
-        let hits = record.hits_between(numbers.start, numbers.end);
-        if hits.is_none() {
-            record.give_up();
-            self.counters.noted(Noted::Uncounted, Unit::Frames, numbers.end - numbers.start);
-        }
-        hits
     }
 }
 
@@ -141,9 +130,9 @@ impl Missing for Wire {
             self.counters.input(unit, packets);
             self.counters.lost(reason, unit, packets);
         }
-        if let Some(hits) = self.hits(groups.start as u64..groups.end as u64) {
-            self.counters.input(Unit::Hits, hits);
-            self.counters.lost(LossReason::FrameGap, Unit::Hits, hits);
+        if let Some(record) = &self.asked {
+            let numbers = groups.start as u64..groups.end as u64;
+            enter_hits(record, numbers, Some(LossReason::FrameGap), &mut self.counters);
         }
     }
 }
@@ -190,5 +179,66 @@ impl<N: Numbered> Framing for NumberedUnpack<N> {
 
     fn wire_counters(&self) -> &[Counters] {
         std::slice::from_ref(&self.wire.counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::check;
+    use crate::unit_decode::BoardHit;
+
+    /// A datagram is its number and so many hits of no bytes.
+    #[derive(Clone, Debug)]
+    struct Plain;
+
+    impl Numbered for Plain {
+        const BITS: u32 = 24;
+
+        fn number(&self, datagram: &[u8]) -> Result<u64, LossReason> {
+            let number = datagram.first_chunk().ok_or(LossReason::BadLength)?;
+            Ok(u64::from(u32::from_be_bytes(*number)) & 0xFF_FFFF)
+        }
+    }
+
+    impl UnitHits for Plain {
+        const HIT_BYTES: usize = 1;
+
+        fn hits<'u>(&self, unit: &'u [u8]) -> impl Iterator<Item = BoardHit> + 'u {
+            unit[4..].iter().map(|_| BoardHit::default())
+        }
+    }
+
+    proptest! {
+        /// Of a sender that is asked: what came, what is missing and what it sent behind the last that came is what it sent.
+        #[test]
+        fn hits_that_came_and_hits_that_did_not_are_those_that_were_sent(
+            sent in proptest::collection::vec((0..5usize, any::<bool>(), any::<bool>()), 1..300),
+        ) {
+            let record = Arc::new(SentRecord::new(0.0));
+            let (mut total, mut arriving) = (0, Vec::new());
+            for (number, (hits, arrives, twice)) in sent.iter().enumerate() {
+                total += *hits as u64;
+                record.send_datagram(number as u64);
+                record.end_frame(total);
+                let datagram = [&(number as u32).to_be_bytes()[..], &[0; 5][..*hits]].concat();
+                let copies = usize::from(*arrives) + usize::from(*arrives && *twice);
+                arriving.extend(std::iter::repeat_n(datagram, copies));
+            }
+            let mapping = HitMapping::new(1000.0, 0, (1, 0)).expect("one channel");
+            let unpack = NumberedUnpack::new(SourceId(0), Plain, Some(&record));
+            let decode = UnitDecode::new(SourceId(0), Plain, mapping);
+            let outcome = check::datagrams(unpack, decode, arriving.iter().map(Vec::as_slice));
+            outcome.assert_closed();
+            let account = record.account().expect("nothing is forgotten");
+            prop_assert_eq!(account.hits + account.hits_behind, total);
+            prop_assert_eq!(account.datagrams + account.datagrams_behind, sent.len() as u64);
+            let missing = outcome.lost(LossReason::FrameGap, Unit::Hits);
+            prop_assert_eq!(outcome.hits.len() as u64 + missing, account.hits);
+            let twice = sent.iter().filter(|(_, arrives, twice)| *arrives && *twice).count() as u64;
+            prop_assert_eq!(outcome.lost(LossReason::DuplicateDatagram, Unit::Datagrams), twice);
+        }
     }
 }

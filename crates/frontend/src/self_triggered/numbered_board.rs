@@ -169,3 +169,41 @@ impl SelfTriggeredBoard for NumberedBoard {
         into.extend(self.truth.iter_mut().flat_map(|truth| truth.drain(..)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hit each millisecond; a datagram is its number and how many hits it has.
+    fn board() -> NumberedBoard {
+        let run = || (0..).map(|ms| BoardHit { ticks: 1000 * ms, ..BoardHit::default() });
+        let emit = |number: u64, hits: &[BoardHit], to: &mut Vec<u8>| {
+            to.extend([number as u8, hits.len() as u8]);
+        };
+        NumberedBoard::new(1_000_000, 4, run, emit)
+    }
+
+    fn sent(board: &mut NumberedBoard, now_ms: u64) -> Vec<Vec<u8>> {
+        let mut out = Outgoing::new(1000);
+        assert!(!board.produce(now_ms * 1_000_000, &mut out), "all of it fits");
+        out.datagrams().map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn hits_go_out_when_a_datagram_is_full_or_old_or_the_run_ends() {
+        let mut board = board();
+        board.arm().and_then(|()| board.start(0)).expect("it is idle");
+        assert_eq!(sent(&mut board, 2), [[0u8; 2]; 0]);
+        assert_eq!(sent(&mut board, 4), [[0, 4]], "four are enough");
+        assert_eq!(sent(&mut board, 6), [[0u8; 2]; 0]);
+        board.inhibit(true);
+        assert_eq!(sent(&mut board, 9), [[1, 3]], "the first is five milliseconds old");
+        assert_eq!((board.totals().hits, board.totals().hits_inhibited), (7, 3));
+        board.inhibit(false);
+        board.stop(11_000_000);
+        assert_eq!(sent(&mut board, 20), [[2, 2]], "hits of 10 and 11 ms");
+        assert_eq!(board.state(), State::Armed);
+        board.arm().and_then(|()| board.start(0)).expect("it was stopped");
+        assert_eq!(sent(&mut board, 3), [[0, 4]], "numbers and hits begin anew");
+    }
+}

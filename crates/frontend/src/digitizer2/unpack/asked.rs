@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use thalweg_data::sent::Sought;
-use thalweg_data::{Counters, LossReason, Noted, SentRecord, Unit};
+use thalweg_data::{Counters, LossReason, SentRecord};
 
 use super::sequence::Place;
+use crate::asked::{enter_hits, give_up};
 use crate::digitizer2::emulate::datagram_key;
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Format, counter_distance};
 
@@ -77,38 +78,20 @@ impl Asked {
     fn missing_frames(&mut self, distance: u32, wire: &mut Counters) {
         self.enter(wire);
         let until = self.frames + u64::from(distance);
-        match self.record.hits_between(self.frames, until).filter(|_| distance <= COUNTER_MASK / 2) {
-            Some(hits) => {
-                wire.input(Unit::Hits, hits);
-                wire.lost(LossReason::FrameGap, Unit::Hits, hits);
-                (self.entered, self.frames) = (until, until + 1);
-            }
-            None => self.give_up(u64::from(distance), wire),
+        if distance > COUNTER_MASK / 2 {
+            give_up(&self.record, distance.into(), wire);
+        } else if enter_hits(&self.record, self.frames..until, Some(LossReason::FrameGap), wire) {
+            (self.entered, self.frames) = (until, until + 1);
         }
     }
 
     /// Enters the hits of frames in a row that have come.
     fn enter(&mut self, wire: &mut Counters) {
-        let came = self.frames - self.entered;
         // To look at the record costs the sender its place in the cache.
-        if came == 0 {
-            return;
-        }
-        match self.record.hits_between(self.entered, self.frames) {
-            Some(hits) => {
-                wire.input(Unit::Hits, hits);
-                wire.output(Unit::Hits, hits);
-            }
-            None => self.give_up(came, wire),
+        if self.entered < self.frames {
+            enter_hits(&self.record, self.entered..self.frames, None, wire);
         }
         self.entered = self.frames;
-    }
-
-    /// Nobody knows any more how many hits were in these frames.
-    #[cold]
-    fn give_up(&self, frames: u64, wire: &mut Counters) {
-        wire.noted(Noted::Uncounted, Unit::Frames, frames);
-        self.record.give_up();
     }
 
     /// Enters what has come, and tells the record how far that is.

@@ -39,6 +39,11 @@ pub const RUNS: &[(&str, Run)] = &[
         let silent = digitizer("b", 1, "").replace("first_channel", "loss = 1.0\nfirst_channel");
         recorded(&(digitizer("a", 0, "") + &silent), "\"hits\", \"raw\"", HITS)
     }),
+    ("numbered_datagrams", || {
+        // Four channels of the board are none of the source's.
+        let board = source("a", "format = \"example\"\nchannels = 12\n", "rate_hz = 2e5\n", LOSSES);
+        recorded(&board, "\"hits\", \"raw\"", HITS)
+    }),
     ("hits_of_a_board", hits_of_a_board),
     ("added_stages", || {
         crate::added_stages::add_both();
